@@ -1,0 +1,114 @@
+// The contract inside softgpu between compiled kernels, the compiler that makes them
+// (src/softgpu/ptx, lower, compile) and the engine that runs them (src/softgpu/exec).
+//
+// A kernel is compiled to a relocatable x86-64 ELF object whose entry is one of
+//     void KERNEL(rgpu::softgpu::BlockState *)     kind block: runs every thread of the block itself
+//     void KERNEL(rgpu::softgpu::ThreadState *)    kind thread: runs one thread, on a fiber of its own
+// It is "block" where no thread ever has to wait for another (no barrier, warp operation,
+// or spin loop); the compiler then writes the loop over threads, so that LLVM can vectorise it.
+//
+// Undefined symbols of the object are: rt_* functions below, libm functions, and the module's
+// global variables by their PTX names with the prefix "g." (device address of the variable),
+// all resolved by the engine's loader through a resolver function.
+//
+// Addresses. Generic, global, const and local addresses are addresses of this process.
+// A shared-space address is an offset into the block's shared memory (32 bits are enough);
+// cvta.shared adds BlockState::shared, cvta.to.shared subtracts it. Param-space addresses of a
+// kernel are BlockState::params + offset.
+//
+// The layouts below are read by generated code: the compiler must use offsetof() on them,
+// never literals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rgpu::softgpu {
+
+struct Dim3 {
+    uint32_t x = 1, y = 1, z = 1;
+    uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+// What is the same for every thread of a grid. Lives while the grid runs.
+struct GridState {
+    Dim3 grid;                       // %nctaid
+    Dim3 block;                      // %ntid
+    const uint8_t *params = nullptr; // the kernel's parameter block
+    uint32_t dynamic_shared = 0;     // %dynamic_smem_size
+    uint32_t total_shared = 0;       // static + dynamic
+    uint64_t grid_id = 0;            // %gridid
+    uint32_t sm_count = 1;           // %nsmid
+    void *workspace = nullptr;       // %envreg1/2: cooperative grid workspace, or null
+    void *engine = nullptr;          // the engine's own
+};
+
+// One block that runs now.
+struct BlockState {
+    const GridState *grid = nullptr;
+    uint8_t *shared = nullptr;       // base of its shared memory
+    Dim3 ctaid{0, 0, 0};             // %ctaid
+    uint32_t sm_id = 0;              // %smid: the engine thread that runs it
+    void *engine = nullptr;          // the engine's own
+};
+
+// One thread of a "thread" kernel. Threads are numbered x first; lane = number % 32.
+struct ThreadState {
+    BlockState *block = nullptr;
+    uint32_t tid_x = 0, tid_y = 0, tid_z = 0;  // %tid
+    uint32_t lane = 0, warp = 0;               // %laneid, %warpid
+    void *engine = nullptr;                    // the engine's own
+};
+
+// How a thread votes, shuffles and so on: operand "op" of rt_* below.
+enum class Shfl : uint32_t { up, down, bfly, idx };
+enum class Vote : uint32_t { all, any, uni, ballot };
+enum class Redux : uint32_t { add, min_s, max_s, min_u, max_u, and_, or_, xor_ };
+enum class BarRed : uint32_t { popc, and_, or_ };
+
+}  // namespace rgpu::softgpu
+
+// Called by generated code. Those that take a ThreadState may switch to another fiber and
+// come back. `site` identifies the call site in the PTX (unique in the kernel), so that lanes that
+// meet at the same instruction are treated as converged. None of them ever throws.
+extern "C" {
+using rgpu_thread = rgpu::softgpu::ThreadState;
+using rgpu_block = rgpu::softgpu::BlockState;
+
+// barrier.sync / bar.sync id [,count]; count 0 = all threads of the block.
+void rt_bar_sync(rgpu_thread *, uint32_t id, uint32_t count);
+void rt_bar_arrive(rgpu_thread *, uint32_t id, uint32_t count);
+uint32_t rt_bar_red(rgpu_thread *, uint32_t id, uint32_t count, uint32_t op, uint32_t predicate);
+void rt_bar_warp_sync(rgpu_thread *, uint32_t site, uint32_t mask);
+
+// shfl.sync: result value; *valid gets the predicate (0/1). c is PTX's operand (clamp | segmask << 8).
+uint32_t rt_shfl(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t value,
+                 uint32_t b, uint32_t c, uint32_t *valid);
+uint32_t rt_vote(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t predicate);
+uint32_t rt_match_any(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t value);
+uint32_t rt_match_all(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t value, uint32_t *predicate);
+uint32_t rt_redux(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t value);
+uint32_t rt_activemask(rgpu_thread *, uint32_t site);
+uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predicate);
+
+// Warp-wide cooperation on memory for mma, ldmatrix and the like: every lane of `mask` brings
+// `bytes` bytes; when all are there, each gets all 32 lanes' bytes (32 * bytes, absent lanes zero).
+void rt_gather(rgpu_thread *, uint32_t site, uint32_t mask, const void *mine, uint32_t bytes, void *all);
+
+// A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
+// or acquire load, or a fence inside a loop.
+void rt_yield(rgpu_thread *);
+void rt_nanosleep(rgpu_thread *, uint32_t nanoseconds);
+
+// Device-side library, with the GridState of the caller's block. vprintf's arguments are packed as
+// CUDA's ABI packs them (each at its natural alignment).
+int32_t rt_vprintf(rgpu_block *, const char *format, const void *arguments);
+void *rt_malloc(rgpu_block *, uint64_t bytes);
+void rt_free(rgpu_block *, void *pointer);
+// Both end the grid with an error and never come back.
+[[noreturn]] void rt_assertfail(rgpu_block *, const char *message, const char *file, uint32_t line,
+                                const char *function, uint64_t char_size);
+[[noreturn]] void rt_trap(rgpu_block *);
+uint64_t rt_clock(void);        // %clock64
+uint64_t rt_globaltimer(void);  // %globaltimer, nanoseconds
+}

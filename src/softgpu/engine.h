@@ -1,0 +1,58 @@
+// The execution engine of softgpu: loads compiled kernels into memory and runs grids of them on
+// the CPU. Knows neither PTX nor the driver API.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "softgpu/abi.h"
+#include "softgpu/compiler.h"
+#include "util/result.h"
+
+namespace rgpu::softgpu {
+
+// The address of an undefined symbol of a kernel object that the engine does not know itself
+// ("g.NAME": the module's variable NAME), or 0.
+using SymbolResolver = std::function<uint64_t(std::string_view symbol)>;
+
+// Executable code of one kernel; its memory goes when the last reference does.
+class LoadedKernel {
+public:
+    // Relocates the object into executable memory. Any thread. Fails with `invalid` on a damaged
+    // object (a cached one can be), with `unavailable` on a symbol that nobody resolves (its name in
+    // the text).
+    static Result<std::shared_ptr<const LoadedKernel>> load(const CompiledKernel &,
+                                                            const SymbolResolver &);
+    virtual ~LoadedKernel() = default;
+};
+
+// How a grid ended when it did not end well.
+enum class FaultKind { illegal_address, misaligned_address, assertion, trap, illegal_instruction, stack_overflow };
+struct Fault {
+    FaultKind kind;
+    uint64_t address = 0;  // of a bad access
+    std::string text;      // for the log: what, in which block and thread
+};
+
+struct Launch {
+    Dim3 grid, block;
+    uint32_t shared_bytes = 0;          // static + dynamic
+    uint32_t dynamic_shared = 0;
+    const void *params = nullptr;       // lives until run() returns
+    bool cooperative = false;           // all blocks resident together; grid barriers work
+    std::function<void(std::string_view)> print;  // device printf output, called before run() returns, one thread at a time
+};
+
+// Runs the grid on all cores (RGPU_SOFTGPU_THREADS, default all; the calling thread helps) and
+// returns when its last thread has ended or a fault has stopped it. Any thread may call it, several at once.
+std::optional<Fault> run(const LoadedKernel &, const Launch &);
+
+// Compiled kernels on disk: ~/.cache/rgpu/softgpu (RGPU_SOFTGPU_CACHE; "off" = none), safe between processes,
+// bounded in size. Returns the kernel from there, or compiles and stores it.
+Result<CompiledKernel> compile_cached(const PtxModule &, std::string_view kernel);
+
+}  // namespace rgpu::softgpu
