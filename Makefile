@@ -1,0 +1,288 @@
+# The whole build of rgpu: non-recursive, objects out of tree, sources by wildcard.
+#
+#   make O=/tmp/b ...   another build directory (default ./build)
+#   make WERROR=1 ...   warnings are errors (CI)
+#   make V=1 ...        show the commands
+#   make check T=t2010  one test
+#
+# A source file is picked up where it lies (src/<dir>/**/*.cc); nothing has to be listed here.
+
+O ?= build
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-8s %s\n' '$1' '$(patsubst $(O)/%,%,$@)';)
+
+# --- configuration: made on the first run, from a fresh clone too
+
+goals := $(or $(MAKECMDGOALS),all)
+unconfigured := help clean distclean deps
+ifneq ($(filter-out $(unconfigured),$(goals)),)
+include config.mk
+endif
+
+config.mk: configure.ac config.mk.in
+	@flock .configure.lock sh -c 'test $@ -nt configure.ac -a $@ -nt config.mk.in && exit; \
+	    $(if $(filter demo check,$(goals)),contrib/install-deps-debian.sh &&) \
+	    autoconf && ./configure --quiet $(CONFIGURE_FLAGS) && touch $@'; rc=$$?; rm -f .configure.lock; exit $$rc
+
+# --- flags
+
+SANITIZE ?=
+sanitizer := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
+paths := -DRGPU_VERSION='"$(VERSION)"' -DRGPU_SYSCONFDIR='"$(sysconfdir)/rgpu"' \
+	-DRGPU_LIBDIR='"$(libdir)/rgpu"' -DRGPU_LIBEXECDIR='"$(libexecdir)"' -DRGPU_CUDA='"$(CUDA)"'
+CPP = $(CPPFLAGS) -Isrc -isystem $(CUDA)/include $(if $(filter-out /usr,$(SLURM)),-isystem $(SLURM)/include) \
+	$(TOML_CFLAGS) $(SPDLOG_CFLAGS) $(paths)
+CXX_ALL = -std=c++20 $(CXXFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) -fPIC -fvisibility=hidden \
+	-ffunction-sections -fdata-sections -pthread $(sanitizer)
+LD_ALL = $(LDFLAGS) -pthread -Wl,--as-needed -Wl,--gc-sections $(sanitizer)
+# A sanitizer's runtime is in the program, not in a shared object: those have undefined symbols then.
+complete := $(if $(SANITIZE),,-Wl,--no-undefined)
+
+# What each part is linked with, from the outside world.
+UTIL_LIBS = $(TOML_LIBS) $(SPDLOG_LIBS)
+POOL_LIBS = $(CURL_LIBS) $(MUNGE_LIBS) $(UTIL_LIBS)
+DAEMON_LIBS = $(HTTPLIB_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS) $(PROMETHEUS_LIBS) $(POOL_LIBS)
+SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
+
+# --- sources
+
+sources := $(sort $(shell find src t/unit -name '*.cc' 2>/dev/null))
+under = $(filter $(addsuffix /%,$1),$(sources))
+directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
+obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
+
+archives := util calls wire net pool
+$(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
+interpose_objs := $(call obj,$(call under,src/interpose))
+rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
+worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
+cli_objs := $(call obj,$(call under,src/cli))
+spank_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/spank))
+job_submit_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/job_submit))
+# PTX text is read in the driver; code is generated in librgpu-ptx.so, which alone links LLVM.
+softgpu_text_objs := $(call obj,$(call directly_in,src/softgpu) $(call under,src/softgpu/ptx src/softgpu/lower))
+softgpu_objs := $(softgpu_text_objs) $(call obj,$(call under,src/softgpu/driver src/softgpu/exec))
+softgpu_ptx_objs := $(softgpu_text_objs) $(call obj,$(call under,src/softgpu/compile))
+
+archive = $(patsubst %,$(O)/lib%.a,$1)
+# A part that has no sources yet is no product yet.
+product = $(if $(strip $1),$(O)/$2)
+
+INTERPOSE := $(call product,$(interpose_objs),lib/interpose/libcuda.so.1)
+SOFTGPU := $(call product,$(softgpu_objs),lib/softgpu/libcuda.so.1)
+SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
+RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
+WORKER := $(call product,$(worker_objs),libexec/rgpu-worker)
+CLI := $(call product,$(cli_objs),bin/rgpu)
+SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
+JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(CLI) \
+	$(SPANK) $(JOB_SUBMIT)
+
+.PHONY: all libs interpose softgpu serverd cli plugin
+all: $(PRODUCTS) ## build everything but the tests (the default)
+libs: $(call archive,$(archives)) ## the static libraries
+interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
+softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
+serverd: $(RGPUD) $(WORKER) ## rgpud and rgpu-worker
+cli: $(CLI) ## the rgpu command
+plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
+
+# --- rules
+
+$(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
+
+$(O)/obj/%.o: %.cc
+	$(call say,CXX)mkdir -p $(@D) && $(CXX) $(CPP) $(CXX_ALL) -MMD -MP -c $< -o $@
+
+-include $(patsubst %.o,%.d,$(call obj,$(sources)))
+
+define archive_rule
+$(O)/lib$1.a: $$($1_objs)
+	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$($1_objs)
+endef
+$(foreach a,$(archives),$(eval $(call archive_rule,$a)))
+
+# link(kind flags, libraries): the objects and archives among the prerequisites, archives in any order.
+link = mkdir -p $(@D) && $(CXX) $(LD_ALL) $1 -o $@ $(filter %.o,$^) \
+	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $2
+map = $(wildcard $1)
+version_script = $(addprefix -Wl$(comma)--version-script=,$(filter %.map,$^))
+comma := ,
+
+$(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libcuda.so.1 \
+	    -static-libstdc++ -static-libgcc -Wl$(comma)--exclude-libs$(comma)ALL) && ln -sf libcuda.so.1 $(@D)/libcuda.so
+
+$(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call map,src/softgpu/libcuda.map)
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libcuda.so.1,\
+	    $(SOFTGPU_LIBS)) && ln -sf libcuda.so.1 $(@D)/libcuda.so
+
+$(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call archive,util) $(call map,src/softgpu/librgpu-ptx.map)
+	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
+
+$(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool util)
+	$(call say,LD)$(call link,,$(DAEMON_LIBS))
+
+$(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool util)
+	$(call say,LD)$(call link,-rdynamic,$(DAEMON_LIBS) -ldl)
+
+$(O)/bin/rgpu: $(cli_objs) $(call archive,net wire calls pool util)
+	$(call say,LD)$(call link,,$(DAEMON_LIBS))
+
+# What the plugins leave undefined is Slurm's own, found in the process that loads them.
+$(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,util) $(call map,src/plugin/spank/spank_rgpu.map)
+	$(call say,LD)$(call link,-shared $(version_script) -static-libstdc++ -static-libgcc \
+	    -Wl$(comma)--exclude-libs$(comma)ALL)
+
+$(O)/lib/slurm/job_submit_rgpu.so: $(job_submit_objs) $(call archive,util) $(call map,src/plugin/job_submit/job_submit_rgpu.map)
+	$(call say,LD)$(call link,-shared $(version_script) -static-libstdc++ -static-libgcc \
+	    -Wl$(comma)--exclude-libs$(comma)ALL)
+
+# --- unit tests: t/unit/<dir>/<file>_test.cc, one program each
+
+unit_sources := $(filter t/unit/%_test.cc,$(sources))
+unit_program = $(patsubst t/unit/%.cc,$(O)/t/%,$1)
+UNIT := $(call unit_program,$(unit_sources))
+
+# The objects of a part that is no archive, for its tests: all but main(), as an archive, so that a
+# test gets only what it uses.
+no_main = $(filter-out %/main.o,$1)
+interpose_all := $(interpose_objs)
+serverd_all := $(sort $(rgpud_objs) $(worker_objs))
+cli_all := $(cli_objs)
+plugin_all := $(sort $(spank_objs) $(job_submit_objs))
+softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
+parts := interpose serverd cli plugin softgpu
+define part_rule
+$(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
+	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
+endef
+$(foreach p,$(parts),$(eval $(call part_rule,$p)))
+
+unit_archives_util := $(call archive,util)
+unit_archives_calls := $(call archive,calls util)
+unit_archives_wire := $(call archive,wire calls util)
+unit_archives_net := $(call archive,net wire calls util)
+unit_archives_pool := $(call archive,pool util)
+unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
+unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool)
+unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,pool)
+unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
+unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
+unit_libs_util = $(UTIL_LIBS)
+unit_libs_pool = $(POOL_LIBS)
+unit_libs_serverd = $(DAEMON_LIBS) -ldl
+unit_libs_cli = $(DAEMON_LIBS)
+unit_libs_softgpu = $(SOFTGPU_LIBS) $(LLVM_LIBS)
+
+unit_dir = $(firstword $(subst /, ,$1))
+define unit_rule
+$(call unit_program,$1): $(call obj,$1) $$(unit_archives_$(call unit_dir,$(1:t/unit/%=%)))
+	$$(call say,LD)$$(call link,-Wl$$(comma)--no-gc-sections,$$(unit_libs_$(call unit_dir,$(1:t/unit/%=%))) $$(UTIL_LIBS) $$(CRITERION_LIBS))
+endef
+$(foreach s,$(unit_sources),$(eval $(call unit_rule,$s)))
+
+.PHONY: unit
+unit: $(UNIT) ## build the unit tests (unit-util, unit-wire ... build and run those of one folder)
+
+unit_dirs := $(sort $(foreach s,$(unit_sources),$(call unit_dir,$(s:t/unit/%=%))))
+define unit_dir_rule
+.PHONY: unit-$1
+unit-$1: $$(filter $(O)/t/$1/%,$$(UNIT))
+	@for test in $$^; do echo "# $$$$test"; $$$$test || rc=1; done; exit $$$${rc:-0}
+endef
+$(foreach d,$(unit_dirs),$(eval $(call unit_dir_rule,$d)))
+
+# --- CUDA programs: examples and tests, each with static and with shared cudart
+
+NVCC = $(CUDA)/bin/nvcc -ccbin $(CXX)
+NVCCFLAGS ?= -O2 -std=c++17 -gencode arch=compute_80,code=[sm_80,compute_80]
+cuda_sources := $(sort $(wildcard contrib/examples/*.cu t/cuda/*.cu))
+cuda_names := $(basename $(notdir $(cuda_sources)))
+EXAMPLES := $(foreach s,$(filter contrib/%,$(cuda_sources)),$(foreach k,static shared,$(O)/cuda/$(basename $(notdir $s))-$k))
+CUDA_PROGRAMS := $(foreach n,$(cuda_names),$(O)/cuda/$n-static $(O)/cuda/$n-shared)
+
+nvcc = mkdir -p $(@D) && $(NVCC) $(NVCCFLAGS) -cudart $1 -o $@ $< -L$(CUDA)/lib64/stubs \
+	-Xlinker --as-needed -lcuda
+$(O)/cuda/%-static: contrib/examples/%.cu
+	$(call say,NVCC)$(call nvcc,static)
+$(O)/cuda/%-shared: contrib/examples/%.cu
+	$(call say,NVCC)$(call nvcc,shared)
+$(O)/cuda/%-static: t/cuda/%.cu
+	$(call say,NVCC)$(call nvcc,static)
+$(O)/cuda/%-shared: t/cuda/%.cu
+	$(call say,NVCC)$(call nvcc,shared)
+
+.PHONY: examples cuda venv
+examples: $(EXAMPLES) ## the CUDA examples, static and shared cudart
+cuda: $(CUDA_PROGRAMS) ## all CUDA programs: examples and those of the tests
+
+# --- the Python client: its packages come from PyPI, at the pinned versions
+
+venv: $(O)/venv/.done ## the virtual environment for contrib/examples/train.py (needs network)
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+$(O)/venv/.done: contrib/examples/requirements.txt
+	$(call say,VENV)rm -rf $(@D) && mkdir -p $(O) && $(PYTHON) -m venv $(@D) && \
+	    $(@D)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+
+# --- checks
+
+.PHONY: check check-asan check-tsan demo deps
+tests_env = RGPU_BUILD=$(abspath $(O)) RGPU_CUDA_LIBDIR=$(CUDA)/lib64
+
+deps:
+	@contrib/install-deps-debian.sh
+
+check: deps ## build and run all tests; T=t2010 or T=frame_test for some of them
+	@$(MAKE) --no-print-directory all unit cuda venv
+	@$(tests_env) t/lib/run-checks $(T)
+
+sanitized = $(MAKE) --no-print-directory O=$(O)-$1 SANITIZE=$2
+check-asan: ## unit tests with address and undefined-behaviour sanitizers
+	@$(call sanitized,asan,address$(comma)undefined) unit
+	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
+
+check-tsan: ## unit tests with the thread sanitizer
+	@$(call sanitized,tsan,thread) unit
+	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
+
+demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
+	@$(MAKE) --no-print-directory all examples venv
+	@$(tests_env) KEEP=$(KEEP) contrib/demo
+
+# --- install
+
+pkglibdir = $(libdir)/rgpu
+slurmplugindir ?= $(libdir)/slurm
+D = $(DESTDIR)
+
+.PHONY: install
+install: all ## install below DESTDIR
+	install -d $(D)$(bindir) $(D)$(sbindir) $(D)$(libexecdir) $(D)$(pkglibdir)/interpose $(D)$(pkglibdir)/softgpu \
+	    $(D)$(slurmplugindir) $(D)$(datadir)/rgpu $(D)$(docdir)
+	$(if $(CLI),install $(CLI) $(D)$(bindir))
+	$(if $(RGPUD),install $(RGPUD) $(D)$(sbindir))
+	$(if $(WORKER),install $(WORKER) $(D)$(libexecdir))
+	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
+	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
+	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
+	cp -R etc $(D)$(datadir)/rgpu/
+	install -m 644 README.md NEWS.md $(D)$(docdir)
+
+# --- the rest
+
+.PHONY: help clean distclean
+help: ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
+	    while IFS='	' read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
+
+clean: ## remove what was built
+	rm -rf $(O) $(O)-asan $(O)-tsan
+
+distclean: clean ## remove what configure wrote, too
+	rm -rf config.mk config.log config.status configure configure~ autom4te.cache
