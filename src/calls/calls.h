@@ -1,0 +1,62 @@
+// The call table as C++: identifiers, and what each line says.
+//
+// A CallId is a call's position in the table. It means the same only to programs with the same
+// table; the two sides of a connection compare tables by name (see wire/hello.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "calls/cuda_api.h"
+
+namespace rgpu::calls {
+
+enum class Mode : uint8_t { local, post, ask, wait, none };
+enum class Code : uint8_t { plain, client, server, both };
+
+constexpr bool by_client(Code c) { return c == Code::client || c == Code::both; }
+constexpr bool by_server(Code c) { return c == Code::server || c == Code::both; }
+
+enum class CallId : uint16_t {
+#define ROW(symbol, since, mode, code, text) symbol,
+#include "calls/table.def"
+};
+
+struct CallInfo {
+    std::string_view symbol;  // ABI name
+    int since;                // CUDA version
+    Mode mode;
+    Code code;
+    std::string_view text;    // roles; for Mode::none why it is not carried out
+};
+
+inline constexpr CallInfo kCalls[] = {
+#define ROW(symbol, since, mode, code, text) {#symbol, since, Mode::mode, Code::code, text},
+#include "calls/table.def"
+};
+inline constexpr size_t kCallCount = sizeof kCalls / sizeof *kCalls;
+
+constexpr const CallInfo &info(CallId id) { return kCalls[static_cast<size_t>(id)]; }
+
+// A line at compile time: Row<CallId::cuInit>::Function is the type of a pointer to cuInit.
+template <CallId> struct Row;
+#define ROW(symbol_, since_, mode_, code_, text_) \
+    template <> struct Row<CallId::symbol_> { \
+        using Function = decltype(&::symbol_); \
+        static constexpr CallInfo info = kCalls[static_cast<size_t>(CallId::symbol_)]; \
+    };
+#include "calls/table.def"
+
+// A digest of the table's names in order: equal digests mean equal CallIds on both sides.
+constexpr uint64_t table_digest()
+{
+    uint64_t h = 0xcbf29ce484222325;  // FNV-1a
+    for (const CallInfo &c : kCalls) {
+        for (char ch : c.symbol) h = (h ^ static_cast<unsigned char>(ch)) * 0x100000001b3;
+        h = (h ^ 0xff) * 0x100000001b3;
+    }
+    return h;
+}
+
+}  // namespace rgpu::calls

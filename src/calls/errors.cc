@@ -1,0 +1,24 @@
+// Looks error codes up in errors.def.
+#include "calls/errors.h"
+
+namespace rgpu::calls {
+
+const char *error_name(CUresult code)
+{
+    switch (code) {
+#define RGPU_ERROR(code, text) case code: return #code;
+#include "calls/errors.def"
+    }
+    return nullptr;
+}
+
+const char *error_text(CUresult code)
+{
+    switch (code) {
+#define RGPU_ERROR(code, text) case code: return text;
+#include "calls/errors.def"
+    }
+    return nullptr;
+}
+
+}  // namespace rgpu::calls
