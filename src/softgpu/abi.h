@@ -39,7 +39,7 @@ struct GridState {
     uint32_t total_shared = 0;       // static + dynamic
     uint64_t grid_id = 0;            // %gridid
     uint32_t sm_count = 1;           // %nsmid
-    void *workspace = nullptr;       // %envreg1/2: cooperative grid workspace, or null
+    void *workspace = nullptr;       // cooperative grid workspace or null: %envreg1 = high, %envreg2 = low half
     void *engine = nullptr;          // the engine's own
 };
 
@@ -50,6 +50,9 @@ struct BlockState {
     Dim3 ctaid{0, 0, 0};             // %ctaid
     uint32_t sm_id = 0;              // %smid: the engine thread that runs it
     void *engine = nullptr;          // the engine's own
+    // A "block" kernel may store its thread's %tid here before it calls rt_assertfail, rt_trap or
+    // rt_misaligned, so that the report names the thread ("thread" kernels need not).
+    uint32_t tid_x = 0, tid_y = 0, tid_z = 0;
 };
 
 // One thread of a "thread" kernel. Threads are numbered x first; lane = number % 32.
@@ -69,8 +72,9 @@ enum class BarRed : uint32_t { popc, and_, or_ };
 }  // namespace rgpu::softgpu
 
 // Called by generated code. Those that take a ThreadState may switch to another fiber and
-// come back. `site` identifies the call site in the PTX (unique in the kernel), so that lanes that
-// meet at the same instruction are treated as converged. None of them ever throws.
+// come back. `site` identifies the call site in the PTX (unique in the kernel, increasing in the
+// order of the text), so that lanes that meet at the same instruction are treated as converged, and
+// lanes that are behind go first. None of them ever throws.
 extern "C" {
 using rgpu_thread = rgpu::softgpu::ThreadState;
 using rgpu_block = rgpu::softgpu::BlockState;
@@ -96,7 +100,7 @@ uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predica
 void rt_gather(rgpu_thread *, uint32_t site, uint32_t mask, const void *mine, uint32_t bytes, void *all);
 
 // A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
-// or acquire load, or a fence inside a loop.
+// or acquire load, an atom.add/or/and/exch whose result is used, or a fence, inside a loop.
 void rt_yield(rgpu_thread *);
 void rt_nanosleep(rgpu_thread *, uint32_t nanoseconds);
 
@@ -109,6 +113,8 @@ void rt_free(rgpu_block *, void *pointer);
 [[noreturn]] void rt_assertfail(rgpu_block *, const char *message, const char *file, uint32_t line,
                                 const char *function, uint64_t char_size);
 [[noreturn]] void rt_trap(rgpu_block *);
+// An access to `address` that is not aligned as its PTX type demands, where the compiler checks.
+[[noreturn]] void rt_misaligned(rgpu_block *, uint64_t address);
 uint64_t rt_clock(void);        // %clock64
 uint64_t rt_globaltimer(void);  // %globaltimer, nanoseconds
 }
