@@ -1,0 +1,104 @@
+// Challenge and response with a lease's secret.
+#include "net/handshake.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace rgpu::net {
+
+namespace {
+
+bool fill_random(wire::Nonce &n)
+{
+    return getrandom(n.data(), n.size(), 0) == static_cast<ssize_t>(n.size());
+}
+
+template <size_t N> void put(char (&field)[N], const std::string &s)
+{
+    memcpy(field, s.data(), std::min(s.size(), N - 1));
+}
+
+template <size_t N> std::string get(const char (&field)[N])
+{
+    return std::string(field, strnlen(field, N));
+}
+
+template <class Hello> Result<void> check_version(const Hello &h)
+{
+    if (h.magic != wire::kMagic) return error(ErrorKind::invalid, "the peer does not speak rgpu");
+    if (h.version != wire::kProtocolVersion)
+        return error(ErrorKind::invalid,
+                     "the peer speaks protocol %u, this side %u: install the same rgpu on both",
+                     h.version, wire::kProtocolVersion);
+    return {};
+}
+
+}  // namespace
+
+Result<void> client_handshake(int fd, const std::string &lease, const std::string &secret,
+                              uint64_t table_digest, Deadline deadline)
+{
+    wire::ServerHello server;
+    if (auto r = receive_all(fd, &server, sizeof server, deadline); !r) return r;
+    if (auto r = check_version(server); !r) return r;
+
+    wire::ClientHello hello;
+    if (lease.size() >= sizeof hello.lease) return error(ErrorKind::invalid, "lease id too long");
+    if (!fill_random(hello.nonce)) return error(ErrorKind::internal, "no random numbers");
+    put(hello.lease, lease);
+    gethostname(hello.host, sizeof hello.host - 1);
+    hello.pid = static_cast<uint32_t>(getpid());
+    hello.table_digest = table_digest;
+    hello.proof = wire::proof(secret, wire::kClientLabel, server.nonce, hello.nonce, lease);
+    if (auto r = send_all(fd, &hello, sizeof hello, deadline); !r) return r;
+
+    wire::ServerVerdict verdict;
+    if (auto r = receive_all(fd, &verdict, sizeof verdict, deadline); !r) return r;
+    if (verdict.magic != wire::kMagic) return error(ErrorKind::invalid, "garbled verdict");
+    if (!verdict.accepted) return error(ErrorKind::invalid, "%s", get(verdict.text).c_str());
+    Digest expected = wire::proof(secret, wire::kServerLabel, server.nonce, hello.nonce, lease);
+    if (!equal_in_constant_time(expected.data(), verdict.proof.data(), expected.size()))
+        return error(ErrorKind::invalid, "the server does not hold this lease's secret");
+    return {};
+}
+
+void refuse(int fd, const std::string &why, Deadline deadline)
+{
+    wire::ServerVerdict verdict;
+    put(verdict.text, why);
+    (void)send_all(fd, &verdict, sizeof verdict, deadline).has_value();
+}
+
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline)
+{
+    wire::ServerHello mine;
+    if (!fill_random(mine.nonce)) return error(ErrorKind::internal, "no random numbers");
+    if (auto r = send_all(fd, &mine, sizeof mine, deadline); !r) return std::move(r).error();
+
+    wire::ClientHello hello;
+    if (auto r = receive_all(fd, &hello, sizeof hello, deadline); !r) return std::move(r).error();
+    if (auto r = check_version(hello); !r) {
+        refuse(fd, r.error().text, deadline);
+        return std::move(r).error();
+    }
+    Client client{get(hello.lease), get(hello.host), hello.pid, hello.table_digest};
+
+    // An unknown lease costs the same work as a known one.
+    std::optional<std::string> secret = lookup(client.lease);
+    Digest expected = wire::proof(secret.value_or("no such lease"), wire::kClientLabel, mine.nonce,
+                                  hello.nonce, client.lease);
+    bool right = equal_in_constant_time(expected.data(), hello.proof.data(), expected.size());
+    if (!secret || !right) {
+        refuse(fd, "this lease is not known here, or has ended", deadline);
+        return error(ErrorKind::invalid, "%s", secret ? "wrong secret" : "unknown or expired lease");
+    }
+    wire::ServerVerdict verdict;
+    verdict.accepted = 1;
+    verdict.proof = wire::proof(*secret, wire::kServerLabel, mine.nonce, hello.nonce, client.lease);
+    if (auto r = send_all(fd, &verdict, sizeof verdict, deadline); !r) return std::move(r).error();
+    return client;
+}
+
+}  // namespace rgpu::net

@@ -1,0 +1,36 @@
+// The data port's handshake, both sides. See wire/hello.h for the messages.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "net/socket.h"
+#include "wire/hello.h"
+
+namespace rgpu::net {
+
+// Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server
+// does. Fails with `disconnected`, `unavailable`, or `invalid` with the server's reason.
+Result<void> client_handshake(int fd, const std::string &lease, const std::string &secret,
+                              uint64_t table_digest, Deadline);
+
+// Who has connected, after a successful handshake.
+struct Client {
+    std::string lease;
+    std::string host;  // as the client says: for the log only
+    uint32_t pid = 0;  // likewise
+    uint64_t table_digest = 0;
+};
+
+// The secret (raw bytes) of a lease that may connect now, or nothing.
+using SecretLookup = std::function<std::optional<std::string>(const std::string &lease)>;
+
+// Server: reads nothing but the hello, answers within the deadline. A lease that `lookup` does not know and a
+// wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong version), or as sockets fail.
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline);
+
+// Server: tells a client why it is not served, before or instead of the verdict.
+void refuse(int fd, const std::string &why, Deadline);
+
+}  // namespace rgpu::net

@@ -1,0 +1,43 @@
+// The frames of the data stream after the handshake. doc/protocol.md has the layout in words.
+//
+// All integers are little-endian, as both ends of rgpu are; the hello refuses anything else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rgpu::wire {
+
+// Raised when a frame's meaning changes. Both sides must have the same.
+inline constexpr uint16_t kProtocolVersion = 1;
+
+// In front of every frame's body.
+struct FrameHeader {
+    uint32_t bytes = 0;     // of the body
+    uint16_t type = 0;      // to the server: a CallId; to the client: a ServerFrame
+    uint16_t flags = 0;     // Flag bits
+    uint32_t sequence = 0;  // counts the client's frames; an answer repeats it
+    uint32_t value = 0;     // to the server: handle of the thread's current context; to the client: CUresult
+};
+static_assert(sizeof(FrameHeader) == 16);
+
+enum Flag : uint16_t {
+    kWantsReply = 1,  // client: answer this frame
+    kLast = 2,        // server: the last frame that answers `sequence`
+};
+
+enum class ServerFrame : uint16_t {
+    reply = 1,     // answers one call
+    data = 2,      // bytes of a copy to the host
+    text = 3,      // what kernels printed: goes to standard output
+    snapshot = 4,  // the first frame: everything that does not change
+};
+
+// Largest body of a client's frame: small calls, chunks of copies, and module images.
+inline constexpr uint32_t kMaxCallBytes = 1u << 20;
+inline constexpr uint32_t kMaxCopyBytes = 1u << 20;
+inline constexpr uint32_t kMaxImageBytes = 1u << 30;
+// Largest body of a server's frame.
+inline constexpr uint32_t kMaxServerBytes = 4u << 20;
+
+}  // namespace rgpu::wire

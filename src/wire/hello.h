@@ -1,0 +1,66 @@
+// The handshake's messages: what is said before the first frame. Fixed layouts, no pointers.
+//
+//   server -> client  ServerHello: who I am, a nonce
+//   client -> server  ClientHello: which lease, a nonce, proof that I hold the lease's secret
+//   server -> client  ServerProof: proof that I hold it too; or Refusal, and the connection closes
+//
+// The secret is never sent. A proof is HMAC-SHA256 with the secret as key over a label and both
+// nonces and the lease's id (RFC 2104), compared in constant time.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "util/sha256.h"
+#include "wire/frame.h"
+
+namespace rgpu::wire {
+
+inline constexpr uint32_t kMagic = 0x55504752;  // "RGPU"
+using Nonce = std::array<uint8_t, 32>;
+
+struct ServerHello {
+    uint32_t magic = kMagic;
+    uint16_t version = kProtocolVersion;
+    uint16_t reserved = 0;
+    Nonce nonce{};
+};
+static_assert(sizeof(ServerHello) == 40);
+
+struct ClientHello {
+    uint32_t magic = kMagic;
+    uint16_t version = kProtocolVersion;
+    uint16_t reserved = 0;
+    Nonce nonce{};
+    char lease[64] = {};        // NUL-ended
+    char host[64] = {};         // for the log, NUL-ended
+    uint32_t pid = 0;           // for the log
+    uint32_t reserved2 = 0;
+    uint64_t table_digest = 0;  // calls::table_digest()
+    Digest proof{};
+};
+static_assert(sizeof(ClientHello) == 216);
+
+// Fits in front of a Refusal's text or a ServerProof's digest.
+struct ServerVerdict {
+    uint32_t magic = kMagic;
+    uint32_t accepted = 0;   // 0: `text` says why not
+    Digest proof{};
+    char text[152] = {};     // NUL-ended sentence
+};
+static_assert(sizeof(ServerVerdict) == 192);
+
+// Proof of one side: `label` says whose.
+inline Digest proof(std::string_view secret, std::string_view label, const Nonce &server,
+                    const Nonce &client, std::string_view lease)
+{
+    std::string message(label);
+    message.append(reinterpret_cast<const char *>(server.data()), server.size());
+    message.append(reinterpret_cast<const char *>(client.data()), client.size());
+    message.append(lease);
+    return hmac_sha256(secret, message);
+}
+inline constexpr std::string_view kClientLabel = "rgpu data client 1";
+inline constexpr std::string_view kServerLabel = "rgpu data server 1";
+
+}  // namespace rgpu::wire
