@@ -1,0 +1,134 @@
+// The private export tables as cudart uses them: found by UUID, storage by context, the integrity check.
+#include "calls/export_tables.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "calls/md2.h"
+
+using namespace rgpu::calls;
+
+namespace {
+
+int contexts[2];
+CUcontext current = reinterpret_cast<CUcontext>(&contexts[0]);
+const CUcontext other = reinterpret_cast<CUcontext>(&contexts[1]);
+
+CUcontext current_context() { return current; }
+CUresult primary(CUcontext *c, CUdevice d)
+{
+    *c = d ? other : current;
+    return CUDA_SUCCESS;
+}
+int device_count() { return 2; }
+CUresult uuid(CUuuid *u, CUdevice d)
+{
+    memset(u->bytes, 0x40 + d, sizeof u->bytes);
+    return CUDA_SUCCESS;
+}
+CUresult pci(int *domain, int *bus, int *device, CUdevice d)
+{
+    *domain = 0;
+    *bus = 7 + d;
+    *device = 1;
+    return CUDA_SUCCESS;
+}
+
+const CUuuid kCudart = {{0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a, (char)0x89,
+                         (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d, (char)0xf9}};
+const CUuuid kStorage = {{(char)0xc6, (char)0x93, 0x33, 0x6e, 0x11, 0x21, (char)0xdf, 0x11, (char)0xa8,
+                          (char)0xc3, 0x68, (char)0xf3, 0x55, (char)0xd8, (char)0x95, (char)0x93}};
+const CUuuid kIntegrity = {{(char)0xd4, 0x08, 0x20, 0x55, (char)0xbd, (char)0xe6, 0x70, 0x4b, (char)0x8d,
+                            0x34, (char)0xba, 0x12, 0x3c, 0x66, (char)0xe1, (char)0xf2}};
+
+const void *const *table(const CUuuid &id)
+{
+    const void *t = nullptr;
+    cr_assert_eq(get_export_table(&t, &id), CUDA_SUCCESS);
+    return static_cast<const void *const *>(t);
+}
+
+void setup()
+{
+    set_driver_facts({13000, current_context, primary, device_count, uuid, pci});
+}
+
+}  // namespace
+
+TestSuite(export_tables, .init = setup);
+
+Test(export_tables, refuses_what_it_does_not_know)
+{
+    const CUuuid unknown = {{1, 2, 3}};
+    const void *t = &t;
+    cr_expect_eq(get_export_table(&t, &unknown), CUDA_ERROR_NOT_FOUND);
+    cr_expect_null(t);
+    cr_expect_eq(get_export_table(nullptr, &unknown), CUDA_ERROR_INVALID_VALUE);
+}
+
+Test(export_tables, cudart_table_names_its_size_and_the_primary_context)
+{
+    const void *const *t = table(kCudart);
+    cr_expect_eq(reinterpret_cast<size_t>(t[0]), 13 * sizeof(void *));
+    CUcontext c = nullptr;
+    auto get = reinterpret_cast<CUresult (*)(CUcontext *, CUdevice)>(const_cast<void *>(t[2]));
+    cr_expect_eq(get(&c, 1), CUDA_SUCCESS);
+    cr_expect_eq(c, other);
+}
+
+Test(export_tables, null_context_of_put_is_the_current_one)
+{
+    const void *const *t = table(kStorage);
+    auto put = reinterpret_cast<CUresult (*)(CUcontext, void *, void *, void *)>(const_cast<void *>(t[0]));
+    auto remove = reinterpret_cast<CUresult (*)(CUcontext, void *)>(const_cast<void *>(t[1]));
+    auto get = reinterpret_cast<CUresult (*)(void **, CUcontext, void *)>(const_cast<void *>(t[2]));
+    int key, value, second;
+    void *found = nullptr;
+    cr_expect_eq(get(&found, current, &key), CUDA_ERROR_INVALID_HANDLE);
+    cr_expect_eq(put(nullptr, &key, &value, nullptr), CUDA_SUCCESS);
+    cr_expect_eq(put(other, &key, &second, nullptr), CUDA_SUCCESS);
+    cr_expect_eq(get(&found, current, &key), CUDA_SUCCESS);
+    cr_expect_eq(found, &value);
+    cr_expect_eq(get(&found, other, &key), CUDA_SUCCESS);
+    cr_expect_eq(found, &second);
+    cr_expect_eq(remove(nullptr, &key), CUDA_SUCCESS);
+    cr_expect_eq(get(&found, current, &key), CUDA_ERROR_INVALID_HANDLE);
+    forget_context_storage(other);
+    cr_expect_eq(get(&found, other, &key), CUDA_ERROR_INVALID_HANDLE);
+}
+
+Test(export_tables, integrity_is_a_mac_over_process_tables_time_and_devices)
+{
+    const void *const *t = table(kIntegrity);
+    auto check = reinterpret_cast<CUresult (*)(uint32_t, uint64_t, uint64_t[2])>(const_cast<void *>(t[1]));
+    uint64_t fixed[2], got[2], wanted[2];
+    check(13000, 1, fixed);
+    cr_expect_eq(fixed[0], 0x3341181C03CB675C);
+    check(13001, 1, fixed);
+    cr_expect_eq(fixed[0], 0x1841181C03CB675C);
+    cr_expect_eq(fixed[1], 0x8ED383AA1F4CD1E8);
+
+    const uint64_t now = 1763724000;
+    cr_expect_eq(check(13002, now, got), CUDA_SUCCESS);
+    const uint8_t key[] = {0x14, 0x6A, 0xDD, 0xAE, 0x53, 0xA9, 0xA7, 0x52,
+                           0xAA, 0x08, 0x41, 0x36, 0x0B, 0xF5, 0x5A, 0x9F};
+    HmacMd2 mac(key, sizeof key);
+    const uint32_t words[] = {13000, 13002, (uint32_t)getpid(), (uint32_t)pthread_self()};
+    const void *addresses[] = {table(kCudart), t, t[1]};
+    mac.add(words, sizeof words);
+    mac.add(addresses, sizeof addresses);
+    mac.add(&now, sizeof now);
+    for (int d = 0; d < 2; d++) {
+        CUuuid u;
+        int where[3];
+        uuid(&u, d);
+        pci(&where[0], &where[1], &where[2], d);
+        mac.add(&u, sizeof u);
+        mac.add(where, sizeof where);
+    }
+    mac.finish(reinterpret_cast<uint8_t *>(wanted));
+    cr_expect_arr_eq(got, wanted, sizeof got);
+}
