@@ -1,0 +1,80 @@
+// The control API's client: asks the servers of rgpu.conf, all at once, and takes what fits best.
+//
+// Every call asks its servers in parallel and returns when the last has answered or
+// [client] server_timeout has passed. One thread at a time may use a Client. Needs rgpu.conf's
+// [[server]], [auth] and [client]; starts no thread and keeps no descriptor but connections.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/messages.h"
+#include "util/config.h"
+#include "util/result.h"
+
+namespace rgpu::pool {
+
+// What one server said, or why it did not.
+template <class T> struct Told {
+    std::string server;
+    Result<T> answer;
+};
+
+// How one round of asking ended.
+struct Outcome {
+    enum Kind {
+        granted,      // `grant` is set
+        later,        // a server could, but not now, or did not answer while the others said never
+        never,        // no server ever could
+        unreachable,  // no server answered
+    } kind = unreachable;
+    std::string reason;  // why not, server by server, in words
+    std::optional<Grant> grant;
+};
+
+class Client {
+public:
+    // Fails with `invalid` when the configuration has no server, or the credentials cannot be made
+    // (no key file, munged not running: told at the first use).
+    static Result<Client> create(const Config &config);
+    Client(Client &&) noexcept;
+    Client &operator=(Client &&) noexcept;
+    ~Client();
+
+    // One round: offers from all, the best accepted, the rest rejected. Fails only where asking
+    // again cannot help (credentials, a request that servers find invalid).
+    Result<Outcome> acquire(const Request &request);
+
+    // The parts of acquire(), one by one.
+    std::vector<Told<Offer>> offers(const Request &request);
+    Result<Grant> accept(const std::string &server, const std::string &offer);
+    void reject(const std::vector<Told<Offer>> &offers, const std::string &but = {});
+
+    // Each server's leases that the filter fits and the caller may see.
+    std::vector<Told<std::vector<Lease>>> leases(const LeaseFilter &filter);
+
+    // The same as grants with secrets: what a node's prolog writes to lease.json. Fails when a
+    // server does not answer: a lease might be missing.
+    Result<std::vector<Grant>> grants(const std::string &job, const std::string &node);
+
+    // Ends a lease and its workers. A lease that is not there any more is success.
+    Result<void> release(const std::string &server, const std::string &lease);
+
+    // Ends every lease of a job (of its node, if given); returns how many. Fails, after having tried all, when
+    // a server did not answer or refused.
+    Result<int> release_job(const std::string &job, const std::string &node = {});
+
+    // Starts the lease's term again.
+    Result<void> renew(const std::string &server, const std::string &lease);
+
+    std::vector<Told<Inventory>> inventory();
+
+private:
+    struct State;
+    explicit Client(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace rgpu::pool

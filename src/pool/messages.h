@@ -1,0 +1,126 @@
+// What clients and servers of the control API say to each other: plain data.
+//
+// The JSON of each is in doc/api.md; message_json.h turns one into the other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "util/units.h"
+
+namespace rgpu::pool {
+
+// Who holds, or asks for, a lease: a Slurm job on a node, or a process on a host.
+struct Owner {
+    uint32_t uid = 0;
+    std::string user;  // as the client knows it; for people
+    std::string job;   // Slurm's job id; empty outside Slurm
+    std::string node;  // with job: the node whose tasks use it
+    std::string host;  // outside Slurm
+    uint32_t pid = 0;  // outside Slurm
+};
+
+// "job 17 on cn1", "pid 4242 on host login1".
+std::string to_text(const Owner &owner);
+
+// GPUs wanted, all from one server.
+struct Request {
+    int gpus = 1;
+    int share = kWholeGpu;  // hundredths of each
+    uint64_t memory = 0;    // bytes of each; 0: the share's part of the GPU's memory
+    Milliseconds term{0};   // 0: until it is released
+    Owner owner;
+};
+
+// A GPU as it is, and what of it nobody holds.
+struct GpuState {
+    int index = 0;
+    std::string uuid;
+    std::string name;
+    uint64_t memory = 0;
+    std::string compute_capability;
+    std::string pci;
+    int free_share = kWholeGpu;
+    uint64_t free_memory = 0;
+};
+
+// A part of a GPU that an offer or a lease holds.
+struct Portion {
+    int index = 0;  // on its server
+    std::string uuid;
+    std::string name;
+    int share = kWholeGpu;
+    uint64_t memory = 0;
+};
+
+enum class Answer {
+    now,    // offered: accept it before its lock expires
+    later,  // it could, but others hold too much just now
+    never,  // it could not even if it were idle
+};
+
+const char *name(Answer answer);
+
+// What taking an offer would do to its server; the client compares servers by it (placement.h).
+struct Fit {
+    int whole_taken = 0;      // wholly free GPUs that the offer breaks or takes
+    int whole_left = 0;       // wholly free GPUs that remain
+    int share_left = 0;       // free hundredths that remain
+    int distance = 0;         // sum of the distances between the offered GPUs; 0: unknown or one GPU
+    int load = 0;             // hundredths in use, per hundred that exist
+};
+
+struct Offer {
+    Answer answer = Answer::never;
+    std::string reason;  // for later and never: a clause for a person
+    std::string id;      // for now, as all that follows
+    Milliseconds expires_in{0};
+    std::vector<Portion> gpus;
+    Fit fit;
+};
+
+struct Lease {
+    std::string id;
+    std::string secret;  // raw bytes; empty where the asker may not know it
+    Owner owner;
+    std::vector<Portion> gpus;
+    Milliseconds term{0};        // 0: until it is released
+    Milliseconds expires_in{0};  // with a term
+    int64_t granted_at = 0;      // seconds since the epoch, wall clock
+    int workers = 0;             // running now
+};
+
+// Which leases: empty fields do not filter.
+struct LeaseFilter {
+    std::string job;
+    std::string node;
+    bool secrets = false;  // with their secrets, where the asker owns them or is an administrator
+};
+
+// All that `rgpu list` shows of one server.
+struct Inventory {
+    std::string name;
+    std::string version;
+    int driver_version = 0;  // as cuDriverGetVersion: 13000 is 13.0
+    bool software = false;
+    int data_port = 0;
+    std::vector<GpuState> gpus;
+    std::vector<Lease> leases;  // those that the asker may see, without secrets
+};
+
+// A lease with where its data port is: what a program needs.
+struct Grant {
+    std::string server;        // its name
+    std::string data_address;  // host:port
+    Lease lease;
+};
+
+// The lease.json that the interposer reads (doc/architecture.md). All grants belong to one program.
+std::string lease_file(const std::string &job, const std::vector<Grant> &grants);
+
+// A random id (32 hex digits) and a random secret (32 raw bytes), from the kernel.
+std::string random_id();
+std::string random_secret();
+
+}  // namespace rgpu::pool

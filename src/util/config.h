@@ -1,0 +1,125 @@
+// rgpu.conf: everything an administrator can set, read once at start.
+//
+// The file is TOML. Each key, with its meaning, unit, range and default, stands in
+// config_keys.cc and nowhere else: the reader, `rgpu config` and the test that compares
+// rgpu.conf(5) all walk that table.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "util/defaults.h"
+#include "util/result.h"
+#include "util/units.h"
+
+namespace rgpu {
+
+// [[server]]: one rgpud of the pool, as its clients see it.
+struct ServerEntry {
+    std::string name;     // the same as that rgpud's [rgpud] name
+    std::string address;  // host:port of its control port
+};
+
+// [auth]
+struct AuthConfig {
+    std::string method = "munge";  // "munge", "key", "none"
+    std::string key_file = "/etc/rgpu/rgpu.key";
+    std::string munge_socket;  // empty: libmunge's own
+    std::vector<std::string> admins = {"root", "slurm"};
+};
+
+// [rgpud]
+struct RgpudConfig {
+    std::string name;  // empty in the file: the host's short name; never empty after load
+    std::string listen = "0.0.0.0";
+    int64_t control_port = defaults::kControlPort;
+    int64_t data_port = defaults::kDataPort;
+    std::string driver = "auto";  // "auto", "softgpu" or a path
+    int64_t softgpu_devices = defaults::kSoftgpuDevices;
+    uint64_t softgpu_memory = defaults::kSoftgpuMemory;
+    std::string softgpu_compute_capability = defaults::kSoftgpuComputeCapability;
+    std::string softgpu_library = std::string(defaults::kLibraryDir) + "/softgpu/libcuda.so.1";
+    std::string worker = std::string(defaults::kLibexecDir) + "/rgpu-worker";
+    std::string worker_user = "nobody";
+    std::string state_dir = "/var/lib/rgpu";
+    Milliseconds offer_timeout = defaults::kOfferTimeout;
+    Milliseconds max_term = defaults::kMaxTerm;
+    Milliseconds handshake_timeout = defaults::kHandshakeTimeout;
+    int64_t max_handshakes = defaults::kMaxHandshakes;
+    int64_t max_workers = defaults::kMaxWorkers;
+    bool open_metrics = false;
+};
+
+// [client]
+struct ClientConfig {
+    std::string interposer_dir = std::string(defaults::kLibraryDir) + "/interpose";
+    std::vector<std::string> library_path;
+    Milliseconds server_timeout = defaults::kServerTimeout;
+    Milliseconds wait = defaults::kWait;
+    Milliseconds term = defaults::kTerm;
+};
+
+// [slurm]
+struct SlurmConfig {
+    std::string rundir = "/run/rgpu";
+    std::string snapshot = "/run/rgpu/pool.snapshot";
+    Milliseconds wait = defaults::kWait;
+};
+
+struct Config {
+    std::string path;  // the file it was read from
+    std::vector<ServerEntry> servers;
+    AuthConfig auth;
+    RgpudConfig rgpud;
+    ClientConfig client;
+    SlurmConfig slurm;
+};
+
+// A place in a Config (or in a ServerEntry) that one key fills.
+using ConfigField =
+    std::variant<std::string *, bool *, int64_t *, uint64_t *, Milliseconds *, std::vector<std::string> *>;
+
+// What is known of one key. Ranges are in the field's own unit; equal ends mean no range.
+struct ConfigKey {
+    const char *table;  // "rgpud"; "server" keys repeat in each [[server]]
+    const char *name;
+    const char *help;
+    std::function<ConfigField(Config &, ServerEntry &)> field;
+    int64_t low = 0, high = 0;
+    std::vector<const char *> choices = {};  // of a text; empty: anything
+    bool needed = false;                      // an empty text is refused
+};
+
+const std::vector<ConfigKey> &config_keys();
+
+// The type of a field in words: "text", "list of texts", "yes or no", "number", "size", "time".
+const char *type_of(const ConfigField &field);
+
+// A field as it would be written in the file: "\"5s\"", "true", "[\"root\"]".
+std::string written(const ConfigField &field);
+
+// Which file: `option` (a --config option) when it is not empty, else $RGPU_CONF, else the default.
+std::string config_path(std::string_view option = {});
+
+// Reads and checks the file. An unknown key, a wrong type or a value out of range is an Error
+// with the file's name, the line, and what would be right; so is a file that cannot be read.
+Result<Config> load_config(const std::string &path);
+
+// The same of text; `path` is only named in errors.
+Result<Config> parse_config(std::string_view text, const std::string &path);
+
+// "host:port" or "[v6]:port", split; the port must be 1..65535.
+struct HostPort {
+    std::string host;
+    int port = 0;
+};
+Result<HostPort> parse_address(std::string_view address);
+
+// The host is 127.0.0.0/8, ::1 or "localhost".
+bool is_loopback(std::string_view host);
+
+}  // namespace rgpu

@@ -1,0 +1,113 @@
+// The keys of rgpu.conf: the one place where each of them stands.
+#include "util/config.h"
+
+namespace rgpu {
+namespace {
+
+constexpr int64_t ms(Milliseconds time)
+{
+    return time.count();
+}
+
+using namespace std::chrono_literals;
+
+// Where a key of a table, or of a [[server]], is kept.
+#define FIELD(part, member) [](Config &c, ServerEntry &) -> ConfigField { return &c.part.member; }
+#define SERVER_FIELD(member) [](Config &, ServerEntry &s) -> ConfigField { return &s.member; }
+
+std::vector<ConfigKey> keys()
+{
+    return {
+        {.table = "server", .name = "name", .help = "The server's name; the same as name under [rgpud] in its own file.",
+         .field = SERVER_FIELD(name), .needed = true},
+        {.table = "server", .name = "address", .help = "Host and control port, like \"gpu1:7710\".",
+         .field = SERVER_FIELD(address), .needed = true},
+
+        {.table = "auth", .name = "method",
+         .help = "How requests prove who asks: munge; key (an HMAC with key_file, outside Slurm); "
+                 "none (only where every server listens on loopback).",
+         .field = FIELD(auth, method), .choices = {"munge", "key", "none"}},
+        {.table = "auth", .name = "key_file", .help = "Method key: a file of at least 32 random bytes, mode 0600 or 0640.",
+         .field = FIELD(auth, key_file), .needed = true},
+        {.table = "auth", .name = "munge_socket", .help = "Method munge: munged's socket; empty is MUNGE's own default.",
+         .field = FIELD(auth, munge_socket)},
+        {.table = "auth", .name = "admins",
+         .help = "Users (names or numbers) that may lease for others, and see and end every lease. Add SlurmUser.",
+         .field = FIELD(auth, admins)},
+
+        {.table = "rgpud", .name = "name", .help = "This server's name in the pool; empty is the host's short name.",
+         .field = FIELD(rgpud, name)},
+        {.table = "rgpud", .name = "listen", .help = "Address that both ports listen on.",
+         .field = FIELD(rgpud, listen), .needed = true},
+        {.table = "rgpud", .name = "control_port", .help = "Port of the control API; 0 lets the kernel choose.",
+         .field = FIELD(rgpud, control_port), .low = 0, .high = 65535},
+        {.table = "rgpud", .name = "data_port", .help = "Port that programs connect to; 0 lets the kernel choose.",
+         .field = FIELD(rgpud, data_port), .low = 0, .high = 65535},
+        {.table = "rgpud", .name = "driver",
+         .help = "auto (NVIDIA's driver where it finds a GPU, else software GPUs), softgpu, or the path of a libcuda.so.1.",
+         .field = FIELD(rgpud, driver), .needed = true},
+        {.table = "rgpud", .name = "softgpu_devices", .help = "How many software GPUs.",
+         .field = FIELD(rgpud, softgpu_devices), .low = 1, .high = 64},
+        {.table = "rgpud", .name = "softgpu_memory", .help = "Memory of each software GPU.",
+         .field = FIELD(rgpud, softgpu_memory), .low = int64_t{16} << 20, .high = int64_t{1} << 44},
+        {.table = "rgpud", .name = "softgpu_compute_capability",
+         .help = "The compute capability that software GPUs claim.",
+         .field = FIELD(rgpud, softgpu_compute_capability), .needed = true},
+        {.table = "rgpud", .name = "softgpu_library", .help = "The software GPU's libcuda.so.1.",
+         .field = FIELD(rgpud, softgpu_library), .needed = true},
+        {.table = "rgpud", .name = "worker", .help = "The worker program.",
+         .field = FIELD(rgpud, worker), .needed = true},
+        {.table = "rgpud", .name = "worker_user",
+         .help = "Account of the workers of leases whose owner is root or unknown on this host. "
+                 "root is allowed only where listen is loopback.",
+         .field = FIELD(rgpud, worker_user), .needed = true},
+        {.table = "rgpud", .name = "state_dir", .help = "Directory for what rgpud keeps; made when missing.",
+         .field = FIELD(rgpud, state_dir), .needed = true},
+        {.table = "rgpud", .name = "offer_timeout", .help = "An offer holds its GPUs for this long.",
+         .field = FIELD(rgpud, offer_timeout), .low = ms(100ms), .high = ms(60s)},
+        {.table = "rgpud", .name = "max_term", .help = "Longest term of a lease before it must be renewed; 0 is no limit.",
+         .field = FIELD(rgpud, max_term), .low = 0, .high = ms(24h * 365)},
+        {.table = "rgpud", .name = "handshake_timeout",
+         .help = "A program must prove within this time that it holds a lease.",
+         .field = FIELD(rgpud, handshake_timeout), .low = ms(100ms), .high = ms(60s)},
+        {.table = "rgpud", .name = "max_handshakes", .help = "Connections at once that have not proved anything yet.",
+         .field = FIELD(rgpud, max_handshakes), .low = 1, .high = 4096},
+        {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",
+         .field = FIELD(rgpud, max_workers), .low = 1, .high = 65536},
+        {.table = "rgpud", .name = "open_metrics", .help = "Give /metrics to other hosts, too; they hold no user's name.",
+         .field = FIELD(rgpud, open_metrics)},
+
+        {.table = "client", .name = "interposer_dir", .help = "Directory of the libcuda.so.1 that programs get.",
+         .field = FIELD(client, interposer_dir), .needed = true},
+        {.table = "client", .name = "library_path",
+         .help = "Directories put behind it in a program's LD_LIBRARY_PATH, like the CUDA Toolkit's lib64.",
+         .field = FIELD(client, library_path)},
+        {.table = "client", .name = "server_timeout", .help = "A server that does not answer for this long counts as unreachable.",
+         .field = FIELD(client, server_timeout), .low = ms(100ms), .high = ms(60s)},
+        {.table = "client", .name = "wait", .help = "How long rgpu run waits for GPUs that are in use.",
+         .field = FIELD(client, wait), .low = 0, .high = ms(24h * 365)},
+        {.table = "client", .name = "term", .help = "Term of a lease of rgpu run, which renews it while it runs.",
+         .field = FIELD(client, term), .low = ms(3s), .high = ms(24h * 365)},
+
+        {.table = "slurm", .name = "rundir", .help = "Directory on compute nodes for the lease files of jobs.",
+         .field = FIELD(slurm, rundir), .needed = true},
+        {.table = "slurm", .name = "snapshot",
+         .help = "File that rgpu slurm sync keeps and job_submit reads: how much the pool has.",
+         .field = FIELD(slurm, snapshot), .needed = true},
+        {.table = "slurm", .name = "wait", .help = "How long the controller's prolog waits for GPUs that are in use.",
+         .field = FIELD(slurm, wait), .low = 0, .high = ms(24h * 365)},
+    };
+}
+
+#undef FIELD
+#undef SERVER_FIELD
+
+}  // namespace
+
+const std::vector<ConfigKey> &config_keys()
+{
+    static const std::vector<ConfigKey> table = keys();
+    return table;
+}
+
+}  // namespace rgpu

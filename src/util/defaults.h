@@ -1,0 +1,90 @@
+// Every default of rgpu, with its unit, its range and the reason for it.
+//
+// The keys of rgpu.conf that change them are in config_keys.cc.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace rgpu::defaults {
+
+using namespace std::chrono_literals;
+using Milliseconds = std::chrono::milliseconds;
+
+// Where rgpu.conf is. RGPU_CONF in the environment goes before it.
+#ifdef RGPU_SYSCONFDIR
+inline constexpr const char *kConfigPath = RGPU_SYSCONFDIR "/rgpu.conf";
+#else
+inline constexpr const char *kConfigPath = "/etc/rgpu/rgpu.conf";
+#endif
+#ifdef RGPU_LIBDIR
+inline constexpr const char *kLibraryDir = RGPU_LIBDIR;
+#else
+inline constexpr const char *kLibraryDir = "/usr/local/lib/rgpu";
+#endif
+#ifdef RGPU_LIBEXECDIR
+inline constexpr const char *kLibexecDir = RGPU_LIBEXECDIR;
+#else
+inline constexpr const char *kLibexecDir = "/usr/local/libexec";
+#endif
+
+// --- ports (0..65535; 0 lets the kernel choose, for tests)
+inline constexpr int64_t kControlPort = 7710;  // neither is assigned by IANA
+inline constexpr int64_t kDataPort = 7711;
+
+// --- rgpud
+// An offer holds its GPUs for this long (1 s to 60 s). A client needs one more round trip to
+// accept; five seconds leave room for a slow server among those it waits for.
+inline constexpr Milliseconds kOfferTimeout = 5s;
+// Longest term of a lease before it must be renewed (1 s to 365 d; 0: no limit).
+inline constexpr Milliseconds kMaxTerm = 0s;
+// A client must prove that it holds a lease within this time (100 ms to 60 s).
+inline constexpr Milliseconds kHandshakeTimeout = 5s;
+// Connections that have not proved anything yet (1 to 4096): each costs a thread.
+inline constexpr int64_t kMaxHandshakes = 64;
+// Worker processes of one lease (1 to 65536): one per client process. A tenant that forks
+// without end must not take the host's processes.
+inline constexpr int64_t kMaxWorkers = 256;
+// Between SIGTERM and SIGKILL for the workers of a lease that ended.
+inline constexpr Milliseconds kKillAfter = 1s;
+// What one control request may be: every valid one is below 4 KiB.
+inline constexpr size_t kMaxRequestBody = 64 * 1024;
+inline constexpr size_t kMaxRequestTarget = 512;
+// Threads that serve the control port, and connections that wait for one of them.
+inline constexpr size_t kControlThreads = 16;
+inline constexpr size_t kControlQueue = 256;
+// Limits of one request and of what rgpud holds: bounded memory, whoever asks.
+inline constexpr int kMaxGpusOfRequest = 1024;
+inline constexpr size_t kMaxOffers = 4096;
+inline constexpr size_t kMaxOffersOfUser = 64;
+inline constexpr size_t kMaxLeases = 65536;
+inline constexpr size_t kMaxText = 255;  // bytes of a job id, a node's or a host's name
+// rgpu-worker --inventory opens the driver, which takes seconds on a host of many GPUs.
+inline constexpr Milliseconds kInventoryTimeout = 60s;
+
+// --- software GPUs
+inline constexpr int64_t kSoftgpuDevices = 2;                  // 0 to 64
+inline constexpr uint64_t kSoftgpuMemory = uint64_t{2} << 30;  // bytes of each
+inline constexpr const char *kSoftgpuComputeCapability = "8.0";
+
+// --- authentication
+// Clocks of client and server may differ by this much with method "key" (1 s to 1 h).
+inline constexpr Milliseconds kKeyWindow = 60s;
+inline constexpr size_t kMaxKeyNonces = 100000;  // requests remembered in the window
+inline constexpr size_t kMinKeyBytes = 32;       // shorter keys are refused
+
+// --- clients
+// A server that says nothing for this long is taken as unreachable (100 ms to 60 s).
+inline constexpr Milliseconds kServerTimeout = 3s;
+inline constexpr size_t kMaxReplyBody = 64 * 1024 * 1024;
+// rgpu run and the prolog wait this long for GPUs that are in use ("--wait", 0 to 365 d).
+inline constexpr Milliseconds kWait = 30min;
+// They ask again after a pause that doubles from the first to the last, with jitter of a quarter.
+inline constexpr Milliseconds kFirstPause = 100ms;
+inline constexpr Milliseconds kLastPause = 5s;
+// Term of a lease of rgpu run (3 s to 365 d), renewed at each third of it: a client that dies
+// gives its GPUs back after it.
+inline constexpr Milliseconds kTerm = 60s;
+
+}  // namespace rgpu::defaults
