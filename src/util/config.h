@@ -65,8 +65,8 @@ struct ClientConfig {
 
 // [slurm]
 struct SlurmConfig {
-    std::string rundir = "/run/rgpu";
-    std::string snapshot = "/run/rgpu/pool.snapshot";
+    std::string rundir = defaults::kRundir;
+    std::string snapshot = defaults::kSnapshotPath;
     Milliseconds wait = defaults::kWait;
 };
 

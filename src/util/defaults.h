@@ -29,6 +29,12 @@ inline constexpr const char *kLibexecDir = RGPU_LIBEXECDIR;
 inline constexpr const char *kLibexecDir = "/usr/local/libexec";
 #endif
 
+// --- Slurm
+// Lease files of jobs, on compute nodes; gone after a boot, as the jobs are.
+inline constexpr const char *kRundir = "/run/rgpu";
+// The size of the pool for job_submit_rgpu.so; RGPU_SNAPSHOT in slurmctld's environment goes before it.
+inline constexpr const char *kSnapshotPath = "/run/rgpu/pool.snapshot";
+
 // --- ports (0..65535; 0 lets the kernel choose, for tests)
 inline constexpr int64_t kControlPort = 7710;  // neither is assigned by IANA
 inline constexpr int64_t kDataPort = 7711;

@@ -1,0 +1,151 @@
+// Reads GRES lists and the values of our own options.
+#include "plugin/request.h"
+
+#include <charconv>
+
+#include "util/units.h"
+
+namespace rgpu::plugin {
+namespace {
+
+constexpr unsigned kMaxGpus = 1'000'000;  // on one node; far past any real pool, far from overflow
+
+Error invalid(std::string text)
+{
+    return Error{ErrorKind::invalid, std::move(text)};
+}
+
+std::string quoted(std::string_view text)
+{
+    constexpr size_t kLongest = 80;
+    return "'" + std::string(text.substr(0, kLongest)) + (text.size() > kLongest ? "...'" : "'");
+}
+
+std::string_view next_token(std::string_view &rest, std::string_view separators)
+{
+    size_t end = rest.find_first_of(separators);
+    std::string_view token = rest.substr(0, end);
+    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
+    return token;
+}
+
+// All of text as a number, or nothing.
+std::optional<uint64_t> number(std::string_view text)
+{
+    uint64_t value = 0;
+    const char *end = text.data() + text.size();
+    auto [stop, ec] = std::from_chars(text.data(), end, value);
+    if (text.empty() || ec != std::errc() || stop != end)
+        return {};
+    return value;
+}
+
+// Slurm's counts may carry k, m or g, powers of 1024.
+std::optional<uint64_t> gres_count(std::string_view text)
+{
+    unsigned shift = 0;
+    if (!text.empty()) {
+        switch (text.back()) {
+        case 'k': case 'K': shift = 10; break;
+        case 'm': case 'M': shift = 20; break;
+        case 'g': case 'G': shift = 30; break;
+        }
+    }
+    if (shift != 0)
+        text.remove_suffix(1);
+    auto value = number(text);
+    if (!value || *value > kMaxGpus)
+        return value;
+    return *value << shift;
+}
+
+// The count of one element of the list, 0 where it is not ours.
+Result<unsigned> gpus_in_element(std::string_view element)
+{
+    std::string_view rest = element;
+    if (rest.starts_with("gres:") || rest.starts_with("gres/"))
+        rest.remove_prefix(5);
+    if (next_token(rest, ":=") != "rgpu")
+        return 0u;
+    if (rest.empty())
+        return 1u;
+    auto count = gres_count(rest);
+    if (!count) {
+        std::string_view type = next_token(rest, ":=");
+        if (!gres_count(rest) && !rest.empty())
+            return invalid(quoted(element) + " is not understood; ask with --gres=rgpu:N");
+        return invalid("the GPUs of the pool have no types in Slurm, but " + quoted(type) +
+                       " was asked for; ask with --gres=rgpu:N");
+    }
+    if (*count > kMaxGpus)
+        return invalid(quoted(element) + " is more than any pool has; ask with --gres=rgpu:N");
+    return static_cast<unsigned>(*count);
+}
+
+}  // namespace
+
+Result<unsigned> gpus_in_tres(std::string_view tres)
+{
+    unsigned total = 0;
+    while (!tres.empty()) {
+        auto gpus = gpus_in_element(next_token(tres, ",;"));
+        if (!gpus)
+            return gpus.error();
+        total += *gpus;
+        if (total > kMaxGpus)
+            return invalid("more GPUs than any pool has were asked for");
+    }
+    return total;
+}
+
+Result<Share> parse_share(std::string_view text)
+{
+    auto wrong = [&] {
+        return invalid("--rgpu-share=" + std::string(text.substr(0, 80)) +
+                       ": give a percentage of a GPU from 1 to 100, as in --rgpu-share=50, or the least "
+                       "and the most, as in --rgpu-share=30-100");
+    };
+    std::string_view rest = text;
+    auto percent = [&]() -> std::optional<unsigned> {
+        std::string_view token = next_token(rest, "-");
+        if (token.ends_with('%'))
+            token.remove_suffix(1);
+        auto value = number(token);
+        if (!value || *value < 1 || *value > 100)
+            return {};
+        return static_cast<unsigned>(*value);
+    };
+    auto least = percent();
+    bool range = text.find('-') != text.npos;
+    auto most = range ? percent() : least;
+    if (!least || !most || *most < *least || !rest.empty())
+        return wrong();
+    return Share{*least, *most};
+}
+
+Result<uint64_t> parse_memory(std::string_view text)
+{
+    // A number alone would be bytes here and megabytes in Slurm's --mem: nobody means the former.
+    if (number(text))
+        return invalid("--rgpu-mem=" + std::string(text.substr(0, 80)) +
+                       ": the unit is missing; give the memory of each GPU as in --rgpu-mem=8G or --rgpu-mem=512M");
+    auto bytes = parse_size(text);
+    if (!bytes)
+        return std::move(bytes).error().in("--rgpu-mem");
+    if (*bytes == 0)
+        return invalid("--rgpu-mem: 0 is no memory; give that of each GPU, as in --rgpu-mem=8G");
+    return *bytes;
+}
+
+std::string memory_text(uint64_t bytes)
+{
+    constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    unsigned unit = 0;
+    while (unit + 1 < std::size(units) && bytes != 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        ++unit;
+    }
+    return std::to_string(bytes) + " " + units[unit];
+}
+
+}  // namespace rgpu::plugin

@@ -1,0 +1,42 @@
+// What a job asks of the pool, read from the strings in which Slurm carries it.
+//
+// Knows no Slurm type, so that the plugins, the command and the tests share it. Input comes from
+// users: every function answers anything at all with a value or with ErrorKind::invalid and a
+// sentence that names the option.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "util/result.h"
+
+namespace rgpu::plugin {
+
+// A part of a GPU's time, in percent: what is guaranteed, and what may be used while others idle.
+struct Share {
+    unsigned least = 100;
+    unsigned most = 100;
+};
+
+struct Request {
+    unsigned gpus = 0;  // on each node
+    Share share;
+    std::optional<uint64_t> memory;  // bytes on each GPU; without it the share's part of the GPU's
+};
+
+// The GPUs that a TRES list names: "gres:rgpu:2,gres:gpu:1" gives 2, "gres:rgpu" 1, a list without
+// rgpu (or "gres:none") 0. Slurm writes gres:NAME up to 22.05 and gres/NAME later.
+Result<unsigned> gpus_in_tres(std::string_view tres);
+
+// --rgpu-share: "50", "50%" or "30-100".
+Result<Share> parse_share(std::string_view text);
+
+// --rgpu-mem: a number with its unit, "512M", "8G", "8GiB".
+Result<uint64_t> parse_memory(std::string_view text);
+
+// "8 GiB", "1536 MiB": the largest unit that loses nothing.
+std::string memory_text(uint64_t bytes);
+
+}  // namespace rgpu::plugin

@@ -1,0 +1,194 @@
+// Reads, writes and judges by the pool snapshot.
+#include "plugin/snapshot.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/defaults.h"
+
+namespace rgpu::plugin {
+namespace {
+
+constexpr std::string_view kFirstLine = "rgpu-pool 1\n";
+constexpr size_t kServersInSentence = 8;
+
+std::string_view word(std::string_view &line)
+{
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    std::string_view out = line.substr(0, line.find(' '));
+    line.remove_prefix(out.size());
+    return out;
+}
+
+template <class T> bool number(std::string_view text, T &value)
+{
+    const char *end = text.data() + text.size();
+    auto [stop, ec] = std::from_chars(text.data(), end, value);
+    return !text.empty() && ec == std::errc() && stop == end;
+}
+
+bool larger(const PoolServer &a, const PoolServer &b)
+{
+    if (a.gpus != b.gpus)
+        return a.gpus > b.gpus;
+    return a.memory != b.memory ? a.memory > b.memory : a.name < b.name;
+}
+
+// "gpu1 2, gpu2 2"
+std::string list_text(const Snapshot &pool)
+{
+    std::string out;
+    size_t shown = std::min(pool.servers.size(), kServersInSentence);
+    for (size_t i = 0; i < shown; ++i)
+        (out += i ? ", " : "") += pool.servers[i].name + " " + std::to_string(pool.servers[i].gpus);
+    if (shown < pool.total_servers)
+        out += ", ...";
+    return out;
+}
+
+std::string gpus_text(unsigned long n)
+{
+    return std::to_string(n) + (n == 1 ? " GPU" : " GPUs");
+}
+
+// How many requests of this form fit at once. A GPU holds as many tenants as the least share allows.
+unsigned long places(const Snapshot &pool, const Request &request)
+{
+    unsigned long sum = 0;
+    for (const PoolServer &s : pool.servers) {
+        if (s.gpus >= request.gpus && s.memory >= request.memory.value_or(0))
+            sum += static_cast<unsigned long>(s.gpus) * (100 / request.share.least) / request.gpus;
+    }
+    return sum;
+}
+
+}  // namespace
+
+std::string snapshot_path()
+{
+    const char *path = getenv("RGPU_SNAPSHOT");
+    return path && *path ? path : defaults::kSnapshotPath;
+}
+
+Result<Snapshot> parse_snapshot(std::string_view text)
+{
+    if (text.size() > kSnapshotBytes || !text.starts_with(kFirstLine))
+        return Error{ErrorKind::invalid, "it is not a pool snapshot (version 1)"};
+    Snapshot out;
+    bool total = false;
+    text.remove_prefix(kFirstLine.size());
+    for (unsigned line_number = 2; !text.empty(); ++line_number) {
+        std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        std::string_view kind = word(line);
+        bool good = true;
+        if (kind == "total") {
+            good = number(word(line), out.total_servers) && number(word(line), out.total_gpus);
+            total = true;
+        } else if (kind == "server") {
+            PoolServer s{std::string(word(line)), 0, 0};
+            good = !s.name.empty() && number(word(line), s.gpus) && number(word(line), s.memory);
+            out.servers.push_back(std::move(s));
+        }
+        if (!good)
+            return error(ErrorKind::invalid, "line %u is not understood", line_number);
+    }
+    if (!total || out.total_servers < out.servers.size())
+        return Error{ErrorKind::invalid, "it is not complete"};
+    std::sort(out.servers.begin(), out.servers.end(), larger);
+    return out;
+}
+
+std::string format_snapshot(std::vector<PoolServer> servers)
+{
+    std::sort(servers.begin(), servers.end(), larger);
+    unsigned gpus = 0;
+    for (const PoolServer &s : servers)
+        gpus += s.gpus;
+    std::string out = std::string(kFirstLine) + "total " + std::to_string(servers.size()) + " " +
+                      std::to_string(gpus) + "\n";
+    for (const PoolServer &s : servers) {
+        std::string line =
+            "server " + s.name + " " + std::to_string(s.gpus) + " " + std::to_string(s.memory) + "\n";
+        if (out.size() + line.size() > kSnapshotBytes)
+            break;
+        out += line;
+    }
+    return out;
+}
+
+Result<Snapshot> read_snapshot(const std::string &path)
+{
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error(ErrorKind::unavailable, "%s: %s", path.c_str(), strerror(errno));
+    char buffer[kSnapshotBytes + 1];
+    size_t have = 0;
+    ssize_t n;
+    while (have < sizeof buffer && (n = read(fd, buffer + have, sizeof buffer - have)) > 0)
+        have += static_cast<size_t>(n);
+    close(fd);
+    auto out = parse_snapshot(std::string_view(buffer, have));
+    if (!out)
+        return std::move(out).error().in(path);
+    return out;
+}
+
+Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> servers)
+{
+    std::string text = format_snapshot(std::move(servers));
+    std::string fresh = path + ".new." + std::to_string(getpid());
+    auto failed = [&](const char *doing) {
+        Error e = error(ErrorKind::internal, "%s %s: %s", doing, fresh.c_str(), strerror(errno));
+        unlink(fresh.c_str());
+        return e;
+    };
+    int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return failed("creating");
+    bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (close(fd) != 0 || !written)
+        return failed("writing");
+    if (rename(fresh.c_str(), path.c_str()) != 0)
+        return failed("renaming");
+    return {};
+}
+
+Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes)
+{
+    if (request.gpus == 0)
+        return {};
+    if (pool.servers.empty())
+        return Error{ErrorKind::invalid, "the pool has no servers; ask its administrator"};
+    unsigned most = pool.servers.front().gpus;
+    if (request.gpus > most)
+        return error(ErrorKind::invalid,
+                     "%s on one node %s asked for, but no server has more than %u (%s); ask for at most %u, or "
+                     "for more nodes",
+                     gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were", most,
+                     list_text(pool).c_str(), most);
+    uint64_t memory = 0;
+    for (const PoolServer &s : pool.servers)
+        memory = s.gpus >= request.gpus ? std::max(memory, s.memory) : memory;
+    if (pool.complete() && request.memory.value_or(0) > memory)
+        return error(ErrorKind::invalid,
+                     "%s of memory on each GPU was asked for, but no server with %s has more than %s on one; ask "
+                     "for less with --rgpu-mem",
+                     memory_text(*request.memory).c_str(), gpus_text(request.gpus).c_str(),
+                     memory_text(memory).c_str());
+    unsigned long fit = places(pool, request);
+    if (pool.complete() && nodes > fit)
+        return error(ErrorKind::invalid,
+                     "%s on each of %u nodes were asked for, but the whole pool has room for %lu such nodes (%s); "
+                     "ask for fewer nodes or fewer GPUs",
+                     gpus_text(request.gpus).c_str(), nodes, fit, list_text(pool).c_str());
+    return {};
+}
+
+}  // namespace rgpu::plugin

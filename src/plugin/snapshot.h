@@ -1,0 +1,56 @@
+// The pool snapshot: what the servers have, in a file small enough to read under slurmctld's locks.
+//
+// `rgpu slurm sync` writes it, job_submit reads it. It tells what could ever fit, not what is free.
+// Text, at most kSnapshotBytes, one line each:
+//
+//   rgpu-pool 1
+//   total SERVERS GPUS
+//   server NAME GPUS MEMORY     (bytes of its largest GPU), the largest servers first
+//
+// A pool with too many servers for the file leaves out the smallest; total counts all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/request.h"
+#include "util/result.h"
+
+namespace rgpu::plugin {
+
+inline constexpr size_t kSnapshotBytes = 4096;
+
+struct PoolServer {
+    std::string name;
+    unsigned gpus = 0;
+    uint64_t memory = 0;
+};
+
+struct Snapshot {
+    std::vector<PoolServer> servers;
+    unsigned total_servers = 0;
+    unsigned total_gpus = 0;
+
+    bool complete() const { return servers.size() == total_servers; }
+};
+
+// Where it lies: $RGPU_SNAPSHOT, or the path that was built in.
+std::string snapshot_path();
+
+Result<Snapshot> parse_snapshot(std::string_view text);
+
+// Sorts the servers, and counts the totals itself.
+std::string format_snapshot(std::vector<PoolServer> servers);
+
+// ErrorKind::unavailable where there is no such file, invalid where it is not ours or too large.
+Result<Snapshot> read_snapshot(const std::string &path);
+
+// Replaces the file at once, so that a reader sees the old one or the new one.
+Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> servers);
+
+// Refuses, with a sentence for the user, what this pool could not give if all of it were free.
+Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes);
+
+}  // namespace rgpu::plugin

@@ -1,0 +1,42 @@
+// spank_rgpu.so: which code runs in which of Slurm's processes, and nothing else.
+#include "plugin/guard.h"
+#include "plugin/spank/options.h"
+#include "plugin/spank/remote.h"
+
+using namespace rgpu::plugin;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+extern const char plugin_name[] = "rgpu";
+extern const char plugin_type[] = "spank";
+extern const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+extern const unsigned int spank_plugin_version = 1;
+
+int slurm_spank_init(spank_t spank, int, char **)
+{
+    return guard("init", ESPANK_ERROR, [&]() -> int {
+        switch (spank_context()) {
+        case S_CTX_LOCAL:
+        case S_CTX_ALLOCATOR:
+        case S_CTX_REMOTE:
+            return register_options(spank);
+        default:
+            return ESPANK_SUCCESS;
+        }
+    });
+}
+
+int slurm_spank_user_init(spank_t spank, int count, char **arguments)
+{
+    return guard("user_init", ESPANK_ERROR, [&]() -> int {
+        switch (spank_context()) {
+        case S_CTX_REMOTE:
+            return remote_user_init(spank, count, arguments);
+        default:
+            return ESPANK_SUCCESS;
+        }
+    });
+}
+
+}
