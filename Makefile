@@ -35,7 +35,7 @@ sanitizer := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
 paths := -DRGPU_VERSION='"$(VERSION)"' -DRGPU_SYSCONFDIR='"$(sysconfdir)/rgpu"' \
 	-DRGPU_LIBDIR='"$(libdir)/rgpu"' -DRGPU_LIBEXECDIR='"$(libexecdir)"' -DRGPU_CUDA='"$(CUDA)"'
 CPP = $(CPPFLAGS) -Isrc -isystem $(CUDA)/include $(if $(filter-out /usr,$(SLURM)),-isystem $(SLURM)/include) \
-	$(TOML_CFLAGS) $(SPDLOG_CFLAGS) $(paths)
+	$(TOML_CFLAGS) $(SPDLOG_CFLAGS) $(HTTPLIB_CFLAGS) $(paths)
 CXX_ALL = -std=c++20 $(CXXFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) -fPIC -fvisibility=hidden \
 	-ffunction-sections -fdata-sections -pthread $(sanitizer)
 LD_ALL = $(LDFLAGS) -pthread -Wl,--as-needed -Wl,--gc-sections $(sanitizer)
@@ -238,11 +238,15 @@ tests_env = RGPU_BUILD=$(abspath $(O)) RGPU_CUDA_LIBDIR=$(CUDA)/lib64
 deps:
 	@contrib/install-deps-debian.sh
 
+# All processors, where the user's make was not told how many.
+all_jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+sub_make = $(MAKE) --no-print-directory $(all_jobs)
+
 check: deps ## build and run all tests; T=t2010 or T=frame_test for some of them
-	@$(MAKE) --no-print-directory all unit cuda venv
+	@$(sub_make) all unit cuda venv
 	@$(tests_env) t/lib/run-checks $(T)
 
-sanitized = $(MAKE) --no-print-directory O=$(O)-$1 SANITIZE=$2
+sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
 check-asan: ## unit tests with address and undefined-behaviour sanitizers
 	@$(call sanitized,asan,address$(comma)undefined) unit
 	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
@@ -252,7 +256,7 @@ check-tsan: ## unit tests with the thread sanitizer
 	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
 
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
-	@$(MAKE) --no-print-directory all examples venv
+	@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo
 
 # --- install

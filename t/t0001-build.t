@@ -1,0 +1,34 @@
+#!/bin/bash
+# The build: help, install, and what the shared objects need and export.
+. "$(dirname "$0")/lib/tap.sh"
+plan 23
+
+cd "$root" || bail "no $root"
+try 60 make help
+is "$rc" 0 "make help"
+for target in all check demo install clean; do
+    like "$out" "make $target +[a-z]" "help tells of $target"
+done
+
+try 300 make --no-print-directory O="$build" install DESTDIR="$T/dest" prefix=/usr sysconfdir=/etc
+is "$rc" 0 "make install DESTDIR" || diag "$out$err"
+for file in bin/rgpu sbin/rgpud libexec/rgpu-worker lib/rgpu/interpose/libcuda.so.1 lib/rgpu/softgpu/libcuda.so.1 \
+    lib/rgpu/softgpu/librgpu-ptx.so lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
+    ok "installs $file" test -s "$T/dest/usr/$file"
+done
+is "$(find "$T/dest" -mindepth 1 -maxdepth 1 -not -name usr -not -name etc)" "" "and nothing elsewhere"
+
+needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' '; }
+exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sed 's/@.*//'; }
+
+# libm, libpthread and libdl are parts of libc.
+is "$(needed "$interpose/libcuda.so.1" | tr ' ' '\n' | grep -vE '^(libc|libm|ld-linux-x86-64)\.so\.[0-9]+$|^$')" "" \
+    "the interposer needs libc and nothing else"
+is "$(exported "$interpose/libcuda.so.1" | grep -v '^cu' | head)" "" "the interposer exports cu* only"
+like "$(exported "$interpose/libcuda.so.1")" "cuGetProcAddress_v2" "among them cuGetProcAddress_v2"
+is "$(exported "$softgpu/libcuda.so.1" | grep -v '^cu' | head)" "" "softgpu exports cu* only"
+unlike "$(needed "$softgpu/libcuda.so.1")" "LLVM" "softgpu's driver starts without LLVM"
+is "$(exported "$build/lib/slurm/spank_rgpu.so" | grep -vE '^(plugin_|spank_plugin_version|slurm_spank_)' | head)" "" \
+    "the SPANK plugin exports what SPANK asks for only"
+is "$(exported "$build/lib/slurm/job_submit_rgpu.so" | grep -vE '^(plugin_|init|fini|job_submit|job_modify)' | head)" "" \
+    "the job_submit plugin exports what Slurm asks for only"
