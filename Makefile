@@ -36,7 +36,7 @@ paths := -DRGPU_VERSION='"$(VERSION)"' -DRGPU_SYSCONFDIR='"$(sysconfdir)/rgpu"' 
 	-DRGPU_LIBDIR='"$(libdir)/rgpu"' -DRGPU_LIBEXECDIR='"$(libexecdir)"' -DRGPU_CUDA='"$(CUDA)"'
 CPP = $(CPPFLAGS) -Isrc -isystem $(CUDA)/include $(if $(filter-out /usr,$(SLURM)),-isystem $(SLURM)/include) \
 	$(TOML_CFLAGS) $(SPDLOG_CFLAGS) $(HTTPLIB_CFLAGS) $(paths)
-# g++ 12 sees uninitialised members in every std::variant that holds a variant (GCC bug 105562): not that one.
+# g++ 12 sees uninitialised members in every std::variant that holds a variant: that warning says nothing here.
 CXX_ALL = -std=c++20 $(CXXFLAGS) -Wall -Wextra -Wno-maybe-uninitialized $(if $(WERROR),-Werror) -fPIC -fvisibility=hidden \
 	-ffunction-sections -fdata-sections -pthread $(sanitizer)
 LD_ALL = $(LDFLAGS) -pthread -Wl,--as-needed -Wl,--gc-sections $(sanitizer)

@@ -139,7 +139,7 @@ wait_for()
             diag "$(tail -n 20 "$T/.wait")"
             return 1
         fi
-        read -rt 0.05 < <(:) || :  # a short rest between two looks
+        sleep 0.05  # between two looks
     done
 }
 
