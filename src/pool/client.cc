@@ -1,0 +1,352 @@
+#include "pool/client.h"
+
+#include <algorithm>
+#include <map>
+
+#include "pool/auth.h"
+#include "pool/http.h"
+#include "pool/message_json.h"
+#include "pool/placement.h"
+
+namespace rgpu::pool {
+namespace {
+
+// A part of a target, as RFC 3986 wants it.
+std::string escaped(const std::string &text)
+{
+    std::string out;
+    for (unsigned char c : text) {
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
+                     c == '.' || c == '~';
+        char hex[4];
+        snprintf(hex, sizeof hex, "%%%02X", c);
+        out += plain ? std::string(1, static_cast<char>(c)) : hex;
+    }
+    return out;
+}
+
+std::string leases_target(const LeaseFilter &filter)
+{
+    std::string query;
+    auto add = [&](const std::string &name, const std::string &value) {
+        if (!value.empty())
+            query += (query.empty() ? "?" : "&") + name + "=" + escaped(value);
+    };
+    add("job", filter.job);
+    add("node", filter.node);
+    add("secrets", filter.secrets ? "1" : "");
+    return "/v1/leases" + query;
+}
+
+// "gpu1, gpu2: it has 2 GPUs, 6 are wanted; gpu3: ...": equal reasons together.
+class Reasons {
+public:
+    void add(const std::string &server, const std::string &reason)
+    {
+        auto known = std::find_if(reasons_.begin(), reasons_.end(), [&](const auto &r) { return r.first == reason; });
+        if (known == reasons_.end())
+            known = reasons_.insert(reasons_.end(), {reason, {}});
+        known->second.push_back(server);
+    }
+
+    std::string text() const
+    {
+        constexpr size_t kNamed = 8;
+        std::string all;
+        for (const auto &[reason, servers] : reasons_) {
+            all += all.empty() ? "" : "; ";
+            for (size_t i = 0; i < servers.size() && i < kNamed; ++i)
+                all += (i ? ", " : "") + servers[i];
+            if (servers.size() > kNamed)
+                all += " and " + std::to_string(servers.size() - kNamed) + " more";
+            all += ": " + reason;
+        }
+        return all;
+    }
+
+private:
+    std::vector<std::pair<std::string, std::vector<std::string>>> reasons_;
+};
+
+}  // namespace
+
+struct Client::State {
+    std::vector<ServerEntry> servers;
+    Milliseconds timeout{0};
+    std::unique_ptr<Signer> signer;
+    Http http;
+
+    // One request to several servers: what each says, decoded, in the order given.
+    template <class T>
+    std::vector<Told<T>> ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets, const char *method,
+                             const std::string &body, Result<T> (*decode)(std::string_view));
+
+    template <class T>
+    std::vector<Told<T>> ask_all(const char *method, const std::string &target, const std::string &body,
+                                 Result<T> (*decode)(std::string_view))
+    {
+        std::vector<std::pair<const ServerEntry *, std::string>> targets;
+        for (const ServerEntry &server : servers)
+            targets.emplace_back(&server, target);
+        return ask(targets, method, body, decode);
+    }
+
+    template <class T>
+    Result<T> ask_one(const std::string &name, const char *method, const std::string &target,
+                      Result<T> (*decode)(std::string_view))
+    {
+        const ServerEntry *server = find(name);
+        if (!server)
+            return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is named \"%s\"", name.c_str());
+        return std::move(ask<T>({{server, target}}, method, "", decode)[0].answer);
+    }
+
+    const ServerEntry *find(const std::string &name) const
+    {
+        for (const ServerEntry &server : servers)
+            if (server.name == name)
+                return &server;
+        return nullptr;
+    }
+
+    // Where programs reach this server: its control address's host, its own data port.
+    std::string data_address(const std::string &name, int port) const
+    {
+        const std::string &control = find(name)->address;
+        return control.substr(0, control.rfind(':')) + ":" + std::to_string(port);
+    }
+};
+
+namespace {
+
+// An error with the server's name and address in front, once.
+Error of_server(Error error, const ServerEntry &server)
+{
+    return std::move(error).in("server " + server.name + " (" + server.address + ")");
+}
+
+template <class T>
+Result<T> decoded(Result<HttpReply> reply, Result<T> (*decode)(std::string_view))
+{
+    if (!reply)
+        return std::move(reply).error();
+    if (reply->status < 200 || reply->status > 299)
+        return decode_error(reply->body, reply->status);
+    return decode(reply->body);
+}
+
+Result<bool> decode_nothing(std::string_view)
+{
+    return true;
+}
+
+}  // namespace
+
+template <class T>
+std::vector<Told<T>> Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets,
+                                        const char *method, const std::string &body,
+                                        Result<T> (*decode)(std::string_view))
+{
+    std::vector<HttpCall> calls;
+    std::vector<size_t> asked;  // positions in targets
+    std::vector<Told<T>> told;
+    for (const auto &[server, target] : targets) {
+        told.push_back({server->name, error(ErrorKind::internal, "not asked")});
+        Result<std::string> authorization = signer->sign({server->name, method, target, body});
+        if (!authorization) {
+            told.back().answer = std::move(authorization).error();
+            continue;
+        }
+        asked.push_back(told.size() - 1);
+        calls.push_back({method, "http://" + server->address + target, *authorization, body});
+    }
+    std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
+    for (size_t i = 0; i < replies.size(); ++i) {
+        Result<T> answer = decoded<T>(std::move(replies[i]), decode);
+        if (!answer)
+            answer = of_server(std::move(answer).error(), *targets[asked[i]].first);
+        told[asked[i]].answer = std::move(answer);
+    }
+    return told;
+}
+
+Client::Client(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Client::Client(Client &&) noexcept = default;
+Client &Client::operator=(Client &&) noexcept = default;
+Client::~Client() = default;
+
+Result<Client> Client::create(const Config &config)
+{
+    if (config.servers.empty())
+        return error(ErrorKind::invalid, "%s names no server: add [[server]] with name and address", config.path.c_str());
+    if (config.auth.method == "none")
+        for (const ServerEntry &server : config.servers)
+            if (Result<HostPort> address = parse_address(server.address); !address || !is_loopback(address->host))
+                return error(ErrorKind::invalid,
+                             "%s: [auth] method = \"none\" is for loopback only, and server %s is at %s: use munge or key",
+                             config.path.c_str(), server.name.c_str(), server.address.c_str());
+    Result<std::unique_ptr<Signer>> signer = make_signer(config.auth);
+    if (!signer)
+        return std::move(signer).error();
+    auto state = std::make_unique<State>();
+    state->servers = config.servers;
+    state->timeout = config.client.server_timeout;
+    state->signer = std::move(*signer);
+    return Client(std::move(state));
+}
+
+std::vector<Told<Offer>> Client::offers(const Request &request)
+{
+    return state_->ask_all<Offer>("POST", "/v1/offers", encode(request), decode_offer);
+}
+
+Result<Grant> Client::accept(const std::string &server, const std::string &offer)
+{
+    Result<Leases> accepted = state_->ask_one<Leases>(server, "POST", "/v1/offers/" + offer + "/accept", decode_leases);
+    if (!accepted)
+        return std::move(accepted).error();
+    if (accepted->leases.size() != 1)
+        return error(ErrorKind::internal, "server %s: accepting an offer gave no lease", server.c_str());
+    return Grant{server, state_->data_address(server, accepted->data_port), std::move(accepted->leases[0])};
+}
+
+void Client::reject(const std::vector<Told<Offer>> &offers, const std::string &but)
+{
+    std::vector<std::pair<const ServerEntry *, std::string>> targets;
+    for (const Told<Offer> &told : offers)
+        if (told.answer && told.answer->answer == Answer::now && told.server != but)
+            targets.emplace_back(state_->find(told.server), "/v1/offers/" + told.answer->id);
+    // What does not arrive expires by itself.
+    state_->ask<bool>(targets, "DELETE", "", decode_nothing);
+}
+
+namespace {
+
+const Told<Offer> *best_of(const std::vector<Told<Offer>> &offers)
+{
+    const Told<Offer> *best = nullptr;
+    for (const Told<Offer> &told : offers)
+        if (told.answer && told.answer->answer == Answer::now &&
+            (!best || better(told.answer->fit, best->answer->fit)))
+            best = &told;
+    return best;
+}
+
+// What offers without any "now" come to.
+Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
+{
+    Outcome outcome;
+    Reasons reasons;
+    size_t later = 0, never = 0, wrong = 0;
+    const Error *first_wrong = nullptr;
+    for (const Told<Offer> &told : offers) {
+        if (told.answer) {
+            (told.answer->answer == Answer::later ? later : never)++;
+            reasons.add(told.server, told.answer->reason);
+            continue;
+        }
+        const Error &failure = told.answer.error();
+        bool hopeless = failure.kind != ErrorKind::disconnected && failure.kind != ErrorKind::unavailable &&
+                        failure.kind != ErrorKind::exhausted;
+        if (hopeless && !first_wrong)
+            first_wrong = &failure;
+        wrong += hopeless;
+        reasons.add(told.server, failure.text);
+    }
+    if (wrong == offers.size())
+        return *first_wrong;
+    outcome.reason = reasons.text();
+    if (later)
+        outcome.kind = Outcome::later;
+    else if (never == offers.size())
+        outcome.kind = Outcome::never;
+    else
+        outcome.kind = never ? Outcome::later : Outcome::unreachable;
+    return outcome;
+}
+
+}  // namespace
+
+Result<Outcome> Client::acquire(const Request &request)
+{
+    std::vector<Told<Offer>> told = offers(request);
+    const Told<Offer> *best = best_of(told);
+    if (!best)
+        return without_offer(told);
+    Result<Grant> grant = accept(best->server, best->answer->id);
+    reject(told, best->server);
+    Outcome outcome;
+    if (grant) {
+        outcome.kind = Outcome::granted;
+        outcome.grant = std::move(*grant);
+    } else {
+        outcome.kind = Outcome::later;
+        outcome.reason = grant.error().text;
+    }
+    return outcome;
+}
+
+std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)
+{
+    std::vector<Told<std::vector<Lease>>> all;
+    for (Told<Leases> &told : state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
+        if (told.answer)
+            all.push_back({told.server, std::move(told.answer->leases)});
+        else
+            all.push_back({told.server, std::move(told.answer).error()});
+    }
+    return all;
+}
+
+Result<std::vector<Grant>> Client::grants(const std::string &job, const std::string &node)
+{
+    std::vector<Grant> grants;
+    LeaseFilter filter{job, node, true};
+    for (Told<Leases> &told : state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
+        if (!told.answer)
+            return std::move(told.answer).error();
+        for (Lease &lease : told.answer->leases)
+            grants.push_back({told.server, state_->data_address(told.server, told.answer->data_port), std::move(lease)});
+    }
+    return grants;
+}
+
+Result<void> Client::release(const std::string &server, const std::string &lease)
+{
+    Result<int> released = state_->ask_one<int>(server, "DELETE", "/v1/leases/" + lease, decode_released);
+    if (!released && released.error().kind != ErrorKind::unsupported)
+        return std::move(released).error();
+    return {};
+}
+
+Result<int> Client::release_job(const std::string &job, const std::string &node)
+{
+    if (job.empty())
+        return error(ErrorKind::invalid, "a job id is needed to release a job's leases");
+    int released = 0;
+    std::optional<Error> failure;
+    for (Told<int> &told : state_->ask_all<int>("DELETE", leases_target({job, node, false}), "", decode_released)) {
+        if (told.answer)
+            released += *told.answer;
+        else if (!failure)
+            failure = std::move(told.answer).error();
+    }
+    if (failure)
+        return std::move(*failure);
+    return released;
+}
+
+Result<void> Client::renew(const std::string &server, const std::string &lease)
+{
+    Result<Leases> renewed = state_->ask_one<Leases>(server, "POST", "/v1/leases/" + lease + "/renew", decode_leases);
+    if (!renewed)
+        return std::move(renewed).error();
+    return {};
+}
+
+std::vector<Told<Inventory>> Client::inventory()
+{
+    return state_->ask_all<Inventory>("GET", "/v1/inventory", "", decode_inventory);
+}
+
+}  // namespace rgpu::pool

@@ -1,0 +1,500 @@
+#include "pool/message_json.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "util/defaults.h"
+#include "util/sha256.h"
+
+namespace rgpu::pool {
+namespace {
+
+using Json = nlohmann::json;
+
+// Reads the members of one object. The first thing that is wrong is kept, and all that comes
+// after it is default values: check once, with done().
+class Reader {
+public:
+    Reader(const Json &json, std::string where) : json_(json), where_(std::move(where))
+    {
+        if (!json_.is_object())
+            wrong("must be an object");
+    }
+
+    std::string text(const char *key, bool needed = true, size_t limit = defaults::kMaxText)
+    {
+        const Json *value = find(key, needed);
+        if (!value)
+            return "";
+        if (!value->is_string())
+            return wrong(key, "must be a text"), "";
+        auto text = value->get<std::string>();
+        auto odd = [](char c) { return c < 0x20 || c > 0x7e; };
+        if (text.size() > limit || std::any_of(text.begin(), text.end(), odd))
+            return wrong(key, "must be at most " + std::to_string(limit) + " printable ASCII characters"), "";
+        return text;
+    }
+
+    int64_t number(const char *key, int64_t low, int64_t high, bool needed = true, int64_t otherwise = 0)
+    {
+        const Json *value = find(key, needed);
+        if (!value)
+            return otherwise;
+        bool whole = value->is_number_integer() &&
+                     !(value->is_number_unsigned() &&
+                       value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+        if (!whole || value->get<int64_t>() < low || value->get<int64_t>() > high) {
+            wrong(key, "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+            return otherwise;
+        }
+        return value->get<int64_t>();
+    }
+
+    template <class T = int> T count(const char *key, bool needed = true, T otherwise = 0)
+    {
+        constexpr auto high = std::min<uint64_t>(std::numeric_limits<T>::max(), uint64_t{1} << 62);
+        return static_cast<T>(number(key, 0, static_cast<int64_t>(high), needed, static_cast<int64_t>(otherwise)));
+    }
+
+    bool flag(const char *key)
+    {
+        const Json *value = find(key, false);
+        if (value && !value->is_boolean())
+            wrong(key, "must be true or false");
+        return value && value->is_boolean() && value->get<bool>();
+    }
+
+    // The member itself; null when it is missing.
+    const Json *member(const char *key, bool needed = true) { return find(key, needed); }
+
+    // Calls read(element) for each of an array; read returns what is wrong, or nothing.
+    template <class F> void each(const char *key, F read)
+    {
+        const Json *value = find(key, true);
+        if (!value)
+            return;
+        if (!value->is_array())
+            return wrong(key, "must be an array");
+        for (const Json &element : *value) {
+            Result<void> done = read(element);
+            if (!done && error_.empty())
+                error_ = done.error().text;
+        }
+    }
+
+    void wrong(const std::string &key, const std::string &what) { wrong(key + " " + what); }
+
+    Result<void> done() const
+    {
+        if (error_.empty())
+            return {};
+        return Error{ErrorKind::invalid, error_};
+    }
+
+    // The same, and no member was there that nobody asked for.
+    Result<void> done_strictly()
+    {
+        if (error_.empty())
+            for (const auto &[key, value] : json_.items())
+                if (!seen_.count(key))
+                    wrong("has the unknown field \"" + printable(key) + "\"");
+        return done();
+    }
+
+private:
+    const Json *find(const char *key, bool needed)
+    {
+        seen_.insert(key);
+        if (!error_.empty())
+            return nullptr;
+        auto value = json_.find(key);
+        if (value != json_.end())
+            return &*value;
+        if (needed)
+            wrong("lacks \"" + std::string(key) + "\"");
+        return nullptr;
+    }
+
+    void wrong(const std::string &what)
+    {
+        if (error_.empty())
+            error_ = where_ + ": " + what;
+    }
+
+    static std::string printable(std::string text)
+    {
+        text.resize(std::min<size_t>(text.size(), 40));
+        for (char &c : text)
+            if (c < 0x20 || c > 0x7e)
+                c = '?';
+        return text;
+    }
+
+    const Json &json_;
+    std::string where_;
+    std::string error_;
+    std::set<std::string> seen_;
+};
+
+// Parses text and hands it to read(const Json &) -> Result<T>. No exception leaves.
+template <class T, class F> Result<T> decode(std::string_view text, F read)
+{
+    try {
+        Json json = Json::parse(text, nullptr, false);
+        if (json.is_discarded())
+            return error(ErrorKind::invalid, "the body is not JSON");
+        return read(json);
+    } catch (const std::exception &failure) {
+        return error(ErrorKind::invalid, "the body cannot be read: %s", failure.what());
+    }
+}
+
+// Text that came from outside must not make the encoder throw.
+std::string dump(const Json &json, int indent = -1)
+{
+    return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json to_json(const Owner &owner)
+{
+    Json json = {{"uid", owner.uid}, {"user", owner.user}};
+    if (!owner.job.empty()) {
+        json["job"] = owner.job;
+        json["node"] = owner.node;
+    } else {
+        json["host"] = owner.host;
+        json["pid"] = owner.pid;
+    }
+    return json;
+}
+
+Owner read_owner(Reader &reader)
+{
+    Owner owner;
+    owner.uid = reader.count<uint32_t>("uid");
+    owner.user = reader.text("user", false);
+    owner.job = reader.text("job", false);
+    owner.node = reader.text("node", false);
+    owner.host = reader.text("host", false);
+    owner.pid = reader.count<uint32_t>("pid", false);
+    return owner;
+}
+
+Json to_json(const std::vector<Portion> &portions)
+{
+    Json json = Json::array();
+    for (const Portion &portion : portions)
+        json.push_back({{"index", portion.index},
+                        {"uuid", portion.uuid},
+                        {"name", portion.name},
+                        {"share", portion.share},
+                        {"memory", portion.memory}});
+    return json;
+}
+
+Result<void> read_portion(const Json &json, std::vector<Portion> &portions)
+{
+    Reader reader(json, "gpu");
+    Portion portion;
+    portion.index = reader.count("index");
+    portion.uuid = reader.text("uuid");
+    portion.name = reader.text("name");
+    portion.share = static_cast<int>(reader.number("share", 1, kWholeGpu));
+    portion.memory = reader.count<uint64_t>("memory");
+    portions.push_back(std::move(portion));
+    return reader.done();
+}
+
+Json to_json(const Lease &lease)
+{
+    Json json = {{"id", lease.id},
+                 {"owner", to_json(lease.owner)},
+                 {"gpus", to_json(lease.gpus)},
+                 {"term_ms", lease.term.count()},
+                 {"expires_in_ms", lease.expires_in.count()},
+                 {"granted_at", lease.granted_at},
+                 {"workers", lease.workers}};
+    if (!lease.secret.empty())
+        json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
+    return json;
+}
+
+Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
+{
+    Reader reader(json, "lease");
+    Lease lease;
+    lease.id = reader.text("id");
+    std::string secret = reader.text("secret", false);
+    if (!from_hex(secret, lease.secret))
+        reader.wrong("secret", "must be hex digits");
+    if (const Json *owner = reader.member("owner")) {
+        Reader owner_reader(*owner, "owner");
+        lease.owner = read_owner(owner_reader);
+        Result<void> read = owner_reader.done();
+        if (!read)
+            return read;
+    }
+    reader.each("gpus", [&](const Json &gpu) { return read_portion(gpu, lease.gpus); });
+    lease.term = Milliseconds(reader.count<int64_t>("term_ms"));
+    lease.expires_in = Milliseconds(reader.count<int64_t>("expires_in_ms"));
+    lease.granted_at = reader.count<int64_t>("granted_at");
+    lease.workers = reader.count("workers");
+    leases.push_back(std::move(lease));
+    return reader.done();
+}
+
+Json to_json(const std::vector<Lease> &leases)
+{
+    Json json = Json::array();
+    for (const Lease &lease : leases)
+        json.push_back(to_json(lease));
+    return json;
+}
+
+Result<void> read_gpu(const Json &json, std::vector<GpuState> &gpus, bool with_free)
+{
+    Reader reader(json, "gpu");
+    GpuState gpu;
+    gpu.index = reader.count("index");
+    gpu.uuid = reader.text("uuid");
+    gpu.name = reader.text("name");
+    gpu.memory = reader.count<uint64_t>("memory");
+    gpu.compute_capability = reader.text("compute_capability");
+    gpu.pci = reader.text("pci", false);
+    gpu.free_memory = gpu.memory;
+    if (with_free) {
+        gpu.free_share = static_cast<int>(reader.number("free_share", 0, kWholeGpu));
+        gpu.free_memory = reader.count<uint64_t>("free_memory");
+    }
+    gpus.push_back(std::move(gpu));
+    return reader.done();
+}
+
+}  // namespace
+
+std::string encode(const Request &request)
+{
+    return dump({{"gpus", request.gpus},
+                 {"share", request.share},
+                 {"memory", request.memory},
+                 {"term_ms", request.term.count()},
+                 {"owner", to_json(request.owner)}});
+}
+
+Result<Request> decode_request(std::string_view text)
+{
+    return decode<Request>(text, [](const Json &json) -> Result<Request> {
+        Reader reader(json, "request");
+        Request request;
+        request.gpus = static_cast<int>(reader.number("gpus", 1, defaults::kMaxGpusOfRequest));
+        request.share = static_cast<int>(reader.number("share", 1, kWholeGpu, false, kWholeGpu));
+        request.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
+        request.term = Milliseconds(reader.number("term_ms", 0, 366LL * 86400 * 1000, false));
+        if (const Json *owner = reader.member("owner")) {
+            Reader owner_reader(*owner, "owner");
+            request.owner = read_owner(owner_reader);
+            Result<void> read = owner_reader.done_strictly();
+            if (!read)
+                return std::move(read).error();
+            if (request.owner.job.empty() && request.owner.host.empty())
+                reader.wrong("owner", "must name a job, or a host and a pid");
+        }
+        Result<void> read = reader.done_strictly();
+        if (!read)
+            return std::move(read).error();
+        return request;
+    });
+}
+
+std::string encode(const Offer &offer)
+{
+    if (offer.answer != Answer::now)
+        return dump({{"answer", name(offer.answer)}, {"reason", offer.reason}});
+    return dump({{"answer", name(offer.answer)},
+                 {"id", offer.id},
+                 {"expires_in_ms", offer.expires_in.count()},
+                 {"gpus", to_json(offer.gpus)},
+                 {"fit",
+                  {{"whole_taken", offer.fit.whole_taken},
+                   {"whole_left", offer.fit.whole_left},
+                   {"share_left", offer.fit.share_left},
+                   {"distance", offer.fit.distance},
+                   {"load", offer.fit.load}}}});
+}
+
+Result<Offer> decode_offer(std::string_view text)
+{
+    return decode<Offer>(text, [](const Json &json) -> Result<Offer> {
+        Reader reader(json, "offer");
+        Offer offer;
+        std::string answer = reader.text("answer");
+        for (Answer known : {Answer::now, Answer::later, Answer::never})
+            if (answer == name(known))
+                offer.answer = known;
+        if (answer != name(offer.answer))
+            reader.wrong("answer", "must be now, later or never");
+        if (offer.answer != Answer::now) {
+            offer.reason = reader.text("reason");
+        } else {
+            offer.id = reader.text("id");
+            offer.expires_in = Milliseconds(reader.count<int64_t>("expires_in_ms"));
+            reader.each("gpus", [&](const Json &gpu) { return read_portion(gpu, offer.gpus); });
+            if (const Json *fit = reader.member("fit")) {
+                Reader fit_reader(*fit, "fit");
+                offer.fit.whole_taken = fit_reader.count("whole_taken");
+                offer.fit.whole_left = fit_reader.count("whole_left");
+                offer.fit.share_left = fit_reader.count("share_left");
+                offer.fit.distance = fit_reader.count("distance");
+                offer.fit.load = fit_reader.count("load");
+                Result<void> read = fit_reader.done();
+                if (!read)
+                    return std::move(read).error();
+            }
+        }
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return offer;
+    });
+}
+
+std::string encode(const Inventory &inventory)
+{
+    Json gpus = Json::array();
+    for (const GpuState &gpu : inventory.gpus)
+        gpus.push_back({{"index", gpu.index},
+                        {"uuid", gpu.uuid},
+                        {"name", gpu.name},
+                        {"memory", gpu.memory},
+                        {"compute_capability", gpu.compute_capability},
+                        {"pci", gpu.pci},
+                        {"free_share", gpu.free_share},
+                        {"free_memory", gpu.free_memory}});
+    return dump({{"name", inventory.name},
+                 {"version", inventory.version},
+                 {"driver_version", inventory.driver_version},
+                 {"software", inventory.software},
+                 {"data_port", inventory.data_port},
+                 {"gpus", std::move(gpus)},
+                 {"leases", to_json(inventory.leases)}});
+}
+
+Result<Inventory> decode_inventory(std::string_view text)
+{
+    return decode<Inventory>(text, [](const Json &json) -> Result<Inventory> {
+        Reader reader(json, "inventory");
+        Inventory inventory;
+        inventory.name = reader.text("name");
+        inventory.version = reader.text("version");
+        inventory.driver_version = reader.count("driver_version");
+        inventory.software = reader.flag("software");
+        inventory.data_port = static_cast<int>(reader.number("data_port", 0, 65535));
+        reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, true); });
+        reader.each("leases", [&](const Json &lease) { return read_lease(lease, inventory.leases); });
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return inventory;
+    });
+}
+
+std::string encode(const Leases &leases)
+{
+    return dump({{"data_port", leases.data_port}, {"leases", to_json(leases.leases)}});
+}
+
+Result<Leases> decode_leases(std::string_view text)
+{
+    return decode<Leases>(text, [](const Json &json) -> Result<Leases> {
+        Reader reader(json, "reply");
+        Leases leases;
+        leases.data_port = static_cast<int>(reader.number("data_port", 0, 65535));
+        reader.each("leases", [&](const Json &lease) { return read_lease(lease, leases.leases); });
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return leases;
+    });
+}
+
+std::string encode_released(size_t count)
+{
+    return dump({{"released", count}});
+}
+
+Result<int> decode_released(std::string_view text)
+{
+    return decode<int>(text, [](const Json &json) -> Result<int> {
+        Reader reader(json, "reply");
+        int released = reader.count("released");
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return released;
+    });
+}
+
+std::string encode_error(const Error &error)
+{
+    return dump({{"error", {{"kind", name(error.kind)}, {"text", error.text}}}});
+}
+
+Error decode_error(std::string_view text, long status)
+{
+    Error otherwise = error(ErrorKind::disconnected, "answered HTTP %ld: is this the control port of an rgpud?", status);
+    struct Told {
+        Error error;
+    };
+    Result<Told> told = decode<Told>(text, [](const Json &json) -> Result<Told> {
+        Reader outer(json, "reply");
+        Told told;
+        if (const Json *member = outer.member("error")) {
+            Reader reader(*member, "error");
+            told.error.text = reader.text("text", true, 4096);
+            std::string kind = reader.text("kind");
+            for (ErrorKind known : {ErrorKind::invalid, ErrorKind::unsupported, ErrorKind::unavailable,
+                                    ErrorKind::disconnected, ErrorKind::exhausted, ErrorKind::internal})
+                if (kind == name(known))
+                    told.error.kind = known;
+            Result<void> read = reader.done();
+            if (!read)
+                return std::move(read).error();
+        }
+        Result<void> read = outer.done();
+        if (!read)
+            return std::move(read).error();
+        return told;
+    });
+    return told ? told->error : otherwise;
+}
+
+Result<DriverInventory> decode_driver_inventory(std::string_view text)
+{
+    return decode<DriverInventory>(text, [](const Json &json) -> Result<DriverInventory> {
+        Reader reader(json, "inventory");
+        DriverInventory inventory;
+        inventory.driver_version = reader.count("driver_version");
+        reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, false); });
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return inventory;
+    });
+}
+
+std::string lease_file(const std::string &job, const std::vector<Grant> &grants)
+{
+    Json servers = Json::array();
+    for (const Grant &grant : grants)
+        servers.push_back({{"name", grant.server},
+                           {"address", grant.data_address},
+                           {"lease", grant.lease.id},
+                           {"secret", to_hex(grant.lease.secret.data(), grant.lease.secret.size())},
+                           {"gpus", to_json(grant.lease.gpus)}});
+    return dump({{"version", 1}, {"job", job}, {"servers", std::move(servers)}}, 1) + "\n";
+}
+
+}  // namespace rgpu::pool

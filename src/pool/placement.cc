@@ -1,0 +1,173 @@
+#include "pool/placement.h"
+
+#include <algorithm>
+#include <climits>
+#include <tuple>
+
+namespace rgpu::pool {
+namespace {
+
+// Small: taking the GPU leaves little behind, so that emptier GPUs stay whole.
+std::tuple<int, uint64_t> tightness(const GpuState &gpu)
+{
+    return {gpu.free_share, gpu.free_memory};
+}
+
+int distance(const Distances &distances, size_t a, size_t b)
+{
+    return a < distances.size() && b < distances[a].size() ? distances[a][b] : 0;
+}
+
+int spread(const std::vector<size_t> &set, const Distances &distances)
+{
+    int sum = 0;
+    for (size_t i = 0; i < set.size(); ++i)
+        for (size_t j = i + 1; j < set.size(); ++j)
+            sum += distance(distances, set[i], set[j]);
+    return sum;
+}
+
+// Adds the candidate nearest to all of `set` until it has `count`.
+std::vector<size_t> grow(std::vector<size_t> set, std::vector<size_t> candidates, size_t count,
+                         const Distances &distances)
+{
+    while (set.size() < count) {
+        auto cost = [&](size_t candidate) {
+            int sum = 0;
+            for (size_t member : set)
+                sum += distance(distances, candidate, member);
+            return sum;
+        };
+        auto nearest = std::min_element(candidates.begin(), candidates.end(),
+                                        [&](size_t a, size_t b) { return cost(a) < cost(b); });
+        set.push_back(*nearest);
+        candidates.erase(nearest);
+    }
+    return set;
+}
+
+// `count` of the candidates, which are in order of preference. Those that fit equally well as
+// the last one needed are chosen among by distance: a greedy set from each start, the best kept.
+std::vector<size_t> choose(const std::vector<GpuState> &gpus, const std::vector<size_t> &candidates,
+                           size_t count, const Distances &distances)
+{
+    auto edge = tightness(gpus[candidates[count - 1]]);
+    std::vector<size_t> fixed, equal;
+    for (size_t candidate : candidates) {
+        if (tightness(gpus[candidate]) < edge)
+            fixed.push_back(candidate);
+        else if (tightness(gpus[candidate]) == edge)
+            equal.push_back(candidate);
+    }
+    if (distances.empty()) {
+        fixed.insert(fixed.end(), equal.begin(), equal.begin() + static_cast<long>(count - fixed.size()));
+        return fixed;
+    }
+    std::vector<size_t> best;
+    int least = INT_MAX;
+    for (size_t i = 0; i < equal.size(); ++i) {
+        std::vector<size_t> set = fixed, rest = equal;
+        set.push_back(equal[i]);
+        rest.erase(rest.begin() + static_cast<long>(i));
+        set = grow(std::move(set), std::move(rest), count, distances);
+        int sum = spread(set, distances);
+        if (sum < least) {
+            least = sum;
+            best = std::move(set);
+        }
+    }
+    return best;
+}
+
+std::string counted(size_t count, const char *what)
+{
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// Why the server could not give it even if nobody held anything; empty if it could.
+std::string why_never(const std::vector<GpuState> &gpus, const Request &request)
+{
+    auto wanted = static_cast<size_t>(request.gpus);
+    if (gpus.size() < wanted)
+        return "it has " + counted(gpus.size(), "GPU") + ", " + std::to_string(wanted) +
+               (wanted == 1 ? " is wanted" : " are wanted");
+    size_t large = 0;
+    uint64_t largest = 0;
+    for (const GpuState &gpu : gpus) {
+        large += gpu.memory >= request.memory;
+        largest = std::max(largest, gpu.memory);
+    }
+    if (large >= wanted)
+        return "";
+    return std::to_string(large) + " of its " + counted(gpus.size(), "GPU") + " have " +
+           format_size(request.memory) + " of memory (the largest has " + format_size(largest) + "), " +
+           std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
+}
+
+Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen, const Request &request,
+           const Distances &distances)
+{
+    Fit fit;
+    int used = 0;
+    for (const GpuState &gpu : gpus) {
+        fit.whole_left += gpu.free_share == kWholeGpu;
+        fit.share_left += gpu.free_share;
+        used += kWholeGpu - gpu.free_share;
+    }
+    for (size_t i : chosen)
+        fit.whole_taken += gpus[i].free_share == kWholeGpu;
+    fit.whole_left -= fit.whole_taken;
+    fit.share_left -= request.share * static_cast<int>(chosen.size());
+    fit.distance = spread(chosen, distances);
+    fit.load = used / static_cast<int>(gpus.size());
+    return fit;
+}
+
+}  // namespace
+
+uint64_t memory_of(const GpuState &gpu, const Request &request)
+{
+    if (request.memory)
+        return request.memory;
+    // Whole hundredths first: no product overflows, and the parts never exceed the whole.
+    return gpu.memory / kWholeGpu * static_cast<uint64_t>(request.share) +
+           gpu.memory % kWholeGpu * static_cast<uint64_t>(request.share) / kWholeGpu;
+}
+
+Placement place(const std::vector<GpuState> &gpus, const Request &request, const Distances &distances)
+{
+    Placement placement;
+    placement.reason = why_never(gpus, request);
+    if (!placement.reason.empty())
+        return placement;
+
+    std::vector<size_t> candidates;
+    for (size_t i = 0; i < gpus.size(); ++i)
+        if (gpus[i].free_share >= request.share && gpus[i].free_memory >= memory_of(gpus[i], request))
+            candidates.push_back(i);
+    auto count = static_cast<size_t>(request.gpus);
+    if (candidates.size() < count) {
+        placement.answer = Answer::later;
+        placement.reason = std::to_string(candidates.size()) + " of its " + counted(gpus.size(), "GPU") +
+                           " have enough free now, " + std::to_string(count) +
+                           (count == 1 ? " is wanted" : " are wanted");
+        return placement;
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](size_t a, size_t b) { return tightness(gpus[a]) < tightness(gpus[b]); });
+    placement.answer = Answer::now;
+    placement.chosen = choose(gpus, candidates, count, distances);
+    std::sort(placement.chosen.begin(), placement.chosen.end());
+    placement.fit = fit_of(gpus, placement.chosen, request, distances);
+    return placement;
+}
+
+bool better(const Fit &a, const Fit &b)
+{
+    auto order = [](const Fit &fit) {
+        return std::make_tuple(fit.whole_taken, fit.whole_left, fit.share_left, fit.distance, fit.load);
+    };
+    return order(a) < order(b);
+}
+
+}  // namespace rgpu::pool
