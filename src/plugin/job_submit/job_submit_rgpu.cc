@@ -161,8 +161,11 @@ bool names_rgpu_anywhere(const Submission &job)
 int submit(job_desc_msg_t &job, char **err_msg)
 {
     Submission submission = submission_of(job);
-    if (!names_rgpu_anywhere(submission) && !forged_nodes(job))
+    if (!names_rgpu_anywhere(submission) && !forged_nodes(job)) {
+        if (submission.share || submission.memory)
+            tell(err_msg, "--rgpu-share and --rgpu-mem say how much of each GPU; without --gres=rgpu:N there is none");
         return SLURM_SUCCESS;
+    }
     auto pool = pool_snapshot();
     auto terms = judge_submission(submission, pool ? &*pool : nullptr);
     if (!terms) {
@@ -232,7 +235,11 @@ int modify(job_desc_msg_t &change, void *job, char **err_msg)
     auto licences = judge_update(known_job(variables), update, pool ? &*pool : nullptr);
     if (!licences) {
         tell(err_msg, licences.error().text);
-        return ESLURM_INVALID_LICENSES;
+        // scontrol before 23.02 shows the user the code's text only.
+        slurm_info("job_submit/rgpu: update refused: %s", licences.error().text.c_str());
+        return update.tres_per_node ? ESLURM_INVALID_GRES
+               : update.licences    ? ESLURM_INVALID_LICENSES
+                                    : ESLURM_INVALID_NODE_COUNT;
     }
     if (*licences)
         replace(change.licenses, **licences);

@@ -2,11 +2,14 @@
 #include "plugin/spank/remote.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plugin/paths.h"
 #include "plugin/spank/settings.h"
+#include "plugin/spank/watch.h"
 
 namespace rgpu::plugin {
 namespace {
@@ -40,6 +43,41 @@ std::string node_name(spank_t spank)
     return name.substr(0, name.find('.'));
 }
 
+// Where this job's lease file is, if it has leases on this node; empty if not.
+std::string find_lease(spank_t spank, const Settings &settings, uint32_t job)
+{
+    std::string path = lease_path(settings.rundir, node_name(spank), std::to_string(job));
+    struct stat status;
+    return stat(path.c_str(), &status) == 0 ? path : std::string();
+}
+
+// What the node's prolog left instead of a lease file, when it could not fetch the leases.
+std::string prolog_error(spank_t spank, const Settings &settings, uint32_t job)
+{
+    std::string path = error_path(lease_path(settings.rundir, node_name(spank), std::to_string(job)));
+    char text[1024];
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return {};
+    ssize_t n = read(fd, text, sizeof text);
+    close(fd);
+    return n > 0 ? std::string(text, static_cast<size_t>(n)) : "no reason is known";
+}
+
+// Calls body(settings, job id), with what both callbacks need; without a job there is nothing to do.
+template <class Body> int with_job(spank_t spank, int count, char **arguments, Body &&body)
+{
+    auto settings = parse_settings(count, arguments);
+    if (!settings) {
+        slurm_error("rgpu: %s", settings.error().text.c_str());
+        return ESPANK_ERROR;
+    }
+    uint32_t job = 0;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
+        return ESPANK_SUCCESS;
+    return body(*settings, job);
+}
+
 int set(spank_t spank, const char *name, const std::string &value)
 {
     spank_err_t rc = spank_setenv(spank, name, value.c_str(), 1);
@@ -50,23 +88,37 @@ int set(spank_t spank, const char *name, const std::string &value)
 
 }  // namespace
 
+int remote_post_opt(spank_t spank, int count, char **arguments)
+{
+    return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
+        std::string lease = find_lease(spank, settings, job);
+        if (!lease.empty())
+            start_watch(settings, std::to_string(job), lease);
+        return ESPANK_SUCCESS;
+    });
+}
+
 int remote_user_init(spank_t spank, int count, char **arguments)
 {
-    auto settings = parse_settings(count, arguments);
-    if (!settings) {
-        slurm_error("rgpu: %s", settings.error().text.c_str());
-        return ESPANK_ERROR;
-    }
-    uint32_t job = 0;
-    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
-        return ESPANK_SUCCESS;
-    std::string path = lease_path(settings->rundir, node_name(spank), std::to_string(job));
-    struct stat status;
-    if (stat(path.c_str(), &status) != 0)
-        return ESPANK_SUCCESS;
-    if (int rc = set(spank, "RGPU_LEASE", path); rc != ESPANK_SUCCESS)
-        return rc;
-    return set(spank, "LD_LIBRARY_PATH", library_path(*settings, job_variable(spank, "LD_LIBRARY_PATH")));
+    return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
+        std::string lease = find_lease(spank, settings, job);
+        if (lease.empty()) {
+            std::string why = prolog_error(spank, settings, job);
+            if (why.empty())
+                return ESPANK_SUCCESS;
+            slurm_error("rgpu: this job's GPUs cannot be used on %s: %s", node_name(spank).c_str(), why.c_str());
+            return ESPANK_ERROR;
+        }
+        if (int rc = set(spank, "RGPU_LEASE", lease); rc != ESPANK_SUCCESS)
+            return rc;
+        return set(spank, "LD_LIBRARY_PATH", library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
+    });
+}
+
+int remote_exit()
+{
+    end_watch();
+    return ESPANK_SUCCESS;
 }
 
 }  // namespace rgpu::plugin

@@ -5,8 +5,15 @@
 
 namespace rgpu::plugin {
 
+// Starts to watch over a job that has leases on this node. For slurm_spank_init_post_opt.
+int remote_post_opt(spank_t spank, int count, char **arguments);
+
 // Gives the tasks (of srun, and the batch script alike) RGPU_LEASE and our libcuda.so.1, where the
-// job has leases on this node. For slurm_spank_user_init.
+// job has leases on this node; ends the step with the prolog's sentence where they could not be
+// fetched. For slurm_spank_user_init.
 int remote_user_init(spank_t spank, int count, char **arguments);
+
+// For slurm_spank_exit.
+int remote_exit();
 
 }  // namespace rgpu::plugin

@@ -28,14 +28,6 @@ Result<Settings> parse_settings(int count, char **arguments)
     return out;
 }
 
-std::string lease_path(std::string_view rundir, std::string_view node, std::string_view job)
-{
-    std::string out(rundir);
-    for (size_t at; (at = out.find("%n")) != out.npos;)
-        out.replace(at, 2, node);
-    return out + "/" + std::string(job) + "/lease.json";
-}
-
 std::string library_path(const Settings &settings, std::string_view present)
 {
     std::string ours = settings.interposer;

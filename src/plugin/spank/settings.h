@@ -4,12 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "util/defaults.h"
 #include "util/result.h"
 
 namespace rgpu::plugin {
 
 struct Settings {
-    std::string rundir = "/run/rgpu";  // %n in it stands for the node's name
+    std::string rundir = defaults::kRundir;  // %n in it stands for the node's name
     std::string interposer;            // folder of our libcuda.so.1
     std::string libpath;               // folders behind it, separated by colons; may be empty
     std::string rgpu = "rgpu";         // the program that ends a job whose slurmstepd died
@@ -17,9 +18,6 @@ struct Settings {
 
 // ErrorKind::invalid for an argument that is not NAME=VALUE with one of the names above.
 Result<Settings> parse_settings(int count, char **arguments);
-
-// rundir with the node's name filled in, and the file in it that holds the leases of this job.
-std::string lease_path(std::string_view rundir, std::string_view node, std::string_view job);
 
 // The value of LD_LIBRARY_PATH that finds our driver first: interposer, libpath, then what was there
 // (without a second copy of the first two, so that nested steps do not make it grow).

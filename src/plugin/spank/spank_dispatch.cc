@@ -27,12 +27,36 @@ int slurm_spank_init(spank_t spank, int, char **)
     });
 }
 
+int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
+{
+    return guard("init_post_opt", ESPANK_ERROR, [&]() -> int {
+        switch (spank_context()) {
+        case S_CTX_REMOTE:
+            return remote_post_opt(spank, count, arguments);
+        default:
+            return ESPANK_SUCCESS;
+        }
+    });
+}
+
 int slurm_spank_user_init(spank_t spank, int count, char **arguments)
 {
     return guard("user_init", ESPANK_ERROR, [&]() -> int {
         switch (spank_context()) {
         case S_CTX_REMOTE:
             return remote_user_init(spank, count, arguments);
+        default:
+            return ESPANK_SUCCESS;
+        }
+    });
+}
+
+int slurm_spank_exit(spank_t, int, char **)
+{
+    return guard("exit", ESPANK_ERROR, [&]() -> int {
+        switch (spank_context()) {
+        case S_CTX_REMOTE:
+            return remote_exit();
         default:
             return ESPANK_SUCCESS;
         }
