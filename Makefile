@@ -264,19 +264,41 @@ demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1
 
 pkglibdir = $(libdir)/rgpu
 slurmplugindir ?= $(libdir)/slurm
+systemdunitdir ?= $(prefix)/lib/systemd/system
+# Where Slurm's own plugins and files are.
+slurm_plugindir ?= $(firstword $(wildcard $(SLURM)/lib/*/slurm-wlm $(SLURM)/lib/slurm $(SLURM)/lib64/slurm) $(SLURM)/lib/slurm)
+slurm_sysconfdir ?= /etc/slurm
+licences ?= 400
 D = $(DESTDIR)
 
+# fill_in(file, installed as, mode): a file of etc/ with its @names@ replaced.
+filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bindir=$(bindir) sbindir=$(sbindir) \
+	libexecdir=$(libexecdir) libdir=$(libdir) rundir=/run/rgpu interposedir=$(pkglibdir)/interpose \
+	softgpudir=$(pkglibdir)/softgpu cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
+	slurm_plugindir=$(slurm_plugindir) licences=$(licences)
+fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
+scripts := prolog epilog prolog-slurmctld epilog-slurmctld
+samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
+define newline
+
+
+endef
+
 .PHONY: install
-install: all ## install below DESTDIR
-	install -d $(D)$(bindir) $(D)$(sbindir) $(D)$(libexecdir) $(D)$(pkglibdir)/interpose $(D)$(pkglibdir)/softgpu \
-	    $(D)$(slurmplugindir) $(D)$(datadir)/rgpu $(D)$(docdir)
+install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has them)
+	install -d $(D)$(bindir) $(D)$(sbindir) $(D)$(libexecdir)/rgpu $(D)$(pkglibdir)/interpose $(D)$(pkglibdir)/softgpu \
+	    $(D)$(slurmplugindir) $(D)$(datadir)/rgpu $(D)$(docdir) $(D)$(sysconfdir)/rgpu $(D)$(systemdunitdir)
 	$(if $(CLI),install $(CLI) $(D)$(bindir))
 	$(if $(RGPUD),install $(RGPUD) $(D)$(sbindir))
 	$(if $(WORKER),install $(WORKER) $(D)$(libexecdir))
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
-	cp -R etc $(D)$(datadir)/rgpu/
+	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))
+	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),644)$(newline)	)
+	$(foreach f,$(wildcard etc/*.service.in),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
+	$(foreach f,$(firstword $(wildcard etc/rgpu.conf etc/rgpu.conf.in)),\
+	    test -e $(D)$(sysconfdir)/rgpu/rgpu.conf || { $(call fill_in,$f,$(D)$(sysconfdir)/rgpu/rgpu.conf,644); })
 	install -m 644 README.md NEWS.md $(D)$(docdir)
 
 # --- the rest

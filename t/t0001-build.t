@@ -1,7 +1,7 @@
 #!/bin/bash
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 23
+plan 24
 
 cd "$root" || bail "no $root"
 try 60 make help
@@ -17,6 +17,8 @@ for file in bin/rgpu sbin/rgpud libexec/rgpu-worker lib/rgpu/interpose/libcuda.s
     ok "installs $file" test -s "$T/dest/usr/$file"
 done
 is "$(find "$T/dest" -mindepth 1 -maxdepth 1 -not -name usr -not -name etc)" "" "and nothing elsewhere"
+is "$(grep -rlE '@[a-z_]+@' "$T/dest" --include='*.conf' --include='*prolog*' --include='*epilog*' --include='*.service')" "" \
+    "installed configuration holds no @name@ that nobody replaced"
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' '; }
 exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sed 's/@.*//'; }

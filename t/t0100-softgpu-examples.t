@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib/tap.sh"
 
 export LD_LIBRARY_PATH=$softgpu:$cuda_libs
-export RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_CACHE=$T/cache
+export RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus
 examples=(vector_add matmul_tiled warp_reduce streams two_device_sum)
 plan $((2 * 2 * ${#examples[@]} + 7))
 
