@@ -1,0 +1,325 @@
+// Contexts: which one is current is known here, making and ending them is asked of the server.
+#include "calls/export_tables.h"
+#include "interpose/memory.h"
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+// A device's primary context. Its handle is given out before it is retained (cudart's table does).
+struct Primary {
+    HandleId id = 0;
+    unsigned retained = 0;
+    unsigned flags = 0;
+};
+
+struct Primaries {
+    std::mutex mutex;
+    std::vector<Primary> of;  // by device
+
+    Primary &at(CUdevice d)
+    {
+        if (of.size() <= static_cast<size_t>(d)) of.resize(static_cast<size_t>(d) + 1);
+        Primary &p = of[static_cast<size_t>(d)];
+        if (!p.id) {
+            p.id = Handles::get().make(HandleKind::context);
+            Handles::get().at(p.id)->device = d;
+        }
+        return p;
+    }
+};
+
+Primaries &primaries()
+{
+    static Primaries &p = *new Primaries;
+    return p;
+}
+
+CUcontext as_context(HandleId id) { return Handles::get().handle<CUcontext>(id); }
+
+CUresult primary_handle(CUcontext *out, CUdevice d)
+{
+    if (!session()) return not_ready();
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(primaries().mutex);
+    *out = as_context(primaries().at(d).id);
+    return CUDA_SUCCESS;
+}
+
+CUcontext current_for_tables() { return as_context(current_context()); }
+int device_count() { return session() ? static_cast<int>(session()->snapshot().devices.size()) : 0; }
+
+CUresult device_pci(int *domain, int *bus, int *dev, CUdevice d)
+{
+    CUresult r = own::cuDeviceGetAttribute(domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, d);
+    if (!r) r = own::cuDeviceGetAttribute(bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, d);
+    return r ? r : own::cuDeviceGetAttribute(dev, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, d);
+}
+
+// The slot of the calling thread's context, or null.
+Slot *current_slot()
+{
+    HandleId id = current_context();
+    return id ? Handles::get().at(id) : nullptr;
+}
+
+// After a context was made on the server: it is the calling thread's current one.
+CUresult made(CUcontext context, unsigned flags, CUdevice d)
+{
+    Slot *s = Handles::get().slot(context);
+    s->flags = flags;
+    s->device = d;
+    push_context(*Handles::get().id(context));
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUdevice current_device()
+{
+    Slot *s = current_slot();
+    return s ? s->device : -1;
+}
+
+namespace own {
+
+CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+    static const bool once = [] {
+        calls::DriverFacts facts;
+        facts.driver_version = session() ? session()->snapshot().driver_version : CUDA_VERSION;
+        facts.current_context = current_for_tables;
+        facts.primary_context = primary_handle;
+        facts.device_count = device_count;
+        facts.device_uuid = own::cuDeviceGetUuid_v2;
+        facts.device_pci = device_pci;
+        calls::set_driver_facts(facts);
+        return true;
+    }();
+    (void)once;
+    return calls::get_export_table(table, id);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
+{
+    if (!session()) return not_ready();
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(primaries().mutex);
+    Primary &p = primaries().at(d);
+    if (p.retained == 0) {
+        Reply reply;
+        CUresult r = session()->ask(CallId::cuDevicePrimaryCtxRetain, current_context(),
+                                    [&](wire::Writer &w) { w.value(p.id), w.value(d); }, reply);
+        if (r) return r;
+    }
+    p.retained++;
+    Handles::get().at(p.id)->flags = p.flags;
+    *out = as_context(p.id);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
+{
+    if (!session()) return not_ready();
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(primaries().mutex);
+    Primary &p = primaries().at(d);
+    if (p.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--p.retained) return CUDA_SUCCESS;
+    forget_allocations(p.id);
+    return remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return own::cuDevicePrimaryCtxRelease_v2(d); }
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
+{
+    if (!session()) return not_ready();
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    HandleId id;
+    {
+        std::lock_guard lock(primaries().mutex);
+        id = primaries().at(d).id;
+    }
+    calls::forget_context_storage(as_context(id));
+    forget_allocations(id);
+    return remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice d) { return own::cuDevicePrimaryCtxReset_v2(d); }
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice d, unsigned int flags)
+{
+    CUresult r = remote<CallId::cuDevicePrimaryCtxSetFlags_v2>(d, flags);
+    if (r) return r;
+    std::lock_guard lock(primaries().mutex);
+    Primary &p = primaries().at(d);
+    p.flags = flags;
+    Handles::get().at(p.id)->flags = flags;
+    return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice d, unsigned int flags)
+{
+    return own::cuDevicePrimaryCtxSetFlags_v2(d, flags);
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned int *flags, int *active)
+{
+    if (!session()) return not_ready();
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(primaries().mutex);
+    const Primary &p = primaries().at(d);
+    if (flags) *flags = p.flags;
+    if (active) *active = p.retained > 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice d)
+{
+    CUresult r = remote<CallId::cuCtxCreate_v2>(out, flags, d);
+    return r ? r : made(*out, flags, d);
+}
+CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice d) { return own::cuCtxCreate_v2(out, flags, d); }
+CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *, int affinities, unsigned int flags, CUdevice d)
+{
+    return affinities ? CUDA_ERROR_NOT_SUPPORTED : own::cuCtxCreate_v2(out, flags, d);
+}
+#if CUDA_VERSION >= 12050
+CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags, CUdevice d)
+{
+    const bool plain = !params || (!params->numExecAffinityParams && !params->cigParams);
+    return plain ? own::cuCtxCreate_v2(out, flags, d) : CUDA_ERROR_NOT_SUPPORTED;
+}
+#endif
+
+CUresult cuCtxDestroy_v2(CUcontext context)
+{
+    auto id = Handles::get().id(context);
+    if (!id || !*id) return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = remote<CallId::cuCtxDestroy_v2>(context);
+    if (r) return r;
+    calls::forget_context_storage(context);
+    forget_allocations(*id);
+    forget_context(*id);
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxDestroy(CUcontext context) { return own::cuCtxDestroy_v2(context); }
+
+CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    if (!session()) return not_ready();
+    auto id = Handles::get().id(context);
+    if (!id || !*id) return CUDA_ERROR_INVALID_CONTEXT;
+    push_context(*id);
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxPushCurrent(CUcontext context) { return own::cuCtxPushCurrent_v2(context); }
+
+CUresult cuCtxPopCurrent_v2(CUcontext *out)
+{
+    if (!session()) return not_ready();
+    HandleId id = pop_context();
+    if (!id) return CUDA_ERROR_INVALID_CONTEXT;
+    if (out) *out = as_context(id);
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxPopCurrent(CUcontext *out) { return own::cuCtxPopCurrent_v2(out); }
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    if (!session()) return not_ready();
+    auto id = Handles::get().id(context);
+    if (!id) return CUDA_ERROR_INVALID_CONTEXT;
+    set_current(*id);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *out)
+{
+    if (!session()) return not_ready();
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    *out = as_context(current_context());
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *out)
+{
+    if (!session()) return not_ready();
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    if (!current_slot()) return CUDA_ERROR_INVALID_CONTEXT;
+    *out = current_device();
+    return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 13000
+CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext context)
+{
+    if (!context) return own::cuCtxGetDevice(out);
+    if (!session()) return not_ready();
+    Slot *s = Handles::get().slot(context);
+    if (!s) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    *out = s->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+    if (!context) return remote<CallId::cuCtxSynchronize>();
+    CUresult r = own::cuCtxPushCurrent_v2(context);
+    if (r) return r;
+    r = remote<CallId::cuCtxSynchronize>();
+    pop_context();
+    return r;
+}
+#endif
+
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+    if (!session()) return not_ready();
+    Slot *s = current_slot();
+    if (!s) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!flags) return CUDA_ERROR_INVALID_VALUE;
+    *flags = s->flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext context, unsigned long long *out)
+{
+    if (!session()) return not_ready();
+    auto id = context ? Handles::get().id(context) : std::optional(current_context());
+    if (!id || !*id) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    *out = *id;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
+{
+    if (!session()) return not_ready();
+    auto id = context ? Handles::get().id(context) : std::optional(current_context());
+    if (!id || !*id) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    *version = 3020;  // what drivers answer for contexts of the v2 and later interfaces
+    return CUDA_SUCCESS;
+}
+
+// On hardware with a fixed or automatic split these are hints; they change nothing that can be seen.
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+    if (!session()) return not_ready();
+    if (!current_slot()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!config) return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_FUNC_CACHE_PREFER_NONE;
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCacheConfig(CUfunc_cache)
+{
+    if (!session()) return not_ready();
+    return current_slot() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,143 @@
+// Copies between the program's memory and the server's, and sets of device memory.
+//
+// A copy to the device goes out in chunks behind their frames; the program may reuse its memory as
+// soon as the call returns. A copy to the host is one call, answered by data frames when the
+// stream gets there. Body: device address, bytes, stream (both directions).
+#include "interpose/memory.h"
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+struct Target {
+    CUdeviceptr device;
+    uint64_t bytes;
+    HandleId stream;
+
+    void write(wire::Writer &w) const { w.value(device), w.value(bytes), w.value(stream); }
+};
+
+// What every copy checks; resolves the stream.
+CUresult prepare(CUstream stream, Target &t)
+{
+    if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    return detail::id_in(stream, t.stream);
+}
+
+CUresult to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream)
+{
+    Target t{device, 0, 0};
+    if (CUresult r = prepare(stream, t)) return r;
+    if (bytes && (!host || !is_device_address(device))) return CUDA_ERROR_INVALID_VALUE;
+    constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
+    for (auto p = static_cast<const char *>(host); bytes;) {
+        t.bytes = std::min(bytes, kChunk);
+        CUresult r = session()->post(CallId::cuMemcpyHtoDAsync_v2, current_context(),
+                                     [&](wire::Writer &w) { t.write(w); }, {p, t.bytes});
+        if (r) return r;
+        p += t.bytes, t.device += t.bytes, bytes -= t.bytes;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, bool wait)
+{
+    Target t{device, bytes, 0};
+    if (CUresult r = prepare(stream, t)) return r;
+    if (!bytes) return CUDA_SUCCESS;
+    if (!host || !is_device_address(device)) return CUDA_ERROR_INVALID_VALUE;
+    return session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
+                               [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
+}
+
+// cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
+CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait)
+{
+    if (!session()) return not_ready();
+    if (!bytes) return CUDA_SUCCESS;
+    const bool to_is = is_device_address(to), from_is = is_device_address(from);
+    if (to_is && from_is) return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
+    if (to_is) return to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
+    if (from_is) return to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
+    // Host to host: in stream order, as far as the stream's past goes.
+    if (CUresult r = remote<CallId::cuStreamSynchronize>(stream)) return r;
+    memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+namespace own {
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    return to_device(to, from, bytes, stream);
+}
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    // A copy to pageable memory has its bytes when it returns; one to pinned memory when the stream
+    // gets there (CUDA Driver API, "API synchronization behavior").
+    return to_host(to, from, bytes, stream, !find_host(to));
+}
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    return either(to, from, bytes, stream, !find_host(reinterpret_cast<void *>(to)));
+}
+
+// The synchronous calls: the same on the legacy default stream, or (_ptds) on the thread's own.
+#define SYNCHRONOUS(suffix, stream) \
+    CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, const void *from, size_t bytes) \
+    { \
+        return to_device(to, from, bytes, stream); \
+    } \
+    CUresult cuMemcpyDtoH_v2##suffix(void *to, CUdeviceptr from, size_t bytes) \
+    { \
+        return to_host(to, from, bytes, stream, true); \
+    } \
+    CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
+    { \
+        return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream); \
+    } \
+    CUresult cuMemcpy##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
+    { \
+        return either(to, from, bytes, stream, true); \
+    } \
+    CUresult cuMemcpyPeer##suffix(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, \
+                                  CUcontext from_context, size_t bytes) \
+    { \
+        return remote<CallId::cuMemcpyPeerAsync>(to, to_context, from, from_context, bytes, stream); \
+    } \
+    CUresult cuMemsetD8_v2##suffix(CUdeviceptr to, unsigned char value, size_t n) \
+    { \
+        return remote<CallId::cuMemsetD8Async>(to, value, n, stream); \
+    } \
+    CUresult cuMemsetD16_v2##suffix(CUdeviceptr to, unsigned short value, size_t n) \
+    { \
+        return remote<CallId::cuMemsetD16Async>(to, value, n, stream); \
+    } \
+    CUresult cuMemsetD32_v2##suffix(CUdeviceptr to, unsigned int value, size_t n) \
+    { \
+        return remote<CallId::cuMemsetD32Async>(to, value, n, stream); \
+    } \
+    CUresult cuMemsetD2D8_v2##suffix(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) \
+    { \
+        return remote<CallId::cuMemsetD2D8Async>(to, pitch, value, width, height, stream); \
+    } \
+    CUresult cuMemsetD2D16_v2##suffix(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) \
+    { \
+        return remote<CallId::cuMemsetD2D16Async>(to, pitch, value, width, height, stream); \
+    } \
+    CUresult cuMemsetD2D32_v2##suffix(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height) \
+    { \
+        return remote<CallId::cuMemsetD2D32Async>(to, pitch, value, width, height, stream); \
+    }
+SYNCHRONOUS(, nullptr)
+SYNCHRONOUS(_ptds, CU_STREAM_PER_THREAD)
+#undef SYNCHRONOUS
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,115 @@
+// Devices: answered from the snapshot.
+#include <cstdio>
+#include <cstring>
+#include <strings.h>
+
+#include "interpose/own.h"
+#include "interpose/process.h"
+
+namespace rgpu::interpose::own {
+
+namespace {
+
+// Runs `answer` on device `d`'s snapshot, with the errors that every device query shares.
+template <class Answer> CUresult ask(CUdevice d, const void *out, Answer &&answer)
+{
+    if (!session()) return not_ready();
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    const wire::DeviceSnapshot *s = device(d);
+    if (!s) return CUDA_ERROR_INVALID_DEVICE;
+    return answer(*s);
+}
+
+CUresult attribute(const wire::DeviceSnapshot &s, int *value, int which)
+{
+    if (which <= 0 || static_cast<size_t>(which) >= s.attributes.size()) return CUDA_ERROR_INVALID_VALUE;
+    auto status = static_cast<CUresult>(s.attribute_status[static_cast<size_t>(which)]);
+    if (status == CUDA_SUCCESS) *value = s.attributes[static_cast<size_t>(which)];
+    return status;
+}
+
+CUresult copy_text(char *to, int room, const std::string &text)
+{
+    if (room <= 0) return CUDA_ERROR_INVALID_VALUE;
+    snprintf(to, static_cast<size_t>(room), "%s", text.c_str());
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuDeviceGet(CUdevice *out, int ordinal)
+{
+    return ask(ordinal, out, [&](auto &) { return *out = ordinal, CUDA_SUCCESS; });
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    Session *s = session();
+    if (!s) return not_ready();
+    if (!count) return CUDA_ERROR_INVALID_VALUE;
+    *count = static_cast<int>(s->snapshot().devices.size());
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int room, CUdevice d)
+{
+    return ask(d, name, [&](auto &s) { return copy_text(name, room, s.name); });
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice d)
+{
+    return ask(d, uuid, [&](auto &s) { return *uuid = s.uuid, CUDA_SUCCESS; });
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice d) { return own::cuDeviceGetUuid_v2(uuid, d); }
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice d)
+{
+    return ask(d, bytes, [&](auto &s) { return *bytes = s.total_memory, CUDA_SUCCESS; });
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice d)
+{
+    return ask(d, value, [&](auto &s) { return attribute(s, value, which); });
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice d)
+{
+    if (!major) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = own::cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d);
+    return r ? r : own::cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d);
+}
+
+CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice d)
+{
+    return ask(d, id, [&](auto &s) { return copy_text(id, room, s.pci_bus_id); });
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id)
+{
+    Session *s = session();
+    if (!s) return not_ready();
+    if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
+    // The domain may be left out or be shorter than the four digits that drivers print.
+    unsigned want[4] = {0, 0, 0, 0}, have[4];
+    if (sscanf(id, "%x:%x:%x.%x", &want[0], &want[1], &want[2], &want[3]) < 3 &&
+        (want[0] = 0, sscanf(id, "%x:%x.%x", &want[1], &want[2], &want[3])) < 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    const auto &all = s->snapshot().devices;
+    for (size_t i = 0; i < all.size(); i++)
+        if (sscanf(all[i].pci_bus_id.c_str(), "%x:%x:%x.%x", &have[0], &have[1], &have[2], &have[3]) == 4 &&
+            memcmp(want, have, sizeof want) == 0)
+            return *out = static_cast<CUdevice>(i), CUDA_SUCCESS;
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice d, CUdevice peer)
+{
+    return ask(d, can, [&](auto &s) {
+        if (!device(peer)) return CUDA_ERROR_INVALID_DEVICE;
+        *can = s.can_access_peer[static_cast<size_t>(peer)];
+        return CUDA_SUCCESS;
+    });
+}
+
+}  // namespace rgpu::interpose::own

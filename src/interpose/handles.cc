@@ -1,0 +1,65 @@
+// The slots' memory and the free list.
+#include "interpose/handles.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace rgpu::interpose {
+
+Handles &Handles::get()
+{
+    static Handles &table = *new Handles;
+    return table;
+}
+
+Handles::Handles()
+{
+    void *p = mmap(nullptr, size_t{calls::kMaxHandles} * kSlotBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) base_ = reinterpret_cast<uintptr_t>(p);
+}
+
+HandleId Handles::make(HandleKind kind, HandleId parent)
+{
+    std::lock_guard lock(mutex_);
+    HandleId id = 0;
+    if (!free_.empty()) {
+        id = free_.back();
+        free_.pop_back();
+    } else if (base_ && next_ < calls::kMaxHandles) {
+        id = next_++;
+    } else {
+        return calls::kNoHandle;
+    }
+    Slot *s = new (at(id)) Slot;
+    s->parent = parent;
+    s->kind.store(kind, std::memory_order_release);
+    return id;
+}
+
+void Handles::end(HandleId id)
+{
+    std::lock_guard lock(mutex_);
+    if (id < calls::kFirstHandle || id >= next_) return;
+    if (at(id)->kind.exchange(HandleKind::none) != HandleKind::none) free_.push_back(id);
+}
+
+std::optional<HandleId> Handles::find(uintptr_t value, HandleKind kind)
+{
+    if (value < calls::kFirstHandle) {
+        const bool special = value <= 2 && kind == HandleKind::stream;
+        if (value == 0 || special) return static_cast<HandleId>(value);
+        return std::nullopt;
+    }
+    const uintptr_t offset = value - base_;
+    if (value < base_ || offset >= size_t{calls::kMaxHandles} * kSlotBytes || offset % kSlotBytes)
+        return std::nullopt;
+    auto id = static_cast<HandleId>(offset / kSlotBytes);
+    HandleKind have = at(id)->kind.load(std::memory_order_acquire);
+    // CUDA lets a CUkernel be used as a CUfunction (cuLaunchKernel's description).
+    bool fits = have == kind || (kind == HandleKind::function && have == HandleKind::kernel);
+    return fits ? std::optional(id) : std::nullopt;
+}
+
+}  // namespace rgpu::interpose

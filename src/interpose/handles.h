@@ -1,0 +1,71 @@
+// The handles that the program holds: CUstream, CUmodule and so on are addresses of slots here.
+//
+// A slot's index is the handle's number on the wire. Slots live in one reserved range of
+// addresses, so that any value a program passes can be checked without touching it, and are never
+// unmapped: cudart calls the driver after static destructors ran. All members may be called by any thread.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "calls/handles.h"
+
+namespace rgpu::interpose {
+
+using calls::HandleId;
+using calls::HandleKind;
+
+struct Slot {
+    std::atomic<HandleKind> kind{HandleKind::none};
+    HandleId parent = 0;               // context of a stream, module of a function, ...
+    std::atomic<void *> data{nullptr};  // what the client knows of the object; never freed
+    uint32_t flags = 0;                // a stream's or context's flags
+    int32_t priority = 0;              // a stream's priority
+    int32_t device = 0;                // a context's device
+};
+inline constexpr size_t kSlotBytes = 64;
+static_assert(sizeof(Slot) <= kSlotBytes);
+
+class Handles {
+public:
+    // The process's table, made at first use.
+    static Handles &get();
+
+    // A new number of this kind; 0 when all kMaxHandles are in use.
+    HandleId make(HandleKind kind, HandleId parent = 0);
+    // The number may be used again. Unknown numbers are ignored.
+    void end(HandleId id);
+
+    Slot *at(HandleId id) { return reinterpret_cast<Slot *>(base_ + size_t{id} * kSlotBytes); }
+
+    template <class T> T handle(HandleId id)
+    {
+        return id < calls::kFirstHandle ? reinterpret_cast<T>(uintptr_t{id})
+                                        : reinterpret_cast<T>(at(id));
+    }
+    // The number of a handle that a program passed, if it is a live one of the right kind, null, or
+    // (streams) a special one.
+    template <class T> std::optional<HandleId> id(T handle)
+    {
+        return find(reinterpret_cast<uintptr_t>(handle), calls::kHandleKind<T>);
+    }
+    // The slot of a live handle that is an object, or null.
+    template <class T> Slot *slot(T handle)
+    {
+        auto n = id(handle);
+        return n && *n >= calls::kFirstHandle ? at(*n) : nullptr;
+    }
+
+private:
+    Handles();
+    std::optional<HandleId> find(uintptr_t value, HandleKind kind);
+
+    uintptr_t base_ = 0;
+    std::mutex mutex_;
+    HandleId next_ = calls::kFirstHandle;
+    std::vector<HandleId> free_;
+};
+
+}  // namespace rgpu::interpose

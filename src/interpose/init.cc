@@ -1,0 +1,102 @@
+// Initialisation, versions, errors, entry points and the profiler's switches.
+#include <cstring>
+
+#include "calls/errors.h"
+#include "calls/export_tables.h"
+#include "interpose/entry.h"
+#include "interpose/log.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+template <size_t... I> const std::array<void *, calls::kCallCount> &entries(std::index_sequence<I...>)
+{
+    static const std::array<void *, calls::kCallCount> table = {
+        reinterpret_cast<void *>(entry<static_cast<CallId>(I)>())...};
+    return table;
+}
+
+// The newest CUDA version whose calls can be carried out: the server's, once it is known.
+int driver_version()
+{
+    Session *s = session();
+    return s ? s->snapshot().driver_version : CUDA_VERSION;
+}
+
+CUresult look_up(const char *name, void **function, int version, cuuint64_t flags,
+                 CUdriverProcAddressQueryResult *status)
+{
+    if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
+    calls::Lookup found = calls::find(name, version, flags, driver_version());
+    if (status) *status = found.status;
+    const bool ok = found.status == CU_GET_PROC_ADDRESS_SUCCESS;
+    *function = ok ? entry(found.id) : nullptr;
+    return ok || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+}  // namespace
+
+void *entry(CallId id)
+{
+    return entries(std::make_index_sequence<calls::kCallCount>())[static_cast<size_t>(id)];
+}
+
+CUresult unsupported(CallId id)
+{
+    static std::array<std::atomic<bool>, calls::kCallCount> said{};
+    const calls::CallInfo &c = calls::info(id);
+    if (!said[static_cast<size_t>(id)].exchange(true))
+        say("%s answers CUDA_ERROR_NOT_SUPPORTED: %s", c.symbol.data(), c.text.data());
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+namespace own {
+
+CUresult cuInit(unsigned int flags)
+{
+    if (flags) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = connect_once();
+    if (r == CUDA_SUCCESS) set_initialized();
+    return r;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    // May be asked before cuInit. Without a server the truth comes from cuInit.
+    *version = connect_once() == CUDA_SUCCESS ? (set_initialized(), driver_version()) : CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult code, const char **text)
+{
+    if (!text) return CUDA_ERROR_INVALID_VALUE;
+    *text = calls::error_name(code);
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorString(CUresult code, const char **text)
+{
+    if (!text) return CUDA_ERROR_INVALID_VALUE;
+    *text = calls::error_text(code);
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status)
+{
+    return look_up(name, function, version, flags, status);
+}
+
+CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags)
+{
+    return look_up(name, function, version, flags, nullptr);
+}
+
+CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+CUresult cuProfilerStop() { return CUDA_SUCCESS; }
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

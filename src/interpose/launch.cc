@@ -1,0 +1,147 @@
+// Kernel launches: posted, with the parameters as one block of bytes.
+//
+// Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream, cooperative flag,
+// count of launch attributes and the attributes, then the parameter block.
+#include <algorithm>
+
+#include "interpose/function.h"
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+// The bytes that a launch's arguments make: from kernelParams (a pointer to each) or `extra` (a buffer).
+class Arguments {
+public:
+    CUresult take(const FunctionInfo &f, void **params, void **extra)
+    {
+        if (params) {
+            for (const auto &p : f.parameters) size_ = std::max<size_t>(size_, p.offset + p.bytes);
+            if (size_ > sizeof inline_) large_.resize(size_);
+            data_ = large_.empty() ? inline_ : large_.data();
+            for (size_t i = 0; i < f.parameters.size(); i++)
+                memcpy(data_ + f.parameters[i].offset, params[i], f.parameters[i].bytes);
+            return CUDA_SUCCESS;
+        }
+        if (!extra) return f.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+            if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+                data_ = static_cast<uint8_t *>(extra[1]);
+            else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+                size_ = *static_cast<size_t *>(extra[1]);
+            else
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+        return size_ >= f.parameter_bytes && (data_ || !size_) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    void write(wire::Writer &w) const
+    {
+        w.value(static_cast<uint32_t>(size_));
+        w.bytes(data_, size_);
+    }
+
+private:
+    uint8_t inline_[1024] = {};
+    std::vector<uint8_t> large_;
+    uint8_t *data_ = inline_;
+    size_t size_ = 0;
+};
+
+// What a launch can be refused for here and now, so that the program is told at once as by a driver.
+CUresult check_shape(const CUlaunchConfig &c)
+{
+    const unsigned dims[] = {c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ};
+    static constexpr CUdevice_attribute limits[] = {
+        CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
+        CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
+    const wire::DeviceSnapshot *d = device(Handles::get().at(current_context())->device);
+    auto limit = [&](CUdevice_attribute a) { return static_cast<uint64_t>(d->attributes[a]); };
+    for (int i = 0; i < 6; i++)
+        if (dims[i] == 0 || (d && dims[i] > limit(limits[i]))) return CUDA_ERROR_INVALID_VALUE;
+    uint64_t threads = uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ;
+    return d && threads > limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+// Attributes whose values hold nothing but numbers, which can be sent as they are.
+bool can_send(CUlaunchAttributeID id)
+{
+    switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: return true;
+    default: return false;
+    }
+}
+
+CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **extra, bool cooperative)
+{
+    Session *s = session();
+    if (!s) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const FunctionInfo *info = function_info(f);
+    if (!info) return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult r = check_shape(c)) return r;
+    for (unsigned i = 0; i < c.numAttrs; i++)
+        if (!can_send(c.attrs[i].id)) return CUDA_ERROR_NOT_SUPPORTED;
+    HandleId stream = 0;
+    if (CUresult r = detail::id_in(c.hStream, stream)) return r;
+    Arguments arguments;
+    if (CUresult r = arguments.take(*info, params, extra)) return r;
+    return s->post(CallId::cuLaunchKernel, current_context(), [&](wire::Writer &w) {
+        const uint32_t head[] = {*Handles::get().id(f), c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY,
+                                 c.blockDimZ, c.sharedMemBytes, stream, cooperative, c.numAttrs};
+        w.value(head);
+        w.bytes(c.attrs, c.numAttrs * sizeof(CUlaunchAttribute));
+        arguments.write(w);
+    });
+}
+
+CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                      CUstream stream)
+{
+    CUlaunchConfig c{};
+    c.gridDimX = gx, c.gridDimY = gy, c.gridDimZ = gz;
+    c.blockDimX = bx, c.blockDimY = by, c.blockDimZ = bz;
+    c.sharedMemBytes = shared;
+    c.hStream = stream;
+    return c;
+}
+
+}  // namespace
+
+namespace own {
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+                        unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra)
+{
+    return launch(config(gx, gy, gz, bx, by, bz, shared, stream), f, params, extra, false);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                                   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params)
+{
+    return launch(config(gx, gy, gz, bx, by, bz, shared, stream), f, params, nullptr, true);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
+{
+    return c ? launch(*c, f, params, extra, false) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
+{
+    if (!c) return CUDA_ERROR_INVALID_VALUE;
+    CUlaunchConfig own = *c;
+    if (!own.hStream) own.hStream = CU_STREAM_PER_THREAD;
+    return launch(own, f, params, extra, false);
+}
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,22 @@
+// The lease file that srun's prolog or `rgpu run` wrote: where to connect, and with which secret.
+// Its format is in doc/architecture.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "util/result.h"
+
+namespace rgpu::interpose {
+
+struct LeaseServer {
+    std::string name;
+    std::string address;  // host:port of the data port
+    std::string lease;
+    std::string secret;   // raw bytes
+};
+
+// Reads the file. Errors name the file, what is wrong and what to do.
+Result<std::vector<LeaseServer>> read_lease(const std::string &path);
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,242 @@
+// Allocations, host memory, and what pointers are.
+#include "interpose/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "interpose/log.h"
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+struct Ranges {
+    std::mutex mutex;
+    std::map<CUdeviceptr, DeviceRange> device;
+    std::map<uintptr_t, HostRange> host;
+    uint64_t next_buffer_id = 1;
+    CUdeviceptr reserved_base = 0, reserved_end = 0;
+};
+
+Ranges &ranges()
+{
+    static Ranges &r = *new Ranges;
+    return r;
+}
+
+// The range of `map` that holds `address`.
+template <class Map> typename Map::mapped_type *holding(Map &map, typename Map::key_type address)
+{
+    auto it = map.upper_bound(address);
+    if (it == map.begin()) return nullptr;
+    --it;
+    return address - it->first < it->second.bytes ? &it->second : nullptr;
+}
+
+size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~size_t{4095}; }
+
+CUresult allocate_host(void **out, size_t bytes, unsigned flags)
+{
+    if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    void *p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    auto base = reinterpret_cast<uintptr_t>(p);
+    std::lock_guard lock(ranges().mutex);
+    ranges().host[base] = {base, bytes, flags, true, current_context(), current_device()};
+    *out = p;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void reserve_device_range(const wire::Snapshot &s)
+{
+    if (!s.device_size) return;
+    Ranges &r = ranges();
+    r.reserved_base = s.device_base;
+    r.reserved_end = s.device_base + s.device_size;
+    void *want = reinterpret_cast<void *>(s.device_base);
+    void *got = mmap(want, s.device_size, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got != want)
+        say("warning: this program uses addresses that the GPU server uses for device memory "
+            "(%#llx, %llu bytes); a pointer to one may be taken for the other",
+            static_cast<unsigned long long>(s.device_base), static_cast<unsigned long long>(s.device_size));
+}
+
+void note_allocation(CUdeviceptr base, size_t bytes)
+{
+    std::lock_guard lock(ranges().mutex);
+    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++};
+}
+
+bool forget_allocation(CUdeviceptr base)
+{
+    std::lock_guard lock(ranges().mutex);
+    return ranges().device.erase(base) > 0;
+}
+
+void forget_allocations(HandleId context)
+{
+    std::lock_guard lock(ranges().mutex);
+    std::erase_if(ranges().device, [&](auto &entry) { return entry.second.context == context; });
+}
+
+std::optional<DeviceRange> find_device(CUdeviceptr address)
+{
+    std::lock_guard lock(ranges().mutex);
+    DeviceRange *r = holding(ranges().device, address);
+    return r ? std::optional(*r) : std::nullopt;
+}
+
+std::optional<HostRange> find_host(const void *address)
+{
+    std::lock_guard lock(ranges().mutex);
+    HostRange *r = holding(ranges().host, reinterpret_cast<uintptr_t>(address));
+    return r ? std::optional(*r) : std::nullopt;
+}
+
+bool is_device_address(CUdeviceptr address)
+{
+    const Ranges &r = ranges();
+    if (address >= r.reserved_base && address < r.reserved_end) return true;
+    return find_device(address).has_value();
+}
+
+namespace own {
+
+CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
+{
+    CUresult r = remote<CallId::cuMemAlloc_v2>(out, bytes);
+    if (!r) note_allocation(*out, bytes);
+    return r;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+    if (!pitch) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element);
+    if (!r) note_allocation(*out, *pitch * height);
+    return r;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr base)
+{
+    if (!session()) return not_ready();
+    if (!base) return CUDA_SUCCESS;
+    if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
+    return remote<CallId::cuMemFree_v2>(base);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+    CUresult r = remote<CallId::cuMemAllocAsync>(out, bytes, stream);
+    if (!r) note_allocation(*out, bytes);
+    return r;
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    CUresult r = remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream);
+    if (!r) note_allocation(*out, bytes);
+    return r;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
+{
+    if (!session()) return not_ready();
+    if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
+    return remote<CallId::cuMemFreeAsync>(base, stream);
+}
+
+CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) { return allocate_host(out, bytes, flags); }
+CUresult cuMemAllocHost_v2(void **out, size_t bytes) { return allocate_host(out, bytes, 0); }
+
+CUresult cuMemFreeHost(void *p)
+{
+    if (!session()) return not_ready();
+    HostRange range;
+    {
+        std::lock_guard lock(ranges().mutex);
+        auto it = ranges().host.find(reinterpret_cast<uintptr_t>(p));
+        if (it == ranges().host.end() || !it->second.allocated) return CUDA_ERROR_INVALID_VALUE;
+        range = it->second;
+        ranges().host.erase(it);
+    }
+    // Work that still reads or writes these pages must end before they go, as in CUDA.
+    CUresult r = current_context() ? remote<CallId::cuCtxSynchronize>() : CUDA_SUCCESS;
+    munmap(p, whole_pages(range.bytes));
+    return r;
+}
+
+CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
+{
+    if (!session()) return not_ready();
+    auto range = find_host(p);
+    if (!flags || !range) return CUDA_ERROR_INVALID_VALUE;
+    *flags = range->flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
+{
+    if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!p || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (find_host(p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    auto base = reinterpret_cast<uintptr_t>(p);
+    std::lock_guard lock(ranges().mutex);
+    ranges().host[base] = {base, bytes, flags, false, current_context(), current_device()};
+    return CUDA_SUCCESS;
+}
+CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) { return own::cuMemHostRegister_v2(p, bytes, flags); }
+
+CUresult cuMemHostUnregister(void *p)
+{
+    if (!session()) return not_ready();
+    std::lock_guard lock(ranges().mutex);
+    auto it = ranges().host.find(reinterpret_cast<uintptr_t>(p));
+    if (it == ranges().host.end() || it->second.allocated) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    ranges().host.erase(it);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+{
+    CUdeviceptr a = 0;
+    size_t n = 0;
+    CUresult r = remote<CallId::cuModuleGetGlobal_v2>(&a, &n, module, name);
+    if (r) return r;
+    if (!find_device(a)) note_allocation(a, n);
+    if (address) *address = a;
+    if (bytes) *bytes = n;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+{
+    CUdeviceptr a = 0;
+    size_t n = 0;
+    CUresult r = remote<CallId::cuLibraryGetGlobal>(&a, &n, library, name);
+    if (r) return r;
+    if (!find_device(a)) note_allocation(a, n);
+    if (address) *address = a;
+    if (bytes) *bytes = n;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+{
+    return remote<CallId::cuLibraryGetManaged>(address, bytes, library, name);
+}
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

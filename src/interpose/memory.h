@@ -1,0 +1,46 @@
+// What the client knows of memory: which addresses are the server's, which are pinned here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "calls/cuda_api.h"
+#include "interpose/handles.h"
+
+namespace rgpu::interpose {
+
+struct DeviceRange {
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    HandleId context = 0;
+    CUdevice device = 0;
+    uint64_t buffer_id = 0;  // unique, for CU_POINTER_ATTRIBUTE_BUFFER_ID
+};
+
+struct HostRange {
+    uintptr_t base = 0;
+    size_t bytes = 0;
+    unsigned flags = 0;
+    bool allocated = false;  // by us (cuMemHostAlloc), else registered
+    HandleId context = 0;
+    CUdevice device = 0;
+};
+
+// Remembers device memory that a call of the current context gave. Any thread, like all here.
+void note_allocation(CUdeviceptr base, size_t bytes);
+// Forgets what starts exactly at `base`; false when nothing does.
+bool forget_allocation(CUdeviceptr base);
+// Everything of a context that has ended.
+void forget_allocations(HandleId context);
+
+std::optional<DeviceRange> find_device(CUdeviceptr address);
+std::optional<HostRange> find_host(const void *address);
+
+// True for an address that means memory of the server.
+bool is_device_address(CUdeviceptr address);
+
+// Device of the calling thread's context, -1 with none.
+CUdevice current_device();
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,274 @@
+// Modules, libraries, and the functions found in them.
+//
+// Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options as pairs
+// (option, value), then the parts' bytes. Answer: what the compiler said (information, errors).
+// Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the
+// parameters as pairs (offset, bytes).
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "interpose/function.h"
+#include "interpose/image.h"
+#include "interpose/log.h"
+#include "interpose/own.h"
+#include "interpose/stub.h"
+#include "util/fd.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+// JIT options as the program passed them.
+struct JitOptions {
+    unsigned count = 0;
+    CUjit_option *options = nullptr;
+    void **values = nullptr;
+
+    void *value_of(CUjit_option which) const
+    {
+        for (unsigned i = 0; i < count; i++)
+            if (options[i] == which) return values[i];
+        return nullptr;
+    }
+    static bool is_pointer(CUjit_option o)
+    {
+        return o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER || o == CU_JIT_GLOBAL_SYMBOL_NAMES ||
+               o == CU_JIT_GLOBAL_SYMBOL_ADDRESSES;
+    }
+    void write(wire::Writer &w) const
+    {
+        uint32_t sent = 0;
+        for (unsigned i = 0; i < count; i++) sent += !is_pointer(options[i]);
+        w.value(sent);
+        for (unsigned i = 0; i < count; i++)
+            if (!is_pointer(options[i]))
+                w.value(static_cast<uint32_t>(options[i])), w.value(reinterpret_cast<uint64_t>(values[i]));
+    }
+    // The compiler's words into the program's buffer, and their length where the size stood.
+    void take_log(std::string_view log, CUjit_option buffer, CUjit_option size) const
+    {
+        auto to = static_cast<char *>(value_of(buffer));
+        for (unsigned i = 0; i < count; i++) {
+            if (options[i] != size) continue;
+            auto room = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(values[i]));
+            if (!to || !room) return;
+            size_t n = std::min<size_t>(room - 1, log.size());
+            memcpy(to, log.data(), n);
+            to[n] = 0;
+            values[i] = reinterpret_cast<void *>(n + 1);
+            return;
+        }
+    }
+};
+
+// Loads an image on the server with call `id`; `out` gets the module's or library's handle.
+template <class T> CUresult load(CallId id, T *out, const void *image, const JitOptions &jit)
+{
+    if (!session()) return not_ready();
+    if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+    auto measured = measure_image(image);
+    if (!measured) {
+        say("cannot load a module image: %s", measured.error().text.c_str());
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    HandleId handle = Handles::get().make(calls::kHandleKind<T>, current_context());
+    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::string whole;
+    Payload payload;
+    if (measured->parts.size() == 1) {
+        payload = {measured->parts[0].data(), measured->parts[0].size()};
+    } else {
+        for (auto part : measured->parts) whole += part;
+        payload = {whole.data(), whole.size()};
+    }
+    Reply reply;
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (payload.bytes < wire::kMaxImageBytes - wire::kMaxCallBytes)
+        r = session()->ask(id, current_context(), [&](wire::Writer &w) {
+            w.value(handle);
+            w.value(uint8_t{measured->wrapped});
+            w.value(static_cast<uint32_t>(measured->parts.size()));
+            for (auto part : measured->parts) w.value(uint64_t{part.size()});
+            jit.write(w);
+        }, reply, payload);
+    wire::Reader answer(reply.body.data(), reply.body.size());
+    std::string_view info = answer.string(), errors = answer.string();
+    if (answer.ok()) {
+        jit.take_log(info, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
+        jit.take_log(errors, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    }
+    if (r) {
+        Handles::get().end(handle);
+        if (!errors.empty()) say("the server cannot load a module: %.*s", static_cast<int>(errors.size()), errors.data());
+        return r;
+    }
+    *out = Handles::get().handle<T>(handle);
+    return CUDA_SUCCESS;
+}
+
+Result<std::string> read_whole(const char *path)
+{
+    Fd fd(open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd) return error(ErrorKind::invalid, "%s: %m", path);
+    std::string bytes;
+    char buffer[65536];
+    for (ssize_t n; (n = read(fd.get(), buffer, sizeof buffer)) > 0;) bytes.append(buffer, static_cast<size_t>(n));
+    return bytes;
+}
+
+// Finds a function with call `id` in `owner`; its handle gets what launches must know.
+template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, const char *name)
+{
+    if (!session()) return not_ready();
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    auto in = Handles::get().id(owner);
+    if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
+    HandleId handle = Handles::get().make(calls::kHandleKind<T>, *in);
+    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    Reply reply;
+    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
+        w.value(handle), w.value(*in), w.string(name);
+    }, reply);
+    if (r) {
+        Handles::get().end(handle);
+        return r;
+    }
+    auto *info = new FunctionInfo;  // lives as long as the process: launches read it without a lock
+    wire::Reader answer(reply.body.data(), reply.body.size());
+    info->name = answer.string();
+    info->owner = *in;
+    info->parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
+    for (auto &p : info->parameters) {
+        p = answer.value<FunctionInfo::Parameter>();
+        info->parameter_bytes = std::max(info->parameter_bytes, p.offset + p.bytes);
+    }
+    Handles::get().at(handle)->data.store(info, std::memory_order_release);
+    *out = Handles::get().handle<T>(handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult parameter(CUfunction f, size_t index, size_t *offset, size_t *bytes)
+{
+    if (!session()) return not_ready();
+    const FunctionInfo *info = function_info(f);
+    if (!info) return CUDA_ERROR_INVALID_HANDLE;
+    if (!offset || index >= info->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
+    *offset = info->parameters[index].offset;
+    if (bytes) *bytes = info->parameters[index].bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult function_name(const char **name, CUfunction f)
+{
+    if (!session()) return not_ready();
+    const FunctionInfo *info = function_info(f);
+    if (!info) return CUDA_ERROR_INVALID_HANDLE;
+    if (!name) return CUDA_ERROR_INVALID_VALUE;
+    *name = info->name.c_str();
+    return CUDA_SUCCESS;
+}
+
+template <class T> CUresult owner_of(T *out, CUfunction f)
+{
+    if (!session()) return not_ready();
+    const FunctionInfo *info = function_info(f);
+    if (!info) return CUDA_ERROR_INVALID_HANDLE;
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    *out = Handles::get().handle<T>(info->owner);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+namespace own {
+
+CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count, CUjit_option *options, void **values)
+{
+    return load(CallId::cuModuleLoadDataEx, out, image, {count, options, values});
+}
+CUresult cuModuleLoadData(CUmodule *out, const void *image) { return own::cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
+CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image) { return own::cuModuleLoadData(out, image); }
+
+CUresult cuModuleLoad(CUmodule *out, const char *path)
+{
+    if (!session()) return not_ready();
+    if (!path) return CUDA_ERROR_INVALID_VALUE;
+    auto bytes = read_whole(path);
+    return bytes ? own::cuModuleLoadData(out, bytes->c_str()) : CUDA_ERROR_FILE_NOT_FOUND;
+}
+
+CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
+{
+    if (!name) return CUDA_ERROR_INVALID_VALUE;
+    return find(CallId::cuModuleGetFunction, out, module, name);
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    if (!session()) return not_ready();
+    if (!mode) return CUDA_ERROR_INVALID_VALUE;
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options, void **values, unsigned int count,
+                           CUlibraryOption *library_options, void **, unsigned int library_count)
+{
+    for (unsigned i = 0; i < library_count; i++)
+        if (library_options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE) return CUDA_ERROR_NOT_SUPPORTED;
+    return load(CallId::cuLibraryLoadData, out, code, {count, options, values});
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options, void **values,
+                               unsigned int count, CUlibraryOption *library_options, void **library_values,
+                               unsigned int library_count)
+{
+    if (!session()) return not_ready();
+    if (!path) return CUDA_ERROR_INVALID_VALUE;
+    auto bytes = read_whole(path);
+    if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
+    return own::cuLibraryLoadData(out, bytes->c_str(), options, values, count, library_options, library_values, library_count);
+}
+
+CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name)
+{
+    if (!name) return CUDA_ERROR_INVALID_VALUE;
+    return find(CallId::cuLibraryGetKernel, out, library, name);
+}
+
+CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
+{
+    return find(CallId::cuKernelGetFunction, out, kernel, "");
+}
+
+CUresult cuKernelGetName(const char **name, CUkernel k) { return function_name(name, reinterpret_cast<CUfunction>(k)); }
+CUresult cuFuncGetName(const char **name, CUfunction f) { return function_name(name, f); }
+CUresult cuKernelGetParamInfo(CUkernel k, size_t index, size_t *offset, size_t *bytes)
+{
+    return parameter(reinterpret_cast<CUfunction>(k), index, offset, bytes);
+}
+CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *bytes)
+{
+    return parameter(f, index, offset, bytes);
+}
+CUresult cuFuncGetModule(CUmodule *out, CUfunction f) { return owner_of(out, f); }
+#if CUDA_VERSION >= 12050
+CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel k) { return owner_of(out, reinterpret_cast<CUfunction>(k)); }
+#endif
+
+// Hints about the cache; they change nothing that can be seen.
+CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache)
+{
+    if (!session()) return not_ready();
+    return function_info(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice)
+{
+    return own::cuFuncSetCacheConfig(reinterpret_cast<CUfunction>(k), config);
+}
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

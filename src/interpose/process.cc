@@ -1,0 +1,157 @@
+// The process's state. Nothing here is ever destroyed.
+#include "interpose/process.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "interpose/log.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+struct Process {
+    std::mutex mutex;
+    bool tried = false;
+    CUresult result = CUDA_ERROR_NOT_INITIALIZED;
+    Session *session = nullptr;
+    std::atomic<Session *> ready{nullptr};  // set by cuInit
+    std::atomic<bool> forked{false};
+};
+
+Process &process()
+{
+    static Process &p = *new Process;
+    return p;
+}
+
+struct Thread {
+    std::vector<HandleId> contexts;
+    std::map<HandleId, HandleId> default_streams;  // context -> stream
+};
+// A plain pointer: cudart calls on threads whose thread_locals are gone already.
+thread_local Thread *this_thread;
+
+Thread &thread()
+{
+    if (!this_thread) this_thread = new Thread;
+    return *this_thread;
+}
+
+// CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and fork"), and the
+// connection belongs to the parent.
+void in_forked_child()
+{
+    Process &p = process();
+    p.forked = true;
+    p.ready = nullptr;
+}
+
+CUresult open_session(Process &p)
+{
+    const char *path = getenv("RGPU_LEASE");
+    if (!path || !*path) {
+        say("this program holds no lease on a GPU (RGPU_LEASE is not set); "
+            "start it with srun --gres=rgpu:1 or rgpu run -n 1");
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    auto servers = read_lease(path);
+    if (!servers) {
+        say("%s", servers.error().text.c_str());
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    if (servers->size() > 1) {
+        say("lease file %s names %zu servers; GPUs of several servers in one program are not "
+            "supported yet", path, servers->size());
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    const LeaseServer &server = servers->front();
+    auto session = Session::open(server);
+    if (!session) {
+        say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(),
+            session.error().text.c_str());
+        return session.error().kind == ErrorKind::invalid ? CUDA_ERROR_NOT_PERMITTED
+                                                          : CUDA_ERROR_SYSTEM_NOT_READY;
+    }
+    p.session = *session;
+    reserve_device_range(p.session->snapshot());
+    pthread_atfork(nullptr, nullptr, in_forked_child);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult connect_once()
+{
+    Process &p = process();
+    if (p.forked) return CUDA_ERROR_NOT_INITIALIZED;
+    std::lock_guard lock(p.mutex);
+    if (!p.tried) {
+        p.tried = true;
+        p.result = open_session(p);
+    }
+    return p.result;
+}
+
+void set_initialized() { process().ready = process().session; }
+
+Session *session() { return process().ready.load(std::memory_order_acquire); }
+
+CUresult not_ready()
+{
+    Process &p = process();
+    return p.tried && p.result && !p.forked ? p.result : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+const wire::DeviceSnapshot *device(CUdevice d)
+{
+    Session *s = session();
+    if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
+    return &s->snapshot().devices[static_cast<size_t>(d)];
+}
+
+HandleId current_context()
+{
+    return this_thread && !this_thread->contexts.empty() ? this_thread->contexts.back() : 0;
+}
+
+void set_current(HandleId context)
+{
+    auto &stack = thread().contexts;
+    if (!stack.empty()) stack.pop_back();
+    if (context) stack.push_back(context);
+}
+
+void push_context(HandleId context) { thread().contexts.push_back(context); }
+
+HandleId pop_context()
+{
+    auto &stack = thread().contexts;
+    if (stack.empty()) return 0;
+    HandleId top = stack.back();
+    stack.pop_back();
+    return top;
+}
+
+void forget_context(HandleId context)
+{
+    std::erase(thread().contexts, context);
+    thread().default_streams.erase(context);
+}
+
+HandleId thread_stream()
+{
+    HandleId &stream = thread().default_streams[current_context()];
+    if (!stream) {
+        CUstream made = nullptr;
+        if (remote<calls::CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT) == CUDA_SUCCESS)
+            stream = Handles::get().id(made).value_or(0);
+    }
+    return stream;
+}
+
+}  // namespace rgpu::interpose

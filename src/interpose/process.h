@@ -1,0 +1,39 @@
+// What this process is to rgpu: its lease, its one session, and the calling thread's contexts.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/handles.h"
+#include "interpose/session.h"
+
+namespace rgpu::interpose {
+
+// Connects at the first call, once for the whole process; later calls return the same result.
+// On failure says why on standard error, once, and returns CUDA_ERROR_NO_DEVICE (no lease),
+// CUDA_ERROR_SYSTEM_NOT_READY (server not reached) or CUDA_ERROR_NOT_PERMITTED (lease refused).
+// In the child of a fork: CUDA_ERROR_NOT_INITIALIZED.
+CUresult connect_once();
+
+// The session after a successful cuInit, or null.
+Session *session();
+// What a call answers when session() is null: NOT_INITIALIZED, or why cuInit failed.
+CUresult not_ready();
+// Called by cuInit once connect_once() succeeded.
+void set_initialized();
+
+// The snapshot of device `d`, or null when there is no such device.
+const wire::DeviceSnapshot *device(CUdevice d);
+
+// The calling thread's stack of contexts (their handle numbers). current_context() is 0 with none.
+HandleId current_context();
+void set_current(HandleId context);   // replaces the top
+void push_context(HandleId context);
+HandleId pop_context();               // 0 when empty
+// A context that ends leaves every thread's stack: it is no longer current for the caller.
+void forget_context(HandleId context);
+
+// The calling thread's own default stream in its current context (cuda.h: CU_STREAM_PER_THREAD),
+// made at first use. 0 when it cannot be made.
+HandleId thread_stream();
+
+}  // namespace rgpu::interpose

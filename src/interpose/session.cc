@@ -1,0 +1,330 @@
+// Sending, receiving, and what happens when the connection goes.
+#include "interpose/session.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+
+#include "interpose/log.h"
+#include "net/handshake.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+using namespace std::chrono_literals;
+using wire::FrameHeader;
+using wire::ServerFrame;
+
+constexpr auto kConnectTimeout = 10s;
+constexpr size_t kFlushAt = 32 << 10;          // bytes gathered before they leave by themselves
+constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
+constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
+constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
+constexpr uint16_t kNoSuchCall = 0xffff;
+
+uint64_t now_ns()
+{
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+std::vector<uint16_t> match_calls(const std::vector<std::string> &theirs)
+{
+    std::vector<uint16_t> numbers;
+    if (theirs.empty()) return numbers;
+    std::unordered_map<std::string_view, uint16_t> by_name;
+    for (size_t i = 0; i < theirs.size(); i++) by_name[theirs[i]] = static_cast<uint16_t>(i);
+    for (const calls::CallInfo &c : calls::kCalls) {
+        auto it = by_name.find(c.symbol);
+        numbers.push_back(it == by_name.end() ? kNoSuchCall : it->second);
+    }
+    return numbers;
+}
+
+}  // namespace
+
+Result<Session *> Session::open(const LeaseServer &server)
+{
+    auto deadline = net::Clock::now() + kConnectTimeout;
+    auto fd = net::connect(server.address, deadline);
+    if (!fd) return std::move(fd).error();
+    if (auto r = net::client_handshake(fd->get(), server.lease, server.secret,
+                                       calls::table_digest(), deadline);
+        !r)
+        return std::move(r).error();
+
+    // Never deleted: cudart calls the driver after static destructors ran.
+    auto *s = new Session(std::move(*fd), server.name + " (" + server.address + ")");
+    FrameHeader h;
+    std::vector<uint8_t> body;
+    auto read_snapshot = [&]() -> Result<void> {
+        if (auto r = net::receive_all(s->fd_.get(), &h, sizeof h, deadline); !r) return r;
+        if (h.type != static_cast<uint16_t>(ServerFrame::snapshot) || h.bytes > wire::kMaxServerBytes)
+            return error(ErrorKind::invalid, "unexpected answer instead of a snapshot");
+        if (h.value != CUDA_SUCCESS)
+            return error(ErrorKind::unavailable, "the server's driver does not start (CUDA error %u)", h.value);
+        body.resize(h.bytes);
+        return net::receive_all(s->fd_.get(), body.data(), body.size(), deadline);
+    };
+    if (auto r = read_snapshot(); !r) {
+        delete s;
+        return std::move(r).error();
+    }
+    auto snapshot = wire::decode_snapshot(body.data(), body.size());
+    if (!snapshot) {
+        delete s;
+        return std::move(snapshot).error();
+    }
+    s->snapshot_ = std::move(*snapshot);
+    s->call_numbers_ = match_calls(s->snapshot_.calls);
+    s->in_.reserve(256 << 10);
+    std::thread([s] { s->pump(); }).detach();
+    return s;
+}
+
+size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
+{
+    FrameHeader h;
+    h.type = static_cast<uint16_t>(id);
+    if (!call_numbers_.empty()) h.type = call_numbers_[h.type];
+    h.flags = flags;
+    h.sequence = ++sequence_;
+    h.value = context;
+    size_t at = out_.size();
+    wire::Writer(out_).value(h);
+    return at;
+}
+
+CUresult Session::end(size_t at, Payload payload, bool now)
+{
+    const bool unknown = !call_numbers_.empty() && reinterpret_cast<FrameHeader *>(&out_[at])->type == kNoSuchCall;
+    if (unknown) {
+        out_.resize(at);
+        std::lock_guard lock(receive_);
+        if (auto it = pending_.find(sequence_); it != pending_.end()) {
+            it->second->reply.result = CUDA_ERROR_NOT_SUPPORTED;
+            it->second->done = true;
+            pending_.erase(it);
+        }
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    auto bytes = static_cast<uint32_t>(out_.size() - at - sizeof(FrameHeader) + payload.bytes);
+    memcpy(&out_[at], &bytes, sizeof bytes);
+
+    const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
+    if (!now && !idle && !payload.bytes && out_.size() < kFlushAt) {
+        if (pump_asleep_) pump_wanted_.notify_one();
+        return CUDA_SUCCESS;
+    }
+    if (CUresult r = flush_locked()) return r;
+    return payload.bytes ? send_bytes(payload.data, payload.bytes) : CUDA_SUCCESS;
+}
+
+CUresult Session::flush_locked()
+{
+    if (out_.empty()) return CUDA_SUCCESS;
+    CUresult r = send_bytes(out_.data(), out_.size());
+    out_.clear();
+    last_flush_ = now_ns();
+    return r;
+}
+
+CUresult Session::send_bytes(const void *data, size_t bytes)
+{
+    auto p = static_cast<const char *>(data);
+    while (bytes) {
+        if (CUresult dead = state()) return dead;
+        ssize_t n = send(fd_.get(), p, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0) {
+            p += n, bytes -= static_cast<size_t>(n);
+        } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            // The server may itself be waiting until we read: do that rather than only wait.
+            pollfd w{fd_.get(), POLLIN | POLLOUT, 0};
+            poll(&w, 1, 1000);
+            if (!(w.revents & POLLIN) || w.revents & POLLOUT) continue;
+            std::unique_lock receive(receive_);
+            if (reading_)
+                answered_.wait_for(receive, 1ms);  // someone else reads already
+            else
+                read_some(receive);
+        } else {
+            die(strerror(errno));
+        }
+    }
+    return state();
+}
+
+void Session::expect(uint32_t sequence, Pending *p)
+{
+    std::lock_guard lock(receive_);
+    pending_[sequence] = p;
+    if (!p->waited) copies_under_way_++;
+}
+
+CUresult Session::wait(Pending &p)
+{
+    std::unique_lock lock(receive_);
+    while (!p.done) {
+        if (reading_)
+            answered_.wait(lock);
+        else
+            read_some(lock);
+    }
+    return p.reply.result;
+}
+
+// One thread at a time is here; it lets go of the lock while it waits for bytes.
+void Session::read_some(std::unique_lock<std::mutex> &lock)
+{
+    reading_ = true;
+    lock.unlock();
+    bool alive = read_frame();
+    lock.lock();
+    reading_ = false;
+    if (!alive)
+        for (auto &[sequence, p] : pending_) {
+            p->reply.result = state();
+            p->done = true;
+            if (!p->waited) delete p;
+        }
+    if (!alive) pending_.clear(), copies_under_way_ = 0;
+    answered_.notify_all();
+}
+
+bool Session::read_frame()
+{
+    FrameHeader h;
+    if (!receive(&h, sizeof h)) return false;
+    if (h.bytes <= wire::kMaxServerBytes) switch (static_cast<ServerFrame>(h.type)) {
+        case ServerFrame::reply: return take_reply(h);
+        case ServerFrame::data: return take_data(h);
+        case ServerFrame::text: return take_text(h);
+        case ServerFrame::snapshot: break;
+        }
+    die("the server sent something that is no answer");
+    return false;
+}
+
+bool Session::receive(void *data, size_t bytes)
+{
+    auto p = static_cast<uint8_t *>(data);
+    while (bytes) {
+        if (size_t have = in_.size() - in_at_) {
+            size_t take = std::min(have, bytes);
+            memcpy(p, in_.data() + in_at_, take);
+            in_at_ += take, p += take, bytes -= take;
+            continue;
+        }
+        in_.clear(), in_at_ = 0;
+        // Large rests go straight to where they belong; small ones are read in bulk.
+        const bool direct = bytes >= in_.capacity() / 2;
+        if (!direct) in_.resize(in_.capacity());
+        ssize_t n = recv(fd_.get(), direct ? p : in_.data(), direct ? bytes : in_.size(), 0);
+        if (!direct) in_.resize(n > 0 ? static_cast<size_t>(n) : 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            die(n == 0 ? "connection closed by the server" : strerror(errno));
+            return false;
+        }
+        if (direct) p += n, bytes -= static_cast<size_t>(n);
+    }
+    return true;
+}
+
+bool Session::take_reply(const FrameHeader &h)
+{
+    std::vector<uint8_t> body(h.bytes);
+    if (!receive(body.data(), body.size())) return false;
+    std::lock_guard lock(receive_);
+    auto it = pending_.find(h.sequence);
+    if (it == pending_.end()) return true;
+    it->second->reply = {static_cast<CUresult>(h.value), std::move(body)};
+    it->second->done = true;
+    pending_.erase(it);
+    return true;
+}
+
+bool Session::take_data(const FrameHeader &h)
+{
+    Pending *p = nullptr;
+    {
+        std::lock_guard lock(receive_);
+        if (auto it = pending_.find(h.sequence); it != pending_.end()) p = it->second;
+    }
+    if (!p || h.bytes > p->left) {
+        die("the server sent data that nobody asked for");
+        return false;
+    }
+    if (!receive(p->to, h.bytes)) return false;
+    p->to += h.bytes, p->left -= h.bytes;
+    if (h.value) p->reply.result = static_cast<CUresult>(h.value);
+    if (!(h.flags & wire::kLast)) return true;
+    std::lock_guard lock(receive_);
+    pending_.erase(h.sequence);
+    p->done = true;
+    if (!p->waited) {
+        delete p;
+        copies_under_way_--;
+    }
+    return true;
+}
+
+bool Session::take_text(const FrameHeader &h)
+{
+    std::vector<char> text(h.bytes);
+    if (!receive(text.data(), text.size())) return false;
+    fwrite(text.data(), 1, text.size(), stdout);
+    fflush(stdout);
+    return true;
+}
+
+void Session::die(const char *why)
+{
+    CUresult alive = CUDA_SUCCESS;
+    if (dead_.compare_exchange_strong(alive, CUDA_ERROR_EXTERNAL_DEVICE))
+        say("lost the GPU server %s: %s; every CUDA call fails from now on", server_.c_str(), why);
+    shutdown(fd_.get(), SHUT_RDWR);
+}
+
+// Sends what was gathered and then forgotten, and takes copies that arrive while nobody waits.
+void Session::pump()
+{
+    auto busy_until = std::chrono::steady_clock::now();
+    std::unique_lock lock(send_);
+    while (!state()) {
+        if (!out_.empty()) {
+            busy_until = std::chrono::steady_clock::now() + kPumpPatience;
+            lock.unlock();
+            std::this_thread::sleep_for(kPumpDelay);
+            lock.lock();
+            flush_locked();
+        } else if (copies_under_way_) {
+            lock.unlock();
+            pollfd w{fd_.get(), POLLIN, 0};
+            if (poll(&w, 1, 1) > 0) {
+                std::unique_lock receive(receive_);
+                if (!reading_ && copies_under_way_)
+                    read_some(receive);
+                else
+                    answered_.wait_for(receive, 1ms);
+            }
+            lock.lock();
+        } else if (std::chrono::steady_clock::now() < busy_until) {
+            lock.unlock();
+            std::this_thread::sleep_for(kPumpDelay);
+            lock.lock();
+        } else {
+            pump_asleep_ = true;
+            pump_wanted_.wait(lock);
+            pump_asleep_ = false;
+        }
+    }
+}
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,163 @@
+// The client's end of one connection: one ordered stream of calls, shared by all threads.
+//
+// Calls are gathered in a buffer that leaves when something must be answered, when it is full, or
+// when the server would run dry. Whoever waits for an answer reads for everybody: one waiting
+// thread at a time is the reader and hands other threads their answers.
+//
+// Locks: send_ guards the buffer and the order of calls; receive_ guards the answers. A thread that holds
+// send_ may take receive_, never the other way round.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "calls/calls.h"
+#include "interpose/lease.h"
+#include "net/socket.h"
+#include "wire/codec.h"
+#include "wire/frame.h"
+#include "wire/snapshot.h"
+
+namespace rgpu::interpose {
+
+struct Reply {
+    CUresult result = CUDA_SUCCESS;
+    std::vector<uint8_t> body;
+};
+
+// Some bytes of the program's memory that go out behind a frame's body.
+struct Payload {
+    const void *data = nullptr;
+    size_t bytes = 0;
+};
+
+class Session {
+public:
+    // Connects, proves the lease, and reads the snapshot.
+    static Result<Session *> open(const LeaseServer &server);
+
+    const wire::Snapshot &snapshot() const { return snapshot_; }
+
+    // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
+    CUresult state() const { return dead_.load(std::memory_order_acquire); }
+
+    // Sends a call that needs no answer. `write` puts its body into a wire::Writer. `context` is the number of
+    // the calling thread's current context.
+    template <class Write>
+    CUresult post(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
+
+    // Sends a call and waits for its answer.
+    template <class Write>
+    CUresult ask(calls::CallId id, uint32_t context, Write &&write, Reply &reply, Payload payload = {});
+
+    // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have.
+    template <class Write>
+    CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait);
+
+private:
+    // An answer that somebody waits for, or a copy whose bytes are under way.
+    struct Pending {
+        bool done = false;
+        bool waited = true;         // false: a posted copy, nobody waits, owned by the map
+        Reply reply;
+        uint8_t *to = nullptr;      // destination of a copy
+        size_t left = 0;
+    };
+
+    explicit Session(Fd fd, std::string server) : fd_(std::move(fd)), server_(std::move(server)) {}
+
+    // With send_ held: the frame's start in the buffer, and its end.
+    size_t begin(calls::CallId id, uint32_t context, uint16_t flags);
+    CUresult end(size_t at, Payload payload, bool now);
+    CUresult flush_locked();
+    CUresult send_bytes(const void *data, size_t bytes);
+
+    void expect(uint32_t sequence, Pending *p);
+    CUresult wait(Pending &p);
+    void read_some(std::unique_lock<std::mutex> &receive);
+    bool read_frame();
+    bool receive(void *data, size_t bytes);
+    bool take_reply(const wire::FrameHeader &h);
+    bool take_data(const wire::FrameHeader &h);
+    bool take_text(const wire::FrameHeader &h);
+    void die(const char *why);
+    void pump();
+
+    Fd fd_;
+    std::string server_;
+    wire::Snapshot snapshot_;
+    std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal
+    std::atomic<CUresult> dead_{CUDA_SUCCESS};
+
+    std::mutex send_;
+    std::vector<uint8_t> out_;
+    uint32_t sequence_ = 0;
+    uint64_t last_flush_ = 0;  // nanoseconds
+    std::condition_variable pump_wanted_;
+    bool pump_asleep_ = false;
+
+    std::mutex receive_;
+    std::condition_variable answered_;
+    bool reading_ = false;
+    std::unordered_map<uint32_t, Pending *> pending_;
+    std::atomic<size_t> copies_under_way_{0};
+    std::vector<uint8_t> in_;  // received and not yet taken
+    size_t in_at_ = 0;
+};
+
+template <class Write>
+CUresult Session::post(calls::CallId id, uint32_t context, Write &&write, Payload payload)
+{
+    if (CUresult dead = state()) return dead;
+    std::lock_guard lock(send_);
+    size_t at = begin(id, context, 0);
+    wire::Writer w(out_);
+    write(w);
+    return end(at, payload, false);
+}
+
+template <class Write>
+CUresult Session::ask(calls::CallId id, uint32_t context, Write &&write, Reply &reply, Payload payload)
+{
+    if (CUresult dead = state()) return dead;
+    Pending p;
+    {
+        std::lock_guard lock(send_);
+        size_t at = begin(id, context, wire::kWantsReply);
+        wire::Writer w(out_);
+        write(w);
+        expect(sequence_, &p);
+        end(at, payload, true);
+    }
+    CUresult result = wait(p);
+    reply = std::move(p.reply);
+    return result;
+}
+
+template <class Write>
+CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes,
+                           bool wait_for_it)
+{
+    if (CUresult dead = state()) return dead;
+    Pending mine;
+    Pending *p = wait_for_it ? &mine : new Pending;
+    p->to = static_cast<uint8_t *>(to);
+    p->left = bytes;
+    p->waited = wait_for_it;
+    {
+        std::lock_guard lock(send_);
+        size_t at = begin(id, context, wire::kWantsReply);
+        wire::Writer w(out_);
+        write(w);
+        expect(sequence_, p);
+        end(at, {}, wait_for_it);
+    }
+    return wait_for_it ? wait(mine) : CUDA_SUCCESS;
+}
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,71 @@
+// Streams: what the client knows of them without asking.
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose::own {
+
+namespace {
+
+// The stream's slot; null for the default streams. An invalid handle is an error.
+CUresult look_up(CUstream stream, Slot *&slot)
+{
+    if (!session()) return not_ready();
+    auto id = Handles::get().id(stream);
+    if (!id) return CUDA_ERROR_INVALID_HANDLE;
+    if (*id < calls::kFirstHandle && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    slot = *id >= calls::kFirstHandle ? Handles::get().at(*id) : nullptr;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+    if (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = remote<CallId::cuStreamCreateWithPriority>(out, flags, priority);
+    if (r) return r;
+    Slot *s = Handles::get().slot(*out);
+    s->flags = flags;
+    s->priority = priority;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *out, unsigned int flags) { return own::cuStreamCreateWithPriority(out, flags, 0); }
+
+CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
+{
+    Slot *s = nullptr;
+    if (CUresult r = look_up(stream, s)) return r;
+    if (!flags) return CUDA_ERROR_INVALID_VALUE;
+    *flags = s ? s->flags : 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream stream, int *priority)
+{
+    Slot *s = nullptr;
+    if (CUresult r = look_up(stream, s)) return r;
+    if (!priority) return CUDA_ERROR_INVALID_VALUE;
+    *priority = s ? s->priority : 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    Slot *s = nullptr;
+    if (CUresult r = look_up(stream, s)) return r;
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    *context = Handles::get().handle<CUcontext>(s ? s->parent : current_context());
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    Slot *s = nullptr;
+    if (CUresult r = look_up(stream, s)) return r;
+    if (!status) return CUDA_ERROR_INVALID_VALUE;
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;  // captures cannot begin: cuStreamBeginCapture is unsupported
+    return CUDA_SUCCESS;
+}
+
+}  // namespace rgpu::interpose::own

@@ -1,0 +1,174 @@
+// remote<I>(arguments...): the client stub of a table line, made from its roles.
+//
+// Body of a call, parameter by parameter: in = the value (a handle as its number), ref = present
+// byte and value, out = present byte (a handle: the number for the object that will be made), in_n =
+// count and values, out_n and text = present byte, str = present byte and string. Body of its
+// answer: the values written, in order. The server's half is serverd/worker/serve.h.
+#pragma once
+
+#include <array>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "calls/roles.h"
+#include "interpose/process.h"
+
+namespace rgpu::interpose {
+
+using calls::CallId;
+using calls::Mode;
+using calls::RoleKind;
+
+namespace detail {
+
+template <class T> using Pointee = std::remove_const_t<std::remove_pointer_t<T>>;
+
+// One parameter of one call: how it goes out and how its answer comes back.
+template <RoleKind Kind, class T> struct Param {
+    static constexpr bool handle_in = (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
+    static constexpr bool handle_out = Kind == RoleKind::out && calls::kIsHandle<Pointee<T>>;
+    static constexpr bool host = Kind == RoleKind::host || Kind == RoleKind::own;
+};
+
+// Handles of a call's parameters as numbers; 0 where the parameter is no handle.
+template <size_t N> using Ids = std::array<HandleId, N>;
+
+// The number of a handle that is passed; CU_STREAM_PER_THREAD becomes this thread's stream.
+template <class T> CUresult id_in(T handle, HandleId &id)
+{
+    auto found = Handles::get().id(handle);
+    if (!found) return calls::invalid_handle(calls::kHandleKind<T>);
+    id = *found;
+    if constexpr (std::is_same_v<T, CUstream>)
+        if (handle == CU_STREAM_PER_THREAD && (id = thread_stream()) == 0)
+            return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_SUCCESS;
+}
+
+template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id)
+{
+    using P = Param<Kind, T>;
+    if constexpr (P::handle_in) return id_in(arg, id);
+    if constexpr (P::handle_out) {
+        if (!arg) return CUDA_ERROR_INVALID_VALUE;
+        id = Handles::get().make(calls::kHandleKind<Pointee<T>>, current_context());
+        if (!id) return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+template <RoleKind Kind, class T> void write(wire::Writer &w, T arg, HandleId id, size_t count)
+{
+    using P = Param<Kind, T>;
+    if constexpr (P::host) {
+        static_assert(!P::host, "calls/table: host and own parameters need hand-written code");
+    } else if constexpr (P::handle_in || P::handle_out) {
+        w.value(id);
+    } else if constexpr (Kind == RoleKind::in || Kind == RoleKind::ends) {
+        w.value(arg);
+    } else {
+        w.value(uint8_t{arg != nullptr});
+        if constexpr (Kind == RoleKind::ref) {
+            if (arg) w.value(*arg);
+        } else if constexpr (Kind == RoleKind::str) {
+            if (arg) w.string(arg);
+        } else if constexpr (Kind == RoleKind::in_n) {
+            w.value(uint64_t{arg ? count : 0});
+            if (arg) w.bytes(arg, count * sizeof *arg);
+        }
+    }
+}
+
+template <RoleKind Kind, class T> void read(wire::Reader &r, T arg, HandleId id, size_t count)
+{
+    using P = Param<Kind, T>;
+    if constexpr (P::handle_out) {
+        *arg = Handles::get().handle<Pointee<T>>(id);
+    } else if constexpr (Kind == RoleKind::out) {
+        if (arg) *arg = r.value<Pointee<T>>();
+    } else if constexpr (Kind == RoleKind::out_n) {
+        if (const uint8_t *p = arg ? r.bytes(count * sizeof *arg) : nullptr) memcpy(arg, p, count * sizeof *arg);
+    } else if constexpr (Kind == RoleKind::text) {
+        if (!arg) return;
+        std::string_view s = r.string();
+        if (!count) return;
+        size_t n = std::min(s.size(), count - 1);
+        memcpy(arg, s.data(), n);
+        arg[n] = 0;
+    }
+}
+
+template <class T> size_t as_count(T v)
+{
+    if constexpr (std::is_integral_v<T>) return v > 0 ? static_cast<size_t>(v) : 0;
+    return 0;
+}
+
+// The number of elements of parameter I, from the parameter that its role names.
+template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
+{
+    constexpr int n = calls::roles<Id>()[I].count;
+    if constexpr (n < 0)
+        return 0;
+    else
+        return as_count(std::get<static_cast<size_t>(n)>(args));
+}
+
+template <CallId Id, class... A, size_t... I>
+CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
+{
+    constexpr auto roles = calls::roles<Id>();
+    constexpr Mode mode = calls::Row<Id>::info.mode;
+    Session *s = session();
+    if (!s) return not_ready();
+
+    Ids<sizeof...(A)> ids{};
+    CUresult result = CUDA_SUCCESS;
+    auto give_back = [&] {
+        ((Param<roles[I].kind, A>::handle_out ? Handles::get().end(ids[I]) : void()), ...);
+    };
+    (void)((result = resolve<roles[I].kind>(std::get<I>(args), ids[I]), result == CUDA_SUCCESS) && ...);
+    if (result != CUDA_SUCCESS) {
+        give_back();
+        return result;
+    }
+    auto body = [&](wire::Writer &w) {
+        (write<roles[I].kind>(w, std::get<I>(args), ids[I], count_of<Id, I>(args)), ...);
+        (void)w;
+    };
+    Reply reply;
+    if constexpr (mode == Mode::post)
+        result = s->post(Id, current_context(), body);
+    else
+        result = s->ask(Id, current_context(), body, reply);
+    if (result != CUDA_SUCCESS) {
+        give_back();
+        return result;
+    }
+    wire::Reader r(reply.body.data(), reply.body.size());
+    (read<roles[I].kind>(r, std::get<I>(args), ids[I], count_of<Id, I>(args)), ...);
+    ((roles[I].kind == RoleKind::ends ? Handles::get().end(ids[I]) : void()), ...);
+    return r.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+template <CallId Id, class F> struct Typed;
+template <CallId Id, class... A> struct Typed<Id, CUresult (*)(A...)> {
+    static CUresult run(A... args)
+    {
+        return call<Id>(std::tuple<A...>(args...), std::index_sequence_for<A...>());
+    }
+};
+
+}  // namespace detail
+
+// Carries the call out on the server.
+template <CallId Id, class... A> CUresult remote(A... args)
+{
+    return detail::Typed<Id, typename calls::Row<Id>::Function>::run(args...);
+}
+
+// Keeps the program from ever using an address that the server uses for device memory.
+void reserve_device_range(const wire::Snapshot &snapshot);
+
+}  // namespace rgpu::interpose
