@@ -301,13 +301,20 @@ std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)
 Result<std::vector<Grant>> Client::grants(const std::string &job, const std::string &node)
 {
     std::vector<Grant> grants;
+    std::optional<Error> failure;
     LeaseFilter filter{job, node, true};
     for (Told<Leases> &told : state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
-        if (!told.answer)
-            return std::move(told.answer).error();
+        if (!told.answer) {
+            if (!failure)
+                failure = std::move(told.answer).error();
+            continue;
+        }
         for (Lease &lease : told.answer->leases)
             grants.push_back({told.server, state_->data_address(told.server, told.answer->data_port), std::move(lease)});
     }
+    // A node's GPUs come from one server: where there are some, they are all, whoever else is away.
+    if (grants.empty() && failure)
+        return std::move(*failure);
     return grants;
 }
 

@@ -55,8 +55,8 @@ public:
     // Each server's leases that the filter fits and the caller may see.
     std::vector<Told<std::vector<Lease>>> leases(const LeaseFilter &filter);
 
-    // The same as grants with secrets: what a node's prolog writes to lease.json. Fails when a
-    // server does not answer: a lease might be missing.
+    // The same as grants with secrets: what a node's prolog writes to lease.json. Fails when
+    // none was found and a server did not answer.
     Result<std::vector<Grant>> grants(const std::string &job, const std::string &node);
 
     // Ends a lease and its workers. A lease that is not there any more is success.

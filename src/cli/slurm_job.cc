@@ -1,0 +1,79 @@
+// Reads the environment of Slurm's prologs and epilogs.
+#include "cli/slurm_job.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <syslog.h>
+
+#include "plugin/licences.h"
+#include "plugin/request.h"
+
+namespace rgpu::cli {
+namespace {
+
+std::string variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+}  // namespace
+
+Result<SlurmJob> slurm_job()
+{
+    SlurmJob job;
+    job.id = variable("SLURM_JOB_ID");
+    if (job.id.empty() || job.id.find_first_not_of("0123456789") != job.id.npos)
+        return Error{ErrorKind::invalid, "SLURM_JOB_ID is not set; this command is for Slurm's prologs and epilogs"};
+    job.uid = static_cast<uint32_t>(strtoul(variable("SLURM_JOB_UID").c_str(), nullptr, 10));
+    job.user = variable("SLURM_JOB_USER");
+    job.node = variable("SLURMD_NODENAME");
+    job.node_list = variable("SLURM_JOB_NODELIST");
+    job.nodes = static_cast<unsigned>(strtoul(variable("SLURM_JOB_NUM_NODES").c_str(), nullptr, 10));
+    job.licences = plugin::rgpu_licences(variable("SLURM_JOB_LICENSES"));
+    // RGPU_NODES is job_submit's mark, which no user can set.
+    job.ours = job.licences != 0 || getenv("SPANK_RGPU_NODES");
+    job.share = variable("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share");
+    job.memory = variable("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem");
+    job.restarted = variable("SLURM_JOB_RESTART_COUNT").find_first_not_of('0') != std::string::npos;
+    return job;
+}
+
+Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
+{
+    pool::Request request;
+    if (!job.share.empty()) {
+        auto share = plugin::parse_share(job.share);
+        if (!share)
+            return share.error();
+        request.share = static_cast<int>(share->least);
+    }
+    if (!job.memory.empty()) {
+        auto memory = plugin::parse_memory(job.memory);
+        if (!memory)
+            return memory.error();
+        request.memory = *memory;
+    }
+    unsigned long each = plugin::licences_for(1, static_cast<unsigned>(request.share), job.nodes);
+    if (each == 0 || job.licences == 0 || job.licences % each != 0)
+        return error(ErrorKind::invalid,
+                     "its licences (rgpu:%lu) are not those of whole requests of %d hundredths of a GPU on %u "
+                     "nodes; was job_submit_rgpu off when it was submitted?",
+                     job.licences, request.share, job.nodes);
+    request.gpus = static_cast<int>(job.licences / each);
+    request.owner.uid = job.uid;
+    request.owner.user = job.user;
+    request.owner.job = job.id;
+    request.owner.node = node;
+    return request;
+}
+
+int fail_job(const SlurmJob &job, const Error &error)
+{
+    openlog("rgpu", LOG_PID, LOG_DAEMON);
+    syslog(LOG_ERR, "job %s: %s", job.id.c_str(), error.text.c_str());
+    fprintf(stderr, "rgpu: job %s: %s\n", job.id.c_str(), error.text.c_str());
+    return kFailed;
+}
+
+}  // namespace rgpu::cli

@@ -1,0 +1,36 @@
+// The job for which Slurm runs one of its scripts: what the script's environment says of it.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "pool/messages.h"
+#include "util/result.h"
+
+namespace rgpu::cli {
+
+struct SlurmJob {
+    std::string id;
+    uint32_t uid = 0;
+    std::string user;
+    std::string node;       // slurmd's name of this node; empty on the controller
+    std::string node_list;  // as Slurm writes it
+    unsigned nodes = 0;
+    unsigned long licences = 0;  // of rgpu, on the controller only
+    bool ours = false;           // it asked for GPUs of the pool
+    std::string share, memory;   // --rgpu-share and --rgpu-mem as typed; empty without
+    bool restarted = false;
+};
+
+// Reads SLURM_JOB_ID and its like; ErrorKind::invalid where the script was not run by Slurm.
+Result<SlurmJob> slurm_job();
+
+// What to ask of the pool for one of the job's nodes. ErrorKind::invalid where the licences that the
+// job holds do not pay for whole requests on each node.
+Result<pool::Request> request_for(const SlurmJob &job, const std::string &node);
+
+// Prints "rgpu: job 17: <text>" on stderr and to syslog, as Slurm keeps no output of its scripts;
+// returns kFailed.
+int fail_job(const SlurmJob &job, const Error &error);
+
+}  // namespace rgpu::cli

@@ -1,0 +1,95 @@
+// rgpu slurm lost: ends a job whose slurmstepd was killed on this node.
+//
+// Run by the watcher that the SPANK plugin starts. Slurm does not notice such a death by itself.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace rgpu::cli {
+namespace {
+
+constexpr size_t kMostEnvironment = 4u << 20;  // more than Linux lets a process start with
+
+std::string environment_of(const char *pid)
+{
+    std::string path = std::string("/proc/") + pid + "/environ", text;
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    char buffer[16384];
+    for (ssize_t n; fd >= 0 && text.size() < kMostEnvironment && (n = read(fd, buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<size_t>(n));
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+// The job's tasks on this node: nothing else has its lease file in the environment.
+int kill_tasks(const std::string &lease)
+{
+    std::string mark = "RGPU_LEASE=" + lease;
+    mark.push_back('\0');
+    DIR *proc = opendir("/proc");
+    int killed = 0;
+    while (dirent *entry = proc ? readdir(proc) : nullptr) {
+        if (strspn(entry->d_name, "0123456789") != strlen(entry->d_name))
+            continue;
+        std::string environment = environment_of(entry->d_name);
+        size_t at = environment.find(mark);
+        if (at == environment.npos || (at != 0 && environment[at - 1] != '\0'))
+            continue;
+        killed += kill(static_cast<pid_t>(atoi(entry->d_name)), SIGKILL) == 0;
+    }
+    if (proc)
+        closedir(proc);
+    return killed;
+}
+
+int scancel(const std::string &job)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        execlp("scancel", "scancel", job.c_str(), nullptr);
+        _exit(127);
+    }
+    int status = -1;
+    if (child > 0)
+        waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+class Lost : public Command {
+public:
+    void options(CLI::App &app) override
+    {
+        app.add_option("--job", job_, "Slurm's job id")->required();
+        app.add_option("--lease", lease_, "the job's lease file on this node")->required();
+    }
+
+    int run(Context &) override
+    {
+        int killed = kill_tasks(lease_);
+        int status = scancel(job_);
+        openlog("rgpu", LOG_PID, LOG_DAEMON);
+        syslog(LOG_WARNING, "job %s: its slurmstepd was killed; ended %d of its processes and the job (scancel: %d)",
+               job_.c_str(), killed, status);
+        return status == 0 ? kOk
+                           : fail(error(ErrorKind::internal, "job %s: scancel failed with status %d", job_.c_str(), status));
+    }
+
+private:
+    std::string job_, lease_;
+};
+
+const Registered<Lost> lost{"slurm", "lost", "end a job whose slurmstepd was killed (the SPANK plugin runs it)"};
+
+}  // namespace
+}  // namespace rgpu::cli

@@ -1,0 +1,142 @@
+// rgpu slurm node-prolog, node-epilog: a job's lease file on its node.
+//
+// For Prolog and Epilog of slurmd, as root. They end with 0 unless this node itself is unfit, for
+// Slurm drains a node whose prolog or epilog fails.
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/slurm_job.h"
+#include "plugin/paths.h"
+#include "pool/acquire.h"
+#include "pool/client.h"
+
+namespace rgpu::cli {
+namespace {
+
+constexpr int kFetchTries = 4;
+constexpr mode_t kLeaseMode = 0400;  // the job's user alone: it holds the secrets
+constexpr mode_t kErrorMode = 0444;
+
+Error failed(const char *doing, const std::string &path)
+{
+    return error(ErrorKind::internal, "%s %s: %s", doing, path.c_str(), strerror(errno));
+}
+
+std::string folder_of(const std::string &path)
+{
+    return path.substr(0, path.rfind('/'));
+}
+
+// A directory of root that all may pass through, with those above it.
+Result<void> make_folder(const std::string &path)
+{
+    for (size_t at = 1; at != path.npos;) {
+        at = path.find('/', at + 1);
+        std::string part = path.substr(0, at);
+        if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST)
+            return failed("creating", part);
+    }
+    struct stat status;
+    if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+        return error(ErrorKind::internal, "%s is not a directory of this user; remove it", path.c_str());
+    if (chmod(path.c_str(), 0755) != 0)
+        return failed("opening up", path);
+    return {};
+}
+
+// The file appears whole, or not at all, and never with more rights than it ends with.
+Result<void> write_file(const std::string &path, const std::string &text, uid_t owner, mode_t mode)
+{
+    if (auto folder = make_folder(folder_of(path)); !folder)
+        return folder;
+    std::string fresh = path + ".new";
+    unlink(fresh.c_str());
+    int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return failed("creating", fresh);
+    bool good = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                fchmod(fd, mode) == 0 && fchown(fd, owner, static_cast<gid_t>(-1)) == 0;
+    if (close(fd) != 0 || !good || rename(fresh.c_str(), path.c_str()) != 0) {
+        Error e = failed("writing", fresh);
+        unlink(fresh.c_str());
+        return e;
+    }
+    return {};
+}
+
+Result<std::vector<pool::Grant>> fetch(const Config &config, const SlurmJob &job)
+{
+    auto client = pool::Client::create(config);
+    if (!client)
+        return client.error();
+    for (int n = 0;; ++n) {
+        auto grants = client->grants(job.id, job.node);
+        if (grants && grants->empty())
+            return error(ErrorKind::internal, "no server holds a lease of job %s for node %s; did PrologSlurmctld run?",
+                         job.id.c_str(), job.node.c_str());
+        if (grants || n + 1 == kFetchTries)
+            return grants;
+        std::this_thread::sleep_for(pool::pause(n, 0.5));
+    }
+}
+
+class NodeProlog : public Command {
+public:
+    void options(CLI::App &) override {}
+    int run(Context &context) override
+    {
+        auto job = slurm_job();
+        if (!job)
+            return fail(job.error());
+        if (!job->ours)
+            return kOk;
+        auto config = context.config();
+        if (!config)
+            return fail_job(*job, config.error());
+        std::string path = plugin::lease_path((*config)->slurm.rundir, job->node, job->id);
+        auto grants = fetch(**config, *job);
+        // No fault of this node: the job's tasks are refused with this line, and the node stays.
+        auto written = grants ? write_file(path, pool::lease_file(job->id, *grants), job->uid, kLeaseMode)
+                              : write_file(plugin::error_path(path), grants.error().text, 0, kErrorMode);
+        if (!written)
+            return fail_job(*job, written.error());
+        if (!grants)
+            fail_job(*job, grants.error());
+        return kOk;
+    }
+};
+
+class NodeEpilog : public Command {
+public:
+    void options(CLI::App &) override {}
+    int run(Context &context) override
+    {
+        auto job = slurm_job();
+        if (!job)
+            return fail(job.error());
+        if (!job->ours)
+            return kOk;
+        auto config = context.config();
+        if (!config)
+            return fail_job(*job, config.error());
+        std::string path = plugin::lease_path((*config)->slurm.rundir, job->node, job->id);
+        for (const std::string &file : {path, path + ".new", plugin::error_path(path)})
+            if (unlink(file.c_str()) != 0 && errno != ENOENT)
+                return fail_job(*job, failed("removing", file));
+        if (rmdir(folder_of(path).c_str()) != 0 && errno != ENOENT)
+            return fail_job(*job, failed("removing", folder_of(path)));
+        return kOk;
+    }
+};
+
+const Registered<NodeProlog> node_prolog{"slurm", "node-prolog", "for Prolog: write the job's lease file on this node"};
+const Registered<NodeEpilog> node_epilog{"slurm", "node-epilog", "for Epilog: remove the job's lease file"};
+
+}  // namespace
+}  // namespace rgpu::cli

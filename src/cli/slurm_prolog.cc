@@ -1,0 +1,190 @@
+// rgpu slurm prolog, epilog: take a job's GPUs from the pool before it starts, give them back after.
+//
+// For PrologSlurmctld and EpilogSlurmctld, on the controller.
+#include <atomic>
+#include <csignal>
+#include <random>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/slurm_hostlist.h"
+#include "cli/slurm_job.h"
+#include "pool/acquire.h"
+#include "pool/client.h"
+#include "util/clock.h"
+
+namespace rgpu::cli {
+namespace {
+
+constexpr int kReleaseTries = 5;  // pauses of 0.1 to 0.8 s lie between them
+
+std::atomic<bool> stopped = false;
+
+void stop(int)
+{
+    stopped = true;
+}
+
+// scancel of a job that is still waiting for GPUs ends its prolog.
+void stop_on_signals()
+{
+    struct sigaction action = {};
+    action.sa_handler = stop;
+    for (int signal : {SIGTERM, SIGINT, SIGHUP})
+        sigaction(signal, &action, nullptr);
+}
+
+Milliseconds jittered_pause(int n)
+{
+    static std::mt19937 engine(std::random_device{}());
+    return pool::pause(n, std::uniform_real_distribution<double>(0, 1)(engine));
+}
+
+// False when a signal came.
+bool sleep_unless_stopped(Milliseconds time)
+{
+    constexpr Milliseconds kLook{50};
+    for (Time end = now() + time; now() < end && !stopped;)
+        std::this_thread::sleep_for(kLook);
+    return !stopped;
+}
+
+// Asks for all nodes in turn. Where one cannot be served now, those before it are given back, so
+// that two jobs never wait for each other's GPUs.
+Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, const std::vector<std::string> &nodes)
+{
+    pool::Outcome outcome;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        auto request = request_for(job, nodes[i]);
+        if (!request)
+            return request.error();
+        auto answer = client.acquire(*request);
+        if (answer && answer->kind == pool::Outcome::granted) {
+            outcome = std::move(*answer);
+            continue;
+        }
+        if (i != 0) {
+            if (auto released = client.release_job(job.id); !released)
+                return released.error();
+        }
+        return answer;
+    }
+    return outcome;
+}
+
+// Waits for GPUs that others hold; licences say that there are enough of them, but they may lie on
+// several servers, or a server may be away.
+Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds limit)
+{
+    auto nodes = expand_hostlist(job.node_list);
+    if (!nodes)
+        return nodes.error();
+    if (nodes->empty() || nodes->size() != job.nodes)
+        return error(ErrorKind::invalid, "SLURM_JOB_NODELIST '%s' does not have SLURM_JOB_NUM_NODES (%u) nodes",
+                     job.node_list.c_str(), job.nodes);
+    Time start = now();
+    for (int n = 0;; ++n) {
+        auto outcome = acquire_once(client, job, *nodes);
+        if (!outcome)
+            return outcome.error();
+        if (outcome->kind == pool::Outcome::granted)
+            return {};
+        if (outcome->kind == pool::Outcome::never)
+            return error(ErrorKind::unsupported, "no server can ever give this: %s", outcome->reason.c_str());
+        bool in_time = now() - start < limit;
+        if (!in_time || !sleep_unless_stopped(std::min(jittered_pause(n), limit)))
+            return error(ErrorKind::unavailable, "no GPUs %s: %s",
+                         in_time ? "until it was cancelled" : ("within " + format_duration(limit)).c_str(),
+                         outcome->reason.c_str());
+    }
+}
+
+Result<int> release(pool::Client &client, const SlurmJob &job)
+{
+    for (int n = 0;; ++n) {
+        auto released = client.release_job(job.id);
+        if (released || n + 1 == kReleaseTries)
+            return released;
+        std::this_thread::sleep_for(jittered_pause(n));
+    }
+}
+
+// The user sees of a failed prolog only that it failed; the reason stands in the job's AdminComment.
+void note_in_job(const SlurmJob &job, const std::string &text)
+{
+    std::string id = "JobId=" + job.id, comment = "AdminComment=rgpu: " + text;
+    pid_t child = fork();
+    if (child == 0) {
+        execlp("scontrol", "scontrol", "update", id.c_str(), comment.c_str(), nullptr);
+        _exit(127);
+    }
+    if (child > 0)
+        waitpid(child, nullptr, 0);
+}
+
+Result<void> prolog(const SlurmJob &job, Context &context)
+{
+    auto config = context.config();
+    if (!config)
+        return config.error();
+    auto client = pool::Client::create(**config);
+    if (!client)
+        return client.error();
+    stop_on_signals();
+    // A run before this one may have left leases, where no server answered its epilog.
+    if (job.restarted)
+        if (auto released = client->release_job(job.id); !released)
+            return released.error();
+    auto acquired = acquire(*client, job, (*config)->slurm.wait);
+    if (!acquired)
+        (void)client->release_job(job.id).has_value();
+    return acquired;
+}
+
+class Prolog : public Command {
+public:
+    void options(CLI::App &) override {}
+    int run(Context &context) override
+    {
+        auto job = slurm_job();
+        if (!job)
+            return fail(job.error());
+        if (!job->ours)
+            return kOk;
+        auto done = prolog(*job, context);
+        if (done)
+            return kOk;
+        note_in_job(*job, done.error().text);
+        return fail_job(*job, done.error());
+    }
+};
+
+class Epilog : public Command {
+public:
+    void options(CLI::App &) override {}
+    int run(Context &context) override
+    {
+        auto job = slurm_job();
+        if (!job)
+            return fail(job.error());
+        if (!job->ours)
+            return kOk;
+        auto config = context.config();
+        if (!config)
+            return fail_job(*job, config.error());
+        auto client = pool::Client::create(**config);
+        if (!client)
+            return fail_job(*job, client.error());
+        auto released = release(*client, *job);
+        return released ? kOk : fail_job(*job, std::move(released).error().in("giving its GPUs back"));
+    }
+};
+
+const Registered<Prolog> prolog_command{"slurm", "prolog", "for PrologSlurmctld: take the job's GPUs from the pool"};
+const Registered<Epilog> epilog_command{"slurm", "epilog", "for EpilogSlurmctld: give the job's GPUs back"};
+
+}  // namespace
+}  // namespace rgpu::cli
