@@ -61,7 +61,8 @@ $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
 rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
 worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
-cli_objs := $(call obj,$(call under,src/cli))
+# The plugins' parts that know no Slurm type serve rgpu slurm, too.
+cli_objs := $(call obj,$(call under,src/cli) $(call directly_in,src/plugin))
 spank_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/spank))
 job_submit_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/job_submit))
 # PTX text is read in the driver; code is generated in librgpu-ptx.so, which alone links LLVM.
