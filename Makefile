@@ -26,6 +26,7 @@ endif
 config.mk: configure.ac config.mk.in
 	@flock .configure.lock sh -c 'test $@ -nt configure.ac -a $@ -nt config.mk.in && exit; \
 	    $(if $(filter demo check,$(goals)),contrib/install-deps-debian.sh &&) \
+	    { command -v autoconf >/dev/null || { echo "make: autoconf is missing: contrib/install-deps-debian.sh" >&2; exit 1; }; } && \
 	    autoconf && ./configure --quiet $(CONFIGURE_FLAGS) && touch $@'; rc=$$?; rm -f .configure.lock; exit $$rc
 
 # --- flags
@@ -133,7 +134,7 @@ $(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool util)
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool util)
 	$(call say,LD)$(call link,-rdynamic,$(DAEMON_LIBS) -ldl)
 
-$(O)/bin/rgpu: $(cli_objs) $(call archive,net wire calls pool util)
+$(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool util)
 	$(call say,LD)$(call link,,$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
@@ -159,7 +160,9 @@ serverd_all := $(sort $(rgpud_objs) $(worker_objs))
 cli_all := $(cli_objs)
 plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
-parts := interpose serverd cli plugin softgpu
+# What the plugins and `rgpu slurm` share: how a request, the snapshot and the run directory are written.
+plugin_common_all := $(call obj,$(call directly_in,src/plugin))
+parts := interpose serverd cli plugin plugin_common softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -173,7 +176,7 @@ unit_archives_net := $(call archive,net wire calls util)
 unit_archives_pool := $(call archive,pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool)
-unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,pool)
+unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
