@@ -1,0 +1,64 @@
+// What Slurm's scripts learn of their job, and what they ask of the pool for it.
+#include <criterion/criterion.h>
+#include <cstdlib>
+
+#include "cli/slurm_job.h"
+
+using namespace rgpu;
+using namespace rgpu::cli;
+
+static SlurmJob job_with(const char *licences, const char *nodes)
+{
+    setenv("SLURM_JOB_ID", "17", 1);
+    setenv("SLURM_JOB_UID", "1000", 1);
+    setenv("SLURM_JOB_USER", "ann", 1);
+    setenv("SLURM_JOB_NODELIST", "cn[1-2]", 1);
+    setenv("SLURM_JOB_NUM_NODES", nodes, 1);
+    setenv("SLURM_JOB_LICENSES", licences, 1);
+    auto job = slurm_job();
+    cr_assert(job);
+    return *job;
+}
+
+Test(slurm_job, is_known_only_under_slurm)
+{
+    unsetenv("SLURM_JOB_ID");
+    cr_expect(!slurm_job());
+    setenv("SLURM_JOB_ID", "17; rm", 1);
+    cr_expect(!slurm_job());
+}
+
+Test(slurm_job, is_ours_by_licences_or_by_job_submits_mark)
+{
+    cr_expect(!job_with("matlab:1", "1").ours);
+    cr_expect(!job_with("(null)", "1").ours);
+    cr_expect(job_with("matlab:1,rgpu:100", "1").ours);
+    setenv("SPANK_RGPU_NODES", "1", 1);
+    cr_expect(job_with("", "1").ours);
+}
+
+Test(slurm_job, asks_for_what_its_licences_pay)
+{
+    auto request = request_for(job_with("rgpu:400", "2"), "cn2");
+    cr_assert(request);
+    cr_expect(request->gpus == 2 && request->share == 100 && request->memory == 0);
+    cr_expect(request->owner.uid == 1000 && request->owner.user == "ann" && request->owner.job == "17" &&
+              request->owner.node == "cn2");
+}
+
+Test(slurm_job, asks_for_the_share_and_memory_of_its_options)
+{
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share", "30-100", 1);
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem", "1G", 1);
+    auto request = request_for(job_with("rgpu:60", "1"), "cn1");
+    cr_assert(request);
+    cr_expect(request->gpus == 2 && request->share == 30 && request->memory == 1ull << 30);
+}
+
+Test(slurm_job, gets_nothing_for_licences_that_do_not_pay)
+{
+    cr_expect(!request_for(job_with("rgpu:150", "1"), "cn1"));
+    cr_expect(!request_for(job_with("rgpu:100", "2"), "cn1"));
+    cr_expect(!request_for(job_with("", "1"), "cn1"));
+    cr_expect(!request_for(job_with("rgpu:100", "0"), "cn1"));
+}

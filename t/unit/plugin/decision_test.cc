@@ -1,0 +1,243 @@
+// What becomes of jobs at submit and at update.
+#include <criterion/criterion.h>
+
+#include "plugin/job_submit/decision.h"
+
+using namespace rgpu;
+using namespace rgpu::plugin;
+
+static Snapshot pool()
+{
+    auto out = parse_snapshot("rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n");
+    cr_assert(out);
+    return *out;
+}
+
+static Submission asking(std::string_view tres)
+{
+    Submission out;
+    out.tres_per_node = tres;
+    return out;
+}
+
+static Terms accepted(const Submission &job)
+{
+    Snapshot snapshot = pool();
+    auto terms = judge_submission(job, &snapshot);
+    cr_assert(terms, "refused: %s", terms ? "" : terms.error().text.c_str());
+    cr_assert(*terms, "left alone");
+    return **terms;
+}
+
+static std::string refused(const Submission &job)
+{
+    Snapshot snapshot = pool();
+    auto terms = judge_submission(job, &snapshot);
+    cr_assert(!terms);
+    cr_expect(terms.error().kind == ErrorKind::invalid);
+    return terms.error().text;
+}
+
+Test(decision, leaves_other_jobs_alone)
+{
+    auto terms = judge_submission(asking("gres:gpu:1"), nullptr);
+    cr_assert(terms);
+    cr_expect(!*terms);
+}
+
+Test(decision, sells_hundredths_of_a_gpu_on_each_node)
+{
+    cr_expect(accepted(asking("gres:rgpu:2")).licences == "rgpu:200");
+    Submission job = asking("gres:rgpu");
+    job.min_nodes = job.max_nodes = 3;
+    Terms terms = accepted(job);
+    cr_expect(terms.licences == "rgpu:300" && terms.nodes == 3);
+    job.share = "30-100";
+    cr_expect(accepted(job).licences == "rgpu:90", "the least is sold");
+}
+
+Test(decision, keeps_other_licences_and_replaces_a_forged_one)
+{
+    Submission job = asking("gres:rgpu:2");
+    job.licences = "rgpu:1,matlab:1";
+    cr_expect(accepted(job).licences == "matlab:1,rgpu:200");
+}
+
+Test(decision, refuses_licences_without_gpus)
+{
+    Submission job;
+    job.licences = "rgpu:100";
+    cr_expect(refused(job).find("--gres=rgpu:N") != std::string::npos);
+}
+
+Test(decision, refuses_gpus_by_job_socket_or_task)
+{
+    for (auto member : {&Submission::tres_per_job, &Submission::tres_per_socket, &Submission::tres_per_task}) {
+        Submission job;
+        job.*member = "gres:rgpu:2";
+        cr_expect(refused(job).find("by node, with --gres=rgpu:N") != std::string::npos);
+        job.*member = "gres:gpu:2";
+        auto terms = judge_submission(job, nullptr);
+        cr_expect(terms && !*terms);
+    }
+}
+
+Test(decision, wants_a_certain_number_of_nodes)
+{
+    Submission job = asking("gres:rgpu:1");
+    job.min_nodes = 1;
+    job.max_nodes = 3;
+    cr_expect(refused(job).find("-N 3") != std::string::npos);
+    job.min_nodes = {};
+    job.max_nodes = {};
+    job.tasks = 4;
+    cr_expect(accepted(job).nodes == 1, "tasks alone stay on one node");
+    job.tasks_per_node = 2;
+    cr_expect(accepted(job).nodes == 2);
+    job.tasks = {};
+    job.tasks_per_node = {};
+    job.named_nodes = 2;
+    cr_expect(accepted(job).nodes == 2);
+}
+
+Test(decision, refuses_what_can_never_fit_only_where_the_pool_is_known)
+{
+    cr_expect(refused(asking("gres:rgpu:9")).find("no server has more than 2") != std::string::npos);
+    auto terms = judge_submission(asking("gres:rgpu:9"), nullptr);
+    cr_assert(terms && *terms);
+    cr_expect((*terms)->licences == "rgpu:900");
+}
+
+Test(decision, checks_forged_options_again)
+{
+    Submission job = asking("gres:rgpu:1");
+    job.share = "0";
+    refused(job);
+    job.share = {};
+    job.memory = "lots";
+    refused(job);
+}
+
+static KnownJob pending()
+{
+    KnownJob out;
+    out.licences = "matlab:1,rgpu:200";
+    out.nodes = 1;
+    return out;
+}
+
+static std::optional<std::string> updated(const KnownJob &job, const Update &update)
+{
+    Snapshot snapshot = pool();
+    auto licences = judge_update(job, update, &snapshot);
+    cr_assert(licences, "refused: %s", licences ? "" : licences.error().text.c_str());
+    return *licences;
+}
+
+static void update_refused(const KnownJob &job, const Update &update)
+{
+    Snapshot snapshot = pool();
+    cr_expect(!judge_update(job, update, &snapshot));
+}
+
+Test(decision, nobody_lowers_licences_and_keeps_the_gpus)
+{
+    Update update;
+    for (bool running : {false, true}) {
+        KnownJob job = pending();
+        job.running = running;
+        for (const char *licences : {"rgpu:100", "rgpu:0", "matlab:1,rgpu:1", "rgpu:300"}) {
+            update.licences = licences;
+            update_refused(job, update);
+        }
+        update.licences = "";
+        cr_expect(updated(job, update) == "rgpu:200", "dropping all keeps rgpu's");
+        update.licences = "octave:2";
+        cr_expect(updated(job, update) == "octave:2,rgpu:200");
+        update.licences = "rgpu:200";
+        cr_expect(updated(job, update) == "rgpu:200");
+    }
+}
+
+Test(decision, other_gpus_of_a_pending_job_are_other_licences)
+{
+    Update update;
+    update.tres_per_node = "gres:rgpu:1";
+    cr_expect(updated(pending(), update) == "matlab:1,rgpu:100");
+    update.tres_per_node = "gres:none";
+    cr_expect(updated(pending(), update) == "matlab:1");
+    KnownJob job = pending();
+    job.share = "50";
+    update.tres_per_node = "gres:rgpu:2";
+    cr_expect(updated(job, update) == "matlab:1,rgpu:100");
+    update.licences = "rgpu:1";
+    update_refused(job, update);
+    update.licences = "rgpu:100,x";
+    cr_expect(updated(job, update) == "x,rgpu:100");
+}
+
+Test(decision, gpus_of_a_running_job_stay)
+{
+    KnownJob job = pending();
+    job.running = true;
+    Update update;
+    update.tres_per_node = "gres:rgpu:1";
+    update_refused(job, update);
+}
+
+Test(decision, an_update_past_the_pool_is_refused)
+{
+    Update update;
+    update.tres_per_node = "gres:rgpu:9";
+    update_refused(pending(), update);
+}
+
+Test(decision, the_number_of_nodes_stays_as_counted)
+{
+    Update update;
+    update.min_nodes = 2;
+    update_refused(pending(), update);
+    update.min_nodes = 1;
+    cr_expect(!updated(pending(), update));
+    update.max_nodes = 4;
+    update_refused(pending(), update);
+    KnownJob running = pending();
+    running.nodes = 2;
+    running.running = true;
+    update.min_nodes = update.max_nodes = 1;
+    cr_expect(!updated(running, update), "a running job may shrink: it keeps the licences");
+}
+
+Test(decision, other_updates_pass)
+{
+    KnownJob job;
+    cr_expect(!updated(job, Update{}));
+    Update update;
+    update.licences = "matlab:1";
+    update.min_nodes = 4;
+    cr_expect(!updated(job, update));
+    cr_expect(!updated(pending(), Update{}));
+}
+
+Test(decision, a_job_gains_no_gpus_after_submit)
+{
+    KnownJob job;
+    Update update;
+    update.tres_per_node = "gres:rgpu:1";
+    update_refused(job, update);
+    update = {};
+    update.licences = "rgpu:100";
+    update_refused(job, update);
+}
+
+Test(decision, an_unknown_job_is_left_as_it_is)
+{
+    KnownJob job;
+    job.known = false;
+    Update update;
+    update.licences = "";
+    update_refused(job, update);
+    update = {};
+    update.min_nodes = 2;
+    cr_expect(!updated(job, update));
+}
