@@ -175,6 +175,13 @@ Result<void> read_table(const char *table, const toml::table &entries, Config &c
     return {};
 }
 
+// Names stand in logs, tables and JSON.
+bool plain_name(std::string_view name)
+{
+    return !name.empty() && name.size() <= 64 &&
+           std::all_of(name.begin(), name.end(), [](unsigned char c) { return isalnum(c) || c == '.' || c == '_' || c == '-'; });
+}
+
 Result<void> read_server(const toml::node &node, Config &config)
 {
     Place place{config.path, "server"};
@@ -190,6 +197,8 @@ Result<void> read_server(const toml::node &node, Config &config)
     Result<HostPort> address = parse_address(server.address);
     if (!address)
         return place.wrong(node, "%s", address.error().text.c_str());
+    if (!plain_name(server.name))
+        return place.wrong(node, "\"%s\" is no name: use letters, digits, and . _ -", server.name.c_str());
     for (const ServerEntry &other : config.servers)
         if (other.name == server.name)
             return place.wrong(node, "the name \"%s\" is given twice; each [[server]] needs its own",
@@ -287,6 +296,9 @@ Result<Config> parse_config(std::string_view text, const std::string &path)
     }
     if (config.rgpud.name.empty())
         config.rgpud.name = short_host_name();
+    if (!plain_name(config.rgpud.name))
+        return error(ErrorKind::invalid, "%s: rgpud.name: \"%s\" is no name: use letters, digits, and . _ -", path.c_str(),
+                     config.rgpud.name.c_str());
     return config;
 }
 

@@ -1,0 +1,358 @@
+#include "serverd/rgpud/control.h"
+
+#include <httplib.h>
+#include <pwd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <set>
+
+#include "pool/message_json.h"
+#include "util/log.h"
+
+namespace rgpu::serverd {
+namespace {
+
+using httplib::Request;
+using httplib::Response;
+
+// A fixed number of threads, and a bounded queue: when both are full the accepting thread
+// waits, and the kernel keeps (or refuses) what comes after.
+class BoundedPool : public httplib::TaskQueue {
+public:
+    BoundedPool()
+    {
+        for (size_t i = 0; i < defaults::kControlThreads; ++i)
+            threads_.emplace_back([this] { work(); });
+    }
+
+    void enqueue(std::function<void()> task) override
+    {
+        std::unique_lock lock(mutex_);
+        room_.wait(lock, [this] { return tasks_.size() < defaults::kControlQueue || ending_; });
+        tasks_.push_back(std::move(task));
+        some_.notify_one();
+    }
+
+    void shutdown() override
+    {
+        {
+            std::lock_guard lock(mutex_);
+            ending_ = true;
+        }
+        room_.notify_all();
+        some_.notify_all();
+        for (std::thread &thread : threads_)
+            thread.join();
+    }
+
+private:
+    void work()
+    {
+        for (;;) {
+            std::unique_lock lock(mutex_);
+            some_.wait(lock, [this] { return !tasks_.empty() || ending_; });
+            if (tasks_.empty())
+                return;
+            std::function<void()> task = std::move(tasks_.front());
+            tasks_.pop_front();
+            lock.unlock();
+            room_.notify_one();
+            task();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable some_, room_;
+    std::deque<std::function<void()>> tasks_;
+    bool ending_ = false;
+    std::vector<std::thread> threads_;
+};
+
+int status_of(ErrorKind kind)
+{
+    switch (kind) {
+    case ErrorKind::invalid: return 400;
+    case ErrorKind::unsupported: return 404;
+    case ErrorKind::unavailable: return 503;
+    case ErrorKind::exhausted: return 429;
+    default: return 500;
+    }
+}
+
+void reply(Response &response, int status, std::string json)
+{
+    response.status = status;
+    response.set_content(std::move(json), "application/json");
+}
+
+void refuse(Response &response, int status, Error error)
+{
+    // A client takes nothing but printable ASCII.
+    for (char &c : error.text)
+        if (c < 0x20 || c > 0x7e)
+            c = '?';
+    reply(response, status, pool::encode_error(error));
+}
+
+std::string user_of(uint32_t uid)
+{
+    char buffer[16384];
+    passwd entry, *found = nullptr;
+    getpwuid_r(uid, &entry, buffer, sizeof buffer, &found);
+    return found ? entry.pw_name : "";
+}
+
+}  // namespace
+
+struct Control::State {
+    const RgpudConfig &config;
+    Service &service;
+    pool::Verifier &verifier;
+    Metrics &metrics;
+    httplib::Server server;
+    std::thread thread;
+
+    // What a handler says: JSON, or why not.
+    using Said = Result<std::string>;
+    using Handler = Said (State::*)(const pool::Caller &, const Request &);
+
+    State(const RgpudConfig &c, Service &s, pool::Verifier &v, Metrics &m)
+        : config(c), service(s), verifier(v), metrics(m)
+    {
+    }
+
+    void set_up();
+    void routes();
+    bool unfit(const Request &request, Response &response);
+    httplib::Server::Handler checked(Handler handler);
+    Result<pool::LeaseFilter> filter_of(const Request &request, bool with_secrets);
+    std::string one_lease(pool::Lease lease) { return pool::encode(pool::Leases{service.data_port(), {std::move(lease)}}); }
+
+    Said inventory(const pool::Caller &caller, const Request &)
+    {
+        return pool::encode(service.inventory(caller));
+    }
+    Said offer(const pool::Caller &caller, const Request &request);
+    Said accept(const pool::Caller &caller, const Request &request)
+    {
+        Result<pool::Lease> lease = service.accept(caller, request.matches[1]);
+        return lease ? Said(one_lease(std::move(*lease))) : Said(std::move(lease).error());
+    }
+    Said reject(const pool::Caller &caller, const Request &request)
+    {
+        Result<void> done = service.reject(caller, request.matches[1]);
+        return done ? Said("{}") : Said(std::move(done).error());
+    }
+    Said renew(const pool::Caller &caller, const Request &request)
+    {
+        Result<pool::Lease> lease = service.renew(caller, request.matches[1]);
+        return lease ? Said(one_lease(std::move(*lease))) : Said(std::move(lease).error());
+    }
+    Said release(const pool::Caller &caller, const Request &request)
+    {
+        Result<void> done = service.release(caller, request.matches[1]);
+        return done ? Said(pool::encode_released(1)) : Said(std::move(done).error());
+    }
+    Said leases(const pool::Caller &caller, const Request &request)
+    {
+        Result<pool::LeaseFilter> filter = filter_of(request, true);
+        if (!filter)
+            return std::move(filter).error();
+        return pool::encode(pool::Leases{service.data_port(), service.leases(caller, *filter)});
+    }
+    Said release_job(const pool::Caller &caller, const Request &request)
+    {
+        Result<pool::LeaseFilter> filter = filter_of(request, false);
+        if (!filter)
+            return std::move(filter).error();
+        if (filter->job.empty())
+            return error(ErrorKind::invalid, "which job? DELETE /v1/leases needs ?job=");
+        Result<size_t> count = service.release_job(caller, *filter);
+        return count ? Said(pool::encode_released(*count)) : Said(std::move(count).error());
+    }
+};
+
+// What is refused before a byte of the body is read.
+bool Control::State::unfit(const Request &request, Response &response)
+{
+    auto say = [&](int status, const char *text) {
+        refuse(response, status, Error{ErrorKind::invalid, text});
+        // Its body is not read: nothing after it on this connection could be understood.
+        response.set_header("Connection", "close");
+        return true;
+    };
+    if (request.target.size() > defaults::kMaxRequestTarget)
+        return say(414, "the request's target is too long");
+    if (request.has_header("Transfer-Encoding") || request.has_header("Content-Encoding"))
+        return say(411, "send the body plain, with Content-Length");
+    if (request.method != "GET" && request.method != "HEAD" && !request.has_header("Content-Length"))
+        return say(411, "a Content-Length is needed, 0 where there is no body");
+    Result<int64_t> length = parse_integer(request.has_header("Content-Length") ? request.get_header_value("Content-Length") : "0",
+                                           0, INT64_MAX);
+    if (!length)
+        return say(400, "Content-Length is no number");
+    if (static_cast<size_t>(*length) > defaults::kMaxRequestBody)
+        return say(413, "the body is too large");
+    return false;
+}
+
+httplib::Server::Handler Control::State::checked(Handler handler)
+{
+    return [this, handler](const Request &request, Response &response) {
+        Result<pool::Caller> caller = verifier.verify(request.get_header_value("Authorization"),
+                                                      {config.name, request.method, request.target, request.body});
+        if (!caller) {
+            log_warning("control: %s %s from %s refused: %s", request.method.c_str(), request.path.c_str(),
+                        request.remote_addr.c_str(), caller.error().text.c_str());
+            return refuse(response, caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
+                          std::move(caller).error());
+        }
+        Said said = (this->*handler)(*caller, request);
+        if (said)
+            return reply(response, 200, std::move(*said));
+        log_debug("control: %s %s from %s: %s", request.method.c_str(), request.path.c_str(), request.remote_addr.c_str(),
+                  said.error().text.c_str());
+        int status = status_of(said.error().kind);
+        refuse(response, status, std::move(said).error());
+    };
+}
+
+Control::State::Said Control::State::offer(const pool::Caller &caller, const Request &request)
+{
+    Result<pool::Request> wanted = pool::decode_request(request.body);
+    if (!wanted)
+        return std::move(wanted).error();
+    if (!caller.admin && wanted->owner.uid != caller.uid)
+        return error(ErrorKind::invalid,
+                     "uid %u may not lease for uid %u: only root and [auth] admins lease for others", caller.uid,
+                     wanted->owner.uid);
+    // A name that this host knows cannot be made up.
+    std::string user = user_of(wanted->owner.uid);
+    if (!user.empty() || !caller.admin)
+        wanted->owner.user = user;
+    Result<pool::Offer> offer = service.offer(caller, *wanted);
+    return offer ? Said(pool::encode(*offer)) : Said(std::move(offer).error());
+}
+
+Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool with_secrets)
+{
+    pool::LeaseFilter filter;
+    for (const auto &[name, value] : request.params) {
+        if (value.size() > defaults::kMaxText)
+            return error(ErrorKind::invalid, "a parameter is too long");
+        if (name == "job")
+            filter.job = value;
+        else if (name == "node")
+            filter.node = value;
+        else if (name == "secrets" && with_secrets && value == "1")
+            filter.secrets = true;
+        else
+            return error(ErrorKind::invalid, "unknown parameter: job, node%s are known", with_secrets ? " and secrets=1" : "");
+    }
+    return filter;
+}
+
+void Control::State::routes()
+{
+    // Bounded repeats: std::regex must not recurse over what a stranger sends.
+    const std::string offer_id = "/v1/offers/([0-9a-f]{32})", lease_id = "/v1/leases/([0-9a-f]{32})";
+    server.Get("/v1/inventory", checked(&State::inventory));
+    server.Post("/v1/offers", checked(&State::offer));
+    server.Post(offer_id + "/accept", checked(&State::accept));
+    server.Delete(offer_id, checked(&State::reject));
+    server.Get("/v1/leases", checked(&State::leases));
+    server.Delete("/v1/leases", checked(&State::release_job));
+    server.Delete(lease_id, checked(&State::release));
+    server.Post(lease_id + "/renew", checked(&State::renew));
+    // These two say nothing of users and jobs, and ask for no credential.
+    server.Get("/v1/health", [this](const Request &, Response &response) {
+        reply(response, 200, "{\"status\":\"ok\",\"name\":\"" + config.name + "\",\"version\":\"" RGPU_VERSION "\"}");
+    });
+    server.Get("/metrics", [this](const Request &request, Response &response) {
+        if (!config.open_metrics && !is_loopback(request.remote_addr))
+            return refuse(response, 403, error(ErrorKind::invalid, "set [rgpud] open_metrics = true to read this from other hosts"));
+        response.set_content(metrics.text(service.count()), "text/plain; version=0.0.4");
+    });
+}
+
+void Control::State::set_up()
+{
+    server.new_task_queue = [] { return new BoundedPool; };
+    server.set_payload_max_length(defaults::kMaxRequestBody);
+    server.set_read_timeout(5);
+    server.set_write_timeout(5);
+    // An idle connection holds a thread: it may wait for the accept that follows an offer, no longer.
+    server.set_keep_alive_timeout(1);
+    server.set_keep_alive_max_count(100);
+    server.set_tcp_nodelay(true);
+    server.set_socket_options([](int socket) {
+        // Not SO_REUSEPORT, httplib's own choice: two rgpud would share a port in silence.
+        int yes = 1;
+        setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    server.set_pre_routing_handler([this](const Request &request, Response &response) {
+        return unfit(request, response) ? httplib::Server::HandlerResponse::Handled
+                                        : httplib::Server::HandlerResponse::Unhandled;
+    });
+    server.set_error_handler([](const Request &request, Response &response) {
+        if (!response.body.empty())
+            return;
+        const char *text = response.status == 404   ? "there is no such thing here: see doc/api.md"
+                           : response.status == 413 ? "the body is too large"
+                                                    : "the request cannot be understood";
+        refuse(response, response.status, Error{ErrorKind::invalid, text});
+        (void)request;
+    });
+    server.set_exception_handler([](const Request &request, Response &response, std::exception_ptr) {
+        log_error("control: %s %s: an exception", request.method.c_str(), request.path.c_str());
+        refuse(response, 500, Error{ErrorKind::internal, "rgpud failed inside; its log says more"});
+    });
+    server.set_logger([this](const Request &, const Response &response) { metrics.control_request(response.status); });
+    routes();
+}
+
+Control::Control(const RgpudConfig &config, Service &service, pool::Verifier &verifier, Metrics &metrics)
+    : state_(std::make_unique<State>(config, service, verifier, metrics))
+{
+    state_->set_up();
+}
+
+Control::~Control()
+{
+    stop();
+}
+
+Result<int> Control::bind()
+{
+    const RgpudConfig &config = state_->config;
+    int port = static_cast<int>(config.control_port);
+    errno = 0;
+    if (port == 0)
+        port = state_->server.bind_to_any_port(config.listen);
+    else if (!state_->server.bind_to_port(config.listen, port))
+        port = -1;
+    if (port < 0)
+        return error(ErrorKind::unavailable, "cannot listen on %s:%lld: %s; see [rgpud] listen and control_port in rgpu.conf",
+                     config.listen.c_str(), static_cast<long long>(config.control_port),
+                     errno ? strerror(errno) : "no such address");
+    return port;
+}
+
+void Control::start()
+{
+    state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
+}
+
+void Control::stop()
+{
+    if (!state_->thread.joinable())
+        return;
+    // stop() does nothing before listen_after_bind() has begun.
+    while (!state_->server.is_running())
+        std::this_thread::yield();
+    state_->server.stop();
+    state_->thread.join();
+}
+
+}  // namespace rgpu::serverd

@@ -1,0 +1,119 @@
+#include "serverd/rgpud/data_port.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "net/handshake.h"
+#include "net/socket.h"
+#include "util/log.h"
+
+namespace rgpu::serverd {
+
+DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics)
+    : config_(config), service_(service), metrics_(metrics)
+{
+}
+
+DataPort::~DataPort()
+{
+    stop();
+}
+
+Result<int> DataPort::bind()
+{
+    bool v6 = config_.listen.find(':') != std::string::npos;
+    std::string address = (v6 ? "[" + config_.listen + "]" : config_.listen) + ":" + std::to_string(config_.data_port);
+    Result<Fd> socket = net::listen(address);
+    if (!socket)
+        return std::move(socket).error().in("[rgpud] listen and data_port in rgpu.conf");
+    listening_ = std::move(*socket);
+    return net::local_port(listening_.get());
+}
+
+Result<void> DataPort::start()
+{
+    stopping_ = Fd(eventfd(0, EFD_CLOEXEC));
+    if (!stopping_)
+        return error(ErrorKind::exhausted, "no eventfd: %s", strerror(errno));
+    thread_ = std::thread([this] { serve(); });
+    return {};
+}
+
+void DataPort::stop()
+{
+    if (!thread_.joinable())
+        return;
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t n = write(stopping_.get(), &one, sizeof one);
+    thread_.join();
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [this] { return handshakes_ == 0; });
+}
+
+void DataPort::serve()
+{
+    pollfd look[] = {{listening_.get(), POLLIN, 0}, {stopping_.get(), POLLIN, 0}};
+    while (!(look[1].revents & POLLIN)) {
+        if (poll(look, 2, -1) > 0 && look[0].revents)
+            take_one();
+    }
+}
+
+void DataPort::take_one()
+{
+    Fd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) {
+        bool transient = errno == EINTR || errno == ECONNABORTED || errno == EAGAIN;
+        if (!transient) {
+            log_error("data port: accept: %s", strerror(errno));
+            std::this_thread::sleep_for(Milliseconds(100));  // out of descriptors or memory: no busy loop
+        }
+        return;
+    }
+    std::string peer = net::peer_name(socket.get());
+    std::lock_guard lock(mutex_);
+    if (handshakes_ >= config_.max_handshakes) {
+        log_warning("data port: %s refused: %lld handshakes are under way ([rgpud] max_handshakes)", peer.c_str(),
+                    static_cast<long long>(handshakes_));
+        metrics_.handshake_refused();
+        return;
+    }
+    try {
+        std::thread([this, socket = std::move(socket), peer]() mutable {
+            shake_hands(std::move(socket), peer);
+            // Told under the lock: after it, this object may be gone.
+            std::lock_guard lock(mutex_);
+            --handshakes_;
+            ended_.notify_all();
+        }).detach();
+        ++handshakes_;  // the thread cannot have ended before: the lock is held
+    } catch (const std::system_error &failure) {
+        log_error("data port: %s refused: no thread: %s", peer.c_str(), failure.what());
+    }
+}
+
+void DataPort::shake_hands(Fd socket, const std::string &peer)
+{
+    auto deadline = net::Clock::now() + config_.handshake_timeout;
+    auto lookup = [this](const std::string &lease) { return service_.secret(lease); };
+    Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline);
+    if (!client) {
+        log_warning("data port: %s refused: %s", peer.c_str(), client.error().text.c_str());
+        metrics_.handshake_refused();
+        return;
+    }
+    std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
+    Result<void> started = service_.start_worker(client->lease, socket, who);
+    if (!started) {
+        log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(client->lease).c_str(),
+                    started.error().text.c_str());
+        metrics_.handshake_refused();
+    }
+}
+
+}  // namespace rgpu::serverd

@@ -1,0 +1,46 @@
+// The data port: programs connect here, prove that they hold a lease, and get a worker.
+//
+// Nothing but the handshake is read. What fails it is closed, with one line in the log, and
+// rgpud serves on. Connections that have proved nothing are bounded in number and in time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "serverd/rgpud/metrics.h"
+#include "serverd/rgpud/service.h"
+#include "util/fd.h"
+
+namespace rgpu::serverd {
+
+// Listens from bind() on, serves from start() on, in threads of its own, until stop().
+class DataPort {
+public:
+    // All must outlive it.
+    DataPort(const RgpudConfig &config, Service &service, Metrics &metrics);
+    ~DataPort();
+
+    // Returns the port. Fails with the address in the text.
+    Result<int> bind();
+    Result<void> start();
+    // Waits for the handshakes under way: at most [rgpud] handshake_timeout.
+    void stop();
+
+private:
+    void serve();
+    void take_one();
+    void shake_hands(Fd socket, const std::string &peer);
+
+    const RgpudConfig &config_;
+    Service &service_;
+    Metrics &metrics_;
+    Fd listening_, stopping_;
+    std::thread thread_;
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    int64_t handshakes_ = 0;
+};
+
+}  // namespace rgpu::serverd

@@ -1,0 +1,216 @@
+// rgpud: leases this host's GPUs and starts a worker for each program that uses them.
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "pool/auth.h"
+#include "serverd/rgpud/control.h"
+#include "serverd/rgpud/data_port.h"
+#include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/metrics.h"
+#include "serverd/rgpud/service.h"
+#include "util/config.h"
+#include "util/log.h"
+
+namespace rgpu::serverd {
+namespace {
+
+// How late a lease's end may be noticed when nothing else wakes the main thread.
+constexpr Milliseconds kLook{250};
+
+struct Options {
+    std::string config, ready_file;
+    bool check = false, verbose = false;
+};
+
+constexpr char kHelp[] =
+    "Usage: rgpud [OPTION]...\n"
+    "Leases this host's GPUs over the network. Stays in the foreground and logs to stderr.\n"
+    "\n"
+    "  -c, --config FILE      read FILE ($RGPU_CONF, else %s)\n"
+    "      --check            check the configuration and the driver, say what was found, and end\n"
+    "      --ready-file FILE  when both ports listen, write their numbers and the pid to FILE as JSON\n"
+    "  -v, --verbose          log requests, too\n"
+    "  -h, --help             show this\n"
+    "  -V, --version          show the version\n"
+    "\n"
+    "SIGTERM and SIGINT end it. See rgpud(8), rgpu.conf(5).\n";
+
+// The exit status when the command line asks for nothing but words, or is wrong.
+std::optional<int> read_options(int argc, char **argv, Options &options)
+{
+    enum { kCheck = 256, kReadyFile };
+    const option known[] = {{"config", required_argument, nullptr, 'c'},
+                            {"check", no_argument, nullptr, kCheck},
+                            {"ready-file", required_argument, nullptr, kReadyFile},
+                            {"verbose", no_argument, nullptr, 'v'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {"version", no_argument, nullptr, 'V'},
+                            {}};
+    for (int c; (c = getopt_long(argc, argv, "c:vhV", known, nullptr)) != -1;) {
+        switch (c) {
+        case 'c': options.config = optarg; break;
+        case kCheck: options.check = true; break;
+        case kReadyFile: options.ready_file = optarg; break;
+        case 'v': options.verbose = true; break;
+        case 'h': printf(kHelp, defaults::kConfigPath); return 0;
+        case 'V': printf("rgpud %s\n", RGPU_VERSION); return 0;
+        default: fprintf(stderr, "See rgpud --help.\n"); return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "rgpud: unexpected argument \"%s\"; see rgpud --help\n", argv[optind]);
+        return 2;
+    }
+    return std::nullopt;
+}
+
+// What a demo may do and a cluster may not.
+Result<void> check_exposure(const Config &config)
+{
+    if (is_loopback(config.rgpud.listen))
+        return {};
+    if (config.auth.method == "none")
+        return error(ErrorKind::invalid,
+                     "%s: [auth] method = \"none\" needs [rgpud] listen on loopback, and it is %s: use munge or key",
+                     config.path.c_str(), config.rgpud.listen.c_str());
+    Result<Account> account = account_named(config.rgpud.worker_user);
+    if (account && account->uid == 0)
+        return error(ErrorKind::invalid,
+                     "%s: [rgpud] worker_user must not be root where listen is not loopback: name another account",
+                     config.path.c_str());
+    return {};
+}
+
+Result<void> write_ready_file(const std::string &path, int control_port, int data_port)
+{
+    std::string temporary = path + ".new";
+    FILE *file = fopen(temporary.c_str(), "we");
+    bool written = file && fprintf(file, "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n", getpid(), control_port,
+                                   data_port) > 0;
+    if (file && fclose(file) != 0)
+        written = false;
+    if (!written || rename(temporary.c_str(), path.c_str()) != 0)
+        return error(ErrorKind::invalid, "--ready-file %s: %s", path.c_str(), strerror(errno));
+    return {};
+}
+
+void describe(const Config &config, const Driver &driver)
+{
+    const auto &gpus = driver.inventory.gpus;
+    log_info("driver %s, version %d.%d: %zu %sGPU%s", driver.path.c_str(), driver.inventory.driver_version / 1000,
+             driver.inventory.driver_version % 1000 / 10, gpus.size(), driver.software ? "software " : "",
+             gpus.size() == 1 ? "" : "s");
+    for (const pool::GpuState &gpu : gpus)
+        log_info("GPU %d: %s, %s, compute capability %s, %s", gpu.index, gpu.name.c_str(), format_size(gpu.memory).c_str(),
+                 gpu.compute_capability.c_str(), gpu.uuid.c_str());
+    if (geteuid() != 0)
+        log_info("rgpud is not root: all workers run as its own user");
+    if (config.auth.method == "none")
+        log_warning("[auth] method is none: every local user may do everything");
+}
+
+sigset_t served_signals()
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int signal : {SIGTERM, SIGINT, SIGCHLD})
+        sigaddset(&set, signal);
+    return set;
+}
+
+// Tends to leases and workers until a signal ends rgpud; returns the signal.
+int watch(Service &service)
+{
+    sigset_t signals = served_signals();
+    for (;;) {
+        Time next = service.tend(), time = now();
+        Milliseconds pause = next <= time ? Milliseconds(0) : next - time < kLook ? Milliseconds(next - time) : kLook;
+        timespec limit{pause.count() / 1000, static_cast<long>(pause.count() % 1000) * 1000000};
+        int signal = sigtimedwait(&signals, nullptr, &limit);
+        if (signal == SIGTERM || signal == SIGINT)
+            return signal;
+    }
+}
+
+Result<void> serve(const Config &config, const Options &options, Driver driver, pool::Verifier &verifier)
+{
+    pool::VolatileStore store;
+    Service service(config.rgpud, std::move(driver), store);
+    Result<void> loaded = service.load();
+    if (!loaded)
+        return loaded;
+    Metrics metrics;
+    DataPort data(config.rgpud, service, metrics);
+    Control control(config.rgpud, service, verifier, metrics);
+    Result<int> data_port = data.bind();
+    if (!data_port)
+        return std::move(data_port).error();
+    Result<int> control_port = control.bind();
+    if (!control_port)
+        return std::move(control_port).error();
+    service.set_data_port(*data_port);
+    Result<void> started = data.start();
+    if (!started)
+        return started;
+    control.start();
+    log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(), config.rgpud.listen.c_str(),
+             *control_port, *data_port);
+    if (!options.ready_file.empty())
+        if (Result<void> written = write_ready_file(options.ready_file, *control_port, *data_port); !written)
+            return written;
+    int signal = watch(service);
+    Service::Count count = service.count();
+    log_info("ends on signal %d; %zu leases are forgotten, %d workers run on until their programs end", signal, count.leases,
+             count.workers);
+    control.stop();
+    data.stop();
+    return {};
+}
+
+Result<void> run(const Options &options)
+{
+    Result<Config> config = load_config(config_path(options.config));
+    if (!config)
+        return std::move(config).error();
+    Result<void> safe = check_exposure(*config);
+    if (!safe)
+        return safe;
+    std::vector<std::string> unknown;
+    Result<std::unique_ptr<pool::Verifier>> verifier = pool::make_verifier(config->auth, unknown);
+    if (!verifier)
+        return std::move(verifier).error();
+    for (const std::string &user : unknown)
+        log_debug("[auth] admins: there is no user \"%s\" on this host", user.c_str());
+    Result<Driver> driver = find_driver(config->rgpud);
+    if (!driver)
+        return std::move(driver).error();
+    describe(*config, *driver);
+    return options.check ? Result<void>() : serve(*config, options, std::move(*driver), **verifier);
+}
+
+}  // namespace
+}  // namespace rgpu::serverd
+
+int main(int argc, char **argv)
+{
+    using namespace rgpu;
+    serverd::Options options;
+    if (std::optional<int> status = serverd::read_options(argc, argv, options))
+        return *status;
+    open_log("rgpud", options.verbose ? LogLevel::debug : LogLevel::info);
+    signal(SIGPIPE, SIG_IGN);
+    // Before the first thread: all inherit it, and the main thread alone takes these signals.
+    sigset_t signals = serverd::served_signals();
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    Result<void> ended = serverd::run(options);
+    if (!ended)
+        log_error("%s", ended.error().text.c_str());
+    return ended ? 0 : 1;
+}

@@ -1,0 +1,149 @@
+#include "serverd/rgpud/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "util/clock.h"
+
+namespace rgpu::serverd {
+namespace {
+
+constexpr int kSocket = 3;   // where the worker finds its socket
+constexpr int kFailure = 4;  // where the child tells why exec failed; closed by exec
+
+std::vector<char *> pointers(std::vector<std::string> &texts)
+{
+    std::vector<char *> all;
+    for (std::string &text : texts)
+        all.push_back(text.data());
+    all.push_back(nullptr);
+    return all;
+}
+
+struct Prepared {
+    std::vector<std::string> command, environment;
+    std::vector<char *> argv, envp;
+};
+
+// Puts descriptors where they belong: first out of the way, so that none overwrites another.
+bool place_descriptors(int socket, int output, int failure)
+{
+    int null = open("/dev/null", O_RDWR);
+    int high_failure = fcntl(failure, F_DUPFD, 16);
+    int high_socket = socket < 0 ? -1 : fcntl(socket, F_DUPFD, 16);
+    int high_output = fcntl(output < 0 ? null : output, F_DUPFD, 16);
+    if (null < 0 || high_failure < 0 || high_output < 0 || (socket >= 0 && high_socket < 0))
+        return false;
+    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_failure, kFailure) < 0)
+        return false;
+    if (socket >= 0 ? dup2(high_socket, kSocket) < 0 : close(kSocket) < 0 && errno != EBADF)
+        return false;
+    return fcntl(kFailure, F_SETFD, FD_CLOEXEC) == 0 && close_range(kFailure + 1, ~0U, 0) == 0;
+}
+
+void default_signals()
+{
+    for (int signal = 1; signal < NSIG; ++signal)
+        if (signal != SIGKILL && signal != SIGSTOP)
+            ::signal(signal, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork.
+[[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
+{
+    default_signals();
+    setsid();
+    if (place_descriptors(launch.socket, launch.output, failure)) {
+        failure = kFailure;
+        if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
+            execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
+    }
+    int why = errno;
+    [[maybe_unused]] ssize_t n = write(failure, &why, sizeof why);
+    _exit(127);
+}
+
+}  // namespace
+
+Result<pid_t> launch(const Launch &launch)
+{
+    Prepared prepared;
+    prepared.command = launch.command;
+    for (const auto &[name, value] : launch.environment)
+        prepared.environment.push_back(name + "=" + value);
+    prepared.argv = pointers(prepared.command);
+    prepared.envp = pointers(prepared.environment);
+
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
+    Fd read_end(ends[0]), write_end(ends[1]);
+    pid_t pid = fork();
+    if (pid == 0)
+        run_child(launch, prepared, write_end.get());
+    if (pid < 0)
+        return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(), strerror(errno));
+    write_end.reset();
+    int why = 0;
+    ssize_t n;
+    while ((n = read(read_end.get(), &why, sizeof why)) < 0 && errno == EINTR) {
+    }
+    if (n != sizeof why)
+        return pid;  // the pipe closed at exec
+    waitpid(pid, nullptr, 0);
+    return error(ErrorKind::internal, "cannot start %s as user %s: %s", launch.command[0].c_str(),
+                 launch.account.name.c_str(), strerror(why));
+}
+
+Result<std::string> output_of(Launch what, Milliseconds timeout, size_t limit)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
+    Fd read_end(ends[0]), write_end(ends[1]);
+    what.output = write_end.get();
+    Result<pid_t> pid = launch(what);
+    write_end.reset();
+    if (!pid)
+        return std::move(pid).error();
+
+    std::string text;
+    Time deadline = now() + timeout;
+    bool ended = false;
+    while (!ended && text.size() <= limit) {
+        pollfd look{read_end.get(), POLLIN, 0};
+        auto left = static_cast<int>((deadline - now()).count());
+        if (left <= 0 || poll(&look, 1, left) == 0)
+            break;
+        char block[4096];
+        ssize_t n = read(read_end.get(), block, sizeof block);
+        ended = n == 0;
+        if (n > 0)
+            text.append(block, static_cast<size_t>(n));
+    }
+    if (!ended)
+        kill(-*pid, SIGKILL);
+    int status = 0;
+    while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    const char *program = what.command[0].c_str();
+    if (!ended)
+        return error(ErrorKind::internal, "%s did not end within %s", program, format_duration(timeout).c_str());
+    if (WIFSIGNALED(status))
+        return error(ErrorKind::internal, "%s was ended by signal %d", program, WTERMSIG(status));
+    if (WEXITSTATUS(status))
+        return error(ErrorKind::internal, "%s ended with status %d", program, WEXITSTATUS(status));
+    return text;
+}
+
+}  // namespace rgpu::serverd

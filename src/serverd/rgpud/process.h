@@ -1,0 +1,34 @@
+// Starting rgpu-worker: fork and exec with nothing of rgpud left in it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "serverd/rgpud/account.h"
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace rgpu::serverd {
+
+using Environment = std::map<std::string, std::string>;
+
+struct Launch {
+    std::vector<std::string> command;  // command[0] is a path
+    Environment environment;           // all of it
+    Account account;
+    int socket = -1;  // becomes descriptor 3; -1: none
+    int output = -1;  // becomes stdout; -1: /dev/null
+};
+
+// Starts it in a session of its own, with signals as at birth, no_new_privs, stderr as rgpud's, and no other descriptor.
+// Fails when the program cannot be started, exec included. The caller waits for the process.
+Result<pid_t> launch(const Launch &launch);
+
+// Runs it to its end and returns its stdout. Fails when it ends with another status than 0, prints
+// more than `limit` bytes, or has not ended in time (it is killed then).
+Result<std::string> output_of(Launch launch, Milliseconds timeout, size_t limit);
+
+}  // namespace rgpu::serverd

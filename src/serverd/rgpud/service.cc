@@ -1,0 +1,200 @@
+#include "serverd/rgpud/service.h"
+
+#include <algorithm>
+
+#include "util/log.h"
+
+namespace rgpu::serverd {
+namespace {
+
+std::string shape(const std::vector<pool::Portion> &gpus)
+{
+    std::string text = std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU" : " GPUs");
+    if (!gpus.empty() && gpus[0].share != kWholeGpu)
+        text += " x " + std::to_string(gpus[0].share) + "%";
+    return text;
+}
+
+pool::Ledger::Limits limits(const RgpudConfig &config)
+{
+    pool::Ledger::Limits limits;
+    limits.offer_timeout = config.offer_timeout;
+    limits.max_term = config.max_term;
+    return limits;
+}
+
+}  // namespace
+
+Service::Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &store)
+    : config_(config), driver_(std::move(driver)), ledger_(driver_.inventory.gpus, store, limits(config))
+{
+}
+
+Result<void> Service::load()
+{
+    std::lock_guard lock(mutex_);
+    return ledger_.load(now());
+}
+
+void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
+{
+    for (const pool::Lease &lease : leases) {
+        log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how, to_text(lease.owner).c_str(),
+                 shape(lease.gpus).c_str());
+        workers_.end_lease(lease.id, now());
+    }
+}
+
+void Service::end_expired()
+{
+    ended(ledger_.expire(now()), "expired");
+}
+
+Result<pool::Offer> Service::offer(const pool::Caller &caller, const pool::Request &request)
+{
+    std::lock_guard lock(mutex_);
+    Result<pool::Offer> offer = ledger_.offer(caller, request, now());
+    if (offer)
+        log_debug("offer %s: %s for %s %s", short_id(offer->id).c_str(), pool::name(offer->answer),
+                  to_text(request.owner).c_str(), offer->reason.c_str());
+    return offer;
+}
+
+Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::string &offer)
+{
+    std::lock_guard lock(mutex_);
+    Result<pool::Lease> lease = ledger_.accept(caller, offer, now());
+    if (!lease)
+        return lease;
+    ++leases_granted_;
+    log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
+             to_text(lease->owner).c_str(), shape(lease->gpus).c_str());
+    return lease;
+}
+
+Result<void> Service::reject(const pool::Caller &caller, const std::string &offer)
+{
+    std::lock_guard lock(mutex_);
+    return ledger_.reject(caller, offer, now());
+}
+
+Result<pool::Lease> Service::renew(const pool::Caller &caller, const std::string &lease)
+{
+    std::lock_guard lock(mutex_);
+    return ledger_.renew(caller, lease, now());
+}
+
+Result<void> Service::release(const pool::Caller &caller, const std::string &lease)
+{
+    std::lock_guard lock(mutex_);
+    Result<pool::Lease> released = ledger_.release(caller, lease, now());
+    if (!released)
+        return std::move(released).error();
+    ended({*released}, "released");
+    return {};
+}
+
+Result<size_t> Service::release_job(const pool::Caller &caller, const pool::LeaseFilter &filter)
+{
+    std::lock_guard lock(mutex_);
+    Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, now());
+    if (!released)
+        return std::move(released).error();
+    ended(*released, "released");
+    return released->size();
+}
+
+std::vector<pool::Lease> Service::leases(const pool::Caller &caller, const pool::LeaseFilter &filter)
+{
+    std::lock_guard lock(mutex_);
+    std::vector<pool::Lease> leases = ledger_.leases(caller, filter, now());
+    for (pool::Lease &lease : leases)
+        lease.workers = workers_.count(lease.id);
+    return leases;
+}
+
+pool::Inventory Service::inventory(const pool::Caller &caller)
+{
+    pool::Inventory inventory;
+    inventory.name = config_.name;
+    inventory.version = RGPU_VERSION;
+    inventory.driver_version = driver_.inventory.driver_version;
+    inventory.software = driver_.software;
+    inventory.data_port = data_port_;
+    inventory.leases = leases(caller, {});
+    std::lock_guard lock(mutex_);
+    inventory.gpus = ledger_.gpus();
+    return inventory;
+}
+
+std::optional<std::string> Service::secret(const std::string &id)
+{
+    std::lock_guard lock(mutex_);
+    const pool::Lease *lease = ledger_.find(id, now());
+    return lease ? std::optional(lease->secret) : std::nullopt;
+}
+
+Launch Service::worker_launch(const pool::Lease &lease, const Account &account, int socket) const
+{
+    Launch launch;
+    launch.command = {config_.worker};
+    launch.environment = worker_environment(config_, driver_, account);
+    launch.account = account;
+    launch.socket = socket;
+    std::string uuids, memory, shares;
+    for (const pool::Portion &gpu : lease.gpus) {
+        const char *comma = uuids.empty() ? "" : ",";
+        uuids += comma + gpu.uuid;
+        memory += comma + std::to_string(gpu.memory);
+        shares += comma + std::to_string(gpu.share);
+    }
+    launch.environment["CUDA_VISIBLE_DEVICES"] = uuids;
+    // In the order of CUDA_VISIBLE_DEVICES.
+    launch.environment["RGPU_WORKER_MEMORY"] = memory;
+    launch.environment["RGPU_WORKER_SHARE"] = shares;
+    launch.environment["RGPU_WORKER_LEASE"] = lease.id;
+    return launch;
+}
+
+Result<void> Service::start_worker(const std::string &id, const Fd &socket, const std::string &who)
+{
+    std::lock_guard lock(mutex_);
+    const pool::Lease *lease = ledger_.find(id, now());
+    if (!lease)
+        return error(ErrorKind::unsupported, "the lease has ended");
+    if (workers_.count(id) >= config_.max_workers)
+        return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)", workers_.count(id));
+    Result<Account> account = worker_account(lease->owner.uid, config_);
+    if (!account)
+        return std::move(account).error();
+    Result<pid_t> started = workers_.start(id, worker_launch(*lease, *account, socket.get()), who);
+    if (!started)
+        return std::move(started).error();
+    return {};
+}
+
+Time Service::tend()
+{
+    std::lock_guard lock(mutex_);
+    end_expired();
+    Time next = workers_.tend(now());
+    return std::min(next, ledger_.next_expiry());
+}
+
+Service::Count Service::count() const
+{
+    std::lock_guard lock(mutex_);
+    Count count;
+    for (const pool::GpuState &gpu : ledger_.gpus()) {
+        ++count.gpus;
+        count.share_free += gpu.free_share;
+    }
+    count.offers = ledger_.offer_count();
+    count.leases = ledger_.lease_count();
+    count.workers = workers_.count();
+    count.workers_started = workers_.started();
+    count.leases_granted = leases_granted_;
+    return count;
+}
+
+}  // namespace rgpu::serverd

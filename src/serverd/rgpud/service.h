@@ -1,0 +1,74 @@
+// What rgpud does, without its ports: the ledger and the workers together, under one lock.
+//
+// Any thread may call. Every change is one line in the log.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/ledger.h"
+#include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/workers.h"
+#include "util/config.h"
+#include "util/fd.h"
+
+namespace rgpu::serverd {
+
+class Service {
+public:
+    // The store must outlive the service.
+    Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &store);
+    Result<void> load();
+
+    // The port that programs connect to, once it is known.
+    void set_data_port(int port) { data_port_ = port; }
+    int data_port() const { return data_port_; }
+
+    // As pool::Ledger, with the clock filled in and the workers of ended leases ended.
+    Result<pool::Offer> offer(const pool::Caller &caller, const pool::Request &request);
+    Result<pool::Lease> accept(const pool::Caller &caller, const std::string &offer);
+    Result<void> reject(const pool::Caller &caller, const std::string &offer);
+    Result<pool::Lease> renew(const pool::Caller &caller, const std::string &lease);
+    Result<void> release(const pool::Caller &caller, const std::string &lease);
+    Result<size_t> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
+    std::vector<pool::Lease> leases(const pool::Caller &caller, const pool::LeaseFilter &filter);
+    pool::Inventory inventory(const pool::Caller &caller);
+
+    // The secret of a lease that may connect now.
+    std::optional<std::string> secret(const std::string &lease);
+
+    // Starts a worker for a client that has proved that it holds the lease. Fails when the lease
+    // has ended meanwhile, has too many workers, or the program cannot be started.
+    Result<void> start_worker(const std::string &lease, const Fd &socket, const std::string &who);
+
+    // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
+    Time tend();
+
+    struct Count {
+        int gpus = 0;
+        int64_t share_free = 0;  // hundredths
+        size_t offers = 0, leases = 0;
+        int workers = 0;
+        uint64_t workers_started = 0, leases_granted = 0;
+    };
+    Count count() const;
+
+private:
+    Time now() const { return rgpu::now(); }
+    void ended(const std::vector<pool::Lease> &leases, const char *how);
+    void end_expired();
+    Launch worker_launch(const pool::Lease &lease, const Account &account, int socket) const;
+
+    const RgpudConfig config_;
+    const Driver driver_;
+    int data_port_ = 0;
+    mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
+    pool::Ledger ledger_;
+    Workers workers_;
+    uint64_t leases_granted_ = 0;
+};
+
+}  // namespace rgpu::serverd
