@@ -77,8 +77,9 @@ class Network:
 
 def to_gpus(digits, devices):
     """Pixels and labels as tensors, cut into one part for each GPU."""
-    pixels = Tensor(b"".join(p for p, _ in digits), device="CPU").reshape(len(digits), 64)
-    labels = Tensor(bytes(d for _, d in digits), device="CPU")
+    # "PYTHON" is this process's memory. tinygrad's CPU device would do, too, but needs a clang.
+    pixels = Tensor(b"".join(p for p, _ in digits), device="PYTHON").reshape(len(digits), 64)
+    labels = Tensor(bytes(d for _, d in digits), device="PYTHON")
     return pixels.shard(devices, axis=0).realize(), labels.shard(devices, axis=0).realize()
 
 
@@ -141,7 +142,7 @@ def main():
 
     def accuracy():
         right = network(test_pixels.float() / 16).argmax(axis=1) == test_labels
-        return right.float().mean().item()
+        return right.float().mean().to(devices[0]).item()
 
     order = random.Random(options.seed)
     steps = len(training) // batch
@@ -149,7 +150,7 @@ def main():
     for epoch in range(1, options.epochs + 1):
         order.shuffle(training)
         for step in range(steps):
-            loss = train(*to_gpus(training[step * batch:][:batch], devices)).item()
+            loss = train(*to_gpus(training[step * batch:][:batch], devices)).to(devices[0]).item()
             progress.step(f"epoch {epoch}/{options.epochs}  loss {loss:.3f}", step == steps - 1)
 
     reached = accuracy()
