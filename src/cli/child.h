@@ -1,0 +1,28 @@
+// Running a command under rgpu: signals passed on, its status passed back.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "util/units.h"
+
+namespace rgpu::cli {
+
+// Signals that rgpu passes on, or that end its waiting. From here on they are blocked in this
+// process; a command that is started gets them unblocked.
+void hold_signals();
+
+// A held signal that would end rgpu and has come, if any; it is taken.
+std::optional<int> ending_signal();
+
+// Runs the command to its end in this process's environment; returns its exit status, 128 + n
+// when signal n ended it, kNotFound or kNotExecutable (told on stderr), or kOwnFailure. Signals that
+// other processes sent here go to it, too (the terminal's own it gets by itself). `tick` is called
+// about every `period` meanwhile.
+int run_command(const std::vector<std::string> &command, Milliseconds period, const std::function<void()> &tick);
+
+}  // namespace rgpu::cli

@@ -1,0 +1,32 @@
+// The private lease.json of a program, and the environment that points at it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pool/client.h"
+#include "util/config.h"
+
+namespace rgpu::cli {
+
+// A file of mode 0400 in a directory of mode 0700 of its own, below XDG_RUNTIME_DIR (else TMPDIR,
+// else /tmp). Both go when it does.
+class LeaseFile {
+public:
+    static Result<LeaseFile> write(const std::vector<pool::Grant> &grants);
+    LeaseFile(LeaseFile &&other) noexcept : directory_(std::exchange(other.directory_, {})) {}
+    LeaseFile &operator=(LeaseFile &&) = delete;
+    ~LeaseFile();
+
+    std::string path() const { return directory_ + "/lease.json"; }
+
+private:
+    explicit LeaseFile(std::string directory) : directory_(std::move(directory)) {}
+    std::string directory_;
+};
+
+// Sets RGPU_LEASE, and puts the interposer's directory in front and [client] library_path behind
+// it in LD_LIBRARY_PATH, of this process.
+void set_environment(const std::string &lease_file, const ClientConfig &config);
+
+}  // namespace rgpu::cli

@@ -1,0 +1,77 @@
+// rgpu: the command. Each subcommand is a file of its own (command.h).
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace rgpu::cli {
+namespace {
+
+constexpr const char *kSlurmHelp = "for Slurm's prolog and epilog scripts, and its administrator";
+
+// The subcommands in the order of their names, each with the App that parses it.
+struct Parsers {
+    std::vector<std::pair<CLI::App *, std::unique_ptr<Command>>> leaves;
+
+    void add_all(CLI::App &app)
+    {
+        std::vector<CommandEntry> entries = commands();
+        std::sort(entries.begin(), entries.end(),
+                  [](const CommandEntry &a, const CommandEntry &b) { return strcmp(a.name, b.name) < 0; });
+        std::map<std::string, CLI::App *> groups = {{"", &app}};
+        for (const CommandEntry &entry : entries) {
+            CLI::App *&parent = groups[entry.group];
+            if (!parent) {
+                parent = app.add_subcommand(entry.group, kSlurmHelp);
+                parent->require_subcommand(1);
+            }
+            std::unique_ptr<Command> command = entry.make();
+            CLI::App *leaf = parent->add_subcommand(entry.name, entry.help);
+            command->options(*leaf);
+            leaves.emplace_back(leaf, std::move(command));
+        }
+    }
+};
+
+int run(int argc, char **argv)
+{
+    CLI::App app("Remote GPUs: what the pool has, and programs that use it.", "rgpu");
+    Context context;
+    app.set_help_all_flag("--help-all", "Show the help of every subcommand");
+    app.set_version_flag("-V,--version", "rgpu " RGPU_VERSION);
+    app.add_option("-c,--config", context.config_option, "Read this file instead of $RGPU_CONF or rgpu.conf's own place")
+        ->type_name("FILE");
+    app.require_subcommand(1);
+    Parsers parsers;
+    parsers.add_all(app);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &result) {
+        // --help and --version come this way, too, with status 0.
+        return app.exit(result) == 0 ? kOk : kUsage;
+    }
+    for (auto &[leaf, command] : parsers.leaves)
+        if (leaf->parsed())
+            return command->run(context);
+    return kUsage;
+}
+
+}  // namespace
+}  // namespace rgpu::cli
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    try {
+        return rgpu::cli::run(argc, argv);
+    } catch (const std::exception &failure) {
+        fprintf(stderr, "rgpu: %s\n", failure.what());
+        return rgpu::cli::kFailed;
+    }
+}

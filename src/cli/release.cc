@@ -1,0 +1,75 @@
+// rgpu release: ends leases before their owners do.
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/pool_view.h"
+
+namespace rgpu::cli {
+namespace {
+
+class Release : public Command {
+public:
+    void options(CLI::App &app) override
+    {
+        auto *id = app.add_option("LEASE", id_, "The lease's id, or its first digits as rgpu leases shows them");
+        auto *job = app.add_option("--job", job_, "Every lease of this Slurm job")->type_name("JOB");
+        auto *node = app.add_option("--node", node_, "With --job: only those of this node")->type_name("NODE");
+        job->excludes(id);
+        node->needs(job);
+        app.add_flag("--json", json_, "Print how many leases were ended as JSON");
+    }
+
+    int run(Context &context) override
+    {
+        if (id_.empty() == job_.empty()) {
+            fprintf(stderr, "rgpu: release what? Give a lease's id or --job; see rgpu release --help\n");
+            return kUsage;
+        }
+        Result<const Config *> config = context.config();
+        if (!config)
+            return fail(config.error());
+        Result<pool::Client> client = pool::Client::create(**config);
+        if (!client)
+            return fail(client.error());
+        Result<int> released = job_.empty() ? release_one(*client) : client->release_job(job_, node_);
+        if (!released)
+            return fail(released.error(), released.error().kind == ErrorKind::disconnected ? kNoServer : kFailed);
+        printf(json_ ? "{\"released\": %d}\n" : "%d released\n", *released);
+        return kOk;
+    }
+
+private:
+    Result<int> release_one(pool::Client &client)
+    {
+        std::vector<std::pair<std::string, std::string>> found;  // server, id
+        Inventories inventories = client.inventory();
+        const Error *failure = nullptr;
+        for (const auto &told : inventories) {
+            if (!told.answer) {
+                failure = failure ? failure : &told.answer.error();
+                continue;
+            }
+            for (const pool::Lease &lease : told.answer->leases)
+                if (lease.id.starts_with(id_))
+                    found.emplace_back(told.server, lease.id);
+        }
+        if (found.empty() && failure)
+            return *failure;
+        if (found.empty())
+            return error(ErrorKind::invalid, "there is no lease %s that you may end; see rgpu leases", id_.c_str());
+        if (found.size() > 1)
+            return error(ErrorKind::invalid, "%zu leases begin with %s: give more digits", found.size(), id_.c_str());
+        Result<void> released = client.release(found[0].first, found[0].second);
+        if (!released)
+            return std::move(released).error();
+        return 1;
+    }
+
+    std::string id_, job_, node_;
+    bool json_ = false;
+};
+
+const Registered<Release> release{"", "release", "End a lease, or those of a Slurm job, and their workers"};
+
+}  // namespace
+}  // namespace rgpu::cli
