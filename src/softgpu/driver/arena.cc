@@ -1,0 +1,132 @@
+#include "softgpu/driver/arena.h"
+
+#include <sys/mman.h>
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
+
+bool map(uint64_t address, uint64_t bytes)
+{
+    void *p = mmap(pointer(address), bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (p == MAP_FAILED) return false;
+    // A forked child cannot use the device; it shall not pay for its memory either.
+    madvise(p, bytes, MADV_DONTFORK);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    return true;
+}
+
+void unmap(uint64_t address, uint64_t bytes)
+{
+    mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+}  // namespace
+
+Arena::Arena(uint64_t base, uint64_t size, Account &account) : account_(account) { free_pages_[base] = size; }
+
+uint64_t Arena::rounded(uint64_t bytes) { return round_up(bytes, bytes <= kShared ? kUnit : kPage); }
+
+uint64_t Arena::take_pages(uint64_t bytes)
+{
+    for (auto it = free_pages_.begin(); it != free_pages_.end(); ++it) {
+        if (it->second < bytes) continue;
+        if (!account_.take(bytes)) return 0;
+        const uint64_t address = it->first, rest = it->second - bytes;
+        if (!map(address, bytes)) {
+            account_.give(bytes);
+            return 0;
+        }
+        free_pages_.erase(it);
+        if (rest) free_pages_[address + bytes] = rest;
+        return address;
+    }
+    return 0;
+}
+
+void Arena::give_pages(uint64_t address, uint64_t bytes)
+{
+    unmap(address, bytes);
+    account_.give(bytes);
+    auto next = free_pages_.lower_bound(address);
+    if (next != free_pages_.end() && address + bytes == next->first) {
+        bytes += next->second;
+        next = free_pages_.erase(next);
+    }
+    if (next != free_pages_.begin()) {
+        auto before = std::prev(next);
+        if (before->first + before->second == address) {
+            before->second += bytes;
+            return;
+        }
+    }
+    free_pages_[address] = bytes;
+}
+
+void Arena::add_piece(uint64_t address, uint64_t bytes)
+{
+    pieces_[address] = bytes;
+    pieces_by_size_.emplace(bytes, address);
+}
+
+void Arena::remove_piece(std::map<uint64_t, uint64_t>::iterator it)
+{
+    pieces_by_size_.erase({it->second, it->first});
+    pieces_.erase(it);
+}
+
+uint64_t Arena::allocate(uint64_t bytes)
+{
+    if (!bytes || bytes > (uint64_t{1} << 46)) return 0;
+    const uint64_t size = rounded(bytes);
+    std::lock_guard lock(mutex_);
+    if (bytes > kShared) return take_pages(size);
+
+    auto best = pieces_by_size_.lower_bound({size, 0});
+    uint64_t address, room;
+    if (best != pieces_by_size_.end()) {
+        std::tie(room, address) = *best;
+        remove_piece(pieces_.find(address));
+    } else {
+        address = take_pages(kPage);
+        room = kPage;
+        if (!address) return 0;
+    }
+    if (room > size) add_piece(address + size, room - size);
+    return address;
+}
+
+void Arena::free(uint64_t address, uint64_t bytes)
+{
+    uint64_t size = rounded(bytes);
+    std::lock_guard lock(mutex_);
+    if (bytes > kShared) return give_pages(address, size);
+
+    // Join with the free neighbours in the same page.
+    const uint64_t page = address / kPage * kPage;
+    auto next = pieces_.lower_bound(address);
+    if (next != pieces_.end() && next->first == address + size && next->first < page + kPage) {
+        size += next->second;
+        remove_piece(next);
+    }
+    next = pieces_.lower_bound(address);
+    if (next != pieces_.begin()) {
+        auto before = std::prev(next);
+        if (before->first >= page && before->first + before->second == address) {
+            address = before->first;
+            size += before->second;
+            remove_piece(before);
+        }
+    }
+    if (size == kPage)
+        give_pages(page, kPage);
+    else
+        add_piece(address, size);
+}
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,134 @@
+#include "softgpu/driver/driver.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "softgpu/driver/context.h"
+#include "softgpu/driver/export.h"
+#include "softgpu/driver/log.h"
+#include "softgpu/driver/pool.h"
+#include "util/sha256.h"
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+enum class Phase { before, ready, forked };
+std::atomic<Phase> phase = Phase::before;
+
+uint64_t device_stride(const Settings &s)
+{
+    return kSlotBytes / std::max(s.devices, 1) / Arena::kPage * Arena::kPage;
+}
+
+// The part of the address space in which this process' device memory lies.
+CUresult reserve(const GpuHost &host)
+{
+    void *wanted = reinterpret_cast<void *>(host.base());
+    void *p = mmap(wanted, kSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+                   -1, 0);
+    if (p == wanted) return CUDA_SUCCESS;
+    complain("reserving 1 TiB of addresses at %p for device memory: %s (a limit on virtual memory, ulimit -v, "
+             "must leave room for it)", wanted, p == MAP_FAILED ? strerror(errno) : "taken");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult start(Driver &d)
+{
+    Result<Settings> settings = Settings::from_environment();
+    if (!settings) {
+        complain("%s", settings.error().text.c_str());
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    d.settings = *settings;
+    if (!d.host) {
+        Result<std::unique_ptr<GpuHost>> host = GpuHost::join(d.settings.host);
+        if (!host) {
+            complain("%s", host.error().text.c_str());
+            return host.error().kind == ErrorKind::unavailable ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_ERROR_UNKNOWN;
+        }
+        if (CUresult rc = reserve(**host)) return rc;
+        d.host = std::move(*host);
+    }
+    std::vector<CUuuid> uuids;
+    std::vector<std::string> names;
+    for (int i = 0; i < d.settings.devices; i++) {
+        uuids.push_back(make_uuid(d.settings.host, i));
+        names.push_back(uuid_text(uuids.back()));
+    }
+    for (int i : visible_devices(getenv("CUDA_VISIBLE_DEVICES"), names))
+        d.devices.push_back(new Device(*d.host, d.settings, static_cast<int>(d.devices.size()), i, uuids[i]));
+    return d.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Device::Device(GpuHost &host, const Settings &s, int index, int host_index, CUuuid uuid)
+    : index(index), host_index(host_index), uuid(uuid), name("rgpu software GPU"), total(s.memory),
+      arena(host.base() + host_index * device_stride(s), device_stride(s), *this),
+      primary(new Context(*this, true, 0, 3020)), default_pool(std::make_shared<Pool>(*this, true)), host_(host),
+      pool_(default_pool)
+{
+    driver().pools.add(default_pool);
+}
+
+std::shared_ptr<Pool> Device::pool()
+{
+    std::lock_guard lock(mutex_);
+    return pool_;
+}
+
+void Device::set_pool(std::shared_ptr<Pool> p)
+{
+    std::lock_guard lock(mutex_);
+    pool_ = std::move(p);
+}
+
+Driver &driver()
+{
+    static auto *d = new Driver;
+    return *d;
+}
+
+bool is_initialised() { return phase.load(std::memory_order_acquire) == Phase::ready; }
+
+CUresult initialise()
+{
+    static auto *mutex = new std::mutex;
+    if (phase == Phase::forked) return CUDA_ERROR_NOT_INITIALIZED;
+    std::lock_guard lock(*mutex);
+    if (phase == Phase::ready) return CUDA_SUCCESS;
+    if (CUresult rc = start(driver())) return rc;
+    pthread_atfork(nullptr, nullptr, [] { phase = Phase::forked; });
+    phase = Phase::ready;
+    return CUDA_SUCCESS;
+}
+
+std::string uuid_text(const CUuuid &uuid)
+{
+    std::string hex = to_hex(uuid.bytes, sizeof uuid.bytes);
+    for (size_t at : {20, 16, 12, 8}) hex.insert(at, "-");
+    return "GPU-" + hex;
+}
+
+CUuuid make_uuid(const std::string &directory, int host_index)
+{
+    char real[PATH_MAX], machine[256] = "";
+    gethostname(machine, sizeof machine - 1);
+    if (!realpath(directory.c_str(), real)) snprintf(real, sizeof real, "%s", directory.c_str());
+    const Digest digest = sha256("rgpu software GPU\n" + std::string(machine) + "\n" + real + "\n" +
+                                 std::to_string(host_index));
+    CUuuid uuid;
+    memcpy(uuid.bytes, digest.data(), sizeof uuid.bytes);
+    uuid.bytes[6] = (uuid.bytes[6] & 0x0f) | static_cast<char>(0x80);  // RFC 9562: version 8, made our way
+    uuid.bytes[8] = (uuid.bytes[8] & 0x3f) | static_cast<char>(0x80);
+    return uuid;
+}
+
+}  // namespace rgpu::softgpu::driver

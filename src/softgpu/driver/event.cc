@@ -1,0 +1,44 @@
+#include "softgpu/driver/event.h"
+
+#include <chrono>
+
+#include "softgpu/driver/driver.h"
+#include "softgpu/driver/stream.h"
+
+namespace rgpu::softgpu::driver {
+
+void Event::record(Stream &stream)
+{
+    auto record = std::make_shared<Record>();
+    std::lock_guard lock(mutex_);
+    record->task = stream.enqueue([record] {
+        record->nanoseconds = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+    });
+    record_ = std::move(record);
+}
+
+std::shared_ptr<Event::Record> Event::newest() const
+{
+    std::lock_guard lock(mutex_);
+    return record_;
+}
+
+TaskRef Event::task() const
+{
+    auto r = newest();
+    return r ? r->task : nullptr;
+}
+
+bool Event::recorded() const { return newest() != nullptr; }
+
+CUresult Event::since(const Event &start, float &milliseconds) const
+{
+    auto from = start.newest(), to = newest();
+    if (!from || !to || (flags | start.flags) & CU_EVENT_DISABLE_TIMING) return CUDA_ERROR_INVALID_HANDLE;
+    const Scheduler &scheduler = driver().scheduler;
+    if (!scheduler.done(from->task) || !scheduler.done(to->task)) return CUDA_ERROR_NOT_READY;
+    milliseconds = static_cast<float>(to->nanoseconds - from->nanoseconds) / 1e6f;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace rgpu::softgpu::driver

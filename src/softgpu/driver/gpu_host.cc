@@ -1,0 +1,160 @@
+#include "softgpu/driver/gpu_host.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+constexpr uint64_t kMagic = 0x31'54'53'4f'48'55'50'47;  // "GPUHOST1"
+constexpr off_t kSectionByte = 0, kFirstSlotByte = 1;
+
+int lock_byte(int fd, int command, off_t byte, short type)
+{
+    struct flock l = {};
+    l.l_type = type;
+    l.l_whence = SEEK_SET;
+    l.l_start = byte;
+    l.l_len = 1;
+    int rc;
+    while ((rc = fcntl(fd, command, &l)) < 0 && errno == EINTR) {}
+    return rc < 0 ? -errno : l.l_type;
+}
+
+}  // namespace
+
+struct GpuHost::File {
+    uint64_t magic;
+    uint64_t bytes;  // of this struct: another size is another version
+    struct Slot {
+        int64_t pid;  // for people; the lock decides
+        uint64_t used[kMaxDevices];
+    } slots[kSlots];
+};
+
+// One process at a time, and one thread of it: file locks of one process do not exclude its own threads.
+class GpuHost::Section {
+public:
+    explicit Section(GpuHost &h) : host_(h), lock_(h.mutex_)
+    {
+        lock_byte(host_.fd_.get(), F_SETLKW, kSectionByte, F_WRLCK);
+    }
+    ~Section() { lock_byte(host_.fd_.get(), F_SETLK, kSectionByte, F_UNLCK); }
+
+private:
+    GpuHost &host_;
+    std::lock_guard<std::mutex> lock_;
+};
+
+GpuHost::~GpuHost()
+{
+    if (file_) munmap(file_, sizeof(File));
+}
+
+Result<void> GpuHost::open(const std::string &directory)
+{
+    struct stat st;
+    if (mkdir(directory.c_str(), 0700) && errno != EEXIST)
+        return error(ErrorKind::unavailable, "making %s: %s (RGPU_SOFTGPU_HOST names this directory)",
+                     directory.c_str(), strerror(errno));
+    if (stat(directory.c_str(), &st))
+        return error(ErrorKind::unavailable, "%s: %s", directory.c_str(), strerror(errno));
+    // Whoever else may write into the directory may share its devices.
+    const mode_t mode = 0600 | (st.st_mode & 0020 ? 0060 : 0) | (st.st_mode & 0002 ? 0006 : 0);
+    const std::string path = directory + "/devices";
+    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd >= 0)
+        fchmod(fd, mode);  // whatever the umask says
+    else if (errno == EEXIST)
+        fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return error(ErrorKind::unavailable, "opening %s: %s (who shares this GPU host must be able to write it)",
+                     path.c_str(), strerror(errno));
+    fd_.reset(fd);
+
+    Section section(*this);
+    if (fstat(fd, &st)) return error(ErrorKind::internal, "%s: %s", path.c_str(), strerror(errno));
+    const bool fresh = st.st_size == 0;
+    if (fresh && ftruncate(fd, sizeof(File)))
+        return error(ErrorKind::exhausted, "%s: %s", path.c_str(), strerror(errno));
+    if (!fresh && st.st_size != sizeof(File))
+        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", path.c_str());
+    void *p = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) return error(ErrorKind::exhausted, "mapping %s: %s", path.c_str(), strerror(errno));
+    file_ = static_cast<File *>(p);
+    if (!file_->magic) {
+        file_->bytes = sizeof(File);
+        file_->magic = kMagic;
+    }
+    if (file_->magic != kMagic || file_->bytes != sizeof(File))
+        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", path.c_str());
+
+    for (int i = 0; i < kSlots; i++) {
+        if (lock_byte(fd, F_SETLK, kFirstSlotByte + i, F_WRLCK) < 0) continue;
+        slot_ = i;
+        memset(file_->slots[i].used, 0, sizeof file_->slots[i].used);
+        file_->slots[i].pid = getpid();
+        return {};
+    }
+    return error(ErrorKind::unavailable, "%d processes use the GPU host %s already; it takes no more", kSlots,
+                 directory.c_str());
+}
+
+Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory)
+{
+    std::unique_ptr<GpuHost> host(new GpuHost);
+    Result<void> opened = host->open(directory);
+    if (!opened) return std::move(opened).error();
+    return host;
+}
+
+bool GpuHost::slot_is_live(int slot) const
+{
+    // What F_GETLK leaves as F_UNLCK nobody holds.
+    return slot == slot_ || lock_byte(fd_.get(), F_GETLK, kFirstSlotByte + slot, F_WRLCK) != F_UNLCK;
+}
+
+uint64_t GpuHost::used_now(int device) const
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < kSlots; i++) {
+        uint64_t &used = file_->slots[i].used[device];
+        if (!used) continue;
+        if (slot_is_live(i))
+            sum += used;
+        else
+            memset(file_->slots[i].used, 0, sizeof file_->slots[i].used);
+    }
+    return sum;
+}
+
+bool GpuHost::take(int device, uint64_t bytes, uint64_t limit)
+{
+    Section section(*this);
+    const uint64_t used = used_now(device);
+    if (used > limit || bytes > limit - used) return false;
+    file_->slots[slot_].used[device] += bytes;
+    return true;
+}
+
+void GpuHost::give(int device, uint64_t bytes)
+{
+    Section section(*this);
+    uint64_t &used = file_->slots[slot_].used[device];
+    used -= std::min(used, bytes);
+}
+
+uint64_t GpuHost::used(int device)
+{
+    Section section(*this);
+    return used_now(device);
+}
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,60 @@
+// One GPU host: what the processes that use its devices share, kept in a file that all of them map.
+//
+// Each process has a slot there: its part of the address space of device memory, and how much memory it
+// holds on each device. A slot belongs to the process that holds the file lock on its byte, so that the
+// kernel itself frees it when the process dies, however it dies, whoever is left to look.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "softgpu/driver/settings.h"
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace rgpu::softgpu::driver {
+
+// Device addresses of all processes of a host: 48 slots of 1 TiB, below where Linux puts programs
+// (0x55...) and above what sanitizers use.
+constexpr uint64_t kAddressBase = 0x2000'0000'0000, kSlotBytes = uint64_t{1} << 40;
+constexpr int kSlots = 48;
+
+constexpr bool is_device_window(uint64_t address)
+{
+    return address >= kAddressBase && address < kAddressBase + kSlots * kSlotBytes;
+}
+
+class GpuHost {
+public:
+    // Joins the host, making the directory and its file where they are not there. At most one GpuHost for a
+    // directory in a process (closing one would drop the other's locks). `unavailable` when no slot is free.
+    static Result<std::unique_ptr<GpuHost>> join(const std::string &directory);
+    ~GpuHost();
+
+    int slot() const { return slot_; }
+    uint64_t base() const { return kAddressBase + slot_ * kSlotBytes; }
+
+    // Takes bytes of a device's memory if what all live processes hold, and these, stay below `limit`.
+    bool take(int device, uint64_t bytes, uint64_t limit);
+    void give(int device, uint64_t bytes);
+    uint64_t used(int device);
+
+private:
+    struct File;
+    class Section;
+
+    GpuHost() = default;
+    Result<void> open(const std::string &directory);
+    bool slot_is_live(int slot) const;
+    uint64_t used_now(int device) const;
+
+    Fd fd_;
+    File *file_ = nullptr;
+    int slot_ = -1;
+    std::mutex mutex_;
+};
+
+}  // namespace rgpu::softgpu::driver

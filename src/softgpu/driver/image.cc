@@ -1,0 +1,127 @@
+#include "softgpu/driver/image.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "softgpu/driver/fatbin.h"
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+std::span<const uint8_t> fatbin_span(const void *fatbin)
+{
+    return {static_cast<const uint8_t *>(fatbin), fatbin_bytes(fatbin)};
+}
+
+CUresult from_fatbin(const void *fatbin, unsigned cc, std::string &ptx, std::string &log)
+{
+    Result<std::string> best = best_ptx(fatbin_span(fatbin), cc);
+    if (!best) {
+        log = best.error().text;
+        return best.error().kind == ErrorKind::unsupported ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE;
+    }
+    ptx = std::move(*best);
+    return CUDA_SUCCESS;
+}
+
+// nvcc -rdc=true: one fat binary for each object. Those without PTX (the device linker's own) do not count.
+CUresult from_objects(const void *const *objects, unsigned cc, std::string &ptx, std::string &log)
+{
+    unsigned found = 0;
+    for (; *objects; objects++) {
+        std::string one;
+        const CUresult rc = from_fatbin(*objects, cc, one, log);
+        if (rc == CUDA_ERROR_NO_BINARY_FOR_GPU) continue;
+        if (rc) return rc;
+        if (++found > 1) {
+            log = "the image is several PTX modules that must be linked (nvcc -rdc=true), which is not supported yet";
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+        ptx = std::move(one);
+    }
+    return found ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+CUresult parse(const std::string &ptx, std::shared_ptr<const PtxModule> &module, std::string &log)
+{
+    Result<std::shared_ptr<const PtxModule>> parsed = PtxModule::parse(ptx);
+    if (!parsed) {
+        log = parsed.error().text;
+        return to_result(parsed.error());
+    }
+    module = std::move(*parsed);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult to_result(const Error &e)
+{
+    switch (e.kind) {
+    case ErrorKind::invalid: return CUDA_ERROR_INVALID_PTX;
+    case ErrorKind::unsupported: return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    case ErrorKind::unavailable: return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+    case ErrorKind::exhausted: return CUDA_ERROR_OUT_OF_MEMORY;
+    default: return CUDA_ERROR_UNKNOWN;
+    }
+}
+
+CUresult find_ptx(const void *image, unsigned cc, std::string &ptx, std::string &log)
+{
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == kWrapperMagic) {
+        FatbinWrapper w;
+        memcpy(&w, image, sizeof w);
+        if (w.version == 2 && w.objects) return from_objects(w.objects, cc, ptx, log);
+        if (w.data) return from_fatbin(w.data, cc, ptx, log);
+        log = "the fat binary's wrapper is empty";
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    if (magic == kFatbinMagic) return from_fatbin(image, cc, ptx, log);
+    if (!memcmp(image, "\x7f" "ELF", 4)) {
+        log = "the image is machine code, which this device cannot run: load PTX";
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    const auto *text = static_cast<const char *>(image);
+    if (!*text || !(isspace(static_cast<unsigned char>(*text)) || *text == '.' || *text == '/')) {
+        log = "the image is neither PTX text nor a fat binary";
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    ptx = text;
+    return CUDA_SUCCESS;
+}
+
+CUresult load_image(const void *image, unsigned cc, std::shared_ptr<const PtxModule> &module, std::string &log)
+{
+    std::string ptx;
+    if (CUresult rc = find_ptx(image, cc, ptx, log)) return rc;
+    return parse(ptx, module, log);
+}
+
+CUresult load_file(const char *path, unsigned cc, std::shared_ptr<const PtxModule> &module, std::string &log)
+{
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        log = std::string(path) + ": cannot be read";
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    }
+    std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    uint32_t magic = 0;
+    if (bytes.size() >= sizeof magic) memcpy(&magic, bytes.data(), sizeof magic);
+    if (magic == kFatbinMagic && (bytes.size() < 16 || fatbin_bytes(bytes.data()) > bytes.size())) {
+        log = std::string(path) + ": the fat binary is cut short";
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    if (magic == kWrapperMagic) {
+        log = std::string(path) + ": a wrapper with addresses is no file";
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    bytes.insert(bytes.end(), 16, 0);
+    return load_image(bytes.data(), cc, module, log);
+}
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,51 @@
+// The options that come with an image to load: where its log goes.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "calls/cuda_api.h"
+
+namespace rgpu::softgpu::driver {
+
+// Values are passed as pointers that are numbers. Everything but the logs is about code generation for
+// real GPUs, and has no meaning here.
+class JitOptions {
+public:
+    JitOptions(unsigned count, CUjit_option *options, void **values) : count_(count), options_(options), values_(values) {}
+
+    bool valid() const { return !count_ || (options_ && values_); }
+    // Puts the text where the caller wants errors, and leaves the other log empty.
+    void write_logs(const std::string &errors) const
+    {
+        write(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, errors);
+        write(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+    }
+
+private:
+    void **find(CUjit_option which) const
+    {
+        for (unsigned i = 0; i < count_; i++)
+            if (options_[i] == which) return &values_[i];
+        return nullptr;
+    }
+    // The size option gives the room, and gets how much of it was used.
+    void write(CUjit_option buffer, CUjit_option size, const std::string &text) const
+    {
+        void **where = find(buffer), **room = find(size);
+        if (!where || !*where || !room) return;
+        const size_t bytes = static_cast<unsigned>(reinterpret_cast<uintptr_t>(*room));
+        if (!bytes) return;
+        const size_t n = text.size() < bytes ? text.size() : bytes - 1;
+        memcpy(*where, text.data(), n);
+        static_cast<char *>(*where)[n] = 0;
+        *room = reinterpret_cast<void *>(n ? n + 1 : 0);
+    }
+
+    unsigned count_;
+    CUjit_option *options_;
+    void **values_;
+};
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,51 @@
+#include "softgpu/driver/memory.h"
+
+#include <sys/mman.h>
+
+#include "softgpu/driver/driver.h"
+#include "softgpu/driver/pool.h"
+
+namespace rgpu::softgpu::driver {
+
+uint64_t allocate_device(Device &device, uint64_t bytes, Range made)
+{
+    made.base = device.arena.allocate(bytes);
+    if (!made.base) return 0;
+    made.bytes = bytes;
+    made.device = device.index;
+    driver().ranges.add(made);
+    return made.base;
+}
+
+void release_range(const Range &r)
+{
+    if (r.on_device())
+        driver().devices[r.device]->arena.free(r.base, r.bytes);
+    else if (r.memory == Memory::pinned)
+        munmap(reinterpret_cast<void *>(r.base), r.bytes);
+    if (r.pool) r.pool->count_freed(Arena::rounded(r.bytes));
+}
+
+CUresult free_device(uint64_t address)
+{
+    Driver &d = driver();
+    std::optional<Range> r = d.ranges.find(address);
+    if (!r || r->base != address || (r->memory != Memory::device && r->memory != Memory::managed))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = d.ranges.remove(address);
+    if (!r) return CUDA_ERROR_INVALID_VALUE;
+    release_range(*r);
+    return CUDA_SUCCESS;
+}
+
+bool device_may_touch(uint64_t address, uint64_t bytes) { return driver().ranges.contains(address, bytes); }
+
+bool host_may_touch(uint64_t address, uint64_t bytes)
+{
+    if (!address) return !bytes;
+    return !is_device_window(address) || driver().ranges.contains(address, bytes);
+}
+
+bool is_pageable(uint64_t address) { return !driver().ranges.find(address); }
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,150 @@
+// Device and managed memory: CUDA Driver API, "Memory Management", "Unified Addressing" (prefetch, advice).
+#include <algorithm>
+
+#include "softgpu/driver/context.h"
+#include "softgpu/driver/driver.h"
+#include "softgpu/driver/export.h"
+#include "softgpu/driver/memory.h"
+#include "softgpu/driver/stream.h"
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+constexpr size_t kPitch = 512;
+
+CUresult allocate(CUdeviceptr *address, size_t bytes, Memory memory, unsigned flags)
+{
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    Range made;
+    made.context = c;
+    made.memory = memory;
+    made.flags = flags;
+    const uint64_t a = allocate_device(c->device, bytes, made);
+    if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
+    *address = a;
+    return CUDA_SUCCESS;
+}
+
+CUresult get_info(size_t *free, size_t *total)
+{
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    if (!free && !total) return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t used = c->device.used();
+    if (free) *free = c->device.total - std::min<uint64_t>(used, c->device.total);
+    if (total) *total = c->device.total;
+    return CUDA_SUCCESS;
+}
+
+CUresult alloc(CUdeviceptr *address, size_t bytes) { return allocate(address, bytes, Memory::device, 0); }
+
+CUresult alloc_managed(CUdeviceptr *address, size_t bytes, unsigned flags)
+{
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
+    return allocate(address, bytes, Memory::managed, flags);
+}
+
+CUresult alloc_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+    if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+    const size_t row = (width + kPitch - 1) / kPitch * kPitch;
+    size_t bytes;
+    if (row < width || __builtin_mul_overflow(row, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (CUresult rc = alloc(address, bytes)) return rc;
+    *pitch = row;
+    return CUDA_SUCCESS;
+}
+
+CUresult free_memory(CUdeviceptr address)
+{
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    if (!address) return CUDA_SUCCESS;
+    auto range = driver().ranges.find(address);
+    if (!range || range->base != address) return CUDA_ERROR_INVALID_VALUE;
+    // CUDA waits for work that may use it; so do we.
+    if (CUresult rc = (range->context ? range->context : c)->synchronize()) return rc;
+    return free_device(address);
+}
+
+CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
+{
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    auto range = driver().ranges.find(address);
+    if (!range) return CUDA_ERROR_NOT_FOUND;
+    if (base) *base = range->base;
+    if (bytes) *bytes = range->bytes;
+    return CUDA_SUCCESS;
+}
+
+// --- managed memory is in one place that host and devices share: nothing moves
+
+CUresult managed(CUdeviceptr address, size_t bytes)
+{
+    auto range = driver().ranges.find(address);
+    return bytes && range && range->memory == Memory::managed && driver().ranges.contains(address, bytes)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult prefetch(CUdeviceptr address, size_t bytes, CUstream stream)
+{
+    std::shared_ptr<Stream> s;
+    if (CUresult rc = find_stream(stream, s)) return rc;
+    return managed(address, bytes);
+}
+
+CUresult prefetch_v1(CUdeviceptr address, size_t bytes, CUdevice d, CUstream stream)
+{
+    if (d != CU_DEVICE_CPU && !find_device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    return prefetch(address, bytes, stream);
+}
+
+CUresult prefetch_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream)
+{
+    if (flags) return CUDA_ERROR_INVALID_VALUE;
+    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !find_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    return prefetch(address, bytes, stream);
+}
+
+CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise, CUdevice)
+{
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    return managed(address, bytes);
+}
+
+CUresult advise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation)
+{
+    return advise(address, bytes, advice, 0);
+}
+
+CUresult attach(CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags)
+{
+    std::shared_ptr<Stream> s;
+    if (CUresult rc = find_stream(stream, s)) return rc;
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    auto range = driver().ranges.find(address);
+    return range && (!bytes || bytes == range->bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+RGPU_EXPORT(cuMemGetInfo_v2, get_info)
+RGPU_EXPORT(cuMemAlloc_v2, alloc)
+RGPU_EXPORT(cuMemAllocManaged, alloc_managed)
+RGPU_EXPORT(cuMemAllocPitch_v2, alloc_pitch)
+RGPU_EXPORT(cuMemFree_v2, free_memory)
+RGPU_EXPORT(cuMemGetAddressRange_v2, address_range)
+RGPU_EXPORT_PTSZ(cuMemPrefetchAsync, prefetch_v1)
+RGPU_EXPORT_PTSZ(cuMemPrefetchAsync_v2, prefetch_v2)
+RGPU_EXPORT(cuMemAdvise, advise)
+RGPU_EXPORT(cuMemAdvise_v2, advise_v2)
+RGPU_EXPORT_PTSZ(cuStreamAttachMemAsync, attach)
+
+}  // namespace
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,56 @@
+// Every stretch of memory that the driver knows: device allocations, pinned and managed host memory.
+// What an address means, and whether a call may touch it, is decided here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+namespace rgpu::softgpu::driver {
+
+class Context;
+class Pool;
+
+enum class Memory : uint8_t {
+    device,      // cuMemAlloc and the like
+    variable,    // a module's global variable
+    managed,     // cuMemAllocManaged
+    pinned,      // cuMemHostAlloc
+    registered,  // cuMemHostRegister: the caller's own
+};
+
+struct Range {
+    uint64_t base = 0, bytes = 0;
+    Memory memory = Memory::device;
+    int device = 0;             // index in the driver's list
+    Context *context = nullptr; // that made it; null for what belongs to no context
+    unsigned flags = 0;         // as given when it was made
+    uint64_t id = 0;            // CU_POINTER_ATTRIBUTE_BUFFER_ID
+    std::shared_ptr<Pool> pool; // stream-ordered allocation
+
+    bool on_device() const { return memory <= Memory::managed; }
+};
+
+// Any thread.
+class Ranges {
+public:
+    // False when it overlaps a known one. Sets the id.
+    bool add(Range);
+    std::optional<Range> find(uint64_t address) const;
+    // The range that starts at `base`, taken out.
+    std::optional<Range> remove(uint64_t base);
+    // True when [address, address + bytes) lies in one known range. No bytes lie anywhere.
+    bool contains(uint64_t address, uint64_t bytes) const;
+    // Takes out all of a context.
+    std::vector<Range> remove_all(const Context *);
+
+private:
+    mutable std::shared_mutex mutex_;
+    std::map<uint64_t, Range> ranges_;
+    uint64_t next_id_ = 1;
+};
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,31 @@
+// What the environment says about the devices of this process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "util/result.h"
+
+namespace rgpu::softgpu::driver {
+
+constexpr int kMaxDevices = 16;
+
+struct Settings {
+    int devices = 1;                      // RGPU_SOFTGPU_DEVICES: 0..16
+    uint64_t memory = uint64_t{2} << 30;  // RGPU_SOFTGPU_MEMORY: bytes of each, "512M", "2G"
+    int major = 8, minor = 0;             // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
+    std::string host;                     // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
+
+    static Result<Settings> from_environment();
+    int compute_capability() const { return major * 10 + minor; }
+};
+
+// "64", "512M", "2G", "1.5G" -> bytes.
+Result<uint64_t> parse_bytes(const std::string &);
+
+// CUDA_VISIBLE_DEVICES: which of the host's devices are seen, in which order. `uuids` are the
+// devices' names ("GPU-..."). The list ends at the first item that names no device, or one named before.
+std::vector<int> visible_devices(const char *list, const std::vector<std::string> &uuids);
+
+}  // namespace rgpu::softgpu::driver
