@@ -1,0 +1,22 @@
+// CPU exceptions in kernels become faults of their grid; everybody else's go to whoever handled
+// them before.
+#pragma once
+
+#include "softgpu/exec/grid.h"
+
+namespace rgpu::softgpu {
+
+// Makes this OS thread a worker while it lives: its exceptions on a kernel's stack are the grid's.
+struct WorkerScope {
+    explicit WorkerScope(uint32_t sm_id);
+    ~WorkerScope();
+    WorkerScope(const WorkerScope &) = delete;
+    WorkerScope &operator=(const WorkerScope &) = delete;
+
+    Worker worker;
+
+private:
+    Worker *outer_;
+};
+
+}  // namespace rgpu::softgpu

@@ -1,0 +1,32 @@
+// A kernel's code in memory, as the scheduler sees it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "softgpu/engine.h"
+
+namespace rgpu::softgpu {
+
+// What LoadedKernel::load() makes.
+class KernelCode final : public LoadedKernel {
+public:
+    KernelCode(void *image, size_t bytes, uint64_t entry, bool per_thread, size_t stack_bytes)
+        : entry(entry), per_thread(per_thread), stack_bytes(stack_bytes), image_(image), bytes_(bytes)
+    {
+    }
+    ~KernelCode() override;
+
+    void operator()(ThreadState *t) const { reinterpret_cast<void (*)(ThreadState *)>(entry)(t); }
+    void operator()(BlockState *b) const { reinterpret_cast<void (*)(BlockState *)>(entry)(b); }
+
+    const uint64_t entry;
+    const bool per_thread;
+    const size_t stack_bytes;  // with the engine's own reserve
+
+private:
+    void *image_;
+    size_t bytes_;
+};
+
+}  // namespace rgpu::softgpu

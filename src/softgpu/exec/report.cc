@@ -1,0 +1,80 @@
+// Words for faults and deadlocks.
+#include "softgpu/exec/report.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "softgpu/exec/warp.h"
+
+namespace rgpu::softgpu {
+
+namespace {
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char *f, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, f);
+    vsnprintf(text, sizeof text, f, args);
+    va_end(args);
+    return text;
+}
+
+std::string triple(uint32_t x, uint32_t y, uint32_t z) { return format("%u,%u,%u", x, y, z); }
+
+std::string thread_of(const Block &b)
+{
+    if (b.current) {
+        const ThreadState &t = b.current->thread;
+        return triple(t.tid_x, t.tid_y, t.tid_z);
+    }
+    return triple(b.state.tid_x, b.state.tid_y, b.state.tid_z);
+}
+
+std::string block_of(const Block &b)
+{
+    return triple(b.state.ctaid.x, b.state.ctaid.y, b.state.ctaid.z);
+}
+
+}  // namespace
+
+std::string where(const Block &b)
+{
+    // A "block" kernel runs all threads in one loop; which one it is, only it knows.
+    if (!b.current) return "block (" + block_of(b) + ")";
+    return "block (" + block_of(b) + "), thread (" + thread_of(b) + ")";
+}
+
+std::string where_cuda(const Block &b)
+{
+    return "block: [" + block_of(b) + "], thread: [" + thread_of(b) + "]";
+}
+
+std::string describe_deadlock(const Block &b)
+{
+    std::string text = "every thread waits for ever in block (" + block_of(b) + "): ";
+    const char *separator = "";
+    for (uint32_t id = 0; id < kBarriers; ++id) {
+        uint32_t waiting = 0;
+        for (uint32_t i = 0; i < b.threads; ++i)
+            waiting += b.fibers[i].wait == Wait::barrier && b.fibers[i].barrier == id &&
+                       b.fibers[i].stack;
+        if (!waiting) continue;
+        uint32_t expected = b.barriers[id].expected;
+        text += separator + format("%u at barrier %u for %u threads", waiting, id,
+                                   expected ? expected : b.live);
+        separator = "; ";
+    }
+    unsigned shown = 0;
+    for (uint32_t w = 0; w * kWarp < b.threads; ++w) {
+        for (uint32_t i = 0; i < b.warps[w].meetings_open && shown < 4; ++i, ++shown) {
+            const Meeting &m = b.warps[w].meetings[i];
+            text += separator + format("lanes %08x of warp %u in a warp operation under mask %08x",
+                                       m.arrived, w, m.mask);
+            separator = "; ";
+        }
+    }
+    return text + " (not every thread that a barrier or a mask counts comes to it)";
+}
+
+}  // namespace rgpu::softgpu

@@ -1,0 +1,17 @@
+// The sentences about what went wrong in a kernel.
+#pragma once
+
+#include <string>
+
+#include "softgpu/exec/grid.h"
+
+namespace rgpu::softgpu {
+
+// "block (1,0,0), thread (33,0,0)": where the worker is now.
+std::string where(const Block &);
+// CUDA's "block: [1,0,0], thread: [33,0,0]".
+std::string where_cuda(const Block &);
+// Who waits for whom, when no thread of a block can go on.
+std::string describe_deadlock(const Block &);
+
+}  // namespace rgpu::softgpu

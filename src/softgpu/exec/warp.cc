@@ -1,0 +1,122 @@
+// Where lanes of a warp wait for each other.
+#include "softgpu/exec/warp.h"
+
+#include <bit>
+
+namespace rgpu::softgpu {
+
+void Warp::begin(Block &b, Fiber *first, uint32_t lanes_present)
+{
+    block = &b;
+    lanes = first;
+    present = lanes_present;
+    ended = converging = yields = bypassed = meetings_open = 0;
+    active = static_cast<uint32_t>(std::popcount(lanes_present));
+}
+
+// Makes them ready, in the order of lanes and before any other thread of the block, so that a warp
+// keeps together and its stacks stay in the cache.
+void Warp::release(uint32_t who, Fiber *current)
+{
+    if (current) who &= ~current->bit();
+    FiberList list;
+    for (uint32_t rest = who; rest; rest &= rest - 1) {
+        Fiber &f = lanes[std::countr_zero(rest)];
+        f.wait = Wait::none;
+        list.push_back(f);
+    }
+    active += static_cast<uint32_t>(std::popcount(who));
+    block->make_ready_first(list);
+}
+
+void Warp::finish(Meeting &m, Fiber *current)
+{
+    compute(*this, m);
+    uint32_t who = m.arrived;
+    m = meetings[--meetings_open];
+    release(who, current);
+}
+
+void Warp::meet(Fiber &f, WarpOp op, uint32_t detail, uint32_t mask)
+{
+    // A caller outside its own mask is undefined behaviour in CUDA; it must at least not hang.
+    mask |= f.bit();
+    Meeting *m = meetings, *end = meetings + meetings_open;
+    while (m != end && !(m->op == op && m->detail == detail && m->mask == mask)) ++m;
+    if (m == end) {
+        *m = {op, detail, mask, 0};
+        ++meetings_open;
+    }
+    m->arrived |= f.bit();
+    if (!(mask & present & ~ended & ~m->arrived)) return finish(*m, &f);
+    f.wait = Wait::meeting;
+    lane_blocked();
+    block->suspend(f);
+}
+
+// Lanes whose place comes first in the text are behind, and go first: that is how structured code
+// comes together again. `current`, if any, runs and is not made ready.
+void Warp::release_convergence(Fiber *current, bool everyone)
+{
+    yields = 0;
+    if (++bypassed > kMaxBypass) everyone = true;
+    do {
+        uint32_t first = UINT32_MAX, group = 0;
+        for (uint32_t rest = converging; rest; rest &= rest - 1) {
+            auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+            if (site[lane] > first) continue;
+            if (site[lane] < first) group = 0;
+            first = site[lane];
+            group |= uint32_t{1} << lane;
+        }
+        for (uint32_t rest = group; rest; rest &= rest - 1) result[std::countr_zero(rest)] = group;
+        converging &= ~group;
+        release(group, current);
+    } while (everyone && converging);
+    if (!converging) bypassed = 0;
+}
+
+uint32_t Warp::converge(Fiber &f, uint32_t at)
+{
+    uint32_t lane = f.thread.lane;
+    site[lane] = at;
+    converging |= f.bit();
+    --active;
+    if (!active) {
+        // Nobody else can run: somebody is let go, perhaps this very lane.
+        release_convergence(&f, false);
+        if (!(converging & f.bit())) {
+            ++active;
+            return result[lane];
+        }
+    }
+    f.wait = Wait::convergence;
+    block->suspend(f);
+    return result[lane];
+}
+
+void Warp::lane_blocked()
+{
+    --active;
+    if (!active && converging) release_convergence(nullptr, false);
+}
+
+void Warp::lane_ended(Fiber &f)
+{
+    ended |= f.bit();
+    for (uint32_t i = 0; i < meetings_open;) {
+        Meeting &m = meetings[i];
+        if (m.mask & present & ~ended & ~m.arrived)
+            ++i;
+        else
+            finish(m, nullptr);
+    }
+    lane_blocked();
+}
+
+void Warp::lane_yielded()
+{
+    if (converging && ++yields > kPatience) release_convergence(nullptr, true);
+}
+
+}  // namespace rgpu::softgpu

@@ -1,0 +1,219 @@
+// The warp operations: what lanes that have met take away. PTX ISA 9.7.13 defines each.
+#include <bit>
+#include <cstring>
+
+#include "softgpu/exec/warp.h"
+
+namespace rgpu::softgpu {
+
+namespace {
+
+template <class F> void each(uint32_t lanes, F &&f)
+{
+    for (; lanes; lanes &= lanes - 1) f(static_cast<uint32_t>(std::countr_zero(lanes)));
+}
+
+void shuffle(Warp &w, Shfl mode, uint32_t arrived)
+{
+    each(arrived, [&](uint32_t lane) {
+        uint32_t b = w.b[lane] & 31, clamp = w.c[lane] & 31, segment = w.c[lane] >> 8 & 31;
+        uint32_t last = (lane & segment) | (clamp & ~segment);
+        int32_t from = 0;
+        bool valid = false;
+        auto is = [&](uint32_t j) { from = static_cast<int32_t>(j), valid = j <= last; };
+        switch (mode) {
+        case Shfl::up:
+            from = static_cast<int32_t>(lane) - static_cast<int32_t>(b);
+            valid = from >= static_cast<int32_t>(last);
+            break;
+        case Shfl::down: is(lane + b); break;
+        case Shfl::bfly: is(lane ^ b); break;
+        case Shfl::idx: is((lane & segment) | (b & ~segment)); break;
+        }
+        // A source that takes no part gives an undefined value in CUDA: the lane's own here.
+        bool has = valid && (arrived >> from & 1);
+        w.result[lane] = static_cast<uint32_t>(w.value[has ? static_cast<uint32_t>(from) : lane]);
+        w.flag[lane] = valid;
+    });
+}
+
+void vote(Warp &w, Vote op, uint32_t arrived)
+{
+    uint32_t yes = 0, result = 0;
+    each(arrived, [&](uint32_t lane) { yes |= uint32_t{w.value[lane] != 0} << lane; });
+    switch (op) {
+    case Vote::all: result = yes == arrived; break;
+    case Vote::any: result = yes != 0; break;
+    case Vote::uni: result = yes == arrived || yes == 0; break;
+    case Vote::ballot: result = yes; break;
+    }
+    each(arrived, [&](uint32_t lane) { w.result[lane] = result; });
+}
+
+void match_any(Warp &w, uint32_t arrived)
+{
+    for (uint32_t rest = arrived; rest;) {
+        uint64_t value = w.value[std::countr_zero(rest)];
+        uint32_t same = 0;
+        each(rest, [&](uint32_t lane) { same |= uint32_t{w.value[lane] == value} << lane; });
+        each(same, [&](uint32_t lane) { w.result[lane] = same; });
+        rest &= ~same;
+    }
+}
+
+void match_all(Warp &w, uint32_t arrived)
+{
+    uint64_t value = w.value[std::countr_zero(arrived)];
+    bool same = true;
+    each(arrived, [&](uint32_t lane) { same &= w.value[lane] == value; });
+    each(arrived, [&](uint32_t lane) {
+        w.result[lane] = same ? arrived : 0;
+        w.flag[lane] = same;
+    });
+}
+
+uint32_t combine(Redux op, uint32_t a, uint32_t b)
+{
+    auto sa = static_cast<int32_t>(a), sb = static_cast<int32_t>(b);
+    switch (op) {
+    case Redux::add: return a + b;
+    case Redux::min_s: return sa < sb ? a : b;
+    case Redux::max_s: return sa > sb ? a : b;
+    case Redux::min_u: return a < b ? a : b;
+    case Redux::max_u: return a > b ? a : b;
+    case Redux::and_: return a & b;
+    case Redux::or_: return a | b;
+    case Redux::xor_: return a ^ b;
+    }
+    return 0;
+}
+
+void reduce(Warp &w, Redux op, uint32_t arrived)
+{
+    auto total = static_cast<uint32_t>(w.value[std::countr_zero(arrived)]);
+    each(arrived & (arrived - 1),
+         [&](uint32_t lane) { total = combine(op, total, static_cast<uint32_t>(w.value[lane])); });
+    each(arrived, [&](uint32_t lane) { w.result[lane] = total; });
+}
+
+void elect(Warp &w, uint32_t arrived)
+{
+    auto leader = static_cast<uint32_t>(std::countr_zero(arrived));
+    each(arrived, [&](uint32_t lane) {
+        w.result[lane] = leader;
+        w.flag[lane] = lane == leader;
+    });
+}
+
+// The pointers lie on the stacks of lanes that wait, so they are good while this runs. Gathered
+// once, then copied, in case what a lane brings and takes overlap.
+void gather(Warp &w, uint32_t bytes, uint32_t arrived)
+{
+    auto first = static_cast<uint32_t>(std::countr_zero(arrived));
+    auto *all = static_cast<uint8_t *>(w.all[first]);
+    for (uint32_t lane = 0; lane < kWarp; ++lane) {
+        if (arrived >> lane & 1)
+            memcpy(all + size_t{lane} * bytes, w.mine[lane], bytes);
+        else
+            memset(all + size_t{lane} * bytes, 0, bytes);
+    }
+    each(arrived & (arrived - 1),
+         [&](uint32_t lane) { memcpy(w.all[lane], all, size_t{kWarp} * bytes); });
+}
+
+}  // namespace
+
+void compute(Warp &w, const Meeting &m)
+{
+    switch (m.op) {
+    case WarpOp::sync: break;
+    case WarpOp::shfl: return shuffle(w, static_cast<Shfl>(m.detail), m.arrived);
+    case WarpOp::vote: return vote(w, static_cast<Vote>(m.detail), m.arrived);
+    case WarpOp::match_any: return match_any(w, m.arrived);
+    case WarpOp::match_all: return match_all(w, m.arrived);
+    case WarpOp::redux: return reduce(w, static_cast<Redux>(m.detail), m.arrived);
+    case WarpOp::elect: return elect(w, m.arrived);
+    case WarpOp::gather: return gather(w, m.detail, m.arrived);
+    }
+}
+
+}  // namespace rgpu::softgpu
+
+using namespace rgpu::softgpu;
+
+namespace {
+
+// Brings a value to a meeting; the fiber's lane, whose result and flag are set.
+uint32_t bring(Fiber &f, WarpOp op, uint32_t detail, uint32_t mask, uint64_t value)
+{
+    f.warp->value[f.thread.lane] = value;
+    f.warp->meet(f, op, detail, mask);
+    return f.thread.lane;
+}
+
+}  // namespace
+
+void rt_bar_warp_sync(rgpu_thread *t, uint32_t, uint32_t mask)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->meet(f, WarpOp::sync, 0, mask);
+}
+
+uint32_t rt_shfl(rgpu_thread *t, uint32_t, uint32_t op, uint32_t mask, uint32_t value, uint32_t b,
+                 uint32_t c, uint32_t *valid)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->b[f.thread.lane] = b;
+    f.warp->c[f.thread.lane] = c;
+    uint32_t lane = bring(f, WarpOp::shfl, op, mask, value);
+    if (valid) *valid = f.warp->flag[lane];
+    return f.warp->result[lane];
+}
+
+uint32_t rt_vote(rgpu_thread *t, uint32_t, uint32_t op, uint32_t mask, uint32_t predicate)
+{
+    Fiber &f = fiber_of(t);
+    return f.warp->result[bring(f, WarpOp::vote, op, mask, predicate)];
+}
+
+uint32_t rt_match_any(rgpu_thread *t, uint32_t, uint32_t mask, uint64_t value)
+{
+    Fiber &f = fiber_of(t);
+    return f.warp->result[bring(f, WarpOp::match_any, 0, mask, value)];
+}
+
+uint32_t rt_match_all(rgpu_thread *t, uint32_t, uint32_t mask, uint64_t value, uint32_t *predicate)
+{
+    Fiber &f = fiber_of(t);
+    uint32_t lane = bring(f, WarpOp::match_all, 0, mask, value);
+    if (predicate) *predicate = f.warp->flag[lane];
+    return f.warp->result[lane];
+}
+
+uint32_t rt_redux(rgpu_thread *t, uint32_t, uint32_t op, uint32_t mask, uint32_t value)
+{
+    Fiber &f = fiber_of(t);
+    return f.warp->result[bring(f, WarpOp::redux, op, mask, value)];
+}
+
+uint32_t rt_activemask(rgpu_thread *t, uint32_t site)
+{
+    Fiber &f = fiber_of(t);
+    return f.warp->converge(f, site);
+}
+
+uint32_t rt_elect(rgpu_thread *t, uint32_t, uint32_t mask, uint32_t *predicate)
+{
+    Fiber &f = fiber_of(t);
+    uint32_t lane = bring(f, WarpOp::elect, 0, mask, 0);
+    if (predicate) *predicate = f.warp->flag[lane];
+    return f.warp->result[lane];
+}
+
+void rt_gather(rgpu_thread *t, uint32_t, uint32_t mask, const void *mine, uint32_t bytes, void *all)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->mine[f.thread.lane] = mine;
+    f.warp->all[f.thread.lane] = all;
+    f.warp->meet(f, WarpOp::gather, bytes, mask);
+}
