@@ -63,14 +63,14 @@ int fail(char *error, size_t bytes, const char *what, const char *why)
 // What a kernel needs of -O2, and no more: compiling happens at its first launch.
 constexpr char kPasses[] =
     "function(sroa,early-cse,simplifycfg),always-inline,"
-    "function(sroa,early-cse<memssa>,simplifycfg,instcombine),"
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>),"
     "cgscc(inline,function-attrs),"
-    "function(sroa,early-cse<memssa>,simplifycfg,instcombine,reassociate,"
-    "loop-mssa(loop-simplifycfg,licm,loop-rotate,licm,simple-loop-unswitch),simplifycfg,instcombine,"
-    "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,bdce,instcombine,adce,"
-    "loop-mssa(licm),simplifycfg,instcombine),"
-    "function(loop-simplify,lcssa,loop-rotate,loop-vectorize,instcombine,simplifycfg,slp-vectorizer,"
-    "loop-unroll,instcombine,loop-mssa(licm),simplifycfg),globaldce";
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,reassociate,"
+    "loop-mssa(loop-simplifycfg,licm,loop-rotate,licm,simple-loop-unswitch),simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,adce,"
+    "loop-mssa(licm),simplifycfg,instcombine<no-verify-fixpoint>),"
+    "function(loop-simplify,lcssa,loop-rotate,loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg,slp-vectorizer,"
+    "loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm),simplifycfg),globaldce";
 
 }  // namespace
 

@@ -1,0 +1,199 @@
+// Branches, calls, returns, fences.
+#include "softgpu/lower/lower.h"
+#include "softgpu/ptx/grammar.h"
+
+namespace rgpu::softgpu::lower {
+
+namespace {
+
+void bra(Lower &l)
+{
+    const Operand &o = l.operand(0);
+    if (o.kind != Operand::label) return l.fail("unknown label");
+    l.jump(l.label(o));
+}
+
+void brx(Lower &l)
+{
+    V index = l.get(0, kB32);
+    const Operand &o = l.operand(1);
+    for (const ptx::LabelTable &t : l.body().tables) {
+        if (t.name != o.name) continue;
+        std::string other = l.block(), cases;
+        for (size_t i = 0; i < t.targets.size(); ++i)
+            cases += join(" i32 ", std::to_string(i), ", label %", l.label(t.targets[i]));
+        l.emit("switch i32 ", index, ", label %", other, " [", cases, " ]");
+        // An index past the table is undefined.
+        l.place_after_terminator(other);
+        return l.unreachable();
+    }
+    l.fail("unknown table of labels");
+}
+
+void ret(Lower &l) { l.return_(); }
+
+// Ends the thread: in a kernel it returns; in a function the engine unwinds the fiber.
+void exit_(Lower &l)
+{
+    if (l.function().kernel) return l.return_();
+    l.runtime("void", "rt_exit", "ptr", "ptr " + l.thread(), "noreturn nounwind");
+    l.unreachable();
+}
+
+void trap(Lower &l)
+{
+    l.runtime("void", "rt_trap", "ptr", "ptr " + l.block_state(), "noreturn nounwind cold");
+    l.unreachable();
+}
+
+void nothing(Lower &) {}
+
+void nanosleep(Lower &l)
+{
+    V ns = l.get(0, kU32);
+    if (l.unit().per_thread) l.runtime("void", "rt_nanosleep", "ptr, i32", join("ptr ", l.thread(), ", i32 ", ns));
+}
+
+void fence(Lower &l)
+{
+    l.emit(l.has("acquire") ? "fence acquire" : l.has("release") ? "fence release" : l.has("acq_rel") ? "fence acq_rel" : "fence seq_cst");
+    l.yield();
+}
+
+class Call {
+public:
+    explicit Call(Lower &l) : l_(l) {}
+
+    // call [(returns),] callee [, (parameters)] [, prototype];
+    void lower()
+    {
+        unsigned at = 0;
+        if (l_.operand(0).kind == Operand::list) returns_ = &l_.operand(at++);
+        if (at >= l_.operands()) return l_.fail("no function to call");
+        callee_ = &l_.operand(at++);
+        if (at < l_.operands() && l_.operand(at).kind == Operand::list) parameters_ = &l_.operand(at++);
+        if (at < l_.operands()) prototype_ = l_.operand(at).name;
+        if (callee_->kind == Operand::reg) return indirect();
+        auto symbol = l_.unit().find(callee_->name);
+        if (symbol.kind != Unit::Symbol::function) return l_.fail("unknown function");
+        const ptx::Function &f = *symbol.function_;
+        if (!match(f.returns, f.parameters)) return;
+        if (!f.defined) {
+            const External *external = find_external(f.name);
+            if (!external) return l_.fail("function " + std::string(f.name) + " is defined nowhere");
+            external->lower(l_, out_, in_);
+        } else {
+            l_.emit("call void @\"f.", f.name, "\"(", arguments(), ")", attributes());
+        }
+        fetch(f.returns);
+    }
+
+private:
+    std::string attributes() const { return l_.unit().per_thread ? " convergent" : ""; }
+
+    // A place in memory for everything passed: parameter variables have one, registers get one.
+    V place(const Operand &o, const ptx::Variable &formal, bool input)
+    {
+        if (o.kind == Operand::variable && l_.body().variables[o.index].space == Space::param) {
+            size_t have = l_.body().variables[o.index].size;
+            if (have < formal.size) l_.fail("argument " + std::string(o.name) + " is too small");
+            return l_.variable_slot(o.index);
+        }
+        // A parameter of the calling function, passed on.
+        if (o.kind == Operand::symbol && l_.variable(o) && l_.variable(o)->space == Space::param) return l_.pointer(o);
+        Type t = formal.type.kind == Type::pred ? kPred : bits_of(formal.type);
+        V slot = l_.slot(ll(t));
+        if (input) l_.emit("store ", ll(t), " ", l_.read(o, t), ", ptr ", slot);
+        return slot;
+    }
+
+    bool match(const std::vector<ptx::Variable> &returns, const std::vector<ptx::Variable> &parameters)
+    {
+        unsigned n_out = returns_ ? returns_->count : 0, n_in = parameters_ ? parameters_->count : 0;
+        // A function that returns something may be called without taking it, as a prototype may leave names out.
+        if (n_out != returns.size() || n_in != parameters.size()) {
+            l_.fail("another number of arguments than the function has");
+            return false;
+        }
+        for (unsigned i = 0; i < n_out; ++i) out_.push_back(place(l_.child(*returns_, i), returns[i], false));
+        for (unsigned i = 0; i < n_in; ++i) in_.push_back(place(l_.child(*parameters_, i), parameters[i], true));
+        return true;
+    }
+
+    std::string arguments() const
+    {
+        std::string s = "ptr " + l_.thread();
+        for (const V &v : out_) s += ", ptr " + v;
+        for (const V &v : in_) s += ", ptr " + v;
+        return s;
+    }
+
+    // Values returned into registers.
+    void fetch(const std::vector<ptx::Variable> &returns)
+    {
+        for (unsigned i = 0; i < out_.size(); ++i) {
+            const Operand &o = l_.child(*returns_, i);
+            if (o.kind != Operand::reg) continue;
+            Type t = bits_of(returns[i].type);
+            l_.write(o, l_.def("load ", ll(t), ", ptr ", out_[i]), t);
+        }
+    }
+
+    // An address of a function is a number (ptx/grammar.h): choose among those it can be.
+    void indirect()
+    {
+        const ptx::Prototype *p = nullptr;
+        for (const ptx::Prototype &candidate : l_.body().prototypes)
+            if (candidate.name == prototype_) p = &candidate;
+        if (!p) return l_.fail("an indirect call needs a prototype");
+        if (!match(p->returns, p->parameters)) return;
+        V address = l_.read(*callee_, kB64);
+        std::string done = l_.block(), none = l_.block(), cases;
+        std::vector<std::pair<std::string, const ptx::Function *>> targets;
+        for (const ptx::Function *f : l_.unit().targets(*p)) {
+            targets.emplace_back(l_.block(), f);
+            cases += join(" i64 ", std::to_string(ptx::function_address(f->name)), ", label %", targets.back().first);
+        }
+        l_.emit("switch i64 ", address, ", label %", none, " [", cases, " ]");
+        for (const auto &[block, f] : targets) {
+            l_.place_after_terminator(block);
+            l_.emit("call void @\"f.", f->name, "\"(", arguments(), ")", attributes());
+            l_.jump(done);
+        }
+        l_.place_after_terminator(none);
+        trap(l_);
+        l_.place_after_terminator(done);
+        fetch(p->returns);
+    }
+
+    Lower &l_;
+    const Operand *returns_ = nullptr, *callee_ = nullptr, *parameters_ = nullptr;
+    std::string_view prototype_;
+    std::vector<V> out_, in_;
+};
+
+void call(Lower &l) { Call(l).lower(); }
+
+const Row kRows[] = {
+    {"bra", "?uni", 1, 1, bra},
+    {"brx", "idx ?uni", 2, 2, brx},
+    {"call", "?uni", 1, 4, call},
+    {"ret", "?uni", 0, 0, ret},
+    {"exit", "", 0, 0, exit_},
+    {"trap", "", 0, 0, trap},
+    {"brkpt", "", 0, 0, nothing},
+    {"pmevent", "?mask", 1, 1, nothing},
+    {"nanosleep", "u32", 1, 1, nanosleep, kSpins},
+    {"membar", "cta|gl|sys", 0, 0, fence},
+    {"fence", "sc|acq_rel|acquire|release $scope", 0, 0, fence},
+    {"fence", "proxy alias|async|async.global|async.shared::cta", 0, 0, nothing},
+    {"fence", "mbarrier_init release cluster", 0, 0, nothing},
+    {"griddepcontrol", "launch_dependents|wait", 0, 0, nothing},
+    {"setmaxnreg", "inc|dec sync aligned u32", 1, 1, nothing},
+};
+
+}  // namespace
+
+std::span<const Row> control_rows() { return kRows; }
+
+}  // namespace rgpu::softgpu::lower

@@ -1,0 +1,6 @@
+// Placeholder
+#include "softgpu/lower/lower.h"
+
+namespace rgpu::softgpu::lower {
+std::span<const Row> matrix_rows() { return {}; }
+}  // namespace rgpu::softgpu::lower

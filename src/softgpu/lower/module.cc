@@ -1,0 +1,277 @@
+// Loading a module: checks every instruction against the table, notes who calls whom, lays memory out.
+#include "softgpu/lower/module.h"
+
+#include <algorithm>
+#include <set>
+
+#include "softgpu/compile/compile.h"
+#include "softgpu/ptx/grammar.h"
+#include "softgpu/ptx/parser.h"
+#include "util/sha256.h"
+
+namespace rgpu::softgpu {
+
+Result<std::shared_ptr<const PtxModule>> PtxModule::parse(std::string_view ptx)
+{
+    auto module = lower::Module::parse(ptx);
+    if (!module) return std::move(module).error();
+    return std::shared_ptr<const PtxModule>(std::move(module).value());
+}
+
+namespace lower {
+
+std::string signature(const std::vector<ptx::Variable> &returns, const std::vector<ptx::Variable> &parameters)
+{
+    std::string s;
+    for (const ptx::Variable &v : returns) s += std::to_string(v.size) + ",";
+    s += ":";
+    for (const ptx::Variable &v : parameters) s += std::to_string(v.size) + ",";
+    return s;
+}
+
+Result<std::shared_ptr<const Module>> Module::parse(std::string_view text)
+{
+    auto module = std::make_shared<Module>();
+    module->text_ = text;  // everything below points into it
+    auto parsed = ptx::parse_module(module->text_, [&](const ptx::Function &f, ptx::Body &body) {
+        return module->check(f, body);
+    });
+    if (!parsed) return std::move(parsed).error();
+    module->ptx_ = std::move(parsed).value();
+    module->index();
+    module->make_tables();
+    module->forms_.clear();
+    return std::shared_ptr<const Module>(std::move(module));
+}
+
+namespace {
+
+Error refuse(const ptx::Instruction &in, const char *why)
+{
+    return error(ErrorKind::unsupported, "PTX line %u: '%.*s': %s", in.line, static_cast<int>(std::min<size_t>(in.text.size(), 400)),
+                 in.text.data(), why);
+}
+
+void add_unique(std::vector<std::string_view> &list, std::string_view name)
+{
+    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+}
+
+}  // namespace
+
+// Everything that can be said of a function without generating code.
+Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
+{
+    FunctionInfo &info = info_[f.name];
+    for (const ptx::Variable &v : body.variables) {
+        if (v.space == Space::local) info.local_bytes += static_cast<uint32_t>(v.size + v.align);
+        if (v.space == Space::shared) info.shared.push_back(v);
+    }
+    uint64_t bits = 0;
+    for (const ptx::Register &r : body.registers) bits += r.type.total();
+    info.register_bytes = static_cast<uint32_t>(std::min<uint64_t>(bits / 8, 1 << 20));
+    for (const ptx::Variable &p : f.parameters)
+        if (f.kernel && p.size == 0) return error(ErrorKind::invalid, "parameter %s has no size", std::string(p.name).c_str());
+
+    auto note = [&](const Operand &o) {
+        if (o.kind == Operand::symbol) add_unique(info.names, o.name);
+        return o.kind != Operand::special || find_special(o.name);
+    };
+    for (const ptx::Instruction &in : body.instructions) {
+        auto [form, added] = forms_.try_emplace(in.opcode, nullptr);
+        if (added) form->second = find_form(in.opcode);
+        if (!form->second) return refuse(in, "the software GPU does not know this instruction");
+        const Row &row = *form->second->row;
+        if (in.count < row.min_operands || in.count > row.max_operands) return refuse(in, "wrong number of operands");
+        bool call = row.opcode == "call";
+        for (uint32_t i = 0; i < in.count; ++i) {
+            const Operand &o = body.operands[in.first + i];
+            if (call && o.kind == Operand::symbol) {
+                // The callee is the first name; a second one is the prototype.
+                if (i == 0 || body.operands[in.first + i - 1].kind == Operand::list) {
+                    bool prototype = i > 1 && body.operands[in.first + i - 2].kind != Operand::list;
+                    if (!prototype) add_unique(info.callees, o.name);
+                }
+                continue;
+            }
+            if (row.opcode == "brx" && i == 1) continue;
+            if (!note(o)) return refuse(in, "unknown special register");
+            if (o.kind == Operand::address && in.opcode.starts_with("ld.param")) continue;
+            for (uint32_t c = 0; c < o.count; ++c)
+                if (!note(body.children[o.index + c])) return refuse(in, "unknown special register");
+        }
+    }
+    for (const ptx::Prototype &p : body.prototypes) info.indirect.push_back(signature(p.returns, p.parameters));
+    return {};
+}
+
+// Names to what they mean; definitions win over declarations.
+void Module::index()
+{
+    for (const ptx::Variable &v : ptx_.variables) {
+        auto [at, added] = symbols_.try_emplace(v.name);
+        if (added || at->second.variable_->linkage == Linkage::external) {
+            at->second.kind = Unit::Symbol::variable;
+            at->second.variable_ = &v;
+        }
+    }
+    for (const ptx::Function &f : ptx_.functions) {
+        auto [at, added] = symbols_.try_emplace(f.name);
+        if (added || (at->second.function_ && !at->second.function_->defined)) {
+            at->second.kind = Unit::Symbol::function;
+            at->second.function_ = &f;
+        }
+    }
+    for (const ptx::Alias &a : ptx_.aliases) {
+        auto target = symbols_.find(a.target);
+        if (target == symbols_.end()) continue;
+        Unit::Symbol s = target->second;
+        symbols_[a.name] = s;
+    }
+    std::set<std::string_view> taken(ptx_.address_taken.begin(), ptx_.address_taken.end());
+    for (const auto &[name, info] : info_)
+        for (std::string_view used : info.names)
+            if (find(used).kind == Unit::Symbol::function) taken.insert(used);
+    address_taken_.assign(taken.begin(), taken.end());
+}
+
+Unit::Symbol Module::find(std::string_view name) const
+{
+    auto found = symbols_.find(name);
+    return found == symbols_.end() ? Unit::Symbol{} : found->second;
+}
+
+const ptx::Function *Module::find_function(std::string_view name) const
+{
+    Unit::Symbol s = find(name);
+    return s.kind == Unit::Symbol::function ? s.function_ : nullptr;
+}
+
+const FunctionInfo *Module::info(const ptx::Function &f) const
+{
+    auto found = info_.find(f.name);
+    return found == info_.end() ? nullptr : &found->second;
+}
+
+std::vector<const ptx::Function *> Module::targets(std::string_view wanted) const
+{
+    std::vector<const ptx::Function *> list;
+    for (std::string_view name : address_taken_) {
+        const ptx::Function *f = find_function(name);
+        if (f && f->defined && !f->kernel && signature(f->returns, f->parameters) == wanted) list.push_back(f);
+    }
+    return list;
+}
+
+// The kernel, then every function it can call.
+std::vector<const ptx::Function *> Module::reachable(const ptx::Function &kernel) const
+{
+    std::vector<const ptx::Function *> order{&kernel};
+    auto add = [&](const ptx::Function *f) {
+        if (f && f->defined && std::find(order.begin(), order.end(), f) == order.end()) order.push_back(f);
+    };
+    for (size_t i = 0; i < order.size(); ++i) {
+        const FunctionInfo *facts = info(*order[i]);
+        if (!facts) continue;
+        for (std::string_view name : facts->callees) add(find_function(name));
+        for (const std::string &s : facts->indirect)
+            for (const ptx::Function *f : targets(s)) add(f);
+    }
+    return order;
+}
+
+Module::SharedLayout Module::shared_layout(const std::vector<const ptx::Function *> &functions) const
+{
+    SharedLayout layout;
+    std::vector<const ptx::Variable *> open;
+    auto add = [&](const ptx::Variable &v) {
+        if (layout.offsets.contains(v.name)) return;
+        if (v.size == 0 || v.linkage == Linkage::external) {
+            open.push_back(&v);
+            return;
+        }
+        uint32_t align = static_cast<uint32_t>(v.align);
+        layout.bytes = (layout.bytes + align - 1) / align * align;
+        layout.offsets[v.name] = layout.bytes;
+        layout.bytes += static_cast<uint32_t>(v.size);
+    };
+    for (const ptx::Function *f : functions) {
+        const FunctionInfo *facts = info(*f);
+        if (!facts) continue;
+        for (const ptx::Variable &v : facts->shared) add(v);
+        for (std::string_view name : facts->names) {
+            Unit::Symbol s = find(name);
+            if (s.kind == Unit::Symbol::variable && s.variable_->space == Space::shared) add(*s.variable_);
+        }
+    }
+    // All of unknown size share the dynamic memory, which begins after the rest.
+    uint32_t align = 16;
+    for (const ptx::Variable *v : open) align = std::max(align, static_cast<uint32_t>(v->align));
+    if (!open.empty()) layout.bytes = (layout.bytes + align - 1) / align * align;
+    for (const ptx::Variable *v : open) layout.offsets[v->name] = layout.bytes;
+    return layout;
+}
+
+uint32_t Module::local_bytes(const ptx::Function &f, unsigned depth) const
+{
+    const FunctionInfo *facts = info(f);
+    if (!facts || depth > 32) return 0;
+    uint32_t most = 0;
+    for (std::string_view name : facts->callees)
+        if (const ptx::Function *callee = find_function(name)) most = std::max(most, local_bytes(*callee, depth + 1));
+    return facts->local_bytes + most;
+}
+
+void Module::make_tables()
+{
+    for (const ptx::Function &f : ptx_.functions) {
+        if (!f.kernel || !f.defined) continue;
+        Kernel k;
+        k.name = f.name;
+        size_t at = 0;
+        for (const ptx::Variable &p : f.parameters) {
+            at = (at + p.align - 1) / p.align * p.align;
+            k.parameters.push_back({at, p.size, p.align});
+            at += p.size;
+        }
+        k.parameter_bytes = at;
+        k.static_shared = shared_layout(reachable(f)).bytes;
+        k.local_bytes = local_bytes(f, 0);
+        // Virtual registers to real ones: a guess that lets 1024 threads be resident.
+        const FunctionInfo *facts = info(f);
+        k.registers = std::min(64u, 16 + (facts ? facts->register_bytes / 32 : 0));
+        k.max_threads = f.max_threads;
+        k.required_threads = f.required_threads;
+        kernels_.push_back(std::move(k));
+    }
+    for (const ptx::Variable &v : ptx_.variables) {
+        if (v.space != Space::global && v.space != Space::constant) continue;
+        GlobalVariable g;
+        g.name = v.name;
+        g.size = v.size;
+        g.align = v.align;
+        g.constant = v.space == Space::constant;
+        g.managed = v.managed;
+        g.linkage = v.linkage;
+        g.init = v.init;
+        g.addresses = v.addresses;
+        globals_.push_back(std::move(g));
+    }
+}
+
+std::string Module::cache_key(std::string_view kernel) const
+{
+    Sha256 sha;
+    sha.add("rgpu ptx compiler ").add(std::to_string(kRgpuCompileVersion)).add(host_cpu());
+    const ptx::Function *f = find_function(kernel);
+    if (f) {
+        auto functions = reachable(*f);
+        for (const ptx::Function *g : functions) sha.add(g->text).add("\n");
+        for (const auto &[name, offset] : shared_layout(functions).offsets)
+            sha.add(name).add(" ").add(std::to_string(offset)).add("\n");
+    }
+    return to_hex(sha.digest());
+}
+
+}  // namespace lower
+}  // namespace rgpu::softgpu
