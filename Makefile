@@ -66,10 +66,10 @@ worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serve
 cli_objs := $(call obj,$(call under,src/cli) $(call directly_in,src/plugin))
 spank_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/spank))
 job_submit_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/job_submit))
-# PTX text is read in the driver; code is generated in librgpu-ptx.so, which alone links LLVM.
+# PTX is read and lowered in the driver; librgpu-ptx.so alone links LLVM and turns its IR into code.
 softgpu_text_objs := $(call obj,$(call directly_in,src/softgpu) $(call under,src/softgpu/ptx src/softgpu/lower))
 softgpu_objs := $(softgpu_text_objs) $(call obj,$(call under,src/softgpu/driver src/softgpu/exec))
-softgpu_ptx_objs := $(softgpu_text_objs) $(call obj,$(call under,src/softgpu/compile))
+softgpu_ptx_objs := $(call obj,$(call under,src/softgpu/compile))
 
 archive = $(patsubst %,$(O)/lib%.a,$1)
 # A part that has no sources yet is no product yet.
@@ -125,7 +125,7 @@ $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libcuda.so.1,\
 	    $(SOFTGPU_LIBS)) && ln -sf libcuda.so.1 $(@D)/libcuda.so
 
-$(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call archive,util) $(call map,src/softgpu/librgpu-ptx.map)
+$(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/librgpu-ptx.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
 
 $(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool util)
