@@ -25,7 +25,7 @@ endif
 
 config.mk: configure.ac config.mk.in
 	@flock .configure.lock sh -c 'test $@ -nt configure.ac -a $@ -nt config.mk.in && exit; \
-	    $(if $(filter demo check,$(goals)),contrib/install-deps-debian.sh &&) \
+	    $(if $(filter demo check,$(goals)),contrib/install-deps-debian.sh || test "$$(id -u)" != 0;) \
 	    { command -v autoconf >/dev/null || { echo "make: autoconf is missing: contrib/install-deps-debian.sh" >&2; exit 1; }; } && \
 	    autoconf && ./configure --quiet $(CONFIGURE_FLAGS) && touch $@'; rc=$$?; rm -f .configure.lock; exit $$rc
 
@@ -240,8 +240,10 @@ $(O)/venv/.done: contrib/examples/requirements.txt
 .PHONY: check check-asan check-tsan demo deps
 tests_env = RGPU_BUILD=$(abspath $(O)) RGPU_CUDA_LIBDIR=$(CUDA)/lib64
 
+# Without root, or elsewhere than on Debian, what is missing may still be there in another way: configure decides.
+install_deps = { ! command -v dpkg-query >/dev/null || contrib/install-deps-debian.sh || test "$$(id -u)" != 0; }
 deps:
-	@contrib/install-deps-debian.sh
+	@$(install_deps)
 
 # All processors, where the user's make was not told how many.
 all_jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
