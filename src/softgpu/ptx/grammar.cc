@@ -115,7 +115,10 @@ bool Grammar::literal(Operand &out)
     bool negative = accept('-');
     if (!negative) accept('+');
     std::string_view text = peek().text;
-    if (peek().kind == Token::number && parse_integer(text, out.value)) {
+    if (peek().is("WARP_SZ")) {
+        out.kind = Operand::integer;
+        out.value = negative ? -uint64_t{32} : 32;
+    } else if (peek().kind == Token::number && parse_integer(text, out.value)) {
         out.kind = Operand::integer;
         if (negative) out.value = -out.value;
     } else if (peek().kind == Token::number && parse_float(text, out)) {
