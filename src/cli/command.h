@@ -38,6 +38,8 @@ enum Exit : int {
 class Context {
 public:
     std::string config_option;  // --config
+    // rgpu run: what followed "--", if it was there.
+    std::optional<std::vector<std::string>> after_dashes;
 
     // rgpu.conf, read at the first use.
     Result<const Config *> config();

@@ -13,7 +13,7 @@
 namespace rgpu::cli {
 namespace {
 
-constexpr const char *kSlurmHelp = "for Slurm's prolog and epilog scripts, and its administrator";
+constexpr const char *kSlurmHelp = "What Slurm's prolog and epilog scripts call, and its administrator";
 
 // The subcommands in the order of their names, each with the App that parses it.
 struct Parsers {
@@ -39,6 +39,18 @@ struct Parsers {
     }
 };
 
+// CLI11 gives what follows "--" in a subcommand to the parent: for `rgpu run` it is cut off before.
+int cut_at_dashes(int argc, char **argv, Context &context)
+{
+    auto end = argv + argc;
+    auto dashes = std::find_if(argv, end, [](const char *word) { return !strcmp(word, "--"); });
+    bool runs = std::any_of(argv, dashes, [](const char *word) { return !strcmp(word, "run"); });
+    if (dashes == end || !runs)
+        return argc;
+    context.after_dashes.emplace(dashes + 1, end);
+    return static_cast<int>(dashes - argv);
+}
+
 int run(int argc, char **argv)
 {
     CLI::App app("Remote GPUs: what the pool has, and programs that use it.", "rgpu");
@@ -51,7 +63,7 @@ int run(int argc, char **argv)
     Parsers parsers;
     parsers.add_all(app);
     try {
-        app.parse(argc, argv);
+        app.parse(cut_at_dashes(argc, argv, context), argv);
     } catch (const CLI::ParseError &result) {
         // --help and --version come this way, too, with status 0.
         return app.exit(result) == 0 ? kOk : kUsage;

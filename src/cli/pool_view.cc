@@ -89,7 +89,7 @@ std::string silent_lines(const Inventories &inventories)
     std::string text;
     for (const auto &told : inventories)
         if (!told.answer)
-            text += told.server + ": no answer: " + told.answer.error().text + "\n";
+            text += "no answer from " + told.answer.error().text + "\n";
     return text;
 }
 

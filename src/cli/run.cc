@@ -116,8 +116,11 @@ public:
     int run(Context &context) override
     {
         std::vector<std::string> command = app_->remaining();
-        if (!command.empty() && command[0] == "--")
-            command.erase(command.begin());
+        if (context.after_dashes) {
+            if (!command.empty())
+                command.push_back("--");  // it is the command's own
+            command.insert(command.end(), context.after_dashes->begin(), context.after_dashes->end());
+        }
         if (command.empty()) {
             fprintf(stderr, "rgpu: run what? Give a command after --; see rgpu run --help\n");
             return kUsage;

@@ -41,12 +41,14 @@ std::string leases_target(const LeaseFilter &filter)
 // "gpu1, gpu2: it has 2 GPUs, 6 are wanted; gpu3: ...": equal reasons together.
 class Reasons {
 public:
+    // An empty server: the reason names it.
     void add(const std::string &server, const std::string &reason)
     {
         auto known = std::find_if(reasons_.begin(), reasons_.end(), [&](const auto &r) { return r.first == reason; });
         if (known == reasons_.end())
             known = reasons_.insert(reasons_.end(), {reason, {}});
-        known->second.push_back(server);
+        if (!server.empty())
+            known->second.push_back(server);
     }
 
     std::string text() const
@@ -59,7 +61,7 @@ public:
                 all += (i ? ", " : "") + servers[i];
             if (servers.size() > kNamed)
                 all += " and " + std::to_string(servers.size() - kNamed) + " more";
-            all += ": " + reason;
+            all += (servers.empty() ? "" : ": ") + reason;
         }
         return all;
     }
@@ -251,7 +253,7 @@ Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
         if (hopeless && !first_wrong)
             first_wrong = &failure;
         wrong += hopeless;
-        reasons.add(told.server, failure.text);
+        reasons.add("", failure.text);
     }
     if (wrong == offers.size())
         return *first_wrong;

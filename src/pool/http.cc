@@ -42,6 +42,8 @@ struct Transfer {
         if (call.method == "POST") {
             set(CURLOPT_POSTFIELDSIZE, static_cast<long>(call.body.size()));
             set(CURLOPT_COPYPOSTFIELDS, call.body.c_str());
+        } else if (call.method != "GET") {
+            headers = curl_slist_append(headers, "Content-Length: 0");
         }
         set(CURLOPT_HTTPHEADER, headers);
         set(CURLOPT_WRITEFUNCTION, append);
