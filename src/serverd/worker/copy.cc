@@ -1,0 +1,96 @@
+// Copies between the client and the device, through pinned chunks. The layout of the body is described in
+// interpose/copy.cc.
+#include "serverd/worker/driver.h"
+#include "serverd/worker/own.h"
+
+namespace rgpu::worker::own {
+
+namespace {
+
+struct Target {
+    CUdeviceptr device = 0;
+    uint64_t bytes = 0;
+    HandleId stream = 0;
+};
+constexpr size_t kTargetBytes = sizeof(CUdeviceptr) + sizeof(uint64_t) + sizeof(HandleId);
+
+Target read_target(wire::Reader &r)
+{
+    Target t;
+    t.device = r.value<CUdeviceptr>();
+    t.bytes = r.value<uint64_t>();
+    t.stream = r.value<HandleId>();
+    return t;
+}
+
+// Tells streams apart, the default stream of each context too.
+uint64_t stream_key(const Call &call, HandleId stream)
+{
+    return uint64_t{stream < calls::kFirstHandle ? call.header.value : 0} << 32 | stream;
+}
+
+}  // namespace
+
+Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
+{
+    uint8_t fixed[kTargetBytes];
+    if (call.header.bytes < sizeof fixed) return error(ErrorKind::invalid, "its body is too short");
+    if (auto r = s.input.read(fixed, sizeof fixed); !r) return r;
+    wire::Reader reader(fixed, sizeof fixed);
+    Target t = read_target(reader);
+    if (t.bytes != call.header.bytes - sizeof fixed)
+        return error(ErrorKind::invalid, "%zu bytes announced, %zu sent", static_cast<size_t>(t.bytes),
+                     call.header.bytes - sizeof fixed);
+    static_assert(wire::kMaxCopyBytes <= Staging::kChunkBytes);
+
+    CUstream stream = nullptr;
+    CUresult result = s.context() ? s.objects.get(t.stream, stream) : CUDA_ERROR_INVALID_CONTEXT;
+    Chunk chunk;
+    if (!result) chunk = s.staging.take(s.context(), result);
+    if (result) {  // the bytes must be taken off the wire all the same
+        std::vector<uint8_t> nowhere(t.bytes);
+        if (chunk.data) s.staging.give(chunk);
+        if (auto r = s.input.read(nowhere.data(), nowhere.size()); !r) return r;
+        s.finish(call, result);
+        return {};
+    }
+    if (auto r = s.input.read(chunk.data, t.bytes); !r) return r;
+    result = DRIVER(cuMemcpyHtoDAsync_v2)(t.device, chunk.data, t.bytes, stream);
+    if (!result) result = DRIVER(cuEventRecord)(chunk.event, stream);
+    if (result)
+        s.staging.give(chunk);
+    else
+        s.staging.give_later(chunk);
+    s.finish(call, result);
+    return {};
+}
+
+Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
+{
+    Target t = read_target(call.body);
+    if (!call.body.at_end() || !call.wants_reply())
+        return error(ErrorKind::invalid, "its body does not fit its parameters");
+    CUstream stream = nullptr;
+    CUresult result = s.objects.get(t.stream, stream);
+    const uint64_t key = stream_key(call, t.stream);
+    while (!result && t.bytes) {
+        Copies::Part part;
+        part.sequence = call.header.sequence;
+        part.bytes = std::min<uint64_t>(t.bytes, Staging::kChunkBytes);
+        part.last = part.bytes == t.bytes;
+        part.chunk = s.staging.take(s.context(), result);
+        if (!result) result = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, t.device, part.bytes, stream);
+        if (!result) result = DRIVER(cuEventRecord)(part.chunk.event, stream);
+        if (result) {
+            if (part.chunk.data) s.staging.give(part.chunk);
+            break;
+        }
+        t.device += part.bytes, t.bytes -= part.bytes;
+        s.copies.add(key, part);
+    }
+    // A copy that fails half-way is ended by a frame with the error and no bytes.
+    if (result || !call.header.sequence) s.sender.data(call.header.sequence, result, nullptr, 0, true);
+    return {};
+}
+
+}  // namespace rgpu::worker::own

@@ -1,0 +1,83 @@
+// recv(2) into one buffer.
+#include "serverd/worker/input.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rgpu::worker {
+
+bool Input::fill()
+{
+    begin_ = end_ = 0;
+    ssize_t n;
+    do n = recv(fd_, buffer_.data(), buffer_.size(), 0);
+    while (n < 0 && errno == EINTR);
+    if (n > 0) end_ = static_cast<size_t>(n);
+    return n > 0;
+}
+
+Result<void> Input::read(void *to, size_t bytes)
+{
+    auto p = static_cast<uint8_t *>(to);
+    while (bytes) {
+        if (size_t have = end_ - begin_) {
+            size_t take = std::min(have, bytes);
+            memcpy(p, buffer_.data() + begin_, take);
+            begin_ += take, p += take, bytes -= take;
+            continue;
+        }
+        if (bytes < buffer_.size() / 2) {
+            if (!fill()) return error(ErrorKind::disconnected, "connection closed inside a frame");
+            continue;
+        }
+        ssize_t n = recv(fd_, p, bytes, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return error(ErrorKind::disconnected, "connection closed inside a frame");
+        p += n, bytes -= static_cast<size_t>(n);
+    }
+    return {};
+}
+
+Result<wire::FrameHeader> Input::header()
+{
+    if (begin_ == end_ && !fill()) return Error{ErrorKind::disconnected, ""};
+    wire::FrameHeader h;
+    if (auto r = read(&h, sizeof h); !r) return std::move(r).error();
+    return h;
+}
+
+Result<const uint8_t *> Input::body(size_t bytes)
+{
+    if (end_ - begin_ >= bytes) {  // no copy when it is all here
+        const uint8_t *p = buffer_.data() + begin_;
+        begin_ += bytes;
+        return p;
+    }
+    if (body_.size() < bytes) body_.resize(bytes);
+    if (auto r = read(body_.data(), bytes); !r) return std::move(r).error();
+    return static_cast<const uint8_t *>(body_.data());
+}
+
+Result<std::vector<uint8_t>> Input::long_body(size_t bytes)
+{
+    constexpr size_t kStep = 4 << 20;
+    std::vector<uint8_t> v;
+    while (v.size() < bytes) {
+        size_t at = v.size(), step = std::min(kStep, bytes - at);
+        v.resize(at + step);
+        if (auto r = read(v.data() + at, step); !r) return std::move(r).error();
+    }
+    return v;
+}
+
+bool Input::pending() const
+{
+    int n = 0;
+    return begin_ != end_ || (ioctl(fd_, FIONREAD, &n) == 0 && n > 0);
+}
+
+}  // namespace rgpu::worker

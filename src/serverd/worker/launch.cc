@@ -1,0 +1,65 @@
+// Kernel launches. The layout of the body is described in interpose/launch.cc.
+#include "serverd/worker/driver.h"
+#include "serverd/worker/own.h"
+
+namespace rgpu::worker::own {
+
+Result<void> cuLaunchKernel(Session &s, Call &call)
+{
+    struct Head {
+        uint32_t function, grid[3], block[3], shared, stream, cooperative, attributes;
+    };
+    constexpr uint32_t kMaxAttributes = 64;
+    wire::Reader &r = call.body;
+    auto h = r.value<Head>();
+    if (h.attributes > kMaxAttributes) return error(ErrorKind::invalid, "%u attributes", h.attributes);
+    std::vector<CUlaunchAttribute> attributes;
+    for (uint32_t i = 0; i < h.attributes && r.ok(); i++) attributes.push_back(r.value<CUlaunchAttribute>());
+    size_t bytes = r.value<uint32_t>();
+    const uint8_t *p = r.bytes(bytes);
+    if (!r.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+
+    CUfunction function = nullptr;
+    CUstream stream = nullptr;
+    CUresult result = s.objects.get(h.function, function);
+    if (!result && !function) result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result) result = s.objects.get(h.stream, stream);
+    if (result) {
+        s.finish(call, result);
+        return {};
+    }
+    if (h.cooperative) {
+        CUlaunchAttribute a{};
+        a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        a.value.cooperative = 1;
+        attributes.push_back(a);
+    }
+    // The block may lie unaligned in the input buffer.
+    alignas(16) uint8_t aligned[4096];
+    std::vector<uint8_t> large;
+    uint8_t *params = aligned;
+    if (bytes > sizeof aligned) {
+        large.resize(bytes);
+        params = large.data();
+    }
+    if (bytes) memcpy(params, p, bytes);
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+
+    if (attributes.empty()) {
+        result = DRIVER(cuLaunchKernel)(function, h.grid[0], h.grid[1], h.grid[2], h.block[0], h.block[1], h.block[2],
+                                        h.shared, stream, nullptr, bytes ? extra : nullptr);
+    } else {
+        CUlaunchConfig c{};
+        c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];
+        c.blockDimX = h.block[0], c.blockDimY = h.block[1], c.blockDimZ = h.block[2];
+        c.sharedMemBytes = h.shared;
+        c.hStream = stream;
+        c.attrs = attributes.data();
+        c.numAttrs = static_cast<unsigned>(attributes.size());
+        result = DRIVER(cuLaunchKernelEx)(&c, function, nullptr, bytes ? extra : nullptr);
+    }
+    s.finish(call, result);
+    return {};
+}
+
+}  // namespace rgpu::worker::own

@@ -1,0 +1,106 @@
+// rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3;
+// it ends when the connection does.
+#include <unistd.h>
+
+#include <cerrno>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "serverd/worker/driver.h"
+#include "serverd/worker/session.h"
+#include "serverd/worker/snapshot.h"
+
+namespace {
+
+using namespace rgpu;
+
+constexpr int kSocket = 3;
+
+constexpr char kHelp[] =
+    "usage: rgpu-worker [--inventory | --help | --version]\n"
+    "\n"
+    "Makes the CUDA driver calls of one rgpu client. rgpud starts it, with the client's\n"
+    "connection as descriptor 3; it is not meant to be started by hand.\n"
+    "\n"
+    "  --inventory   print the GPUs of the driver as JSON and end\n"
+    "  --help        print this and end\n"
+    "  --version     print the version and end\n"
+    "\n"
+    "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
+    "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
+    "client's call table), RGPU_SOFTGPU_* (the software GPU's settings).\n"
+    "\n"
+    "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
+    "client may.\n";
+
+bool client_has_our_table()
+{
+    const char *digest = getenv("RGPU_WORKER_CLIENT_TABLE");
+    return digest && strtoull(digest, nullptr, 16) == calls::table_digest();
+}
+
+Result<void> start_driver()
+{
+    const char *path = getenv("RGPU_DRIVER");
+    auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
+    if (!opened) return std::move(opened).error();
+    worker::set_driver(*opened);
+    return {};
+}
+
+int inventory()
+{
+    auto started = start_driver();
+    auto json = started ? worker::inventory_json() : Result<std::string>(std::move(started).error());
+    if (!json) {
+        fprintf(stderr, "rgpu-worker: %s\n", json.error().text.c_str());
+        return 1;
+    }
+    fputs(json->c_str(), stdout);
+    return 0;
+}
+
+int serve()
+{
+    static worker::Console &console = *new worker::Console;
+    static worker::Session &session = *new worker::Session(kSocket, console);
+    if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
+    auto started = start_driver();
+    auto snapshot = started ? worker::take_snapshot(client_has_our_table())
+                            : Result<wire::Snapshot>(std::move(started).error());
+    if (!snapshot) {
+        fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
+        session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});
+        return 1;
+    }
+    session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
+    auto r = session.run();
+    if (r || r.error().kind == ErrorKind::disconnected) return 0;
+    const char *lease = getenv("RGPU_WORKER_LEASE");
+    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?", r.error().text.c_str());
+    return 3;
+}
+
+}  // namespace
+
+int main(int argc, char **argv)
+{
+    int status = 2;
+    if (argc == 1 && lseek(kSocket, 0, SEEK_CUR) == -1 && errno == ESPIPE) {
+        status = serve();
+    } else if (argc == 2 && !strcmp(argv[1], "--inventory")) {
+        status = inventory();
+    } else if (argc == 2 && !strcmp(argv[1], "--help")) {
+        fputs(kHelp, stdout);
+        status = 0;
+    } else if (argc == 2 && !strcmp(argv[1], "--version")) {
+        puts("rgpu-worker " RGPU_VERSION);
+        status = 0;
+    } else {
+        fputs(kHelp, stderr);
+    }
+    fflush(nullptr);
+    _exit(status);  // no destructors: threads that wait for the GPU may still be there
+}

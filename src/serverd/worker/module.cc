@@ -1,0 +1,196 @@
+// Modules, libraries and the functions in them. The layouts are described in interpose/module.cc.
+#include "serverd/worker/driver.h"
+#include "serverd/worker/own.h"
+
+namespace rgpu::worker::own {
+
+namespace {
+
+constexpr uint32_t kWrapperMagic = 0x466243B1;
+constexpr uint32_t kMaxParts = 4096, kMaxOptions = 64;
+constexpr size_t kLogBytes = 64 << 10;
+
+// What nvcc's host code passes for a fat binary; version 2 names several.
+struct Wrapper {
+    uint32_t magic = kWrapperMagic, version = 1;
+    const void *data = nullptr;
+    const void *const *objects = nullptr;
+};
+
+// A load as it came: the image rebuilt in this process's memory.
+struct Load {
+    HandleId handle = 0;
+    bool wrapped = false;
+    std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
+    std::vector<const void *> pointers;
+    std::vector<CUjit_option> options;
+    std::vector<void *> values;
+    std::vector<char> info = std::vector<char>(kLogBytes), errors = std::vector<char>(kLogBytes);
+    Wrapper wrapper;
+
+    Result<void> read(Session &s, const Call &call);
+    const void *image();
+    void add(CUjit_option option, const void *value)
+    {
+        options.push_back(option);
+        values.push_back(const_cast<void *>(value));
+    }
+};
+
+Result<void> Load::read(Session &s, const Call &call)
+{
+    auto body = s.input.long_body(call.header.bytes);
+    if (!body) return std::move(body).error();
+    wire::Reader r(body->data(), body->size());
+    handle = r.value<HandleId>();
+    wrapped = r.value<uint8_t>();
+    uint32_t count = r.value<uint32_t>();
+    if (count == 0 || count > kMaxParts) return error(ErrorKind::invalid, "%u parts", count);
+    std::vector<uint64_t> sizes;
+    for (uint32_t i = 0; i < count && r.ok(); i++) sizes.push_back(r.value<uint64_t>());
+    uint32_t option_count = r.value<uint32_t>();
+    if (option_count > kMaxOptions) return error(ErrorKind::invalid, "%u options", option_count);
+    for (uint32_t i = 0; i < option_count && r.ok(); i++) {
+        auto option = static_cast<CUjit_option>(r.value<uint32_t>());
+        auto value = r.value<uint64_t>();
+        // The logs are ours: their buffers are in this process.
+        if (option != CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES && option != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES &&
+            option != CU_JIT_INFO_LOG_BUFFER && option != CU_JIT_ERROR_LOG_BUFFER)
+            add(option, reinterpret_cast<void *>(value));
+    }
+    for (uint64_t size : sizes) {
+        const uint8_t *p = r.bytes(size);
+        if (!p) break;
+        parts.emplace_back(p, p + size).push_back(0);
+    }
+    return r.at_end() ? Result<void>() : error(ErrorKind::invalid, "its parts do not fit its body");
+}
+
+const void *Load::image()
+{
+    add(CU_JIT_INFO_LOG_BUFFER, info.data());
+    add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, reinterpret_cast<void *>(info.size()));
+    add(CU_JIT_ERROR_LOG_BUFFER, errors.data());
+    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, reinterpret_cast<void *>(errors.size()));
+    for (const auto &part : parts) pointers.push_back(part.data());
+    if (!wrapped) return pointers[0];
+    pointers.push_back(nullptr);
+    wrapper.data = pointers[0];
+    if (parts.size() > 1) {
+        wrapper.version = 2;
+        wrapper.objects = pointers.data();
+    }
+    return &wrapper;
+}
+
+// `load` calls the driver and gives the handle's number its meaning.
+template <class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
+{
+    Load load;
+    if (auto r = load.read(s, call); !r) return r;
+    const void *image = load.image();
+    CUresult result = load_image(load, image);
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.string(std::string_view(load.info.data(), strnlen(load.info.data(), load.info.size())));
+    w.string(std::string_view(load.errors.data(), strnlen(load.errors.data(), load.errors.size())));
+    s.finish(call, result, answer);
+    return {};
+}
+
+struct Parameter {
+    uint32_t offset = 0, bytes = 0;
+};
+
+// The answer to a look-up: name and parameters.
+template <class GetParam> std::vector<uint8_t> describe(const char *name, GetParam get)
+{
+    std::vector<Parameter> parameters;
+    size_t offset = 0, bytes = 0;
+    for (size_t i = 0; get(i, &offset, &bytes) == CUDA_SUCCESS; i++)
+        parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.string(name ? name : "");
+    w.value(uint64_t{parameters.size()});
+    for (const Parameter &p : parameters) w.value(p);
+    return answer;
+}
+
+std::vector<uint8_t> describe(CUfunction f)
+{
+    const char *name = nullptr;
+    if (auto get = DRIVER(cuFuncGetName)) get(&name, f);
+    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+        return DRIVER(cuFuncGetParamInfo)(f, i, offset, bytes);
+    });
+}
+
+std::vector<uint8_t> describe(CUkernel k)
+{
+    const char *name = nullptr;
+    if (auto get = DRIVER(cuKernelGetName)) get(&name, k);
+    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+        return DRIVER(cuKernelGetParamInfo)(k, i, offset, bytes);
+    });
+}
+
+// A look-up of `Found` in `Owner`; `find` asks the driver.
+template <class Found, class Owner, class Find> Result<void> serve_find(Session &s, Call &call, Find find)
+{
+    auto id = call.body.value<HandleId>();
+    auto owner_id = call.body.value<HandleId>();
+    std::string name(call.body.string());
+    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    Owner owner{};
+    Found found{};
+    // Parameter layouts are needed to carry launches out (CUDA 12.4).
+    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r) r = find(&found, owner, name.c_str());
+    if (!r && !s.objects.set(id, found)) r = CUDA_ERROR_INVALID_VALUE;
+    s.finish(call, r, r ? std::vector<uint8_t>() : describe(found));
+    return {};
+}
+
+}  // namespace
+
+Result<void> cuModuleLoadDataEx(Session &s, Call &call)
+{
+    return serve_load(s, call, [&](Load &load, const void *image) {
+        CUmodule module = nullptr;
+        CUresult r = DRIVER(cuModuleLoadDataEx)(&module, image, static_cast<unsigned>(load.options.size()),
+                                                load.options.data(), load.values.data());
+        return r ? r : s.objects.set(load.handle, module) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    });
+}
+
+Result<void> cuLibraryLoadData(Session &s, Call &call)
+{
+    return serve_load(s, call, [&](Load &load, const void *image) {
+        CUlibrary library = nullptr;
+        auto function = DRIVER(cuLibraryLoadData);
+        if (!function) return CUDA_ERROR_NOT_SUPPORTED;
+        CUresult r = function(&library, image, load.options.data(), load.values.data(),
+                              static_cast<unsigned>(load.options.size()), nullptr, nullptr, 0);
+        return r ? r : s.objects.set(load.handle, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    });
+}
+
+Result<void> cuModuleGetFunction(Session &s, Call &call)
+{
+    return serve_find<CUfunction, CUmodule>(s, call, DRIVER(cuModuleGetFunction));
+}
+
+Result<void> cuLibraryGetKernel(Session &s, Call &call)
+{
+    return serve_find<CUkernel, CUlibrary>(s, call, DRIVER(cuLibraryGetKernel));
+}
+
+Result<void> cuKernelGetFunction(Session &s, Call &call)
+{
+    return serve_find<CUfunction, CUkernel>(s, call, [](CUfunction *f, CUkernel k, const char *) {
+        return DRIVER(cuKernelGetFunction)(f, k);
+    });
+}
+
+}  // namespace rgpu::worker::own

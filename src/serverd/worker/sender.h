@@ -1,0 +1,31 @@
+// The way back to the client. Any thread; frames never mix. A client that is gone ends the process.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "calls/cuda_api.h"
+#include "wire/frame.h"
+
+namespace rgpu::worker {
+
+class Sender {
+public:
+    explicit Sender(int fd) : fd_(fd) {}
+
+    void reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body = {});
+    // Bytes of a copy; `last` ends it.
+    void data(uint32_t sequence, CUresult result, const void *bytes, size_t n, bool last);
+    void text(std::string_view);
+    void snapshot(CUresult result, const std::vector<uint8_t> &body);
+
+private:
+    void send(const wire::FrameHeader &, const void *body);
+
+    int fd_;
+    std::mutex mutex_;
+};
+
+}  // namespace rgpu::worker

@@ -1,0 +1,216 @@
+// serve<I>: the server's handler of a table line, made from its roles. The layout of the body
+// and of the answer is described in interpose/stub.h, the client's half.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "calls/roles.h"
+#include "serverd/worker/driver.h"
+#include "serverd/worker/session.h"
+
+namespace rgpu::worker {
+
+using calls::RoleKind;
+
+namespace detail {
+
+template <class T> using Pointee = std::remove_const_t<std::remove_pointer_t<T>>;
+template <RoleKind Kind, class T>
+inline constexpr bool kHandleIn = (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
+template <RoleKind Kind, class T>
+inline constexpr bool kHandleOut = Kind == RoleKind::out && calls::kIsHandle<Pointee<T>>;
+
+// One parameter while its call is served: take() decodes it, pass() is what the driver gets, give() encodes what
+// the driver wrote.
+template <RoleKind Kind, class T> struct Slot {
+    HandleId id = 0;
+    T value{};                      // in
+    Pointee<T> *pointee = nullptr;  // ref, out
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &objects)
+    {
+        if constexpr (kHandleIn<Kind, T>) {
+            id = r.value<HandleId>();
+            return objects.get(id, value);
+        } else {
+            value = r.value<T>();
+            return CUDA_SUCCESS;
+        }
+    }
+    T pass(size_t) { return value; }
+    void give(std::vector<uint8_t> &, size_t) {}
+};
+
+template <class T> struct Slot<RoleKind::out, T> {
+    HandleId id = 0;
+    Pointee<T> value{};
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &)
+    {
+        if constexpr (kHandleOut<RoleKind::out, T>)
+            present = (id = r.value<HandleId>()) != 0;
+        else
+            present = r.value<uint8_t>() != 0;
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t) { return present ? &value : nullptr; }
+    void give(std::vector<uint8_t> &out, size_t)
+    {
+        if constexpr (!kHandleOut<RoleKind::out, T>)
+            if (present) wire::Writer(out).value(value);
+    }
+};
+
+template <class T> struct Slot<RoleKind::ref, T> {
+    Pointee<T> value{};
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &)
+    {
+        present = r.value<uint8_t>() != 0;
+        if (present) value = r.value<Pointee<T>>();
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t) { return present ? &value : nullptr; }
+    void give(std::vector<uint8_t> &, size_t) {}
+};
+
+template <class T> struct Slot<RoleKind::str, T> {
+    std::string value;
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &)
+    {
+        present = r.value<uint8_t>() != 0;
+        if (present) value = r.string();
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t) { return present ? value.c_str() : nullptr; }
+    void give(std::vector<uint8_t> &, size_t) {}
+};
+
+template <class T> struct Slot<RoleKind::in_n, T> {
+    std::vector<Pointee<T>> value;
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &)
+    {
+        present = r.value<uint8_t>() != 0;
+        value.resize(r.count(sizeof(Pointee<T>)));
+        const size_t bytes = value.size() * sizeof(Pointee<T>);
+        if (const uint8_t *p = r.bytes(bytes); p && bytes) memcpy(value.data(), p, bytes);
+        return CUDA_SUCCESS;
+    }
+    // The count that the driver is told must be the count that came.
+    T pass(size_t count) { return present && count == value.size() ? value.data() : nullptr; }
+    void give(std::vector<uint8_t> &, size_t) {}
+};
+
+inline constexpr size_t kMaxOutBytes = 1 << 20;
+
+template <class T> struct Slot<RoleKind::out_n, T> {
+    std::vector<Pointee<T>> value;
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &)
+    {
+        present = r.value<uint8_t>() != 0;
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t count)
+    {
+        if (!present || count > kMaxOutBytes / sizeof(Pointee<T>)) return nullptr;
+        value.resize(count);
+        return value.data();
+    }
+    void give(std::vector<uint8_t> &out, size_t)
+    {
+        if (present) wire::Writer(out).bytes(value.data(), value.size() * sizeof(Pointee<T>));
+    }
+};
+
+template <class T> struct Slot<RoleKind::text, T> {
+    std::string value;
+    bool present = false;
+
+    CUresult take(wire::Reader &r, const Objects &)
+    {
+        present = r.value<uint8_t>() != 0;
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t count)
+    {
+        if (!present || count > kMaxOutBytes) return nullptr;
+        value.resize(count + 1);
+        return value.data();
+    }
+    void give(std::vector<uint8_t> &out, size_t)
+    {
+        if (present) wire::Writer(out).string(value.c_str());
+    }
+};
+
+template <class S> size_t as_count(S &slot)
+{
+    if constexpr (requires { static_cast<size_t>(slot.value); }) {
+        if constexpr (std::is_integral_v<decltype(slot.value)>)
+            return slot.value > 0 ? static_cast<size_t>(slot.value) : 0;
+    }
+    return 0;
+}
+
+template <CallId Id, size_t I, class Slots> size_t count_of(Slots &slots)
+{
+    constexpr int n = calls::roles<Id>()[I].count;
+    if constexpr (n < 0)
+        return 0;
+    else
+        return as_count(std::get<static_cast<size_t>(n)>(slots));
+}
+
+template <CallId Id, class... A, size_t... I>
+Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::index_sequence<I...>)
+{
+    [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
+    std::tuple<Slot<roles[I].kind, A>...> slots;
+    CUresult result = CUDA_SUCCESS;
+    [[maybe_unused]] auto take = [&](auto &slot) {
+        CUresult r = slot.take(call.body, s.objects);
+        if (r && !result) result = r;
+    };
+    (take(std::get<I>(slots)), ...);
+    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!function) result = CUDA_ERROR_NOT_SUPPORTED;
+    if (!result) result = function(std::get<I>(slots).pass(count_of<Id, I>(slots))...);
+
+    std::vector<uint8_t> answer;
+    if (!result) {
+        [[maybe_unused]] auto give = [&](auto &slot, size_t count, RoleKind kind) {
+            slot.give(answer, count);
+            if constexpr (requires { slot.id; }) {
+                if (kind == RoleKind::ends) s.objects.end(slot.id);
+                if constexpr (calls::kIsHandle<decltype(slot.value)>)
+                    if (kind == RoleKind::out && slot.present && !s.objects.set(slot.id, slot.value)) result = CUDA_ERROR_INVALID_VALUE;
+            }
+        };
+        (give(std::get<I>(slots), count_of<Id, I>(slots), roles[I].kind), ...);
+    }
+    s.finish(call, result, answer);
+    return {};
+}
+
+}  // namespace detail
+
+template <CallId Id> Result<void> serve(Session &s, Call &call)
+{
+    using Function = typename calls::Row<Id>::Function;
+    constexpr size_t n = calls::detail::Arity<Function>::value;
+    return detail::serve<Id>(s, call, driver().call<Id>(), std::make_index_sequence<n>());
+}
+
+}  // namespace rgpu::worker

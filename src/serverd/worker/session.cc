@@ -1,0 +1,79 @@
+// The dispatcher.
+#include "serverd/worker/session.h"
+
+#include <cstdio>
+
+#include "calls/errors.h"
+#include "serverd/worker/driver.h"
+
+namespace rgpu::worker {
+
+Result<void> Session::run()
+{
+    for (;;) {
+        auto h = input.header();
+        if (!h && h.error().text.empty()) return {};  // the client has ended
+        if (!h) return std::move(h).error();
+        if (auto r = step(*h); !r) return r;
+    }
+}
+
+Result<void> Session::step(const wire::FrameHeader &h)
+{
+    if (h.type >= calls::kCallCount || !kServices[h.type].handle)
+        return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends", h.type,
+                     h.type < calls::kCallCount ? calls::kCalls[h.type].symbol.data() : "unknown");
+    const Service &service = kServices[h.type];
+    Call call{h, static_cast<CallId>(h.type)};
+    if (h.bytes > service.max_bytes)
+        return error(ErrorKind::invalid, "%s: %u bytes announced, %u allowed", calls::info(call.id).symbol.data(),
+                     h.bytes, service.max_bytes);
+    if (!service.streams) {
+        auto body = input.body(h.bytes);
+        if (!body) return std::move(body).error();
+        call.body = wire::Reader(*body, h.bytes);
+    }
+    if (CUresult r = enter(h.value); r && !service.streams) {
+        finish(call, r);
+        return {};
+    }
+    auto served = service.handle(*this, call);
+    if (!served) return std::move(served).error().in(calls::info(call.id).symbol);
+    return {};
+}
+
+// Makes the client thread's current context the dispatcher's.
+CUresult Session::enter(HandleId id)
+{
+    CUcontext context = nullptr, now = nullptr;
+    context_ = nullptr;
+    if (CUresult r = objects.get(id, context)) return r;
+    // Creating and destroying contexts changes what is current: look rather than remember.
+    if (CUresult r = DRIVER(cuCtxGetCurrent)(&now)) return r;
+    if (now != context)
+        if (CUresult r = DRIVER(cuCtxSetCurrent)(context)) return r;
+    context_ = context;
+    return CUDA_SUCCESS;
+}
+
+void Session::finish(const Call &call, CUresult result, const std::vector<uint8_t> &body)
+{
+    if (call.wants_reply()) {
+        sender.reply(call.header.sequence, result, body);
+    } else if (result) {
+        CUresult none = CUDA_SUCCESS;
+        posted_error_.compare_exchange_strong(none, result);
+        const char *name = calls::error_name(result);
+        fprintf(stderr, "posted %s failed: %s\n", calls::info(call.id).symbol.data(), name ? name : "unknown error");
+    }
+}
+
+void Session::finish_wait(const Call &call, CUresult result)
+{
+    console_.drain(sender);
+    copies.send_finished();
+    CUresult posted = posted_error_.exchange(CUDA_SUCCESS);
+    sender.reply(call.header.sequence, result ? result : posted);
+}
+
+}  // namespace rgpu::worker

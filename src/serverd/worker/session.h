@@ -1,0 +1,72 @@
+// The server's end of one connection: takes calls off the socket in order and carries them out.
+//
+// The dispatcher (run()) is one thread and never waits for the GPU: what has to wait is handed to
+// Waiters and answered from there. Nothing off the wire is believed: see serve.h and input.h.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "calls/calls.h"
+#include "serverd/worker/console.h"
+#include "serverd/worker/copies.h"
+#include "serverd/worker/input.h"
+#include "serverd/worker/objects.h"
+#include "serverd/worker/sender.h"
+#include "wire/codec.h"
+
+namespace rgpu::worker {
+
+// One call that came in.
+struct Call {
+    wire::FrameHeader header;
+    calls::CallId id{};
+    wire::Reader body{nullptr, 0};
+
+    bool wants_reply() const { return header.flags & wire::kWantsReply; }
+};
+
+class Session {
+public:
+    Session(int fd, Console &console)
+        : input(fd), sender(fd), copies(sender, console, staging, waiters), console_(console) {}
+
+    // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
+    Result<void> run();
+
+    // Answers a call that has been carried out: now, and for a posted call only if it failed (then it is
+    // remembered for the next call that waits).
+    void finish(const Call &, CUresult, const std::vector<uint8_t> &body = {});
+    // Answers a call that had to wait for the GPU: after everything that the client may now look at.
+    void finish_wait(const Call &, CUresult);
+
+    CUcontext context() const { return context_; }
+
+    Input input;
+    Objects objects;
+    Sender sender;
+    Staging staging;
+    Waiters waiters;
+    Copies copies;
+
+private:
+    Result<void> step(const wire::FrameHeader &);
+    CUresult enter(HandleId context);
+
+    Console &console_;
+    CUcontext context_ = nullptr;
+    std::atomic<CUresult> posted_error_{CUDA_SUCCESS};
+};
+
+// A handler of a line of the table. Fails only on a body that no client sends.
+using Handler = Result<void> (*)(Session &, Call &);
+
+// How a line of the table is served. `handle` is null where a client may not send that call.
+struct Service {
+    Handler handle = nullptr;
+    uint32_t max_bytes = wire::kMaxCallBytes;  // of the body
+    bool streams = false;                      // the handler reads the body off `input` itself
+};
+extern const Service kServices[calls::kCallCount];
+
+}  // namespace rgpu::worker

@@ -1,0 +1,17 @@
+// What the driver says of this host's GPUs: the snapshot for a client, the inventory for rgpud.
+#pragma once
+
+#include <string>
+
+#include "wire/snapshot.h"
+
+namespace rgpu::worker {
+
+// Asks the driver everything that does not change. `same_table`: the client has this side's call table.
+Result<wire::Snapshot> take_snapshot(bool same_table);
+
+// {"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
+//  "compute_capability":"8.0","pci":"0000:01:00.0"}]} and a newline.
+Result<std::string> inventory_json();
+
+}  // namespace rgpu::worker

@@ -1,0 +1,35 @@
+// A pool that grows by need. Its threads end with the process.
+#include "serverd/worker/waiters.h"
+
+#include <thread>
+
+namespace rgpu::worker {
+
+void Waiters::run(std::function<void()> job)
+{
+    std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    if (idle_ >= jobs_.size())
+        wanted_.notify_one();
+    else
+        std::thread([this] { work(); }).detach();
+}
+
+void Waiters::work()
+{
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        while (jobs_.empty()) {
+            idle_++;
+            wanted_.wait(lock);
+            idle_--;
+        }
+        auto job = std::move(jobs_.front());
+        jobs_.pop_front();
+        lock.unlock();
+        job();
+        lock.lock();
+    }
+}
+
+}  // namespace rgpu::worker
