@@ -108,7 +108,7 @@ void DataPort::shake_hands(Fd socket, const std::string &peer)
         return;
     }
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
-    Result<void> started = service_.start_worker(client->lease, socket, who);
+    Result<void> started = service_.start_worker(client->lease, socket, {who, client->table_digest});
     if (!started) {
         log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(client->lease).c_str(),
                     started.error().text.c_str());

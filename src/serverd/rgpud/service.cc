@@ -153,10 +153,11 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account, 
     launch.environment["RGPU_WORKER_MEMORY"] = memory;
     launch.environment["RGPU_WORKER_SHARE"] = shares;
     launch.environment["RGPU_WORKER_LEASE"] = lease.id;
+    launch.environment["RGPU_WORKER_SERVER"] = config_.name;
     return launch;
 }
 
-Result<void> Service::start_worker(const std::string &id, const Fd &socket, const std::string &who)
+Result<void> Service::start_worker(const std::string &id, const Fd &socket, const Peer &peer)
 {
     std::lock_guard lock(mutex_);
     const pool::Lease *lease = ledger_.find(id, now());
@@ -167,7 +168,11 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     Result<Account> account = worker_account(lease->owner.uid, config_);
     if (!account)
         return std::move(account).error();
-    Result<pid_t> started = workers_.start(id, worker_launch(*lease, *account, socket.get()), who);
+    Launch launch = worker_launch(*lease, *account, socket.get());
+    char digest[20];
+    snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
+    launch.environment["RGPU_WORKER_CLIENT_TABLE"] = digest;
+    Result<pid_t> started = workers_.start(id, launch, peer.who);
     if (!started)
         return std::move(started).error();
     return {};

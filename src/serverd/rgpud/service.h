@@ -17,6 +17,12 @@
 
 namespace rgpu::serverd {
 
+// The program at the other end of a data connection, as it says itself.
+struct Peer {
+    std::string who;            // for the log
+    uint64_t table_digest = 0;  // of its call table
+};
+
 class Service {
 public:
     // The store must outlive the service.
@@ -42,7 +48,7 @@ public:
 
     // Starts a worker for a client that has proved that it holds the lease. Fails when the lease
     // has ended meanwhile, has too many workers, or the program cannot be started.
-    Result<void> start_worker(const std::string &lease, const Fd &socket, const std::string &who);
+    Result<void> start_worker(const std::string &lease, const Fd &socket, const Peer &peer);
 
     // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
     Time tend();
