@@ -111,7 +111,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     Primary &p = primaries().at(d);
     if (p.retained == 0) {
         Reply reply;
-        CUresult r = session()->ask(CallId::cuDevicePrimaryCtxRetain, current_context(),
+        // Outside any context: cudart makes the primary context current before it retains it.
+        CUresult r = session()->ask(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle,
                                     [&](wire::Writer &w) { w.value(p.id), w.value(d); }, reply);
         if (r) return r;
     }

@@ -4,6 +4,7 @@
 #include "calls/versions.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
+#include "interpose/trace.h"
 
 namespace rgpu::interpose {
 
@@ -39,10 +40,14 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
 
     static CUresult call(A... args)
     {
+        return tracing() ? traced<Id>(carry_out, args...) : carry_out(args...);
+    }
+    static CUresult carry_out(A... args)
+    {
         if constexpr (info.mode == Mode::none)
             return unsupported(Id);
         else if constexpr (ends_with_pt(info.symbol) && takes_stream)
-            return Entry<plain_row(Id), CUresult (*)(A...)>::call(per_thread_stream(args)...);
+            return Entry<plain_row(Id), CUresult (*)(A...)>::carry_out(per_thread_stream(args)...);
         else if constexpr (calls::by_client(info.code))
             return Own<Id>::function(args...);
         else
