@@ -1,0 +1,77 @@
+# What the t4*.t tests add to tap.sh:  . "$(dirname "$0")/lib/slurm.sh"   (after tap.sh)
+#
+#   cluster_up            a minicluster of the test's own, up within seconds, down with the test; Slurm's commands
+#                         and rgpu use it from then on. Skips the whole test where there is no Slurm.
+#   all_free              true when every GPU of the pool is free and no worker runs
+#   workers               the pids of this cluster's workers
+#   submitted ARGS...     sbatch ARGS..., without output file unless -o is among them; sets $job
+#   job_state ID          PENDING, RUNNING, COMPLETED, ...; the last known one
+#   job_reason ID         why it is pending
+#   is_state ID STATE     for wait_for
+#   stepds ID             the pids of the slurmstepds of a job
+#   end_jobs              cancels all, and waits until the pool is free
+#
+# Each test has its own cluster, since one is up in a second: tests cannot disturb each other.
+
+cluster=$T/mc
+export O=$build
+
+minicluster() { "$root/contrib/minicluster" --dir "$cluster" "$@"; }
+
+cluster_up()
+{
+    local file
+    for file in slurmctld slurmd munged; do
+        PATH=$PATH:/usr/sbin command -v $file > /dev/null || skip_all "$file is not installed"
+    done
+    minicluster up > "$T/up.log" 2>&1 || { diag "$(cat "$T/up.log")"; bail "the minicluster did not come up"; }
+    cleanup_do cluster_down
+    eval "$(minicluster env)"
+}
+
+cluster_down()
+{
+    [ "$tap_failed" = 0 ] || diag "$(grep -hE 'warn|error|lost' "$cluster"/log/rgpud.* | tail -n 20)"
+    minicluster down > "$T/down.log" 2>&1 || diag "$(cat "$T/down.log")"
+}
+
+workers()
+{
+    local pid
+    for pid in $(pgrep -x rgpu-worker); do
+        grep -qsaF "RGPU_SOFTGPU_HOST=$cluster/" "/proc/$pid/environ" && echo "$pid"
+    done
+}
+
+all_free()
+{
+    local last
+    last=$(rgpu list | tail -n 1)
+    [[ $last =~ ^([0-9]+)\ of\ ([0-9]+)\ GPUs\ free$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] ||
+        { rgpu list; return 1; }
+    [ -z "$(workers)" ] || { echo "workers: $(workers)"; return 1; }
+}
+
+submitted()
+{
+    local output=(-o /dev/null)
+    case " $* " in *' -o '*) output=() ;; esac
+    job=$(sbatch --parsable "${output[@]}" "$@" 2> "$T/sbatch.err") || { diag "$(cat "$T/sbatch.err")"; job=; return 1; }
+}
+
+job_state() { scontrol show job "$1" 2>/dev/null | sed -n 's/^ *JobState=\([A-Z_]*\) .*/\1/p'; }
+job_reason() { squeue -h -j "$1" -o %r 2>/dev/null; }
+is_state() { [ "$(job_state "$1")" = "$2" ] || { scontrol show job "$1"; return 1; }; }
+
+stepds()
+{
+    pgrep -f "^slurmstepd: \[$1\." | while read -r pid; do
+        readlink "/proc/$pid"/fd/* 2>/dev/null | grep -qF "$cluster/" && echo "$pid"
+    done
+}
+
+end_jobs()
+{
+    squeue -h -o %i | xargs -r scancel 2>/dev/null
+    wait_for 20 all_free
+}
