@@ -9,7 +9,7 @@
 #include "softgpu/exec/grid.h"
 #include "softgpu/exec/warp.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -103,9 +103,10 @@ void barriers_thread_ended(Fiber &f)
     }
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec
 
 using namespace rgpu::softgpu;
+using namespace rgpu::softgpu::exec;
 
 void rt_bar_sync(rgpu_thread *t, uint32_t id, uint32_t count)
 {

@@ -3,9 +3,9 @@
 
 #include "softgpu/exec/block.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // The thread has ended (and is no longer among Block::live): barriers that waited only for it open.
 void barriers_thread_ended(Fiber &);
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -14,7 +14,7 @@
 #include "softgpu/exec/report.h"
 #include "softgpu/exec/warp.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -334,4 +334,4 @@ bool Block::run_blocks(Grid &g, Worker &w, uint64_t first, uint64_t last)
     return !g.stopped();
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -13,7 +13,7 @@
 #include "softgpu/exec/limits.h"
 #include "softgpu/exec/shared_memory.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 class Block;
 class Grid;
@@ -159,4 +159,4 @@ private:
 inline Fiber &fiber_of(ThreadState *t) { return *static_cast<Fiber *>(t->engine); }
 inline Block &block_of(BlockState *b) { return *static_cast<Block *>(b->engine); }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -1,6 +1,7 @@
 // Coroutines: the context switch, stacks with guard pages, and their pool.
 #include "softgpu/exec/coroutine.h"
 
+#include <atomic>
 #include <bit>
 #include <mutex>
 
@@ -69,7 +70,7 @@ extern "C" {
 [[gnu::visibility("hidden")]] void rgpu_softgpu_start();
 }
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 void coroutine_main(Coroutine *self)
 {
@@ -91,6 +92,8 @@ Pool &pool()
     static Pool *p = new Pool;
     return *p;
 }
+
+std::atomic<size_t> guarded{0};
 
 size_t stack_class(size_t bytes)
 {
@@ -121,8 +124,10 @@ Coroutine *Coroutine::make(size_t stack_bytes)
         munmap(map, stack_bytes + kPage);
         return nullptr;
     }
-    // A process has 65530 mappings, and a guard makes one: past that, stacks go without.
-    c->guard_ = mprotect(map, kPage, PROT_NONE) == 0 ? kPage : 0;
+    if (guarded.fetch_add(1) < kGuardedStacks && mprotect(map, kPage, PROT_NONE) == 0)
+        c->guard_ = kPage;
+    else
+        --guarded;
     c->base_ = static_cast<uint8_t *>(map) + kPage;
     // Stacks of equal size lie equally aligned, and their tops would fight for the same few sets of
     // the L1 cache: each begins at another line.
@@ -138,6 +143,7 @@ void Coroutine::destroy(Coroutine *c)
     uint8_t *begin = c->base_ - 4096;
     size_t bytes = (c->size_ + 4095) / 4096 * 4096 + 4096;
     munmap(begin, bytes);
+    if (c->guard_) --guarded;
     delete c;
 }
 
@@ -204,4 +210,4 @@ void Coroutine::switch_to(Coroutine &from, Coroutine &to)
     from.sanitized_.arrived();
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

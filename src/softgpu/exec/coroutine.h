@@ -10,7 +10,7 @@
 
 #include "softgpu/exec/sanitizer.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 class Coroutine {
 public:
@@ -60,4 +60,4 @@ private:
     [[no_unique_address]] SanitizedStack sanitized_;
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -11,6 +11,7 @@
 #include "softgpu/exec/report.h"
 
 using namespace rgpu::softgpu;
+using namespace rgpu::softgpu::exec;
 
 namespace {
 

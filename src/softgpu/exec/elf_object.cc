@@ -6,7 +6,7 @@
 
 #include "softgpu/exec/limits.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -115,4 +115,4 @@ Result<std::vector<Elf64_Rela>> ElfObject::relocations(const ElfSection &s)
     return all;
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -11,7 +11,7 @@
 
 #include "util/result.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 struct ElfSection {
     std::string_view name;
@@ -47,4 +47,4 @@ private:
     std::vector<ElfSymbol> symbols_;
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

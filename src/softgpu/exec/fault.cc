@@ -13,7 +13,7 @@
 #include "softgpu/exec/instruction.h"
 #include "softgpu/exec/report.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -95,7 +95,9 @@ void on_signal(int number, siginfo_t *info, void *opaque)
     w->address = reinterpret_cast<uint64_t>(info->si_addr);
     w->error = static_cast<uint64_t>(registers[REG_ERR]);
     w->trap = static_cast<uint64_t>(registers[REG_TRAPNO]);
-    if (number == SIGSEGV && w->trap == kGeneralProtection)
+    // (A jump to an address that is none leaves no instruction to read.)
+    if (number == SIGSEGV && w->trap == kGeneralProtection &&
+        canonical(static_cast<uint64_t>(registers[REG_RIP])))
         w->address = operand_address(*context).value_or(0);
 
     Coroutine &stack = *w->block->running;
@@ -167,4 +169,4 @@ WorkerScope::WorkerScope(uint32_t sm_id) : outer_(t_worker)
 
 WorkerScope::~WorkerScope() { t_worker = outer_; }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

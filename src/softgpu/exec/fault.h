@@ -4,7 +4,7 @@
 
 #include "softgpu/exec/grid.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // Makes this OS thread a worker while it lives: its exceptions on a kernel's stack are the grid's.
 struct WorkerScope {
@@ -19,4 +19,4 @@ private:
     Worker *outer_;
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

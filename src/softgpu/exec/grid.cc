@@ -5,7 +5,7 @@
 
 #include "softgpu/exec/report.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -181,4 +181,4 @@ void Grid::flush()
     if (!text.empty() && launch.print) launch.print(text);
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -13,7 +13,7 @@
 #include "softgpu/exec/block.h"
 #include "softgpu/exec/loaded_kernel.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // An OS thread while it works on a grid.
 struct Worker {
@@ -77,4 +77,4 @@ private:
     alignas(64) uint32_t workspace_[16] = {};  // {size, barrier}: cooperative_groups' driver_abi.h
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

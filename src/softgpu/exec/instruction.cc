@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -90,4 +90,4 @@ std::optional<uint64_t> operand_address(const ucontext_t &context)
     return d.opcode() ? d.operand() : std::nullopt;
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -19,7 +19,7 @@
 #include "softgpu/exec/limits.h"
 #include "util/fd.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace fs = std::filesystem;
 
@@ -171,9 +171,13 @@ void KernelCache::trim() const
     }
 }
 
+}  // namespace rgpu::softgpu::exec
+
+namespace rgpu::softgpu {
+
 Result<CompiledKernel> compile_cached(const PtxModule &module, std::string_view kernel)
 {
-    KernelCache cache(KernelCache::configured_directory(), kCacheBytes);
+    exec::KernelCache cache(exec::KernelCache::configured_directory(), exec::kCacheBytes);
     std::string key = module.cache_key(kernel);
     if (auto found = cache.find(key)) return std::move(*found);
     auto compiled = module.compile(kernel);

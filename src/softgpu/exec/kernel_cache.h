@@ -12,7 +12,7 @@
 
 #include "softgpu/compiler.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 class KernelCache {
 public:
@@ -34,4 +34,4 @@ private:
     uint64_t bound_;
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

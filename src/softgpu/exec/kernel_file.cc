@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::optional<CompiledKernel> from_file(std::string_view key, std::span<const ui
     return k;
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -9,11 +9,11 @@
 
 #include "softgpu/compiler.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 std::vector<uint8_t> to_file(std::string_view key, const CompiledKernel &);
 
 // Empty for bytes that to_file() did not make, or not for this key, or that were changed since.
 std::optional<CompiledKernel> from_file(std::string_view key, std::span<const uint8_t>);
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // CUDA's own, which programs rely on.
 constexpr uint32_t kWarp = 32;
@@ -18,6 +18,8 @@ constexpr uint32_t kResidentBlocks = 32;     // of one multiprocessor
 constexpr size_t kStackReserve = 48 * 1024;
 constexpr size_t kMinStack = 64 * 1024;
 constexpr size_t kMaxStack = size_t{64} << 20;
+// Stacks with a guard page, of which each takes two of the 65530 mappings that a process may have.
+constexpr size_t kGuardedStacks = 16 * 1024;
 // Idle stacks kept, bytes of address space; the rest is given back.
 constexpr size_t kIdleStackBytes = size_t{512} << 20;
 // Idle block objects (with their stacks and shared memory) kept for the next launch, each kind.
@@ -48,4 +50,4 @@ constexpr uint64_t kCacheBytes = uint64_t{1} << 30;
 // Bytes stored by one process between two looks at the cache's size.
 constexpr uint64_t kCacheLook = uint64_t{16} << 20;
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

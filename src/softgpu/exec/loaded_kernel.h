@@ -6,7 +6,7 @@
 
 #include "softgpu/engine.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // What LoadedKernel::load() makes.
 class KernelCode final : public LoadedKernel {
@@ -29,4 +29,4 @@ private:
     size_t bytes_;
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -16,7 +16,7 @@
 #include "softgpu/exec/loaded_kernel.h"
 #include "softgpu/exec/symbols.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -326,12 +326,16 @@ Result<std::shared_ptr<const LoadedKernel>> Loader::load(const CompiledKernel &k
 
 KernelCode::~KernelCode() { munmap(image_, bytes_); }
 
+}  // namespace rgpu::softgpu::exec
+
+namespace rgpu::softgpu {
+
 Result<std::shared_ptr<const LoadedKernel>> LoadedKernel::load(const CompiledKernel &kernel,
                                                                const SymbolResolver &resolver)
 {
-    auto object = ElfObject::parse(kernel.object);
+    auto object = exec::ElfObject::parse(kernel.object);
     if (!object) return std::move(object).error();
-    return Loader(*object, resolver).load(kernel);
+    return exec::Loader(*object, resolver).load(kernel);
 }
 
 }  // namespace rgpu::softgpu

@@ -17,7 +17,7 @@
 #include "softgpu/exec/fault.h"
 #include "softgpu/exec/grid.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -134,6 +134,12 @@ std::optional<Fault> refuse(const Launch &launch)
 }
 
 }  // namespace
+
+}  // namespace rgpu::softgpu::exec
+
+namespace rgpu::softgpu {
+
+using namespace exec;
 
 unsigned cores()
 {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -168,4 +168,4 @@ int format_device(std::string &out, const char *f, const void *packed)
     return arguments.used();
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -6,7 +6,7 @@
 
 #include "softgpu/exec/warp.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::string describe_deadlock(const Block &b)
     return text + " (not every thread that a barrier or a mask counts comes to it)";
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -5,7 +5,7 @@
 
 #include "softgpu/exec/grid.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // "block (1,0,0), thread (33,0,0)": where the worker is now.
 std::string where(const Block &);
@@ -14,4 +14,4 @@ std::string where_cuda(const Block &);
 // Who waits for whom, when no thread of a block can go on.
 std::string describe_deadlock(const Block &);
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

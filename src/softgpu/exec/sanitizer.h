@@ -19,7 +19,7 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 }
 #endif
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kAsan = true;
@@ -71,4 +71,4 @@ struct SanitizedStack {
 #endif
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

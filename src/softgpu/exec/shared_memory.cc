@@ -5,7 +5,7 @@
 
 #include "softgpu/exec/limits.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 SharedMemory::~SharedMemory() { release(); }
 
@@ -35,4 +35,4 @@ bool SharedMemory::reserve(size_t bytes)
     return true;
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 class SharedMemory {
 public:
@@ -24,4 +24,4 @@ private:
     size_t bytes_ = 0;  // of them, that may be touched
 };
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

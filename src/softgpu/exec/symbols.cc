@@ -19,7 +19,7 @@ unsigned __int128 __umodti3(unsigned __int128, unsigned __int128);
 __int128 __multi3(__int128, __int128);
 }
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -131,4 +131,4 @@ uint64_t runtime_symbol(std::string_view name)
     return found == table->end() ? 0 : found->second;
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

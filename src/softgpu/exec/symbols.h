@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 // The function's address, or 0.
 uint64_t runtime_symbol(std::string_view name);
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

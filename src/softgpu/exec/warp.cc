@@ -3,7 +3,7 @@
 
 #include <bit>
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 void Warp::begin(Block &b, Fiber *first, uint32_t lanes_present)
 {
@@ -119,4 +119,4 @@ void Warp::lane_yielded()
     if (converging && ++yields > kPatience) release_convergence(nullptr, true);
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -9,7 +9,7 @@
 
 #include "softgpu/exec/block.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 enum class WarpOp : uint32_t { sync, shfl, vote, match_any, match_all, redux, elect, gather };
 
@@ -62,4 +62,4 @@ private:
 // Computes what the lanes of a complete meeting take away.
 void compute(Warp &, const Meeting &);
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec

@@ -4,7 +4,7 @@
 
 #include "softgpu/exec/warp.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -137,9 +137,10 @@ void compute(Warp &w, const Meeting &m)
     }
 }
 
-}  // namespace rgpu::softgpu
+}  // namespace rgpu::softgpu::exec
 
 using namespace rgpu::softgpu;
+using namespace rgpu::softgpu::exec;
 
 namespace {
 

@@ -9,6 +9,7 @@
 
 using namespace exec_test;
 using rgpu::Result;
+using rgpu::softgpu::exec::KernelCache;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include "softgpu/exec/printf.h"
 
 using namespace exec_test;
+using rgpu::softgpu::exec::format_device;
 
 namespace {
 
