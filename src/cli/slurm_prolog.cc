@@ -20,6 +20,8 @@ namespace rgpu::cli {
 namespace {
 
 constexpr int kReleaseTries = 5;  // pauses of 0.1 to 0.8 s lie between them
+// A server that is being restarted is back within seconds; where none answers for longer, waiting is no use.
+constexpr Milliseconds kUnreachableLimit{10'000};
 
 std::atomic<bool> stopped = false;
 
@@ -85,7 +87,7 @@ Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds lim
     if (nodes->empty() || nodes->size() != job.nodes)
         return error(ErrorKind::invalid, "SLURM_JOB_NODELIST '%s' does not have SLURM_JOB_NUM_NODES (%u) nodes",
                      job.node_list.c_str(), job.nodes);
-    Time start = now();
+    Time start = now(), answered = start;
     for (int n = 0;; ++n) {
         auto outcome = acquire_once(client, job, *nodes);
         if (!outcome)
@@ -94,11 +96,15 @@ Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds lim
             return {};
         if (outcome->kind == pool::Outcome::never)
             return error(ErrorKind::unsupported, "no server can ever give this: %s", outcome->reason.c_str());
-        bool in_time = now() - start < limit;
-        if (!in_time || !sleep_unless_stopped(std::min(jittered_pause(n), limit)))
-            return error(ErrorKind::unavailable, "no GPUs %s: %s",
-                         in_time ? "until it was cancelled" : ("within " + format_duration(limit)).c_str(),
+        if (outcome->kind == pool::Outcome::later)
+            answered = now();
+        if (now() - answered >= std::min(kUnreachableLimit, limit) && outcome->kind != pool::Outcome::later)
+            return error(ErrorKind::unavailable, "no server of the pool answers: %s", outcome->reason.c_str());
+        if (now() - start >= limit)
+            return error(ErrorKind::unavailable, "no GPUs within %s: %s", format_duration(limit).c_str(),
                          outcome->reason.c_str());
+        if (!sleep_unless_stopped(std::min(jittered_pause(n), limit)))
+            return Error{ErrorKind::unavailable, "it was cancelled while it waited: " + outcome->reason};
     }
 }
 

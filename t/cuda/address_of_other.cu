@@ -101,7 +101,10 @@ static int touch(const std::string &file)
 
     cudaError_t copy = cudaMemcpy(&got, address, sizeof got, cudaMemcpyDeviceToHost);
     printf("copy: %s\n", cudaGetErrorName(copy));
+    // Asynchronous: what was wrong may be told at the next call that waits.
     cudaError_t set = cudaMemset(address, 0, sizeof got);
+    if (set == cudaSuccess)
+        set = cudaDeviceSynchronize();
     printf("memset: %s\n", cudaGetErrorName(set));
     // The last, for it ends the context.
     fetch<<<1, 1>>>(static_cast<const uint32_t *>(address), own);

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Servers that are away or go away: the program gets a CUDA error, its stderr says which and why, nothing hangs.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/slurm.sh"
+cluster_up
+steady=$build/cuda/steady-static
+[ -x "$steady" ] || skip_all "$steady is not built; run make cuda"
+
+run_when() { printf 'while [ ! -e %q ]; do sleep 0.05; done; exec %q %q' "$1" "$steady" "$2"; }
+server_of() { rgpu list | sed -n "s/^\(gpu[12]\) .*job $1 on.*/\1/p" | head -n 1; }
+# Slurm keeps a finished job for minutes: long enough to ask.
+ended() { case $(job_state "$job") in COMPLETED | FAILED | CANCELLED) ;; *) return 1 ;; esac; }
+exit_code() { scontrol show job "$job" | sed -n 's/.* ExitCode=\([0-9]*\):.*/\1/p'; }
+
+submitted --gres=rgpu:1 -o "$T/out1" -e "$T/err1" --wrap "$(run_when "$T/go1" "$T/mark1")"
+wait_for 20 is_state "$job" RUNNING
+server=$(server_of "$job")
+ok "a job has a GPU of $server" [ -n "$server" ]
+kill -9 "$(cat "$cluster/pid/rgpud.$server")"
+touch "$T/go1"
+ok "its program starts when that server is gone, and ends" wait_for 30 ended
+is "$(exit_code)" 3 "with a CUDA error"
+like "$(cat "$T/out1")" 'cudaMalloc: cudaError' "which the program can name"
+like "$(cat "$T/err1")" "$server" "its stderr names the server"
+like "$(cat "$T/err1")" '[Cc]onnection refused' "and says why"
+
+other=$([ "$server" = gpu1 ] && echo gpu2 || echo gpu1)
+submitted --gres=rgpu:1 -o "$T/out2" -e "$T/err2" --wrap "exec $steady $T/mark2"
+ok "another job finds its GPU on the other server" wait_for 60 [ -e "$T/mark2" ]
+is "$(server_of "$job")" "$other" "which is $other"
+kill -9 $(workers)
+ok "its worker dies, and the program ends" wait_for 30 ended
+is "$(exit_code)" 3 "with a CUDA error"
+like "$(cat "$T/out2")" 'cuda[A-Za-z]+: cudaError' "which the program can name"
+like "$(cat "$T/err2")" "$other" "its stderr names the server"
+
+submitted --gres=rgpu:1 -o "$T/out3" -e "$T/err3" --wrap "exec $steady $T/mark3"
+ok "the server serves on" wait_for 60 [ -e "$T/mark3" ]
+# All of the host at once, as when it loses power.
+kill -9 "$(cat "$cluster/pid/rgpud.$other")" $(workers)
+ok "its host dies mid-run, and the program ends" wait_for 30 ended
+is "$(exit_code)" 3 "with a CUDA error"
+like "$(cat "$T/err3")" "$other" "its stderr names the server"
+is "$(workers)" "" "no worker is left"
+done_testing
