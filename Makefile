@@ -205,7 +205,8 @@ $(foreach d,$(unit_dirs),$(eval $(call unit_dir_rule,$d)))
 
 # --- CUDA programs: examples and tests, each with static and with shared cudart
 
-NVCC = $(CUDA)/bin/nvcc -ccbin $(CXX)
+# CXX may be "ccache g++".
+NVCC = $(CUDA)/bin/nvcc -ccbin $(lastword $(filter-out -%,$(CXX)))
 NVCCFLAGS ?= -O2 -std=c++17 -gencode arch=compute_80,code=[sm_80,compute_80]
 cuda_sources := $(sort $(wildcard contrib/examples/*.cu t/cuda/*.cu))
 cuda_names := $(basename $(notdir $(cuda_sources)))
