@@ -1,0 +1,123 @@
+// The handshake between two threads over a socket pair: who gets in, and who does not.
+#include <criterion/criterion.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "net/handshake.h"
+
+using namespace rgpu;
+using namespace rgpu::net;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Pair {
+    Fd client, server;
+
+    Pair()
+    {
+        int fds[2];
+        cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+        client.reset(fds[0]);
+        server.reset(fds[1]);
+    }
+};
+
+struct Outcome {
+    Result<void> client = Error{};
+    Result<Client> server = Error{};
+};
+
+Outcome shake(const std::string &lease, const std::string &secret, const std::string &server_secret = "right")
+{
+    Pair p;
+    Outcome o;
+    auto deadline = Clock::now() + 5s;
+    std::thread server([&] {
+        o.server = server_handshake(p.server.get(), [&](const std::string &l) {
+            return l == "lease-1" ? std::optional(server_secret) : std::nullopt;
+        }, deadline);
+    });
+    o.client = client_handshake(p.client.get(), lease, secret, 42, deadline);
+    server.join();
+    return o;
+}
+
+}  // namespace
+
+Test(handshake, the_right_secret_gets_in)
+{
+    Outcome o = shake("lease-1", "right");
+    cr_assert(o.client, "%s", o.client ? "" : o.client.error().text.c_str());
+    cr_assert(o.server);
+    cr_expect(o.server->lease == "lease-1");
+    cr_expect(o.server->table_digest == 42);
+    cr_expect(o.server->pid == static_cast<uint32_t>(getpid()));
+}
+
+Test(handshake, wrong_secret_and_unknown_lease_are_told_the_same)
+{
+    Outcome wrong = shake("lease-1", "wrong"), unknown = shake("lease-2", "right");
+    cr_assert(!wrong.client && !wrong.server && !unknown.client && !unknown.server);
+    cr_expect(wrong.client.error().text == unknown.client.error().text);
+    cr_expect(wrong.client.error().kind == ErrorKind::invalid);
+}
+
+Test(handshake, a_server_that_does_not_hold_the_secret_is_found_out)
+{
+    Pair p;
+    auto deadline = Clock::now() + 5s;
+    std::thread impostor([&] {
+        wire::ServerHello hello;
+        wire::ClientHello client;
+        wire::ServerVerdict verdict;
+        verdict.accepted = 1;
+        (void)send_all(p.server.get(), &hello, sizeof hello, deadline).has_value();
+        (void)receive_all(p.server.get(), &client, sizeof client, deadline).has_value();
+        (void)send_all(p.server.get(), &verdict, sizeof verdict, deadline).has_value();
+    });
+    auto r = client_handshake(p.client.get(), "lease-1", "right", 0, deadline);
+    impostor.join();
+    cr_assert(!r);
+    cr_expect(r.error().text.find("does not hold") != std::string::npos);
+}
+
+Test(handshake, garbage_and_other_versions_are_refused)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        Pair p;
+        auto deadline = Clock::now() + 5s;
+        wire::ClientHello hello;
+        if (kind == 0) hello.magic = 0x20544547;  // "GET "
+        if (kind == 1) hello.version++;
+        (void)send_all(p.client.get(), &hello, sizeof hello, deadline).has_value();
+        auto r = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline);
+        cr_assert(!r);
+        cr_expect(r.error().kind == ErrorKind::invalid);
+    }
+}
+
+Test(handshake, a_hello_that_stops_half_way_ends_at_the_deadline)
+{
+    Pair p;
+    (void)send_all(p.client.get(), "RGPU", 4, Clock::now() + 1s).has_value();
+    auto r = server_handshake(p.server.get(), [](auto &) { return std::nullopt; }, Clock::now() + 100ms);
+    cr_assert(!r);
+    cr_expect(r.error().kind == ErrorKind::unavailable);
+    p.client.reset();
+}
+
+Test(connect, names_the_address_and_the_reason)
+{
+    auto listening = listen("127.0.0.1:0");
+    cr_assert(listening);
+    std::string address = "127.0.0.1:" + std::to_string(local_port(listening->get()));
+    cr_expect(connect(address, Clock::now() + 5s).has_value());
+    listening->reset();
+    auto refused = connect(address, Clock::now() + 5s);
+    cr_assert(!refused);
+    cr_expect(refused.error().kind == ErrorKind::unavailable);
+    cr_expect(refused.error().text.find(address) != std::string::npos);
+    cr_expect(connect("nowhere", Clock::now() + 1s).error().kind == ErrorKind::invalid);
+}
