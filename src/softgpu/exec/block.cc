@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ctime>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -34,6 +35,13 @@ Dim3 unflatten(uint64_t index, Dim3 shape)
 {
     return {static_cast<uint32_t>(index % shape.x), static_cast<uint32_t>(index / shape.x % shape.y),
             static_cast<uint32_t>(index / shape.x / shape.y)};
+}
+
+uint64_t milliseconds()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
 void advance(Dim3 &at, Dim3 shape)
@@ -147,7 +155,7 @@ void Block::begin(Grid &g, uint64_t index)
     state.engine = this;
     live = threads;
     started_ = phases_ = 0;
-    turn_over_ = false;
+    turn_over_ = begin_all_ = false;
     barriers_in_use = 0;
     ready_ = yielded_ = {};
     for (uint32_t first = 0; first < threads; first += kWarp) {
@@ -174,8 +182,10 @@ bool Block::start(Fiber &f)
 // A warp whose lanes met goes on before a new warp begins; threads that spin come last.
 Fiber *Block::pick()
 {
-    if (Fiber *f = ready_.pop()) return f;
-    if (started_ == threads) return nullptr;
+    bool all_begun = started_ == threads;
+    if (all_begun || !begin_all_)
+        if (Fiber *f = ready_.pop()) return f;
+    if (all_begun) return nullptr;
     Fiber &f = fibers[started_];
     if (!start(f)) {
         grid->fail(FaultKind::out_of_resources, 0, "no memory for the stacks of a block's threads");
@@ -218,7 +228,9 @@ void Block::phase_ended()
 {
     if (++phases_ < kTurn && !grid->stopped()) return;
     turn_over_ = true;
-    visit_scheduler();
+    ready_.append(yielded_);
+    ready_.push_back(*current);
+    leave_to(nullptr);
 }
 
 void Block::abandon()
@@ -259,6 +271,7 @@ Block::Outcome Block::run(Worker &w)
     w.block = this;
     state.sm_id = w.sm_id;
     uint32_t rounds = 0;
+    const uint64_t since = milliseconds();
     Outcome outcome;
     for (;;) {
         if (Fiber *f = pick()) leave_to(f);
@@ -274,7 +287,8 @@ Block::Outcome Block::run(Worker &w)
         if (turn_over_) {
             turn_over_ = false;
             phases_ = 0;
-            if (!grid->has_other_work()) continue;
+            begin_all_ = true;
+            if (milliseconds() - since < kSlice || !grid->has_other_work()) continue;
             outcome = Outcome::spinning;
             break;
         }

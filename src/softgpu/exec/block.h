@@ -110,7 +110,8 @@ public:
     void yield(Fiber &);
     // To the scheduler and back: for work that must not run on a fiber's stack.
     void visit_scheduler();
-    // A barrier has opened. A loop of barriers would never leave the OS thread: now and then it must.
+    // Threads have met, and the current one goes on. Those that meet in a loop would keep the OS
+    // thread for themselves: now and then they must let go.
     void phase_ended();
     // Never to come back: the grid is stopped.
     [[noreturn]] void abandon();
@@ -144,8 +145,9 @@ private:
 
     FiberList ready_, yielded_;
     uint32_t started_ = 0;
-    uint32_t phases_ = 0;             // barriers since the OS thread was last offered to others
+    uint32_t phases_ = 0;             // meetings since others last had their turn
     bool turn_over_ = false;
+    bool begin_all_ = false;          // threads that have not begun come first
     Coroutine *idle_ = nullptr;       // stacks whose thread has ended
     Coroutine *main_ = nullptr;       // a "block" kernel's stack
     bool main_busy_ = false;

@@ -35,8 +35,10 @@ constexpr uint32_t kMaxBypass = 1 << 16;
 // Rounds of spinning with nothing else to do after which the OS thread offers its core to others.
 constexpr uint32_t kSpinRounds = 16;
 
-// Barriers after which a block gives other blocks of its grid a turn: blocks may wait for each other.
+// Meetings (at barriers, in warps) after which a block's other threads have their turn, and the
+// milliseconds after which other blocks have theirs: they may wait for each other.
 constexpr uint32_t kTurn = 2048;
+constexpr uint64_t kSlice = 20;
 
 // Bytes of printf output that wait before they are handed over while the kernel runs.
 constexpr size_t kPrintBuffer = 64 * 1024;

@@ -48,7 +48,11 @@ void Warp::meet(Fiber &f, WarpOp op, uint32_t detail, uint32_t mask)
         ++meetings_open;
     }
     m->arrived |= f.bit();
-    if (!(mask & present & ~ended & ~m->arrived)) return finish(*m, &f);
+    if (!(mask & present & ~ended & ~m->arrived)) {
+        finish(*m, &f);
+        block->phase_ended();
+        return;
+    }
     f.wait = Wait::meeting;
     lane_blocked();
     block->suspend(f);
@@ -87,6 +91,7 @@ uint32_t Warp::converge(Fiber &f, uint32_t at)
         release_convergence(&f, false);
         if (!(converging & f.bit())) {
             ++active;
+            block->phase_ended();
             return result[lane];
         }
     }

@@ -55,6 +55,16 @@ Test(exec_progress, blocks_wait_for_earlier_blocks)
 }
 
 // Legal only as far as blocks are resident together; all of a cooperative launch are.
+Test(exec_progress, threads_that_meet_in_a_loop_leave_room_for_others)
+{
+    for (uint32_t threads : {3u, 32u, 100u}) {
+        uint32_t flag = 0;
+        launch_ok(*load("busy_pair"), {.block = {threads, 1, 1}}, &flag);
+    }
+    uint32_t flag = 0;
+    launch_ok(*load("busy_block"), {.grid = {cores() + 3, 1, 1}, .block = {64, 1, 1}}, &flag);
+}
+
 Test(exec_progress, cooperative_blocks_wait_for_later_blocks)
 {
     uint32_t turn = 0;
