@@ -94,13 +94,13 @@ std::string thread_entry(const std::string &name)
                 "\"(ptr %ts) convergent\n  ret void\n}\n\n");
 }
 
-std::string metadata()
+std::string metadata(size_t parameter_bytes)
 {
     // 0: empty; 1: accesses of one thread do not touch another's; 2, 3: the loop over threads; 4: sizes of a block;
-    // 5, 6: sizes of the states.
+    // 5, 6, 7: sizes of the states and of the parameters.
     return "!0 = !{}\n!1 = distinct !{}\n!2 = distinct !{!2, !3}\n!3 = !{!\"llvm.loop.parallel_accesses\", !1}\n"
            "!4 = !{i32 1, i32 1025}\n!5 = !{i64 " + std::to_string(sizeof(BlockState)) + "}\n!6 = !{i64 " +
-           std::to_string(sizeof(GridState)) + "}\n";
+           std::to_string(sizeof(GridState)) + "}\n!7 = !{i64 " + std::to_string(parameter_bytes) + "}\n";
 }
 
 // The name in "declare TYPE @NAME(...)", to declare nothing twice.
@@ -152,6 +152,10 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     auto helpers = prelude(unit.helpers, unit.declarations);
     if (!helpers) return std::move(helpers).error();
 
+    size_t parameter_bytes = 0;
+    for (const ptx::Variable &v : kernel.parameters)
+        parameter_bytes = (parameter_bytes + v.align - 1) / v.align * v.align + v.size;
+
     std::string head;
     std::set<std::string> seen;
     for (const std::string &d : unit.declarations)
@@ -160,7 +164,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     facts.entry = "k." + name;
     facts.per_thread = unit.per_thread;
     facts.stack_bytes = static_cast<uint32_t>(16384 + local_bytes(kernel, 0) + std::min<uint64_t>(registers, 262144));
-    return join(head, "\n", *helpers, code, metadata());
+    return join(head, "\n", *helpers, code, metadata(parameter_bytes));
 }
 
 Result<CompiledKernel> Module::compile(std::string_view kernel) const

@@ -168,8 +168,7 @@ void Lower::yield()
 
 std::string Lower::metadata(Space space) const
 {
-    bool shared_by_threads = space == Space::global || space == Space::none || space == Space::shared;
-    return unit_.parallel && shared_by_threads ? ", !llvm.access.group !1" : "";
+    return unit_.parallel && space != Space::local ? ", !llvm.access.group !1" : "";
 }
 
 V Lower::constant(const Operand &o, Type t)
@@ -348,7 +347,7 @@ V Lower::pointer(const Operand &o)
                 if (function_.kernel) {
                     V field = entry("pa", "getelementptr i8, ptr " + grid_state() + ", i64 " +
                                               std::to_string(offsetof(GridState, params)));
-                    base = entry("params", "load ptr, ptr " + field + ", align 8, !invariant.load !0, !nonnull !0");
+                    base = entry("params", "load ptr, ptr " + field + ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !7");
                     offset += static_cast<int64_t>(at);
                 } else {
                     base = "%a" + std::to_string(n);

@@ -61,7 +61,7 @@ void load(Lower &l)
     if (n > 1 && (d.kind != Operand::vector || d.count != n)) return l.fail("as many registers as elements are expected");
     V p = l.address(l.operand(1), space);
     std::string element = ll(t), meta = l.metadata(space);
-    if (constant_memory(l, space, l.operand(1))) meta = ", !invariant.load !0";
+    if (constant_memory(l, space, l.operand(1))) meta += ", !invariant.load !0";
     if (strong(l) && t.total() <= 64) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
