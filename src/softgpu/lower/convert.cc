@@ -106,7 +106,7 @@ void float_to_float(Lower &l, Type d, Type s)
     if (d.width == 16) {
         if (s.width == 64) v = l.helper("float", "h.f64.odd", "double " + v);
         if (l.has("sat")) v = saturate(l, kF32, v);
-        if (l.has("relu")) v = l.select(l.def("fcmp olt float ", v, ", 0.0"), kF32, "0.0", v);
+        if (l.has("relu")) v = l.select(l.def("fcmp ole float ", v, ", 0.0"), kF32, "0.0", v);
         V h = to_half(l, d, v);
         if (l.has("satfinite")) h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
         return l.set(l.cast(h, "i16", ll(d)), d);
@@ -134,7 +134,7 @@ void pack_halves(Lower &l)
     std::vector<V> lanes;
     for (unsigned i : {2u, 1u}) {
         V v = flush(l, kF32, l.get(i, kF32));
-        if (l.has("relu")) v = l.select(l.def("fcmp olt float ", v, ", 0.0"), kF32, "0.0", v);
+        if (l.has("relu")) v = l.select(l.def("fcmp ole float ", v, ", 0.0"), kF32, "0.0", v);
         V h = to_half(l, d, v);
         if (l.has("satfinite")) h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
         lanes.push_back(h);
@@ -145,7 +145,7 @@ void pack_halves(Lower &l)
 void tf32(Lower &l)
 {
     V v = l.get(1, kF32);
-    if (l.has("relu")) v = l.select(l.def("fcmp olt float ", v, ", 0.0"), kF32, "0.0", v);
+    if (l.has("relu")) v = l.select(l.def("fcmp ole float ", v, ", 0.0"), kF32, "0.0", v);
     l.set(l.helper("i32", l.has("rna") ? "h.tf32.rna" : l.has("rz") ? "h.tf32.rz" : "h.tf32.rn", "float " + v), kB32);
 }
 
@@ -157,7 +157,7 @@ void pack_fp8(Lower &l)
     V parts[2];
     for (unsigned i = 0; i < 2; ++i) {
         V f = s.lanes == 2 ? half_to_float(l, s, half_lane(l, s, l.get(1, s), i)) : l.get(i ? 1 : 2, kF32);
-        if (l.has("relu")) f = l.select(l.def("fcmp olt float ", f, ", 0.0"), kF32, "0.0", f);
+        if (l.has("relu")) f = l.select(l.def("fcmp ole float ", f, ", 0.0"), kF32, "0.0", f);
         parts[i] = l.helper("i16", name, "float " + f);
     }
     l.set(l.def("or i16 ", parts[0], ", ", l.def("shl i16 ", parts[1], ", 8")), kB16);
@@ -171,7 +171,7 @@ void unpack_fp8(Lower &l)
     for (unsigned i = 0; i < 2; ++i) {
         V byte = l.def("and i16 ", i ? l.def("lshr i16 ", v, ", 8") : v, ", 255");
         V f = l.helper("float", s.kind == Type::e4m3 ? "h.e4m3.float" : "h.e5m2.float", "i16 " + byte);
-        if (l.has("relu")) f = l.select(l.def("fcmp olt float ", f, ", 0.0"), kF32, "0.0", f);
+        if (l.has("relu")) f = l.select(l.def("fcmp ole float ", f, ", 0.0"), kF32, "0.0", f);
         lanes.push_back(float_to_half(l, kF16, f));
     }
     l.set(half_join(l, kF16x2, lanes), kF16x2);

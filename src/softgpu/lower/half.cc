@@ -56,7 +56,7 @@ void lanewise(Lower &l, unsigned inputs, const std::function<V(const std::vector
         if (l.has("sat")) r = saturate(l, kF32, r);
         if (l.has("relu")) {
             // NaN stays NaN.
-            V negative = l.def("fcmp olt float ", r, ", 0.0");
+            V negative = l.def("fcmp ole float ", r, ", 0.0");
             r = l.select(negative, kF32, "0.0", r);
         }
         lanes.push_back(flush16(l, t, float_to_half(l, t, r)));
