@@ -13,6 +13,7 @@ reads at least 95% of the test digits right.
 
 import argparse
 import ctypes
+import glob
 import gzip
 import os
 import random
@@ -24,6 +25,7 @@ from pathlib import Path
 os.environ.setdefault("DEV", "CUDA")
 os.environ.setdefault("JIT", "2")       # replay the kernels one by one, without CUDA graphs
 os.environ.setdefault("TRAINING", "1")  # optimisers refuse to work without
+os.environ.setdefault("PARALLEL", "0")  # compile the few kernels here, not in processes of their own
 
 try:
     from tinygrad import Device, Tensor, TinyJit, nn
@@ -33,6 +35,14 @@ except ModuleNotFoundError:
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")  # 1797 lines: 64 pixels of 0..16, then the digit
 NEEDED = 0.95
+
+
+def help_nvrtc():
+    """NVRTC opens its second half by name. Where the linker does not know the toolkit's folder, open it before."""
+    for folder in (os.environ.get("CUDA_PATH", "") + "/lib64", "/usr/local/cuda/lib64"):
+        for half in sorted(glob.glob(folder + "/libnvrtc-builtins.so.[0-9]*"))[:1]:
+            ctypes.CDLL(half)
+            return
 
 
 def gpu_names():
@@ -111,6 +121,7 @@ def main():
     start = time.monotonic()
     backend = Device.DEFAULT
     if backend == "CUDA":
+        help_nvrtc()
         names = gpu_names()
     else:  # DEV=CPU and the like, to try the script itself
         names = [backend] * (options.gpus or 1)
