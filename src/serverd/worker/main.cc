@@ -77,10 +77,10 @@ int serve()
     }
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
     auto r = session.run();
-    if (r || r.error().kind == ErrorKind::disconnected) return 0;
+    if (r) return 0;
     const char *lease = getenv("RGPU_WORKER_LEASE");
     fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?", r.error().text.c_str());
-    return 3;
+    return r.error().kind == ErrorKind::disconnected ? 0 : 3;
 }
 
 }  // namespace

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""A client of rgpu-worker written from doc/protocol.md alone, to send what no client may.
+
+usage: wire_client.py WORKER CASE [SEED]
+
+Starts WORKER with one end of a socket pair as descriptor 3, reads the snapshot, does what CASE says, and prints
+one line: the worker's exit status and what it wrote to standard error. Cases: --list.
+"""
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+
+HEADER = struct.Struct('<IHHII')  # bytes, type, flags, sequence, value
+REPLY, DATA, TEXT, SNAPSHOT = 1, 2, 3, 4
+WANTS_REPLY = 1
+LIMIT = 30  # seconds for anything
+
+
+class Worker:
+    def __init__(self, path):
+        mine, theirs = socket.socketpair()
+        environment = dict(os.environ, RGPU_WORKER_LEASE='0123456789abcdef')
+        # Descriptor 3 must be the socket, whatever number it has here.
+        self.process = subprocess.Popen(
+            ['bash', '-c', f'exec 3<&{theirs.fileno()}; exec "$0"', path], pass_fds=[theirs.fileno()],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+        theirs.close()
+        self.socket = mine
+        self.socket.settimeout(LIMIT)
+        self.sequence = 0
+        kind, _, status, body = self.receive()
+        assert kind == SNAPSHOT and status == 0, (kind, status)
+        self.calls = self.names(body)
+
+    def read(self, n):
+        data = b''
+        while len(data) < n:
+            more = self.socket.recv(n - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def receive(self):
+        n, kind, _, sequence, value = HEADER.unpack(self.read(HEADER.size))
+        return kind, sequence, value, self.read(n)
+
+    @staticmethod
+    def names(body):
+        """The call names at the snapshot's end: u64 count, then u32 length and bytes each."""
+        at = body.index(b'cuGetErrorString') - 4
+        names = []
+        while at < len(body):
+            n, = struct.unpack_from('<I', body, at)
+            names.append(body[at + 4:at + 4 + n].decode())
+            at += 4 + n
+        return names
+
+    def number(self, name):
+        return self.calls.index(name)
+
+    def send(self, kind, body=b'', flags=WANTS_REPLY, value=0, announce=None):
+        self.sequence += 1
+        header = HEADER.pack(len(body) if announce is None else announce, kind, flags, self.sequence, value)
+        self.socket.sendall(header + body)
+
+    def ask(self, name, body=b'', value=0):
+        self.send(self.number(name), body, value=value)
+        while True:
+            kind, sequence, result, answer = self.receive()
+            if sequence == self.sequence:
+                return result, answer
+
+    def close(self):
+        self.socket.close()
+
+    def end(self):
+        """(exit status, standard error) after the worker has ended by itself."""
+        _, err = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, err.decode()
+
+
+def alive(w):
+    """The worker carries out calls: memory of device 0's primary context."""
+    result, _ = w.ask('cuDevicePrimaryCtxRetain', struct.pack('<Ii', 100, 0))
+    assert result == 0, result
+    result, answer = w.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, 4096), value=100)
+    assert result == 0 and len(answer) == 8, (result, answer)
+    return struct.unpack('<Q', answer)[0]
+
+
+def case_good(w):
+    "calls are carried out, and the end of the connection is the worker's end"
+    address = alive(w)
+    result, _ = w.ask('cuMemFree_v2', struct.pack('<Q', address), value=100)
+    assert result == 0
+    w.close()
+
+
+def case_truncated_header(w):
+    "the connection ends inside a header"
+    w.socket.sendall(b'\x01\x02\x03')
+    w.close()
+
+
+def case_truncated_frame(w):
+    "the connection ends inside a body"
+    w.send(w.number('cuMemAlloc_v2'), b'\x01', announce=9)
+    w.close()
+
+
+def case_oversize(w):
+    "a body of 4 GiB is announced"
+    w.send(w.number('cuMemAlloc_v2'), b'', announce=0xffffffff)
+
+
+def case_oversize_copy(w):
+    "a chunk larger than chunks are"
+    w.send(w.number('cuMemcpyHtoDAsync_v2'), b'', announce=(1 << 20) + 1)
+
+
+def case_unknown_call(w):
+    "a call number past the table"
+    w.send(60000)
+
+
+def case_not_sendable(w):
+    "a call that clients answer themselves"
+    w.send(w.number('cuInit'), struct.pack('<I', 0))
+
+
+def case_short_body(w):
+    "a body with one byte too few"
+    w.send(w.number('cuMemAlloc_v2'), struct.pack('<BQ', 1, 4096)[:-1])
+
+
+def case_long_body(w):
+    "a body with one byte too many"
+    w.send(w.number('cuMemAlloc_v2'), struct.pack('<BQ', 1, 4096) + b'x')
+
+
+def case_lying_copy(w):
+    "a chunk that says it is longer than its frame"
+    w.send(w.number('cuMemcpyHtoDAsync_v2'), struct.pack('<QQI', 0, 100, 0) + b'x' * 50)
+
+
+def case_many_parts(w):
+    "a module image of more parts than there are bytes"
+    w.send(w.number('cuModuleLoadDataEx'), struct.pack('<IBI', 200, 0, 4000) + b'\xff' * 64)
+
+
+def case_bad_handles(w):
+    "numbers that are no handles are errors, no crash: the worker goes on"
+    context = struct.pack('<I', 101)
+    for number in (3, 15, 101, 5000, 0x7fffffff, 0xffffffff):
+        result, _ = w.ask('cuStreamSynchronize', struct.pack('<I', number))
+        assert result in (400, 201), (number, result)
+        result, _ = w.ask('cuCtxGetLimit', struct.pack('<BI', 1, 0), value=number)
+        assert result == 201, (number, result)
+        head = struct.pack('<11I', number, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0) + struct.pack('<I', 0)
+        result, _ = w.ask('cuLaunchKernel', head)
+        assert result in (400, 201), (number, result)
+    alive(w)
+    result, _ = w.ask('cuStreamDestroy_v2', context, value=100)
+    assert result == 400, result
+    w.close()
+
+
+def case_huge_handle(w):
+    "a client that numbers its objects outside the table: refused, no memory reserved"
+    alive(w)
+    result, _ = w.ask('cuEventCreate', struct.pack('<II', 0xfffffff0, 0), value=100)
+    assert result == 1, result
+    w.close()
+
+
+def case_fuzz(w):
+    "random bodies of every call: errors or a closed connection"
+    alive(w)
+    avoid = {'cuMemcpyDtoHAsync_v2'}  # answered by data frames
+    for _ in range(400):
+        name = random.choice(w.calls)
+        if name in avoid:
+            continue
+        body = bytes(random.getrandbits(8) for _ in range(random.choice((0, 1, 4, 8, 9, 12, 16, 17, 24, 64))))
+        try:
+            w.ask(name, body, value=random.choice((0, 100)))
+        except (EOFError, ConnectionError):
+            return
+    w.close()
+
+
+CASES = {name[5:]: f for name, f in globals().items() if name.startswith('case_')}
+
+
+def main():
+    if sys.argv[1:] == ['--list']:
+        for name, f in CASES.items():
+            print(f'{name}\t{f.__doc__}')
+        return
+    random.seed(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    w = Worker(sys.argv[1])
+    CASES[sys.argv[2]](w)
+    status, err = w.end()
+    print(f'status {status}; {err.strip()}')
+
+
+main()

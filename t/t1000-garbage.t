@@ -1,0 +1,56 @@
+#!/bin/bash
+# What a worker does with frames that no client sends: it closes the connection, says why in one line, and
+# never crashes. The client is t/lib/wire_client.py, written from doc/protocol.md alone.
+. "$(dirname "$0")/lib/tap.sh"
+
+worker=$build/libexec/rgpu-worker
+export RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=64M
+mkdir "$RGPU_SOFTGPU_HOST"
+
+client() { try 60 python3 "$root/t/lib/wire_client.py" "$worker" "$@"; }
+
+# Ends well, and without a word.
+good()  # CASE, NAME
+{
+    client "$1"
+    is "$out" "status 0; " "$2" || diag "$err"
+}
+
+# Closed with one line that matches.
+closed()  # CASE, STATUS, REGEX, NAME
+{
+    client "$1"
+    like "$out" "^status $2; rgpu-worker: lease 01234567: connection closed: [^
+]*$3[^
+]*\$" "$4" || diag "$err"
+}
+
+good good "a well-behaved client is served, and its end is the worker's"
+closed truncated_header 0 "inside a frame" "a connection that ends inside a header"
+closed truncated_frame 0 "inside a frame" "a connection that ends inside a body"
+closed oversize 3 "4294967295 bytes announced" "4 GiB announced"
+closed oversize_copy 3 "1048577 bytes announced" "a chunk larger than chunks are"
+closed unknown_call 3 "call number 60000" "a call number past the table"
+closed not_sendable 3 "cuInit" "a call that clients answer themselves"
+closed short_body 3 "cuMemAlloc_v2" "a body with one byte too few"
+closed long_body 3 "cuMemAlloc_v2" "a body with one byte too many"
+closed lying_copy 3 "100 bytes announced, 50 sent" "a chunk longer than its frame"
+closed many_parts 3 "parts" "an image of more parts than there are bytes"
+good bad_handles "numbers that are no handles are errors, and the worker goes on"
+good huge_handle "numbers outside the table are refused"
+
+crashed=
+for seed in $(seq 20); do
+    client fuzz "$seed"
+    [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
+done
+is "$crashed" "" "random bodies of every call crash nothing"
+
+is "$("$worker" --help | head -n 1)" "usage: rgpu-worker [--inventory | --help | --version]" "--help says how"
+try 10 "$worker"
+is "$rc" 2 "started by hand it says how it is used"
+like "$("$worker" --inventory)" '^\{"driver_version":[0-9]+,"gpus":\[\{"index":0,"uuid":"GPU-' "--inventory prints JSON"
+RGPU_DRIVER=/nonexistent/libcuda.so.1 try 10 "$worker" --inventory
+is "$rc" 1 "a driver that is not there: exit status 1"
+like "$err" "/nonexistent/libcuda.so.1" "... and the path is named"
+done_testing
