@@ -114,15 +114,17 @@ $(foreach a,$(archives),$(eval $(call archive_rule,$a)))
 link = mkdir -p $(@D) && $(CXX) $(LD_ALL) $1 -o $@ $(filter %.o,$^) \
 	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $2
 map = $(wildcard $1)
+# Threads of a driver run on after dlclose: it is never unmapped, as NVIDIA's is not.
+driver_flags = -Wl$(comma)-soname$(comma)libcuda.so.1 -Wl$(comma)-z$(comma)nodelete
 version_script = $(addprefix -Wl$(comma)--version-script=,$(filter %.map,$^))
 comma := ,
 
 $(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
-	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libcuda.so.1 \
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags) \
 	    -static-libstdc++ -static-libgcc -Wl$(comma)--exclude-libs$(comma)ALL) && ln -sf libcuda.so.1 $(@D)/libcuda.so
 
 $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call map,src/softgpu/libcuda.map)
-	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libcuda.so.1,\
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags),\
 	    $(SOFTGPU_LIBS)) && ln -sf libcuda.so.1 $(@D)/libcuda.so
 
 $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/librgpu-ptx.map)
