@@ -47,4 +47,20 @@ submitted --gres=rgpu:1 --rgpu-share=1 --wrap true; third=$job
 ok "and not a hundredth is left" wait_for 20 waits_for_licences
 touch "$T/half"
 ok "then they are free" wait_for 20 all_free
+
+# Licences do not count memory: where it is full, the prolog waits.
+for i in 1 2 3 4; do
+    submitted --gres=rgpu:1 --rgpu-share=10 --rgpu-mem=2G --wrap "$(until_file "$T/full.$i")"
+    ok "job $i of four takes the memory of a whole GPU" wait_for 20 is_state "$job" RUNNING
+done
+submitted --gres=rgpu:1 --rgpu-share=10 --rgpu-mem=2G --wrap true; cancelled=$job
+ok "a fifth waits for its GPU while it is being configured" wait_for 20 is_state "$cancelled" CONFIGURING
+submitted --gres=rgpu:1 --rgpu-share=10 --rgpu-mem=2G --wrap true
+ok "a sixth, too" wait_for 20 is_state "$job" CONFIGURING
+scancel "$cancelled"
+ok "one that waits can be cancelled" wait_for 10 is_state "$cancelled" CANCELLED
+touch "$T/full.1"
+ok "the other runs when memory is free" wait_for 20 is_state "$job" COMPLETED
+touch "$T"/full.{2,3,4}
+ok "then everything is free" wait_for 10 all_free
 done_testing
