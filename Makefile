@@ -287,7 +287,7 @@ filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bind
 	slurm_plugindir=$(slurm_plugindir) licences=$(licences)
 fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
 scripts := prolog epilog prolog-slurmctld epilog-slurmctld
-samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
+samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
 define newline
 
 
@@ -305,7 +305,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))
 	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),644)$(newline)	)
-	$(foreach f,$(wildcard etc/*.service.in),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
+	$(foreach f,$(wildcard etc/*.service.in etc/*.timer),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
 	$(foreach f,$(firstword $(wildcard etc/rgpu.conf etc/rgpu.conf.in)),\
 	    test -e $(D)$(sysconfdir)/rgpu/rgpu.conf || { $(call fill_in,$f,$(D)$(sysconfdir)/rgpu/rgpu.conf,644); })
 	install -m 644 README.md NEWS.md $(D)$(docdir)
