@@ -28,7 +28,7 @@ is "$(needed "$interpose/libcuda.so.1" | tr ' ' '\n' | grep -vE '^(libc|libm|ld-
     "the interposer needs libc and nothing else"
 is "$(exported "$interpose/libcuda.so.1" | grep -v '^cu' | head)" "" "the interposer exports cu* only"
 like "$(exported "$interpose/libcuda.so.1")" "cuGetProcAddress_v2" "among them cuGetProcAddress_v2"
-is "$(exported "$softgpu/libcuda.so.1" | grep -v '^cu' | head)" "" "softgpu exports cu* only"
+is "$(exported "$softgpu/libcuda.so.1" | grep -vE '^(cu|rgpu_softgpu_)' | head)" "" "softgpu exports cu* and its own for rgpu-worker"
 unlike "$(needed "$softgpu/libcuda.so.1")" "LLVM" "softgpu's driver starts without LLVM"
 is "$(exported "$build/lib/slurm/spank_rgpu.so" | grep -vE '^(plugin_|spank_plugin_version|slurm_spank_)' | head)" "" \
     "the SPANK plugin exports what SPANK asks for only"
