@@ -32,13 +32,8 @@ void brx(Lower &l)
 
 void ret(Lower &l) { l.return_(); }
 
-// Ends the thread: in a kernel it returns; in a function the engine unwinds the fiber.
-void exit_(Lower &l)
-{
-    if (l.function().kernel) return l.return_();
-    l.runtime("void", "rt_exit", "ptr", "ptr " + l.thread(), "noreturn nounwind");
-    l.unreachable();
-}
+// Ends the thread.
+void exit_(Lower &l) { l.return_(true); }
 
 void trap(Lower &l)
 {
@@ -83,14 +78,12 @@ public:
             if (!external) return l_.fail("function " + std::string(f.name) + " is defined nowhere");
             external->lower(l_, out_, in_);
         } else {
-            l_.emit("call void @\"f.", f.name, "\"(", arguments(), ")", attributes());
+            l_.call(std::string(f.name), arguments());
         }
         fetch(f.returns);
     }
 
 private:
-    std::string attributes() const { return l_.unit().per_thread ? " convergent" : ""; }
-
     // A place in memory for everything passed: parameter variables have one, registers get one.
     V place(const Operand &o, const ptx::Variable &formal, bool input)
     {
@@ -157,7 +150,7 @@ private:
         l_.emit("switch i64 ", address, ", label %", none, " [", cases, " ]");
         for (const auto &[block, f] : targets) {
             l_.place_after_terminator(block);
-            l_.emit("call void @\"f.", f->name, "\"(", arguments(), ")", attributes());
+            l_.call(std::string(f->name), arguments());
             l_.jump(done);
         }
         l_.place_after_terminator(none);

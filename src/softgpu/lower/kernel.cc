@@ -35,7 +35,6 @@ bool waits(const ptx::Function &f, const ptx::Body &body)
         const ptx::Instruction &in = body.instructions[i];
         const Row &row = *static_cast<const Form *>(in.form)->row;
         if (row.need & kThread) return true;
-        if (row.opcode == "exit" && !f.kernel) return true;
         if (!(row.need & kSpins)) continue;
         if (loops.empty()) loops = find_loops(body);
         if (f.kernel && !loops[i]) continue;
@@ -44,6 +43,12 @@ bool waits(const ptx::Function &f, const ptx::Body &body)
         return true;
     }
     return false;
+}
+
+bool exits(const ptx::Function &f, const ptx::Body &body)
+{
+    return !f.kernel && std::any_of(body.instructions.begin(), body.instructions.end(),
+                                    [](const ptx::Instruction &in) { return in.opcode == "exit"; });
 }
 
 bool has_local(const ptx::Body &body)
@@ -134,6 +139,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         if (!body) return std::move(body).error();
         for (ptx::Instruction &in : body->instructions) in.form = find_form(in.opcode);
         unit.per_thread |= waits(*f, *body);
+        unit.exits |= exits(*f, *body);
         local |= has_local(*body);
         registers += info(*f)->register_bytes;
         parts.push_back({f, std::move(body).value()});

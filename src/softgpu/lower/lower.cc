@@ -82,10 +82,27 @@ void Lower::unreachable()
 
 std::string Lower::label(const Operand &o) const { return "L" + std::to_string(o.index); }
 
-void Lower::return_()
+void Lower::return_(bool ended)
 {
-    emit("ret void");
+    for (size_t i = 0; i < function_.returns.size(); ++i) {
+        const ptx::Variable &v = function_.returns[i];
+        if (v.space != Space::reg) continue;
+        std::string type = storage(v.type);
+        emit("store ", type, " ", def("load ", type, ", ptr %r", v.reg), ", ptr %o", std::to_string(i));
+    }
+    emit(function_.kernel ? "ret void" : ended ? "ret i1 true" : "ret i1 false");
     open_ = false;
+}
+
+void Lower::call(const std::string &callee, const std::string &arguments)
+{
+    V ended = def("call i1 @\"f.", callee, "\"(", arguments, ")", unit_.per_thread ? " convergent" : "");
+    if (!unit_.exits) return;
+    std::string yes = block(), no = block();
+    branch(ended, yes, no);
+    place(yes);
+    return_(true);
+    place_after_terminator(no);
 }
 
 // --- values
@@ -435,7 +452,7 @@ std::string Lower::prologue()
 
 Result<std::string> Lower::run()
 {
-    std::string head = join("define internal void @\"f.", function_.name, "\"(ptr %ts");
+    std::string head = join("define internal ", function_.kernel ? "void" : "i1", " @\"f.", function_.name, "\"(ptr %ts");
     if (!function_.kernel) {
         for (size_t i = 0; i < function_.returns.size(); ++i) head += ", ptr %o" + std::to_string(i);
         for (size_t i = 0; i < function_.parameters.size(); ++i) head += ", ptr %a" + std::to_string(i);

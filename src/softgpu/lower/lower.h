@@ -24,6 +24,7 @@ using V = std::string;
 // What the functions of one kernel share while they are lowered.
 struct Unit {
     bool per_thread = false;  // kind "thread" (abi.h)
+    bool exits = false;       // a function of the kernel may end the thread
     bool parallel = false;    // the block's threads are iterations of a loop without dependences
     uint32_t sites = 0;       // numbers given to warp operations so far
     std::set<std::string, std::less<>> declarations;  // of what the kernel uses
@@ -136,7 +137,10 @@ public:
     const ptx::Instruction &instruction() const { return *in_; }
     V variable_slot(uint32_t index) const { return "%x" + std::to_string(index); }
     V special(const Operand &, Type);
-    void return_();
+    // Functions return whether the thread ended inside.
+    void return_(bool ended = false);
+    // Calls a function of the module and goes on, or ends as it did.
+    void call(const std::string &callee, const std::string &arguments);
 
 private:
     void append(std::string_view s) { code_ += s; }
