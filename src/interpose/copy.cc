@@ -31,7 +31,7 @@ CUresult to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream 
 {
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
-    if (bytes && (!host || !is_device_address(device))) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
     for (auto p = static_cast<const char *>(host); bytes;) {
         t.bytes = std::min(bytes, kChunk);
@@ -48,9 +48,17 @@ CUresult to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, 
     Target t{device, bytes, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (!bytes) return CUDA_SUCCESS;
-    if (!host || !is_device_address(device)) return CUDA_ERROR_INVALID_VALUE;
+    if (!host || !is_device_range(device, bytes)) return CUDA_ERROR_INVALID_VALUE;
     return session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
                                [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
+}
+
+CUresult on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    if (!session()) return not_ready();
+    // Told at once, as a driver does; posted, it would surface later.
+    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
 }
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
@@ -59,7 +67,7 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     if (!session()) return not_ready();
     if (!bytes) return CUDA_SUCCESS;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
-    if (to_is && from_is) return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
+    if (to_is && from_is) return on_device(to, from, bytes, stream);
     if (to_is) return to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
     if (from_is) return to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
     // Host to host: in stream order, as far as the stream's past goes.
@@ -82,6 +90,10 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
     // gets there (CUDA Driver API, "API synchronization behavior").
     return to_host(to, from, bytes, stream, !find_host(to));
 }
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    return on_device(to, from, bytes, stream);
+}
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     return either(to, from, bytes, stream, !find_host(reinterpret_cast<void *>(to)));
@@ -99,7 +111,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     } \
     CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
-        return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream); \
+        return on_device(to, from, bytes, stream); \
     } \
     CUresult cuMemcpy##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \

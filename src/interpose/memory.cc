@@ -110,6 +110,14 @@ bool is_device_address(CUdeviceptr address)
     return find_device(address).has_value();
 }
 
+bool is_device_range(CUdeviceptr address, size_t bytes)
+{
+    auto range = find_device(address);
+    if (range) return bytes <= range->base + range->bytes - address;
+    // Where the server's memory lies is known beforehand: there, what no call gave is nothing.
+    return !ranges().reserved_end && is_device_address(address);
+}
+
 namespace own {
 
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)

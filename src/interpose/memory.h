@@ -40,6 +40,9 @@ std::optional<HostRange> find_host(const void *address);
 // True for an address that means memory of the server.
 bool is_device_address(CUdeviceptr address);
 
+// True for bytes that a copy may touch: not past the end of the allocation they begin in.
+bool is_device_range(CUdeviceptr address, size_t bytes);
+
 // Device of the calling thread's context, -1 with none.
 CUdevice current_device();
 

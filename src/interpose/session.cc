@@ -11,6 +11,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "interpose/callback.h"
 #include "interpose/log.h"
 #include "net/handshake.h"
 
@@ -164,7 +165,7 @@ void Session::expect(uint32_t sequence, Pending *p)
 {
     std::lock_guard lock(receive_);
     pending_[sequence] = p;
-    if (!p->waited) copies_under_way_++;
+    if (!p->waited) pushes_under_way_++;
 }
 
 CUresult Session::wait(Pending &p)
@@ -193,7 +194,7 @@ void Session::read_some(std::unique_lock<std::mutex> &lock)
             p->done = true;
             if (!p->waited) delete p;
         }
-    if (!alive) pending_.clear(), copies_under_way_ = 0;
+    if (!alive) pending_.clear(), pushes_under_way_ = 0;
     answered_.notify_all();
 }
 
@@ -205,6 +206,7 @@ bool Session::read_frame()
         case ServerFrame::reply: return take_reply(h);
         case ServerFrame::data: return take_data(h);
         case ServerFrame::text: return take_text(h);
+        case ServerFrame::callback: return take_callback(h);
         case ServerFrame::snapshot: break;
         }
     die("the server sent something that is no answer");
@@ -270,7 +272,7 @@ bool Session::take_data(const FrameHeader &h)
     p->done = true;
     if (!p->waited) {
         delete p;
-        copies_under_way_--;
+        pushes_under_way_--;
     }
     return true;
 }
@@ -281,6 +283,19 @@ bool Session::take_text(const FrameHeader &h)
     if (!receive(text.data(), text.size())) return false;
     fwrite(text.data(), 1, text.size(), stdout);
     fflush(stdout);
+    return true;
+}
+
+bool Session::take_callback(const FrameHeader &h)
+{
+    uint64_t token;
+    if (h.bytes != sizeof token) {
+        die("the server sent something that is no callback");
+        return false;
+    }
+    if (!receive(&token, sizeof token)) return false;
+    pushes_under_way_--;
+    callback_due(token, h.value);
     return true;
 }
 
@@ -304,12 +319,12 @@ void Session::pump()
             std::this_thread::sleep_for(kPumpDelay);
             lock.lock();
             flush_locked();
-        } else if (copies_under_way_) {
+        } else if (pushes_under_way_) {
             lock.unlock();
             pollfd w{fd_.get(), POLLIN, 0};
             if (poll(&w, 1, 1) > 0) {
                 std::unique_lock receive(receive_);
-                if (!reading_ && copies_under_way_)
+                if (!reading_ && pushes_under_way_)
                     read_some(receive);
                 else
                     answered_.wait_for(receive, 1ms);

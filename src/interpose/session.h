@@ -59,6 +59,9 @@ public:
     template <class Write>
     CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait);
 
+    // A host function was put into a stream: its callback frame will come while nobody may be waiting.
+    void expect_callback() { pushes_under_way_++; }
+
 private:
     // An answer that somebody waits for, or a copy whose bytes are under way.
     struct Pending {
@@ -85,6 +88,7 @@ private:
     bool take_reply(const wire::FrameHeader &h);
     bool take_data(const wire::FrameHeader &h);
     bool take_text(const wire::FrameHeader &h);
+    bool take_callback(const wire::FrameHeader &h);
     void die(const char *why);
     void pump();
 
@@ -105,7 +109,7 @@ private:
     std::condition_variable answered_;
     bool reading_ = false;
     std::unordered_map<uint32_t, Pending *> pending_;
-    std::atomic<size_t> copies_under_way_{0};
+    std::atomic<size_t> pushes_under_way_{0};  // copies and callbacks that come unasked
     std::vector<uint8_t> in_;  // received and not yet taken
     size_t in_at_ = 0;
 };

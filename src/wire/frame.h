@@ -31,6 +31,7 @@ enum class ServerFrame : uint16_t {
     data = 2,      // bytes of a copy to the host
     text = 3,      // what kernels printed: goes to standard output
     snapshot = 4,  // the first frame: everything that does not change
+    callback = 5,  // a stream has come to a host function: body is its token (u64)
 };
 
 // Largest body of a client's frame: small calls, chunks of copies, and module images.

@@ -67,6 +67,11 @@ void Sender::text(std::string_view s)
     }
 }
 
+void Sender::callback(uint64_t token, CUresult status)
+{
+    send(header(ServerFrame::callback, 0, status, sizeof token, 0), &token);
+}
+
 void Sender::snapshot(CUresult result, const std::vector<uint8_t> &body)
 {
     send(header(ServerFrame::snapshot, 0, result, body.size(), wire::kLast), body.data());

@@ -19,6 +19,8 @@ public:
     // Bytes of a copy; `last` ends it.
     void data(uint32_t sequence, CUresult result, const void *bytes, size_t n, bool last);
     void text(std::string_view);
+    // A stream has come to the host function of this token.
+    void callback(uint64_t token, CUresult status);
     void snapshot(CUresult result, const std::vector<uint8_t> &body);
 
 private:

@@ -68,10 +68,15 @@ void Session::finish(const Call &call, CUresult result, const std::vector<uint8_
     }
 }
 
-void Session::finish_wait(const Call &call, CUresult result)
+void Session::send_past()
 {
     console_.drain(sender);
     copies.send_finished();
+}
+
+void Session::finish_wait(const Call &call, CUresult result)
+{
+    send_past();
     CUresult posted = posted_error_.exchange(CUDA_SUCCESS);
     sender.reply(call.header.sequence, result ? result : posted);
 }

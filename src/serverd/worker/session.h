@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calls/calls.h"
+#include "serverd/worker/callbacks.h"
 #include "serverd/worker/console.h"
 #include "serverd/worker/copies.h"
 #include "serverd/worker/input.h"
@@ -39,6 +40,8 @@ public:
     void finish(const Call &, CUresult, const std::vector<uint8_t> &body = {});
     // Answers a call that had to wait for the GPU: after everything that the client may now look at.
     void finish_wait(const Call &, CUresult);
+    // Sends what the client may look at once it learns that the GPU has got this far. Any thread.
+    void send_past();
 
     CUcontext context() const { return context_; }
 
@@ -48,6 +51,7 @@ public:
     Staging staging;
     Waiters waiters;
     Copies copies;
+    Callbacks callbacks;
 
 private:
     Result<void> step(const wire::FrameHeader &);
