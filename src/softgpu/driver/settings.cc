@@ -42,6 +42,7 @@ Result<uint64_t> parse_bytes(const std::string &text)
 {
     char *end;
     const double number = strtod(text.c_str(), &end);
+    const bool any = end != text.c_str();
     const char *units = "KMGT";
     double scale = 1;
     if (const char *unit = *end ? strchr(units, *end & ~0x20) : nullptr) {
@@ -49,7 +50,7 @@ Result<uint64_t> parse_bytes(const std::string &text)
         end++;
         if (!strcasecmp(end, "iB") || !strcasecmp(end, "B")) end += strlen(end);
     }
-    if (end == text.c_str() || *end || !(number >= 0) || number * scale > 0x1p60)
+    if (!any || *end || !(number >= 0) || number * scale > 0x1p60)
         return error(ErrorKind::invalid, "\"%s\" is no size (write for example 512M or 2G)", text.c_str());
     return static_cast<uint64_t>(number * scale);
 }

@@ -1,0 +1,133 @@
+// Device memory: alignment, sharing of pages, what comes back, and that pages without memory fault.
+#include "softgpu/driver/arena.h"
+
+#include <criterion/criterion.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+using rgpu::softgpu::driver::Arena;
+
+namespace {
+
+constexpr uint64_t kSize = 64 * Arena::kPage;
+
+struct Count final : Arena::Account {
+    uint64_t limit = kSize, used = 0;
+    bool take(uint64_t bytes) override
+    {
+        if (bytes > limit - used) return false;
+        used += bytes;
+        return true;
+    }
+    void give(uint64_t bytes) override { used -= bytes; }
+};
+
+uint64_t reserve()
+{
+    void *p = mmap(nullptr, kSize + Arena::kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    cr_assert_neq(p, MAP_FAILED);
+    return (reinterpret_cast<uint64_t>(p) + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+}
+
+}  // namespace
+
+Test(driver_arena, small_requests_share_a_page)
+{
+    Count count;
+    Arena arena(reserve(), kSize, count);
+    const uint64_t a = arena.allocate(1), b = arena.allocate(513), c = arena.allocate(100);
+    cr_expect(a && b && c);
+    cr_expect(a % 512 == 0 && b % 512 == 0 && c % 512 == 0);
+    cr_expect_eq(b, a + 512);
+    cr_expect_eq(c, b + 1024);
+    cr_expect_eq(count.used, Arena::kPage);
+    arena.free(b, 513);
+    cr_expect_eq(arena.allocate(1000), b);
+    arena.free(a, 1);
+    arena.free(b, 1000);
+    arena.free(c, 100);
+    cr_expect_eq(count.used, 0);
+}
+
+Test(driver_arena, large_requests_are_whole_pages)
+{
+    Count count;
+    count.limit = 10 * Arena::kPage;
+    Arena arena(reserve(), kSize, count);
+    const uint64_t a = arena.allocate(3 * Arena::kPage + 1);
+    cr_expect_eq(a % Arena::kPage, 0);
+    cr_expect_eq(count.used, 4 * Arena::kPage);
+    cr_expect_eq(arena.allocate(7 * Arena::kPage), 0);
+    const uint64_t b = arena.allocate(6 * Arena::kPage);
+    cr_expect_neq(b, 0);
+    arena.free(a, 3 * Arena::kPage + 1);
+    arena.free(b, 6 * Arena::kPage);
+    cr_expect_eq(arena.allocate(10 * Arena::kPage), a);
+}
+
+Test(driver_arena, fresh_pages_are_zero)
+{
+    Count count;
+    Arena arena(reserve(), kSize, count);
+    const uint64_t a = arena.allocate(Arena::kPage);
+    memset(reinterpret_cast<void *>(a), 0xff, Arena::kPage);
+    arena.free(a, Arena::kPage);
+    const uint64_t b = arena.allocate(Arena::kPage);
+    cr_assert_eq(a, b);
+    for (uint64_t i = 0; i < Arena::kPage; i += 4096) cr_assert_eq(*reinterpret_cast<uint8_t *>(b + i), 0);
+}
+
+// The kernel refuses to read from an address without memory: EFAULT, where a load would be SIGSEGV.
+static bool is_there(uint64_t address)
+{
+    int fds[2];
+    cr_assert_eq(pipe(fds), 0);
+    const bool there = write(fds[1], reinterpret_cast<void *>(address), 1) == 1;
+    close(fds[0]);
+    close(fds[1]);
+    return there;
+}
+
+Test(driver_arena, freed_pages_fault)
+{
+    Count count;
+    Arena arena(reserve(), kSize, count);
+    const uint64_t a = arena.allocate(4096);
+    cr_expect(is_there(a));
+    cr_expect(!is_there(a + Arena::kPage));
+    arena.free(a, 4096);
+    cr_expect(!is_there(a));
+}
+
+Test(driver_arena, random_use_never_overlaps_and_leaves_nothing)
+{
+    Count count;
+    Arena arena(reserve(), kSize, count);
+    std::mt19937_64 random(7);
+    struct Piece { uint64_t address, bytes; };
+    std::vector<Piece> live;
+    for (int step = 0; step < 20000; step++) {
+        if (live.size() < 200 && random() % 2) {
+            const uint64_t bytes = 1 + random() % (random() % 8 ? 20000 : 3 << 20);
+            const uint64_t a = arena.allocate(bytes);
+            if (!a) continue;
+            // Its number at both ends: whoever overlaps changes it.
+            *reinterpret_cast<uint8_t *>(a) = *reinterpret_cast<uint8_t *>(a + bytes - 1) = static_cast<uint8_t>(a >> 9);
+            live.push_back({a, bytes});
+        } else if (!live.empty()) {
+            std::swap(live[random() % live.size()], live.back());
+            const Piece p = live.back();
+            live.pop_back();
+            cr_assert_eq(*reinterpret_cast<uint8_t *>(p.address), static_cast<uint8_t>(p.address >> 9));
+            cr_assert_eq(*reinterpret_cast<uint8_t *>(p.address + p.bytes - 1), static_cast<uint8_t>(p.address >> 9));
+            arena.free(p.address, p.bytes);
+        }
+    }
+    for (const Piece &p : live) arena.free(p.address, p.bytes);
+    cr_expect_eq(count.used, 0);
+    cr_expect_neq(arena.allocate(kSize), 0);
+}
