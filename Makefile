@@ -253,20 +253,20 @@ all_jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 sub_make = $(MAKE) --no-print-directory $(all_jobs)
 
 check: deps ## build and run all tests; T=t2010 or T=frame_test for some of them
-	@$(sub_make) all unit cuda venv
+	+@$(sub_make) all unit cuda venv
 	@$(tests_env) t/lib/run-checks $(T)
 
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
 check-asan: ## unit tests with address and undefined-behaviour sanitizers
-	@$(call sanitized,asan,address$(comma)undefined) unit
+	+@$(call sanitized,asan,address$(comma)undefined) unit
 	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
 check-tsan: ## unit tests with the thread sanitizer
-	@$(call sanitized,tsan,thread) unit
+	+@$(call sanitized,tsan,thread) unit
 	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
 
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
-	@$(sub_make) all examples venv
+	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo
 
 # --- install
