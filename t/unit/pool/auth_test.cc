@@ -1,0 +1,112 @@
+#include "pool/auth.h"
+
+#include <criterion/criterion.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace rgpu;
+using namespace rgpu::pool;
+
+// A key file of its own, of this many bytes and mode; removed with it.
+struct KeyFile {
+    char path[32] = "/tmp/rgpu-auth-test.XXXXXX";
+    AuthConfig config;
+
+    explicit KeyFile(size_t bytes = 32, mode_t mode = 0600, char fill = 'k')
+    {
+        int fd = mkstemp(path);
+        std::string key(bytes, fill);
+        cr_assert_eq(write(fd, key.data(), key.size()), static_cast<ssize_t>(key.size()));
+        fchmod(fd, mode);
+        close(fd);
+        config.method = "key";
+        config.key_file = path;
+    }
+    ~KeyFile() { unlink(path); }
+
+    std::unique_ptr<Verifier> verifier()
+    {
+        std::vector<std::string> unknown;
+        auto made = make_verifier(config, unknown);
+        cr_assert(made.has_value());
+        return std::move(*made);
+    }
+    std::string sign(const SignedCall &call) { return *(*make_signer(config))->sign(call); }
+};
+
+static const SignedCall kCall{"gpu1", "POST", "/v1/offers?x=1", "{\"gpus\":1}"};
+
+Test(auth, a_key_credential_is_good_once)
+{
+    KeyFile key;
+    auto verifier = key.verifier();
+    std::string credential = key.sign(kCall);
+    auto caller = verifier->verify(credential, kCall);
+    cr_assert(caller.has_value(), "%s", caller ? "" : caller.error().text.c_str());
+    cr_assert(caller->admin);
+    auto again = verifier->verify(credential, kCall);
+    cr_assert_not(again.has_value());
+    cr_assert(again.error().text.find("before") != std::string::npos);
+}
+
+Test(auth, a_key_credential_is_bound_to_every_part_of_its_request)
+{
+    KeyFile key;
+    auto verifier = key.verifier();
+    SignedCall others[] = {kCall, kCall, kCall, kCall};
+    others[0].server = "gpu2";
+    others[1].method = "DELETE";
+    others[2].target = "/v1/offers?x=2";
+    others[3].body = "{\"gpus\":2}";
+    for (const SignedCall &other : others)
+        cr_assert_not(verifier->verify(key.sign(kCall), other).has_value());
+    cr_assert(verifier->verify(key.sign(kCall), kCall).has_value());
+}
+
+Test(auth, another_key_and_garbage_are_refused)
+{
+    KeyFile key, other(32, 0600, 'x');
+    auto verifier = key.verifier();
+    cr_assert_not(verifier->verify(other.sign(kCall), kCall).has_value());
+    for (const char *garbage : {"", "RGPU-KEY", "RGPU-KEY ", "RGPU-KEY 1 2 3", "MUNGE abc", "RGPU-KEY a b"})
+        cr_assert_not(verifier->verify(garbage, kCall).has_value(), "%s", garbage);
+    std::string good = key.sign(kCall);
+    for (size_t n = 0; n < good.size(); ++n)
+        cr_assert_not(verifier->verify(good.substr(0, n), kCall).has_value(), "cut at %zu", n);
+}
+
+Test(auth, a_poor_key_file_is_refused_with_its_cure)
+{
+    KeyFile small(31), open(32, 0644);
+    auto too_small = make_signer(small.config), too_open = make_signer(open.config);
+    cr_assert_not(too_small.has_value());
+    cr_assert_not(too_open.has_value());
+    cr_assert(too_open.error().text.find("chmod") != std::string::npos);
+    AuthConfig none = small.config;
+    none.key_file = "/nonexistent/key";
+    auto missing = make_signer(none);
+    cr_assert_not(missing.has_value());
+    cr_assert(missing.error().text.find("/nonexistent/key") != std::string::npos);
+    cr_assert(missing.error().text.find("urandom") != std::string::npos);
+}
+
+Test(auth, munge_without_munged_names_the_cure)
+{
+    AuthConfig config;
+    config.munge_socket = "/nonexistent/munge.socket";
+    auto credential = (*make_signer(config))->sign(kCall);
+    cr_assert_not(credential.has_value());
+    cr_assert(credential.error().text.find("munged") != std::string::npos);
+}
+
+Test(auth, unknown_administrators_are_told)
+{
+    AuthConfig config;
+    config.admins = {"root", "no-such-user-here", "1234"};
+    std::vector<std::string> unknown;
+    cr_assert(make_verifier(config, unknown).has_value());
+    cr_assert_eq(unknown, std::vector<std::string>{"no-such-user-here"});
+}

@@ -1,0 +1,270 @@
+#include "pool/ledger.h"
+
+#include <criterion/criterion.h>
+
+using namespace rgpu;
+using namespace rgpu::pool;
+using namespace std::chrono_literals;
+
+static const Time kStart = Time(Milliseconds(1000000));
+static const Caller kAlice{1001, false}, kBob{1002, false}, kRoot{0, true};
+
+static std::vector<GpuState> gpus(int count)
+{
+    std::vector<GpuState> gpus(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) {
+        gpus[static_cast<size_t>(i)].index = i;
+        gpus[static_cast<size_t>(i)].uuid = "GPU-" + std::to_string(i);
+        gpus[static_cast<size_t>(i)].memory = 1000;
+    }
+    return gpus;
+}
+
+static Request want(int count, const Caller &caller, const std::string &job = "17", Milliseconds term = 0ms)
+{
+    Request request;
+    request.gpus = count;
+    request.owner.uid = caller.uid;
+    request.owner.job = job;
+    request.owner.node = "cn1";
+    request.term = term;
+    return request;
+}
+
+struct Fixture {
+    VolatileStore store;
+    Ledger ledger;
+    explicit Fixture(int count, Ledger::Limits limits = {}) : ledger(gpus(count), store, limits) {}
+
+    Answer ask(int count, const Caller &caller, Time now)
+    {
+        auto offer = ledger.offer(caller, want(count, caller), now);
+        cr_assert(offer.has_value());
+        return offer->answer;
+    }
+    int free() const
+    {
+        int sum = 0;
+        for (const GpuState &gpu : ledger.gpus())
+            sum += gpu.free_share;
+        return sum;
+    }
+    Lease lease(int count, const Caller &caller, Time now, const std::string &job = "17", Milliseconds term = 0ms)
+    {
+        auto offer = ledger.offer(caller, want(count, caller, job, term), now);
+        cr_assert(offer.has_value() && offer->answer == Answer::now);
+        auto lease = ledger.accept(caller, offer->id, now);
+        cr_assert(lease.has_value(), "%s", lease ? "" : lease.error().text.c_str());
+        return *lease;
+    }
+};
+
+Test(ledger, an_offer_locks_its_gpus_until_it_expires)
+{
+    Fixture f(4);
+    cr_assert_eq(f.ask(3, kAlice, kStart), Answer::now);
+    cr_assert_eq(f.free(), 100);
+    cr_assert_eq(f.ask(2, kBob, kStart), Answer::later);
+    cr_assert_eq(f.ask(2, kBob, kStart + 4999ms), Answer::later);
+    cr_assert_eq(f.ask(2, kBob, kStart + 5000ms), Answer::now);
+}
+
+Test(ledger, a_rejected_offer_is_free_at_once)
+{
+    Fixture f(2);
+    auto offer = f.ledger.offer(kAlice, want(2, kAlice), kStart);
+    cr_assert_eq(f.ask(1, kBob, kStart), Answer::later);
+    cr_assert(f.ledger.reject(kAlice, offer->id, kStart).has_value());
+    cr_assert_eq(f.ask(1, kBob, kStart), Answer::now);
+    cr_assert_not(f.ledger.reject(kAlice, offer->id, kStart).has_value(), "only once");
+}
+
+Test(ledger, an_expired_offer_cannot_be_accepted)
+{
+    Fixture f(2);
+    auto offer = f.ledger.offer(kAlice, want(2, kAlice), kStart);
+    auto lease = f.ledger.accept(kAlice, offer->id, kStart + 5s);
+    cr_assert_not(lease.has_value());
+    cr_assert_eq(lease.error().kind, ErrorKind::unsupported);
+    cr_assert_eq(f.free(), 200);
+}
+
+Test(ledger, another_user_cannot_accept_or_reject_an_offer)
+{
+    Fixture f(2);
+    auto offer = f.ledger.offer(kAlice, want(2, kAlice), kStart);
+    cr_assert_not(f.ledger.accept(kBob, offer->id, kStart).has_value());
+    cr_assert_not(f.ledger.reject(kBob, offer->id, kStart).has_value());
+    cr_assert(f.ledger.accept(kAlice, offer->id, kStart).has_value());
+}
+
+Test(ledger, an_accepted_offer_is_held_past_its_lock)
+{
+    Fixture f(2);
+    Lease lease = f.lease(2, kAlice, kStart);
+    cr_assert_eq(lease.secret.size(), 32u);
+    cr_assert_eq(lease.id.size(), 32u);
+    cr_assert_eq(lease.gpus.size(), 2u);
+    cr_assert_eq(f.ask(1, kBob, kStart + 1h), Answer::later);
+    cr_assert(f.ledger.expire(kStart + 1h).empty());
+}
+
+Test(ledger, never_needs_no_lock)
+{
+    Fixture f(2);
+    cr_assert_eq(f.ask(3, kAlice, kStart), Answer::never);
+    cr_assert_eq(f.ledger.offer_count(), 0u);
+}
+
+Test(ledger, a_lease_with_a_term_ends_unless_renewed)
+{
+    Fixture f(2);
+    Lease lease = f.lease(2, kAlice, kStart, "17", 60s);
+    cr_assert_eq(lease.term, 60s);
+    cr_assert(f.ledger.renew(kAlice, lease.id, kStart + 50s).has_value());
+    cr_assert(f.ledger.expire(kStart + 100s).empty());
+    cr_assert_neq(f.ledger.find(lease.id, kStart + 109s), nullptr);
+    cr_assert_eq(f.ledger.find(lease.id, kStart + 110s), nullptr);
+    auto ended = f.ledger.expire(kStart + 110s);
+    cr_assert_eq(ended.size(), 1u);
+    cr_assert_eq(ended[0].id, lease.id);
+    cr_assert_eq(f.free(), 200);
+    cr_assert(f.ledger.expire(kStart + 111s).empty(), "told once");
+}
+
+Test(ledger, a_server_limits_terms)
+{
+    Ledger::Limits limits;
+    limits.max_term = 30s;
+    Fixture f(2, limits);
+    cr_assert_eq(f.lease(1, kAlice, kStart, "1", 0ms).term, 30s);
+    cr_assert_eq(f.lease(1, kAlice, kStart, "2", 10s).term, 10s);
+}
+
+Test(ledger, the_next_expiry_is_the_earliest)
+{
+    Fixture f(3);
+    cr_assert_eq(f.ledger.next_expiry(), kNever);
+    f.lease(1, kAlice, kStart, "1", 60s);
+    cr_assert_eq(f.ledger.next_expiry(), kStart + 60s);
+    f.ask(1, kBob, kStart);
+    cr_assert_eq(f.ledger.next_expiry(), kStart + 5s);
+}
+
+Test(ledger, a_lease_is_seen_renewed_and_ended_by_its_owner_and_administrators_only)
+{
+    Fixture f(2);
+    Lease lease = f.lease(1, kAlice, kStart);
+    cr_assert(f.ledger.leases(kBob, {}, kStart).empty());
+    cr_assert_eq(f.ledger.leases(kAlice, {}, kStart).size(), 1u);
+    cr_assert_eq(f.ledger.leases(kRoot, {}, kStart).size(), 1u);
+    cr_assert_not(f.ledger.renew(kBob, lease.id, kStart).has_value());
+    cr_assert_not(f.ledger.release(kBob, lease.id, kStart).has_value());
+    cr_assert(f.ledger.release_job(kBob, {"17", "", false}, kStart)->empty());
+    cr_assert(f.ledger.release(kRoot, lease.id, kStart).has_value());
+    cr_assert_eq(f.free(), 200);
+}
+
+Test(ledger, secrets_are_listed_only_when_asked_for)
+{
+    Fixture f(1);
+    f.lease(1, kAlice, kStart);
+    cr_assert(f.ledger.leases(kAlice, {}, kStart)[0].secret.empty());
+    cr_assert_eq(f.ledger.leases(kAlice, {"17", "cn1", true}, kStart)[0].secret.size(), 32u);
+}
+
+Test(ledger, a_job_s_leases_end_together)
+{
+    Fixture f(4);
+    f.lease(1, kAlice, kStart, "17");
+    f.lease(1, kAlice, kStart, "17");
+    f.lease(1, kAlice, kStart, "18");
+    cr_assert_eq(f.ledger.release_job(kRoot, {"17", "cn2", false}, kStart)->size(), 0u);
+    cr_assert_eq(f.ledger.release_job(kRoot, {"17", "", false}, kStart)->size(), 2u);
+    cr_assert_eq(f.ledger.release_job(kRoot, {"", "", false}, kStart)->size(), 0u, "no job is no job's");
+    cr_assert_eq(f.ledger.lease_count(), 1u);
+}
+
+Test(ledger, no_user_holds_more_offers_than_allowed)
+{
+    Ledger::Limits limits;
+    limits.offers_of_user = 2;
+    Fixture f(8, limits);
+    f.ask(1, kAlice, kStart);
+    f.ask(1, kAlice, kStart);
+    auto third = f.ledger.offer(kAlice, want(1, kAlice), kStart);
+    cr_assert_not(third.has_value());
+    cr_assert_eq(third.error().kind, ErrorKind::exhausted);
+    cr_assert_eq(f.ask(1, kBob, kStart), Answer::now);
+}
+
+// Everybody asks, accepts, rejects, releases at random: what is free and what is held add up to all there is.
+Test(ledger, nothing_is_sold_twice_or_lost)
+{
+    Fixture f(8);
+    uint32_t random = 12345;
+    auto next = [&](uint32_t n) {
+        random = random * 1664525 + 1013904223;
+        return (random >> 8) % n;
+    };
+    std::vector<std::string> offers, leases;
+    Time now = kStart;
+    for (int step = 0; step < 20000; ++step) {
+        now += Milliseconds(next(300));
+        uint32_t what = next(10);
+        if (what < 4) {
+            Request request = want(1 + static_cast<int>(next(4)), kRoot, "17", Milliseconds(next(2) * 3000));
+            request.share = 1 + static_cast<int>(next(100));
+            auto offer = f.ledger.offer(kRoot, request, now);
+            if (offer && offer->answer == Answer::now)
+                offers.push_back(offer->id);
+        } else if (what < 7 && !offers.empty()) {
+            auto lease = f.ledger.accept(kRoot, offers[next(static_cast<uint32_t>(offers.size()))], now);
+            if (lease)
+                leases.push_back(lease->id);
+        } else if (what < 8 && !offers.empty()) {
+            (void)f.ledger.reject(kRoot, offers[next(static_cast<uint32_t>(offers.size()))], now);
+        } else if (!leases.empty()) {
+            (void)f.ledger.release(kRoot, leases[next(static_cast<uint32_t>(leases.size()))], now);
+        }
+        int held = 0;
+        for (const Lease &lease : f.ledger.leases(kRoot, {}, now))
+            for (const Portion &portion : lease.gpus)
+                held += portion.share;
+        for (const GpuState &gpu : f.ledger.gpus()) {
+            cr_assert(gpu.free_share >= 0 && gpu.free_share <= 100);
+            cr_assert_leq(gpu.free_memory, gpu.memory);
+        }
+        cr_assert_leq(f.free() + held, 800);
+        if (f.ledger.offer_count() == 0)
+            cr_assert_eq(f.free() + held, 800);
+    }
+    now += 1h;
+    for (const Lease &lease : f.ledger.leases(kRoot, {}, now))
+        (void)f.ledger.release(kRoot, lease.id, now);
+    cr_assert_eq(f.free(), 800);
+}
+
+// A store that cannot write.
+struct FullDisk : VolatileStore {
+    bool full = false;
+    Result<void> put(const Lease &) override { return fail(); }
+    Result<void> erase(const std::string &) override { return fail(); }
+    Result<void> fail() { return full ? Result<void>(error(ErrorKind::internal, "disk full")) : Result<void>(); }
+};
+
+Test(ledger, what_cannot_be_kept_is_not_granted)
+{
+    FullDisk store;
+    Ledger ledger(gpus(1), store, {});
+    auto offer = ledger.offer(kAlice, want(1, kAlice), kStart);
+    store.full = true;
+    cr_assert_not(ledger.accept(kAlice, offer->id, kStart).has_value());
+    cr_assert_eq(ledger.lease_count(), 0u);
+    store.full = false;
+    auto lease = ledger.accept(kAlice, offer->id, kStart);
+    cr_assert(lease.has_value(), "the offer still stands");
+    store.full = true;
+    cr_assert_not(ledger.release(kAlice, lease->id, kStart).has_value());
+    cr_assert_eq(ledger.lease_count(), 1u, "it would be back after a restart");
+}

@@ -1,0 +1,135 @@
+#include "pool/message_json.h"
+
+#include <criterion/criterion.h>
+
+using namespace rgpu;
+using namespace rgpu::pool;
+
+static std::string wrong(const std::string &json)
+{
+    auto request = decode_request(json);
+    return request ? "" : request.error().text;
+}
+
+static const char kGood[] =
+    R"({"gpus":2,"share":50,"memory":1048576,"term_ms":60000,"owner":{"uid":1001,"user":"alice","job":"17","node":"cn1"}})";
+
+Test(message_json, a_request_is_read_back_as_it_was)
+{
+    auto request = decode_request(kGood);
+    cr_assert(request.has_value(), "%s", wrong(kGood).c_str());
+    auto again = decode_request(encode(*request));
+    cr_assert(again.has_value());
+    cr_assert_eq(again->gpus, 2);
+    cr_assert_eq(again->share, 50);
+    cr_assert_eq(again->memory, 1048576u);
+    cr_assert_eq(again->term.count(), 60000);
+    cr_assert_eq(again->owner.uid, 1001u);
+    cr_assert_eq(again->owner.job, "17");
+    cr_assert_eq(again->owner.node, "cn1");
+}
+
+Test(message_json, a_request_cut_at_any_byte_is_refused)
+{
+    std::string good = kGood;
+    for (size_t n = 0; n < good.size(); ++n)
+        cr_assert_not(wrong(good.substr(0, n)).empty(), "cut at %zu", n);
+}
+
+Test(message_json, what_a_request_may_not_say_is_refused_in_words)
+{
+    struct { const char *json; const char *part; } rows[] = {
+        {"", "not JSON"},
+        {"[]", "object"},
+        {"{}", "gpus"},
+        {R"({"gpus":0,"owner":{"uid":1,"host":"h"}})", "gpus must be"},
+        {R"({"gpus":-1,"owner":{"uid":1,"host":"h"}})", "gpus must be"},
+        {R"({"gpus":100000,"owner":{"uid":1,"host":"h"}})", "gpus must be"},
+        {R"({"gpus":18446744073709551615,"owner":{"uid":1,"host":"h"}})", "gpus must be"},
+        {R"({"gpus":1.5,"owner":{"uid":1,"host":"h"}})", "gpus must be"},
+        {R"({"gpus":"1","owner":{"uid":1,"host":"h"}})", "gpus must be"},
+        {R"({"gpus":1,"share":0,"owner":{"uid":1,"host":"h"}})", "share must be"},
+        {R"({"gpus":1,"share":101,"owner":{"uid":1,"host":"h"}})", "share must be"},
+        {R"({"gpus":1,"memory":-1,"owner":{"uid":1,"host":"h"}})", "memory must be"},
+        {R"({"gpus":1,"term_ms":1e300,"owner":{"uid":1,"host":"h"}})", "term_ms must be"},
+        {R"({"gpus":1})", "owner"},
+        {R"({"gpus":1,"owner":7})", "owner: must be an object"},
+        {R"({"gpus":1,"owner":{"uid":1}})", "job"},
+        {R"({"gpus":1,"owner":{"uid":-1,"host":"h"}})", "uid must be"},
+        {R"({"gpus":1,"owner":{"uid":4294967296,"host":"h"}})", "uid must be"},
+        {R"({"gpus":1,"owner":{"uid":1,"host":"a\nb"}})", "printable"},
+        {R"({"gpus":1,"owner":{"uid":1,"host":"h","admin":true}})", "unknown field \"admin\""},
+        {R"({"gpus":1,"type":"h100","owner":{"uid":1,"host":"h"}})", "unknown field \"type\""},
+    };
+    for (auto &row : rows)
+        cr_assert(wrong(row.json).find(row.part) != std::string::npos, "%s gave: %s", row.json, wrong(row.json).c_str());
+    std::string deep(60000, '[');
+    cr_assert_not(wrong(deep).empty());
+    std::string longer = R"({"gpus":1,"owner":{"uid":1,"host":")" + std::string(256, 'a') + R"("}})";
+    cr_assert_not(wrong(longer).empty());
+}
+
+Test(message_json, an_offer_is_read_back_as_it_was)
+{
+    Offer offer;
+    offer.answer = Answer::now;
+    offer.id = "00ff";
+    offer.expires_in = Milliseconds(5000);
+    offer.gpus = {{3, "GPU-3", "Name", 50, 4096}};
+    offer.fit.whole_left = 7;
+    auto again = decode_offer(encode(offer));
+    cr_assert(again.has_value());
+    cr_assert_eq(again->gpus[0].uuid, "GPU-3");
+    cr_assert_eq(again->fit.whole_left, 7);
+    auto never = decode_offer(encode(Offer{Answer::never, "it has no GPU", "", Milliseconds(0), {}, {}}));
+    cr_assert(never.has_value());
+    cr_assert_eq(never->answer, Answer::never);
+    cr_assert_eq(never->reason, "it has no GPU");
+}
+
+Test(message_json, a_lease_carries_its_secret_only_when_it_has_one)
+{
+    Lease lease;
+    lease.id = "ab";
+    lease.owner.host = "h";
+    lease.gpus = {{0, "GPU-0", "Name", 100, 1}};
+    std::string without = encode(Leases{7711, {lease}});
+    cr_assert_eq(without.find("secret"), std::string::npos);
+    lease.secret = std::string("\x00\xff\x10", 3);
+    auto again = decode_leases(encode(Leases{7711, {lease}}));
+    cr_assert(again.has_value());
+    cr_assert_eq(again->data_port, 7711);
+    cr_assert_eq(again->leases[0].secret, lease.secret);
+}
+
+Test(message_json, an_error_comes_back_with_its_kind)
+{
+    Error told = decode_error(encode_error(error(ErrorKind::exhausted, "too many")), 429);
+    cr_assert_eq(told.kind, ErrorKind::exhausted);
+    cr_assert_eq(told.text, "too many");
+    Error page = decode_error("<html>", 502);
+    cr_assert_eq(page.kind, ErrorKind::disconnected);
+    cr_assert(page.text.find("502") != std::string::npos);
+}
+
+Test(message_json, a_driver_s_inventory_is_checked)
+{
+    auto good = decode_driver_inventory(
+        R"({"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-0","name":"N","memory":1024,"compute_capability":"8.0"}]})");
+    cr_assert(good.has_value(), "%s", good ? "" : good.error().text.c_str());
+    cr_assert_eq(good->gpus[0].free_memory, 1024u);
+    cr_assert_not(decode_driver_inventory(R"({"driver_version":13000})").has_value());
+    cr_assert_not(decode_driver_inventory("Segmentation fault").has_value());
+}
+
+Test(message_json, a_lease_file_is_what_the_interposer_reads)
+{
+    Grant grant{"gpu1", "127.0.0.1:7711", {}};
+    grant.lease.id = "5d41";
+    grant.lease.secret = "\x01\x02";
+    grant.lease.gpus = {{0, "GPU-0", "Name", 100, 2048}};
+    std::string text = lease_file("17", {grant});
+    for (const char *part : {"\"version\": 1", "\"job\": \"17\"", "\"address\": \"127.0.0.1:7711\"", "\"secret\": \"0102\"",
+                             "\"lease\": \"5d41\"", "\"uuid\": \"GPU-0\"", "\"memory\": 2048"})
+        cr_assert(text.find(part) != std::string::npos, "%s in %s", part, text.c_str());
+}

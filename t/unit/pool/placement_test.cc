@@ -1,0 +1,123 @@
+#include "pool/placement.h"
+
+#include <criterion/criterion.h>
+
+using namespace rgpu;
+using namespace rgpu::pool;
+
+static const uint64_t G = uint64_t{1} << 30;
+
+static Request want(int gpus, int share = 100, uint64_t memory = 0)
+{
+    Request request;
+    request.gpus = gpus;
+    request.share = share;
+    request.memory = memory;
+    return request;
+}
+
+// A server whose GPUs have these free hundredths, 8 GiB each, memory in proportion.
+static std::vector<GpuState> server(std::vector<int> free)
+{
+    std::vector<GpuState> gpus;
+    for (size_t i = 0; i < free.size(); ++i) {
+        GpuState gpu;
+        gpu.index = static_cast<int>(i);
+        gpu.uuid = "GPU-" + std::to_string(i);
+        gpu.memory = 8 * G;
+        gpu.free_share = free[i];
+        gpu.free_memory = gpu.memory - (free[i] == 100 ? 0 : memory_of(gpu, want(1, 100 - free[i])));
+        gpus.push_back(gpu);
+    }
+    return gpus;
+}
+
+Test(placement, more_gpus_than_there_are_is_never)
+{
+    Placement placement = place(server({100, 100}), want(6));
+    cr_assert_eq(placement.answer, Answer::never);
+    cr_assert_eq(placement.reason, "it has 2 GPUs, 6 are wanted");
+    cr_assert_eq(place({}, want(1)).answer, Answer::never);
+}
+
+Test(placement, more_memory_than_a_gpu_has_is_never)
+{
+    Placement placement = place(server({100, 100}), want(1, 50, 9 * G));
+    cr_assert_eq(placement.answer, Answer::never);
+    cr_assert(placement.reason.find("9G") != std::string::npos, "%s", placement.reason.c_str());
+    cr_assert(placement.reason.find("8G") != std::string::npos, "%s", placement.reason.c_str());
+}
+
+Test(placement, what_others_hold_is_later)
+{
+    cr_assert_eq(place(server({0, 100}), want(2)).answer, Answer::later);
+    cr_assert_eq(place(server({40, 30}), want(1, 50)).answer, Answer::later);
+    cr_assert_not(place(server({0, 100}), want(2)).reason.empty());
+}
+
+Test(placement, memory_binds_as_well_as_share)
+{
+    auto gpus = server({100});
+    gpus[0].free_share = 50;
+    gpus[0].free_memory = 1 * G;
+    cr_assert_eq(place(gpus, want(1, 10, 2 * G)).answer, Answer::later);
+    cr_assert_eq(place(gpus, want(1, 10, 1 * G)).answer, Answer::now);
+}
+
+Test(placement, a_part_goes_to_the_fullest_gpu_that_has_room)
+{
+    Placement placement = place(server({100, 60, 50, 40}), want(1, 50));
+    cr_assert_eq(placement.answer, Answer::now);
+    cr_assert_eq(placement.chosen, std::vector<size_t>{2});
+    cr_assert_eq(placement.fit.whole_taken, 0);
+    cr_assert_eq(placement.fit.whole_left, 1);
+}
+
+Test(placement, parts_of_several_gpus_are_of_different_gpus)
+{
+    Placement placement = place(server({100, 100, 50}), want(2, 50));
+    cr_assert_eq(placement.chosen, (std::vector<size_t>{0, 2}));
+}
+
+Test(placement, the_closest_of_equal_gpus_are_chosen)
+{
+    // 0-1 and 2-3 are pairs; 0 is in use.
+    Distances far = {{0, 1, 9, 9}, {1, 0, 9, 9}, {9, 9, 0, 1}, {9, 9, 1, 0}};
+    Placement placement = place(server({0, 100, 100, 100}), want(2), far);
+    cr_assert_eq(placement.chosen, (std::vector<size_t>{2, 3}));
+    cr_assert_eq(placement.fit.distance, 1);
+}
+
+Test(placement, exactly_enough_is_better_than_a_big_hole)
+{
+    Placement two = place(server({100, 100}), want(2)), four = place(server({100, 100, 100, 100}), want(2));
+    cr_assert(better(two.fit, four.fit));
+    cr_assert_not(better(four.fit, two.fit));
+}
+
+Test(placement, a_part_goes_where_no_whole_gpu_is_broken)
+{
+    Placement used = place(server({50, 100, 100, 100}), want(1, 50)), small = place(server({100}), want(1, 50));
+    cr_assert(better(used.fit, small.fit));
+}
+
+Test(placement, the_least_loaded_wins_among_equals)
+{
+    Fit idle, busy;
+    idle.load = 0;
+    busy.load = 50;
+    cr_assert(better(idle, busy));
+    Fit close = busy, far = idle;
+    close.distance = 1;
+    far.distance = 2;
+    cr_assert(better(close, far), "distance before load");
+}
+
+Test(placement, the_parts_of_a_gpu_never_exceed_it)
+{
+    GpuState gpu;
+    gpu.memory = 8 * G + 99;
+    cr_assert_leq(memory_of(gpu, want(1, 33)) * 3 + memory_of(gpu, want(1, 1)), gpu.memory);
+    cr_assert_eq(memory_of(gpu, want(1, 100)), gpu.memory);
+    cr_assert_eq(memory_of(gpu, want(1, 10, 5 * G)), 5 * G);
+}
