@@ -69,6 +69,14 @@ enum class Vote : uint32_t { all, any, uni, ballot };
 enum class Redux : uint32_t { add, min_s, max_s, min_u, max_u, and_, or_, xor_ };
 enum class BarRed : uint32_t { popc, and_, or_ };
 
+// A matrix operation in one number: D[m][n] = A[m][k] * B[k][n] + C[m][n] and its types; of wmma's loads and stores
+// the rows, the columns and one type.
+enum class MatrixType : uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, e4m3, e5m2 };
+constexpr uint64_t matrix_code(unsigned m, unsigned n, unsigned k, MatrixType d, MatrixType a, MatrixType b, MatrixType c)
+{
+    return m | n << 8 | k << 16 | uint64_t(d) << 32 | uint64_t(a) << 36 | uint64_t(b) << 40 | uint64_t(c) << 44;
+}
+
 }  // namespace rgpu::softgpu
 
 // Called by generated code. Those that take a ThreadState may switch to another fiber and
@@ -98,6 +106,16 @@ uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predica
 // Warp-wide cooperation on memory for mma, ldmatrix and the like: every lane of `mask` brings
 // `bytes` bytes; when all are there, each gets all 32 lanes' bytes (32 * bytes, absent lanes zero).
 void rt_gather(rgpu_thread *, uint32_t site, uint32_t mask, const void *mine, uint32_t bytes, void *all);
+
+// Tensor cores: a, b, c and d point to the thread's registers of each matrix, as PTX lays fragments out (wmma's, which
+// PTX leaves open, as exec/matrix.cc does). `row` is what each lane of ldmatrix and stmatrix brings.
+void rt_mma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b, const void *c, void *d);
+void rt_wmma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b, const void *c, void *d);
+void rt_wmma_load(rgpu_thread *, uint64_t code, const void *memory, uint32_t stride, uint32_t by_row, void *fragment);
+void rt_wmma_store(rgpu_thread *, uint64_t code, void *memory, uint32_t stride, uint32_t by_row, const void *fragment);
+void rt_ldmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, const void *row, void *registers);
+void rt_stmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, void *row, const void *registers);
+uint32_t rt_movmatrix(rgpu_thread *, uint32_t site, uint32_t value);
 
 // A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
 // or acquire load, an atom.add/or/and/exch whose result is used, or a fence, inside a loop.

@@ -166,7 +166,7 @@ void red(Lower &l)
     }
 }
 
-#define WHERE "?$order ?$scope ?global|shared|shared::cta|shared::cluster "
+#define WHERE "~?$order ?$scope ?global|shared|shared::cta|shared::cluster "
 
 const Row kRows[] = {
     {"atom", WHERE "add ?noftz ?L2::cache_hint u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2", 3, 4, atom, kSpins | kIfUsed},

@@ -423,6 +423,35 @@ void fp8(Library &lib)
 )");
 }
 
+// async.cc says what the bits are.
+void barriers(Library &lib)
+{
+    add(lib, "i64", "h.mbarrier", "ptr %at, i64 %arrivals, i64 %bytes, i64 %drop", R"(
+  %s = load i64, ptr %at, align 8
+  %expected = and i64 %s, 1048575
+  %e = sub i64 %expected, %drop
+  %p0 = lshr i64 %s, 20
+  %p1 = sub i64 %p0, %arrivals
+  %p = and i64 %p1, 1048575
+  %t0 = lshr i64 %s, 40
+  %t1 = add i64 %t0, %bytes
+  %t = and i64 %t1, 4194303
+  %phase = and i64 %s, -9223372036854775808
+  %both = or i64 %p, %t
+  %over = icmp eq i64 %both, 0
+  %next = xor i64 %phase, -9223372036854775808
+  %ph = select i1 %over, i64 %next, i64 %phase
+  %left = select i1 %over, i64 %e, i64 %p
+  %a = shl i64 %left, 20
+  %b = shl i64 %t, 40
+  %x = or i64 %e, %a
+  %y = or i64 %x, %b
+  %z = or i64 %y, %ph
+  store i64 %z, ptr %at, align 8
+  ret i64 %s
+)");
+}
+
 void functions(Library &lib)
 {
     for (auto [name, symbol] : {std::pair{"h.ex2", "exp2f"}, {"h.lg2", "log2f"}, {"h.sin", "sinf"}, {"h.cos", "cosf"}, {"h.tanh", "tanhf"}}) {
@@ -441,6 +470,7 @@ const Library &library()
         halves(*made);
         fp8(*made);
         functions(*made);
+        barriers(*made);
         return made;
     }();
     return *lib;

@@ -60,11 +60,40 @@ std::string_view next(std::string_view &s, char separator)
     return piece;
 }
 
+void keep(Form &form, std::string_view word)
+{
+    form.modifiers[form.count++] = word;
+    if (Type t = ptx::parse_type(word); t && form.type_count < form.types.size()) form.types[form.type_count++] = t;
+}
+
+// Each word takes a token of the pattern that no other has taken; all that must be there are.
+bool match_any_order(std::string_view pattern, std::string_view modifiers, Form &form)
+{
+    std::vector<std::pair<std::string_view, bool>> tokens;
+    while (!pattern.empty()) tokens.emplace_back(next(pattern, ' '), false);
+    auto alternatives = [](std::string_view token) { return token.substr(token.starts_with('?')); };
+    while (!modifiers.empty()) {
+        std::string_view word = next(modifiers, '.');
+        bool taken = false;
+        for (auto &[token, used] : tokens)
+            if (!used && one_of(word, alternatives(token))) {
+                taken = used = true;
+                break;
+            }
+        if (!taken || form.count == Form::kMost) return false;
+        keep(form, word);
+    }
+    for (const auto &[token, used] : tokens)
+        if (!used && !token.starts_with('?')) return false;
+    return true;
+}
+
 bool match(const Row &row, std::string_view modifiers, Form &form)
 {
     form = Form{};
     form.row = &row;
     std::string_view pattern = row.modifiers;
+    if (pattern.starts_with('~')) return match_any_order(pattern.substr(1), modifiers, form);
     bool have = !modifiers.empty();
     std::string_view word = next(modifiers, '.');
     while (!pattern.empty()) {
@@ -73,9 +102,7 @@ bool match(const Row &row, std::string_view modifiers, Form &form)
         if (optional) token.remove_prefix(1);
         if (have && one_of(word, token)) {
             if (form.count == Form::kMost) return false;
-            form.modifiers[form.count++] = word;
-            if (Type t = ptx::parse_type(word); t && form.type_count < form.types.size())
-                form.types[form.type_count++] = t;
+            keep(form, word);
             have = !modifiers.empty();
             word = next(modifiers, '.');
         } else if (!optional) {

@@ -24,7 +24,8 @@ enum Need : uint8_t {
 };
 
 // `modifiers`: what may follow the opcode, in order, separated by blanks; alternatives by '|'; '?' in front
-// of what may be left out; $name for a set of alternatives (table.cc).
+// of what may be left out; $name for a set of alternatives (table.cc). After '~' the words may come in any order, as
+// programs write those of atom.
 struct Row {
     std::string_view opcode;
     std::string_view modifiers;
