@@ -107,7 +107,8 @@ bool BodyParser::label_directive(std::string_view name)
 
 bool BodyParser::directive(std::string_view d)
 {
-    if (d == ".reg") return declare_registers();
+    std::string_view glued = split_directive(d);
+    if (d == ".reg") return declare_registers(glued);
     if (d == ".loc") {
         // .loc file line column [, function_name label, inlined_at file line column]: no semicolon.
         uint64_t n = 0;
@@ -132,7 +133,7 @@ bool BodyParser::directive(std::string_view d)
         return grammar_.fail(ErrorKind::unsupported, "unknown directive " + std::string(d));
     Grammar::Decl decl;
     decl.space = *space;
-    return grammar_.declaration_type(decl) && declare(decl);
+    return grammar_.declaration_type(decl, glued) && declare(decl);
 }
 
 bool BodyParser::declare(const Grammar::Decl &decl)
@@ -146,11 +147,11 @@ bool BodyParser::declare(const Grammar::Decl &decl)
     return grammar_.expect(';');
 }
 
-bool BodyParser::declare_registers()
+bool BodyParser::declare_registers(std::string_view glued)
 {
     Grammar::Decl decl;
     decl.space = Space::reg;
-    if (!grammar_.declaration_type(decl)) return false;
+    if (!grammar_.declaration_type(decl, glued)) return false;
     Register reg{decl.type, static_cast<uint8_t>(decl.vector)};
     do {
         std::string_view name;

@@ -37,7 +37,7 @@ private:
     bool statements();
     bool directive(std::string_view word);
     bool declare(const Grammar::Decl &);
-    bool declare_registers();
+    bool declare_registers(std::string_view glued);
     bool label_directive(std::string_view label);
     bool instruction(const Token &first);
     bool operand(Operand &);

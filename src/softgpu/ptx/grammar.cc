@@ -58,6 +58,15 @@ void put(std::vector<uint8_t> &bytes, size_t offset, uint64_t value, size_t size
 
 }  // namespace
 
+std::string_view split_directive(std::string_view &directive)
+{
+    size_t dot = directive.find('.', 1);
+    if (dot == directive.npos) return {};
+    std::string_view rest = directive.substr(dot);
+    directive = directive.substr(0, dot);
+    return rest;
+}
+
 std::optional<Space> parse_space(std::string_view d)
 {
     if (d == ".reg") return Space::reg;
@@ -139,32 +148,39 @@ bool Grammar::skip_to(char c)
     return expect(c);
 }
 
-bool Grammar::declaration_type(Decl &d)
+bool Grammar::declaration_word(Decl &d, std::string_view t)
 {
-    while (peek().kind == Token::word && peek().text[0] == '.') {
-        std::string_view t = take().text;
-        if (t == ".align") {
+    if (t == ".align") {
+        uint64_t n = 0;
+        if (!integer(n)) return false;
+        if (n == 0 || (n & (n - 1)) || n > 4096) return fail(ErrorKind::invalid, "bad alignment");
+        d.align = n;
+    } else if (t == ".attribute") {
+        if (!expect('(')) return false;
+        if (peek().is(".managed")) d.managed = true;
+        return skip_to(')');
+    } else if (t == ".ptr") {
+        // What a kernel's pointer parameter points to: .ptr [.space] [.align N]; a hint.
+        while (peek().kind == Token::word && peek().text[0] == '.') {
             uint64_t n = 0;
-            if (!integer(n)) return false;
-            if (n == 0 || (n & (n - 1)) || n > 4096) return fail(ErrorKind::invalid, "bad alignment");
-            d.align = n;
-        } else if (t == ".attribute") {
-            if (!expect('(')) return false;
-            if (peek().is(".managed")) d.managed = true;
-            if (!skip_to(')')) return false;
-        } else if (t == ".ptr") {
-            // What a kernel's pointer parameter points to: .ptr [.space] [.align N]; a hint.
-            while (peek().kind == Token::word && peek().text[0] == '.') {
-                uint64_t n = 0;
-                if (take().text == ".align" && !integer(n)) return false;
-            }
-        } else if (t == ".v2" || t == ".v4" || t == ".v8") {
-            d.vector = static_cast<unsigned>(t[2] - '0');
-        } else if (Type type = parse_type(t.substr(1))) {
-            d.type = type;
-        } else if (t != ".noalias" && t != ".volatile") {
-            return fail(ErrorKind::unsupported, "unknown directive " + std::string(t) + " in a declaration");
+            if (take().text == ".align" && !integer(n)) return false;
         }
+    } else if (t == ".v2" || t == ".v4" || t == ".v8") {
+        d.vector = static_cast<unsigned>(t[2] - '0');
+    } else if (Type type = parse_type(t.substr(1))) {
+        d.type = type;
+    } else if (t != ".noalias" && t != ".volatile") {
+        return fail(ErrorKind::unsupported, "unknown directive " + std::string(t) + " in a declaration");
+    }
+    return true;
+}
+
+bool Grammar::declaration_type(Decl &d, std::string_view glued)
+{
+    while (!glued.empty() || (peek().kind == Token::word && peek().text[0] == '.')) {
+        std::string_view t = glued.empty() ? take().text : glued;
+        glued = split_directive(t);
+        if (!declaration_word(d, t)) return false;
     }
     if (!d.type) return fail(ErrorKind::invalid, "a declaration without a type");
     if (d.align == 0) d.align = size_t{d.type.bytes()} * d.vector;

@@ -48,7 +48,8 @@ public:
         Linkage linkage = Linkage::internal;
         bool managed = false;
     };
-    bool declaration_type(Decl &);
+    // `glued`: what stood behind the directive without a blank (".b32" of ".reg.b32").
+    bool declaration_type(Decl &, std::string_view glued = {});
     // NAME [dims] [= initialiser]
     bool declarator(const Decl &, Variable &);
     // (.param ..., ...)
@@ -63,6 +64,7 @@ public:
     Error error() { return *error_; }
 
 private:
+    bool declaration_word(Decl &, std::string_view word);
     bool initialiser(const Decl &, Variable &, size_t &offset);
     bool initial_value(const Decl &, Variable &, size_t &offset);
     bool initial_address(Variable &, size_t offset, size_t size);
@@ -70,6 +72,9 @@ private:
     Lexer &lex_;
     std::optional<Error> error_;
 };
+
+// ".reg" and ".b32" of ".reg.b32".
+std::string_view split_directive(std::string_view &directive);
 
 std::optional<Space> parse_space(std::string_view directive);
 
