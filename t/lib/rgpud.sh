@@ -1,0 +1,68 @@
+# For tests that start an rgpud of their own:  . "$(dirname "$0")/lib/rgpud.sh"  (after tap.sh)
+#
+#   rgpud NAME [LINE...]     starts one on loopback, ports of the kernel's choice; LINEs go under [rgpud] in
+#                            its file. Sets $pid, $control and $data (ports); its log is $T/NAME.log
+#   clients NAME=PORT...     writes $T/rgpu.conf for clients of these servers and exports RGPU_CONF
+#   api METHOD TARGET [BODY] one request to $control; sets $status and $body
+#   json EXPRESSION [TEXT]   evaluates Python with `j` the JSON of $body, or of TEXT
+#   logged NAME REGEX        how many lines of the log match
+#
+# $auth is the [auth] table of both kinds of file; method none unless a test sets it.
+# Software GPUs: two of 64M each, unless a LINE says otherwise.
+
+auth='method = "none"'
+# Workers run as another user where root starts rgpud, and must reach what stands here.
+chmod 755 "$T"
+worker_user=$(id -un)
+
+rgpud()
+{
+    local name=$1 line
+    shift
+    {
+        printf '[auth]\n%s\n[rgpud]\nname = "%s"\n' "$auth" "$name"
+        # A test's own lines go before the standard ones.
+        for line in "$@"; do echo "$line"; done
+        while read -r line; do
+            printf '%s\n' "$@" | grep -q "^${line%% =*} =" || echo "$line"
+        done <<EOF
+listen = "127.0.0.1"
+control_port = 0
+data_port = 0
+driver = "softgpu"
+softgpu_memory = "64M"
+softgpu_library = "$softgpu/libcuda.so.1"
+worker = "$build/libexec/rgpu-worker"
+worker_user = "$worker_user"
+state_dir = "$T/$name.state"
+EOF
+    } > "$T/$name.conf"
+    start "$name" "$build/sbin/rgpud" --verbose --config "$T/$name.conf" --ready-file "$T/$name.ready"
+    wait_for 20 test -s "$T/$name.ready" || bail "rgpud $name does not start: $(cat "$T/$name.log")"
+    control=$(json 'j["control_port"]' "$(cat "$T/$name.ready")")
+    data=$(json 'j["data_port"]' "$(cat "$T/$name.ready")")
+}
+
+clients()
+{
+    local server
+    {
+        printf '[auth]\n%s\n[client]\ninterposer_dir = "%s"\nterm = "3s"\n' "$auth" "$interpose"
+        for server in "$@"; do
+            printf '[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "${server%=*}" "${server#*=}"
+        done
+    } > "$T/rgpu.conf"
+    export RGPU_CONF=$T/rgpu.conf
+}
+
+api()
+{
+    local method=$1 target=$2
+    code=$(curl -s -m 10 -H 'Content-Type: application/json' -o "$T/.body" -w '%{http_code}' -X "$method" -H 'Expect:' ${3+--data-binary} ${3+"$3"} \
+        $([ $# -gt 2 ] || [ "$method" = GET ] || echo -H Content-Length:0) "http://127.0.0.1:$control$target")
+    body=$(cat "$T/.body" 2>/dev/null)
+}
+
+json() { python3 -c 'import json, sys; j = json.loads(sys.argv[2]); print(eval(sys.argv[1]))' "$1" "${2-$body}"; }
+
+logged() { grep -cE "$2" "$T/$1.log"; }
