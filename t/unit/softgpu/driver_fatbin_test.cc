@@ -5,6 +5,7 @@
 #include <lz4.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -30,7 +31,8 @@ Bytes entry(uint16_t kind, uint32_t arch, const std::string &text, Packing packi
     }
     const size_t packed = payload.size();
     payload.resize((packed + 7) / 8 * 8);
-    Bytes b(64);
+    Bytes b(64 + payload.size());
+    std::copy(payload.begin(), payload.end(), b.begin() + 64);
     put<uint16_t>(b, 0, kind);
     put<uint16_t>(b, 2, 0x101);
     put<uint32_t>(b, 4, 64);
@@ -39,7 +41,6 @@ Bytes entry(uint16_t kind, uint32_t arch, const std::string &text, Packing packi
     put<uint32_t>(b, 28, arch);
     put<uint64_t>(b, 40, packing == lz4 ? 0x2000 : packing == zstd ? 0x8000 : 0);
     put<uint64_t>(b, 56, packing == plain ? 0 : text.size());
-    b.insert(b.end(), payload.begin(), payload.end());
     return b;
 }
 
