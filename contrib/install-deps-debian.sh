@@ -4,7 +4,7 @@
 # May be run as often as you like: with everything there it asks dpkg and nothing else. What is missing is
 # installed when run by root, and named otherwise (exit status 1).
 
-set -eu
+set -eu -o pipefail
 
 packages=(
     # build
@@ -34,13 +34,31 @@ echo "install-deps-debian.sh: installing ${missing[*]}"
 
 # Debian starts a daemon when it installs it, unless policy-rc.d says no. The tests bring up munged and Slurm of
 # their own: the system's shall not start because of us. A policy that somebody else made stays as it is.
-policy=/usr/sbin/policy-rc.d
+policy=/usr/sbin/policy-rc.d ours= log=$(mktemp)
+trap 'rm -f $log $ours' EXIT
 if [ ! -e $policy ]; then
-    trap 'rm -f $policy' EXIT
+    ours=$policy
     printf '#!/bin/sh\nexit 101\n' > $policy
     chmod 755 $policy
 fi
 
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -q
-apt-get install -q -y --no-install-recommends "${missing[@]}"
+# What apt says (a thousand lines) is of interest when it fails. On a terminal, one line says how far it is.
+progress()
+{
+    local kind what percent text
+    while IFS=: read -r kind what percent text; do
+        [ ! -t 1 ] || [[ ! $percent =~ ^[0-9.]+$ ]] || printf '\r\e[K%3d%% %.70s' "${percent%.*}" "$text"
+    done
+    [ ! -t 1 ] || printf '\r\e[K'
+}
+apt()
+{
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Status-Fd=3 "$@" 3>&1 >>"$log" 2>&1 </dev/null | progress
+}
+
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then
+    cat "$log" >&2
+    echo "install-deps-debian.sh: apt-get failed, see above" >&2
+    exit 1
+fi
