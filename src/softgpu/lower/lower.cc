@@ -313,6 +313,14 @@ bool Lower::is_parameter(const Operand &o) const
     return false;
 }
 
+uint32_t Lower::shared_offset(const ptx::Variable &v)
+{
+    auto found = unit_.shared.find(v.name);
+    if (found != unit_.shared.end()) return found->second;
+    fail("shared variable " + std::string(v.name) + " has no place");
+    return 0;
+}
+
 // The value of a symbol in an expression: an address; of shared variables the offset.
 V Lower::symbol_value(const Operand &o)
 {
@@ -327,7 +335,7 @@ V Lower::symbol_value(const Operand &o)
         fail("unknown name " + std::string(o.name));
         return "0";
     }
-    if (v->space == Space::shared) return std::to_string(unit_.shared.at(v->name) + o.value);
+    if (v->space == Space::shared) return std::to_string(shared_offset(*v) + o.value);
     return def("ptrtoint ptr ", pointer(o), " to i64");
 }
 
@@ -353,7 +361,7 @@ V Lower::pointer(const Operand &o)
     int64_t offset = static_cast<int64_t>(o.value);
     if (v->space == Space::shared) {
         base = shared_base();
-        offset += unit_.shared.at(v->name);
+        offset += shared_offset(*v);
     } else if (o.kind == Operand::variable && v->space != Space::global && v->space != Space::constant) {
         base = variable_slot(o.index);
     } else if (v->space == Space::param) {

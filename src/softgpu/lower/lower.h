@@ -150,6 +150,7 @@ private:
     std::string prologue();
     void lower(uint32_t index);
     V constant(const Operand &, Type);
+    uint32_t shared_offset(const ptx::Variable &);
     V symbol_value(const Operand &);
     V read_register(const Operand &, Type);
 

@@ -46,6 +46,8 @@ Result<std::shared_ptr<const Module>> Module::parse(std::string_view text)
 
 namespace {
 
+constexpr uint64_t kMaxLocal = 512 << 10;  // CUDA C++ Programming Guide, technical specifications
+
 Error refuse(const ptx::Instruction &in, const char *why)
 {
     return error(ErrorKind::unsupported, "PTX line %u: '%.*s': %s", in.line, static_cast<int>(std::min<size_t>(in.text.size(), 400)),
@@ -67,6 +69,10 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
         if (v.space == Space::local) info.local_bytes += static_cast<uint32_t>(v.size + v.align);
         if (v.space == Space::shared) info.shared.push_back(v);
     }
+    uint64_t local = 0;
+    for (const ptx::Variable &v : body.variables) local += v.space == Space::local ? v.size : 0;
+    if (local > kMaxLocal)
+        return error(ErrorKind::invalid, "%llu bytes of .local: a thread has 512 KiB", static_cast<unsigned long long>(local));
     uint64_t bits = 0;
     for (const ptx::Register &r : body.registers) bits += r.type.total();
     info.register_bytes = static_cast<uint32_t>(std::min<uint64_t>(bits / 8, 1 << 20));

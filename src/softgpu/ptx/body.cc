@@ -152,6 +152,7 @@ bool BodyParser::declare_registers(std::string_view glued)
     Grammar::Decl decl;
     decl.space = Space::reg;
     if (!grammar_.declaration_type(decl, glued)) return false;
+    if (decl.vector > 1) return grammar_.fail(ErrorKind::unsupported, "vector registers (.reg .v2)");
     Register reg{decl.type, static_cast<uint8_t>(decl.vector)};
     do {
         std::string_view name;
