@@ -27,7 +27,9 @@ CUresult prepare(CUstream stream, Target &t)
     return detail::id_in(stream, t.stream);
 }
 
-CUresult to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream)
+}  // namespace
+
+CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream)
 {
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
@@ -43,7 +45,7 @@ CUresult to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream 
     return CUDA_SUCCESS;
 }
 
-CUresult to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, bool wait)
+CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, bool wait)
 {
     Target t{device, bytes, 0};
     if (CUresult r = prepare(stream, t)) return r;
@@ -52,6 +54,8 @@ CUresult to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, 
     return session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
                                [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
 }
+
+namespace {
 
 CUresult on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
@@ -68,8 +72,8 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     if (!bytes) return CUDA_SUCCESS;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
     if (to_is && from_is) return on_device(to, from, bytes, stream);
-    if (to_is) return to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
-    if (from_is) return to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
+    if (to_is) return copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
+    if (from_is) return copy_to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
     // Host to host: in stream order, as far as the stream's past goes.
     if (CUresult r = remote<CallId::cuStreamSynchronize>(stream)) return r;
     memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
@@ -82,13 +86,13 @@ namespace own {
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    return to_device(to, from, bytes, stream);
+    return copy_to_device(to, from, bytes, stream);
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     // A copy to pageable memory has its bytes when it returns; one to pinned memory when the stream
     // gets there (CUDA Driver API, "API synchronization behavior").
-    return to_host(to, from, bytes, stream, !find_host(to));
+    return copy_to_host(to, from, bytes, stream, !find_host(to));
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
@@ -99,15 +103,35 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     return either(to, from, bytes, stream, !find_host(reinterpret_cast<void *>(to)));
 }
 
+// Sets: refused at once where they would leave their allocation; the rest is posted.
+#define SET(bits, type) \
+    CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
+    { \
+        if (!session()) return not_ready(); \
+        if (n && !is_device_range(to, n * sizeof value)) return CUDA_ERROR_INVALID_VALUE; \
+        return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
+    } \
+    CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
+    { \
+        if (!session()) return not_ready(); \
+        if (width && height && !is_device_range(to, (height - 1) * pitch + width * sizeof value)) \
+            return CUDA_ERROR_INVALID_VALUE; \
+        return remote<CallId::cuMemsetD2D##bits##Async>(to, pitch, value, width, height, stream); \
+    }
+SET(8, unsigned char)
+SET(16, unsigned short)
+SET(32, unsigned int)
+#undef SET
+
 // The synchronous calls: the same on the legacy default stream, or (_ptds) on the thread's own.
 #define SYNCHRONOUS(suffix, stream) \
     CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, const void *from, size_t bytes) \
     { \
-        return to_device(to, from, bytes, stream); \
+        return copy_to_device(to, from, bytes, stream); \
     } \
     CUresult cuMemcpyDtoH_v2##suffix(void *to, CUdeviceptr from, size_t bytes) \
     { \
-        return to_host(to, from, bytes, stream, true); \
+        return copy_to_host(to, from, bytes, stream, true); \
     } \
     CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
@@ -124,27 +148,27 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     } \
     CUresult cuMemsetD8_v2##suffix(CUdeviceptr to, unsigned char value, size_t n) \
     { \
-        return remote<CallId::cuMemsetD8Async>(to, value, n, stream); \
+        return own::cuMemsetD8Async(to, value, n, stream); \
     } \
     CUresult cuMemsetD16_v2##suffix(CUdeviceptr to, unsigned short value, size_t n) \
     { \
-        return remote<CallId::cuMemsetD16Async>(to, value, n, stream); \
+        return own::cuMemsetD16Async(to, value, n, stream); \
     } \
     CUresult cuMemsetD32_v2##suffix(CUdeviceptr to, unsigned int value, size_t n) \
     { \
-        return remote<CallId::cuMemsetD32Async>(to, value, n, stream); \
+        return own::cuMemsetD32Async(to, value, n, stream); \
     } \
     CUresult cuMemsetD2D8_v2##suffix(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) \
     { \
-        return remote<CallId::cuMemsetD2D8Async>(to, pitch, value, width, height, stream); \
+        return own::cuMemsetD2D8Async(to, pitch, value, width, height, stream); \
     } \
     CUresult cuMemsetD2D16_v2##suffix(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) \
     { \
-        return remote<CallId::cuMemsetD2D16Async>(to, pitch, value, width, height, stream); \
+        return own::cuMemsetD2D16Async(to, pitch, value, width, height, stream); \
     } \
     CUresult cuMemsetD2D32_v2##suffix(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height) \
     { \
-        return remote<CallId::cuMemsetD2D32Async>(to, pitch, value, width, height, stream); \
+        return own::cuMemsetD2D32Async(to, pitch, value, width, height, stream); \
     }
 SYNCHRONOUS(, nullptr)
 SYNCHRONOUS(_ptds, CU_STREAM_PER_THREAD)

@@ -43,6 +43,10 @@ bool is_device_address(CUdeviceptr address);
 // True for bytes that a copy may touch: not past the end of the allocation they begin in.
 bool is_device_range(CUdeviceptr address, size_t bytes);
 
+// Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on return.
+CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult copy_to_host(void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait);
+
 // Device of the calling thread's context, -1 with none.
 CUdevice current_device();
 

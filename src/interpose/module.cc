@@ -4,64 +4,16 @@
 // (option, value), then the parts' bytes. Answer: what the compiler said (information, errors).
 // Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the
 // parameters as pairs (offset, bytes).
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cstdio>
-
 #include "interpose/function.h"
 #include "interpose/image.h"
+#include "interpose/jit.h"
 #include "interpose/log.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
-#include "util/fd.h"
 
 namespace rgpu::interpose {
 
 namespace {
-
-// JIT options as the program passed them.
-struct JitOptions {
-    unsigned count = 0;
-    CUjit_option *options = nullptr;
-    void **values = nullptr;
-
-    void *value_of(CUjit_option which) const
-    {
-        for (unsigned i = 0; i < count; i++)
-            if (options[i] == which) return values[i];
-        return nullptr;
-    }
-    static bool is_pointer(CUjit_option o)
-    {
-        return o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER || o == CU_JIT_GLOBAL_SYMBOL_NAMES ||
-               o == CU_JIT_GLOBAL_SYMBOL_ADDRESSES;
-    }
-    void write(wire::Writer &w) const
-    {
-        uint32_t sent = 0;
-        for (unsigned i = 0; i < count; i++) sent += !is_pointer(options[i]);
-        w.value(sent);
-        for (unsigned i = 0; i < count; i++)
-            if (!is_pointer(options[i]))
-                w.value(static_cast<uint32_t>(options[i])), w.value(reinterpret_cast<uint64_t>(values[i]));
-    }
-    // The compiler's words into the program's buffer, and their length where the size stood.
-    void take_log(std::string_view log, CUjit_option buffer, CUjit_option size) const
-    {
-        auto to = static_cast<char *>(value_of(buffer));
-        for (unsigned i = 0; i < count; i++) {
-            if (options[i] != size) continue;
-            auto room = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(values[i]));
-            if (!to || !room) return;
-            size_t n = std::min<size_t>(room - 1, log.size());
-            memcpy(to, log.data(), n);
-            to[n] = 0;
-            values[i] = reinterpret_cast<void *>(n + 1);
-            return;
-        }
-    }
-};
 
 // Loads an image on the server with call `id`; `out` gets the module's or library's handle.
 template <class T> CUresult load(CallId id, T *out, const void *image, const JitOptions &jit)
@@ -93,29 +45,15 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
             for (auto part : measured->parts) w.value(uint64_t{part.size()});
             jit.write(w);
         }, reply, payload);
-    wire::Reader answer(reply.body.data(), reply.body.size());
-    std::string_view info = answer.string(), errors = answer.string();
-    if (answer.ok()) {
-        jit.take_log(info, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
-        jit.take_log(errors, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
-    }
+    std::string errors;
+    jit.take_logs(reply.body, &errors);
     if (r) {
         Handles::get().end(handle);
-        if (!errors.empty()) say("the server cannot load a module: %.*s", static_cast<int>(errors.size()), errors.data());
+        if (!errors.empty()) say("the server cannot load a module: %s", errors.c_str());
         return r;
     }
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
-}
-
-Result<std::string> read_whole(const char *path)
-{
-    Fd fd(open(path, O_RDONLY | O_CLOEXEC));
-    if (!fd) return error(ErrorKind::invalid, "%s: %m", path);
-    std::string bytes;
-    char buffer[65536];
-    for (ssize_t n; (n = read(fd.get(), buffer, sizeof buffer)) > 0;) bytes.append(buffer, static_cast<size_t>(n));
-    return bytes;
 }
 
 // Finds a function with call `id` in `owner`; its handle gets what launches must know.

@@ -95,6 +95,14 @@ CUresult cuPointerGetAttribute(void *to, CUpointer_attribute which, CUdeviceptr 
     return attribute(to, which, k);
 }
 
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute which, CUdeviceptr p)
+{
+    if (!session()) return not_ready();
+    if (!value || !look_at(p).device) return CUDA_ERROR_INVALID_VALUE;
+    // Synchronous copies are synchronous here in any case.
+    return which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, void **to, CUdeviceptr p)
 {
     if (!session()) return not_ready();

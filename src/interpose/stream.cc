@@ -59,6 +59,25 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+#if CUDA_VERSION >= 12050
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green)
+{
+    if (green) *green = nullptr;  // no stream belongs to a green context: those cannot be made
+    return own::cuStreamGetCtx(stream, context);
+}
+#endif
+
+#if CUDA_VERSION >= 12080
+CUresult cuStreamGetDevice(CUstream stream, CUdevice *out)
+{
+    CUcontext context = nullptr;
+    if (CUresult r = own::cuStreamGetCtx(stream, &context)) return r;
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    *out = Handles::get().slot(context)->device;
+    return CUDA_SUCCESS;
+}
+#endif
+
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
     Slot *s = nullptr;

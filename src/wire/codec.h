@@ -17,8 +17,9 @@ public:
 
     void bytes(const void *data, size_t n)
     {
-        auto p = static_cast<const uint8_t *>(data);
-        to_.insert(to_.end(), p, p + n);
+        const size_t at = to_.size();
+        to_.resize(at + n);
+        if (n) memcpy(to_.data() + at, data, n);
     }
     template <class T> void value(const T &v)
     {

@@ -39,6 +39,6 @@ inline constexpr uint32_t kMaxCallBytes = 1u << 20;
 inline constexpr uint32_t kMaxCopyBytes = 1u << 20;
 inline constexpr uint32_t kMaxImageBytes = 1u << 30;
 // Largest body of a server's frame.
-inline constexpr uint32_t kMaxServerBytes = 4u << 20;
+inline constexpr uint32_t kMaxServerBytes = 64u << 20;  // a linked image is the largest
 
 }  // namespace rgpu::wire

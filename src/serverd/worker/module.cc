@@ -1,5 +1,6 @@
 // Modules, libraries and the functions in them. The layouts are described in interpose/module.cc.
 #include "serverd/worker/driver.h"
+#include "serverd/worker/jit.h"
 #include "serverd/worker/own.h"
 
 namespace rgpu::worker::own {
@@ -7,8 +8,7 @@ namespace rgpu::worker::own {
 namespace {
 
 constexpr uint32_t kWrapperMagic = 0x466243B1;
-constexpr uint32_t kMaxParts = 4096, kMaxOptions = 64;
-constexpr size_t kLogBytes = 64 << 10;
+constexpr uint32_t kMaxParts = 4096;
 
 // What nvcc's host code passes for a fat binary; version 2 names several.
 struct Wrapper {
@@ -23,18 +23,11 @@ struct Load {
     bool wrapped = false;
     std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
     std::vector<const void *> pointers;
-    std::vector<CUjit_option> options;
-    std::vector<void *> values;
-    std::vector<char> info = std::vector<char>(kLogBytes), errors = std::vector<char>(kLogBytes);
+    Jit jit;
     Wrapper wrapper;
 
     Result<void> read(Session &s, const Call &call);
     const void *image();
-    void add(CUjit_option option, const void *value)
-    {
-        options.push_back(option);
-        values.push_back(const_cast<void *>(value));
-    }
 };
 
 Result<void> Load::read(Session &s, const Call &call)
@@ -48,16 +41,7 @@ Result<void> Load::read(Session &s, const Call &call)
     if (count == 0 || count > kMaxParts) return error(ErrorKind::invalid, "%u parts", count);
     std::vector<uint64_t> sizes;
     for (uint32_t i = 0; i < count && r.ok(); i++) sizes.push_back(r.value<uint64_t>());
-    uint32_t option_count = r.value<uint32_t>();
-    if (option_count > kMaxOptions) return error(ErrorKind::invalid, "%u options", option_count);
-    for (uint32_t i = 0; i < option_count && r.ok(); i++) {
-        auto option = static_cast<CUjit_option>(r.value<uint32_t>());
-        auto value = r.value<uint64_t>();
-        // The logs are ours: their buffers are in this process.
-        if (option != CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES && option != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES &&
-            option != CU_JIT_INFO_LOG_BUFFER && option != CU_JIT_ERROR_LOG_BUFFER)
-            add(option, reinterpret_cast<void *>(value));
-    }
+    if (auto read = jit.read(r); !read) return read;
     for (uint64_t size : sizes) {
         const uint8_t *p = r.bytes(size);
         if (!p) break;
@@ -68,10 +52,7 @@ Result<void> Load::read(Session &s, const Call &call)
 
 const void *Load::image()
 {
-    add(CU_JIT_INFO_LOG_BUFFER, info.data());
-    add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, reinterpret_cast<void *>(info.size()));
-    add(CU_JIT_ERROR_LOG_BUFFER, errors.data());
-    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, reinterpret_cast<void *>(errors.size()));
+    jit.add_logs();
     for (const auto &part : parts) pointers.push_back(part.data());
     if (!wrapped) return pointers[0];
     pointers.push_back(nullptr);
@@ -92,8 +73,7 @@ template <class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadI
     CUresult result = load_image(load, image);
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
-    w.string(std::string_view(load.info.data(), strnlen(load.info.data(), load.info.size())));
-    w.string(std::string_view(load.errors.data(), strnlen(load.errors.data(), load.errors.size())));
+    load.jit.write_logs(w);
     s.finish(call, result, answer);
     return {};
 }
@@ -158,8 +138,8 @@ Result<void> cuModuleLoadDataEx(Session &s, Call &call)
 {
     return serve_load(s, call, [&](Load &load, const void *image) {
         CUmodule module = nullptr;
-        CUresult r = DRIVER(cuModuleLoadDataEx)(&module, image, static_cast<unsigned>(load.options.size()),
-                                                load.options.data(), load.values.data());
+        CUresult r = DRIVER(cuModuleLoadDataEx)(&module, image, load.jit.count(), load.jit.options.data(),
+                                                load.jit.values.data());
         return r ? r : s.objects.set(load.handle, module) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     });
 }
@@ -170,8 +150,7 @@ Result<void> cuLibraryLoadData(Session &s, Call &call)
         CUlibrary library = nullptr;
         auto function = DRIVER(cuLibraryLoadData);
         if (!function) return CUDA_ERROR_NOT_SUPPORTED;
-        CUresult r = function(&library, image, load.options.data(), load.values.data(),
-                              static_cast<unsigned>(load.options.size()), nullptr, nullptr, 0);
+        CUresult r = function(&library, image, load.jit.options.data(), load.jit.values.data(), load.jit.count(), nullptr, nullptr, 0);
         return r ? r : s.objects.set(load.handle, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     });
 }

@@ -58,7 +58,7 @@ template <CallId Id> constexpr Service entry()
 {
     Service s = service<Id>(Hand<Id>::get());
     if constexpr (Id == CallId::cuMemcpyHtoDAsync_v2) return streaming(s, wire::kMaxCopyBytes);
-    if constexpr (Id == CallId::cuModuleLoadDataEx || Id == CallId::cuLibraryLoadData)
+    if constexpr (Id == CallId::cuModuleLoadDataEx || Id == CallId::cuLibraryLoadData || Id == CallId::cuLinkAddData_v2)
         return streaming(s, wire::kMaxImageBytes);
     return s;
 }

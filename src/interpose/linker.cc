@@ -1,0 +1,118 @@
+// The linker (cuLink*) works on the server; its result comes here, where the program looks at it.
+//
+// Bodies: create = number of the state and options; add = number of the state, type, name, options, data;
+// complete = number of the state. Answers carry the logs as loads do, complete's the image too.
+#include <fcntl.h>
+
+#include "interpose/jit.h"
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose::own {
+
+namespace {
+
+// What a link state keeps for the program: its log buffers, and the finished image.
+struct LinkState {
+    JitOptions jit;
+    std::vector<uint8_t> image;
+};
+
+LinkState *state_of(CUlinkState handle)
+{
+    Slot *s = Handles::get().slot(handle);
+    return s ? static_cast<LinkState *>(s->data.load()) : nullptr;
+}
+
+}  // namespace
+
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *out)
+{
+    if (!session()) return not_ready();
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    HandleId id = Handles::get().make(HandleKind::link_state, current_context());
+    if (!id) return CUDA_ERROR_OUT_OF_MEMORY;
+    JitOptions jit{count, options, values};
+    Reply reply;
+    CUresult r = session()->ask(CallId::cuLinkCreate_v2, current_context(), [&](wire::Writer &w) {
+        w.value(id);
+        jit.write(w);
+    }, reply);
+    if (r) {
+        Handles::get().end(id);
+        return r;
+    }
+    Handles::get().at(id)->data = new LinkState{jit, {}};
+    *out = Handles::get().handle<CUlinkState>(id);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *name,
+                          unsigned int count, CUjit_option *options, void **values)
+{
+    if (!session()) return not_ready();
+    LinkState *s = state_of(state);
+    if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    if (!data || !bytes || bytes >= wire::kMaxImageBytes - wire::kMaxCallBytes) return CUDA_ERROR_INVALID_VALUE;
+    Reply reply;
+    CUresult r = session()->ask(CallId::cuLinkAddData_v2, current_context(), [&](wire::Writer &w) {
+        w.value(*Handles::get().id(state));
+        w.value(static_cast<uint32_t>(type));
+        w.string(name ? name : "");
+        JitOptions{count, options, values}.write(w);
+    }, reply, {data, bytes});
+    s->jit.take_logs(reply.body);
+    return r;
+}
+
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
+                          CUjit_option *options, void **values)
+{
+    if (!session()) return not_ready();
+    if (!path) return CUDA_ERROR_INVALID_VALUE;
+    auto bytes = read_whole(path);
+    if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
+    return own::cuLinkAddData_v2(state, type, bytes->data(), bytes->size() + (type == CU_JIT_INPUT_PTX), path, count, options, values);
+}
+
+CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
+{
+    if (!session()) return not_ready();
+    LinkState *s = state_of(state);
+    if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    if (!image) return CUDA_ERROR_INVALID_VALUE;
+    Reply reply;
+    CUresult r = session()->ask(CallId::cuLinkComplete, current_context(),
+                                [&](wire::Writer &w) { w.value(*Handles::get().id(state)); }, reply);
+    size_t at = s->jit.take_logs(reply.body);
+    if (r) return r;
+    s->image.assign(reply.body.begin() + static_cast<ptrdiff_t>(at), reply.body.end());
+    *image = s->image.data();
+    if (bytes) *bytes = s->image.size();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLinkDestroy(CUlinkState state)
+{
+    LinkState *s = state_of(state);
+    CUresult r = remote<CallId::cuLinkDestroy>(state);
+    if (!r) delete s;
+    return r;
+}
+
+CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values, CUlinkState *out)
+{
+    return own::cuLinkCreate_v2(count, options, values, out);
+}
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *name,
+                       unsigned int count, CUjit_option *options, void **values)
+{
+    return own::cuLinkAddData_v2(state, type, data, bytes, name, count, options, values);
+}
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
+                       CUjit_option *options, void **values)
+{
+    return own::cuLinkAddFile_v2(state, type, path, count, options, values);
+}
+
+}  // namespace rgpu::interpose::own

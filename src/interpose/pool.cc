@@ -1,0 +1,58 @@
+// Memory pools' attributes: pointers to an int or a 64-bit number, by the attribute.
+//
+// Body: number of the pool, attribute, and (set) the value as 8 bytes. Answer of get: 8 bytes.
+#include "interpose/own.h"
+#include "interpose/stub.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+size_t value_bytes(CUmemPool_attribute a)
+{
+    switch (a) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return sizeof(int);
+    default: return sizeof(cuuint64_t);
+    }
+}
+
+CUresult ask(CallId id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t *value, bool set)
+{
+    if (!session()) return not_ready();
+    auto number = Handles::get().id(pool);
+    if (!number || !*number) return CUDA_ERROR_INVALID_HANDLE;
+    Reply reply;
+    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
+        w.value(*number), w.value(static_cast<uint32_t>(attribute));
+        if (set) w.value(*value);
+    }, reply);
+    if (!r && !set) *value = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
+    return r;
+}
+
+}  // namespace
+
+namespace own {
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    uint64_t number = 0;
+    memcpy(&number, value, value_bytes(attribute));
+    return ask(CallId::cuMemPoolSetAttribute, pool, attribute, &number, true);
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    uint64_t number = 0;
+    CUresult r = ask(CallId::cuMemPoolGetAttribute, pool, attribute, &number, false);
+    if (!r) memcpy(value, &number, value_bytes(attribute));
+    return r;
+}
+
+}  // namespace own
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,48 @@
+// Memory pools' attributes. The layout is described in interpose/pool.cc.
+#include "serverd/worker/driver.h"
+#include "serverd/worker/own.h"
+
+namespace rgpu::worker::own {
+
+namespace {
+
+struct Question {
+    CUmemoryPool pool = nullptr;
+    CUmemPool_attribute attribute{};
+    uint64_t value = 0;
+};
+
+Result<CUresult> read(Session &s, Call &call, Question &q, bool set)
+{
+    auto id = call.body.value<HandleId>();
+    q.attribute = static_cast<CUmemPool_attribute>(call.body.value<uint32_t>());
+    if (set) q.value = call.body.value<uint64_t>();
+    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    CUresult r = s.objects.get(id, q.pool);
+    return !r && !DRIVER(cuMemPoolSetAttribute) ? CUDA_ERROR_NOT_SUPPORTED : r;
+}
+
+}  // namespace
+
+Result<void> cuMemPoolSetAttribute(Session &s, Call &call)
+{
+    Question q;
+    auto r = read(s, call, q, true);
+    if (!r) return std::move(r).error();
+    s.finish(call, *r ? *r : DRIVER(cuMemPoolSetAttribute)(q.pool, q.attribute, &q.value));
+    return {};
+}
+
+Result<void> cuMemPoolGetAttribute(Session &s, Call &call)
+{
+    Question q;
+    auto r = read(s, call, q, false);
+    if (!r) return std::move(r).error();
+    CUresult result = *r ? *r : DRIVER(cuMemPoolGetAttribute)(q.pool, q.attribute, &q.value);
+    std::vector<uint8_t> answer;
+    wire::Writer(answer).value(q.value);
+    s.finish(call, result, answer);
+    return {};
+}
+
+}  // namespace rgpu::worker::own
