@@ -286,7 +286,7 @@ D = $(DESTDIR)
 filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bindir=$(bindir) sbindir=$(sbindir) \
 	libexecdir=$(libexecdir) libdir=$(libdir) rundir=/run/rgpu interposedir=$(pkglibdir)/interpose \
 	softgpudir=$(pkglibdir)/softgpu cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
-	slurm_plugindir=$(slurm_plugindir) licences=$(licences)
+	slurm_plugindir=$(slurm_plugindir) licences=$(licences) VERSION=$(VERSION)
 fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
 scripts := prolog epilog prolog-slurmctld epilog-slurmctld
 samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
@@ -310,6 +310,8 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(foreach f,$(wildcard etc/*.service.in etc/*.timer),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
 	$(foreach f,$(firstword $(wildcard etc/rgpu.conf etc/rgpu.conf.in)),\
 	    test -e $(D)$(sysconfdir)/rgpu/rgpu.conf || { $(call fill_in,$f,$(D)$(sysconfdir)/rgpu/rgpu.conf,644); })
+	$(foreach f,$(patsubst doc/man/%.in,%,$(wildcard doc/man/*.in)),mkdir -p $(D)$(mandir)/man$(subst .,,$(suffix $f)) && \
+	    $(call fill_in,doc/man/$f.in,$(D)$(mandir)/man$(subst .,,$(suffix $f))/$f,644)$(newline)	)
 	install -m 644 README.md NEWS.md $(D)$(docdir)
 
 # --- the rest

@@ -116,6 +116,10 @@ public:
     int run(Context &context) override
     {
         std::vector<std::string> command = app_->remaining();
+        if (!command.empty() && command[0].starts_with("-")) {
+            fprintf(stderr, "rgpu: run has no option %s; see rgpu run --help\n", command[0].c_str());
+            return kUsage;
+        }
         if (context.after_dashes) {
             if (!command.empty())
                 command.push_back("--");  // it is the command's own

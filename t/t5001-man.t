@@ -1,0 +1,57 @@
+#!/bin/bash
+# The man pages hold every option of --help and every key of rgpu.conf with its default.
+. "$(dirname "$0")/lib/tap.sh"
+man=$root/doc/man
+rgpu=$build/bin/rgpu
+
+plain() { sed 's/\\-/-/g; s/\\f[BIRP]//g; s/^\.[A-Z]* //; s/" "//g; s/"\([^"]*\)"/\1/g' "$1"; }
+options() { "$@" --help | grep -oE '(^|[ ,])--?[a-zA-Z][a-z-]*' | tr -d ' ,' | sort -u; }
+missing_options()  # PAGE, COMMAND...
+{
+    local page=$1 option text
+    shift
+    text=$(plain "$man/$page")
+    for option in $(options "$@"); do
+        grep -qE -- "(^|[ ,|])$option([ ,|=]|\$)" <<< "$text" || echo "$option"
+    done
+}
+
+is "$(missing_options rgpud.8.in "$build/sbin/rgpud")" "" "rgpud(8) has every option"
+[ "$(options "$build/sbin/rgpud" | wc -l)" -ge 8 ]
+is $? 0 "... of which there are some"
+is "$(missing_options rgpu.1.in "$rgpu")" "" "rgpu(1) has every option of rgpu"
+commands() { "$rgpu" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z-]*\) .*/\1/p'; }
+for command in $(commands) $(commands slurm | sed 's/^/slurm:/'); do
+    is "$(missing_options rgpu.1.in "$rgpu" ${command/:/ })" "" "rgpu(1) has every option of ${command/:/ }"
+    ok "... and the command" grep -qE "^(\.SS|\.B|\.BR) ${command#*:}\$" <(sed 's/\\-/-/g' "$man/rgpu.1.in")
+done
+
+"$rgpu" config --defaults --json > "$T/keys.json"
+python3 - "$T/keys.json" "$man/rgpu.conf.5.in" > "$T/keys" <<'EOF'
+import json, re, sys
+keys = {k["key"]: k.get("value") for k in json.load(open(sys.argv[1]))["keys"]}
+table, told = "", {}
+for line in open(sys.argv[2]):
+    if m := re.match(r"\.SS \[+(\w+)\]+", line):
+        table = m[1]
+    if m := re.match(r"\\fB(\w+)\\fR = (.*)", line):
+        told[f"{table}.{m[1]}"] = m[2]
+for key, value in keys.items():
+    if key not in told:
+        print("missing:", key)
+    elif value is not None and not re.fullmatch(re.sub(r"@\w+@", "[^\"]*", re.sub(r"([\[\].])", r"\\\1", told[key])), value):
+        print("wrong default:", key, told[key], "is", value)
+for key in told.keys() - keys.keys():
+    print("no such key:", key)
+print(len(keys) > 25)
+EOF
+is "$(cat "$T/keys")" True "rgpu.conf(5) has every key with its default, and no other"
+is "$(RGPU_CONF=$root/etc/rgpu.conf "$rgpu" config > /dev/null && echo read)" read "etc/rgpu.conf is good"
+if command -v man > /dev/null; then
+    for page in "$man"/*.in; do
+        is "$(LC_ALL=C.UTF-8 man --warnings -l "$page" 2>&1 > /dev/null)" "" "$(basename "$page") is well-formed"
+    done
+else
+    skip "man is not installed"
+fi
+done_testing
