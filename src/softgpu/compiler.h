@@ -69,6 +69,9 @@ public:
     // Reads PTX text. Fails with `invalid` on a syntax error (line and text), `unsupported` on an
     // instruction, directive or version it does not know (the instruction's text in the message).
     static Result<std::shared_ptr<const PtxModule>> parse(std::string_view ptx);
+    // Several modules' texts (-rdc=true, cuLink*) to the text of one. Fails with `invalid` on what is no PTX and on a
+    // name that two modules define.
+    static Result<std::string> link(const std::vector<std::string> &modules);
     virtual ~PtxModule() = default;
 
     virtual int ptx_version() const = 0;    // 90 for .version 9.0

@@ -91,11 +91,11 @@ CUresult complete(CUlinkState state, void **image, size_t *bytes)
     if (!image) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(l->mutex);
     if (l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
-    if (l->inputs.size() > 1)
-        return fail(*l, CUDA_ERROR_NOT_SUPPORTED, "linking several PTX modules is not supported yet");
-    Result<std::shared_ptr<const PtxModule>> parsed = PtxModule::parse(l->inputs[0]);
+    Result<std::string> linked = PtxModule::link(l->inputs);
+    if (!linked) return fail(*l, to_result(linked.error()), linked.error().text);
+    Result<std::shared_ptr<const PtxModule>> parsed = PtxModule::parse(*linked);
     if (!parsed) return fail(*l, to_result(parsed.error()), parsed.error().text);
-    l->image = "// rgpu software GPU image 1\n" + l->inputs[0];
+    l->image = "// rgpu software GPU image 1\n" + *linked;
     l->image.push_back(0);
     l->options.write_logs("");
     *image = l->image.data();

@@ -64,7 +64,8 @@ void add_unique(std::vector<std::string_view> &list, std::string_view name)
 // Everything that can be said of a function without generating code.
 Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
 {
-    FunctionInfo &info = info_[f.name];
+    // Of several weak definitions the first is taken; what the others need is no matter.
+    FunctionInfo ignored, &info = info_.contains(f.name) ? ignored : info_[f.name];
     for (const ptx::Variable &v : body.variables) {
         if (v.space == Space::local) info.local_bytes += static_cast<uint32_t>(v.size + v.align);
         if (v.space == Space::shared) info.shared.push_back(v);
@@ -231,7 +232,7 @@ uint32_t Module::local_bytes(const ptx::Function &f, unsigned depth) const
 void Module::make_tables()
 {
     for (const ptx::Function &f : ptx_.functions) {
-        if (!f.kernel || !f.defined) continue;
+        if (!f.kernel || !f.defined || find_function(f.name) != &f) continue;
         Kernel k;
         k.name = f.name;
         size_t at = 0;
@@ -252,6 +253,7 @@ void Module::make_tables()
     }
     for (const ptx::Variable &v : ptx_.variables) {
         if (v.space != Space::global && v.space != Space::constant) continue;
+        if (find(v.name).variable_ != &v) continue;  // declared elsewhere, or weak and not the one
         GlobalVariable g;
         g.name = v.name;
         g.size = v.size;
