@@ -117,8 +117,12 @@ else
 fi
 is "$(grep -c ' 3 -> socket' <<< "$told") $(grep -cE ' ([5-9]|[1-9][0-9]+) -> (socket|anon|/dev/tcp)' <<< "$told")" "1 0" \
     "its socket is descriptor 3, and no other of rgpud's is open"
+free_share() { api GET /v1/inventory; json 'j["gpus"][0]["free_share"]'; }
 api DELETE "/v1/leases/$lease"
+is "$(free_share)" 0 "its GPU is nobody else's while it lives"
 ok "a worker that ignores SIGTERM is killed" wait_for 6 no_workers
+is_free() { [ "$(free_share)" = 100 ]; }
+ok "... and then its GPU is free" wait_for 5 is_free
 like "$(cat "$T/gpu2.log")" 'worker [0-9]+ was ended by signal 9' "... and the log says so"
 exec 5>&-
 done_testing

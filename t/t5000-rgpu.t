@@ -66,7 +66,7 @@ start hold "$rgpu" run -p 0.25 -m 8M --verbose -- sleep 60
 hold=$pid
 taken() { "$rgpu" list | grep -q '75%'; }
 ok "a share of a GPU is taken" wait_for 10 taken
-like "$(cat "$T/hold.log")" 'gpu1 GPU 0 .*25%, 8M' "--verbose says what was leased"
+ok "--verbose says what was leased" wait_for 10 grep -q 'gpu1 GPU 0 .*25%, 8M' "$T/hold.log"
 like "$("$rgpu" list)" "75% +56.0 MiB +64.0 MiB +$(id -un): pid $hold on .*\(25%\)" "list says who holds it"
 try 20 "$rgpu" leases --json
 is "$(json '[(l["server"], l["owner"]["pid"], l["gpus"][0]["share"], l["gpus"][0]["memory"]) for l in j["leases"]]' "$out")" \

@@ -55,7 +55,8 @@ public:
 
     void show(const pool::Outcome &outcome, Milliseconds waited)
     {
-        if (shown_ && !terminal_)
+        // What its last holder is just giving back is not worth a word.
+        if (waited < defaults::kFirstPause / 2 || (shown_ && !terminal_))
             return;
         auto seconds = format_duration(std::chrono::duration_cast<std::chrono::seconds>(waited));
         fprintf(stderr, "%srgpu: waiting for GPUs (%s, at most %s): %s%s", terminal_ ? "\r\033[K" : "", seconds.c_str(),

@@ -256,6 +256,21 @@ std::vector<Lease> Ledger::expire(Time now)
     return std::exchange(expired_, {});
 }
 
+void Ledger::keep(const Lease &ended)
+{
+    if (take(ended.gpus))
+        kept_[ended.id] = ended.gpus;
+}
+
+void Ledger::let_go(const std::string &lease)
+{
+    auto kept = kept_.find(lease);
+    if (kept == kept_.end())
+        return;
+    (void)take(kept->second, true);
+    kept_.erase(kept);
+}
+
 Time Ledger::next_expiry() const
 {
     Time next = expired_.empty() ? kNever : Time::min();

@@ -59,6 +59,11 @@ public:
 
     // Ends what has expired; returns the leases that ended since the last time, by any call's doing.
     std::vector<Lease> expire(Time now);
+    // Holds what a lease had that has just ended, until let_go(): its workers are still being ended, and nobody
+    // else may have its GPUs before. Only right after the call that ended it.
+    void keep(const Lease &ended);
+    void let_go(const std::string &lease);
+
     // When expire() has something to do; kNever: nothing.
     Time next_expiry() const;
 
@@ -92,6 +97,7 @@ private:
     std::map<std::string, Locked> offers_;
     Leases leases_;
     std::vector<Lease> expired_;
+    std::map<std::string, std::vector<Portion>> kept_;
 };
 
 }  // namespace rgpu::pool

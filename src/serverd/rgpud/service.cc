@@ -41,19 +41,27 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
     for (const pool::Lease &lease : leases) {
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how, to_text(lease.owner).c_str(),
                  shape(lease.gpus).c_str());
+        if (workers_.count(lease.id) == 0)
+            continue;
         workers_.end_lease(lease.id, now());
+        ledger_.keep(lease);
+        ending_.push_back(lease.id);
     }
 }
 
-void Service::end_expired()
+// Before anything is asked of the ledger, and with the same time: what expires by it is kept from others until
+// its workers have ended.
+Time Service::end_expired()
 {
-    ended(ledger_.expire(now()), "expired");
+    Time time = now();
+    ended(ledger_.expire(time), "expired");
+    return time;
 }
 
 Result<pool::Offer> Service::offer(const pool::Caller &caller, const pool::Request &request)
 {
     std::lock_guard lock(mutex_);
-    Result<pool::Offer> offer = ledger_.offer(caller, request, now());
+    Result<pool::Offer> offer = ledger_.offer(caller, request, end_expired());
     if (offer)
         log_debug("offer %s: %s for %s %s", short_id(offer->id).c_str(), pool::name(offer->answer),
                   to_text(request.owner).c_str(), offer->reason.c_str());
@@ -63,7 +71,7 @@ Result<pool::Offer> Service::offer(const pool::Caller &caller, const pool::Reque
 Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::string &offer)
 {
     std::lock_guard lock(mutex_);
-    Result<pool::Lease> lease = ledger_.accept(caller, offer, now());
+    Result<pool::Lease> lease = ledger_.accept(caller, offer, end_expired());
     if (!lease)
         return lease;
     ++leases_granted_;
@@ -75,19 +83,19 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
 Result<void> Service::reject(const pool::Caller &caller, const std::string &offer)
 {
     std::lock_guard lock(mutex_);
-    return ledger_.reject(caller, offer, now());
+    return ledger_.reject(caller, offer, end_expired());
 }
 
 Result<pool::Lease> Service::renew(const pool::Caller &caller, const std::string &lease)
 {
     std::lock_guard lock(mutex_);
-    return ledger_.renew(caller, lease, now());
+    return ledger_.renew(caller, lease, end_expired());
 }
 
 Result<void> Service::release(const pool::Caller &caller, const std::string &lease)
 {
     std::lock_guard lock(mutex_);
-    Result<pool::Lease> released = ledger_.release(caller, lease, now());
+    Result<pool::Lease> released = ledger_.release(caller, lease, end_expired());
     if (!released)
         return std::move(released).error();
     ended({*released}, "released");
@@ -97,7 +105,7 @@ Result<void> Service::release(const pool::Caller &caller, const std::string &lea
 Result<size_t> Service::release_job(const pool::Caller &caller, const pool::LeaseFilter &filter)
 {
     std::lock_guard lock(mutex_);
-    Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, now());
+    Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, end_expired());
     if (!released)
         return std::move(released).error();
     ended(*released, "released");
@@ -107,7 +115,7 @@ Result<size_t> Service::release_job(const pool::Caller &caller, const pool::Leas
 std::vector<pool::Lease> Service::leases(const pool::Caller &caller, const pool::LeaseFilter &filter)
 {
     std::lock_guard lock(mutex_);
-    std::vector<pool::Lease> leases = ledger_.leases(caller, filter, now());
+    std::vector<pool::Lease> leases = ledger_.leases(caller, filter, end_expired());
     for (pool::Lease &lease : leases)
         lease.workers = workers_.count(lease.id);
     return leases;
@@ -130,7 +138,7 @@ pool::Inventory Service::inventory(const pool::Caller &caller)
 std::optional<std::string> Service::secret(const std::string &id)
 {
     std::lock_guard lock(mutex_);
-    const pool::Lease *lease = ledger_.find(id, now());
+    const pool::Lease *lease = ledger_.find(id, end_expired());
     return lease ? std::optional(lease->secret) : std::nullopt;
 }
 
@@ -160,7 +168,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account, 
 Result<void> Service::start_worker(const std::string &id, const Fd &socket, const Peer &peer)
 {
     std::lock_guard lock(mutex_);
-    const pool::Lease *lease = ledger_.find(id, now());
+    const pool::Lease *lease = ledger_.find(id, end_expired());
     if (!lease)
         return error(ErrorKind::unsupported, "the lease has ended");
     if (workers_.count(id) >= config_.max_workers)
@@ -183,6 +191,12 @@ Time Service::tend()
     std::lock_guard lock(mutex_);
     end_expired();
     Time next = workers_.tend(now());
+    std::erase_if(ending_, [this](const std::string &lease) {
+        if (workers_.count(lease))
+            return false;
+        ledger_.let_go(lease);
+        return true;
+    });
     return std::min(next, ledger_.next_expiry());
 }
 

@@ -63,9 +63,8 @@ public:
     Count count() const;
 
 private:
-    Time now() const { return rgpu::now(); }
     void ended(const std::vector<pool::Lease> &leases, const char *how);
-    void end_expired();
+    Time end_expired();
     Launch worker_launch(const pool::Lease &lease, const Account &account, int socket) const;
 
     const RgpudConfig config_;
@@ -74,6 +73,7 @@ private:
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
     Workers workers_;
+    std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
     uint64_t leases_granted_ = 0;
 };
 

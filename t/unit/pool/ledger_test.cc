@@ -245,6 +245,20 @@ Test(ledger, nothing_is_sold_twice_or_lost)
     cr_assert_eq(f.free(), 800);
 }
 
+Test(ledger, what_an_ended_lease_had_can_be_kept_until_its_workers_are_gone)
+{
+    Fixture f(2);
+    Lease lease = f.lease(2, kAlice, kStart);
+    auto ended = f.ledger.release(kAlice, lease.id, kStart);
+    cr_assert(ended.has_value());
+    f.ledger.keep(*ended);
+    cr_assert(f.ledger.leases(kRoot, {}, kStart).empty());
+    cr_assert_eq(f.ask(1, kBob, kStart), Answer::later);
+    f.ledger.let_go(lease.id);
+    f.ledger.let_go(lease.id);
+    cr_assert_eq(f.free(), 200);
+}
+
 // A store that cannot write.
 struct FullDisk : VolatileStore {
     bool full = false;
