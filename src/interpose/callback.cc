@@ -1,16 +1,14 @@
-// The table of functions that are waiting for their streams, and the thread that runs them.
+// The table of functions that are waiting for their streams, and the threads that run them.
 //
 // Body of a cuLaunchHostFunc frame: step, then (enqueue) number of the stream and token, or (done) token.
 #include "interpose/callback.h"
 
-#include <condition_variable>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "interpose/own.h"
 #include "interpose/stub.h"
+#include "util/waiters.h"
 
 namespace rgpu::interpose {
 
@@ -33,11 +31,9 @@ struct Function {
 
 struct Callbacks {
     std::mutex mutex;
-    std::condition_variable due_or_not;
     std::map<uint64_t, Function> waiting;
-    std::deque<std::pair<uint64_t, CUresult>> due;
     uint64_t next_token = 1;
-    bool thread = false;
+    Waiters threads;  // jobs: one for each stream that stands at a function
 };
 
 Callbacks &callbacks()
@@ -46,26 +42,22 @@ Callbacks &callbacks()
     return c;
 }
 
-void run_all()
+void run(uint64_t token, CUresult status)
 {
     Callbacks &c = callbacks();
-    std::unique_lock lock(c.mutex);
-    for (;;) {
-        c.due_or_not.wait(lock, [&] { return !c.due.empty(); });
-        auto [token, status] = c.due.front();
-        c.due.pop_front();
+    Function f;
+    {
+        std::lock_guard lock(c.mutex);
         auto it = c.waiting.find(token);
-        if (it == c.waiting.end()) continue;
-        Function f = it->second;
+        if (it == c.waiting.end()) return;
+        f = it->second;
         c.waiting.erase(it);
-        lock.unlock();
-        f.run(status);
-        if (Session *s = session())
-            s->post(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
-                w.value(CallbackStep::done), w.value(token);
-            });
-        lock.lock();
     }
+    f.run(status);
+    if (Session *s = session())
+        s->post(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
+            w.value(CallbackStep::done), w.value(token);
+        });
 }
 
 CUresult enqueue(const Function &f)
@@ -82,8 +74,6 @@ CUresult enqueue(const Function &f)
         std::lock_guard lock(c.mutex);
         token = c.next_token++;
         c.waiting[token] = f;
-        if (!c.thread) std::thread(run_all).detach();
-        c.thread = true;
     }
     s->expect_callback();
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
@@ -100,10 +90,7 @@ CUresult enqueue(const Function &f)
 
 void callback_due(uint64_t token, uint32_t status)
 {
-    Callbacks &c = callbacks();
-    std::lock_guard lock(c.mutex);
-    c.due.emplace_back(token, static_cast<CUresult>(status));
-    c.due_or_not.notify_one();
+    callbacks().threads.run([=] { run(token, static_cast<CUresult>(status)); });
 }
 
 namespace own {

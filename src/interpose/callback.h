@@ -1,8 +1,8 @@
 // Host functions and stream callbacks: they run here, in the program, when the server's stream gets to them.
 //
 // The server says with a callback frame that a stream has arrived; a thread of ours runs the
-// program's function and posts that it is done; the stream goes on. One thread runs them all, one after the
-// other, as a driver's does.
+// program's function and posts that it is done; the stream goes on. Functions of different streams do not wait for
+// each other.
 #pragma once
 
 #include <cstdint>

@@ -240,11 +240,6 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary libra
     return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
-{
-    return remote<CallId::cuLibraryGetManaged>(address, bytes, library, name);
-}
-
 }  // namespace own
 
 }  // namespace rgpu::interpose

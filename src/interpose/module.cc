@@ -23,7 +23,7 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
     auto measured = measure_image(image);
     if (!measured) {
         say("cannot load a module image: %s", measured.error().text.c_str());
-        return CUDA_ERROR_INVALID_IMAGE;
+        return measured.error().kind == ErrorKind::unsupported ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE;
     }
     HandleId handle = Handles::get().make(calls::kHandleKind<T>, current_context());
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -10,7 +10,7 @@
 #include "serverd/worker/console.h"
 #include "serverd/worker/sender.h"
 #include "serverd/worker/staging.h"
-#include "serverd/worker/waiters.h"
+#include "util/waiters.h"
 
 namespace rgpu::worker {
 

@@ -49,7 +49,7 @@ public:
     Objects objects;
     Sender sender;
     Staging staging;
-    Waiters waiters;
+    Waiters waiters;  // jobs: client threads that wait, and streams with copies to the host under way
     Copies copies;
     Callbacks callbacks;
 

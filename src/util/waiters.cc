@@ -1,9 +1,9 @@
 // A pool that grows by need. Its threads end with the process.
-#include "serverd/worker/waiters.h"
+#include "util/waiters.h"
 
 #include <thread>
 
-namespace rgpu::worker {
+namespace rgpu {
 
 void Waiters::run(std::function<void()> job)
 {
@@ -32,4 +32,4 @@ void Waiters::work()
     }
 }
 
-}  // namespace rgpu::worker
+}  // namespace rgpu
