@@ -27,7 +27,7 @@ config.mk: configure.ac config.mk.in
 	@flock .configure.lock sh -c 'test $@ -nt configure.ac -a $@ -nt config.mk.in && exit; \
 	    $(if $(filter demo check,$(goals)),contrib/install-deps-debian.sh || test "$$(id -u)" != 0;) \
 	    { command -v autoconf >/dev/null || { echo "make: autoconf is missing: contrib/install-deps-debian.sh" >&2; exit 1; }; } && \
-	    autoconf && ./configure --quiet $(CONFIGURE_FLAGS) && touch $@'; rc=$$?; rm -f .configure.lock; exit $$rc
+	    echo "  CONFIG   config.mk" && autoconf && ./configure --quiet $(CONFIGURE_FLAGS) && touch $@'; rc=$$?; rm -f .configure.lock; exit $$rc
 
 # --- flags
 
@@ -90,6 +90,7 @@ PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(SOFTGPU) $(SOFTGPU_PTX) $
 
 .PHONY: all libs interpose softgpu serverd cli plugin
 all: $(PRODUCTS) ## build everything but the tests (the default)
+	@:
 libs: $(call archive,$(archives)) ## the static libraries
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
@@ -198,6 +199,7 @@ $(foreach s,$(unit_sources),$(eval $(call unit_rule,$s)))
 
 .PHONY: unit
 unit: $(UNIT) ## build the unit tests (unit-util, unit-wire ... build and run those of one folder)
+	@:
 
 unit_dirs := $(sort $(foreach s,$(unit_sources),$(call unit_dir,$(s:t/unit/%=%))))
 define unit_dir_rule
@@ -230,11 +232,14 @@ $(O)/cuda/%-shared: t/cuda/%.cu
 
 .PHONY: examples cuda venv
 examples: $(EXAMPLES) ## the CUDA examples, static and shared cudart
+	@:
 cuda: $(CUDA_PROGRAMS) ## all CUDA programs: examples and those of the tests
+	@:
 
 # --- the Python client: its packages come from PyPI, at the pinned versions
 
 venv: $(O)/venv/.done ## the virtual environment for contrib/examples/train.py (needs network)
+	@:
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 $(O)/venv/.done: contrib/examples/requirements.txt
 	$(call say,VENV)rm -rf $(@D) && mkdir -p $(O) && $(PYTHON) -m venv $(@D) && \
