@@ -1,0 +1,65 @@
+#!/bin/bash
+# Programs on remote GPUs without Slurm: rgpud on loopback, each program through `rgpu run`.
+. "$(dirname "$0")/lib/tap.sh"
+
+control=$(free_port) data=$(free_port)
+export RGPU_CONF=$T/rgpu.conf
+cat > "$RGPU_CONF" <<EOF
+[[server]]
+name = "gpu1"
+address = "127.0.0.1:$control"
+[auth]
+method = "none"
+[rgpud]
+name = "gpu1"
+listen = "127.0.0.1"
+control_port = $control
+data_port = $data
+driver = "$softgpu/libcuda.so.1"
+worker = "$build/libexec/rgpu-worker"
+state_dir = "$T/state"
+softgpu_devices = 2
+softgpu_memory = "512M"
+[client]
+interposer_dir = "$interpose"
+library_path = ["$cuda_libs"]
+EOF
+chmod 755 "$T"
+start rgpud "$build/sbin/rgpud" --config "$RGPU_CONF"
+wait_for 30 "$build/bin/rgpu" list || { diag "$(cat "$T/rgpud.log")"; fail "rgpud serves"; done_testing; exit 1; }
+
+remote() { try 120 "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"; }
+
+for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_streams; do
+    for cudart in static shared; do
+        remote 2 "$build/cuda/$program-$cudart"
+        is "$rc" 0 "$program, $cudart cudart" || diag "$out$err"
+    done
+done
+
+# --- what the interposer says when it cannot
+
+alone() { try 30 env LD_LIBRARY_PATH="$interpose:$cuda_libs" "$@"; }
+alone "$build/cuda/vector_add-static"
+like "$err" "RGPU_LEASE is not set.*srun --gres=rgpu:1" "no lease: the cure is named"
+alone RGPU_LEASE="$T/none.json" "$build/cuda/vector_add-static"
+like "$err" "$T/none.json: No such file" "no lease file: the path is named"
+lease() { echo "{\"servers\":[{\"name\":\"gpu7\",\"address\":\"$1\",\"lease\":\"0123\",\"secret\":\"00ff\"}]}" > "$T/l.json"; }
+lease "127.0.0.1:$(free_port)"
+alone RGPU_LEASE="$T/l.json" "$build/cuda/vector_add-static"
+like "$err" "server gpu7 \(127.0.0.1:[0-9]+\): cannot connect.*Connection refused" "no server: its name, address and the reason"
+lease "127.0.0.1:$data"
+alone RGPU_LEASE="$T/l.json" "$build/cuda/vector_add-static"
+like "$err" "server gpu7 .*: this lease is not known here, or has ended" "a lease that is not known"
+like "$(cat "$T/rgpud.log")" "refused: unknown or expired lease" "... and rgpud logs it"
+
+# --- the trace
+
+remote 1 env RGPU_TRACE=1 "$build/cuda/vector_add-static"
+like "$err" 'cuMemAlloc_v2\(dptr=-> 0x[0-9a-f]+, bytesize=[0-9]+\) = CUDA_SUCCESS <[0-9.]+ us>' "RGPU_TRACE=1 names calls, arguments and times"
+
+free() { "$build/bin/rgpu" list | grep -q '2 of 2 GPUs free'; }
+ok "everything is free at the end" wait_for 5 free
+no_worker() { ! pgrep -P "$pid" rgpu-worker > /dev/null; }
+ok "no worker is left" wait_for 5 no_worker
+done_testing
