@@ -66,13 +66,16 @@ std::optional<int> ending_signal()
     return signal > 0 ? std::optional(signal) : std::nullopt;
 }
 
-int run_command(const std::vector<std::string> &command, Milliseconds period, const std::function<void()> &tick)
+int run_command(const std::vector<std::string> &command, Milliseconds period,
+                const std::function<void()> &tick)
 {
     pid_t pid = fork();
     if (pid == 0)
         become_command(command);
     if (pid < 0)
-        return fail(error(ErrorKind::exhausted, "cannot start %s: %s", command[0].c_str(), strerror(errno)), kOwnFailure);
+        return fail(
+            error(ErrorKind::exhausted, "cannot start %s: %s", command[0].c_str(), strerror(errno)),
+            kOwnFailure);
 
     sigset_t signals = held();
     Time next = now() + period;

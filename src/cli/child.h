@@ -23,6 +23,7 @@ std::optional<int> ending_signal();
 // when signal n ended it, kNotFound or kNotExecutable (told on stderr), or kOwnFailure. Signals that
 // other processes sent here go to it, too (the terminal's own it gets by itself). `tick` is called
 // about every `period` meanwhile.
-int run_command(const std::vector<std::string> &command, Milliseconds period, const std::function<void()> &tick);
+int run_command(const std::vector<std::string> &command, Milliseconds period,
+                const std::function<void()> &tick);
 
 }  // namespace rgpu::cli

@@ -48,7 +48,8 @@ private:
         std::string text = table == "server" ? "[[server]]\n" : "[" + table + "]\n";
         for (const ConfigKey &key : config_keys())
             if (key.table == table)
-                text += std::string("# ") + key.help + "\n" + key.name + " = " + written(key.field(config, server)) + "\n";
+                text += std::string("# ") + key.help + "\n" + key.name + " = " +
+                        written(key.field(config, server)) + "\n";
         return text + "\n";
     }
 
@@ -58,7 +59,9 @@ private:
         for (const ConfigKey &key : config_keys()) {
             ServerEntry none;
             ConfigField field = key.field(config, none);
-            nlohmann::json entry = {{"key", std::string(key.table) + "." + key.name}, {"type", type_of(field)}, {"help", key.help}};
+            nlohmann::json entry = {{"key", std::string(key.table) + "." + key.name},
+                                    {"type", type_of(field)},
+                                    {"help", key.help}};
             if (std::string("server") != key.table)
                 entry["value"] = written(field);
             keys.push_back(std::move(entry));
@@ -67,13 +70,15 @@ private:
         for (const ServerEntry &server : config.servers)
             if (!server.name.empty())
                 servers.push_back({{"name", server.name}, {"address", server.address}});
-        return nlohmann::json{{"file", config.path}, {"servers", servers}, {"keys", keys}}.dump(2) + "\n";
+        return nlohmann::json{{"file", config.path}, {"servers", servers}, {"keys", keys}}.dump(2) +
+               "\n";
     }
 
     bool defaults_ = false, json_ = false;
 };
 
-const Registered<ShowConfig> config{"", "config", "Show every key of rgpu.conf with its value and meaning"};
+const Registered<ShowConfig> config{"", "config",
+                                    "Show every key of rgpu.conf with its value and meaning"};
 
 }  // namespace
 }  // namespace rgpu::cli

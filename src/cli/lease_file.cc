@@ -27,12 +27,14 @@ Result<LeaseFile> LeaseFile::write(const std::vector<pool::Grant> &grants)
 {
     std::string directory = runtime_dir() + "/rgpu-run.XXXXXX";
     if (!mkdtemp(directory.data()))
-        return error(ErrorKind::invalid, "cannot make %s: %s; set TMPDIR", directory.c_str(), strerror(errno));
+        return error(ErrorKind::invalid, "cannot make %s: %s; set TMPDIR", directory.c_str(),
+                     strerror(errno));
     LeaseFile file(directory);
     std::string text = pool::lease_file("", grants);
     Fd fd(open(file.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
     if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-        return error(ErrorKind::invalid, "cannot write %s: %s", file.path().c_str(), strerror(errno));
+        return error(ErrorKind::invalid, "cannot write %s: %s", file.path().c_str(),
+                     strerror(errno));
     return file;
 }
 

@@ -13,7 +13,8 @@
 namespace rgpu::cli {
 namespace {
 
-constexpr const char *kSlurmHelp = "What Slurm's prolog and epilog scripts call, and its administrator";
+constexpr const char *kSlurmHelp =
+    "What Slurm's prolog and epilog scripts call, and its administrator";
 
 // The subcommands in the order of their names, each with the App that parses it.
 struct Parsers {
@@ -22,8 +23,9 @@ struct Parsers {
     void add_all(CLI::App &app)
     {
         std::vector<CommandEntry> entries = commands();
-        std::sort(entries.begin(), entries.end(),
-                  [](const CommandEntry &a, const CommandEntry &b) { return strcmp(a.name, b.name) < 0; });
+        std::sort(entries.begin(), entries.end(), [](const CommandEntry &a, const CommandEntry &b) {
+            return strcmp(a.name, b.name) < 0;
+        });
         std::map<std::string, CLI::App *> groups = {{"", &app}};
         for (const CommandEntry &entry : entries) {
             CLI::App *&parent = groups[entry.group];
@@ -57,7 +59,8 @@ int run(int argc, char **argv)
     Context context;
     app.set_help_all_flag("--help-all", "Show the help of every subcommand");
     app.set_version_flag("-V,--version", "rgpu " RGPU_VERSION);
-    app.add_option("-c,--config", context.config_option, "Read this file instead of $RGPU_CONF or rgpu.conf's own place")
+    app.add_option("-c,--config", context.config_option,
+                   "Read this file instead of $RGPU_CONF or rgpu.conf's own place")
         ->type_name("FILE");
     app.require_subcommand(1);
     Parsers parsers;

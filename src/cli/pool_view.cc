@@ -53,7 +53,10 @@ Json lease_of(const pool::Lease &lease)
 {
     Json gpus = Json::array();
     for (const pool::Portion &portion : lease.gpus)
-        gpus.push_back({{"index", portion.index}, {"uuid", portion.uuid}, {"share", portion.share}, {"memory", portion.memory}});
+        gpus.push_back({{"index", portion.index},
+                        {"uuid", portion.uuid},
+                        {"share", portion.share},
+                        {"memory", portion.memory}});
     return {{"id", lease.id},
             {"owner", owner_json(lease.owner)},
             {"gpus", std::move(gpus)},
@@ -127,13 +130,14 @@ std::string human_size(uint64_t bytes)
 
 size_t silent(const Inventories &inventories)
 {
-    return static_cast<size_t>(
-        std::count_if(inventories.begin(), inventories.end(), [](const auto &told) { return !told.answer; }));
+    return static_cast<size_t>(std::count_if(inventories.begin(), inventories.end(),
+                                             [](const auto &told) { return !told.answer; }));
 }
 
 std::string pool_table(const Inventories &inventories)
 {
-    std::vector<std::vector<std::string>> rows = {{"SERVER", "GPU", "NAME", "CC", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"SERVER", "GPU", "NAME", "CC", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
     int64_t free = 0, all = 0;
     for (const auto &told : inventories) {
         if (!told.answer)
@@ -141,8 +145,9 @@ std::string pool_table(const Inventories &inventories)
         for (const pool::GpuState &gpu : told.answer->gpus) {
             std::string who = holders(*told.answer, gpu.uuid);
             bool hidden = who.empty() && gpu.free_share < kWholeGpu;
-            rows.push_back({told.server, std::to_string(gpu.index), gpu.name, gpu.compute_capability,
-                            std::to_string(gpu.free_share) + "%", human_size(gpu.free_memory), human_size(gpu.memory),
+            rows.push_back({told.server, std::to_string(gpu.index), gpu.name,
+                            gpu.compute_capability, std::to_string(gpu.free_share) + "%",
+                            human_size(gpu.free_memory), human_size(gpu.memory),
                             hidden ? "(another user)" : who});
             free += gpu.free_share;
             all += kWholeGpu;
@@ -159,7 +164,8 @@ std::string pool_json(const Inventories &inventories)
     Json servers = Json::array();
     for (const auto &told : inventories) {
         if (!told.answer) {
-            servers.push_back({{"name", told.server}, {"reachable", false}, {"error", told.answer.error().text}});
+            servers.push_back(
+                {{"name", told.server}, {"reachable", false}, {"error", told.answer.error().text}});
             continue;
         }
         const pool::Inventory &inventory = *told.answer;
@@ -176,8 +182,8 @@ std::string pool_json(const Inventories &inventories)
 
 std::string lease_table(const Inventories &inventories)
 {
-    std::vector<std::vector<std::string>> rows = {
-        {"LEASE", "SERVER", "USER", "OWNER", "GPUS", "SHARE", "MEMORY", "AGE", "ENDS IN", "WORKERS"}};
+    std::vector<std::vector<std::string>> rows = {{"LEASE", "SERVER", "USER", "OWNER", "GPUS",
+                                                   "SHARE", "MEMORY", "AGE", "ENDS IN", "WORKERS"}};
     for (const auto &told : inventories) {
         if (!told.answer)
             continue;
@@ -186,9 +192,10 @@ std::string lease_table(const Inventories &inventories)
             for (const pool::Portion &portion : lease.gpus)
                 gpus += (gpus.empty() ? "" : ",") + std::to_string(portion.index);
             const pool::Portion first = lease.gpus.empty() ? pool::Portion{} : lease.gpus[0];
-            rows.push_back({lease.id.substr(0, 8), told.server, user_of(lease.owner), to_text(lease.owner), gpus,
-                            std::to_string(first.share) + "%", human_size(first.memory), age(lease.granted_at),
-                            ends_in(lease), std::to_string(lease.workers)});
+            rows.push_back({lease.id.substr(0, 8), told.server, user_of(lease.owner),
+                            to_text(lease.owner), gpus, std::to_string(first.share) + "%",
+                            human_size(first.memory), age(lease.granted_at), ends_in(lease),
+                            std::to_string(lease.workers)});
         }
     }
     return table(rows) + silent_lines(inventories);

@@ -11,9 +11,12 @@ class Release : public Command {
 public:
     void options(CLI::App &app) override
     {
-        auto *id = app.add_option("LEASE", id_, "The lease's id, or its first digits as rgpu leases shows them");
-        auto *job = app.add_option("--job", job_, "Every lease of this Slurm job")->type_name("JOB");
-        auto *node = app.add_option("--node", node_, "With --job: only those of this node")->type_name("NODE");
+        auto *id = app.add_option("LEASE", id_,
+                                  "The lease's id, or its first digits as rgpu leases shows them");
+        auto *job =
+            app.add_option("--job", job_, "Every lease of this Slurm job")->type_name("JOB");
+        auto *node = app.add_option("--node", node_, "With --job: only those of this node")
+                         ->type_name("NODE");
         job->excludes(id);
         node->needs(job);
         app.add_flag("--json", json_, "Print how many leases were ended as JSON");
@@ -22,7 +25,8 @@ public:
     int run(Context &context) override
     {
         if (id_.empty() == job_.empty()) {
-            fprintf(stderr, "rgpu: release what? Give a lease's id or --job; see rgpu release --help\n");
+            fprintf(stderr,
+                    "rgpu: release what? Give a lease's id or --job; see rgpu release --help\n");
             return kUsage;
         }
         Result<const Config *> config = context.config();
@@ -31,9 +35,11 @@ public:
         Result<pool::Client> client = pool::Client::create(**config);
         if (!client)
             return fail(client.error());
-        Result<int> released = job_.empty() ? release_one(*client) : client->release_job(job_, node_);
+        Result<int> released =
+            job_.empty() ? release_one(*client) : client->release_job(job_, node_);
         if (!released)
-            return fail(released.error(), released.error().kind == ErrorKind::disconnected ? kNoServer : kFailed);
+            return fail(released.error(),
+                        released.error().kind == ErrorKind::disconnected ? kNoServer : kFailed);
         printf(json_ ? "{\"released\": %d}\n" : "%d released\n", *released);
         return kOk;
     }
@@ -56,9 +62,11 @@ private:
         if (found.empty() && failure)
             return *failure;
         if (found.empty())
-            return error(ErrorKind::invalid, "there is no lease %s that you may end; see rgpu leases", id_.c_str());
+            return error(ErrorKind::invalid,
+                         "there is no lease %s that you may end; see rgpu leases", id_.c_str());
         if (found.size() > 1)
-            return error(ErrorKind::invalid, "%zu leases begin with %s: give more digits", found.size(), id_.c_str());
+            return error(ErrorKind::invalid, "%zu leases begin with %s: give more digits",
+                         found.size(), id_.c_str());
         Result<void> released = client.release(found[0].first, found[0].second);
         if (!released)
             return std::move(released).error();
@@ -69,7 +77,8 @@ private:
     bool json_ = false;
 };
 
-const Registered<Release> release{"", "release", "End a lease, or those of a Slurm job, and their workers"};
+const Registered<Release> release{"", "release",
+                                  "End a lease, or those of a Slurm job, and their workers"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -59,8 +59,9 @@ public:
         if (waited < defaults::kFirstPause / 2 || (shown_ && !terminal_))
             return;
         auto seconds = format_duration(std::chrono::duration_cast<std::chrono::seconds>(waited));
-        fprintf(stderr, "%srgpu: waiting for GPUs (%s, at most %s): %s%s", terminal_ ? "\r\033[K" : "", seconds.c_str(),
-                format_duration(limit_).c_str(), outcome.reason.c_str(), terminal_ ? "" : "\n");
+        fprintf(stderr, "%srgpu: waiting for GPUs (%s, at most %s): %s%s",
+                terminal_ ? "\r\033[K" : "", seconds.c_str(), format_duration(limit_).c_str(),
+                outcome.reason.c_str(), terminal_ ? "" : "\n");
         shown_ = true;
     }
 
@@ -73,15 +74,17 @@ private:
 // The lease while it is held: renewed, and released at the end whatever happens.
 class HeldLease {
 public:
-    HeldLease(pool::Client &client, pool::Grant grant) : client_(client), grant_(std::move(grant)) {}
+    HeldLease(pool::Client &client, pool::Grant grant) : client_(client), grant_(std::move(grant))
+    {
+    }
     HeldLease(const HeldLease &) = delete;
     HeldLease &operator=(const HeldLease &) = delete;
     ~HeldLease()
     {
         Result<void> released = client_.release(grant_.server, grant_.lease.id);
         if (!released)
-            fprintf(stderr, "rgpu: %s; the lease ends by itself within %s\n", released.error().text.c_str(),
-                    format_duration(grant_.lease.term).c_str());
+            fprintf(stderr, "rgpu: %s; the lease ends by itself within %s\n",
+                    released.error().text.c_str(), format_duration(grant_.lease.term).c_str());
     }
 
     const pool::Grant &grant() const { return grant_; }
@@ -104,10 +107,16 @@ class Run : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("-n,--gpus", gpus_, "How many GPUs (1)")->type_name("N")->check(CLI::Range(1, defaults::kMaxGpusOfRequest));
-        app.add_option("-p,--share", share_, "Part of each GPU: 0.5, or 50% (1)")->type_name("SHARE");
-        app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")->type_name("SIZE");
-        app.add_option("-w,--wait", wait_, "How long to wait for GPUs in use: 30m; 0 gives up at once")->type_name("TIME");
+        app.add_option("-n,--gpus", gpus_, "How many GPUs (1)")
+            ->type_name("N")
+            ->check(CLI::Range(1, defaults::kMaxGpusOfRequest));
+        app.add_option("-p,--share", share_, "Part of each GPU: 0.5, or 50% (1)")
+            ->type_name("SHARE");
+        app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")
+            ->type_name("SIZE");
+        app.add_option("-w,--wait", wait_,
+                       "How long to wait for GPUs in use: 30m; 0 gives up at once")
+            ->type_name("TIME");
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
         app.prefix_command();
         app.footer(kFooter);
@@ -118,13 +127,15 @@ public:
     {
         std::vector<std::string> command = app_->remaining();
         if (!command.empty() && command[0].starts_with("-")) {
-            fprintf(stderr, "rgpu: run has no option %s; see rgpu run --help\n", command[0].c_str());
+            fprintf(stderr, "rgpu: run has no option %s; see rgpu run --help\n",
+                    command[0].c_str());
             return kUsage;
         }
         if (context.after_dashes) {
             if (!command.empty())
                 command.push_back("--");  // it is the command's own
-            command.insert(command.end(), context.after_dashes->begin(), context.after_dashes->end());
+            command.insert(command.end(), context.after_dashes->begin(),
+                           context.after_dashes->end());
         }
         if (command.empty()) {
             fprintf(stderr, "rgpu: run what? Give a command after --; see rgpu run --help\n");
@@ -161,7 +172,9 @@ private:
         if (!memory_.empty()) {
             Result<uint64_t> memory = parse_size(memory_);
             if (!memory || *memory == 0)
-                return (memory ? error(ErrorKind::invalid, "must not be 0") : std::move(memory).error()).in("--memory");
+                return (memory ? error(ErrorKind::invalid, "must not be 0")
+                               : std::move(memory).error())
+                    .in("--memory");
             request.memory = *memory;
         }
         if (!wait_.empty()) {
@@ -173,15 +186,17 @@ private:
         return request;
     }
 
-    int lease_and_run(pool::Client &client, const Config &config, const pool::Request &request, pool::Wait &wait,
-                      const std::vector<std::string> &command)
+    int lease_and_run(pool::Client &client, const Config &config, const pool::Request &request,
+                      pool::Wait &wait, const std::vector<std::string> &command)
     {
         std::optional<int> signal;
         wait.cancelled = [&] { return signal || (signal = ending_signal()); };
         Result<pool::Outcome> outcome = pool::Outcome{};
         {
             WaitingLine line(wait.limit);
-            wait.waiting = [&](const pool::Outcome &now, Milliseconds waited) { line.show(now, waited); };
+            wait.waiting = [&](const pool::Outcome &now, Milliseconds waited) {
+                line.show(now, waited);
+            };
             outcome = pool::acquire_waiting(client, request, wait);
         }
         if (!outcome)
@@ -198,19 +213,24 @@ private:
             return fail(file.error(), kOwnFailure);
         set_environment(file->path(), config.client);
         Milliseconds period = held.grant().lease.term / 3;
-        return run_command(command, period.count() ? period : Milliseconds(10000), [&] { held.renew(); });
+        return run_command(command, period.count() ? period : Milliseconds(10000),
+                           [&] { held.renew(); });
     }
 
     static int without_lease(const pool::Outcome &outcome, const pool::Wait &wait)
     {
         switch (outcome.kind) {
         case pool::Outcome::never:
-            return fail(error(ErrorKind::exhausted, "the pool can never give this: %s", outcome.reason.c_str()), kNever);
-        case pool::Outcome::unreachable:
-            return fail(error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()), kNoServer);
-        default:
-            return fail(error(ErrorKind::unavailable, "no GPUs within %s: %s", format_duration(wait.limit).c_str(),
+            return fail(error(ErrorKind::exhausted, "the pool can never give this: %s",
                               outcome.reason.c_str()),
+                        kNever);
+        case pool::Outcome::unreachable:
+            return fail(
+                error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()),
+                kNoServer);
+        default:
+            return fail(error(ErrorKind::unavailable, "no GPUs within %s: %s",
+                              format_duration(wait.limit).c_str(), outcome.reason.c_str()),
                         kNotInTime);
         }
     }
@@ -218,8 +238,8 @@ private:
     static void tell(const pool::Grant &grant)
     {
         for (const pool::Portion &gpu : grant.lease.gpus)
-            fprintf(stderr, "rgpu: %s GPU %d (%s), %d%%, %s\n", grant.server.c_str(), gpu.index, gpu.name.c_str(), gpu.share,
-                    format_size(gpu.memory).c_str());
+            fprintf(stderr, "rgpu: %s GPU %d (%s), %d%%, %s\n", grant.server.c_str(), gpu.index,
+                    gpu.name.c_str(), gpu.share, format_size(gpu.memory).c_str());
     }
 
     CLI::App *app_ = nullptr;

@@ -26,7 +26,8 @@ constexpr std::string_view kMungeScheme = "MUNGE ", kKeyScheme = "RGPU-KEY ";
 // The bytes that a credential vouches for.
 std::string statement(const SignedCall &call)
 {
-    return "rgpu control 1\n" + call.server + "\n" + call.method + "\n" + call.target + "\n" + to_hex(sha256(call.body));
+    return "rgpu control 1\n" + call.server + "\n" + call.method + "\n" + call.target + "\n" +
+           to_hex(sha256(call.body));
 }
 
 // Why a statement that was vouched for is not the one expected.
@@ -34,12 +35,14 @@ Error mismatch(std::string_view told, const SignedCall &call)
 {
     size_t start = told.find('\n');
     size_t end = start == told.npos ? told.npos : told.find('\n', start + 1);
-    if (end != told.npos && told.starts_with("rgpu control 1\n") && told.substr(start + 1, end - start - 1) != call.server)
-        return error(ErrorKind::invalid,
-                     "the credential is for server \"%s\" and this is \"%s\": give it the same name under "
-                     "[[server]] there and [rgpud] here",
-                     std::string(told.substr(start + 1, std::min<size_t>(end - start - 1, 64))).c_str(),
-                     call.server.c_str());
+    if (end != told.npos && told.starts_with("rgpu control 1\n") &&
+        told.substr(start + 1, end - start - 1) != call.server)
+        return error(
+            ErrorKind::invalid,
+            "the credential is for server \"%s\" and this is \"%s\": give it the same name under "
+            "[[server]] there and [rgpud] here",
+            std::string(told.substr(start + 1, std::min<size_t>(end - start - 1, 64))).c_str(),
+            call.server.c_str());
     return error(ErrorKind::invalid, "the credential belongs to another request");
 }
 
@@ -74,12 +77,14 @@ public:
         MungeContext munge(socket_);
         std::string text = statement(call);
         char *credential = nullptr;
-        munge_err_t failure = munge_encode(&credential, munge.context, text.data(), static_cast<int>(text.size()));
+        munge_err_t failure =
+            munge_encode(&credential, munge.context, text.data(), static_cast<int>(text.size()));
         std::string header = credential ? std::string(kMungeScheme) + credential : "";
         free(credential);
         if (failure != EMUNGE_SUCCESS)
             return error(ErrorKind::internal,
-                         "MUNGE gives no credential: %s; start munged, or set [auth] munge_socket", munge.why(failure).c_str());
+                         "MUNGE gives no credential: %s; start munged, or set [auth] munge_socket",
+                         munge.why(failure).c_str());
         return header;
     }
 
@@ -97,19 +102,25 @@ public:
     Result<Caller> verify(std::string_view authorization, const SignedCall &call) override
     {
         if (!authorization.starts_with(kMungeScheme))
-            return error(ErrorKind::invalid, "a MUNGE credential is needed: set [auth] method = \"munge\" in rgpu.conf");
+            return error(
+                ErrorKind::invalid,
+                "a MUNGE credential is needed: set [auth] method = \"munge\" in rgpu.conf");
         std::string credential(authorization.substr(kMungeScheme.size()));
         MungeContext munge(socket_);
         void *payload = nullptr;
         int length = 0;
         uid_t uid = static_cast<uid_t>(-1);
-        munge_err_t failure = munge_decode(credential.c_str(), munge.context, &payload, &length, &uid, nullptr);
-        std::string text(payload ? static_cast<const char *>(payload) : "", payload ? static_cast<size_t>(length) : 0);
+        munge_err_t failure =
+            munge_decode(credential.c_str(), munge.context, &payload, &length, &uid, nullptr);
+        std::string text(payload ? static_cast<const char *>(payload) : "",
+                         payload ? static_cast<size_t>(length) : 0);
         free(payload);
         if (failure == EMUNGE_SOCKET || failure == EMUNGE_TIMEOUT)
-            return error(ErrorKind::unavailable, "munged does not answer on the server: %s", munge.why(failure).c_str());
+            return error(ErrorKind::unavailable, "munged does not answer on the server: %s",
+                         munge.why(failure).c_str());
         if (failure != EMUNGE_SUCCESS)
-            return error(ErrorKind::invalid, "the MUNGE credential is refused: %s", munge.why(failure).c_str());
+            return error(ErrorKind::invalid, "the MUNGE credential is refused: %s",
+                         munge.why(failure).c_str());
         if (text != statement(call))
             return mismatch(text, call);
         return Caller{uid, std::find(admins_.begin(), admins_.end(), uid) != admins_.end()};
@@ -128,7 +139,8 @@ int64_t wall_ms()
     return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-std::string key_header(const std::string &key, const std::string &time, const std::string &nonce, const SignedCall &call)
+std::string key_header(const std::string &key, const std::string &time, const std::string &nonce,
+                       const SignedCall &call)
 {
     return to_hex(hmac_sha256(key, time + "\n" + nonce + "\n" + statement(call)));
 }
@@ -140,7 +152,8 @@ public:
     Result<std::string> sign(const SignedCall &call) override
     {
         std::string time = std::to_string(wall_ms()), nonce = random_id();
-        return std::string(kKeyScheme) + time + " " + nonce + " " + key_header(key_, time, nonce, call);
+        return std::string(kKeyScheme) + time + " " + nonce + " " +
+               key_header(key_, time, nonce, call);
     }
 
 private:
@@ -153,13 +166,15 @@ public:
 
     Result<Caller> verify(std::string_view authorization, const SignedCall &call) override
     {
-        Error refused = error(ErrorKind::invalid,
-                              "a credential made with this server's key is needed: set [auth] method = \"key\" and "
-                              "key_file in rgpu.conf, with the same key as on the server");
+        Error refused = error(
+            ErrorKind::invalid,
+            "a credential made with this server's key is needed: set [auth] method = \"key\" and "
+            "key_file in rgpu.conf, with the same key as on the server");
         if (!authorization.starts_with(kKeyScheme))
             return refused;
         std::string_view rest = authorization.substr(kKeyScheme.size());
-        size_t first = rest.find(' '), second = first == rest.npos ? rest.npos : rest.find(' ', first + 1);
+        size_t first = rest.find(' '),
+               second = first == rest.npos ? rest.npos : rest.find(' ', first + 1);
         if (second == rest.npos)
             return refused;
         std::string time(rest.substr(0, first)), nonce(rest.substr(first + 1, second - first - 1));
@@ -180,7 +195,8 @@ private:
     {
         int64_t window = defaults::kKeyWindow.count(), now = wall_ms();
         if (sent < now - window || sent > now + window)
-            return error(ErrorKind::invalid, "the credential is %lld s old: set the clocks of client and server",
+            return error(ErrorKind::invalid,
+                         "the credential is %lld s old: set the clocks of client and server",
                          static_cast<long long>((now - sent) / 1000));
         std::lock_guard lock(mutex_);
         while (!by_time_.empty() && by_time_.begin()->first < now - window) {
@@ -205,7 +221,8 @@ Result<std::string> read_key(const std::string &path)
 {
     int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return error(ErrorKind::invalid, "key file %s: %s; make one with: head -c 32 /dev/urandom > %s; chmod 600 %s",
+        return error(ErrorKind::invalid,
+                     "key file %s: %s; make one with: head -c 32 /dev/urandom > %s; chmod 600 %s",
                      path.c_str(), strerror(errno), path.c_str(), path.c_str());
     struct stat state;
     char block[4096];
@@ -215,10 +232,11 @@ Result<std::string> read_key(const std::string &path)
     if (length < 0)
         return error(ErrorKind::invalid, "key file %s: %s", path.c_str(), strerror(failure));
     if (state.st_mode & 07)
-        return error(ErrorKind::invalid, "key file %s is open to all users: chmod o= %s", path.c_str(), path.c_str());
+        return error(ErrorKind::invalid, "key file %s is open to all users: chmod o= %s",
+                     path.c_str(), path.c_str());
     if (static_cast<size_t>(length) < defaults::kMinKeyBytes)
-        return error(ErrorKind::invalid, "key file %s has %zd bytes; it needs %zu random ones", path.c_str(), length,
-                     defaults::kMinKeyBytes);
+        return error(ErrorKind::invalid, "key file %s has %zd bytes; it needs %zu random ones",
+                     path.c_str(), length, defaults::kMinKeyBytes);
     return std::string(block, static_cast<size_t>(length));
 }
 
@@ -234,7 +252,8 @@ public:
     Result<Caller> verify(std::string_view, const SignedCall &) override { return Caller{0, true}; }
 };
 
-std::vector<uint32_t> uids_of(const std::vector<std::string> &names, std::vector<std::string> &unknown)
+std::vector<uint32_t> uids_of(const std::vector<std::string> &names,
+                              std::vector<std::string> &unknown)
 {
     std::vector<uint32_t> uids = {0};
     for (const std::string &name : names) {
@@ -264,10 +283,12 @@ Result<std::unique_ptr<Signer>> make_signer(const AuthConfig &config)
     return std::unique_ptr<Signer>(new KeySigner(*key));
 }
 
-Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config, std::vector<std::string> &unknown_admins)
+Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
+                                                std::vector<std::string> &unknown_admins)
 {
     if (config.method == "munge")
-        return std::unique_ptr<Verifier>(new MungeVerifier(config.munge_socket, uids_of(config.admins, unknown_admins)));
+        return std::unique_ptr<Verifier>(
+            new MungeVerifier(config.munge_socket, uids_of(config.admins, unknown_admins)));
     if (config.method == "none")
         return std::unique_ptr<Verifier>(new NoVerifier);
     Result<std::string> key = read_key(config.key_file);

@@ -44,6 +44,7 @@ public:
 Result<std::unique_ptr<Signer>> make_signer(const AuthConfig &config);
 
 // Names under [auth] admins that this host does not know are added to `unknown_admins`.
-Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config, std::vector<std::string> &unknown_admins);
+Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
+                                                std::vector<std::string> &unknown_admins);
 
 }  // namespace rgpu::pool

@@ -16,8 +16,8 @@ std::string escaped(const std::string &text)
 {
     std::string out;
     for (unsigned char c : text) {
-        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
-                     c == '.' || c == '~';
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                     c == '-' || c == '_' || c == '.' || c == '~';
         char hex[4];
         snprintf(hex, sizeof hex, "%%%02X", c);
         out += plain ? std::string(1, static_cast<char>(c)) : hex;
@@ -44,7 +44,8 @@ public:
     // An empty server: the reason names it.
     void add(const std::string &server, const std::string &reason)
     {
-        auto known = std::find_if(reasons_.begin(), reasons_.end(), [&](const auto &r) { return r.first == reason; });
+        auto known = std::find_if(reasons_.begin(), reasons_.end(),
+                                  [&](const auto &r) { return r.first == reason; });
         if (known == reasons_.end())
             known = reasons_.insert(reasons_.end(), {reason, {}});
         if (!server.empty())
@@ -80,12 +81,13 @@ struct Client::State {
 
     // One request to several servers: what each says, decoded, in the order given.
     template <class T>
-    std::vector<Told<T>> ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets, const char *method,
-                             const std::string &body, Result<T> (*decode)(std::string_view));
+    std::vector<Told<T>>
+    ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets, const char *method,
+        const std::string &body, Result<T> (*decode)(std::string_view));
 
     template <class T>
-    std::vector<Told<T>> ask_all(const char *method, const std::string &target, const std::string &body,
-                                 Result<T> (*decode)(std::string_view))
+    std::vector<Told<T>> ask_all(const char *method, const std::string &target,
+                                 const std::string &body, Result<T> (*decode)(std::string_view))
     {
         std::vector<std::pair<const ServerEntry *, std::string>> targets;
         for (const ServerEntry &server : servers)
@@ -99,7 +101,8 @@ struct Client::State {
     {
         const ServerEntry *server = find(name);
         if (!server)
-            return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is named \"%s\"", name.c_str());
+            return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is named \"%s\"",
+                         name.c_str());
         return std::move(ask<T>({{server, target}}, method, "", decode)[0].answer);
     }
 
@@ -127,8 +130,7 @@ Error of_server(Error error, const ServerEntry &server)
     return std::move(error).in("server " + server.name + " (" + server.address + ")");
 }
 
-template <class T>
-Result<T> decoded(Result<HttpReply> reply, Result<T> (*decode)(std::string_view))
+template <class T> Result<T> decoded(Result<HttpReply> reply, Result<T> (*decode)(std::string_view))
 {
     if (!reply)
         return std::move(reply).error();
@@ -145,9 +147,10 @@ Result<bool> decode_nothing(std::string_view)
 }  // namespace
 
 template <class T>
-std::vector<Told<T>> Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets,
-                                        const char *method, const std::string &body,
-                                        Result<T> (*decode)(std::string_view))
+std::vector<Told<T>>
+Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets,
+                   const char *method, const std::string &body,
+                   Result<T> (*decode)(std::string_view))
 {
     std::vector<HttpCall> calls;
     std::vector<size_t> asked;  // positions in targets
@@ -180,12 +183,15 @@ Client::~Client() = default;
 Result<Client> Client::create(const Config &config)
 {
     if (config.servers.empty())
-        return error(ErrorKind::invalid, "%s names no server: add [[server]] with name and address", config.path.c_str());
+        return error(ErrorKind::invalid, "%s names no server: add [[server]] with name and address",
+                     config.path.c_str());
     if (config.auth.method == "none")
         for (const ServerEntry &server : config.servers)
-            if (Result<HostPort> address = parse_address(server.address); !address || !is_loopback(address->host))
+            if (Result<HostPort> address = parse_address(server.address);
+                !address || !is_loopback(address->host))
                 return error(ErrorKind::invalid,
-                             "%s: [auth] method = \"none\" is for loopback only, and server %s is at %s: use munge or key",
+                             "%s: [auth] method = \"none\" is for loopback only, and server %s is "
+                             "at %s: use munge or key",
                              config.path.c_str(), server.name.c_str(), server.address.c_str());
     Result<std::unique_ptr<Signer>> signer = make_signer(config.auth);
     if (!signer)
@@ -204,12 +210,15 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
 
 Result<Grant> Client::accept(const std::string &server, const std::string &offer)
 {
-    Result<Leases> accepted = state_->ask_one<Leases>(server, "POST", "/v1/offers/" + offer + "/accept", decode_leases);
+    Result<Leases> accepted =
+        state_->ask_one<Leases>(server, "POST", "/v1/offers/" + offer + "/accept", decode_leases);
     if (!accepted)
         return std::move(accepted).error();
     if (accepted->leases.size() != 1)
-        return error(ErrorKind::internal, "server %s: accepting an offer gave no lease", server.c_str());
-    return Grant{server, state_->data_address(server, accepted->data_port), std::move(accepted->leases[0])};
+        return error(ErrorKind::internal, "server %s: accepting an offer gave no lease",
+                     server.c_str());
+    return Grant{server, state_->data_address(server, accepted->data_port),
+                 std::move(accepted->leases[0])};
 }
 
 void Client::reject(const std::vector<Told<Offer>> &offers, const std::string &but)
@@ -248,7 +257,8 @@ Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
             continue;
         }
         const Error &failure = told.answer.error();
-        bool hopeless = failure.kind != ErrorKind::disconnected && failure.kind != ErrorKind::unavailable &&
+        bool hopeless = failure.kind != ErrorKind::disconnected &&
+                        failure.kind != ErrorKind::unavailable &&
                         failure.kind != ErrorKind::exhausted;
         if (hopeless && !first_wrong)
             first_wrong = &failure;
@@ -291,7 +301,8 @@ Result<Outcome> Client::acquire(const Request &request)
 std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)
 {
     std::vector<Told<std::vector<Lease>>> all;
-    for (Told<Leases> &told : state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
+    for (Told<Leases> &told :
+         state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
         if (told.answer)
             all.push_back({told.server, std::move(told.answer->leases)});
         else
@@ -305,14 +316,17 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
     std::vector<Grant> grants;
     std::optional<Error> failure;
     LeaseFilter filter{job, node, true};
-    for (Told<Leases> &told : state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
+    for (Told<Leases> &told :
+         state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
         if (!told.answer) {
             if (!failure)
                 failure = std::move(told.answer).error();
             continue;
         }
         for (Lease &lease : told.answer->leases)
-            grants.push_back({told.server, state_->data_address(told.server, told.answer->data_port), std::move(lease)});
+            grants.push_back({told.server,
+                              state_->data_address(told.server, told.answer->data_port),
+                              std::move(lease)});
     }
     // A node's GPUs come from one server: where there are some, they are all, whoever else is away.
     if (grants.empty() && failure)
@@ -322,7 +336,8 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
 
 Result<void> Client::release(const std::string &server, const std::string &lease)
 {
-    Result<int> released = state_->ask_one<int>(server, "DELETE", "/v1/leases/" + lease, decode_released);
+    Result<int> released =
+        state_->ask_one<int>(server, "DELETE", "/v1/leases/" + lease, decode_released);
     if (!released && released.error().kind != ErrorKind::unsupported)
         return std::move(released).error();
     return {};
@@ -334,7 +349,8 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
         return error(ErrorKind::invalid, "a job id is needed to release a job's leases");
     int released = 0;
     std::optional<Error> failure;
-    for (Told<int> &told : state_->ask_all<int>("DELETE", leases_target({job, node, false}), "", decode_released)) {
+    for (Told<int> &told :
+         state_->ask_all<int>("DELETE", leases_target({job, node, false}), "", decode_released)) {
         if (told.answer)
             released += *told.answer;
         else if (!failure)
@@ -347,7 +363,8 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
 
 Result<void> Client::renew(const std::string &server, const std::string &lease)
 {
-    Result<Leases> renewed = state_->ask_one<Leases>(server, "POST", "/v1/leases/" + lease + "/renew", decode_leases);
+    Result<Leases> renewed =
+        state_->ask_one<Leases>(server, "POST", "/v1/leases/" + lease + "/renew", decode_leases);
     if (!renewed)
         return std::move(renewed).error();
     return {};

@@ -62,8 +62,8 @@ public:
     // Ends a lease and its workers. A lease that is not there any more is success.
     Result<void> release(const std::string &server, const std::string &lease);
 
-    // Ends every lease of a job (of its node, if given); returns how many. Fails, after having tried all, when
-    // a server did not answer or refused.
+    // Ends every lease of a job (of its node, if given); returns how many. Fails, after having
+    // tried all, when a server did not answer or refused.
     Result<int> release_job(const std::string &job, const std::string &node = {});
 
     // Starts the lease's term again.

@@ -64,12 +64,16 @@ struct Transfer {
     Transfer(const Transfer &) = delete;
     Transfer &operator=(const Transfer &) = delete;
 
-    template <class V> void set(CURLoption option, V value) { curl_easy_setopt(easy, option, value); }
+    template <class V> void set(CURLoption option, V value)
+    {
+        curl_easy_setopt(easy, option, value);
+    }
 
     Result<HttpReply> reply()
     {
         if (code != CURLE_OK)
-            return error(ErrorKind::disconnected, "%s", failure[0] ? failure : curl_easy_strerror(code));
+            return error(ErrorKind::disconnected, "%s",
+                         failure[0] ? failure : curl_easy_strerror(code));
         HttpReply reply;
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply.status);
         reply.body = std::move(body);
@@ -107,7 +111,8 @@ Http::~Http()
     curl_multi_cleanup(state_->multi);
 }
 
-std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls, Milliseconds timeout)
+std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls,
+                                             Milliseconds timeout)
 {
     std::vector<std::unique_ptr<Transfer>> transfers;
     for (const HttpCall &call : calls) {

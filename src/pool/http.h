@@ -31,7 +31,8 @@ public:
     Http &operator=(const Http &) = delete;
 
     // Replies in the calls' order. Each fails by itself, with `disconnected` and what libcurl says.
-    std::vector<Result<HttpReply>> perform(const std::vector<HttpCall> &calls, Milliseconds timeout);
+    std::vector<Result<HttpReply>> perform(const std::vector<HttpCall> &calls,
+                                           Milliseconds timeout);
 
 private:
     struct State;

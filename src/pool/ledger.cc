@@ -24,7 +24,8 @@ bool may(const Caller &caller, const Lease &lease)
 
 Milliseconds until(Time expires, Time now)
 {
-    return expires == kNever ? Milliseconds(0) : std::max(Milliseconds(1), Milliseconds(expires - now));
+    return expires == kNever ? Milliseconds(0)
+                             : std::max(Milliseconds(1), Milliseconds(expires - now));
 }
 
 }  // namespace
@@ -58,7 +59,8 @@ Result<void> Ledger::load(Time now)
 Result<void> Ledger::take(const std::vector<Portion> &portions, bool back)
 {
     auto gpu_of = [&](const Portion &portion) {
-        return std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuState &gpu) { return gpu.uuid == portion.uuid; });
+        return std::find_if(gpus_.begin(), gpus_.end(),
+                            [&](const GpuState &gpu) { return gpu.uuid == portion.uuid; });
     };
     for (const Portion &portion : portions) {
         auto gpu = gpu_of(portion);
@@ -120,9 +122,10 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     end_expired(now);
     auto of_caller = [&](const auto &offer) { return offer.second.caller.uid == caller.uid; };
     if (offers_.size() >= limits_.offers || leases_.size() >= limits_.leases)
-        return error(ErrorKind::exhausted, "too many offers or leases are open here; try again later");
-    if (!caller.admin &&
-        static_cast<size_t>(std::count_if(offers_.begin(), offers_.end(), of_caller)) >= limits_.offers_of_user)
+        return error(ErrorKind::exhausted,
+                     "too many offers or leases are open here; try again later");
+    if (!caller.admin && static_cast<size_t>(std::count_if(offers_.begin(), offers_.end(),
+                                                           of_caller)) >= limits_.offers_of_user)
         return error(ErrorKind::exhausted, "you hold %zu offers here: accept or reject some first",
                      limits_.offers_of_user);
 
@@ -134,7 +137,8 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
         return offer;
     for (size_t i : placement.chosen) {
         const GpuState &gpu = gpus_[i];
-        offer.gpus.push_back({gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request)});
+        offer.gpus.push_back(
+            {gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request)});
     }
     Result<void> taken = take(offer.gpus);
     if (!taken)
@@ -211,13 +215,15 @@ Result<Lease> Ledger::release(const Caller &caller, const std::string &id, Time 
     return end(held);
 }
 
-Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const LeaseFilter &filter, Time now)
+Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const LeaseFilter &filter,
+                                               Time now)
 {
     end_expired(now);
     std::vector<Lease> ended;
     for (auto held = leases_.begin(); held != leases_.end();) {
         auto next = std::next(held);
-        if (!filter.job.empty() && fits(held->second.lease, filter) && may(caller, held->second.lease)) {
+        if (!filter.job.empty() && fits(held->second.lease, filter) &&
+            may(caller, held->second.lease)) {
             Result<Lease> lease = end(held);
             if (!lease)
                 return std::move(lease).error();

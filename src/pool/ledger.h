@@ -49,8 +49,10 @@ public:
     // lease, or it is another's.
     Result<Lease> renew(const Caller &caller, const std::string &lease, Time now);
     Result<Lease> release(const Caller &caller, const std::string &lease, Time now);
-    // Of a job, on one node or on all; those of the caller, or everybody's for an administrator. Returns the leases ended.
-    Result<std::vector<Lease>> release_job(const Caller &caller, const LeaseFilter &filter, Time now);
+    // Of a job, on one node or on all; those of the caller, or everybody's for an administrator.
+    // Returns the leases ended.
+    Result<std::vector<Lease>> release_job(const Caller &caller, const LeaseFilter &filter,
+                                           Time now);
 
     // What the caller may see; secrets only if the filter asks for them.
     std::vector<Lease> leases(const Caller &caller, const LeaseFilter &filter, Time now);
@@ -59,8 +61,8 @@ public:
 
     // Ends what has expired; returns the leases that ended since the last time, by any call's doing.
     std::vector<Lease> expire(Time now);
-    // Holds what a lease had that has just ended, until let_go(): its workers are still being ended, and nobody
-    // else may have its GPUs before. Only right after the call that ended it.
+    // Holds what a lease had that has just ended, until let_go(): its workers are still being
+    // ended, and nobody else may have its GPUs before. Only right after the call that ended it.
     void keep(const Lease &ended);
     void let_go(const std::string &lease);
 

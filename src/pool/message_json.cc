@@ -34,20 +34,25 @@ public:
         auto text = value->get<std::string>();
         auto odd = [](char c) { return c < 0x20 || c > 0x7e; };
         if (text.size() > limit || std::any_of(text.begin(), text.end(), odd))
-            return wrong(key, "must be at most " + std::to_string(limit) + " printable ASCII characters"), "";
+            return wrong(key, "must be at most " + std::to_string(limit) +
+                                  " printable ASCII characters"),
+                   "";
         return text;
     }
 
-    int64_t number(const char *key, int64_t low, int64_t high, bool needed = true, int64_t otherwise = 0)
+    int64_t number(const char *key, int64_t low, int64_t high, bool needed = true,
+                   int64_t otherwise = 0)
     {
         const Json *value = find(key, needed);
         if (!value)
             return otherwise;
-        bool whole = value->is_number_integer() &&
-                     !(value->is_number_unsigned() &&
-                       value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+        bool whole =
+            value->is_number_integer() &&
+            !(value->is_number_unsigned() &&
+              value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
         if (!whole || value->get<int64_t>() < low || value->get<int64_t>() > high) {
-            wrong(key, "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+            wrong(key, "must be a whole number from " + std::to_string(low) + " to " +
+                           std::to_string(high));
             return otherwise;
         }
         return value->get<int64_t>();
@@ -56,7 +61,8 @@ public:
     template <class T = int> T count(const char *key, bool needed = true, T otherwise = 0)
     {
         constexpr auto high = std::min<uint64_t>(std::numeric_limits<T>::max(), uint64_t{1} << 62);
-        return static_cast<T>(number(key, 0, static_cast<int64_t>(high), needed, static_cast<int64_t>(otherwise)));
+        return static_cast<T>(
+            number(key, 0, static_cast<int64_t>(high), needed, static_cast<int64_t>(otherwise)));
     }
 
     bool flag(const char *key)
@@ -393,7 +399,8 @@ Result<Inventory> decode_inventory(std::string_view text)
         inventory.software = reader.flag("software");
         inventory.data_port = static_cast<int>(reader.number("data_port", 0, 65535));
         reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, true); });
-        reader.each("leases", [&](const Json &lease) { return read_lease(lease, inventory.leases); });
+        reader.each("leases",
+                    [&](const Json &lease) { return read_lease(lease, inventory.leases); });
         Result<void> read = reader.done();
         if (!read)
             return std::move(read).error();
@@ -444,7 +451,8 @@ std::string encode_error(const Error &error)
 
 Error decode_error(std::string_view text, long status)
 {
-    Error otherwise = error(ErrorKind::disconnected, "answered HTTP %ld: is this the control port of an rgpud?", status);
+    Error otherwise = error(ErrorKind::disconnected,
+                            "answered HTTP %ld: is this the control port of an rgpud?", status);
     struct Told {
         Error error;
     };
@@ -455,8 +463,9 @@ Error decode_error(std::string_view text, long status)
             Reader reader(*member, "error");
             told.error.text = reader.text("text", true, 4096);
             std::string kind = reader.text("kind");
-            for (ErrorKind known : {ErrorKind::invalid, ErrorKind::unsupported, ErrorKind::unavailable,
-                                    ErrorKind::disconnected, ErrorKind::exhausted, ErrorKind::internal})
+            for (ErrorKind known :
+                 {ErrorKind::invalid, ErrorKind::unsupported, ErrorKind::unavailable,
+                  ErrorKind::disconnected, ErrorKind::exhausted, ErrorKind::internal})
                 if (kind == name(known))
                     told.error.kind = known;
             Result<void> read = reader.done();

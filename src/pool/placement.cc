@@ -60,7 +60,8 @@ std::vector<size_t> choose(const std::vector<GpuState> &gpus, const std::vector<
             equal.push_back(candidate);
     }
     if (distances.empty()) {
-        fixed.insert(fixed.end(), equal.begin(), equal.begin() + static_cast<long>(count - fixed.size()));
+        fixed.insert(fixed.end(), equal.begin(),
+                     equal.begin() + static_cast<long>(count - fixed.size()));
         return fixed;
     }
     std::vector<size_t> best;
@@ -100,12 +101,12 @@ std::string why_never(const std::vector<GpuState> &gpus, const Request &request)
     if (large >= wanted)
         return "";
     return std::to_string(large) + " of its " + counted(gpus.size(), "GPU") + " have " +
-           format_size(request.memory) + " of memory (the largest has " + format_size(largest) + "), " +
-           std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
+           format_size(request.memory) + " of memory (the largest has " + format_size(largest) +
+           "), " + std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
 }
 
-Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen, const Request &request,
-           const Distances &distances)
+Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen,
+           const Request &request, const Distances &distances)
 {
     Fit fit;
     int used = 0;
@@ -134,7 +135,8 @@ uint64_t memory_of(const GpuState &gpu, const Request &request)
            gpu.memory % kWholeGpu * static_cast<uint64_t>(request.share) / kWholeGpu;
 }
 
-Placement place(const std::vector<GpuState> &gpus, const Request &request, const Distances &distances)
+Placement place(const std::vector<GpuState> &gpus, const Request &request,
+                const Distances &distances)
 {
     Placement placement;
     placement.reason = why_never(gpus, request);
@@ -143,14 +145,15 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request, const
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
-        if (gpus[i].free_share >= request.share && gpus[i].free_memory >= memory_of(gpus[i], request))
+        if (gpus[i].free_share >= request.share &&
+            gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);
     auto count = static_cast<size_t>(request.gpus);
     if (candidates.size() < count) {
         placement.answer = Answer::later;
-        placement.reason = std::to_string(candidates.size()) + " of its " + counted(gpus.size(), "GPU") +
-                           " have enough free now, " + std::to_string(count) +
-                           (count == 1 ? " is wanted" : " are wanted");
+        placement.reason = std::to_string(candidates.size()) + " of its " +
+                           counted(gpus.size(), "GPU") + " have enough free now, " +
+                           std::to_string(count) + (count == 1 ? " is wanted" : " are wanted");
         return placement;
     }
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -165,7 +168,8 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request, const
 bool better(const Fit &a, const Fit &b)
 {
     auto order = [](const Fit &fit) {
-        return std::make_tuple(fit.whole_taken, fit.whole_left, fit.share_left, fit.distance, fit.load);
+        return std::make_tuple(fit.whole_taken, fit.whole_left, fit.share_left, fit.distance,
+                               fit.load);
     };
     return order(a) < order(b);
 }

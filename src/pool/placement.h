@@ -16,15 +16,16 @@ using Distances = std::vector<std::vector<int>>;
 
 struct Placement {
     Answer answer = Answer::never;
-    std::string reason;         // for later and never
-    std::vector<size_t> chosen; // positions in the vector given, ascending
+    std::string reason;          // for later and never
+    std::vector<size_t> chosen;  // positions in the vector given, ascending
     Fit fit;
 };
 
 // The memory that a request takes of this GPU.
 uint64_t memory_of(const GpuState &gpu, const Request &request);
 
-Placement place(const std::vector<GpuState> &gpus, const Request &request, const Distances &distances = {});
+Placement place(const std::vector<GpuState> &gpus, const Request &request,
+                const Distances &distances = {});
 
 // The first should be taken rather than the second.
 bool better(const Fit &a, const Fit &b);

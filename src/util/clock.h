@@ -12,7 +12,8 @@ inline constexpr Time kNever = Time::max();
 
 inline Time now()
 {
-    return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now());
+    return std::chrono::time_point_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now());
 }
 
 }  // namespace rgpu

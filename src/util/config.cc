@@ -38,8 +38,8 @@ struct Place {
     }
 };
 
-Result<void> in_range(const ConfigKey &key, int64_t value, const Place &place, const toml::node &node,
-                      std::string (*write)(int64_t))
+Result<void> in_range(const ConfigKey &key, int64_t value, const Place &place,
+                      const toml::node &node, std::string (*write)(int64_t))
 {
     if (key.low == key.high || (value >= key.low && value <= key.high))
         return {};
@@ -50,31 +50,34 @@ Result<void> in_range(const ConfigKey &key, int64_t value, const Place &place, c
 // What an entry of the wrong type is told: the right type, with an example.
 Error wrong_type(const ConfigField &field, const Place &place, const toml::node &node)
 {
-    const char *example = std::visit(
-        Overloaded{
-            [](std::string *) { return "\"text\""; },
-            [](bool *) { return "true or false"; },
-            [](int64_t *) { return "42"; },
-            [](uint64_t *) { return "\"2G\""; },
-            [](Milliseconds *) { return "\"30s\""; },
-            [](std::vector<std::string> *) { return "[\"a\", \"b\"]"; },
-        },
-        field);
+    const char *example =
+        std::visit(Overloaded{
+                       [](std::string *) { return "\"text\""; },
+                       [](bool *) { return "true or false"; },
+                       [](int64_t *) { return "42"; },
+                       [](uint64_t *) { return "\"2G\""; },
+                       [](Milliseconds *) { return "\"30s\""; },
+                       [](std::vector<std::string> *) { return "[\"a\", \"b\"]"; },
+                   },
+                   field);
     return place.wrong(node, "must be a %s, written like %s", type_of(field), example);
 }
 
-Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &node, const Place &place)
+Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &node,
+                      const Place &place)
 {
     auto text = node.value_exact<std::string>();
     if (!text)
         return wrong_type(to, place, node);
     if (key.needed && text->empty())
         return place.wrong(node, "must not be empty");
-    if (!key.choices.empty() && std::find(key.choices.begin(), key.choices.end(), *text) == key.choices.end()) {
+    if (!key.choices.empty() &&
+        std::find(key.choices.begin(), key.choices.end(), *text) == key.choices.end()) {
         std::string all;
         for (const char *choice : key.choices)
             all += std::string(all.empty() ? "" : ", ") + "\"" + choice + "\"";
-        return place.wrong(node, "\"%s\" is not known here: write one of %s", text->c_str(), all.c_str());
+        return place.wrong(node, "\"%s\" is not known here: write one of %s", text->c_str(),
+                           all.c_str());
     }
     *to = *text;
     return {};
@@ -97,8 +100,8 @@ Result<void> set_list(std::vector<std::string> *to, const toml::node &node, cons
 
 // A number with a unit, written as text: Parse makes the number.
 template <class T, class Parse, class Write>
-Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node, const Place &place, Parse parse,
-                         Write write)
+Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node, const Place &place,
+                         Parse parse, Write write)
 {
     auto text = node.value_exact<std::string>();
     if (!text)
@@ -115,7 +118,8 @@ Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node, co
     });
 }
 
-Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &node, const Place &place)
+Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &node,
+                        const Place &place)
 {
     auto number = node.value_exact<int64_t>();
     if (!number)
@@ -124,29 +128,30 @@ Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &nod
     return in_range(key, *number, place, node, [](int64_t n) { return std::to_string(n); });
 }
 
-Result<void> set_field(const ConfigField &field, const ConfigKey &key, const toml::node &node, const Place &place)
+Result<void> set_field(const ConfigField &field, const ConfigKey &key, const toml::node &node,
+                       const Place &place)
 {
-    return std::visit(
-        Overloaded{
-            [&](std::string *to) { return set_text(to, key, node, place); },
-            [&](std::vector<std::string> *to) { return set_list(to, node, place); },
-            [&](int64_t *to) { return set_number(to, key, node, place); },
-            [&](bool *to) -> Result<void> {
-                auto value = node.value_exact<bool>();
-                if (!value)
-                    return wrong_type(to, place, node);
-                *to = *value;
-                return {};
-            },
-            [&](uint64_t *to) {
-                return set_measure(to, key, node, place, parse_size, [](uint64_t bytes) { return bytes; });
-            },
-            [&](Milliseconds *to) {
-                return set_measure(to, key, node, place, parse_duration,
-                                   [](Milliseconds time) { return time.count(); });
-            },
-        },
-        field);
+    return std::visit(Overloaded{
+                          [&](std::string *to) { return set_text(to, key, node, place); },
+                          [&](std::vector<std::string> *to) { return set_list(to, node, place); },
+                          [&](int64_t *to) { return set_number(to, key, node, place); },
+                          [&](bool *to) -> Result<void> {
+                              auto value = node.value_exact<bool>();
+                              if (!value)
+                                  return wrong_type(to, place, node);
+                              *to = *value;
+                              return {};
+                          },
+                          [&](uint64_t *to) {
+                              return set_measure(to, key, node, place, parse_size,
+                                                 [](uint64_t bytes) { return bytes; });
+                          },
+                          [&](Milliseconds *to) {
+                              return set_measure(to, key, node, place, parse_duration,
+                                                 [](Milliseconds time) { return time.count(); });
+                          },
+                      },
+                      field);
 }
 
 std::string names_under(const char *table)
@@ -158,7 +163,8 @@ std::string names_under(const char *table)
     return names;
 }
 
-Result<void> read_table(const char *table, const toml::table &entries, Config &config, ServerEntry &server)
+Result<void> read_table(const char *table, const toml::table &entries, Config &config,
+                        ServerEntry &server)
 {
     for (auto &&[name, node] : entries) {
         Place place{config.path, std::string(table) + "." + std::string(name.str())};
@@ -167,7 +173,8 @@ Result<void> read_table(const char *table, const toml::table &entries, Config &c
             if (!strcmp(key.table, table) && name.str() == key.name)
                 known = &key;
         if (!known)
-            return place.wrong(node, "unknown key; those of [%s] are: %s", table, names_under(table).c_str());
+            return place.wrong(node, "unknown key; those of [%s] are: %s", table,
+                               names_under(table).c_str());
         Result<void> set = set_field(known->field(config, server), *known, node, place);
         if (!set)
             return set;
@@ -179,7 +186,9 @@ Result<void> read_table(const char *table, const toml::table &entries, Config &c
 bool plain_name(std::string_view name)
 {
     return !name.empty() && name.size() <= 64 &&
-           std::all_of(name.begin(), name.end(), [](unsigned char c) { return isalnum(c) || c == '.' || c == '_' || c == '-'; });
+           std::all_of(name.begin(), name.end(), [](unsigned char c) {
+               return isalnum(c) || c == '.' || c == '_' || c == '-';
+           });
 }
 
 Result<void> read_server(const toml::node &node, Config &config)
@@ -198,10 +207,12 @@ Result<void> read_server(const toml::node &node, Config &config)
     if (!address)
         return place.wrong(node, "%s", address.error().text.c_str());
     if (!plain_name(server.name))
-        return place.wrong(node, "\"%s\" is no name: use letters, digits, and . _ -", server.name.c_str());
+        return place.wrong(node, "\"%s\" is no name: use letters, digits, and . _ -",
+                           server.name.c_str());
     for (const ServerEntry &other : config.servers)
         if (other.name == server.name)
-            return place.wrong(node, "the name \"%s\" is given twice; each [[server]] needs its own",
+            return place.wrong(node,
+                               "the name \"%s\" is given twice; each [[server]] needs its own",
                                server.name.c_str());
     config.servers.push_back(std::move(server));
     return {};
@@ -226,7 +237,8 @@ Result<void> read_part(std::string_view name, const toml::node &node, Config &co
         if (name == key.table)
             table = key.table;
     if (!table)
-        return place.wrong(node, "unknown; a file has [[server]], [auth], [rgpud], [client] and [slurm]");
+        return place.wrong(node,
+                           "unknown; a file has [[server]], [auth], [rgpud], [client] and [slurm]");
     if (!node.is_table())
         return place.wrong(node, "must be a table: write [%s] on a line of its own", table);
     ServerEntry none;
@@ -246,7 +258,8 @@ Result<std::string> read_file(const std::string &path)
 {
     int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return error(ErrorKind::invalid, "%s: %s; write the file (rgpu.conf(5)) or name another with RGPU_CONF",
+        return error(ErrorKind::invalid,
+                     "%s: %s; write the file (rgpu.conf(5)) or name another with RGPU_CONF",
                      path.c_str(), strerror(errno));
     std::string text;
     char block[16384];
@@ -297,8 +310,9 @@ Result<Config> parse_config(std::string_view text, const std::string &path)
     if (config.rgpud.name.empty())
         config.rgpud.name = short_host_name();
     if (!plain_name(config.rgpud.name))
-        return error(ErrorKind::invalid, "%s: rgpud.name: \"%s\" is no name: use letters, digits, and . _ -", path.c_str(),
-                     config.rgpud.name.c_str());
+        return error(ErrorKind::invalid,
+                     "%s: rgpud.name: \"%s\" is no name: use letters, digits, and . _ -",
+                     path.c_str(), config.rgpud.name.c_str());
     return config;
 }
 
@@ -336,8 +350,9 @@ std::string written(const ConfigField &field)
 
 Result<HostPort> parse_address(std::string_view address)
 {
-    Error wrong = error(ErrorKind::invalid, "\"%s\" is no address: write host:port, like \"gpu1:7710\"",
-                        std::string(address.substr(0, 80)).c_str());
+    Error wrong =
+        error(ErrorKind::invalid, "\"%s\" is no address: write host:port, like \"gpu1:7710\"",
+              std::string(address.substr(0, 80)).c_str());
     size_t colon = address.rfind(':');
     if (colon == std::string_view::npos || colon == 0)
         return wrong;
@@ -357,7 +372,8 @@ Result<HostPort> parse_address(std::string_view address)
 bool is_loopback(std::string_view host)
 {
     return host == "localhost" || host == "::1" || host == "[::1]" ||
-           (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+           (host.starts_with("127.") &&
+            host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 }  // namespace rgpu

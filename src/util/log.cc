@@ -9,8 +9,8 @@
 namespace rgpu {
 namespace {
 
-constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
-                                                 spdlog::level::err};
+constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                 spdlog::level::warn, spdlog::level::err};
 
 void write(LogLevel level, const char *format, va_list args)
 {
@@ -19,24 +19,26 @@ void write(LogLevel level, const char *format, va_list args)
     for (char *c = line; *c; ++c)
         if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f)
             *c = '?';
-    spdlog::default_logger_raw()->log(kLevels[static_cast<int>(level)], spdlog::string_view_t(line));
+    spdlog::default_logger_raw()->log(kLevels[static_cast<int>(level)],
+                                      spdlog::string_view_t(line));
 }
 
 }  // namespace
 
 void open_log(const char *program, LogLevel least)
 {
-    auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto logger = std::make_shared<spdlog::logger>(
+        program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %n %l: %v");
     logger->set_level(kLevels[static_cast<int>(least)]);
     logger->flush_on(spdlog::level::debug);
     spdlog::set_default_logger(logger);
 }
 
-#define LOG_AT(level)                          \
-    va_list args;                              \
-    va_start(args, format);                    \
-    write(LogLevel::level, format, args);      \
+#define LOG_AT(level)                                                                              \
+    va_list args;                                                                                  \
+    va_start(args, format);                                                                        \
+    write(LogLevel::level, format, args);                                                          \
     va_end(args)
 
 void log_debug(const char *format, ...)

@@ -28,8 +28,7 @@ bool split(std::string_view text, double &number, std::string_view &unit)
     return true;
 }
 
-template <size_t N>
-const Unit *find(const Unit (&units)[N], std::string_view name)
+template <size_t N> const Unit *find(const Unit (&units)[N], std::string_view name)
 {
     for (const Unit &unit : units)
         if (unit.name == name)
@@ -44,7 +43,7 @@ constexpr Unit kSizes[] = {
     {"K", kKibi},
     {"KB", kKibi},
     {"KiB", kKibi},
-    {"M", kKibi * kKibi},
+    {"M", kKibi *kKibi},
     {"MB", kKibi *kKibi},
     {"MiB", kKibi *kKibi},
     {"G", kKibi *kKibi *kKibi},
@@ -93,7 +92,8 @@ Result<Milliseconds> parse_duration(std::string_view text)
     if (!unit && text == "0")
         return Milliseconds(0);
     if (!unit || number * unit->factor > 9e15)
-        return error(ErrorKind::invalid, "%s is no time: write a number and ms, s, m, h or d, like 30s",
+        return error(ErrorKind::invalid,
+                     "%s is no time: write a number and ms, s, m, h or d, like 30s",
                      quoted(text).c_str());
     return Milliseconds(static_cast<int64_t>(std::llround(number * unit->factor)));
 }
@@ -131,8 +131,9 @@ Result<int64_t> parse_integer(std::string_view text, int64_t low, int64_t high)
     const char *end = text.data() + text.size();
     auto [rest, failure] = std::from_chars(text.data(), end, number);
     if (failure != std::errc() || rest != end || number < low || number > high)
-        return error(ErrorKind::invalid, "%s is no whole number from %lld to %lld", quoted(text).c_str(),
-                     static_cast<long long>(low), static_cast<long long>(high));
+        return error(ErrorKind::invalid, "%s is no whole number from %lld to %lld",
+                     quoted(text).c_str(), static_cast<long long>(low),
+                     static_cast<long long>(high));
     return number;
 }
 

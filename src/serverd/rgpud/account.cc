@@ -37,7 +37,9 @@ bool look_up(Account &account, const std::function<int(passwd *, char *, size_t,
 Result<Account> account_named(const std::string &name)
 {
     Account account;
-    if (!look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) { return getpwnam_r(name.c_str(), e, b, n, f); }))
+    if (!look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) {
+            return getpwnam_r(name.c_str(), e, b, n, f);
+        }))
         return error(ErrorKind::invalid, "there is no user \"%s\"", name.c_str());
     return account;
 }
@@ -45,7 +47,9 @@ Result<Account> account_named(const std::string &name)
 Result<Account> worker_account(uid_t owner, const RgpudConfig &config)
 {
     Account account;
-    bool known = look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) { return getpwuid_r(owner, e, b, n, f); });
+    bool known = look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) {
+        return getpwuid_r(owner, e, b, n, f);
+    });
     if (known && owner != 0)
         return account;
     return account_named(config.worker_user);
@@ -56,7 +60,8 @@ bool become(const Account &account)
     if (!account.change)
         return true;
     return setgroups(account.groups.size(), account.groups.data()) == 0 &&
-           setresgid(account.gid, account.gid, account.gid) == 0 && setresuid(account.uid, account.uid, account.uid) == 0;
+           setresgid(account.gid, account.gid, account.gid) == 0 &&
+           setresuid(account.uid, account.uid, account.uid) == 0;
 }
 
 }  // namespace rgpu::serverd

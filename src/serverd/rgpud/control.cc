@@ -127,7 +127,10 @@ struct Control::State {
     bool unfit(const Request &request, Response &response);
     httplib::Server::Handler checked(Handler handler);
     Result<pool::LeaseFilter> filter_of(const Request &request, bool with_secrets);
-    std::string one_lease(pool::Lease lease) { return pool::encode(pool::Leases{service.data_port(), {std::move(lease)}}); }
+    std::string one_lease(pool::Lease lease)
+    {
+        return pool::encode(pool::Leases{service.data_port(), {std::move(lease)}});
+    }
 
     Said inventory(const pool::Caller &caller, const Request &)
     {
@@ -186,10 +189,12 @@ bool Control::State::unfit(const Request &request, Response &response)
         return say(414, "the request's target is too long");
     if (request.has_header("Transfer-Encoding") || request.has_header("Content-Encoding"))
         return say(411, "send the body plain, with Content-Length");
-    if (request.method != "GET" && request.method != "HEAD" && !request.has_header("Content-Length"))
+    if (request.method != "GET" && request.method != "HEAD" &&
+        !request.has_header("Content-Length"))
         return say(411, "a Content-Length is needed, 0 where there is no body");
-    Result<int64_t> length = parse_integer(request.has_header("Content-Length") ? request.get_header_value("Content-Length") : "0",
-                                           0, INT64_MAX);
+    Result<int64_t> length = parse_integer(
+        request.has_header("Content-Length") ? request.get_header_value("Content-Length") : "0", 0,
+        INT64_MAX);
     if (!length)
         return say(400, "Content-Length is no number");
     if (static_cast<size_t>(*length) > defaults::kMaxRequestBody)
@@ -200,19 +205,23 @@ bool Control::State::unfit(const Request &request, Response &response)
 httplib::Server::Handler Control::State::checked(Handler handler)
 {
     return [this, handler](const Request &request, Response &response) {
-        Result<pool::Caller> caller = verifier.verify(request.get_header_value("Authorization"),
-                                                      {config.name, request.method, request.target, request.body});
+        Result<pool::Caller> caller =
+            verifier.verify(request.get_header_value("Authorization"),
+                            {config.name, request.method, request.target, request.body});
         if (!caller) {
-            log_warning("control: %s %s from %s refused: %s", request.method.c_str(), request.path.c_str(),
-                        request.remote_addr.c_str(), caller.error().text.c_str());
-            return refuse(response, caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
-                          std::move(caller).error());
+            log_warning("control: %s %s from %s refused: %s", request.method.c_str(),
+                        request.path.c_str(), request.remote_addr.c_str(),
+                        caller.error().text.c_str());
+            return refuse(
+                response,
+                caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
+                std::move(caller).error());
         }
         Said said = (this->*handler)(*caller, request);
         if (said)
             return reply(response, 200, std::move(*said));
-        log_debug("control: %s %s from %s: %s", request.method.c_str(), request.path.c_str(), request.remote_addr.c_str(),
-                  said.error().text.c_str());
+        log_debug("control: %s %s from %s: %s", request.method.c_str(), request.path.c_str(),
+                  request.remote_addr.c_str(), said.error().text.c_str());
         int status = status_of(said.error().kind);
         refuse(response, status, std::move(said).error());
     };
@@ -224,9 +233,10 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
     if (!wanted)
         return std::move(wanted).error();
     if (!caller.admin && wanted->owner.uid != caller.uid)
-        return error(ErrorKind::invalid,
-                     "uid %u may not lease for uid %u: only root and [auth] admins lease for others", caller.uid,
-                     wanted->owner.uid);
+        return error(
+            ErrorKind::invalid,
+            "uid %u may not lease for uid %u: only root and [auth] admins lease for others",
+            caller.uid, wanted->owner.uid);
     // A name that this host knows cannot be made up.
     std::string user = user_of(wanted->owner.uid);
     if (!user.empty() || !caller.admin)
@@ -248,7 +258,8 @@ Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool
         else if (name == "secrets" && with_secrets && value == "1")
             filter.secrets = true;
         else
-            return error(ErrorKind::invalid, "unknown parameter: job, node%s are known", with_secrets ? " and secrets=1" : "");
+            return error(ErrorKind::invalid, "unknown parameter: job, node%s are known",
+                         with_secrets ? " and secrets=1" : "");
     }
     return filter;
 }
@@ -256,7 +267,8 @@ Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool
 void Control::State::routes()
 {
     // Bounded repeats: std::regex must not recurse over what a stranger sends.
-    const std::string offer_id = "/v1/offers/([0-9a-f]{32})", lease_id = "/v1/leases/([0-9a-f]{32})";
+    const std::string offer_id = "/v1/offers/([0-9a-f]{32})",
+                      lease_id = "/v1/leases/([0-9a-f]{32})";
     server.Get("/v1/inventory", checked(&State::inventory));
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
@@ -267,11 +279,15 @@ void Control::State::routes()
     server.Post(lease_id + "/renew", checked(&State::renew));
     // These two say nothing of users and jobs, and ask for no credential.
     server.Get("/v1/health", [this](const Request &, Response &response) {
-        reply(response, 200, "{\"status\":\"ok\",\"name\":\"" + config.name + "\",\"version\":\"" RGPU_VERSION "\"}");
+        reply(response, 200,
+              "{\"status\":\"ok\",\"name\":\"" + config.name +
+                  "\",\"version\":\"" RGPU_VERSION "\"}");
     });
     server.Get("/metrics", [this](const Request &request, Response &response) {
         if (!config.open_metrics && !is_loopback(request.remote_addr))
-            return refuse(response, 403, error(ErrorKind::invalid, "set [rgpud] open_metrics = true to read this from other hosts"));
+            return refuse(response, 403,
+                          error(ErrorKind::invalid,
+                                "set [rgpud] open_metrics = true to read this from other hosts"));
         response.set_content(metrics.text(service.count()), "text/plain; version=0.0.4");
     });
 }
@@ -304,15 +320,19 @@ void Control::State::set_up()
         refuse(response, response.status, Error{ErrorKind::invalid, text});
         (void)request;
     });
-    server.set_exception_handler([](const Request &request, Response &response, std::exception_ptr) {
+    server.set_exception_handler([](const Request &request, Response &response,
+                                    std::exception_ptr) {
         log_error("control: %s %s: an exception", request.method.c_str(), request.path.c_str());
         refuse(response, 500, Error{ErrorKind::internal, "rgpud failed inside; its log says more"});
     });
-    server.set_logger([this](const Request &, const Response &response) { metrics.control_request(response.status); });
+    server.set_logger([this](const Request &, const Response &response) {
+        metrics.control_request(response.status);
+    });
     routes();
 }
 
-Control::Control(const RgpudConfig &config, Service &service, pool::Verifier &verifier, Metrics &metrics)
+Control::Control(const RgpudConfig &config, Service &service, pool::Verifier &verifier,
+                 Metrics &metrics)
     : state_(std::make_unique<State>(config, service, verifier, metrics))
 {
     state_->set_up();
@@ -333,9 +353,11 @@ Result<int> Control::bind()
     else if (!state_->server.bind_to_port(config.listen, port))
         port = -1;
     if (port < 0)
-        return error(ErrorKind::unavailable, "cannot listen on %s:%lld: %s; see [rgpud] listen and control_port in rgpu.conf",
-                     config.listen.c_str(), static_cast<long long>(config.control_port),
-                     errno ? strerror(errno) : "no such address");
+        return error(
+            ErrorKind::unavailable,
+            "cannot listen on %s:%lld: %s; see [rgpud] listen and control_port in rgpu.conf",
+            config.listen.c_str(), static_cast<long long>(config.control_port),
+            errno ? strerror(errno) : "no such address");
     return port;
 }
 

@@ -13,7 +13,8 @@ namespace rgpu::serverd {
 class Control {
 public:
     // All must outlive it.
-    Control(const RgpudConfig &config, Service &service, pool::Verifier &verifier, Metrics &metrics);
+    Control(const RgpudConfig &config, Service &service, pool::Verifier &verifier,
+            Metrics &metrics);
     ~Control();
 
     // Returns the port. Fails with the address in the text.

@@ -27,7 +27,8 @@ DataPort::~DataPort()
 Result<int> DataPort::bind()
 {
     bool v6 = config_.listen.find(':') != std::string::npos;
-    std::string address = (v6 ? "[" + config_.listen + "]" : config_.listen) + ":" + std::to_string(config_.data_port);
+    std::string address = (v6 ? "[" + config_.listen + "]" : config_.listen) + ":" +
+                          std::to_string(config_.data_port);
     Result<Fd> socket = net::listen(address);
     if (!socket)
         return std::move(socket).error().in("[rgpud] listen and data_port in rgpu.conf");
@@ -71,15 +72,16 @@ void DataPort::take_one()
         bool transient = errno == EINTR || errno == ECONNABORTED || errno == EAGAIN;
         if (!transient) {
             log_error("data port: accept: %s", strerror(errno));
-            std::this_thread::sleep_for(Milliseconds(100));  // out of descriptors or memory: no busy loop
+            std::this_thread::sleep_for(
+                Milliseconds(100));  // out of descriptors or memory: no busy loop
         }
         return;
     }
     std::string peer = net::peer_name(socket.get());
     std::lock_guard lock(mutex_);
     if (handshakes_ >= config_.max_handshakes) {
-        log_warning("data port: %s refused: %lld handshakes are under way ([rgpud] max_handshakes)", peer.c_str(),
-                    static_cast<long long>(handshakes_));
+        log_warning("data port: %s refused: %lld handshakes are under way ([rgpud] max_handshakes)",
+                    peer.c_str(), static_cast<long long>(handshakes_));
         metrics_.handshake_refused();
         return;
     }
@@ -108,10 +110,11 @@ void DataPort::shake_hands(Fd socket, const std::string &peer)
         return;
     }
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
-    Result<void> started = service_.start_worker(client->lease, socket, {who, client->table_digest});
+    Result<void> started =
+        service_.start_worker(client->lease, socket, {who, client->table_digest});
     if (!started) {
-        log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(client->lease).c_str(),
-                    started.error().text.c_str());
+        log_warning("data port: %s refused: lease %s: %s", who.c_str(),
+                    short_id(client->lease).c_str(), started.error().text.c_str());
         metrics_.handshake_refused();
     }
 }

@@ -28,11 +28,13 @@ std::string cache_dir(const RgpudConfig &config, uid_t uid)
 Result<void> make_dir(const std::string &path, mode_t mode)
 {
     if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST)
-        return error(ErrorKind::invalid, "cannot make the directory %s: %s; see [rgpud] state_dir in rgpu.conf",
+        return error(ErrorKind::invalid,
+                     "cannot make the directory %s: %s; see [rgpud] state_dir in rgpu.conf",
                      path.c_str(), strerror(errno));
     struct stat state;
     if (stat(path.c_str(), &state) != 0 || !S_ISDIR(state.st_mode))
-        return error(ErrorKind::invalid, "%s is no directory; see [rgpud] state_dir in rgpu.conf", path.c_str());
+        return error(ErrorKind::invalid, "%s is no directory; see [rgpud] state_dir in rgpu.conf",
+                     path.c_str());
     // mkdir's mode went through the umask.
     if ((state.st_mode & 07777) != mode && state.st_uid == geteuid())
         (void)chmod(path.c_str(), mode);
@@ -46,7 +48,8 @@ Result<void> make_dirs(const RgpudConfig &config)
         mode_t mode;
     };
     // Workers of several users share what stands for the host's software GPUs.
-    for (const Dir &dir : {Dir{config.state_dir, 0755}, Dir{host_dir(config), 01777}, Dir{config.state_dir + "/cache", 0755}})
+    for (const Dir &dir : {Dir{config.state_dir, 0755}, Dir{host_dir(config), 01777},
+                           Dir{config.state_dir + "/cache", 0755}})
         if (Result<void> made = make_dir(dir.path, dir.mode); !made)
             return made;
     return {};
@@ -56,23 +59,28 @@ Result<void> make_dirs(const RgpudConfig &config)
 void make_cache(const RgpudConfig &config, const Account &account)
 {
     std::string path = cache_dir(config, account.uid);
-    if (mkdir(path.c_str(), 0700) == 0 && account.change && lchown(path.c_str(), account.uid, account.gid) != 0)
-        log_warning("%s: %s; kernels of %s are compiled anew each time", path.c_str(), strerror(errno), account.name.c_str());
+    if (mkdir(path.c_str(), 0700) == 0 && account.change &&
+        lchown(path.c_str(), account.uid, account.gid) != 0)
+        log_warning("%s: %s; kernels of %s are compiled anew each time", path.c_str(),
+                    strerror(errno), account.name.c_str());
 }
 
-Result<Driver> ask(const RgpudConfig &config, const Account &account, const std::string &path, bool software)
+Result<Driver> ask(const RgpudConfig &config, const Account &account, const std::string &path,
+                   bool software)
 {
     Driver driver{path, software, {}};
     Launch inventory;
     inventory.command = {config.worker, "--inventory"};
     inventory.environment = worker_environment(config, driver, account);
     inventory.account = account;
-    Result<std::string> text = output_of(std::move(inventory), defaults::kInventoryTimeout, kMaxInventory);
+    Result<std::string> text =
+        output_of(std::move(inventory), defaults::kInventoryTimeout, kMaxInventory);
     if (!text)
         return std::move(text).error().in("driver " + path);
     Result<pool::DriverInventory> decoded = pool::decode_driver_inventory(*text);
     if (!decoded)
-        return std::move(decoded).error().in("driver " + path + ": what " + config.worker + " --inventory prints");
+        return std::move(decoded).error().in("driver " + path + ": what " + config.worker +
+                                             " --inventory prints");
     if (decoded->gpus.empty())
         return error(ErrorKind::unavailable, "driver %s finds no GPU", path.c_str());
     driver.inventory = std::move(*decoded);
@@ -84,7 +92,8 @@ Result<Driver> ask(const RgpudConfig &config, const Account &account, const std:
 Result<Driver> find_driver(const RgpudConfig &config)
 {
     if (access(config.worker.c_str(), X_OK) != 0)
-        return error(ErrorKind::invalid, "%s: %s; set [rgpud] worker in rgpu.conf", config.worker.c_str(), strerror(errno));
+        return error(ErrorKind::invalid, "%s: %s; set [rgpud] worker in rgpu.conf",
+                     config.worker.c_str(), strerror(errno));
     Result<void> made = make_dirs(config);
     if (!made)
         return std::move(made).error();
@@ -101,19 +110,21 @@ Result<Driver> find_driver(const RgpudConfig &config)
         return ask(config, *account, config.driver, false);
     }
     if (access(config.softgpu_library.c_str(), R_OK) != 0)
-        return error(ErrorKind::invalid, "%s: %s; set [rgpud] softgpu_library in rgpu.conf", config.softgpu_library.c_str(),
-                     strerror(errno));
+        return error(ErrorKind::invalid, "%s: %s; set [rgpud] softgpu_library in rgpu.conf",
+                     config.softgpu_library.c_str(), strerror(errno));
     return ask(config, *account, config.softgpu_library, true);
 }
 
-Environment worker_environment(const RgpudConfig &config, const Driver &driver, const Account &account)
+Environment worker_environment(const RgpudConfig &config, const Driver &driver,
+                               const Account &account)
 {
     make_cache(config, account);
     Environment environment;
     for (char **entry = environ; *entry; ++entry) {
         std::string text = *entry;
         size_t equals = text.find('=');
-        if (text.starts_with("RGPU_SOFTGPU_") || text.starts_with("RGPU_LOG=") || text.starts_with("RGPU_TRACE="))
+        if (text.starts_with("RGPU_SOFTGPU_") || text.starts_with("RGPU_LOG=") ||
+            text.starts_with("RGPU_TRACE="))
             environment[text.substr(0, equals)] = text.substr(equals + 1);
     }
     environment["PATH"] = "/usr/bin:/bin";

@@ -9,17 +9,19 @@
 namespace rgpu::serverd {
 
 struct Driver {
-    std::string path;      // RGPU_DRIVER: what rgpu-worker opens
-    bool software = false; // the GPUs are software
+    std::string path;       // RGPU_DRIVER: what rgpu-worker opens
+    bool software = false;  // the GPUs are software
     pool::DriverInventory inventory;
 };
 
-// Asks the worker program about the configured driver; with "auto", first about NVIDIA's, and about the
-// software GPU when that one finds nothing. Makes the directories under state_dir. Takes seconds on a host of many GPUs.
+// Asks the worker program about the configured driver; with "auto", first about NVIDIA's, and
+// about the software GPU when that one finds nothing. Makes the directories under state_dir. Takes
+// seconds on a host of many GPUs.
 Result<Driver> find_driver(const RgpudConfig &config);
 
 // The whole environment of a worker of this driver, for an account. rgpud's own variables
 // RGPU_SOFTGPU_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.
-Environment worker_environment(const RgpudConfig &config, const Driver &driver, const Account &account);
+Environment worker_environment(const RgpudConfig &config, const Driver &driver,
+                               const Account &account);
 
 }  // namespace rgpu::serverd

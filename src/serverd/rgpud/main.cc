@@ -35,7 +35,8 @@ constexpr char kHelp[] =
     "\n"
     "  -c, --config FILE      read FILE ($RGPU_CONF, else %s)\n"
     "      --check            check the configuration and the driver, say what was found, and end\n"
-    "      --ready-file FILE  when both ports listen, write their numbers and the pid to FILE as JSON\n"
+    "      --ready-file FILE  when both ports listen, write their numbers and the pid to FILE as "
+    "JSON\n"
     "  -v, --verbose          log requests, too\n"
     "  -h, --help             show this\n"
     "  -V, --version          show the version\n"
@@ -78,12 +79,14 @@ Result<void> check_exposure(const Config &config)
         return {};
     if (config.auth.method == "none")
         return error(ErrorKind::invalid,
-                     "%s: [auth] method = \"none\" needs [rgpud] listen on loopback, and it is %s: use munge or key",
+                     "%s: [auth] method = \"none\" needs [rgpud] listen on loopback, and it is %s: "
+                     "use munge or key",
                      config.path.c_str(), config.rgpud.listen.c_str());
     Result<Account> account = account_named(config.rgpud.worker_user);
     if (account && account->uid == 0)
         return error(ErrorKind::invalid,
-                     "%s: [rgpud] worker_user must not be root where listen is not loopback: name another account",
+                     "%s: [rgpud] worker_user must not be root where listen is not loopback: name "
+                     "another account",
                      config.path.c_str());
     return {};
 }
@@ -92,8 +95,8 @@ Result<void> write_ready_file(const std::string &path, int control_port, int dat
 {
     std::string temporary = path + ".new";
     FILE *file = fopen(temporary.c_str(), "we");
-    bool written = file && fprintf(file, "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n", getpid(), control_port,
-                                   data_port) > 0;
+    bool written = file && fprintf(file, "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n",
+                                   getpid(), control_port, data_port) > 0;
     if (file && fclose(file) != 0)
         written = false;
     if (!written || rename(temporary.c_str(), path.c_str()) != 0)
@@ -104,12 +107,12 @@ Result<void> write_ready_file(const std::string &path, int control_port, int dat
 void describe(const Config &config, const Driver &driver)
 {
     const auto &gpus = driver.inventory.gpus;
-    log_info("driver %s, version %d.%d: %zu %sGPU%s", driver.path.c_str(), driver.inventory.driver_version / 1000,
-             driver.inventory.driver_version % 1000 / 10, gpus.size(), driver.software ? "software " : "",
-             gpus.size() == 1 ? "" : "s");
+    log_info("driver %s, version %d.%d: %zu %sGPU%s", driver.path.c_str(),
+             driver.inventory.driver_version / 1000, driver.inventory.driver_version % 1000 / 10,
+             gpus.size(), driver.software ? "software " : "", gpus.size() == 1 ? "" : "s");
     for (const pool::GpuState &gpu : gpus)
-        log_info("GPU %d: %s, %s, compute capability %s, %s", gpu.index, gpu.name.c_str(), format_size(gpu.memory).c_str(),
-                 gpu.compute_capability.c_str(), gpu.uuid.c_str());
+        log_info("GPU %d: %s, %s, compute capability %s, %s", gpu.index, gpu.name.c_str(),
+                 format_size(gpu.memory).c_str(), gpu.compute_capability.c_str(), gpu.uuid.c_str());
     if (geteuid() != 0)
         log_info("rgpud is not root: all workers run as its own user");
     if (config.auth.method == "none")
@@ -131,7 +134,9 @@ int watch(Service &service)
     sigset_t signals = served_signals();
     for (;;) {
         Time next = service.tend(), time = now();
-        Milliseconds pause = next <= time ? Milliseconds(0) : next - time < kLook ? Milliseconds(next - time) : kLook;
+        Milliseconds pause = next <= time          ? Milliseconds(0)
+                             : next - time < kLook ? Milliseconds(next - time)
+                                                   : kLook;
         timespec limit{pause.count() / 1000, static_cast<long>(pause.count() % 1000) * 1000000};
         int signal = sigtimedwait(&signals, nullptr, &limit);
         if (signal == SIGTERM || signal == SIGINT)
@@ -139,7 +144,8 @@ int watch(Service &service)
     }
 }
 
-Result<void> serve(const Config &config, const Options &options, Driver driver, pool::Verifier &verifier)
+Result<void> serve(const Config &config, const Options &options, Driver driver,
+                   pool::Verifier &verifier)
 {
     pool::VolatileStore store;
     Service service(config.rgpud, std::move(driver), store);
@@ -160,15 +166,17 @@ Result<void> serve(const Config &config, const Options &options, Driver driver, 
     if (!started)
         return started;
     control.start();
-    log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(), config.rgpud.listen.c_str(),
-             *control_port, *data_port);
+    log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(),
+             config.rgpud.listen.c_str(), *control_port, *data_port);
     if (!options.ready_file.empty())
-        if (Result<void> written = write_ready_file(options.ready_file, *control_port, *data_port); !written)
+        if (Result<void> written = write_ready_file(options.ready_file, *control_port, *data_port);
+            !written)
             return written;
     int signal = watch(service);
     Service::Count count = service.count();
-    log_info("ends on signal %d; %zu leases are forgotten, %d workers run on until their programs end", signal, count.leases,
-             count.workers);
+    log_info(
+        "ends on signal %d; %zu leases are forgotten, %d workers run on until their programs end",
+        signal, count.leases, count.workers);
     control.stop();
     data.stop();
     return {};

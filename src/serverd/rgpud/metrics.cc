@@ -27,9 +27,12 @@ struct Metrics::State {
     prometheus::Gauge &offers = gauge("rgpu_offers", "Offers that hold GPUs now");
     prometheus::Gauge &leases = gauge("rgpu_leases", "Leases now");
     prometheus::Gauge &workers = gauge("rgpu_workers", "Worker processes now");
-    prometheus::Counter &granted = counter("rgpu_leases_granted_total", "Leases granted since start");
-    prometheus::Counter &started = counter("rgpu_workers_started_total", "Workers started since start");
-    prometheus::Counter &refused = counter("rgpu_handshakes_refused_total", "Data connections refused");
+    prometheus::Counter &granted =
+        counter("rgpu_leases_granted_total", "Leases granted since start");
+    prometheus::Counter &started =
+        counter("rgpu_workers_started_total", "Workers started since start");
+    prometheus::Counter &refused =
+        counter("rgpu_handshakes_refused_total", "Data connections refused");
     prometheus::Family<prometheus::Counter> &requests = prometheus::BuildCounter()
                                                             .Name("rgpu_control_requests_total")
                                                             .Help("Control requests by HTTP status")
@@ -59,8 +62,10 @@ std::string Metrics::text(const Service::Count &count)
     {
         // The service counts; two scrapes at once must not both add the difference.
         std::lock_guard lock(state_->mutex);
-        state_->granted.Increment(static_cast<double>(count.leases_granted) - state_->granted.Value());
-        state_->started.Increment(static_cast<double>(count.workers_started) - state_->started.Value());
+        state_->granted.Increment(static_cast<double>(count.leases_granted) -
+                                  state_->granted.Value());
+        state_->started.Increment(static_cast<double>(count.workers_started) -
+                                  state_->started.Value());
     }
     return prometheus::TextSerializer().Serialize(state_->registry.Collect());
 }

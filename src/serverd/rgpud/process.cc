@@ -65,7 +65,8 @@ void default_signals()
     setsid();
     if (place_descriptors(launch.socket, launch.output, failure)) {
         failure = kFailure;
-        if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
+        if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+            chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }
     int why = errno;
@@ -92,7 +93,8 @@ Result<pid_t> launch(const Launch &launch)
     if (pid == 0)
         run_child(launch, prepared, write_end.get());
     if (pid < 0)
-        return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(), strerror(errno));
+        return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(),
+                     strerror(errno));
     write_end.reset();
     int why = 0;
     ssize_t n;
@@ -138,7 +140,8 @@ Result<std::string> output_of(Launch what, Milliseconds timeout, size_t limit)
     }
     const char *program = what.command[0].c_str();
     if (!ended)
-        return error(ErrorKind::internal, "%s did not end within %s", program, format_duration(timeout).c_str());
+        return error(ErrorKind::internal, "%s did not end within %s", program,
+                     format_duration(timeout).c_str());
     if (WIFSIGNALED(status))
         return error(ErrorKind::internal, "%s was ended by signal %d", program, WTERMSIG(status));
     if (WEXITSTATUS(status))

@@ -23,8 +23,9 @@ struct Launch {
     int output = -1;  // becomes stdout; -1: /dev/null
 };
 
-// Starts it in a session of its own, with signals as at birth, no_new_privs, stderr as rgpud's, and no other descriptor.
-// Fails when the program cannot be started, exec included. The caller waits for the process.
+// Starts it in a session of its own, with signals as at birth, no_new_privs, stderr as rgpud's, and
+// no other descriptor. Fails when the program cannot be started, exec included. The caller waits
+// for the process.
 Result<pid_t> launch(const Launch &launch);
 
 // Runs it to its end and returns its stdout. Fails when it ends with another status than 0, prints

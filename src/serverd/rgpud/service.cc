@@ -26,7 +26,8 @@ pool::Ledger::Limits limits(const RgpudConfig &config)
 }  // namespace
 
 Service::Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &store)
-    : config_(config), driver_(std::move(driver)), ledger_(driver_.inventory.gpus, store, limits(config))
+    : config_(config), driver_(std::move(driver)),
+      ledger_(driver_.inventory.gpus, store, limits(config))
 {
 }
 
@@ -39,8 +40,8 @@ Result<void> Service::load()
 void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
 {
     for (const pool::Lease &lease : leases) {
-        log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how, to_text(lease.owner).c_str(),
-                 shape(lease.gpus).c_str());
+        log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
+                 to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         if (workers_.count(lease.id) == 0)
             continue;
         workers_.end_lease(lease.id, now());
@@ -49,8 +50,8 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
     }
 }
 
-// Before anything is asked of the ledger, and with the same time: what expires by it is kept from others until
-// its workers have ended.
+// Before anything is asked of the ledger, and with the same time: what expires by it is kept from
+// others until its workers have ended.
 Time Service::end_expired()
 {
     Time time = now();
@@ -112,7 +113,8 @@ Result<size_t> Service::release_job(const pool::Caller &caller, const pool::Leas
     return released->size();
 }
 
-std::vector<pool::Lease> Service::leases(const pool::Caller &caller, const pool::LeaseFilter &filter)
+std::vector<pool::Lease> Service::leases(const pool::Caller &caller,
+                                         const pool::LeaseFilter &filter)
 {
     std::lock_guard lock(mutex_);
     std::vector<pool::Lease> leases = ledger_.leases(caller, filter, end_expired());
@@ -172,7 +174,8 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     if (!lease)
         return error(ErrorKind::unsupported, "the lease has ended");
     if (workers_.count(id) >= config_.max_workers)
-        return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)", workers_.count(id));
+        return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
+                     workers_.count(id));
     Result<Account> account = worker_account(lease->owner.uid, config_);
     if (!account)
         return std::move(account).error();

@@ -54,12 +54,14 @@ Time Workers::tend(Time now)
     for (auto it = workers_.begin(); it != workers_.end();) {
         auto &[pid, worker] = *it;
         siginfo_t info{};
-        if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid) {
+        if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid == pid) {
             // Whatever it left in its session goes with it; before the pid can be another's.
             kill(-pid, SIGKILL);
             int status = 0;
             waitpid(pid, &status, 0);
-            log_info("lease %s: worker %d %s", short_id(worker.lease).c_str(), pid, ended_how(status).c_str());
+            log_info("lease %s: worker %d %s", short_id(worker.lease).c_str(), pid,
+                     ended_how(status).c_str());
             it = workers_.erase(it);
             continue;
         }
@@ -76,8 +78,9 @@ Time Workers::tend(Time now)
 int Workers::count(const std::string &lease) const
 {
     std::lock_guard lock(mutex_);
-    return static_cast<int>(
-        std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) { return entry.second.lease == lease; }));
+    return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
+        return entry.second.lease == lease;
+    }));
 }
 
 int Workers::count() const

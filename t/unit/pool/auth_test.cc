@@ -71,7 +71,8 @@ Test(auth, another_key_and_garbage_are_refused)
     KeyFile key, other(32, 0600, 'x');
     auto verifier = key.verifier();
     cr_assert_not(verifier->verify(other.sign(kCall), kCall).has_value());
-    for (const char *garbage : {"", "RGPU-KEY", "RGPU-KEY ", "RGPU-KEY 1 2 3", "MUNGE abc", "RGPU-KEY a b"})
+    for (const char *garbage :
+         {"", "RGPU-KEY", "RGPU-KEY ", "RGPU-KEY 1 2 3", "MUNGE abc", "RGPU-KEY a b"})
         cr_assert_not(verifier->verify(garbage, kCall).has_value(), "%s", garbage);
     std::string good = key.sign(kCall);
     for (size_t n = 0; n < good.size(); ++n)

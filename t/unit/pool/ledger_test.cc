@@ -20,7 +20,8 @@ static std::vector<GpuState> gpus(int count)
     return gpus;
 }
 
-static Request want(int count, const Caller &caller, const std::string &job = "17", Milliseconds term = 0ms)
+static Request want(int count, const Caller &caller, const std::string &job = "17",
+                    Milliseconds term = 0ms)
 {
     Request request;
     request.gpus = count;
@@ -49,7 +50,8 @@ struct Fixture {
             sum += gpu.free_share;
         return sum;
     }
-    Lease lease(int count, const Caller &caller, Time now, const std::string &job = "17", Milliseconds term = 0ms)
+    Lease lease(int count, const Caller &caller, Time now, const std::string &job = "17",
+                Milliseconds term = 0ms)
     {
         auto offer = ledger.offer(caller, want(count, caller, job, term), now);
         cr_assert(offer.has_value() && offer->answer == Answer::now);
@@ -181,7 +183,8 @@ Test(ledger, a_job_s_leases_end_together)
     f.lease(1, kAlice, kStart, "18");
     cr_assert_eq(f.ledger.release_job(kRoot, {"17", "cn2", false}, kStart)->size(), 0u);
     cr_assert_eq(f.ledger.release_job(kRoot, {"17", "", false}, kStart)->size(), 2u);
-    cr_assert_eq(f.ledger.release_job(kRoot, {"", "", false}, kStart)->size(), 0u, "no job is no job's");
+    cr_assert_eq(f.ledger.release_job(kRoot, {"", "", false}, kStart)->size(), 0u,
+                 "no job is no job's");
     cr_assert_eq(f.ledger.lease_count(), 1u);
 }
 
@@ -213,13 +216,15 @@ Test(ledger, nothing_is_sold_twice_or_lost)
         now += Milliseconds(next(300));
         uint32_t what = next(10);
         if (what < 4) {
-            Request request = want(1 + static_cast<int>(next(4)), kRoot, "17", Milliseconds(next(2) * 3000));
+            Request request =
+                want(1 + static_cast<int>(next(4)), kRoot, "17", Milliseconds(next(2) * 3000));
             request.share = 1 + static_cast<int>(next(100));
             auto offer = f.ledger.offer(kRoot, request, now);
             if (offer && offer->answer == Answer::now)
                 offers.push_back(offer->id);
         } else if (what < 7 && !offers.empty()) {
-            auto lease = f.ledger.accept(kRoot, offers[next(static_cast<uint32_t>(offers.size()))], now);
+            auto lease =
+                f.ledger.accept(kRoot, offers[next(static_cast<uint32_t>(offers.size()))], now);
             if (lease)
                 leases.push_back(lease->id);
         } else if (what < 8 && !offers.empty()) {
@@ -264,7 +269,10 @@ struct FullDisk : VolatileStore {
     bool full = false;
     Result<void> put(const Lease &) override { return fail(); }
     Result<void> erase(const std::string &) override { return fail(); }
-    Result<void> fail() { return full ? Result<void>(error(ErrorKind::internal, "disk full")) : Result<void>(); }
+    Result<void> fail()
+    {
+        return full ? Result<void>(error(ErrorKind::internal, "disk full")) : Result<void>();
+    }
 };
 
 Test(ledger, what_cannot_be_kept_is_not_granted)

@@ -38,7 +38,10 @@ Test(message_json, a_request_cut_at_any_byte_is_refused)
 
 Test(message_json, what_a_request_may_not_say_is_refused_in_words)
 {
-    struct { const char *json; const char *part; } rows[] = {
+    struct {
+        const char *json;
+        const char *part;
+    } rows[] = {
         {"", "not JSON"},
         {"[]", "object"},
         {"{}", "gpus"},
@@ -62,10 +65,12 @@ Test(message_json, what_a_request_may_not_say_is_refused_in_words)
         {R"({"gpus":1,"type":"h100","owner":{"uid":1,"host":"h"}})", "unknown field \"type\""},
     };
     for (auto &row : rows)
-        cr_assert(wrong(row.json).find(row.part) != std::string::npos, "%s gave: %s", row.json, wrong(row.json).c_str());
+        cr_assert(wrong(row.json).find(row.part) != std::string::npos, "%s gave: %s", row.json,
+                  wrong(row.json).c_str());
     std::string deep(60000, '[');
     cr_assert_not(wrong(deep).empty());
-    std::string longer = R"({"gpus":1,"owner":{"uid":1,"host":")" + std::string(256, 'a') + R"("}})";
+    std::string longer =
+        R"({"gpus":1,"owner":{"uid":1,"host":")" + std::string(256, 'a') + R"("}})";
     cr_assert_not(wrong(longer).empty());
 }
 
@@ -81,7 +86,8 @@ Test(message_json, an_offer_is_read_back_as_it_was)
     cr_assert(again.has_value());
     cr_assert_eq(again->gpus[0].uuid, "GPU-3");
     cr_assert_eq(again->fit.whole_left, 7);
-    auto never = decode_offer(encode(Offer{Answer::never, "it has no GPU", "", Milliseconds(0), {}, {}}));
+    auto never =
+        decode_offer(encode(Offer{Answer::never, "it has no GPU", "", Milliseconds(0), {}, {}}));
     cr_assert(never.has_value());
     cr_assert_eq(never->answer, Answer::never);
     cr_assert_eq(never->reason, "it has no GPU");
@@ -129,7 +135,8 @@ Test(message_json, a_lease_file_is_what_the_interposer_reads)
     grant.lease.secret = "\x01\x02";
     grant.lease.gpus = {{0, "GPU-0", "Name", 100, 2048}};
     std::string text = lease_file("17", {grant});
-    for (const char *part : {"\"version\": 1", "\"job\": \"17\"", "\"address\": \"127.0.0.1:7711\"", "\"secret\": \"0102\"",
-                             "\"lease\": \"5d41\"", "\"uuid\": \"GPU-0\"", "\"memory\": 2048"})
+    for (const char *part :
+         {"\"version\": 1", "\"job\": \"17\"", "\"address\": \"127.0.0.1:7711\"",
+          "\"secret\": \"0102\"", "\"lease\": \"5d41\"", "\"uuid\": \"GPU-0\"", "\"memory\": 2048"})
         cr_assert(text.find(part) != std::string::npos, "%s in %s", part, text.c_str());
 }

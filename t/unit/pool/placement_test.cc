@@ -26,7 +26,8 @@ static std::vector<GpuState> server(std::vector<int> free)
         gpu.uuid = "GPU-" + std::to_string(i);
         gpu.memory = 8 * G;
         gpu.free_share = free[i];
-        gpu.free_memory = gpu.memory - (free[i] == 100 ? 0 : memory_of(gpu, want(1, 100 - free[i])));
+        gpu.free_memory =
+            gpu.memory - (free[i] == 100 ? 0 : memory_of(gpu, want(1, 100 - free[i])));
         gpus.push_back(gpu);
     }
     return gpus;
@@ -90,14 +91,16 @@ Test(placement, the_closest_of_equal_gpus_are_chosen)
 
 Test(placement, exactly_enough_is_better_than_a_big_hole)
 {
-    Placement two = place(server({100, 100}), want(2)), four = place(server({100, 100, 100, 100}), want(2));
+    Placement two = place(server({100, 100}), want(2)),
+              four = place(server({100, 100, 100, 100}), want(2));
     cr_assert(better(two.fit, four.fit));
     cr_assert_not(better(four.fit, two.fit));
 }
 
 Test(placement, a_part_goes_where_no_whole_gpu_is_broken)
 {
-    Placement used = place(server({50, 100, 100, 100}), want(1, 50)), small = place(server({100}), want(1, 50));
+    Placement used = place(server({50, 100, 100, 100}), want(1, 50)),
+              small = place(server({100}), want(1, 50));
     cr_assert(better(used.fit, small.fit));
 }
 

@@ -40,7 +40,9 @@ Test(process, only_the_socket_and_the_standard_descriptors_are_open)
 {
     int leak = open("/dev/null", O_RDONLY);  // no O_CLOEXEC
     cr_assert_geq(leak, 3);
-    auto text = output_of(shell("cd /proc/self/fd && for fd in 3 4 5 6 7 8 9 10 11 12; do [ -e $fd ] && echo $fd; done; :"), 10s, 1000);
+    auto text = output_of(shell("cd /proc/self/fd && for fd in 3 4 5 6 7 8 9 10 11 12; do [ -e $fd "
+                                "] && echo $fd; done; :"),
+                          10s, 1000);
     cr_assert(text.has_value());
     cr_assert_eq(*text, "", "%s", text->c_str());
     int pair[2];
@@ -63,7 +65,8 @@ Test(process, it_starts_in_its_own_session_with_signals_as_at_birth_and_no_new_p
     signal(SIGPIPE, SIG_IGN);
     // Signals 32 and up are glibc's own: it leaves them as they are.
     auto text = output_of(shell("get() { sed -n \"s/^$1:.//p\" /proc/self/status; };"
-                                "echo $((0x$(get SigBlk) & 0x7fffffff)) $((0x$(get SigIgn) & 0x7fffffff)) $(get NoNewPrivs);"
+                                "echo $((0x$(get SigBlk) & 0x7fffffff)) $((0x$(get SigIgn) & "
+                                "0x7fffffff)) $(get NoNewPrivs);"
                                 "[ $(ps -o sid= $$) = $$ ] && pwd"),
                           10s, 1000);
     cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
@@ -77,13 +80,16 @@ Test(process, what_cannot_be_started_is_told)
     auto text = output_of(launch, 10s, 1000);
     cr_assert_not(text.has_value());
     cr_assert(text.error().text.find("/nonexistent/worker") != std::string::npos);
-    cr_assert(text.error().text.find("No such file") != std::string::npos, "%s", text.error().text.c_str());
+    cr_assert(text.error().text.find("No such file") != std::string::npos, "%s",
+              text.error().text.c_str());
 }
 
 Test(process, a_bad_end_is_an_error)
 {
-    cr_assert(output_of(shell("exit 3"), 10s, 1000).error().text.find("status 3") != std::string::npos);
-    cr_assert(output_of(shell("kill -9 $$"), 10s, 1000).error().text.find("signal 9") != std::string::npos);
+    cr_assert(output_of(shell("exit 3"), 10s, 1000).error().text.find("status 3") !=
+              std::string::npos);
+    cr_assert(output_of(shell("kill -9 $$"), 10s, 1000).error().text.find("signal 9") !=
+              std::string::npos);
 }
 
 Test(process, what_does_not_end_or_says_too_much_is_killed)
@@ -107,7 +113,8 @@ Test(process, as_root_it_becomes_another_user)
     auto text = output_of(launch, 10s, 1000);
     cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
     std::string gid = std::to_string(nobody->gid);
-    cr_assert_eq(*text, std::to_string(nobody->uid) + "\n" + gid + "\n" + gid + "\n", "%s", text->c_str());
+    cr_assert_eq(*text, std::to_string(nobody->uid) + "\n" + gid + "\n" + gid + "\n", "%s",
+                 text->c_str());
 }
 
 Test(process, root_and_strangers_have_workers_of_the_worker_user)

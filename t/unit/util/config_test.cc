@@ -46,7 +46,8 @@ softgpu_devices = 4
 softgpu_memory = "512M"
 offer_timeout = "1500ms"
 open_metrics = true
-)", "rgpu.conf");
+)",
+                               "rgpu.conf");
     cr_assert(config.has_value(), "%s", config ? "" : config.error().text.c_str());
     cr_assert_eq(config->servers.size(), 2u);
     cr_assert_eq(config->servers[1].address, "[fd00::2]:7710");
@@ -59,7 +60,10 @@ open_metrics = true
 
 Test(config, an_error_names_file_line_key_and_cure)
 {
-    struct { const char *file; const char *parts[3]; } rows[] = {
+    struct {
+        const char *file;
+        const char *parts[3];
+    } rows[] = {
         {"[rgpud]\n\nlissten = \"::\"\n", {"rgpu.conf:3:", "rgpud.lissten", "listen"}},
         {"[rgpud]\noffer_timeout = 5\n", {"rgpu.conf:2:", "rgpud.offer_timeout", "\"30s\""}},
         {"[rgpud]\noffer_timeout = \"5\"\n", {"rgpu.conf:2:", "rgpud.offer_timeout", "like 30s"}},
@@ -67,10 +71,12 @@ Test(config, an_error_names_file_line_key_and_cure)
         {"[rgpud]\ncontrol_port = 70000\n", {"rgpu.conf:2:", "rgpud.control_port", "65535"}},
         {"[rgpud]\ncontrol_port = \"7710\"\n", {"rgpu.conf:2:", "number", "42"}},
         {"[rgpud]\nsoftgpu_memory = \"2X\"\n", {"rgpu.conf:2:", "rgpud.softgpu_memory", "like 2G"}},
-        {"[rgpud]\nopen_metrics = \"yes\"\n", {"rgpu.conf:2:", "rgpud.open_metrics", "true or false"}},
+        {"[rgpud]\nopen_metrics = \"yes\"\n",
+         {"rgpu.conf:2:", "rgpud.open_metrics", "true or false"}},
         {"[rgpud]\nworker = \"\"\n", {"rgpu.conf:2:", "rgpud.worker", "empty"}},
         {"[rgpud]\nname = \"a b\"\n", {"rgpu.conf", "rgpud.name", "letters"}},
-        {"[auth]\nmethod = \"mungo\"\n", {"rgpu.conf:2:", "auth.method", "\"munge\", \"key\", \"none\""}},
+        {"[auth]\nmethod = \"mungo\"\n",
+         {"rgpu.conf:2:", "auth.method", "\"munge\", \"key\", \"none\""}},
         {"[auth]\nadmins = \"root\"\n", {"rgpu.conf:2:", "auth.admins", "[\"a\", \"b\"]"}},
         {"[auth]\nadmins = [\"root\",\n 7]\n", {"rgpu.conf:3:", "auth.admins", "list"}},
         {"[servers]\n", {"rgpu.conf:1:", "servers", "[[server]]"}},
@@ -87,7 +93,9 @@ Test(config, an_error_names_file_line_key_and_cure)
 
 Test(config, two_servers_of_one_name_are_refused)
 {
-    cr_assert(has(wrong("[[server]]\nname=\"a\"\naddress=\"h:1\"\n[[server]]\nname=\"a\"\naddress=\"h:2\"\n"), "twice"));
+    cr_assert(has(
+        wrong("[[server]]\nname=\"a\"\naddress=\"h:1\"\n[[server]]\nname=\"a\"\naddress=\"h:2\"\n"),
+        "twice"));
 }
 
 Test(config, a_missing_file_is_named_with_its_cure)
@@ -122,7 +130,8 @@ Test(config, addresses_are_split)
     cr_assert(v6.has_value());
     cr_assert_eq(v6->host, "::1");
     cr_assert_eq(v6->port, 7710);
-    for (const char *text : {"", "host", ":1", "host:", "host:0", "host:65536", "host:x", "::1:7710", "[]:1"})
+    for (const char *text :
+         {"", "host", ":1", "host:", "host:0", "host:65536", "host:x", "::1:7710", "[]:1"})
         cr_assert_not(parse_address(text).has_value(), "%s", text);
 }
 

@@ -7,9 +7,13 @@ using namespace std::chrono_literals;
 
 Test(units, sizes_are_powers_of_1024)
 {
-    struct { const char *text; uint64_t bytes; } rows[] = {
-        {"0", 0}, {"4096", 4096}, {"1K", 1024}, {"512M", 512ull << 20}, {"2G", 2ull << 30}, {"2GB", 2ull << 30},
-        {"1.5GiB", 3ull << 29}, {"1T", 1ull << 40}, {"10B", 10},
+    struct {
+        const char *text;
+        uint64_t bytes;
+    } rows[] = {
+        {"0", 0},           {"4096", 4096},      {"1K", 1024},           {"512M", 512ull << 20},
+        {"2G", 2ull << 30}, {"2GB", 2ull << 30}, {"1.5GiB", 3ull << 29}, {"1T", 1ull << 40},
+        {"10B", 10},
     };
     for (auto &row : rows) {
         auto size = parse_size(row.text);
@@ -26,7 +30,8 @@ Test(units, what_is_no_size_is_refused)
 
 Test(units, a_size_is_read_back_as_it_was)
 {
-    for (uint64_t bytes : {0ull, 1ull, 1023ull, 1024ull, 1536ull << 20, 2ull << 30, (2ull << 30) + 1})
+    for (uint64_t bytes :
+         {0ull, 1ull, 1023ull, 1024ull, 1536ull << 20, 2ull << 30, (2ull << 30) + 1})
         cr_assert_eq(*parse_size(format_size(bytes)), bytes, "%s", format_size(bytes).c_str());
     cr_assert_eq(format_size(1536ull << 20), "1536M");
 }
@@ -45,7 +50,8 @@ Test(units, times_need_a_unit)
 
 Test(units, a_time_is_read_back_as_it_was)
 {
-    for (auto time : {Milliseconds(0), Milliseconds(1), Milliseconds(1500), Milliseconds(60s), Milliseconds(36h)})
+    for (auto time : {Milliseconds(0), Milliseconds(1), Milliseconds(1500), Milliseconds(60s),
+                      Milliseconds(36h)})
         cr_assert_eq(*parse_duration(format_duration(time)), time);
     cr_assert_eq(format_duration(90s), "90s");
     cr_assert_eq(format_duration(30min), "30m");
