@@ -13,7 +13,7 @@ packages=(
     libcurl4-openssl-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev libcpp-httplib-dev
     libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev
     # tests and demo
-    libcriterion-dev perl python3 python3-venv ca-certificates
+    libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client
     iproute2 procps util-linux
 )
