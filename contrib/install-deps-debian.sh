@@ -15,7 +15,7 @@ packages=(
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client
-    iproute2 procps util-linux
+    iproute2 procps util-linux man-db
 )
 
 missing=()
