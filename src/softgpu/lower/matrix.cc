@@ -165,8 +165,8 @@ const Row kRows[] = {
      multiply, kThread},
     {"wmma", "load a|b|c sync aligned row|col " WMMA " ?global|shared|shared::cta f16|bf16|tf32|f32|f64|s8|u8|s32", 2, 3, wmma_move, kThread},
     {"wmma", "store d sync aligned row|col " WMMA " ?global|shared|shared::cta f16|f32|f64|s32", 2, 3, wmma_move, kThread},
-    {"ldmatrix", "sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, ldmatrix, kThread},
-    {"stmatrix", "sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, stmatrix, kThread},
+    {"ldmatrix", "~sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, ldmatrix, kThread},
+    {"stmatrix", "~sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, stmatrix, kThread},
     {"movmatrix", "sync aligned m8n8 trans b16", 2, 2, movmatrix, kThread},
 };
 

@@ -152,20 +152,40 @@ void nothing(Lower &) {}
 void mapa(Lower &l) { l.set(l.get(1, l.type()), l.type()); }
 void zero(Lower &l) { l.set("0", l.type()); }
 
+// Memory of the running function, freed when it returns or by stackrestore.
+void alloca_(Lower &l)
+{
+    Type t = l.type();
+    V bytes = l.resize(l.get(1, t), t.width, 64, false);
+    std::string align = l.operands() > 2 ? std::to_string(l.operand(2).value) : "16";
+    l.set(l.resize(l.def("ptrtoint ptr ", l.def("alloca i8, i64 ", bytes, ", align ", align), " to i64"), 64, t.width, false), t);
+}
+
+void stacksave(Lower &l)
+{
+    V p = l.intrinsic("ptr", "llvm.stacksave.p0", {});
+    l.set(l.resize(l.def("ptrtoint ptr ", p, " to i64"), 64, l.type().width, false), l.type());
+}
+
+void stackrestore(Lower &l) { l.intrinsic("void", "llvm.stackrestore.p0", {{"ptr", l.pointer(l.operand(0))}}); }
+
 #define TYPES "$any"
 
 const Row kRows[] = {
     {"ld", "?weak ?$space ?ca|cg|cs|lu|cv ?nc ?$evict ?$evict2 ?L2::cache_hint ?$prefetch ?v2|v4|v8 " TYPES, 2, 3, load},
     {"ld", "volatile ?$space ?$prefetch ?v2|v4|v8 " TYPES, 2, 2, load, kSpins},
-    {"ld", "relaxed|acquire ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?$prefetch ?v2|v4|v8 " TYPES, 2, 3, load, kSpins},
+    {"ld", "~relaxed|acquire ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?$prefetch ?v2|v4|v8 " TYPES, 2, 3, load, kSpins},
     {"ld", "mmio relaxed sys ?global " TYPES, 2, 2, load, kSpins},
     {"ldu", "?$space ?v2|v4 " TYPES, 2, 2, load},
     {"st", "?weak ?$space ?wb|cg|cs|wt ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2, 3, store},
     {"st", "volatile ?$space ?v2|v4|v8 " TYPES, 2, 2, store},
-    {"st", "relaxed|release ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2, 3, store},
+    {"st", "~relaxed|release ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2, 3, store},
     {"st", "mmio relaxed sys ?global " TYPES, 2, 2, store},
     {"cvta", "?to $space u32|u64", 2, 2, cvta},
     {"isspacep", "$space", 2, 2, isspacep},
+    {"alloca", "u32|u64", 2, 3, alloca_},
+    {"stacksave", "u32|u64", 1, 1, stacksave},
+    {"stackrestore", "u32|u64", 1, 1, stackrestore},
     {"mapa", "?shared::cluster u32|u64", 3, 3, mapa},
     {"getctarank", "?shared::cluster u32|u64", 2, 2, zero},
     {"prefetch", "?$space ?tensormap L1|L2|L2::evict_last|L2::evict_normal", 1, 1, nothing},

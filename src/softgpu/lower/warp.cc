@@ -28,6 +28,10 @@ void bar_red(Lower &l)
     else l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
 }
 
+void nothing(Lower &) {}
+
+void cluster_wait(Lower &l) { l.runtime("void", "rt_bar_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 15, i32 0")); }
+
 void bar_warp(Lower &l)
 {
     l.runtime("void", "rt_bar_warp_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", l.get(0, kU32)));
@@ -42,10 +46,17 @@ void results(Lower &l, const V &value, Type t, const V &flag)
     l.write(l.child(d, 1), l.def("icmp ne i32 ", l.def("load i32, ptr ", flag), ", 0"), kPred);
 }
 
+// The older forms without .sync work on the lanes that are together.
+V mask_of(Lower &l, unsigned operand)
+{
+    if (l.has("sync")) return l.get(operand, kU32);
+    return l.runtime("i32", "rt_activemask", "ptr, i32", join("ptr ", l.thread(), ", i32 ", l.site()));
+}
+
 void shfl(Lower &l)
 {
     Shfl op = l.has("up") ? Shfl::up : l.has("down") ? Shfl::down : l.has("bfly") ? Shfl::bfly : Shfl::idx;
-    V a = l.get(1, kB32), b = l.get(2, kU32), c = l.get(3, kU32), mask = l.get(4, kU32);
+    V a = l.get(1, kB32), b = l.get(2, kU32), c = l.get(3, kU32), mask = mask_of(l, 4);
     V valid = l.slot("i32");
     // PTX keeps the clamp in bits 0 to 4 and the segment mask in bits 8 to 12, as the engine wants them.
     V r = l.runtime("i32", "rt_shfl", "ptr, i32, i32, i32, i32, i32, i32, ptr",
@@ -57,7 +68,7 @@ void shfl(Lower &l)
 void vote(Lower &l)
 {
     Vote op = l.has("all") ? Vote::all : l.has("any") ? Vote::any : l.has("uni") ? Vote::uni : Vote::ballot;
-    V p = l.def("zext i1 ", l.get(1, kPred), " to i32"), mask = l.get(2, kU32);
+    V p = l.def("zext i1 ", l.get(1, kPred), " to i32"), mask = mask_of(l, 2);
     V r = l.runtime("i32", "rt_vote", "ptr, i32, i32, i32, i32",
                     join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ", mask, ", i32 ", p));
     if (op == Vote::ballot) l.set(r, kB32);
@@ -107,6 +118,12 @@ const Row kRows[] = {
     {"barrier", "?cta red and|or ?aligned pred", 3, 4, bar_red, kThread},
     {"bar", "warp sync", 1, 1, bar_warp, kThread},
     {"shfl", "sync up|down|bfly|idx b32", 5, 5, shfl, kThread},
+    {"shfl", "up|down|bfly|idx b32", 4, 4, shfl, kThread},
+    {"vote", "all|any|uni pred", 2, 2, vote, kThread},
+    {"vote", "ballot b32", 2, 2, vote, kThread},
+    // A cluster is one block: who waits for the cluster waits for the block, at a barrier that nvcc leaves free.
+    {"barrier", "cluster arrive ?release|relaxed ?aligned", 0, 0, nothing},
+    {"barrier", "cluster wait ?acquire ?aligned", 0, 0, cluster_wait, kThread},
     {"vote", "~sync all|any|uni pred", 3, 3, vote, kThread},
     {"vote", "~sync ballot b32", 3, 3, vote, kThread},
     {"match", "any sync b32|b64", 3, 3, match, kThread},
