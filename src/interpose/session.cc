@@ -119,10 +119,10 @@ CUresult Session::end(size_t at, Payload payload, bool now)
     memcpy(&out_[at], &bytes, sizeof bytes);
 
     const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
-    if (!now && !idle && !payload.bytes && out_.size() < kFlushAt) {
-        if (pump_asleep_) pump_wanted_.notify_one();
-        return CUDA_SUCCESS;
-    }
+    const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt;
+    // The pump is for what stays behind here, and for what comes while nobody waits.
+    if (pump_asleep_ && (later || pushes_under_way_)) pump_wanted_.notify_one();
+    if (later) return CUDA_SUCCESS;
     if (CUresult r = flush_locked()) return r;
     return payload.bytes ? send_bytes(payload.data, payload.bytes) : CUDA_SUCCESS;
 }
