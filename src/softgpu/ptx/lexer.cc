@@ -77,7 +77,7 @@ void Lexer::advance()
         for (++at_; at_ < end_; ++at_) {
             Class k = classify(*at_);
             if (k == letter || k == digit) continue;
-            if (*at_ == ':' && at_ + 2 < end_ && at_[1] == ':' && classify(at_[2]) == letter) {
+            if (*at_ == ':' && at_ + 2 < end_ && at_[1] == ':' && (classify(at_[2]) == letter || classify(at_[2]) == digit)) {
                 ++at_;
                 continue;
             }
