@@ -17,6 +17,7 @@ control_port = $control
 data_port = $data
 driver = "$softgpu/libcuda.so.1"
 worker = "$build/libexec/rgpu-worker"
+worker_user = "$(id -un)"
 state_dir = "$T/state"
 softgpu_devices = 2
 softgpu_memory = "512M"
