@@ -4,6 +4,7 @@
 #include <shared_mutex>
 
 #include "calls/export_tables.h"
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/memory.h"
@@ -57,6 +58,7 @@ bool Context::release()
 
 void Context::reset()
 {
+    forget_captures(*this);
     for (const TaskRef &t : tails()) driver().scheduler.wait(t);
     flush_prints();
     alive_ = false;
@@ -119,10 +121,9 @@ void Context::remove_stream(const Stream *s)
     if (!scheduler.done(s->tail)) left_.push_back(s->tail);
 }
 
-void Context::order(Stream &stream, const TaskRef &task, std::vector<TaskRef> after, bool by_caller)
+// Under the lock: what a new task of the stream comes after.
+void Context::add_predecessors(const Stream &stream, std::vector<TaskRef> &after)
 {
-    Scheduler &scheduler = driver().scheduler;
-    std::lock_guard lock(mutex_);
     after.push_back(stream.tail);
     // The legacy default stream waits for all blocking streams, and they for it.
     if (stream.kind == Stream::Kind::legacy) {
@@ -131,11 +132,28 @@ void Context::order(Stream &stream, const TaskRef &task, std::vector<TaskRef> af
     } else if (stream.blocking()) {
         after.push_back(legacy_->tail);
     }
+}
+
+void Context::order(Stream &stream, const TaskRef &task, std::vector<TaskRef> after, bool by_caller)
+{
+    Scheduler &scheduler = driver().scheduler;
+    std::lock_guard lock(mutex_);
+    add_predecessors(stream, after);
     if (by_caller)
         scheduler.add_for_caller(task, after);
     else
         scheduler.add(task, after);
     stream.tail = task;
+}
+
+void Context::order_group(Stream &stream, const TaskRef &first, const TaskRef &last, std::vector<TaskRef> after)
+{
+    Scheduler &scheduler = driver().scheduler;
+    std::lock_guard lock(mutex_);
+    add_predecessors(stream, after);
+    scheduler.hold(last);
+    scheduler.add(first, after);
+    stream.tail = last;
 }
 
 std::vector<TaskRef> Context::tails()

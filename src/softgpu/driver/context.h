@@ -51,6 +51,8 @@ public:
     void remove_stream(const Stream *);
     // Where `task` stands in `stream`'s order: adds it to the scheduler after all that it must follow.
     void order(Stream &, const TaskRef &task, std::vector<TaskRef> after, bool by_caller);
+    // The same for a group of tasks: `first` is added, `last` takes its place and is held (Scheduler::hold).
+    void order_group(Stream &, const TaskRef &first, const TaskRef &last, std::vector<TaskRef> after);
     // What must be done for the stream to be idle. For the legacy stream all that it waits for.
     std::vector<TaskRef> tails_of(const Stream &);
     CUresult synchronize();
@@ -65,6 +67,7 @@ public:
 
 private:
     std::vector<TaskRef> tails();
+    void add_predecessors(const Stream &, std::vector<TaskRef> &after);
 
     std::atomic<bool> alive_;
     std::atomic<int> references_ = 0;

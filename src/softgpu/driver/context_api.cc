@@ -1,4 +1,5 @@
 // Contexts: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access".
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
@@ -153,6 +154,7 @@ CUresult synchronize_one(CUcontext handle)
     Context *c;
     if (CUresult rc = named(handle, c)) return rc;
     if (CUresult rc = c->usable()) return rc;
+    if (CUresult rc = may_call_unsafe()) return rc;
     return c->synchronize();
 }
 

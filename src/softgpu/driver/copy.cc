@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "softgpu/driver/graph_work.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream.h"
 
@@ -23,8 +24,13 @@ uint64_t extent(const Copy &c, const Copy::Side &s)
     return bytes >> 48 ? ~uint64_t{0} : static_cast<uint64_t>(bytes);
 }
 
+bool pageable(const Copy::Side &s) { return s.end != Copy::End::device && is_pageable(s.address); }
+
+}  // namespace
+
 CUresult check(const Copy &c)
 {
+    if (c.empty()) return CUDA_SUCCESS;
     for (const Copy::Side *s : {&c.to, &c.from}) {
         if ((c.height > 1 && s->pitch < c.width) || (c.depth > 1 && s->slice < s->pitch * (c.height - 1) + c.width))
             return CUDA_ERROR_INVALID_VALUE;
@@ -34,10 +40,6 @@ CUresult check(const Copy &c)
     }
     return CUDA_SUCCESS;
 }
-
-bool pageable(const Copy::Side &s) { return s.end != Copy::End::device && is_pageable(s.address); }
-
-}  // namespace
 
 void perform(const Copy &c)
 {
@@ -51,6 +53,7 @@ CUresult copy_now(Stream &stream, const Copy &c)
 {
     if (c.empty()) return CUDA_SUCCESS;
     if (CUresult rc = check(c)) return rc;
+    if (CUresult rc = may_work(stream)) return rc;
     return stream.run([&c] { perform(c); });
 }
 
@@ -58,6 +61,8 @@ CUresult copy_async(Stream &stream, const Copy &c)
 {
     if (c.empty()) return CUDA_SUCCESS;
     if (CUresult rc = check(c)) return rc;
+    if (stream.capturing) return capture_work(stream, copy_work(stream.context, c));
+    if (CUresult rc = may_work(stream)) return rc;
     if (pageable(c.to)) return stream.run([&c] { perform(c); });
     if (pageable(c.from)) {
         if (!c.flat() || c.width > kStaged || stream.idle()) return stream.run([&c] { perform(c); });

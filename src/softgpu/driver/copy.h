@@ -31,6 +31,10 @@ inline Copy flat_copy(uint64_t to, Copy::End to_end, uint64_t from, Copy::End fr
     return {{to, 0, 0, to_end}, {from, 0, 0, from_end}, bytes, 1, 1};
 }
 
+// What CUDA_MEMCPY3D describes. Arrays are not supported.
+CUresult read_copy(const CUDA_MEMCPY3D *, Copy &);
+// Whether both ends may be touched. Nothing to copy is always fine.
+CUresult check(const Copy &);
 void perform(const Copy &);
 
 // In the stream's order; returns when it is done.

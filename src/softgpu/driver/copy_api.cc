@@ -130,6 +130,12 @@ CUresult plane(const CUDA_MEMCPY2D *p, Copy &c)
     return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, c.from);
 }
 
+}  // namespace
+
+CUresult read_copy(const CUDA_MEMCPY3D *p, Copy &c) { return box(p, c); }
+
+namespace {
+
 CUresult copy_2d(const CUDA_MEMCPY2D *p)
 {
     Copy c;

@@ -22,12 +22,16 @@ constexpr int kDriverVersion = 13000;
 class Context;
 class Event;
 class Function;
+class Graph;
+class GraphExec;
+class GraphNode;
 class Library;
 class LibraryKernel;
 class Link;
 class Module;
 class Pool;
 class Stream;
+class UserObject;
 
 // A device as this process sees it.
 class Device final : public Arena::Account {
@@ -71,6 +75,10 @@ struct Driver {
     Handles<LibraryKernel, CUkernel> kernels;
     Handles<Link, CUlinkState> links;
     Handles<Pool, CUmemoryPool> pools;
+    Handles<Graph, CUgraph> graphs;
+    Handles<GraphNode, CUgraphNode> graph_nodes;
+    Handles<GraphExec, CUgraphExec> graph_execs;
+    Handles<UserObject, CUuserObject> user_objects;
 };
 
 Driver &driver();

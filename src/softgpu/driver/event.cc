@@ -9,9 +9,14 @@ namespace rgpu::softgpu::driver {
 
 void Event::record(Stream &stream)
 {
+    record([&stream](std::function<void()> work) { return stream.enqueue(std::move(work)); });
+}
+
+void Event::record(const std::function<TaskRef(std::function<void()>)> &place)
+{
     auto record = std::make_shared<Record>();
     std::lock_guard lock(mutex_);
-    record->task = stream.enqueue([record] {
+    record->task = place([record] {
         record->nanoseconds = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     });
     record_ = std::move(record);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 
 #include "calls/cuda_api.h"
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/scheduler.h"
 
 namespace rgpu::softgpu::driver {
@@ -20,8 +22,11 @@ public:
 
     Context &context;
     const unsigned flags;
+    CapturePlace captured;  // graph_lock() guards it
 
     void record(Stream &);
+    // The same where `place` makes a task of the work it gets.
+    void record(const std::function<TaskRef(std::function<void()>)> &place);
     // What passing the newest record means; null when it was never recorded.
     TaskRef task() const;
     bool recorded() const;

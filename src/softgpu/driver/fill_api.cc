@@ -1,6 +1,7 @@
 // Setting memory: CUDA Driver API, "Memory Management", cuMemset*.
 #include "softgpu/driver/copy.h"
 #include "softgpu/driver/export.h"
+#include "softgpu/driver/graph_work.h"
 #include "softgpu/driver/stream.h"
 
 namespace rgpu::softgpu::driver {
@@ -13,6 +14,7 @@ CUresult now(const Fill &f)
     if (CUresult rc = find_stream(nullptr, s)) return rc;
     if (!f.width || !f.height) return CUDA_SUCCESS;
     if (CUresult rc = check(f)) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     return s->run([&f] { perform(f); });
 }
 
@@ -22,6 +24,8 @@ CUresult later(const Fill &f, CUstream stream)
     if (CUresult rc = find_stream(stream, s)) return rc;
     if (!f.width || !f.height) return CUDA_SUCCESS;
     if (CUresult rc = check(f)) return rc;
+    if (s->capturing) return capture_work(*s, fill_work(s->context, f));
+    if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([f] { perform(f); });
     return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // Pinned and registered host memory. The device uses it at the host's own address.
 #include <sys/mman.h>
 
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
@@ -21,6 +22,7 @@ CUresult host_alloc(void **pointer, size_t bytes, unsigned flags)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (!pointer || !bytes || flags & ~kAllocFlags) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_call_unsafe()) return rc;
     void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     Range made;
@@ -46,6 +48,7 @@ CUresult free_host(void *p)
     if (CUresult rc = usable_context(c)) return rc;
     auto range = driver().ranges.find(address(p));
     if (!range || range->memory != Memory::pinned || range->base != address(p)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_call_unsafe()) return rc;
     if (CUresult rc = range->context->synchronize()) return rc;
     range = driver().ranges.remove(address(p));
     if (!range) return CUDA_ERROR_INVALID_VALUE;
@@ -75,6 +78,7 @@ CUresult host_unregister(void *p)
     auto range = driver().ranges.find(address(p));
     if (!range || range->memory != Memory::registered || range->base != address(p))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (CUresult rc = may_call_unsafe()) return rc;
     if (CUresult rc = range->context->synchronize()) return rc;
     driver().ranges.remove(address(p));
     return CUDA_SUCCESS;

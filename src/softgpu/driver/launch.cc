@@ -7,6 +7,7 @@
 #include "softgpu/driver/attributes.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/graph_work.h"
 #include "softgpu/driver/log.h"
 #include "softgpu/driver/printing.h"
 #include "softgpu/driver/stream.h"
@@ -144,10 +145,12 @@ void perform(Context &context, const KernelLaunch &l)
     context.fail(to_result(fault->kind));
 }
 
-CUresult launch(Stream &stream, KernelLaunch l)
+CUresult launch(Stream &stream, KernelLaunch l, CUfunction as_named)
 {
     if (&l.function->module.context != &stream.context) return CUDA_ERROR_INVALID_HANDLE;
     if (CUresult rc = prepare(l)) return rc;
+    if (stream.capturing) return capture_work(stream, kernel_work(std::move(l), as_named));
+    if (CUresult rc = may_work(stream)) return rc;
     stream.enqueue([&context = stream.context, l = std::move(l)] { perform(context, l); });
     return CUDA_SUCCESS;
 }

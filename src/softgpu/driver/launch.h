@@ -44,8 +44,8 @@ CUresult read_arguments(const softgpu::Kernel &, void *const *arguments, void *c
 CUresult prepare(KernelLaunch &);
 // On the calling thread. A fault becomes the context's error.
 void perform(Context &, const KernelLaunch &);
-// prepare, then perform in the stream's order.
-CUresult launch(Stream &, KernelLaunch);
+// prepare, then perform in the stream's order. `as_named`: the function's handle in the call.
+CUresult launch(Stream &, KernelLaunch, CUfunction as_named);
 
 // How many blocks of this shape fit on a multiprocessor.
 unsigned resident_blocks(const Function &, unsigned threads, size_t dynamic_shared);

@@ -5,6 +5,7 @@
 #include "softgpu/driver/attributes.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
+#include "softgpu/driver/graph_work.h"
 #include "softgpu/driver/launch.h"
 #include "softgpu/driver/stream.h"
 
@@ -29,7 +30,7 @@ CUresult launch_it(CUfunction handle, const Shape &shape, CUstream stream, void 
     l.dynamic_shared = shape.shared;
     l.cooperative = shape.cooperative;
     if (CUresult rc = read_arguments(l.function->kernel, arguments, extra, l.parameters)) return rc;
-    return launch(*s, std::move(l));
+    return launch(*s, std::move(l), handle);
 }
 
 CUresult launch_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -64,6 +65,8 @@ CUresult launch_host(CUstream stream, CUhostFn function, void *data)
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
     if (!function) return CUDA_ERROR_INVALID_VALUE;
+    if (s->capturing) return capture_work(*s, std::make_shared<const Work>(HostWork{{function, data}}));
+    if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([function, data] { function(data); });
     return CUDA_SUCCESS;
 }

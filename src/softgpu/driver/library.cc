@@ -39,6 +39,7 @@ CUresult LibraryKernel::function(Context &c, std::shared_ptr<Function> &f)
     std::shared_ptr<Module> m;
     if (CUresult rc = library.module(c, m)) return rc;
     f = m->function(kernel.name);
+    f->library_kernel = reinterpret_cast<CUkernel>(this);
     std::lock_guard lock(mutex_);
     functions_[&c] = f;
     for (const auto &[key, value] : chosen_)

@@ -1,6 +1,7 @@
 // Device and managed memory: CUDA Driver API, "Memory Management", "Unified Addressing" (prefetch, advice).
 #include <algorithm>
 
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
@@ -18,6 +19,7 @@ CUresult allocate(CUdeviceptr *address, size_t bytes, Memory memory, unsigned fl
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_call_unsafe()) return rc;
     Range made;
     made.context = c;
     made.memory = memory;
@@ -65,6 +67,7 @@ CUresult free_memory(CUdeviceptr address)
     if (!address) return CUDA_SUCCESS;
     auto range = driver().ranges.find(address);
     if (!range || range->base != address) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_call_unsafe()) return rc;
     // CUDA waits for work that may use it; so do we.
     if (CUresult rc = (range->context ? range->context : c)->synchronize()) return rc;
     return free_device(address);

@@ -33,6 +33,7 @@ public:
     const softgpu::Kernel &kernel;
     std::atomic<int> max_dynamic_shared = -1;  // as the program set it; -1: CUDA's default
     std::atomic<int> carveout = -1;
+    std::atomic<CUkernel> library_kernel = nullptr;  // that it was got from
 
     CUfunction handle() { return reinterpret_cast<CUfunction>(this); }
     // Compiles it if this is the first time. Any thread.
@@ -49,7 +50,7 @@ private:
     CUresult failed_ = CUDA_SUCCESS;
 };
 
-class Module {
+class Module : public std::enable_shared_from_this<Module> {
 public:
     // `shared` are variables that exist already (a library's managed ones). `log` says why it failed.
     static CUresult create(Context &, std::shared_ptr<const PtxModule>, const Variables &shared,

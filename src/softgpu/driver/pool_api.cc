@@ -28,6 +28,7 @@ CUresult alloc_async(CUdeviceptr *address, size_t bytes, CUstream handle)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     return allocate(address, bytes, *s->context.device.pool(), *s);
 }
 
@@ -35,6 +36,7 @@ CUresult alloc_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     auto p = driver().pools.find(pool);
     return p ? allocate(address, bytes, *p, *s) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -43,6 +45,7 @@ CUresult free_async(CUdeviceptr address, CUstream handle)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     if (!address) return CUDA_SUCCESS;
     auto range = driver().ranges.find(address);
     if (!range || range->base != address || !range->on_device() || range->memory == Memory::variable)

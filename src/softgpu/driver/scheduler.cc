@@ -61,6 +61,19 @@ void Scheduler::add(const TaskRef &task, const std::vector<TaskRef> &after)
     link(task, after);
 }
 
+void Scheduler::hold(const TaskRef &task)
+{
+    std::lock_guard lock(mutex_);
+    task->blockers_++;
+}
+
+void Scheduler::release(const TaskRef &task, const std::vector<TaskRef> &after)
+{
+    std::lock_guard lock(mutex_);
+    task->blockers_--;
+    link(task, after);
+}
+
 void Scheduler::add_for_caller(const TaskRef &task, const std::vector<TaskRef> &after)
 {
     std::lock_guard lock(mutex_);

@@ -37,6 +37,11 @@ public:
     void add_for_caller(const TaskRef &task, const std::vector<TaskRef> &after);
     void run_by_caller(const TaskRef &task);
 
+    // The same in two steps, for a task whose place must be taken before what it waits for is there: it does not
+    // run before release().
+    void hold(const TaskRef &task);
+    void release(const TaskRef &task, const std::vector<TaskRef> &after);
+
     bool done(const TaskRef &) const;  // null is done
     void wait(const TaskRef &);
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "calls/cuda_api.h"
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/scheduler.h"
 
@@ -22,6 +23,8 @@ public:
     const int priority;
     const uint64_t id;
     TaskRef tail;  // the newest task; the context's lock guards it
+    CapturePlace captured;                // graph_lock() guards it
+    std::atomic<bool> capturing = false;  // whether it belongs to a capture, for those who do not hold that lock
 
     // Ordered with the legacy default stream.
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }

@@ -36,6 +36,7 @@ CUresult destroy(CUstream handle)
 {
     auto s = driver().streams.remove(handle);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    forget_capture(*s);
     s->context.remove_stream(s.get());
     return CUDA_SUCCESS;
 }
@@ -44,6 +45,7 @@ CUresult synchronize(CUstream handle)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     return s->synchronize();
 }
 
@@ -51,6 +53,7 @@ CUresult query(CUstream handle)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     if (!s->idle()) return CUDA_ERROR_NOT_READY;
     flush_prints();
     return s->context.error();
@@ -107,20 +110,12 @@ CUresult get_device(CUstream handle, CUdevice *device)
     return CUDA_SUCCESS;
 }
 
-CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *status)
-{
-    std::shared_ptr<Stream> s;
-    if (CUresult rc = find_stream(handle, s)) return rc;
-    if (!status) return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-}
-
 CUresult add_callback(CUstream handle, CUstreamCallback callback, void *data, unsigned flags)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
     if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([callback, handle, data] { callback(handle, CUDA_SUCCESS, data); });
     return CUDA_SUCCESS;
 }
@@ -132,6 +127,9 @@ CUresult wait_event(CUstream handle, CUevent event, unsigned flags)
     auto e = driver().events.find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    bool captured = false;
+    if (CUresult rc = capture_wait(s, event, *e, flags, captured); rc || captured) return rc;
+    if (CUresult rc = may_work(*s)) return rc;
     if (TaskRef t = e->task()) s->enqueue([] {}, {t});
     return CUDA_SUCCESS;
 }
@@ -162,6 +160,9 @@ CUresult event_record_with_flags(CUevent event, CUstream handle, unsigned flags)
     auto e = driver().events.find(event);
     if (!e || &e->context != &s->context) return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    if (s->capturing) return capture_record(*s, event, *e, flags);
+    if (CUresult rc = may_work(*s)) return rc;
+    forget_capture(*e);
     e->record(*s);
     return CUDA_SUCCESS;
 }
@@ -172,6 +173,8 @@ CUresult event_query(CUevent event)
 {
     auto e = driver().events.find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult rc = may_ask(*e)) return rc;
+    if (CUresult rc = may_call_unsafe()) return rc;
     if (!driver().scheduler.done(e->task())) return CUDA_ERROR_NOT_READY;
     flush_prints();
     return e->context.error();
@@ -181,6 +184,7 @@ CUresult event_synchronize(CUevent event)
 {
     auto e = driver().events.find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult rc = may_ask(*e)) return rc;
     driver().scheduler.wait(e->task());
     flush_prints();
     return e->context.error();
@@ -190,6 +194,8 @@ CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end)
 {
     auto from = driver().events.find(start), to = driver().events.find(end);
     if (!from || !to) return CUDA_ERROR_INVALID_HANDLE;
+    for (Event *e : {from.get(), to.get()})
+        if (CUresult rc = may_ask(*e)) return rc;
     return milliseconds ? to->since(*from, *milliseconds) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -210,6 +216,7 @@ template <class Value> CUresult wait_value(CUstream handle, CUdeviceptr address,
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
     if (address % sizeof wanted || !device_may_touch(address, sizeof wanted)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted, how] {
         // Whoever writes it, a kernel or the host, tells nobody.
         std::atomic_ref value(*reinterpret_cast<Value *>(address));
@@ -223,6 +230,7 @@ template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
     if (address % sizeof wanted || !device_may_touch(address, sizeof wanted)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted] { std::atomic_ref(*reinterpret_cast<Value *>(address)).store(wanted); });
     return CUDA_SUCCESS;
 }
@@ -239,7 +247,6 @@ RGPU_EXPORT_PTSZ(cuStreamGetId, get_id)
 RGPU_EXPORT_PTSZ(cuStreamGetCtx, get_context)
 RGPU_EXPORT_PTSZ(cuStreamGetCtx_v2, get_context_v2)
 RGPU_EXPORT_PTSZ(cuStreamGetDevice, get_device)
-RGPU_EXPORT_PTSZ(cuStreamIsCapturing, is_capturing)
 RGPU_EXPORT_PTSZ(cuStreamAddCallback, add_callback)
 RGPU_EXPORT_PTSZ(cuStreamWaitEvent, wait_event)
 RGPU_EXPORT(cuEventCreate, event_create)
