@@ -58,6 +58,7 @@ status 2 "a time that is none" run -w 5 -- true
 status 2 "no command" run -n 1
 status 2 "no subcommand"
 status 2 "an unknown subcommand" lisst
+like "$err" "^rgpu: there is no subcommand \"lisst\"" "... which is named"
 is "$("$rgpu" run -- printf '%s,' a -- b -n 3)" "a,--,b,-n,3," "the command's arguments are its own"
 is "$("$rgpu" run printf '%s,' -n 3)" "-n,3," "... also without --"
 is "$(echo through | "$rgpu" run -- cat)" through "stdin goes to the command"

@@ -53,6 +53,16 @@ int cut_at_dashes(int argc, char **argv, Context &context)
     return static_cast<int>(dashes - argv);
 }
 
+// What CLI11 found wrong, in the words of all other messages.
+std::string wrong_usage(const CLI::App *app, const CLI::Error &error)
+{
+    std::string what = error.what();
+    std::vector<std::string> left = app->remaining(true);
+    if (what.find("subcommand") != what.npos && !left.empty())
+        what = "there is no subcommand \"" + left.front() + "\"";
+    return "rgpu: " + what + "; see rgpu --help\n";
+}
+
 int run(int argc, char **argv)
 {
     CLI::App app("Remote GPUs: what the pool has, and programs that use it.", "rgpu");
@@ -63,6 +73,7 @@ int run(int argc, char **argv)
                    "Read this file instead of $RGPU_CONF or rgpu.conf's own place")
         ->type_name("FILE");
     app.require_subcommand(1);
+    app.failure_message(wrong_usage);
     Parsers parsers;
     parsers.add_all(app);
     try {
