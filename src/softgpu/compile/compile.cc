@@ -19,8 +19,13 @@
 namespace {
 
 // Frees what LLVM's C API hands out.
-template <auto Dispose> struct Disposer {
-    template <class T> void operator()(T *p) const { Dispose(p); }
+template <auto Dispose>
+struct Disposer {
+    template <class T>
+    void operator()(T *p) const
+    {
+        Dispose(p);
+    }
 };
 template <class Ref, auto Dispose>
 using Owned = std::unique_ptr<std::remove_pointer_t<Ref>, Disposer<Dispose>>;
@@ -48,7 +53,8 @@ const Host &host()
         out.cpu = keep(LLVMGetHostCPUName());
         out.features = keep(LLVMGetHostCPUFeatures());
         char *message = nullptr;
-        if (LLVMGetTargetFromTriple(out.triple.c_str(), &out.target, &message)) out.error = keep(message);
+        if (LLVMGetTargetFromTriple(out.triple.c_str(), &out.target, &message))
+            out.error = keep(message);
         return out;
     }();
     return h;
@@ -66,20 +72,26 @@ constexpr char kPasses[] =
     "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>),"
     "cgscc(inline,function-attrs),"
     "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,reassociate,"
-    "loop-mssa(loop-simplifycfg,licm,loop-rotate,licm,simple-loop-unswitch),simplifycfg,instcombine<no-verify-fixpoint>,"
-    "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,adce,"
+    "loop-mssa(loop-simplifycfg,licm,loop-rotate,licm,simple-loop-unswitch),simplifycfg,"
+    "instcombine<no-verify-fixpoint>,"
+    "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,bdce,instcombine<no-verify-"
+    "fixpoint>,adce,"
     "loop-mssa(licm),simplifycfg,instcombine<no-verify-fixpoint>),"
-    "function(loop-simplify,lcssa,loop-rotate,loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg,slp-vectorizer,"
+    "function(loop-simplify,lcssa,loop-rotate,loop-vectorize,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,slp-vectorizer,"
     "loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm),simplifycfg),globaldce";
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int
-rgpu_compile_ir(const char *ir, size_t bytes, rgpu_compile_done *done, void *context, char *error,
-                size_t error_bytes)
+extern "C" __attribute__((visibility("default"))) int rgpu_compile_ir(const char *ir, size_t bytes,
+                                                                      rgpu_compile_done *done,
+                                                                      void *context, char *error,
+                                                                      size_t error_bytes)
 {
     const Host &h = host();
-    if (!h.target) return fail(error, error_bytes, "LLVM has no code generator for this host", h.error.c_str());
+    if (!h.target)
+        return fail(error, error_bytes, "LLVM has no code generator for this host",
+                    h.error.c_str());
 
     Owned<LLVMContextRef, LLVMContextDispose> ctx(LLVMContextCreate());
     // The text must end with a zero byte that is not counted; LLVM takes the buffer over.
@@ -96,29 +108,35 @@ rgpu_compile_ir(const char *ir, size_t bytes, rgpu_compile_done *done, void *con
         LLVMCreateTargetMachine(h.target, h.triple.c_str(), h.cpu.c_str(), h.features.c_str(),
                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall));
     LLVMSetTarget(module.get(), h.triple.c_str());
-    Owned<LLVMTargetDataRef, LLVMDisposeTargetData> layout(LLVMCreateTargetDataLayout(machine.get()));
+    Owned<LLVMTargetDataRef, LLVMDisposeTargetData> layout(
+        LLVMCreateTargetDataLayout(machine.get()));
     LLVMSetModuleDataLayout(module.get(), layout.get());
 
-    Owned<LLVMPassBuilderOptionsRef, LLVMDisposePassBuilderOptions> options(LLVMCreatePassBuilderOptions());
+    Owned<LLVMPassBuilderOptionsRef, LLVMDisposePassBuilderOptions> options(
+        LLVMCreatePassBuilderOptions());
     LLVMPassBuilderOptionsSetLoopVectorization(options.get(), 1);
     LLVMPassBuilderOptionsSetSLPVectorization(options.get(), 1);
     const char *passes = getenv("RGPU_LLVM_PASSES");
-    LLVMErrorRef failed = LLVMRunPasses(module.get(), passes ? passes : kPasses, machine.get(), options.get());
+    LLVMErrorRef failed =
+        LLVMRunPasses(module.get(), passes ? passes : kPasses, machine.get(), options.get());
     if (failed) {
         char *text = LLVMGetErrorMessage(failed);
         int rc = fail(error, error_bytes, "LLVM's passes", text);
         LLVMDisposeErrorMessage(text);
         return rc;
     }
-    if (const char *path = getenv("RGPU_DUMP_OPTIMIZED")) LLVMPrintModuleToFile(module.get(), path, nullptr);
+    if (const char *path = getenv("RGPU_DUMP_OPTIMIZED"))
+        LLVMPrintModuleToFile(module.get(), path, nullptr);
 
     LLVMMemoryBufferRef object = nullptr;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine.get(), module.get(), LLVMObjectFile, &message, &object)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine.get(), module.get(), LLVMObjectFile, &message,
+                                            &object)) {
         int rc = fail(error, error_bytes, "LLVM's code generator", message);
         LLVMDisposeMessage(message);
         return rc;
     }
-    done(context, reinterpret_cast<const uint8_t *>(LLVMGetBufferStart(object)), LLVMGetBufferSize(object));
+    done(context, reinterpret_cast<const uint8_t *>(LLVMGetBufferStart(object)),
+         LLVMGetBufferSize(object));
     LLVMDisposeMemoryBuffer(object);
     return 0;
 }

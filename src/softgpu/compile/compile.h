@@ -12,9 +12,9 @@ inline constexpr int kRgpuCompileVersion = 1;
 
 using rgpu_compile_done = void(void *context, const uint8_t *object, size_t bytes);
 
-// Compiles for this host's CPU. Calls `done` once with the object and returns 0, or returns 1 with the
-// reason in `error`. Any thread, several at once.
-int rgpu_compile_ir(const char *ir, size_t bytes, rgpu_compile_done *done, void *context, char *error,
-                    size_t error_bytes);
+// Compiles for this host's CPU. Calls `done` once with the object and returns 0, or returns 1 with
+// the reason in `error`. Any thread, several at once.
+int rgpu_compile_ir(const char *ir, size_t bytes, rgpu_compile_done *done, void *context,
+                    char *error, size_t error_bytes);
 using rgpu_compile_ir_function = decltype(rgpu_compile_ir);
 }

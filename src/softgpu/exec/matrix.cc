@@ -13,10 +13,18 @@ namespace {
 
 struct Code {
     explicit Code(uint64_t c)
-        : m(c & 255), n(c >> 8 & 255), k(c >> 16 & 255), d(type(c, 32)), a(type(c, 36)), b(type(c, 40)), c(type(c, 44))
+        : m(c & 255),
+          n(c >> 8 & 255),
+          k(c >> 16 & 255),
+          d(type(c, 32)),
+          a(type(c, 36)),
+          b(type(c, 40)),
+          c(type(c, 44))
+    {}
+    static MatrixType type(uint64_t c, int shift)
     {
+        return static_cast<MatrixType>(c >> shift & 15);
     }
-    static MatrixType type(uint64_t c, int shift) { return static_cast<MatrixType>(c >> shift & 15); }
     unsigned m, n, k;
     MatrixType d, a, b, c;
 };
@@ -70,7 +78,9 @@ double element(MatrixType t, const uint8_t *p, unsigned i)
 
 void set_element(MatrixType t, uint8_t *p, unsigned i, double v)
 {
-    auto put = [&](auto x) { memcpy(p + i * sizeof x, &x, sizeof x); };
+    auto put = [&](auto x) {
+        memcpy(p + i * sizeof x, &x, sizeof x);
+    };
     switch (t) {
     case MatrixType::f16: return put(static_cast<_Float16>(v));
     case MatrixType::f64: return put(v);
@@ -94,8 +104,8 @@ struct Place {
     unsigned lane, index;
 };
 
-// PTX's fragments of mma.sync: A in rows of 8 with registers going down first, then along k; B along k; C and D in
-// pairs.
+// PTX's fragments of mma.sync: A in rows of 8 with registers going down first, then along k; B
+// along k; C and D in pairs.
 Place place_a(const Code &s, unsigned row, unsigned k)
 {
     unsigned e = bytes_of(s.a) == 8 ? 1 : 4 / bytes_of(s.a), down = s.m / 8;
@@ -113,7 +123,10 @@ struct Position {
     unsigned row, column;
 };
 
-Position position_d(unsigned lane, unsigned i) { return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2}; }
+Position position_d(unsigned lane, unsigned i)
+{
+    return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
+}
 
 // wmma's fragments: the matrix row by row, cut into 32 equal pieces.
 unsigned piece(unsigned rows, unsigned columns) { return rows * columns / 32; }
@@ -123,7 +136,8 @@ double dot(const Code &s, const Lanes &a, const Lanes &b, auto at_a, auto at_b, 
     size_t a_bytes = a.size() / 32, b_bytes = b.size() / 32;
     for (unsigned k = 0; k < s.k; ++k) {
         Place pa = at_a(k), pb = at_b(k);
-        sum += element(s.a, &a[pa.lane * a_bytes], pa.index) * element(s.b, &b[pb.lane * b_bytes], pb.index);
+        sum += element(s.a, &a[pa.lane * a_bytes], pa.index) *
+               element(s.b, &b[pb.lane * b_bytes], pb.index);
     }
     return sum;
 }
@@ -142,59 +156,75 @@ std::array<uint64_t, 32> gather_addresses(rgpu_thread *t, uint32_t site, const v
 
 using namespace rgpu::softgpu;
 
-void rt_mma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const void *b, const void *c, void *d)
+void rt_mma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const void *b,
+            const void *c, void *d)
 {
     Code s(code);
-    Lanes all_a = gather(t, site, a, s.m * s.k * bytes_of(s.a) / 32), all_b = gather(t, site, b, s.k * s.n * bytes_of(s.b) / 32);
+    Lanes all_a = gather(t, site, a, s.m * s.k * bytes_of(s.a) / 32),
+          all_b = gather(t, site, b, s.k * s.n * bytes_of(s.b) / 32);
     unsigned mine = s.m * s.n / 32;
     std::array<double, 16> sums{};
     for (unsigned i = 0; i < mine; ++i) {
         Position p = position_d(t->lane, i);
-        sums[i] = dot(s, all_a, all_b, [&](unsigned k) { return place_a(s, p.row, k); }, [&](unsigned k) { return place_b(s, k, p.column); },
-                      element(s.c, static_cast<const uint8_t *>(c), i));
+        sums[i] = dot(
+            s, all_a, all_b, [&](unsigned k) { return place_a(s, p.row, k); },
+            [&](unsigned k) { return place_b(s, k, p.column); },
+            element(s.c, static_cast<const uint8_t *>(c), i));
     }
     for (unsigned i = 0; i < mine; ++i) set_element(s.d, static_cast<uint8_t *>(d), i, sums[i]);
 }
 
-void rt_wmma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const void *b, const void *c, void *d)
+void rt_wmma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const void *b,
+             const void *c, void *d)
 {
     Code s(code);
     unsigned in_a = piece(s.m, s.k), in_b = piece(s.k, s.n), mine = piece(s.m, s.n);
-    Lanes all_a = gather(t, site, a, in_a * bytes_of(s.a)), all_b = gather(t, site, b, in_b * bytes_of(s.b));
+    Lanes all_a = gather(t, site, a, in_a * bytes_of(s.a)),
+          all_b = gather(t, site, b, in_b * bytes_of(s.b));
     std::array<double, 32> sums{};
     for (unsigned i = 0; i < mine; ++i) {
         unsigned at = t->lane * mine + i, row = at / s.n, column = at % s.n;
-        auto at_a = [&](unsigned k) { return Place{(row * s.k + k) / in_a, (row * s.k + k) % in_a}; };
-        auto at_b = [&](unsigned k) { return Place{(k * s.n + column) / in_b, (k * s.n + column) % in_b}; };
-        sums[i] = dot(s, all_a, all_b, at_a, at_b, element(s.c, static_cast<const uint8_t *>(c), i));
+        auto at_a = [&](unsigned k) {
+            return Place{(row * s.k + k) / in_a, (row * s.k + k) % in_a};
+        };
+        auto at_b = [&](unsigned k) {
+            return Place{(k * s.n + column) / in_b, (k * s.n + column) % in_b};
+        };
+        sums[i] =
+            dot(s, all_a, all_b, at_a, at_b, element(s.c, static_cast<const uint8_t *>(c), i));
     }
     for (unsigned i = 0; i < mine; ++i) set_element(s.d, static_cast<uint8_t *>(d), i, sums[i]);
 }
 
-void rt_wmma_load(rgpu_thread *t, uint64_t code, const void *memory, uint32_t stride, uint32_t by_row, void *fragment)
+void rt_wmma_load(rgpu_thread *t, uint64_t code, const void *memory, uint32_t stride,
+                  uint32_t by_row, void *fragment)
 {
     Code s(code);
     unsigned bytes = bytes_of(s.d), n = piece(s.m, s.n);
     for (unsigned i = 0; i < n; ++i) {
         unsigned at = t->lane * n + i, row = at / s.n, column = at % s.n;
         size_t offset = by_row ? size_t{row} * stride + column : size_t{column} * stride + row;
-        memcpy(static_cast<uint8_t *>(fragment) + i * bytes, static_cast<const uint8_t *>(memory) + offset * bytes, bytes);
+        memcpy(static_cast<uint8_t *>(fragment) + i * bytes,
+               static_cast<const uint8_t *>(memory) + offset * bytes, bytes);
     }
 }
 
-void rt_wmma_store(rgpu_thread *t, uint64_t code, void *memory, uint32_t stride, uint32_t by_row, const void *fragment)
+void rt_wmma_store(rgpu_thread *t, uint64_t code, void *memory, uint32_t stride, uint32_t by_row,
+                   const void *fragment)
 {
     Code s(code);
     unsigned bytes = bytes_of(s.d), n = piece(s.m, s.n);
     for (unsigned i = 0; i < n; ++i) {
         unsigned at = t->lane * n + i, row = at / s.n, column = at % s.n;
         size_t offset = by_row ? size_t{row} * stride + column : size_t{column} * stride + row;
-        memcpy(static_cast<uint8_t *>(memory) + offset * bytes, static_cast<const uint8_t *>(fragment) + i * bytes, bytes);
+        memcpy(static_cast<uint8_t *>(memory) + offset * bytes,
+               static_cast<const uint8_t *>(fragment) + i * bytes, bytes);
     }
 }
 
 // Lanes 8i to 8i+7 bring the addresses of the rows of matrix i.
-void rt_ldmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transposed, const void *row, void *registers)
+void rt_ldmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transposed,
+                 const void *row, void *registers)
 {
     auto rows = gather_addresses(t, site, row);
     unsigned r = t->lane / 4, c = t->lane % 4 * 2;
@@ -202,7 +232,8 @@ void rt_ldmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transpo
         uint16_t pair[2];
         for (unsigned j = 0; j < 2; ++j) {
             unsigned from_row = transposed ? c + j : r, from_column = transposed ? r : c + j;
-            memcpy(&pair[j], reinterpret_cast<const uint16_t *>(rows[8 * i + from_row]) + from_column, 2);
+            memcpy(&pair[j],
+                   reinterpret_cast<const uint16_t *>(rows[8 * i + from_row]) + from_column, 2);
         }
         memcpy(static_cast<uint8_t *>(registers) + 4 * i, pair, 4);
     }
@@ -210,7 +241,8 @@ void rt_ldmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transpo
     rt_bar_warp_sync(t, site, ~0u);
 }
 
-void rt_stmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transposed, void *row, const void *registers)
+void rt_stmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transposed, void *row,
+                 const void *registers)
 {
     auto rows = gather_addresses(t, site, row);
     unsigned r = t->lane / 4, c = t->lane % 4 * 2;

@@ -13,7 +13,10 @@ inline std::string_view rounding(const Lower &l)
     return "rn";
 }
 
-inline std::string float_suffix(Type t) { return t.width == 64 ? "f64" : t.width == 32 ? "f32" : "f16"; }
+inline std::string float_suffix(Type t)
+{
+    return t.width == 64 ? "f64" : t.width == 32 ? "f32" : "f16";
+}
 
 // Subnormals to zero where the instruction says .ftz (f32 only).
 inline V flush(Lower &l, Type t, const V &v)
@@ -47,6 +50,7 @@ V half_join(Lower &l, Type t, const std::vector<V> &lanes);
 V compare(Lower &l, std::string_view op, Type t, const V &a, const V &b);
 
 // min or max as PTX defines them; nan: NaN wins, else the number does.
-V float_min_max(Lower &l, std::string_view type, std::string_view suffix, bool min, bool nan, const V &a, const V &b);
+V float_min_max(Lower &l, std::string_view type, std::string_view suffix, bool min, bool nan,
+                const V &a, const V &b);
 
 }  // namespace rgpu::softgpu::lower

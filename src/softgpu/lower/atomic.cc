@@ -31,16 +31,20 @@ V update(Lower &l, const Access &a, unsigned width, const std::function<V(const 
     std::string again = l.block(), done = l.block();
     l.place(again);
     V old = l.def("load ", type, ", ptr ", kept);
-    V pair = l.def("cmpxchg weak ptr ", a.pointer, ", ", type, " ", old, ", ", type, " ", compute(old), " ", a.order, " monotonic", align);
-    l.emit("store ", type, " ", l.def("extractvalue { ", type, ", i1 } ", pair, ", 0"), ", ptr ", kept);
+    V pair = l.def("cmpxchg weak ptr ", a.pointer, ", ", type, " ", old, ", ", type, " ",
+                   compute(old), " ", a.order, " monotonic", align);
+    l.emit("store ", type, " ", l.def("extractvalue { ", type, ", i1 } ", pair, ", 0"), ", ptr ",
+           kept);
     l.branch(l.def("extractvalue { ", type, ", i1 } ", pair, ", 1"), done, again);
     l.place(done);
     return l.def("load ", type, ", ptr ", kept);
 }
 
-V rmw(Lower &l, const Access &a, const char *op, const std::string &type, unsigned width, const V &value)
+V rmw(Lower &l, const Access &a, const char *op, const std::string &type, unsigned width,
+      const V &value)
 {
-    return l.def("atomicrmw ", op, " ptr ", a.pointer, ", ", type, " ", value, " ", a.order, ", align ", width / 8);
+    return l.def("atomicrmw ", op, " ptr ", a.pointer, ", ", type, " ", value, " ", a.order,
+                 ", align ", width / 8);
 }
 
 // The new value, from the old one and the operand; integers.
@@ -49,13 +53,15 @@ V integer_result(Lower &l, std::string_view op, Type t, const V &old, const V &b
     std::string type = ll_int(t.width);
     if (op == "exch") return b;
     if (op == "min" || op == "max")
-        return l.intrinsic(type, join("llvm.", t.is_signed() ? "s" : "u", op, ".", type), {{type, old}, {type, b}});
+        return l.intrinsic(type, join("llvm.", t.is_signed() ? "s" : "u", op, ".", type),
+                           {{type, old}, {type, b}});
     if (op == "inc") {
         V wrap = l.def("icmp uge i32 ", old, ", ", b);
         return l.select(wrap, kB32, "0", l.def("add i32 ", old, ", 1"));
     }
     if (op == "dec") {
-        V wrap = l.def("or i1 ", l.def("icmp eq i32 ", old, ", 0"), ", ", l.def("icmp ugt i32 ", old, ", ", b));
+        V wrap = l.def("or i1 ", l.def("icmp eq i32 ", old, ", 0"), ", ",
+                       l.def("icmp ugt i32 ", old, ", ", b));
         return l.select(wrap, kB32, b, l.def("sub i32 ", old, ", 1"));
     }
     return l.def(op, " ", type, " ", old, ", ", b);
@@ -66,8 +72,10 @@ V half_result(Lower &l, std::string_view op, Type t, const V &old, const V &b)
     std::vector<V> lanes;
     V as_old = l.cast(old, ll_int(t.total()), ll(t));
     for (unsigned i = 0; i < t.lanes; ++i) {
-        V x = half_to_float(l, t, half_lane(l, t, as_old, i)), y = half_to_float(l, t, half_lane(l, t, b, i));
-        V r = op == "add" ? l.def("fadd float ", x, ", ", y) : float_min_max(l, "float", "f32", op == "min", false, x, y);
+        V x = half_to_float(l, t, half_lane(l, t, as_old, i)),
+          y = half_to_float(l, t, half_lane(l, t, b, i));
+        V r = op == "add" ? l.def("fadd float ", x, ", ", y)
+                          : float_min_max(l, "float", "f32", op == "min", false, x, y);
         lanes.push_back(float_to_half(l, t, r));
     }
     return l.cast(half_join(l, t, lanes), ll(t), ll_int(t.total()));
@@ -75,7 +83,8 @@ V half_result(Lower &l, std::string_view op, Type t, const V &old, const V &b)
 
 std::string_view operation(const Lower &l)
 {
-    for (std::string_view op : {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"})
+    for (std::string_view op :
+         {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"})
         if (l.has(op)) return op;
     return {};
 }
@@ -88,7 +97,8 @@ V apply(Lower &l, const Access &a, std::string_view op, Type t, const V &b)
     if (t.kind == Type::bf || (t.kind == Type::flt && t.width == 16))
         return update(l, a, width, [&](const V &old) { return half_result(l, op, t, old, b); });
     if (t.kind == Type::flt) {
-        if (!a.shared && op == "add") return l.cast(rmw(l, a, "fadd", ll(t), width, b), ll(t), type);
+        if (!a.shared && op == "add")
+            return l.cast(rmw(l, a, "fadd", ll(t), width, b), ll(t), type);
         return update(l, a, width, [&](const V &old) {
             V x = l.cast(old, type, ll(t));
             V r = op == "add" ? l.def("fadd ", ll(t), " ", x, ", ", b)
@@ -118,9 +128,11 @@ void atom(Lower &l)
         const Operand &d = l.operand(0), &s = l.operand(2);
         for (unsigned i = 0; i < s.count; ++i) {
             Access part = a;
-            if (i) part.pointer = l.def("getelementptr i8, ptr ", a.pointer, ", i64 ", i * t.bytes());
+            if (i)
+                part.pointer = l.def("getelementptr i8, ptr ", a.pointer, ", i64 ", i * t.bytes());
             V old = apply(l, part, operation(l), t, l.read(l.child(s, i), t));
-            if (d.kind == Operand::vector) l.write(l.child(d, i), l.cast(old, ll_int(t.total()), ll(t)), t);
+            if (d.kind == Operand::vector)
+                l.write(l.child(d, i), l.cast(old, ll_int(t.total()), ll(t)), t);
         }
         return;
     }
@@ -140,10 +152,13 @@ void cas(Lower &l)
     if (a.shared) {
         old = l.def("load ", type, ", ptr ", a.pointer, align);
         V same = l.def("icmp eq ", type, " ", old, ", ", expected);
-        l.emit("store ", type, " ", l.select(same, bits_of(t), desired, old), ", ptr ", a.pointer, align);
+        l.emit("store ", type, " ", l.select(same, bits_of(t), desired, old), ", ptr ", a.pointer,
+               align);
     } else {
-        std::string failure = a.order == "acquire" || a.order == "acq_rel" ? "acquire" : "monotonic";
-        V pair = l.def("cmpxchg ptr ", a.pointer, ", ", type, " ", expected, ", ", type, " ", desired, " ", a.order, " ", failure, align);
+        std::string failure =
+            a.order == "acquire" || a.order == "acq_rel" ? "acquire" : "monotonic";
+        V pair = l.def("cmpxchg ptr ", a.pointer, ", ", type, " ", expected, ", ", type, " ",
+                       desired, " ", a.order, " ", failure, align);
         old = l.def("extractvalue { ", type, ", i1 } ", pair, ", 0");
     }
     l.set(old, bits_of(t));
@@ -169,16 +184,22 @@ void red(Lower &l)
 #define WHERE "~?$order ?$scope ?global|shared|shared::cta|shared::cluster "
 
 const Row kRows[] = {
-    {"atom", WHERE "add ?noftz ?L2::cache_hint u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2", 3, 4, atom, kSpins | kIfUsed},
-    {"atom", WHERE "min|max ?noftz ?L2::cache_hint u32|s32|u64|s64|f16|f16x2|bf16|bf16x2", 3, 4, atom, kSpins | kIfUsed},
+    {"atom", WHERE "add ?noftz ?L2::cache_hint u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2", 3, 4,
+     atom, kSpins | kIfUsed},
+    {"atom", WHERE "min|max ?noftz ?L2::cache_hint u32|s32|u64|s64|f16|f16x2|bf16|bf16x2", 3, 4,
+     atom, kSpins | kIfUsed},
     {"atom", WHERE "inc|dec ?L2::cache_hint u32", 3, 4, atom, kSpins | kIfUsed},
     {"atom", WHERE "and|or|xor ?L2::cache_hint b32|b64", 3, 4, atom, kSpins | kIfUsed},
     {"atom", WHERE "exch ?L2::cache_hint b32|b64|b128", 3, 4, atom, kSpins},
     {"atom", WHERE "cas ?L2::cache_hint b16|b32|b64|b128", 4, 5, cas, kSpins},
-    {"atom", WHERE "add ?noftz ?L2::cache_hint v2|v4|v8 f32|f16|f16x2|bf16|bf16x2", 3, 4, atom, kSpins | kIfUsed},
-    {"atom", WHERE "min|max ?noftz ?L2::cache_hint v2|v4|v8 f16|f16x2|bf16|bf16x2", 3, 4, atom, kSpins | kIfUsed},
-    {"red", WHERE "add ?noftz ?L2::cache_hint u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2", 2, 3, red},
-    {"red", WHERE "min|max ?noftz ?L2::cache_hint u32|s32|u64|s64|f16|f16x2|bf16|bf16x2", 2, 3, red},
+    {"atom", WHERE "add ?noftz ?L2::cache_hint v2|v4|v8 f32|f16|f16x2|bf16|bf16x2", 3, 4, atom,
+     kSpins | kIfUsed},
+    {"atom", WHERE "min|max ?noftz ?L2::cache_hint v2|v4|v8 f16|f16x2|bf16|bf16x2", 3, 4, atom,
+     kSpins | kIfUsed},
+    {"red", WHERE "add ?noftz ?L2::cache_hint u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2", 2, 3,
+     red},
+    {"red", WHERE "min|max ?noftz ?L2::cache_hint u32|s32|u64|s64|f16|f16x2|bf16|bf16x2", 2, 3,
+     red},
     {"red", WHERE "inc|dec ?L2::cache_hint u32", 2, 3, red},
     {"red", WHERE "and|or|xor ?L2::cache_hint b32|b64", 2, 3, red},
     {"red", WHERE "add ?noftz ?L2::cache_hint v2|v4|v8 f32|f16|f16x2|bf16|bf16x2", 2, 3, red},

@@ -43,7 +43,8 @@ Backend open()
     std::string path = set ? set : own_folder() + "/librgpu-ptx.so";
     // Never closed. Local, so that its LLVM does not meet another one in the program.
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle) b.compile = reinterpret_cast<rgpu_compile_ir_function *>(dlsym(handle, "rgpu_compile_ir"));
+    if (handle)
+        b.compile = reinterpret_cast<rgpu_compile_ir_function *>(dlsym(handle, "rgpu_compile_ir"));
     if (!b.compile) {
         const char *why = dlerror();
         b.error = "the PTX compiler " + path + " cannot be opened (" + (why ? why : "unknown") +

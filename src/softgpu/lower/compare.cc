@@ -9,9 +9,10 @@ V compare(Lower &l, std::string_view op, Type t, const V &a, const V &b)
         struct Name {
             std::string_view ptx, llvm;
         };
-        static constexpr Name names[] = {{"eq", "oeq"},  {"ne", "one"},  {"lt", "olt"},  {"le", "ole"}, {"gt", "ogt"},
-                                         {"ge", "oge"},  {"equ", "ueq"}, {"neu", "une"}, {"ltu", "ult"}, {"leu", "ule"},
-                                         {"gtu", "ugt"}, {"geu", "uge"}, {"num", "ord"}, {"nan", "uno"}};
+        static constexpr Name names[] = {
+            {"eq", "oeq"},  {"ne", "one"},  {"lt", "olt"},  {"le", "ole"},  {"gt", "ogt"},
+            {"ge", "oge"},  {"equ", "ueq"}, {"neu", "une"}, {"ltu", "ult"}, {"leu", "ule"},
+            {"gtu", "ugt"}, {"geu", "uge"}, {"num", "ord"}, {"nan", "uno"}};
         for (const Name &n : names)
             if (n.ptx == op) return l.def("fcmp ", n.llvm, " ", ll(t), " ", a, ", ", b);
         l.fail("no comparison of floats");
@@ -24,7 +25,8 @@ V compare(Lower &l, std::string_view op, Type t, const V &a, const V &b)
             base = plain;
             is_signed = false;
         }
-    if (base != "eq" && base != "ne" && base != "lt" && base != "le" && base != "gt" && base != "ge") {
+    if (base != "eq" && base != "ne" && base != "lt" && base != "le" && base != "gt" &&
+        base != "ge") {
         l.fail("no comparison of integers");
         return "false";
     }
@@ -74,7 +76,9 @@ void setp(Lower &l)
         if (l.operands() != 4) return l.fail("a predicate to combine with is missing");
         c = l.get(3, kPred);
     }
-    auto combined = [&](const V &v) { return combine.empty() ? v : l.def(combine, " i1 ", v, ", ", c); };
+    auto combined = [&](const V &v) {
+        return combine.empty() ? v : l.def(combine, " i1 ", v, ", ", c);
+    };
     if (d.kind != Operand::pair) return l.set(combined(r[0]), kPred);
     // Of pairs p|q has a lane each; else q is the opposite.
     V second = t.lanes == 2 ? r[1] : l.def("xor i1 ", r[0], ", true");
@@ -91,7 +95,8 @@ void set(Lower &l)
     for (V v : r) {
         if (!combine.empty()) v = l.def(combine, " i1 ", v, ", ", l.get(3, kPred));
         if (d.integer()) {
-            lanes.push_back(l.def("sext i1 ", v, " to ", d.lanes == 2 ? "i16" : ll_int(t.lanes == 2 ? 16 : d.width)));
+            lanes.push_back(l.def("sext i1 ", v, " to ",
+                                  d.lanes == 2 ? "i16" : ll_int(t.lanes == 2 ? 16 : d.width)));
         } else if (d.width == 32) {
             lanes.push_back(l.select(v, kF32, "1.0", "0.0"));
         } else {
@@ -105,7 +110,10 @@ void set(Lower &l)
 
 const Row kRows[] = {
     {"setp", "$compare ?$bool ?ftz $int|$bits|f32|f64|f16|f16x2|bf16|bf16x2", 3, 4, setp},
-    {"set", "$compare ?$bool ?ftz u16|s16|u32|s32|f32|f16|f16x2|bf16|bf16x2 $int|$bits|f32|f64|f16|f16x2|bf16|bf16x2", 3, 4, set},
+    {"set",
+     "$compare ?$bool ?ftz u16|s16|u32|s32|f32|f16|f16x2|bf16|bf16x2 "
+     "$int|$bits|f32|f64|f16|f16x2|bf16|bf16x2",
+     3, 4, set},
 };
 
 }  // namespace

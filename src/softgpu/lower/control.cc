@@ -46,12 +46,16 @@ void nothing(Lower &) {}
 void nanosleep(Lower &l)
 {
     V ns = l.get(0, kU32);
-    if (l.unit().per_thread) l.runtime("void", "rt_nanosleep", "ptr, i32", join("ptr ", l.thread(), ", i32 ", ns));
+    if (l.unit().per_thread)
+        l.runtime("void", "rt_nanosleep", "ptr, i32", join("ptr ", l.thread(), ", i32 ", ns));
 }
 
 void fence(Lower &l)
 {
-    l.emit(l.has("acquire") ? "fence acquire" : l.has("release") ? "fence release" : l.has("acq_rel") ? "fence acq_rel" : "fence seq_cst");
+    l.emit(l.has("acquire")   ? "fence acquire"
+           : l.has("release") ? "fence release"
+           : l.has("acq_rel") ? "fence acq_rel"
+                              : "fence seq_cst");
     l.yield();
 }
 
@@ -66,7 +70,8 @@ public:
         if (l_.operand(0).kind == Operand::list) returns_ = &l_.operand(at++);
         if (at >= l_.operands()) return l_.fail("no function to call");
         callee_ = &l_.operand(at++);
-        if (at < l_.operands() && l_.operand(at).kind == Operand::list) parameters_ = &l_.operand(at++);
+        if (at < l_.operands() && l_.operand(at).kind == Operand::list)
+            parameters_ = &l_.operand(at++);
         if (at < l_.operands()) prototype_ = l_.operand(at).name;
         if (callee_->kind == Operand::reg) return indirect();
         auto symbol = l_.unit().find(callee_->name);
@@ -75,7 +80,8 @@ public:
         if (!match(f.returns, f.parameters)) return;
         if (!f.defined) {
             const External *external = find_external(f.name);
-            if (!external) return l_.fail("function " + std::string(f.name) + " is defined nowhere");
+            if (!external)
+                return l_.fail("function " + std::string(f.name) + " is defined nowhere");
             external->lower(l_, out_, in_);
         } else {
             l_.call(std::string(f.name), arguments());
@@ -93,23 +99,29 @@ private:
             return l_.variable_slot(o.index);
         }
         // A parameter of the calling function, passed on.
-        if (o.kind == Operand::symbol && l_.variable(o) && l_.variable(o)->space == Space::param) return l_.pointer(o);
+        if (o.kind == Operand::symbol && l_.variable(o) && l_.variable(o)->space == Space::param)
+            return l_.pointer(o);
         Type t = formal.type.kind == Type::pred ? kPred : bits_of(formal.type);
         V slot = l_.slot(ll(t));
         if (input) l_.emit("store ", ll(t), " ", l_.read(o, t), ", ptr ", slot);
         return slot;
     }
 
-    bool match(const std::vector<ptx::Variable> &returns, const std::vector<ptx::Variable> &parameters)
+    bool match(const std::vector<ptx::Variable> &returns,
+               const std::vector<ptx::Variable> &parameters)
     {
-        unsigned n_out = returns_ ? returns_->count : 0, n_in = parameters_ ? parameters_->count : 0;
-        // A function that returns something may be called without taking it, as a prototype may leave names out.
+        unsigned n_out = returns_ ? returns_->count : 0,
+                 n_in = parameters_ ? parameters_->count : 0;
+        // A function that returns something may be called without taking it, as a prototype may
+        // leave names out.
         if (n_out != returns.size() || n_in != parameters.size()) {
             l_.fail("another number of arguments than the function has");
             return false;
         }
-        for (unsigned i = 0; i < n_out; ++i) out_.push_back(place(l_.child(*returns_, i), returns[i], false));
-        for (unsigned i = 0; i < n_in; ++i) in_.push_back(place(l_.child(*parameters_, i), parameters[i], true));
+        for (unsigned i = 0; i < n_out; ++i)
+            out_.push_back(place(l_.child(*returns_, i), returns[i], false));
+        for (unsigned i = 0; i < n_in; ++i)
+            in_.push_back(place(l_.child(*parameters_, i), parameters[i], true));
         return true;
     }
 
@@ -145,7 +157,8 @@ private:
         std::vector<std::pair<std::string, const ptx::Function *>> targets;
         for (const ptx::Function *f : l_.unit().targets(*p)) {
             targets.emplace_back(l_.block(), f);
-            cases += join(" i64 ", std::to_string(ptx::function_address(f->name)), ", label %", targets.back().first);
+            cases += join(" i64 ", std::to_string(ptx::function_address(f->name)), ", label %",
+                          targets.back().first);
         }
         l_.emit("switch i64 ", address, ", label %", none, " [", cases, " ]");
         for (const auto &[block, f] : targets) {

@@ -25,8 +25,10 @@ V clamp(Lower &l, Type d, Type s, V v)
     bool check_high = s.width - (s.is_signed() ? 1u : 0u) > value_bits;
     bool check_low = s.is_signed() && (!d.is_signed() || d.width < s.width);
     if (check_high) {
-        std::string high = std::to_string(value_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << value_bits) - 1);
-        v = l.intrinsic(type, join("llvm.", s.is_signed() ? "s" : "u", "min.", type), {{type, v}, {type, high}});
+        std::string high =
+            std::to_string(value_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << value_bits) - 1);
+        v = l.intrinsic(type, join("llvm.", s.is_signed() ? "s" : "u", "min.", type),
+                        {{type, v}, {type, high}});
     }
     if (check_low) {
         std::string low = d.is_signed() ? std::to_string(-(int64_t{1} << (d.width - 1))) : "0";
@@ -58,8 +60,11 @@ void float_to_int(Lower &l, Type d, Type s)
     V v = float_source(l, s);
     std::string type = ll(s);
     std::string_view how = integral(l);
-    if (!how.empty() && how != "trunc") v = l.intrinsic(type, join("llvm.", how, ".", float_suffix(s)), {{type, v}});
-    V r = l.intrinsic(ll(d), join("llvm.fpto", d.is_signed() ? "s" : "u", "i.sat.", ll(d), ".", float_suffix(s)), {{type, v}});
+    if (!how.empty() && how != "trunc")
+        v = l.intrinsic(type, join("llvm.", how, ".", float_suffix(s)), {{type, v}});
+    V r = l.intrinsic(
+        ll(d), join("llvm.fpto", d.is_signed() ? "s" : "u", "i.sat.", ll(d), ".", float_suffix(s)),
+        {{type, v}});
     l.set(r, d);
 }
 
@@ -76,7 +81,8 @@ void int_to_float(Lower &l, Type d, Type s)
     V v = l.get(1, s);
     std::string_view round = rounding(l);
     if (d.width == 16) {
-        // Exactly to double where it fits, else with a sticky bit; then by way of float, rounded to odd.
+        // Exactly to double where it fits, else with a sticky bit; then by way of float, rounded to
+        // odd.
         V wide = l.resize(v, s.width, 64, s.is_signed());
         V f = l.helper("float", s.is_signed() ? "h.s64.odd" : "h.u64.odd", "i64 " + wide);
         V h = to_half(l, d, f);
@@ -88,14 +94,14 @@ void int_to_float(Lower &l, Type d, Type s)
     } else {
         V wide = l.resize(v, s.width, 64, s.is_signed());
         bool top = !s.is_signed() && s.width == 64;
-        r = l.helper(ll(d), join(top ? "h.u64." : "h.s64.", round, ".", float_suffix(d)), "i64 " + wide);
+        r = l.helper(ll(d), join(top ? "h.u64." : "h.s64.", round, ".", float_suffix(d)),
+                     "i64 " + wide);
     }
     l.set(l.has("sat") ? saturate(l, d, r) : r, d);
 }
 
 void float_to_float(Lower &l, Type d, Type s)
 {
-    Type written = s;
     V v = float_source(l, s);
     std::string type = ll(s);
     std::string_view how = integral(l), round = rounding(l);
@@ -108,13 +114,13 @@ void float_to_float(Lower &l, Type d, Type s)
         if (l.has("sat")) v = saturate(l, kF32, v);
         if (l.has("relu")) v = l.select(l.def("fcmp ole float ", v, ", 0.0"), kF32, "0.0", v);
         V h = to_half(l, d, v);
-        if (l.has("satfinite")) h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
+        if (l.has("satfinite"))
+            h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
         return l.set(l.cast(h, "i16", ll(d)), d);
     }
     if (d.width > s.width) v = l.def("fpext float ", v, " to double");
     else if (d.width < s.width && round == "rn") v = l.def("fptrunc double ", v, " to float");
     else if (d.width < s.width) v = l.helper("float", join("h.narrow.", round), "double " + v);
-    (void)written;
     l.set(finish(l, d, v), d);
 }
 
@@ -136,7 +142,8 @@ void pack_halves(Lower &l)
         V v = flush(l, kF32, l.get(i, kF32));
         if (l.has("relu")) v = l.select(l.def("fcmp ole float ", v, ", 0.0"), kF32, "0.0", v);
         V h = to_half(l, d, v);
-        if (l.has("satfinite")) h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
+        if (l.has("satfinite"))
+            h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
         lanes.push_back(h);
     }
     l.set(half_join(l, d, lanes), d);
@@ -146,7 +153,12 @@ void tf32(Lower &l)
 {
     V v = l.get(1, kF32);
     if (l.has("relu")) v = l.select(l.def("fcmp ole float ", v, ", 0.0"), kF32, "0.0", v);
-    l.set(l.helper("i32", l.has("rna") ? "h.tf32.rna" : l.has("rz") ? "h.tf32.rz" : "h.tf32.rn", "float " + v), kB32);
+    l.set(l.helper("i32",
+                   l.has("rna")  ? "h.tf32.rna"
+                   : l.has("rz") ? "h.tf32.rz"
+                                 : "h.tf32.rn",
+                   "float " + v),
+          kB32);
 }
 
 // Two floats, or two halves, to two 8-bit floats; the first operand is the high one.
@@ -156,7 +168,8 @@ void pack_fp8(Lower &l)
     std::string name = d.kind == Type::e4m3 ? "h.e4m3" : "h.e5m2";
     V parts[2];
     for (unsigned i = 0; i < 2; ++i) {
-        V f = s.lanes == 2 ? half_to_float(l, s, half_lane(l, s, l.get(1, s), i)) : l.get(i ? 1 : 2, kF32);
+        V f = s.lanes == 2 ? half_to_float(l, s, half_lane(l, s, l.get(1, s), i))
+                           : l.get(i ? 1 : 2, kF32);
         if (l.has("relu")) f = l.select(l.def("fcmp ole float ", f, ", 0.0"), kF32, "0.0", f);
         parts[i] = l.helper("i16", name, "float " + f);
     }
@@ -170,7 +183,8 @@ void unpack_fp8(Lower &l)
     std::vector<V> lanes;
     for (unsigned i = 0; i < 2; ++i) {
         V byte = l.def("and i16 ", i ? l.def("lshr i16 ", v, ", 8") : v, ", 255");
-        V f = l.helper("float", s.kind == Type::e4m3 ? "h.e4m3.float" : "h.e5m2.float", "i16 " + byte);
+        V f = l.helper("float", s.kind == Type::e4m3 ? "h.e4m3.float" : "h.e5m2.float",
+                       "i16 " + byte);
         if (l.has("relu")) f = l.select(l.def("fcmp ole float ", f, ", 0.0"), kF32, "0.0", f);
         lanes.push_back(float_to_half(l, kF16, f));
     }
@@ -181,7 +195,8 @@ void unpack_fp8(Lower &l)
 void pack_integers(Lower &l)
 {
     Type d = l.type(0), s = l.type(1);
-    V a = l.resize(clamp(l, d, s, l.get(1, s)), 32, d.width, false), b = l.resize(clamp(l, d, s, l.get(2, s)), 32, d.width, false);
+    V a = l.resize(clamp(l, d, s, l.get(1, s)), 32, d.width, false),
+      b = l.resize(clamp(l, d, s, l.get(2, s)), 32, d.width, false);
     V high = l.def("shl i32 ", l.resize(a, d.width, 32, false), ", ", d.width);
     V pair = l.def("or i32 ", high, ", ", l.resize(b, d.width, 32, false));
     if (d.width < 16) {
@@ -200,8 +215,11 @@ const Row kRows[] = {
     {"cvt", "rn ?relu f16x2 e4m3x2|e5m2x2", 2, 2, unpack_fp8},
     {"cvt", "pack sat u16|s16 s32", 3, 3, pack_integers},
     {"cvt", "pack sat u8|s8 s32 b32", 4, 4, pack_integers},
-    {"cvt", "?rni|rzi|rmi|rpi|rn|rz|rm|rp|rna ?ftz ?relu ?satfinite ?sat "
-            "u8|s8|u16|s16|u32|s32|u64|s64|f16|bf16|f32|f64 u8|s8|u16|s16|u32|s32|u64|s64|f16|bf16|f32|f64", 2, 2, convert},
+    {"cvt",
+     "?rni|rzi|rmi|rpi|rn|rz|rm|rp|rna ?ftz ?relu ?satfinite ?sat "
+     "u8|s8|u16|s16|u32|s32|u64|s64|f16|bf16|f32|f64 "
+     "u8|s8|u16|s16|u32|s32|u64|s64|f16|bf16|f32|f64",
+     2, 2, convert},
 };
 
 }  // namespace

@@ -10,29 +10,35 @@ V word(Lower &l, const V &slot, const char *type) { return l.def("load ", type, 
 void vprintf_(Lower &l, const std::vector<V> &returns, const std::vector<V> &p)
 {
     V format = word(l, p.at(0), "ptr"), arguments = word(l, p.at(1), "ptr");
-    V n = l.runtime("i32", "rt_vprintf", "ptr, ptr, ptr", join("ptr ", l.block_state(), ", ptr ", format, ", ptr ", arguments), "nounwind");
+    V n =
+        l.runtime("i32", "rt_vprintf", "ptr, ptr, ptr",
+                  join("ptr ", l.block_state(), ", ptr ", format, ", ptr ", arguments), "nounwind");
     if (!returns.empty()) l.emit("store i32 ", n, ", ptr ", returns[0]);
 }
 
 void malloc_(Lower &l, const std::vector<V> &returns, const std::vector<V> &p)
 {
     V bytes = word(l, p.at(0), "i64");
-    V block = l.runtime("ptr", "rt_malloc", "ptr, i64", join("ptr ", l.block_state(), ", i64 ", bytes), "nounwind");
+    V block = l.runtime("ptr", "rt_malloc", "ptr, i64",
+                        join("ptr ", l.block_state(), ", i64 ", bytes), "nounwind");
     if (!returns.empty()) l.emit("store ptr ", block, ", ptr ", returns[0]);
 }
 
 void free_(Lower &l, const std::vector<V> &, const std::vector<V> &p)
 {
     V block = word(l, p.at(0), "ptr");
-    l.runtime("void", "rt_free", "ptr, ptr", join("ptr ", l.block_state(), ", ptr ", block), "nounwind");
+    l.runtime("void", "rt_free", "ptr, ptr", join("ptr ", l.block_state(), ", ptr ", block),
+              "nounwind");
 }
 
 void assertfail(Lower &l, const std::vector<V> &, const std::vector<V> &p)
 {
-    V message = word(l, p.at(0), "ptr"), file = word(l, p.at(1), "ptr"), line = word(l, p.at(2), "i32"),
-      function = word(l, p.at(3), "ptr"), size = word(l, p.at(4), "i64");
+    V message = word(l, p.at(0), "ptr"), file = word(l, p.at(1), "ptr"),
+      line = word(l, p.at(2), "i32"), function = word(l, p.at(3), "ptr"),
+      size = word(l, p.at(4), "i64");
     l.runtime("void", "rt_assertfail", "ptr, ptr, ptr, i32, ptr, i64",
-              join("ptr ", l.block_state(), ", ptr ", message, ", ptr ", file, ", i32 ", line, ", ptr ", function, ", i64 ", size),
+              join("ptr ", l.block_state(), ", ptr ", message, ", ptr ", file, ", i32 ", line,
+                   ", ptr ", function, ", i64 ", size),
               "noreturn nounwind cold");
     l.unreachable();
     l.place_after_terminator(l.block());

@@ -3,7 +3,8 @@
 
 namespace rgpu::softgpu::lower {
 
-V float_min_max(Lower &l, std::string_view type, std::string_view suffix, bool min, bool nan, const V &a, const V &b)
+V float_min_max(Lower &l, std::string_view type, std::string_view suffix, bool min, bool nan,
+                const V &a, const V &b)
 {
     std::string t(type);
     V r = l.intrinsic(t, join(min ? "llvm.minimum." : "llvm.maximum.", suffix), {{t, a}, {t, b}});
@@ -32,7 +33,8 @@ void binary(Lower &l)
     std::string_view round = rounding(l);
     if (op == "div" && (l.has("approx") || l.has("full"))) round = "rn";
     if (round == "rn") return out(l, l.def("f", op, " ", type, " ", a, ", ", b));
-    out(l, l.helper(type, join("h.", op, ".", round, ".", float_suffix(t)), join(type, " ", a, ", ", type, " ", b)));
+    out(l, l.helper(type, join("h.", op, ".", round, ".", float_suffix(t)),
+                    join(type, " ", a, ", ", type, " ", b)));
 }
 
 void fma(Lower &l)
@@ -42,7 +44,8 @@ void fma(Lower &l)
     V a = in(l, 1), b = in(l, 2), c = in(l, 3);
     std::string_view round = rounding(l);
     if (round == "rn")
-        return out(l, l.intrinsic(type, "llvm.fma." + float_suffix(t), {{type, a}, {type, b}, {type, c}}));
+        return out(
+            l, l.intrinsic(type, "llvm.fma." + float_suffix(t), {{type, a}, {type, b}, {type, c}}));
     out(l, l.helper(type, join("h.fma.", round, ".", float_suffix(t)),
                     join(type, " ", a, ", ", type, " ", b, ", ", type, " ", c)));
 }
@@ -53,7 +56,8 @@ void sqrt_(Lower &l)
     std::string type = ll(t);
     V a = in(l, 1);
     std::string_view round = rounding(l);
-    if (round == "rn") return out(l, l.intrinsic(type, "llvm.sqrt." + float_suffix(t), {{type, a}}));
+    if (round == "rn")
+        return out(l, l.intrinsic(type, "llvm.sqrt." + float_suffix(t), {{type, a}}));
     out(l, l.helper(type, join("h.sqrt.", round, ".", float_suffix(t)), join(type, " ", a)));
 }
 
@@ -64,7 +68,8 @@ void rcp(Lower &l)
     V a = in(l, 1);
     std::string_view round = rounding(l);
     if (round == "rn") return out(l, l.def("fdiv ", type, " 1.0, ", a));
-    out(l, l.helper(type, join("h.div.", round, ".", float_suffix(t)), join(type, " 1.0, ", type, " ", a)));
+    out(l, l.helper(type, join("h.div.", round, ".", float_suffix(t)),
+                    join(type, " 1.0, ", type, " ", a)));
 }
 
 // Through double, so that the result is at most half a unit off.
@@ -88,8 +93,9 @@ void sign(Lower &l)
     Type t = l.type();
     std::string type = ll(t);
     V a = l.get(1, t);
-    V r = l.form().row->opcode == "neg" ? l.def("fneg ", type, " ", a)
-                                         : l.intrinsic(type, "llvm.fabs." + float_suffix(t), {{type, a}});
+    V r = l.form().row->opcode == "neg"
+              ? l.def("fneg ", type, " ", a)
+              : l.intrinsic(type, "llvm.fabs." + float_suffix(t), {{type, a}});
     l.set(flush(l, t, r), t);
 }
 
@@ -121,7 +127,8 @@ void min_max(Lower &l)
         if (l.has("abs")) c = l.intrinsic(type, "llvm.fabs." + suffix, {{type, c}});
         r = float_min_max(l, type, suffix, min, nan, r, c);
     }
-    if (!sign.empty()) r = l.cast(l.def("or i32 ", l.cast(r, type, "i32"), ", ", sign), "i32", type);
+    if (!sign.empty())
+        r = l.cast(l.def("or i32 ", l.cast(r, type, "i32"), ", ", sign), "i32", type);
     out(l, r);
 }
 
@@ -129,9 +136,14 @@ void testp(Lower &l)
 {
     Type t = l.type();
     // The classes of llvm.is.fpclass.
-    int mask = l.has("finite") ? 0x1F8 : l.has("infinite") ? 0x204 : l.has("number") ? 0x3FC : l.has("notanumber") ? 0x3
-               : l.has("normal") ? 0x108 : 0x90;
-    V r = l.intrinsic("i1", "llvm.is.fpclass." + float_suffix(t), {{ll(t), l.get(1, t)}, {"i32", std::to_string(mask)}});
+    int mask = l.has("finite")       ? 0x1F8
+               : l.has("infinite")   ? 0x204
+               : l.has("number")     ? 0x3FC
+               : l.has("notanumber") ? 0x3
+               : l.has("normal")     ? 0x108
+                                     : 0x90;
+    V r = l.intrinsic("i1", "llvm.is.fpclass." + float_suffix(t),
+                      {{ll(t), l.get(1, t)}, {"i32", std::to_string(mask)}});
     l.set(r, kPred);
 }
 

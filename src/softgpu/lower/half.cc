@@ -1,5 +1,5 @@
-// f16, bf16 and their pairs. Computed in float, whose results round to the right half: float has more than
-// twice the digits. A product and sum in one rounding goes through h.fma.odd.
+// f16, bf16 and their pairs. Computed in float, whose results round to the right half: float has
+// more than twice the digits. A product and sum in one rounding goes through h.fma.odd.
 #include "softgpu/lower/arith.h"
 
 #include <functional>
@@ -9,7 +9,8 @@ namespace rgpu::softgpu::lower {
 V half_to_float(Lower &l, Type t, const V &bits)
 {
     if (t.kind == Type::bf)
-        return l.cast(l.def("shl i32 ", l.def("zext i16 ", bits, " to i32"), ", 16"), "i32", "float");
+        return l.cast(l.def("shl i32 ", l.def("zext i16 ", bits, " to i32"), ", 16"), "i32",
+                      "float");
     return l.def("fpext half ", l.cast(bits, "i16", "half"), " to float");
 }
 
@@ -51,7 +52,8 @@ void lanewise(Lower &l, unsigned inputs, const std::function<V(const std::vector
     for (unsigned i = 0; i < inputs; ++i) values.push_back(l.get(i + 1, t));
     for (unsigned lane = 0; lane < t.lanes; ++lane) {
         std::vector<V> floats;
-        for (const V &v : values) floats.push_back(half_to_float(l, t, flush16(l, t, half_lane(l, t, v, lane))));
+        for (const V &v : values)
+            floats.push_back(half_to_float(l, t, flush16(l, t, half_lane(l, t, v, lane))));
         V r = compute(floats);
         if (l.has("sat")) r = saturate(l, kF32, r);
         if (l.has("relu")) {
@@ -74,7 +76,8 @@ void binary(Lower &l)
 void fma(Lower &l)
 {
     lanewise(l, 3, [&](const std::vector<V> &v) {
-        return l.helper("float", "h.fma.odd", join("float ", v[0], ", float ", v[1], ", float ", v[2]));
+        return l.helper("float", "h.fma.odd",
+                        join("float ", v[0], ", float ", v[1], ", float ", v[2]));
     });
 }
 
@@ -91,7 +94,8 @@ void min_max(Lower &l)
             b = l.intrinsic("float", "llvm.fabs.f32", {{"float", b}});
         }
         V r = float_min_max(l, "float", "f32", l.form().row->opcode == "min", l.has("NaN"), a, b);
-        if (!sign.empty()) r = l.cast(l.def("or i32 ", l.cast(r, "float", "i32"), ", ", sign), "i32", "float");
+        if (!sign.empty())
+            r = l.cast(l.def("or i32 ", l.cast(r, "float", "i32"), ", ", sign), "i32", "float");
         return r;
     });
 }
@@ -104,14 +108,16 @@ void sign(Lower &l)
     V v = l.get(1, t);
     for (unsigned i = 0; i < t.lanes; ++i) {
         V bits = flush16(l, t, half_lane(l, t, v, i));
-        lanes.push_back(l.form().row->opcode == "neg" ? l.def("xor i16 ", bits, ", -32768") : l.def("and i16 ", bits, ", 32767"));
+        lanes.push_back(l.form().row->opcode == "neg" ? l.def("xor i16 ", bits, ", -32768")
+                                                      : l.def("and i16 ", bits, ", 32767"));
     }
     l.set(half_join(l, t, lanes), t);
 }
 
 void unary(Lower &l, const char *helper)
 {
-    lanewise(l, 1, [&](const std::vector<V> &v) { return l.helper("float", helper, "float " + v[0]); });
+    lanewise(l, 1,
+             [&](const std::vector<V> &v) { return l.helper("float", helper, "float " + v[0]); });
 }
 
 void ex2(Lower &l) { unary(l, "h.ex2"); }

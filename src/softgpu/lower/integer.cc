@@ -15,19 +15,23 @@ void add_sub(Lower &l)
     std::string type = ll(t), op = sub ? "sub " : "add ";
     V a = l.get(1, t), b = l.get(2, t);
     if (l.has("sat")) {
-        l.set(l.intrinsic(type, join("llvm.s", sub ? "sub" : "add", ".sat.", ll_int(t.total())), {{type, a}, {type, b}}), t);
+        l.set(l.intrinsic(type, join("llvm.s", sub ? "sub" : "add", ".sat.", ll_int(t.total())),
+                          {{type, a}, {type, b}}),
+              t);
         return;
     }
     V r = l.def(op, type, " ", a, ", ", b);
     if (l.has("cc")) {
         // Carry out; of a subtraction the borrow.
-        V c = sub ? l.def("icmp ult ", type, " ", a, ", ", b) : l.def("icmp ult ", type, " ", r, ", ", a);
+        V c = sub ? l.def("icmp ult ", type, " ", a, ", ", b)
+                  : l.def("icmp ult ", type, " ", r, ", ", a);
         l.emit("store i1 ", c, ", ptr ", l.carry());
     }
     const Operand &d = l.operand(0);
     if (!l.has("cc") && l.is_pointer(d)) {
         unsigned base = l.pointer_rank(l.operand(1)) >= l.pointer_rank(l.operand(2)) ? 1 : 2;
-        V p = l.def("getelementptr i8, ptr ", l.pointer(l.operand(base)), ", i64 ", base == 1 ? b : a);
+        V p = l.def("getelementptr i8, ptr ", l.pointer(l.operand(base)), ", i64 ",
+                    base == 1 ? b : a);
         l.set(r, t);
         l.write_pointer(d, p);
         return;
@@ -46,8 +50,10 @@ void add_sub_carry(Lower &l)
     V r1 = l.def(op, type, " ", a, ", ", b);
     V r = l.def(op, type, " ", r1, ", ", c);
     if (l.has("cc")) {
-        V c1 = sub ? l.def("icmp ult ", type, " ", a, ", ", b) : l.def("icmp ult ", type, " ", r1, ", ", a);
-        V c2 = sub ? l.def("icmp ult ", type, " ", r1, ", ", c) : l.def("icmp ult ", type, " ", r, ", ", r1);
+        V c1 = sub ? l.def("icmp ult ", type, " ", a, ", ", b)
+                   : l.def("icmp ult ", type, " ", r1, ", ", a);
+        V c2 = sub ? l.def("icmp ult ", type, " ", r1, ", ", c)
+                   : l.def("icmp ult ", type, " ", r, ", ", r1);
         l.emit("store i1 ", l.def("or i1 ", c1, ", ", c2), ", ptr ", l.carry());
     }
     l.set(r, t);
@@ -88,7 +94,8 @@ void mad(Lower &l)
         return;
     }
     V sum = l.def("add ", ll(r), " ", p, ", ", c);
-    if (l.has("cc")) l.emit("store i1 ", l.def("icmp ult ", ll(r), " ", sum, ", ", p), ", ptr ", l.carry());
+    if (l.has("cc"))
+        l.emit("store i1 ", l.def("icmp ult ", ll(r), " ", sum, ", ", p), ", ptr ", l.carry());
     l.set(sum, r);
 }
 
@@ -100,7 +107,8 @@ void mad_carry(Lower &l)
     V in = l.def("zext i1 ", l.def("load i1, ptr ", l.carry()), " to ", ll(r));
     V s1 = l.def("add ", ll(r), " ", p, ", ", c), s = l.def("add ", ll(r), " ", s1, ", ", in);
     if (l.has("cc")) {
-        V c1 = l.def("icmp ult ", ll(r), " ", s1, ", ", p), c2 = l.def("icmp ult ", ll(r), " ", s, ", ", s1);
+        V c1 = l.def("icmp ult ", ll(r), " ", s1, ", ", p),
+          c2 = l.def("icmp ult ", ll(r), " ", s, ", ", s1);
         l.emit("store i1 ", l.def("or i1 ", c1, ", ", c2), ", ptr ", l.carry());
     }
     l.set(s, r);
@@ -126,7 +134,8 @@ void mul24(Lower &l) { l.set(product24(l), l.type()); }
 void mad24(Lower &l)
 {
     V p = product24(l), c = l.get(3, l.type());
-    if (l.has("sat")) l.set(l.intrinsic("i32", "llvm.sadd.sat.i32", {{"i32", p}, {"i32", c}}), l.type());
+    if (l.has("sat"))
+        l.set(l.intrinsic("i32", "llvm.sadd.sat.i32", {{"i32", p}, {"i32", c}}), l.type());
     else l.set(l.def("add i32 ", p, ", ", c), l.type());
 }
 
@@ -179,10 +188,13 @@ void min_max(Lower &l)
 {
     Type t = l.type();
     std::string type = ll(t);
-    std::string suffix = t.lanes > 1 ? join("v", std::to_string(t.lanes), "i", std::to_string(t.width)) : type;
+    std::string suffix =
+        t.lanes > 1 ? join("v", std::to_string(t.lanes), "i", std::to_string(t.width)) : type;
     V a = l.get(1, t), b = l.get(2, t);
-    V r = l.intrinsic(type, join("llvm.", sign(t), l.form().row->opcode, ".", suffix), {{type, a}, {type, b}});
-    if (l.has("relu")) r = l.intrinsic(type, "llvm.smax." + suffix, {{type, r}, {type, "zeroinitializer"}});
+    V r = l.intrinsic(type, join("llvm.", sign(t), l.form().row->opcode, ".", suffix),
+                      {{type, a}, {type, b}});
+    if (l.has("relu"))
+        r = l.intrinsic(type, "llvm.smax." + suffix, {{type, r}, {type, "zeroinitializer"}});
     l.set(r, t);
 }
 
@@ -210,7 +222,8 @@ void bfind(Lower &l)
     Type t = l.type();
     std::string type = ll(t);
     V a = l.get(1, t);
-    if (t.is_signed()) a = l.def("xor ", type, " ", a, ", ", l.def("ashr ", type, " ", a, ", ", t.width - 1));
+    if (t.is_signed())
+        a = l.def("xor ", type, " ", a, ", ", l.def("ashr ", type, " ", a, ", ", t.width - 1));
     V zeros = l.intrinsic(type, "llvm.ctlz." + type, {{type, a}, {"i1", "false"}});
     V n = l.has("shiftamt") ? zeros : l.def("sub ", type, " ", t.width - 1, ", ", zeros);
     V none = l.def("icmp eq ", type, " ", a, ", 0");
@@ -246,7 +259,8 @@ void szext(Lower &l)
 {
     Type t = l.type();
     V a = l.get(1, kB32), n = l.get(2, kU32);
-    n = l.has("wrap") ? l.def("and i32 ", n, ", 31") : l.intrinsic("i32", "llvm.umin.i32", {{"i32", n}, {"i32", "32"}});
+    n = l.has("wrap") ? l.def("and i32 ", n, ", 31")
+                      : l.intrinsic("i32", "llvm.umin.i32", {{"i32", n}, {"i32", "32"}});
     l.set(l.helper("i32", join("h.bfe.", sign(t), "32"), join("i32 ", a, ", i32 0, i32 ", n)), t);
 }
 
@@ -258,11 +272,14 @@ void bmsk(Lower &l)
         length = l.def("and i32 ", length, ", 31");
     }
     auto power = [&](const V &n) {
-        V wide = l.def("zext i32 ", l.intrinsic("i32", "llvm.umin.i32", {{"i32", n}, {"i32", "32"}}), " to i64");
+        V wide = l.def("zext i32 ",
+                       l.intrinsic("i32", "llvm.umin.i32", {{"i32", n}, {"i32", "32"}}), " to i64");
         return l.def("shl i64 1, ", wide);
     };
     V ones = l.def("sub i64 ", power(length), ", 1");
-    V shift = l.def("zext i32 ", l.intrinsic("i32", "llvm.umin.i32", {{"i32", position}, {"i32", "32"}}), " to i64");
+    V shift =
+        l.def("zext i32 ", l.intrinsic("i32", "llvm.umin.i32", {{"i32", position}, {"i32", "32"}}),
+              " to i64");
     V mask = l.def("shl i64 ", ones, ", ", shift);
     l.set(l.def("trunc i64 ", mask, " to i32"), kB32);
 }
@@ -286,7 +303,8 @@ void dot(Lower &l)
     l.set(sum, kB32);
 }
 
-// The SIMD video instructions: each lane of a with its lane of b, plus c's lane; .add sums over the lanes.
+// The SIMD video instructions: each lane of a with its lane of b, plus c's lane; .add sums over the
+// lanes.
 void video(Lower &l)
 {
     Type d = l.type(0), ta = l.type(1), tb = l.type(2);
@@ -303,7 +321,8 @@ void video(Lower &l)
         if (op == "add" || op == "sub") {
             r = l.def(op, " i32 ", x, ", ", y);
         } else if (op == "absdiff") {
-            r = l.intrinsic("i32", "llvm.abs.i32", {{"i32", l.def("sub i32 ", x, ", ", y)}, {"i1", "false"}});
+            r = l.intrinsic("i32", "llvm.abs.i32",
+                            {{"i32", l.def("sub i32 ", x, ", ", y)}, {"i1", "false"}});
         } else if (op == "avrg") {
             // Rounded away from zero.
             V sum = l.def("add i32 ", x, ", ", y), odd = l.def("add i32 ", sum, ", 1");
@@ -313,7 +332,8 @@ void video(Lower &l)
             r = l.intrinsic("i32", join("llvm.s", op, ".i32"), {{"i32", x}, {"i32", y}});
         }
         if (l.has("sat")) {
-            int64_t high = (int64_t{1} << (width - (d.is_signed() ? 1 : 0))) - 1, low = d.is_signed() ? -high - 1 : 0;
+            int64_t high = (int64_t{1} << (width - (d.is_signed() ? 1 : 0))) - 1,
+                    low = d.is_signed() ? -high - 1 : 0;
             r = l.intrinsic("i32", "llvm.smin.i32", {{"i32", r}, {"i32", std::to_string(high)}});
             r = l.intrinsic("i32", "llvm.smax.i32", {{"i32", r}, {"i32", std::to_string(low)}});
         }

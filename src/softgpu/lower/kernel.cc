@@ -39,7 +39,9 @@ bool waits(const ptx::Function &f, const ptx::Body &body)
         if (loops.empty()) loops = find_loops(body);
         if (f.kernel && !loops[i]) continue;
         const Operand &d = body.operands[in.first];
-        if ((row.need & kIfUsed) && (d.kind == Operand::sink || (d.kind == Operand::reg && !is_read(body, d.index)))) continue;
+        if ((row.need & kIfUsed) &&
+            (d.kind == Operand::sink || (d.kind == Operand::reg && !is_read(body, d.index))))
+            continue;
         return true;
     }
     return false;
@@ -53,59 +55,83 @@ bool exits(const ptx::Function &f, const ptx::Body &body)
 
 bool has_local(const ptx::Body &body)
 {
-    return std::any_of(body.variables.begin(), body.variables.end(), [](const ptx::Variable &v) { return v.space == Space::local; });
+    return std::any_of(body.variables.begin(), body.variables.end(),
+                       [](const ptx::Variable &v) { return v.space == Space::local; });
 }
 
 // The loop over a block's threads, x innermost.
 std::string block_entry(const std::string &name, bool parallel)
 {
     auto at = [](const char *value, const char *base, size_t offset) {
-        return join("  %", value, ".at = getelementptr i8, ptr %", base, ", i64 ", std::to_string(offset), "\n");
+        return join("  %", value, ".at = getelementptr i8, ptr %", base, ", i64 ",
+                    std::to_string(offset), "\n");
     };
-    std::string s = join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(", std::to_string(sizeof(BlockState)),
-                         ") %block) nounwind \"probe-stack\"=\"inline-asm\" {\nentry:\n  %ts = alloca [", std::to_string(sizeof(ThreadState)),
-                         " x i8], align 16\n  store ptr %block, ptr %ts\n"
-                         "  %grid = load ptr, ptr %block, align 8, !invariant.load !0, !nonnull !0, !dereferenceable !6\n");
-    const std::pair<const char *, size_t> sizes[] = {{"nx", offsetof(Dim3, x)}, {"ny", offsetof(Dim3, y)}, {"nz", offsetof(Dim3, z)}};
+    std::string s =
+        join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
+             std::to_string(sizeof(BlockState)),
+             ") %block) nounwind \"probe-stack\"=\"inline-asm\" {\nentry:\n  %ts = alloca [",
+             std::to_string(sizeof(ThreadState)),
+             " x i8], align 16\n  store ptr %block, ptr %ts\n"
+             "  %grid = load ptr, ptr %block, align 8, !invariant.load !0, !nonnull !0, "
+             "!dereferenceable !6\n");
+    const std::pair<const char *, size_t> sizes[] = {
+        {"nx", offsetof(Dim3, x)}, {"ny", offsetof(Dim3, y)}, {"nz", offsetof(Dim3, z)}};
     for (auto [n, offset] : sizes) {
         s += at(n, "grid", offsetof(GridState, block) + offset);
-        s += join("  %", n, " = load i32, ptr %", n, ".at, align 4, !invariant.load !0, !range !4\n");
+        s += join("  %", n, " = load i32, ptr %", n,
+                  ".at, align 4, !invariant.load !0, !range !4\n");
     }
-    const std::pair<const char *, size_t> fields[] = {{"tx", offsetof(ThreadState, tid_x)}, {"ty", offsetof(ThreadState, tid_y)},
-                                                      {"tz", offsetof(ThreadState, tid_z)}, {"lane", offsetof(ThreadState, lane)},
+    const std::pair<const char *, size_t> fields[] = {{"tx", offsetof(ThreadState, tid_x)},
+                                                      {"ty", offsetof(ThreadState, tid_y)},
+                                                      {"tz", offsetof(ThreadState, tid_z)},
+                                                      {"lane", offsetof(ThreadState, lane)},
                                                       {"warp", offsetof(ThreadState, warp)}};
     for (auto [n, offset] : fields) s += at(n, "ts", offset);
-    s += join("  br label %zloop\n"
-              "zloop:\n  %z = phi i32 [ 0, %entry ], [ %z1, %zlatch ]\n  %zrow = mul nuw nsw i32 %z, %ny\n  br label %yloop\n"
-              "yloop:\n  %y = phi i32 [ 0, %zloop ], [ %y1, %ylatch ]\n  %row = add nuw nsw i32 %zrow, %y\n"
-              "  %first = mul nuw nsw i32 %row, %nx\n  br label %xloop\n"
-              "xloop:\n  %x = phi i32 [ 0, %yloop ], [ %x1, %xloop ]\n"
-              "  store i32 %x, ptr %tx.at\n  store i32 %y, ptr %ty.at\n  store i32 %z, ptr %tz.at\n"
-              "  %number = add nuw nsw i32 %first, %x\n  %lane = and i32 %number, 31\n  %warp = lshr i32 %number, 5\n"
-              "  store i32 %lane, ptr %lane.at\n  store i32 %warp, ptr %warp.at\n"
-              "  call void @\"f.", name, "\"(ptr %ts)\n"
-              "  %x1 = add nuw nsw i32 %x, 1\n  %xmore = icmp ult i32 %x1, %nx\n  br i1 %xmore, label %xloop, label %ylatch",
-              parallel ? ", !llvm.loop !2\n" : "\n",
-              "ylatch:\n  %y1 = add nuw nsw i32 %y, 1\n  %ymore = icmp ult i32 %y1, %ny\n  br i1 %ymore, label %yloop, label %zlatch\n"
-              "zlatch:\n  %z1 = add nuw nsw i32 %z, 1\n  %zmore = icmp ult i32 %z1, %nz\n  br i1 %zmore, label %zloop, label %done\n"
-              "done:\n  ret void\n}\n\n");
+    s += join(
+        "  br label %zloop\n"
+        "zloop:\n  %z = phi i32 [ 0, %entry ], [ %z1, %zlatch ]\n  %zrow = mul nuw nsw i32 %z, "
+        "%ny\n  br label %yloop\n"
+        "yloop:\n  %y = phi i32 [ 0, %zloop ], [ %y1, %ylatch ]\n  %row = add nuw nsw i32 %zrow, "
+        "%y\n"
+        "  %first = mul nuw nsw i32 %row, %nx\n  br label %xloop\n"
+        "xloop:\n  %x = phi i32 [ 0, %yloop ], [ %x1, %xloop ]\n"
+        "  store i32 %x, ptr %tx.at\n  store i32 %y, ptr %ty.at\n  store i32 %z, ptr %tz.at\n"
+        "  %number = add nuw nsw i32 %first, %x\n  %lane = and i32 %number, 31\n  %warp = lshr i32 "
+        "%number, 5\n"
+        "  store i32 %lane, ptr %lane.at\n  store i32 %warp, ptr %warp.at\n"
+        "  call void @\"f.",
+        name,
+        "\"(ptr %ts)\n"
+        "  %x1 = add nuw nsw i32 %x, 1\n  %xmore = icmp ult i32 %x1, %nx\n  br i1 %xmore, label "
+        "%xloop, label %ylatch",
+        parallel ? ", !llvm.loop !2\n" : "\n",
+        "ylatch:\n  %y1 = add nuw nsw i32 %y, 1\n  %ymore = icmp ult i32 %y1, %ny\n  br i1 %ymore, "
+        "label %yloop, label %zlatch\n"
+        "zlatch:\n  %z1 = add nuw nsw i32 %z, 1\n  %zmore = icmp ult i32 %z1, %nz\n  br i1 %zmore, "
+        "label %zloop, label %done\n"
+        "done:\n  ret void\n}\n\n");
     return s;
 }
 
 std::string thread_entry(const std::string &name)
 {
-    return join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(", std::to_string(sizeof(ThreadState)),
-                ") %ts) nounwind convergent \"probe-stack\"=\"inline-asm\" {\nentry:\n  call void @\"f.", name,
-                "\"(ptr %ts) convergent\n  ret void\n}\n\n");
+    return join(
+        "define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
+        std::to_string(sizeof(ThreadState)),
+        ") %ts) nounwind convergent \"probe-stack\"=\"inline-asm\" {\nentry:\n  call void @\"f.",
+        name, "\"(ptr %ts) convergent\n  ret void\n}\n\n");
 }
 
 std::string metadata(size_t parameter_bytes)
 {
-    // 0: empty; 1: accesses of one thread do not touch another's; 2, 3: the loop over threads; 4: sizes of a block;
-    // 5, 6, 7: sizes of the states and of the parameters.
-    return "!0 = !{}\n!1 = distinct !{}\n!2 = distinct !{!2, !3}\n!3 = !{!\"llvm.loop.parallel_accesses\", !1}\n"
-           "!4 = !{i32 1, i32 1025}\n!5 = !{i64 " + std::to_string(sizeof(BlockState)) + "}\n!6 = !{i64 " +
-           std::to_string(sizeof(GridState)) + "}\n!7 = !{i64 " + std::to_string(parameter_bytes) + "}\n";
+    // 0: empty; 1: accesses of one thread do not touch another's; 2, 3: the loop over threads; 4:
+    // sizes of a block; 5, 6, 7: sizes of the states and of the parameters.
+    return "!0 = !{}\n!1 = distinct !{}\n!2 = distinct !{!2, !3}\n!3 = "
+           "!{!\"llvm.loop.parallel_accesses\", !1}\n"
+           "!4 = !{i32 1, i32 1025}\n!5 = !{i64 " +
+           std::to_string(sizeof(BlockState)) + "}\n!6 = !{i64 " +
+           std::to_string(sizeof(GridState)) + "}\n!7 = !{i64 " + std::to_string(parameter_bytes) +
+           "}\n";
 }
 
 // The name in "declare TYPE @NAME(...)", to declare nothing twice.
@@ -169,7 +195,8 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     for (const std::string &g : unit.globals) head += join("@\"g.", g, "\" = external global i8\n");
     facts.entry = "k." + name;
     facts.per_thread = unit.per_thread;
-    facts.stack_bytes = static_cast<uint32_t>(16384 + local_bytes(kernel, 0) + std::min<uint64_t>(registers, 262144));
+    facts.stack_bytes = static_cast<uint32_t>(16384 + local_bytes(kernel, 0) +
+                                              std::min<uint64_t>(registers, 262144));
     return join(head, "\n", *helpers, code, metadata(parameter_bytes));
 }
 
@@ -177,7 +204,8 @@ Result<CompiledKernel> Module::compile(std::string_view kernel) const
 {
     const ptx::Function *f = find_function(kernel);
     if (!f || !f->kernel || !f->defined)
-        return error(ErrorKind::invalid, "the module has no kernel %s", std::string(kernel).c_str());
+        return error(ErrorKind::invalid, "the module has no kernel %s",
+                     std::string(kernel).c_str());
     CompiledKernel out;
     auto text = ir(*f, out);
     if (!text) return std::move(text).error().in("compiling kernel " + std::string(kernel));

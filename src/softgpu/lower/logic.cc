@@ -80,11 +80,13 @@ void shift(Lower &l)
 void funnel(Lower &l)
 {
     V a = l.get(1, kB32), b = l.get(2, kB32), n = l.get(3, kU32);
-    n = l.has("clamp") ? l.intrinsic("i32", "llvm.umin.i32", {{"i32", n}, {"i32", "32"}}) : l.def("and i32 ", n, ", 31");
+    n = l.has("clamp") ? l.intrinsic("i32", "llvm.umin.i32", {{"i32", n}, {"i32", "32"}})
+                       : l.def("and i32 ", n, ", 31");
     V wide = l.def("or i64 ", l.def("shl i64 ", l.def("zext i32 ", b, " to i64"), ", 32"), ", ",
                    l.def("zext i32 ", a, " to i64"));
     V by = l.def("zext i32 ", n, " to i64");
-    V r = l.has("l") ? l.def("lshr i64 ", l.def("shl i64 ", wide, ", ", by), ", 32") : l.def("lshr i64 ", wide, ", ", by);
+    V r = l.has("l") ? l.def("lshr i64 ", l.def("shl i64 ", wide, ", ", by), ", 32")
+                     : l.def("lshr i64 ", wide, ", ", by);
     l.set(l.def("trunc i64 ", r, " to i32"), kB32);
 }
 
@@ -104,7 +106,8 @@ void mov(Lower &l)
     Type t = l.type();
     const Operand &d = l.operand(0), &a = l.operand(1);
     if (d.kind == Operand::vector && a.kind == Operand::vector) {
-        for (unsigned i = 0; i < d.count && i < a.count; ++i) l.write(l.child(d, i), l.read(l.child(a, i), t), t);
+        for (unsigned i = 0; i < d.count && i < a.count; ++i)
+            l.write(l.child(d, i), l.read(l.child(a, i), t), t);
         return;
     }
     if (d.kind == Operand::reg && l.is_pointer(d)) {
@@ -132,8 +135,10 @@ void slct(Lower &l)
 {
     Type t = l.type(0), s = l.type(1);
     V a = l.get(1, t), b = l.get(2, t), c = l.get(3, s);
-    V p = s.kind == Type::flt ? l.def("fcmp oge float ", l.has("ftz") ? l.helper("float", "h.ftz", "float " + c) : c, ", 0.0")
-                              : l.def("icmp sge i32 ", c, ", 0");
+    V p = s.kind == Type::flt
+              ? l.def("fcmp oge float ",
+                      l.has("ftz") ? l.helper("float", "h.ftz", "float " + c) : c, ", 0.0")
+              : l.def("icmp sge i32 ", c, ", 0");
     l.set(l.select(p, t, a, b), t);
 }
 

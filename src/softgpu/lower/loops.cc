@@ -10,7 +10,9 @@ namespace {
 // Tarjan's algorithm without recursion; nodes are instructions.
 class Components {
 public:
-    Components(const ptx::Body &body) : body_(body), n_(static_cast<uint32_t>(body.instructions.size())) {}
+    Components(const ptx::Body &body)
+        : body_(body), n_(static_cast<uint32_t>(body.instructions.size()))
+    {}
 
     std::vector<uint8_t> cyclic()
     {
@@ -74,10 +76,11 @@ private:
             }
             uint32_t done = f.node;
             frames.pop_back();
-            if (!frames.empty()) low_[frames.back().node] = std::min(low_[frames.back().node], low_[done]);
+            if (!frames.empty())
+                low_[frames.back().node] = std::min(low_[frames.back().node], low_[done]);
             if (low_[done] != index_[done]) continue;
             bool several = stack_.back() != done;
-            for (uint32_t member;; ) {
+            for (uint32_t member;;) {
                 member = stack_.back();
                 stack_.pop_back();
                 on_stack_[member] = 0;

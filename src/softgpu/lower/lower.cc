@@ -21,7 +21,8 @@ std::string ll(Type t)
     return "<" + std::to_string(t.lanes) + " x " + element + ">";
 }
 
-static_assert(offsetof(ThreadState, block) == 0 && offsetof(BlockState, grid) == 0, "block_state() and grid_state() rely on it");
+static_assert(offsetof(ThreadState, block) == 0 && offsetof(BlockState, grid) == 0,
+              "block_state() and grid_state() rely on it");
 
 namespace {
 
@@ -35,15 +36,19 @@ std::string storage(Type t)
 }  // namespace
 
 Lower::Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body)
-    : unit_(unit), function_(f), body_(body), pointer_rank_(find_pointers(f, body)), loop_(find_loops(body))
-{
-}
+    : unit_(unit),
+      function_(f),
+      body_(body),
+      pointer_rank_(find_pointers(f, body)),
+      loop_(find_loops(body))
+{}
 
 void Lower::fail(const std::string &why)
 {
     if (error_) return;
     std::string text(in_ ? in_->text : function_.name);
-    error_ = Error{ErrorKind::unsupported, "PTX line " + std::to_string(in_ ? in_->line : 0) + ": '" + text + "': " + why};
+    error_ = Error{ErrorKind::unsupported,
+                   "PTX line " + std::to_string(in_ ? in_->line : 0) + ": '" + text + "': " + why};
 }
 
 // --- blocks
@@ -88,7 +93,8 @@ void Lower::return_(bool ended)
         const ptx::Variable &v = function_.returns[i];
         if (v.space != Space::reg) continue;
         std::string type = storage(v.type);
-        emit("store ", type, " ", def("load ", type, ", ptr %r", v.reg), ", ptr %o", std::to_string(i));
+        emit("store ", type, " ", def("load ", type, ", ptr %r", v.reg), ", ptr %o",
+             std::to_string(i));
     }
     emit(function_.kernel ? "ret void" : ended ? "ret i1 true" : "ret i1 false");
     open_ = false;
@@ -96,7 +102,8 @@ void Lower::return_(bool ended)
 
 void Lower::call(const std::string &callee, const std::string &arguments)
 {
-    V ended = def("call i1 @\"f.", callee, "\"(", arguments, ")", unit_.per_thread ? " convergent" : "");
+    V ended =
+        def("call i1 @\"f.", callee, "\"(", arguments, ")", unit_.per_thread ? " convergent" : "");
     if (!unit_.exits) return;
     std::string yes = block(), no = block();
     branch(ended, yes, no);
@@ -121,10 +128,7 @@ V Lower::entry(std::string_view name, const std::string &text)
     return v;
 }
 
-V Lower::carry()
-{
-    return entry("cc", "alloca i1");
-}
+V Lower::carry() { return entry("cc", "alloca i1"); }
 
 V Lower::cast(const V &v, const std::string &from, const std::string &to)
 {
@@ -135,7 +139,10 @@ V Lower::cast(const V &v, const std::string &from, const std::string &to)
 V Lower::resize(const V &v, unsigned from, unsigned to, bool sign)
 {
     if (from == to) return v;
-    return def(from > to ? "trunc " : sign ? "sext " : "zext ", ll_int(from), " ", v, " to ", ll_int(to));
+    return def(from > to ? "trunc "
+               : sign    ? "sext "
+                         : "zext ",
+               ll_int(from), " ", v, " to ", ll_int(to));
 }
 
 V Lower::select(const V &c, Type t, const V &a, const V &b)
@@ -168,8 +175,9 @@ V Lower::helper(std::string_view type, std::string_view name, const std::string 
 V Lower::runtime(std::string_view type, std::string_view name, const std::string &parameters,
                  const std::string &arguments, std::string_view attributes)
 {
-    unit_.declarations.insert(join("declare ", type, " @", name, "(", parameters, ") ",
-                                   attributes.empty() ? "nounwind convergent nomerge" : attributes));
+    unit_.declarations.insert(
+        join("declare ", type, " @", name, "(", parameters, ") ",
+             attributes.empty() ? "nounwind convergent nomerge" : attributes));
     std::string call = join("call ", type, " @", name, "(", arguments, ")",
                             attributes.empty() ? " convergent nomerge" : "");
     if (type != "void") return def(call);
@@ -193,15 +201,18 @@ V Lower::constant(const Operand &o, Type t)
     uint64_t bits = o.value;
     if (o.kind == Operand::float64) {
         double d = std::bit_cast<double>(bits);
-        if (t.kind == Type::flt && t.width == 32) bits = std::bit_cast<uint32_t>(static_cast<float>(d));
+        if (t.kind == Type::flt && t.width == 32)
+            bits = std::bit_cast<uint32_t>(static_cast<float>(d));
     } else if (o.kind == Operand::float32 && t.kind == Type::flt && t.width == 64) {
-        bits = std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+        bits = std::bit_cast<uint64_t>(
+            static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
     }
     if (t.kind == Type::pred) return bits ? "true" : "false";
     unsigned width = t.total();
     if (width < 64) bits &= (uint64_t{1} << width) - 1;
     std::string integer = std::to_string(bits);
-    if (width > 64 && static_cast<int64_t>(bits) < 0) integer = std::to_string(static_cast<int64_t>(bits));
+    if (width > 64 && static_cast<int64_t>(bits) < 0)
+        integer = std::to_string(static_cast<int64_t>(bits));
     std::string type = ll(t), as_int = ll_int(width);
     if (type == as_int) return integer;
     return "bitcast (" + as_int + " " + integer + " to " + type + ")";
@@ -231,8 +242,7 @@ V Lower::read_register(const Operand &o, Type t)
 V Lower::read(const Operand &o, Type t)
 {
     switch (o.kind) {
-    case Operand::reg:
-        return read_register(o, t);
+    case Operand::reg: return read_register(o, t);
     case Operand::integer:
     case Operand::float32:
     case Operand::float64:
@@ -242,8 +252,7 @@ V Lower::read(const Operand &o, Type t)
             return constant(flipped, t);
         }
         return constant(o, t);
-    case Operand::special:
-        return special(o, t);
+    case Operand::special: return special(o, t);
     case Operand::symbol:
     case Operand::variable:
         return cast(resize(symbol_value(o), 64, t.total(), false), ll_int(t.total()), ll(t));
@@ -253,14 +262,14 @@ V Lower::read(const Operand &o, Type t)
         unsigned width = t.total() / o.count;
         V all;
         for (unsigned i = 0; i < o.count; ++i) {
-            V part = resize(read(child(o, i), Type{Type::bits, static_cast<uint16_t>(width), 1}), width, t.total(), false);
+            V part = resize(read(child(o, i), Type{Type::bits, static_cast<uint16_t>(width), 1}),
+                            width, t.total(), false);
             if (i) part = def("shl ", ll_int(t.total()), " ", part, ", ", i * width);
             all = i ? def("or ", ll_int(t.total()), " ", all, ", ", part) : part;
         }
         return cast(all, ll_int(t.total()), ll(t));
     }
-    default:
-        break;
+    default: break;
     }
     fail("an operand that this instruction cannot read");
     return "zeroinitializer";
@@ -275,13 +284,15 @@ void Lower::write(const Operand &o, const V &value, Type t)
         for (unsigned i = 0; i < o.count; ++i) {
             if (child(o, i).kind == Operand::sink) continue;
             V part = i ? def("lshr ", ll_int(total), " ", bits, ", ", i * width) : bits;
-            write(child(o, i), resize(part, total, width, false), Type{Type::bits, static_cast<uint16_t>(width), 1});
+            write(child(o, i), resize(part, total, width, false),
+                  Type{Type::bits, static_cast<uint16_t>(width), 1});
         }
         return;
     }
     if (o.kind != Operand::reg) return fail("the destination is no register");
     Type r = body_.registers[o.index].type;
-    if ((r.kind == Type::pred) != (t.kind == Type::pred)) return fail("a predicate and a value do not mix");
+    if ((r.kind == Type::pred) != (t.kind == Type::pred))
+        return fail("a predicate and a value do not mix");
     V v = value;
     std::string have = ll(t), stored = storage(r);
     if (r.total() != t.total()) {
@@ -362,7 +373,8 @@ V Lower::pointer(const Operand &o)
     if (v->space == Space::shared) {
         base = shared_base();
         offset += shared_offset(*v);
-    } else if (o.kind == Operand::variable && v->space != Space::global && v->space != Space::constant) {
+    } else if (o.kind == Operand::variable && v->space != Space::global &&
+               v->space != Space::constant) {
         base = variable_slot(o.index);
     } else if (v->space == Space::param) {
         size_t at = 0, n = 0;
@@ -372,7 +384,10 @@ V Lower::pointer(const Operand &o)
                 if (function_.kernel) {
                     V field = entry("pa", "getelementptr i8, ptr " + grid_state() + ", i64 " +
                                               std::to_string(offsetof(GridState, params)));
-                    base = entry("params", "load ptr, ptr " + field + ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !7");
+                    base = entry(
+                        "params",
+                        "load ptr, ptr " + field +
+                            ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !7");
                     offset += static_cast<int64_t>(at);
                 } else {
                     base = "%a" + std::to_string(n);
@@ -394,7 +409,8 @@ V Lower::pointer(const Operand &o)
 
 void Lower::write_pointer(const Operand &o, const V &p)
 {
-    if (o.kind == Operand::reg && pointer_rank_[o.index]) emit("store ptr ", p, ", ptr %p", o.index);
+    if (o.kind == Operand::reg && pointer_rank_[o.index])
+        emit("store ptr ", p, ", ptr %p", o.index);
 }
 
 V Lower::address(const Operand &o, Space space)
@@ -405,7 +421,8 @@ V Lower::address(const Operand &o, Space space)
     }
     auto offset = std::to_string(static_cast<int64_t>(o.value));
     if (o.count == 0) {
-        if (space == Space::shared) return def("getelementptr i8, ptr ", shared_base(), ", i64 ", offset);
+        if (space == Space::shared)
+            return def("getelementptr i8, ptr ", shared_base(), ", i64 ", offset);
         return def("inttoptr i64 ", offset, " to ptr");
     }
     const Operand &base = child(o, 0);
@@ -413,7 +430,8 @@ V Lower::address(const Operand &o, Space space)
     V p;
     if (space == Space::shared) {
         unsigned width = register_type(base).total();
-        V at = resize(read(base, Type{Type::bits, static_cast<uint16_t>(width), 1}), width, 64, false);
+        V at =
+            resize(read(base, Type{Type::bits, static_cast<uint16_t>(width), 1}), width, 64, false);
         p = def("getelementptr i8, ptr ", shared_base(), ", i64 ", at);
     } else if (register_type(base).total() == 32) {
         p = def("inttoptr i64 ", read(base, kB64), " to ptr");
@@ -452,21 +470,26 @@ std::string Lower::prologue()
     for (size_t i = 0; i < body_.variables.size(); ++i) {
         const ptx::Variable &v = body_.variables[i];
         if (v.space != Space::local && v.space != Space::param) continue;
-        s += "  " + variable_slot(static_cast<uint32_t>(i)) + " = alloca [" + std::to_string(v.size) +
-             " x i8], align " + std::to_string(v.align < 8 ? 8 : v.align) + "\n";
+        s += "  " + variable_slot(static_cast<uint32_t>(i)) + " = alloca [" +
+             std::to_string(v.size) + " x i8], align " + std::to_string(v.align < 8 ? 8 : v.align) +
+             "\n";
     }
     return s;
 }
 
 Result<std::string> Lower::run()
 {
-    std::string head = join("define internal ", function_.kernel ? "void" : "i1", " @\"f.", function_.name, "\"(ptr %ts");
+    std::string head = join("define internal ", function_.kernel ? "void" : "i1", " @\"f.",
+                            function_.name, "\"(ptr %ts");
     if (!function_.kernel) {
-        for (size_t i = 0; i < function_.returns.size(); ++i) head += ", ptr %o" + std::to_string(i);
-        for (size_t i = 0; i < function_.parameters.size(); ++i) head += ", ptr %a" + std::to_string(i);
+        for (size_t i = 0; i < function_.returns.size(); ++i)
+            head += ", ptr %o" + std::to_string(i);
+        for (size_t i = 0; i < function_.parameters.size(); ++i)
+            head += ", ptr %a" + std::to_string(i);
     }
-    head += join(") nounwind", function_.kernel ? " alwaysinline" : "",
-                 unit_.per_thread ? " convergent" : "", " \"probe-stack\"=\"inline-asm\" {\nentry:\n");
+    head +=
+        join(") nounwind", function_.kernel ? " alwaysinline" : "",
+             unit_.per_thread ? " convergent" : "", " \"probe-stack\"=\"inline-asm\" {\nentry:\n");
 
     open_ = false;
     place("start");
@@ -495,19 +518,22 @@ Result<std::string> Lower::run()
 V Lower::block_state()
 {
     V name = "%bs";
-    return entry("bs", join("load ptr, ptr ", thread(), ", align 8", unit_.per_thread ? ", !invariant.load !0" : "",
+    return entry("bs", join("load ptr, ptr ", thread(), ", align 8",
+                            unit_.per_thread ? ", !invariant.load !0" : "",
                             ", !nonnull !0, !dereferenceable !5"));
     return name;
 }
 
 V Lower::grid_state()
 {
-    return entry("gs", "load ptr, ptr " + block_state() + ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !6");
+    return entry("gs", "load ptr, ptr " + block_state() +
+                           ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !6");
 }
 
 V Lower::shared_base()
 {
-    V at = entry("sa", "getelementptr i8, ptr " + block_state() + ", i64 " + std::to_string(offsetof(BlockState, shared)));
+    V at = entry("sa", "getelementptr i8, ptr " + block_state() + ", i64 " +
+                           std::to_string(offsetof(BlockState, shared)));
     return entry("sb", "load ptr, ptr " + at + ", align 8, !invariant.load !0");
 }
 
@@ -544,10 +570,14 @@ V Lower::state(std::string_view name)
     };
     for (const Field &f : fields) {
         if (f.name != name) continue;
-        V base = f.whose == of_thread ? thread() : f.whose == of_block ? block_state() : grid_state();
-        V at = entry(join("at.", name), "getelementptr i8, ptr " + base + ", i64 " + std::to_string(f.offset));
+        V base = f.whose == of_thread  ? thread()
+                 : f.whose == of_block ? block_state()
+                                       : grid_state();
+        V at = entry(join("at.", name),
+                     "getelementptr i8, ptr " + base + ", i64 " + std::to_string(f.offset));
         bool fixed = f.whose != of_thread || unit_.per_thread;
-        return entry(join("is.", name), "load " + ll_int(f.bits) + ", ptr " + at + ", align " + std::to_string(f.bits / 8) +
+        return entry(join("is.", name), "load " + ll_int(f.bits) + ", ptr " + at + ", align " +
+                                            std::to_string(f.bits / 8) +
                                             (fixed ? ", !invariant.load !0" : ""));
     }
     fail("no state " + std::string(name));

@@ -47,9 +47,10 @@ struct Unit {
 std::string ll(Type);
 std::string ll_int(unsigned bits);
 inline constexpr Type kPred{Type::pred, 1, 1}, kB8{Type::bits, 8, 1}, kB16{Type::bits, 16, 1},
-    kB32{Type::bits, 32, 1}, kB64{Type::bits, 64, 1}, kB128{Type::bits, 128, 1}, kU32{Type::uns, 32, 1},
-    kS32{Type::sgn, 32, 1}, kU64{Type::uns, 64, 1}, kS64{Type::sgn, 64, 1}, kF16{Type::flt, 16, 1},
-    kF16x2{Type::flt, 16, 2}, kF32{Type::flt, 32, 1}, kF64{Type::flt, 64, 1};
+    kB32{Type::bits, 32, 1}, kB64{Type::bits, 64, 1}, kB128{Type::bits, 128, 1},
+    kU32{Type::uns, 32, 1}, kS32{Type::sgn, 32, 1}, kU64{Type::uns, 64, 1}, kS64{Type::sgn, 64, 1},
+    kF16{Type::flt, 16, 1}, kF16x2{Type::flt, 16, 2}, kF32{Type::flt, 32, 1},
+    kF64{Type::flt, 64, 1};
 inline Type bits_of(Type t) { return Type{Type::bits, static_cast<uint16_t>(t.total()), 1}; }
 inline Type with_width(Type t, unsigned w) { return Type{t.kind, static_cast<uint16_t>(w), 1}; }
 
@@ -85,10 +86,11 @@ public:
     bool is_pointer(const Operand &) const;
     unsigned pointer_rank(const Operand &) const;
     const ptx::Variable *variable(const Operand &) const;  // that an operand names, or null
-    bool is_parameter(const Operand &) const;  // names a parameter of this kernel
+    bool is_parameter(const Operand &) const;              // names a parameter of this kernel
 
     // --- text
-    template <class... Parts> V def(const Parts &...parts)
+    template <class... Parts>
+    V def(const Parts &...parts)
     {
         V name = fresh();
         ((code_ += "  ") += name) += " = ";
@@ -96,7 +98,8 @@ public:
         code_ += '\n';
         return name;
     }
-    template <class... Parts> void emit(const Parts &...parts)
+    template <class... Parts>
+    void emit(const Parts &...parts)
     {
         code_ += "  ";
         (append(parts), ...);
@@ -105,9 +108,9 @@ public:
     V fresh() { return "%v" + std::to_string(values_++); }
     V slot(const std::string &type);  // an alloca in the entry block
     std::string block() { return "B" + std::to_string(blocks_++); }
-    void place(const std::string &block);      // starts it; falls into it from the current one
+    void place(const std::string &block);  // starts it; falls into it from the current one
     void place_after_terminator(const std::string &block);  // starts it; nothing falls into it
-    void jump(const std::string &block);       // ends the current one
+    void jump(const std::string &block);                    // ends the current one
     void branch(const V &condition, const std::string &yes, const std::string &no);
     void unreachable();
     std::string label(const Operand &) const;
@@ -130,7 +133,7 @@ public:
     V state(std::string_view name);  // tid_x ... nctaid_z, lane, warp, smid: special.cc
     V site() { return std::to_string(unit_.sites++); }
     void yield();  // lets other threads run, where this one may spin
-    V carry();  // the condition code's slot
+    V carry();     // the condition code's slot
     Unit &unit() { return unit_; }
     const ptx::Body &body() const { return body_; }
     const ptx::Function &function() const { return function_; }
@@ -183,7 +186,8 @@ struct Special {
 };
 const Special *find_special(std::string_view name);
 
-// The definitions of the named prelude functions and of those they call; adds what these need declared.
+// The definitions of the named prelude functions and of those they call; adds what these need
+// declared.
 Result<std::string> prelude(const std::set<std::string, std::less<>> &names,
                             std::set<std::string, std::less<>> &declarations);
 
@@ -195,7 +199,8 @@ struct External {
 const External *find_external(std::string_view name);
 
 inline std::string join() { return {}; }
-template <class... Parts> std::string join(const Parts &...parts)
+template <class... Parts>
+std::string join(const Parts &...parts)
 {
     std::string s;
     ((s += parts), ...);

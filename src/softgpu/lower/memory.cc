@@ -9,9 +9,12 @@ Space space_of(const Lower &l)
         std::string_view ptx;
         Space space;
     };
-    static constexpr Name names[] = {{"global", Space::global}, {"shared", Space::shared}, {"shared::cta", Space::shared},
-                                     {"shared::cluster", Space::shared}, {"const", Space::constant}, {"local", Space::local},
-                                     {"param", Space::param}, {"param::entry", Space::param}, {"param::func", Space::param}};
+    static constexpr Name names[] = {
+        {"global", Space::global},      {"shared", Space::shared},
+        {"shared::cta", Space::shared}, {"shared::cluster", Space::shared},
+        {"const", Space::constant},     {"local", Space::local},
+        {"param", Space::param},        {"param::entry", Space::param},
+        {"param::func", Space::param}};
     for (const Name &n : names)
         if (l.has(n.ptx)) return n.space;
     return Space::none;
@@ -36,7 +39,8 @@ unsigned vector_size(const Lower &l)
 
 bool strong(const Lower &l)
 {
-    return l.has("volatile") || l.has("relaxed") || l.has("acquire") || l.has("release") || l.has("mmio");
+    return l.has("volatile") || l.has("relaxed") || l.has("acquire") || l.has("release") ||
+           l.has("mmio");
 }
 
 // Of the parameter block nothing is known but that it is there.
@@ -48,7 +52,8 @@ std::string alignment(Space space, unsigned bytes)
 bool constant_memory(const Lower &l, Space space, const Operand &address)
 {
     if (space == Space::constant || l.has("nc")) return true;
-    return space == Space::param && l.function().kernel && address.count && l.child(address, 0).kind != Operand::variable;
+    return space == Space::param && l.function().kernel && address.count &&
+           l.child(address, 0).kind != Operand::variable;
 }
 
 // A load of one value as an integer, or of a vector's elements.
@@ -58,14 +63,16 @@ void load(Lower &l)
     unsigned n = vector_size(l);
     Space space = space_of(l);
     const Operand &d = l.operand(0);
-    if (n > 1 && (d.kind != Operand::vector || d.count != n)) return l.fail("as many registers as elements are expected");
+    if (n > 1 && (d.kind != Operand::vector || d.count != n))
+        return l.fail("as many registers as elements are expected");
     V p = l.address(l.operand(1), space);
     std::string element = ll(t), meta = l.metadata(space);
     if (constant_memory(l, space, l.operand(1))) meta += ", !invariant.load !0";
     if (strong(l) && t.total() <= 64) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
-            V v = l.def("load atomic ", ll_int(t.total()), ", ptr ", at, " ", ordering(l, true, false), ", align ", t.bytes());
+            V v = l.def("load atomic ", ll_int(t.total()), ", ptr ", at, " ",
+                        ordering(l, true, false), ", align ", t.bytes());
             l.write(n > 1 ? l.child(d, i) : d, l.cast(v, ll_int(t.total()), element), t);
         }
         return l.yield();
@@ -81,7 +88,8 @@ void load(Lower &l)
     std::string type = join("<", std::to_string(n), " x ", element, ">");
     V v = l.def("load ", type, ", ptr ", p, alignment(space, n * t.bytes()), meta);
     for (unsigned i = 0; i < n; ++i)
-        if (l.child(d, i).kind != Operand::sink) l.write(l.child(d, i), l.def("extractelement ", type, " ", v, ", i32 ", i), t);
+        if (l.child(d, i).kind != Operand::sink)
+            l.write(l.child(d, i), l.def("extractelement ", type, " ", v, ", i32 ", i), t);
 }
 
 void store(Lower &l)
@@ -90,19 +98,22 @@ void store(Lower &l)
     unsigned n = vector_size(l);
     Space space = space_of(l);
     const Operand &s = l.operand(1);
-    if (n > 1 && (s.kind != Operand::vector || s.count != n)) return l.fail("as many registers as elements are expected");
+    if (n > 1 && (s.kind != Operand::vector || s.count != n))
+        return l.fail("as many registers as elements are expected");
     V p = l.address(l.operand(0), space);
     std::string element = ll(t);
     if (strong(l) && t.total() <= 64) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
             V v = l.cast(l.read(n > 1 ? l.child(s, i) : s, t), element, ll_int(t.total()));
-            l.emit("store atomic ", ll_int(t.total()), " ", v, ", ptr ", at, " ", ordering(l, false, true), ", align ", t.bytes());
+            l.emit("store atomic ", ll_int(t.total()), " ", v, ", ptr ", at, " ",
+                   ordering(l, false, true), ", align ", t.bytes());
         }
         return;
     }
     if (n == 1) {
-        l.emit("store ", element, " ", l.read(s, t), ", ptr ", p, alignment(space, t.bytes()), l.metadata(space));
+        l.emit("store ", element, " ", l.read(s, t), ", ptr ", p, alignment(space, t.bytes()),
+               l.metadata(space));
         return;
     }
     std::string type = join("<", std::to_string(n), " x ", element, ">");
@@ -135,9 +146,11 @@ void isspacep(Lower &l)
     auto inside = [&](const V &base, const V &size) {
         return l.def("icmp ult i64 ", l.def("sub i64 ", a, ", ", base), ", ", size);
     };
-    V shared = inside(l.def("ptrtoint ptr ", l.shared_base(), " to i64"), l.def("zext i32 ", l.state("total"), " to i64"));
+    V shared = inside(l.def("ptrtoint ptr ", l.shared_base(), " to i64"),
+                      l.def("zext i32 ", l.state("total"), " to i64"));
     // Thread-local memory is on this stack, within a megabyte.
-    V frame = l.def("ptrtoint ptr ", l.intrinsic("ptr", "llvm.frameaddress.p0", {{"i32", "0"}}), " to i64");
+    V frame = l.def("ptrtoint ptr ", l.intrinsic("ptr", "llvm.frameaddress.p0", {{"i32", "0"}}),
+                    " to i64");
     V local = inside(l.def("sub i64 ", frame, ", 1048576"), "2097152");
     Space s = space_of(l);
     if (s == Space::shared) return l.set(shared, kPred);
@@ -158,7 +171,10 @@ void alloca_(Lower &l)
     Type t = l.type();
     V bytes = l.resize(l.get(1, t), t.width, 64, false);
     std::string align = l.operands() > 2 ? std::to_string(l.operand(2).value) : "16";
-    l.set(l.resize(l.def("ptrtoint ptr ", l.def("alloca i8, i64 ", bytes, ", align ", align), " to i64"), 64, t.width, false), t);
+    l.set(l.resize(
+              l.def("ptrtoint ptr ", l.def("alloca i8, i64 ", bytes, ", align ", align), " to i64"),
+              64, t.width, false),
+          t);
 }
 
 void stacksave(Lower &l)
@@ -167,19 +183,30 @@ void stacksave(Lower &l)
     l.set(l.resize(l.def("ptrtoint ptr ", p, " to i64"), 64, l.type().width, false), l.type());
 }
 
-void stackrestore(Lower &l) { l.intrinsic("void", "llvm.stackrestore.p0", {{"ptr", l.pointer(l.operand(0))}}); }
+void stackrestore(Lower &l)
+{
+    l.intrinsic("void", "llvm.stackrestore.p0", {{"ptr", l.pointer(l.operand(0))}});
+}
 
 #define TYPES "$any"
 
 const Row kRows[] = {
-    {"ld", "?weak ?$space ?ca|cg|cs|lu|cv ?nc ?$evict ?$evict2 ?L2::cache_hint ?$prefetch ?v2|v4|v8 " TYPES, 2, 3, load},
+    {"ld",
+     "?weak ?$space ?ca|cg|cs|lu|cv ?nc ?$evict ?$evict2 ?L2::cache_hint ?$prefetch "
+     "?v2|v4|v8 " TYPES,
+     2, 3, load},
     {"ld", "volatile ?$space ?$prefetch ?v2|v4|v8 " TYPES, 2, 2, load, kSpins},
-    {"ld", "~relaxed|acquire ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?$prefetch ?v2|v4|v8 " TYPES, 2, 3, load, kSpins},
+    {"ld",
+     "~relaxed|acquire ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?$prefetch "
+     "?v2|v4|v8 " TYPES,
+     2, 3, load, kSpins},
     {"ld", "mmio relaxed sys ?global " TYPES, 2, 2, load, kSpins},
     {"ldu", "?$space ?v2|v4 " TYPES, 2, 2, load},
-    {"st", "?weak ?$space ?wb|cg|cs|wt ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2, 3, store},
+    {"st", "?weak ?$space ?wb|cg|cs|wt ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2, 3,
+     store},
     {"st", "volatile ?$space ?v2|v4|v8 " TYPES, 2, 2, store},
-    {"st", "~relaxed|release ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2, 3, store},
+    {"st", "~relaxed|release ?$scope ?$space ?$evict ?$evict2 ?L2::cache_hint ?v2|v4|v8 " TYPES, 2,
+     3, store},
     {"st", "mmio relaxed sys ?global " TYPES, 2, 2, store},
     {"cvta", "?to $space u32|u64", 2, 2, cvta},
     {"isspacep", "$space", 2, 2, isspacep},
@@ -192,7 +219,9 @@ const Row kRows[] = {
     {"prefetchu", "L1", 1, 1, nothing},
     {"applypriority", "?global L2::evict_normal", 2, 2, nothing},
     {"discard", "?global L2", 2, 2, nothing},
-    {"createpolicy", "fractional|range ?global $evict2|L2::evict_unchanged ?$evict2|L2::evict_unchanged b64", 1, 4, zero},
+    {"createpolicy",
+     "fractional|range ?global $evict2|L2::evict_unchanged ?$evict2|L2::evict_unchanged b64", 1, 4,
+     zero},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Loading a module: checks every instruction against the table, notes who calls whom, lays memory out.
+// Loading a module: checks every instruction against the table, notes who calls whom, lays memory
+// out.
 #include "softgpu/lower/module.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ Result<std::shared_ptr<const PtxModule>> PtxModule::parse(std::string_view ptx)
 
 namespace lower {
 
-std::string signature(const std::vector<ptx::Variable> &returns, const std::vector<ptx::Variable> &parameters)
+std::string signature(const std::vector<ptx::Variable> &returns,
+                      const std::vector<ptx::Variable> &parameters)
 {
     std::string s;
     for (const ptx::Variable &v : returns) s += std::to_string(v.size) + ",";
@@ -50,8 +52,8 @@ constexpr uint64_t kMaxLocal = 512 << 10;  // CUDA C++ Programming Guide, techni
 
 Error refuse(const ptx::Instruction &in, const char *why)
 {
-    return error(ErrorKind::unsupported, "PTX line %u: '%.*s': %s", in.line, static_cast<int>(std::min<size_t>(in.text.size(), 400)),
-                 in.text.data(), why);
+    return error(ErrorKind::unsupported, "PTX line %u: '%.*s': %s", in.line,
+                 static_cast<int>(std::min<size_t>(in.text.size(), 400)), in.text.data(), why);
 }
 
 void add_unique(std::vector<std::string_view> &list, std::string_view name)
@@ -73,12 +75,15 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
     uint64_t local = 0;
     for (const ptx::Variable &v : body.variables) local += v.space == Space::local ? v.size : 0;
     if (local > kMaxLocal)
-        return error(ErrorKind::invalid, "%llu bytes of .local: a thread has 512 KiB", static_cast<unsigned long long>(local));
+        return error(ErrorKind::invalid, "%llu bytes of .local: a thread has 512 KiB",
+                     static_cast<unsigned long long>(local));
     uint64_t bits = 0;
     for (const ptx::Register &r : body.registers) bits += r.type.total();
     info.register_bytes = static_cast<uint32_t>(std::min<uint64_t>(bits / 8, 1 << 20));
     for (const ptx::Variable &p : f.parameters)
-        if (f.kernel && p.size == 0) return error(ErrorKind::invalid, "parameter %s has no size", std::string(p.name).c_str());
+        if (f.kernel && p.size == 0)
+            return error(ErrorKind::invalid, "parameter %s has no size",
+                         std::string(p.name).c_str());
 
     auto note = [&](const Operand &o) {
         if (o.kind == Operand::symbol) add_unique(info.names, o.name);
@@ -89,7 +94,8 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
         if (added) form->second = find_form(in.opcode);
         if (!form->second) return refuse(in, "the software GPU does not know this instruction");
         const Row &row = *form->second->row;
-        if (in.count < row.min_operands || in.count > row.max_operands) return refuse(in, "wrong number of operands");
+        if (in.count < row.min_operands || in.count > row.max_operands)
+            return refuse(in, "wrong number of operands");
         bool call = row.opcode == "call";
         for (uint32_t i = 0; i < in.count; ++i) {
             const Operand &o = body.operands[in.first + i];
@@ -105,10 +111,12 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
             if (!note(o)) return refuse(in, "unknown special register");
             if (o.kind == Operand::address && in.opcode.starts_with("ld.param")) continue;
             for (uint32_t c = 0; c < o.count; ++c)
-                if (!note(body.children[o.index + c])) return refuse(in, "unknown special register");
+                if (!note(body.children[o.index + c]))
+                    return refuse(in, "unknown special register");
         }
     }
-    for (const ptx::Prototype &p : body.prototypes) info.indirect.push_back(signature(p.returns, p.parameters));
+    for (const ptx::Prototype &p : body.prototypes)
+        info.indirect.push_back(signature(p.returns, p.parameters));
     return {};
 }
 
@@ -165,7 +173,8 @@ std::vector<const ptx::Function *> Module::targets(std::string_view wanted) cons
     std::vector<const ptx::Function *> list;
     for (std::string_view name : address_taken_) {
         const ptx::Function *f = find_function(name);
-        if (f && f->defined && !f->kernel && signature(f->returns, f->parameters) == wanted) list.push_back(f);
+        if (f && f->defined && !f->kernel && signature(f->returns, f->parameters) == wanted)
+            list.push_back(f);
     }
     return list;
 }
@@ -175,7 +184,8 @@ std::vector<const ptx::Function *> Module::reachable(const ptx::Function &kernel
 {
     std::vector<const ptx::Function *> order{&kernel};
     auto add = [&](const ptx::Function *f) {
-        if (f && f->defined && std::find(order.begin(), order.end(), f) == order.end()) order.push_back(f);
+        if (f && f->defined && std::find(order.begin(), order.end(), f) == order.end())
+            order.push_back(f);
     };
     for (size_t i = 0; i < order.size(); ++i) {
         const FunctionInfo *facts = info(*order[i]);
@@ -187,7 +197,8 @@ std::vector<const ptx::Function *> Module::reachable(const ptx::Function &kernel
     return order;
 }
 
-Module::SharedLayout Module::shared_layout(const std::vector<const ptx::Function *> &functions) const
+Module::SharedLayout Module::shared_layout(
+    const std::vector<const ptx::Function *> &functions) const
 {
     SharedLayout layout;
     std::vector<const ptx::Variable *> open;
@@ -208,7 +219,8 @@ Module::SharedLayout Module::shared_layout(const std::vector<const ptx::Function
         for (const ptx::Variable &v : facts->shared) add(v);
         for (std::string_view name : facts->names) {
             Unit::Symbol s = find(name);
-            if (s.kind == Unit::Symbol::variable && s.variable_->space == Space::shared) add(*s.variable_);
+            if (s.kind == Unit::Symbol::variable && s.variable_->space == Space::shared)
+                add(*s.variable_);
         }
     }
     // All of unknown size share the dynamic memory, which begins after the rest.
@@ -225,7 +237,8 @@ uint32_t Module::local_bytes(const ptx::Function &f, unsigned depth) const
     if (!facts || depth > 32) return 0;
     uint32_t most = 0;
     for (std::string_view name : facts->callees)
-        if (const ptx::Function *callee = find_function(name)) most = std::max(most, local_bytes(*callee, depth + 1));
+        if (const ptx::Function *callee = find_function(name))
+            most = std::max(most, local_bytes(*callee, depth + 1));
     return facts->local_bytes + most;
 }
 

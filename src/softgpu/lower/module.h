@@ -15,15 +15,16 @@ namespace rgpu::softgpu::lower {
 
 // What the load of a module notes about each defined function.
 struct FunctionInfo {
-    std::vector<std::string_view> callees;     // called by name
-    std::vector<std::string_view> names;       // other names of the module that it uses
-    std::vector<std::string> indirect;         // signatures of the calls through an address
-    std::vector<ptx::Variable> shared;         // .shared variables declared inside
+    std::vector<std::string_view> callees;  // called by name
+    std::vector<std::string_view> names;    // other names of the module that it uses
+    std::vector<std::string> indirect;      // signatures of the calls through an address
+    std::vector<ptx::Variable> shared;      // .shared variables declared inside
     uint32_t local_bytes = 0, register_bytes = 0;
 };
 
 // The parameters' sizes, for matching an indirect call with the functions it may reach.
-std::string signature(const std::vector<ptx::Variable> &returns, const std::vector<ptx::Variable> &parameters);
+std::string signature(const std::vector<ptx::Variable> &returns,
+                      const std::vector<ptx::Variable> &parameters);
 
 class Module final : public PtxModule {
 public:

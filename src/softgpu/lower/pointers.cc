@@ -1,5 +1,6 @@
-// Which 64-bit registers hold pointers. Such a register is kept twice, as an integer and as a pointer, so that
-// LLVM sees from which object an address comes: without that no loop over memory is vectorised.
+// Which 64-bit registers hold pointers. Such a register is kept twice, as an integer and as a
+// pointer, so that LLVM sees from which object an address comes: without that no loop over memory
+// is vectorised.
 #include "softgpu/lower/lower.h"
 
 namespace rgpu::softgpu::lower {
@@ -8,7 +9,8 @@ namespace {
 
 class Pointers {
 public:
-    Pointers(const ptx::Function &f, const ptx::Body &body) : f_(f), body_(body), rank_(body.registers.size(), 0)
+    Pointers(const ptx::Function &f, const ptx::Body &body)
+        : f_(f), body_(body), rank_(body.registers.size(), 0)
     {
         std::vector<uint8_t> defined(rank_.size(), 0);
         for (const ptx::Instruction &in : body.instructions)
@@ -17,19 +19,22 @@ public:
             rank_[i] = defined[i] && body.registers[i].type.total() == 64 ? 2 : 0;
     }
 
-    // Begins with every register that could be one and takes away what is written with anything else.
+    // Begins with every register that could be one and takes away what is written with anything
+    // else.
     std::vector<uint8_t> find()
     {
         for (bool changed = true; changed;) {
             changed = false;
-            for (const ptx::Instruction &in : body_.instructions)
-                changed |= in.count && visit(in);
+            for (const ptx::Instruction &in : body_.instructions) changed |= in.count && visit(in);
         }
         return std::move(rank_);
     }
 
 private:
-    const Operand &operand(const ptx::Instruction &in, unsigned i) const { return body_.operands[in.first + i]; }
+    const Operand &operand(const ptx::Instruction &in, unsigned i) const
+    {
+        return body_.operands[in.first + i];
+    }
 
     bool visit(const ptx::Instruction &in)
     {
@@ -42,7 +47,8 @@ private:
         };
         if (d.kind == Operand::reg) {
             if (rank_[d.index]) lower_to(d, result(in));
-        } else if (d.kind == Operand::vector || d.kind == Operand::pair || d.kind == Operand::list) {
+        } else if (d.kind == Operand::vector || d.kind == Operand::pair ||
+                   d.kind == Operand::list) {
             for (unsigned c = 0; c < d.count; ++c) lower_to(body_.children[d.index + c], 0);
         }
         return changed;
@@ -51,16 +57,19 @@ private:
     uint8_t rank(const Operand &o) const
     {
         if (o.kind == Operand::reg) return rank_[o.index];
-        if (o.kind == Operand::variable) return body_.variables[o.index].space == Space::shared ? 0 : 2;
+        if (o.kind == Operand::variable)
+            return body_.variables[o.index].space == Space::shared ? 0 : 2;
         return 0;
     }
 
     uint8_t result(const ptx::Instruction &in) const
     {
         std::string_view op = in.opcode;
-        if (op.starts_with("ld.param.") && (op == "ld.param.u64" || op == "ld.param.b64") && f_.kernel) {
+        if (op.starts_with("ld.param.") && (op == "ld.param.u64" || op == "ld.param.b64") &&
+            f_.kernel) {
             const Operand &a = operand(in, 1);
-            bool parameter = a.kind == Operand::address && a.count && body_.children[a.index].kind == Operand::symbol;
+            bool parameter = a.kind == Operand::address && a.count &&
+                             body_.children[a.index].kind == Operand::symbol;
             return parameter ? 1 : 0;
         }
         if (op.starts_with("cvta.")) {

@@ -1,4 +1,5 @@
-// Functions in LLVM IR that lowered code calls: what is no single LLVM instruction. Only those used are added.
+// Functions in LLVM IR that lowered code calls: what is no single LLVM instruction. Only those used
+// are added.
 #include <deque>
 #include <map>
 
@@ -11,7 +12,8 @@ namespace {
 using Library = std::map<std::string, std::string, std::less<>>;
 
 // "define internal TYPE @NAME(PARAMETERS) alwaysinline ... { BODY }"
-void add(Library &lib, std::string_view type, std::string_view name, std::string_view parameters, std::string_view body)
+void add(Library &lib, std::string_view type, std::string_view name, std::string_view parameters,
+         std::string_view body)
 {
     lib.emplace(name, join("define internal ", type, " @", name, "(", parameters,
                            ") alwaysinline nounwind {\n", body, "}\n\n"));
@@ -28,73 +30,158 @@ void bit_fields(Library &lib)
             std::string body =
                 "  %p = and i32 %position, 255\n  %n = and i32 %length, 255\n"
                 "  %end = add i32 %p, %n\n"
-                "  %over = icmp uge i32 %end, " + width + "\n"
-                "  %pin = icmp ult i32 %p, " + width + "\n"
+                "  %over = icmp uge i32 %end, " +
+                width +
+                "\n"
+                "  %pin = icmp ult i32 %p, " +
+                width +
+                "\n"
                 "  %psafe = select i1 %pin, i32 %p, i32 0\n"
-                "  %pw = " + fit + "%psafe" + tail + "\n"
-                "  %down = lshr " + t + " %a, %pw\n"
-                "  %down2 = select i1 %pin, " + t + " %down, " + t + " 0\n"
+                "  %pw = " +
+                fit + "%psafe" + tail +
+                "\n"
+                "  %down = lshr " +
+                t +
+                " %a, %pw\n"
+                "  %down2 = select i1 %pin, " +
+                t + " %down, " + t +
+                " 0\n"
                 // Keep n bits: mask of min(n, width).
-                "  %nin = icmp ult i32 %n, " + width + "\n"
+                "  %nin = icmp ult i32 %n, " +
+                width +
+                "\n"
                 "  %nsafe = select i1 %nin, i32 %n, i32 0\n"
-                "  %nw = " + fit + "%nsafe" + tail + "\n"
-                "  %bit = shl " + t + " 1, %nw\n"
-                "  %mask = sub " + t + " %bit, 1\n"
-                "  %mask2 = select i1 %nin, " + t + " %mask, " + t + " -1\n"
-                "  %field = and " + t + " %down2, %mask2\n";
+                "  %nw = " +
+                fit + "%nsafe" + tail +
+                "\n"
+                "  %bit = shl " +
+                t +
+                " 1, %nw\n"
+                "  %mask = sub " +
+                t +
+                " %bit, 1\n"
+                "  %mask2 = select i1 %nin, " +
+                t + " %mask, " + t +
+                " -1\n"
+                "  %field = and " +
+                t + " %down2, %mask2\n";
             if (*s == 'u') {
                 body += "  ret " + t + " %field\n";
             } else {
                 // The sign is bit min(p+n-1, width-1) of a; above the field it is repeated.
-                body += "  %last = sub i32 %end, 1\n"
-                        "  %lastc = select i1 %over, i32 " + last + ", i32 %last\n"
-                        "  %none = icmp eq i32 %n, 0\n"
-                        "  %lasts = select i1 %none, i32 0, i32 %lastc\n"
-                        "  %lw = " + fit + "%lasts" + tail + "\n"
-                        "  %sb = lshr " + t + " %a, %lw\n"
-                        "  %sbit = and " + t + " %sb, 1\n"
-                        "  %fill = sub " + t + " 0, %sbit\n"
-                        // Bits of the field that come from a: min(n, width-p).
-                        "  %avail = sub i32 " + width + ", %psafe\n"
-                        "  %availc = select i1 %pin, i32 %avail, i32 0\n"
-                        "  %less = icmp ult i32 %n, %availc\n"
-                        "  %have = select i1 %less, i32 %n, i32 %availc\n"
-                        "  %hin = icmp ult i32 %have, " + width + "\n"
-                        "  %hsafe = select i1 %hin, i32 %have, i32 0\n"
-                        "  %hw = " + fit + "%hsafe" + tail + "\n"
-                        "  %hbit = shl " + t + " 1, %hw\n"
-                        "  %hmask = sub " + t + " %hbit, 1\n"
-                        "  %hmask2 = select i1 %hin, " + t + " %hmask, " + t + " -1\n"
-                        "  %above = xor " + t + " %hmask2, -1\n"
-                        "  %high = and " + t + " %fill, %above\n"
-                        "  %low = and " + t + " %down2, %hmask2\n"
-                        "  %both = or " + t + " %high, %low\n"
-                        "  %r = select i1 %none, " + t + " 0, " + t + " %both\n"
-                        "  ret " + t + " %r\n";
+                body +=
+                    "  %last = sub i32 %end, 1\n"
+                    "  %lastc = select i1 %over, i32 " +
+                    last +
+                    ", i32 %last\n"
+                    "  %none = icmp eq i32 %n, 0\n"
+                    "  %lasts = select i1 %none, i32 0, i32 %lastc\n"
+                    "  %lw = " +
+                    fit + "%lasts" + tail +
+                    "\n"
+                    "  %sb = lshr " +
+                    t +
+                    " %a, %lw\n"
+                    "  %sbit = and " +
+                    t +
+                    " %sb, 1\n"
+                    "  %fill = sub " +
+                    t +
+                    " 0, %sbit\n"
+                    // Bits of the field that come from a: min(n, width-p).
+                    "  %avail = sub i32 " +
+                    width +
+                    ", %psafe\n"
+                    "  %availc = select i1 %pin, i32 %avail, i32 0\n"
+                    "  %less = icmp ult i32 %n, %availc\n"
+                    "  %have = select i1 %less, i32 %n, i32 %availc\n"
+                    "  %hin = icmp ult i32 %have, " +
+                    width +
+                    "\n"
+                    "  %hsafe = select i1 %hin, i32 %have, i32 0\n"
+                    "  %hw = " +
+                    fit + "%hsafe" + tail +
+                    "\n"
+                    "  %hbit = shl " +
+                    t +
+                    " 1, %hw\n"
+                    "  %hmask = sub " +
+                    t +
+                    " %hbit, 1\n"
+                    "  %hmask2 = select i1 %hin, " +
+                    t + " %hmask, " + t +
+                    " -1\n"
+                    "  %above = xor " +
+                    t +
+                    " %hmask2, -1\n"
+                    "  %high = and " +
+                    t +
+                    " %fill, %above\n"
+                    "  %low = and " +
+                    t +
+                    " %down2, %hmask2\n"
+                    "  %both = or " +
+                    t +
+                    " %high, %low\n"
+                    "  %r = select i1 %none, " +
+                    t + " 0, " + t +
+                    " %both\n"
+                    "  ret " +
+                    t + " %r\n";
             }
             add(lib, t, join("h.bfe.", s, width), t + " %a, i32 %position, i32 %length", body);
         }
         add(lib, t, "h.bfi." + width, t + " %a, " + t + " %b, i32 %position, i32 %length",
             "  %p = and i32 %position, 255\n  %n = and i32 %length, 255\n"
-            "  %pin = icmp ult i32 %p, " + width + "\n"
-            "  %psafe = select i1 %pin, i32 %p, i32 0\n"
-            "  %pw = " + fit + "%psafe" + tail + "\n"
-            "  %nin = icmp ult i32 %n, " + width + "\n"
-            "  %nsafe = select i1 %nin, i32 %n, i32 0\n"
-            "  %nw = " + fit + "%nsafe" + tail + "\n"
-            "  %bit = shl " + t + " 1, %nw\n"
-            "  %ones = sub " + t + " %bit, 1\n"
-            "  %ones2 = select i1 %nin, " + t + " %ones, " + t + " -1\n"
-            "  %mask0 = shl " + t + " %ones2, %pw\n"
-            "  %mask = select i1 %pin, " + t + " %mask0, " + t + " 0\n"
-            "  %up = shl " + t + " %a, %pw\n"
-            "  %in = and " + t + " %up, %mask\n"
-            "  %inverse = xor " + t + " %mask, -1\n"
-            "  %out = and " + t + " %b, %inverse\n"
-            "  %r = or " + t + " %in, %out\n"
-            "  ret " + t + " %r\n");
+            "  %pin = icmp ult i32 %p, " +
+                width +
+                "\n"
+                "  %psafe = select i1 %pin, i32 %p, i32 0\n"
+                "  %pw = " +
+                fit + "%psafe" + tail +
+                "\n"
+                "  %nin = icmp ult i32 %n, " +
+                width +
+                "\n"
+                "  %nsafe = select i1 %nin, i32 %n, i32 0\n"
+                "  %nw = " +
+                fit + "%nsafe" + tail +
+                "\n"
+                "  %bit = shl " +
+                t +
+                " 1, %nw\n"
+                "  %ones = sub " +
+                t +
+                " %bit, 1\n"
+                "  %ones2 = select i1 %nin, " +
+                t + " %ones, " + t +
+                " -1\n"
+                "  %mask0 = shl " +
+                t +
+                " %ones2, %pw\n"
+                "  %mask = select i1 %pin, " +
+                t + " %mask0, " + t +
+                " 0\n"
+                "  %up = shl " +
+                t +
+                " %a, %pw\n"
+                "  %in = and " +
+                t +
+                " %up, %mask\n"
+                "  %inverse = xor " +
+                t +
+                " %mask, -1\n"
+                "  %out = and " +
+                t +
+                " %b, %inverse\n"
+                "  %r = or " +
+                t +
+                " %in, %out\n"
+                "  ret " +
+                t + " %r\n");
     }
-    // The n-th set bit from `base`, upwards for n > 0, downwards for n < 0; n = 0: base itself, if set.
+    // The n-th set bit from `base`, upwards for n > 0, downwards for n < 0; n = 0: base itself, if
+    // set.
     add(lib, "i32", "h.fns", "i32 %mask, i32 %base, i32 %offset", R"(
   %down = icmp slt i32 %offset, 0
   %step = select i1 %down, i32 -1, i32 1
@@ -126,25 +213,24 @@ none:
 
 void permutes(Library &lib)
 {
-    // Byte i of the result: selector nibble i picks one of eight bytes, its bit 3 repeats that byte's sign.
-    std::string body = "  %wa = zext i32 %a to i64\n  %wb = zext i32 %b to i64\n"
-                       "  %wb2 = shl i64 %wb, 32\n  %all = or i64 %wa, %wb2\n";
+    // Byte i of the result: selector nibble i picks one of eight bytes, its bit 3 repeats that
+    // byte's sign.
+    std::string body =
+        "  %wa = zext i32 %a to i64\n  %wb = zext i32 %b to i64\n"
+        "  %wb2 = shl i64 %wb, 32\n  %all = or i64 %wa, %wb2\n";
     std::string previous = "0";
     for (int i = 0; i < 4; ++i) {
         std::string n = std::to_string(i);
-        body += "  %s" + n + " = lshr i32 %s, " + std::to_string(4 * i) + "\n" +
-                "  %k" + n + " = and i32 %s" + n + ", 7\n" +
-                "  %m" + n + " = shl i32 %k" + n + ", 3\n" +
-                "  %mw" + n + " = zext i32 %m" + n + " to i64\n" +
-                "  %d" + n + " = lshr i64 %all, %mw" + n + "\n" +
-                "  %t" + n + " = trunc i64 %d" + n + " to i8\n" +
-                "  %g" + n + " = ashr i8 %t" + n + ", 7\n" +
-                "  %f" + n + " = and i32 %s" + n + ", 8\n" +
-                "  %q" + n + " = icmp ne i32 %f" + n + ", 0\n" +
-                "  %y" + n + " = select i1 %q" + n + ", i8 %g" + n + ", i8 %t" + n + "\n" +
-                "  %z" + n + " = zext i8 %y" + n + " to i32\n" +
-                "  %x" + n + " = shl i32 %z" + n + ", " + std::to_string(8 * i) + "\n" +
-                "  %r" + n + " = or i32 " + previous + ", %x" + n + "\n";
+        body += "  %s" + n + " = lshr i32 %s, " + std::to_string(4 * i) + "\n" + "  %k" + n +
+                " = and i32 %s" + n + ", 7\n" + "  %m" + n + " = shl i32 %k" + n + ", 3\n" +
+                "  %mw" + n + " = zext i32 %m" + n + " to i64\n" + "  %d" + n +
+                " = lshr i64 %all, %mw" + n + "\n" + "  %t" + n + " = trunc i64 %d" + n +
+                " to i8\n" + "  %g" + n + " = ashr i8 %t" + n + ", 7\n" + "  %f" + n +
+                " = and i32 %s" + n + ", 8\n" + "  %q" + n + " = icmp ne i32 %f" + n + ", 0\n" +
+                "  %y" + n + " = select i1 %q" + n + ", i8 %g" + n + ", i8 %t" + n + "\n" + "  %z" +
+                n + " = zext i8 %y" + n + " to i32\n" + "  %x" + n + " = shl i32 %z" + n + ", " +
+                std::to_string(8 * i) + "\n" + "  %r" + n + " = or i32 " + previous + ", %x" + n +
+                "\n";
         previous = "%r" + n;
     }
     add(lib, "i32", "h.prmt", "i32 %a, i32 %b, i32 %s", body + "  ret i32 " + previous + "\n");
@@ -153,16 +239,17 @@ void permutes(Library &lib)
         const char *name;
         unsigned selectors[4];
     };
-    static constexpr Mode modes[] = {{"f4e", {0x3210, 0x4321, 0x5432, 0x6543}}, {"b4e", {0x5670, 0x6701, 0x7012, 0x0123}},
-                                     {"rc8", {0x0000, 0x1111, 0x2222, 0x3333}}, {"ecl", {0x3210, 0x3211, 0x3222, 0x3333}},
-                                     {"ecr", {0x0000, 0x1110, 0x2210, 0x3210}}, {"rc16", {0x1010, 0x3232, 0x1010, 0x3232}}};
+    static constexpr Mode modes[] = {
+        {"f4e", {0x3210, 0x4321, 0x5432, 0x6543}}, {"b4e", {0x5670, 0x6701, 0x7012, 0x0123}},
+        {"rc8", {0x0000, 0x1111, 0x2222, 0x3333}}, {"ecl", {0x3210, 0x3211, 0x3222, 0x3333}},
+        {"ecr", {0x0000, 0x1110, 0x2210, 0x3210}}, {"rc16", {0x1010, 0x3232, 0x1010, 0x3232}}};
     for (const Mode &m : modes) {
         std::string b = "  %k = and i32 %s, 3\n";
         std::string value = std::to_string(m.selectors[0]);
         for (int i = 1; i < 4; ++i) {
             std::string n = std::to_string(i);
-            b += "  %c" + n + " = icmp eq i32 %k, " + n + "\n  %v" + n + " = select i1 %c" + n + ", i32 " +
-                 std::to_string(m.selectors[i]) + ", i32 " + value + "\n";
+            b += "  %c" + n + " = icmp eq i32 %k, " + n + "\n  %v" + n + " = select i1 %c" + n +
+                 ", i32 " + std::to_string(m.selectors[i]) + ", i32 " + value + "\n";
             value = "%v" + n;
         }
         add(lib, "i32", join("h.prmt.", m.name), "i32 %a, i32 %b, i32 %s",
@@ -170,8 +257,8 @@ void permutes(Library &lib)
     }
 }
 
-// Rounding other than to nearest: MXCSR is set around the one instruction, inside one asm, so that nothing
-// else can come between.
+// Rounding other than to nearest: MXCSR is set around the one instruction, inside one asm, so that
+// nothing else can come between.
 void directed(Library &lib)
 {
     struct Mode {
@@ -179,57 +266,87 @@ void directed(Library &lib)
         unsigned mxcsr;
     };
     // All exceptions masked; rounding control in bits 13 and 14.
-    static constexpr Mode modes[] = {{"rz", 0x1F80 | 3 << 13}, {"rm", 0x1F80 | 1 << 13}, {"rp", 0x1F80 | 2 << 13}};
+    static constexpr Mode modes[] = {
+        {"rz", 0x1F80 | 3 << 13}, {"rm", 0x1F80 | 1 << 13}, {"rp", 0x1F80 | 2 << 13}};
     auto control = [&](const std::string &name, unsigned value) {
-        lib.emplace("mx." + name, "@mx." + name + " = internal constant i32 " + std::to_string(value) + "\n");
+        lib.emplace("mx." + name,
+                    "@mx." + name + " = internal constant i32 " + std::to_string(value) + "\n");
     };
     control("rn", 0x1F80);
     for (const Mode &m : modes) {
         control(m.name, m.mxcsr);
         std::string round = m.name;
-        auto wrap = [&](const std::string &name, const std::string &type, const std::string &parameters,
-                        const std::string &instruction, const std::string &constraints, const std::string &arguments,
+        auto wrap = [&](const std::string &name, const std::string &type,
+                        const std::string &parameters, const std::string &instruction,
+                        const std::string &constraints, const std::string &arguments,
                         unsigned first_memory) {
             std::string k0 = std::to_string(first_memory), k1 = std::to_string(first_memory + 1);
             add(lib, type, name, parameters,
-                "  %r = call " + type + " asm \"ldmxcsr $" + k0 + "\\0A" + instruction + "\\0Aldmxcsr $" + k1 + "\", \"" +
-                    constraints + ",*m,*m\"(" + arguments + ", ptr elementtype(i32) @mx." + round +
+                "  %r = call " + type + " asm \"ldmxcsr $" + k0 + "\\0A" + instruction +
+                    "\\0Aldmxcsr $" + k1 + "\", \"" + constraints + ",*m,*m\"(" + arguments +
+                    ", ptr elementtype(i32) @mx." + round +
                     ", ptr elementtype(i32) @mx.rn)\n  ret " + type + " %r\n");
         };
         for (const char *op : {"add", "sub", "mul", "div"})
             for (const char *s : {"f32", "f64"}) {
-                std::string t = s[1] == '3' ? "float" : "double", suffix = s[1] == '3' ? "ss" : "sd";
-                wrap(join("h.", op, ".", round, ".", s), t, t + " %a, " + t + " %b", join(op, suffix, " $2, $0"), "=&x,0,x",
-                     t + " %a, " + t + " %b", 3);
+                std::string t = s[1] == '3' ? "float" : "double",
+                            suffix = s[1] == '3' ? "ss" : "sd";
+                wrap(join("h.", op, ".", round, ".", s), t, t + " %a, " + t + " %b",
+                     join(op, suffix, " $2, $0"), "=&x,0,x", t + " %a, " + t + " %b", 3);
             }
         for (const char *s : {"f32", "f64"}) {
             std::string t = s[1] == '3' ? "float" : "double", suffix = s[1] == '3' ? "ss" : "sd";
-            wrap(join("h.sqrt.", round, ".", s), t, t + " %a", join("sqrt", suffix, " $1, $0"), "=&x,x", t + " %a", 2);
+            wrap(join("h.sqrt.", round, ".", s), t, t + " %a", join("sqrt", suffix, " $1, $0"),
+                 "=&x,x", t + " %a", 2);
             wrap(join("h.fma.", round, ".", s), t, t + " %a, " + t + " %b, " + t + " %c",
-                 join("vfmadd213", suffix, " $3, $2, $0"), "=&x,0,x,x", t + " %a, " + t + " %b, " + t + " %c", 4);
-            wrap(join("h.s64.", round, ".", s), t, "i64 %a", join("xorps $0, $0\\0Acvtsi2", suffix, "q $1, $0"), "=&x,r", "i64 %a", 2);
+                 join("vfmadd213", suffix, " $3, $2, $0"), "=&x,0,x,x",
+                 t + " %a, " + t + " %b, " + t + " %c", 4);
+            wrap(join("h.s64.", round, ".", s), t, "i64 %a",
+                 join("xorps $0, $0\\0Acvtsi2", suffix, "q $1, $0"), "=&x,r", "i64 %a", 2);
             // Above 2^63: halve, keep a lost bit, double.
             add(lib, t, join("h.u64.", round, ".", s), "i64 %a",
                 "  %top = icmp slt i64 %a, 0\n  %half = lshr i64 %a, 1\n  %lost = and i64 %a, 1\n"
                 "  %sticky = or i64 %half, %lost\n  %in = select i1 %top, i64 %sticky, i64 %a\n"
-                "  %f = call " + t + " @h.s64." + round + "." + s + "(i64 %in)\n"
-                "  %two = fadd " + t + " %f, %f\n  %r = select i1 %top, " + t + " %two, " + t + " %f\n"
-                "  ret " + t + " %r\n");
+                "  %f = call " +
+                    t + " @h.s64." + round + "." + s +
+                    "(i64 %in)\n"
+                    "  %two = fadd " +
+                    t + " %f, %f\n  %r = select i1 %top, " + t + " %two, " + t +
+                    " %f\n"
+                    "  ret " +
+                    t + " %r\n");
         }
-        wrap("h.narrow." + round, "float", "double %a", "xorps $0, $0\\0Acvtsd2ss $1, $0", "=&x,x", "double %a", 2);
+        wrap("h.narrow." + round, "float", "double %a", "xorps $0, $0\\0Acvtsd2ss $1, $0", "=&x,x",
+             "double %a", 2);
         // To halves: round to nearest, then one step back where that went the wrong way.
-        std::string wrong = round == "rm" ? "fcmp ogt float %back, %a" : round == "rp" ? "fcmp olt float %back, %a" : "fcmp ogt float %absback, %absa";
-        std::string extra = round == "rz" ? "  %absback = call float @llvm.fabs.f32(float %back)\n  %absa = call float @llvm.fabs.f32(float %a)\n" : "";
+        std::string wrong = round == "rm"   ? "fcmp ogt float %back, %a"
+                            : round == "rp" ? "fcmp olt float %back, %a"
+                                            : "fcmp ogt float %absback, %absa";
+        std::string extra = round == "rz" ? "  %absback = call float @llvm.fabs.f32(float %back)\n "
+                                            " %absa = call float @llvm.fabs.f32(float %a)\n"
+                                          : "";
         // Towards zero the magnitude shrinks; rm and rp move along the number line.
-        std::string step = "  %negative = icmp slt i16 %h, 0\n  %smaller = sub i16 %h, 1\n  %larger = add i16 %h, 1\n";
+        std::string step =
+            "  %negative = icmp slt i16 %h, 0\n  %smaller = sub i16 %h, 1\n  %larger = add i16 %h, "
+            "1\n";
         if (round == "rz") step += "  %moved = add i16 %smaller, 0\n";
-        if (round == "rm") step += "  %zero = icmp eq i16 %h, 0\n  %m0 = select i1 %negative, i16 %larger, i16 %smaller\n  %moved = select i1 %zero, i16 -32767, i16 %m0\n";
-        if (round == "rp") step += "  %zero = icmp eq i16 %h, -32768\n  %m0 = select i1 %negative, i16 %smaller, i16 %larger\n  %moved = select i1 %zero, i16 1, i16 %m0\n";
+        if (round == "rm")
+            step +=
+                "  %zero = icmp eq i16 %h, 0\n  %m0 = select i1 %negative, i16 %larger, i16 "
+                "%smaller\n  %moved = select i1 %zero, i16 -32767, i16 %m0\n";
+        if (round == "rp")
+            step +=
+                "  %zero = icmp eq i16 %h, -32768\n  %m0 = select i1 %negative, i16 %smaller, i16 "
+                "%larger\n  %moved = select i1 %zero, i16 1, i16 %m0\n";
         for (bool bf : {false, true}) {
-            std::string there = bf ? "  %h = call i16 @h.bf16.rn(float %a)\n  %w = zext i16 %h to i32\n  %w2 = shl i32 %w, 16\n  %back = bitcast i32 %w2 to float\n"
-                                   : "  %hh = fptrunc float %a to half\n  %h = bitcast half %hh to i16\n  %back = fpext half %hh to float\n";
+            std::string there =
+                bf ? "  %h = call i16 @h.bf16.rn(float %a)\n  %w = zext i16 %h to i32\n  %w2 = shl "
+                     "i32 %w, 16\n  %back = bitcast i32 %w2 to float\n"
+                   : "  %hh = fptrunc float %a to half\n  %h = bitcast half %hh to i16\n  %back = "
+                     "fpext half %hh to float\n";
             add(lib, "i16", join(bf ? "h.bf16." : "h.f16.", round), "float %a",
-                there + extra + "  %wrong = " + wrong + "\n" + step + "  %r = select i1 %wrong, i16 %moved, i16 %h\n  ret i16 %r\n");
+                there + extra + "  %wrong = " + wrong + "\n" + step +
+                    "  %r = select i1 %wrong, i16 %moved, i16 %h\n  ret i16 %r\n");
         }
     }
     lib.emplace("llvm.fabs.f32", "declare float @llvm.fabs.f32(float)\n");
@@ -273,8 +390,8 @@ void halves(Library &lib)
   %f = bitcast i32 %r to float
   ret float %f
 )");
-    // double to float, rounded to odd: the float below in magnitude, its last bit set where something was cut off. A
-    // second rounding to fewer digits is then right.
+    // double to float, rounded to odd: the float below in magnitude, its last bit set where
+    // something was cut off. A second rounding to fewer digits is then right.
     add(lib, "float", "h.f64.odd", "double %a", R"(
   %n = fptrunc double %a to float
   %back = fpext float %n to double
@@ -291,7 +408,8 @@ void halves(Library &lib)
   ret float %f
 )");
     lib.emplace("llvm.fabs.f64", "declare double @llvm.fabs.f64(double)\n");
-    // a*b+c to float, rounded to odd. The product is exact in double; the error of the sum is what TwoSum finds.
+    // a*b+c to float, rounded to odd. The product is exact in double; the error of the sum is what
+    // TwoSum finds.
     add(lib, "float", "h.fma.odd", "float %a, float %b, float %c", R"(
   %x = fpext float %a to double
   %y = fpext float %b to double
@@ -319,7 +437,8 @@ void halves(Library &lib)
   %f = call float @h.f64.odd(double %d)
   ret float %f
 )");
-    // Integers to float, rounded to odd, by way of a double that holds the top 53 bits and a sticky one.
+    // Integers to float, rounded to odd, by way of a double that holds the top 53 bits and a sticky
+    // one.
     add(lib, "float", "h.u64.odd", "i64 %a", R"(
   %big = icmp ugt i64 %a, 9007199254740991
   %high = lshr i64 %a, 12
@@ -346,7 +465,8 @@ void halves(Library &lib)
     for (auto [name, bias] : {std::pair{"h.tf32.rna", "4096"}, {"h.tf32.rz", "0"}})
         add(lib, "i32", name, "float %a",
             std::string("  %b = bitcast float %a to i32\n  %s = add i32 %b, ") + bias +
-                "\n  %t = and i32 %s, -8192\n  %e = and i32 %b, 2139095040\n  %special = icmp eq i32 %e, 2139095040\n"
+                "\n  %t = and i32 %s, -8192\n  %e = and i32 %b, 2139095040\n  %special = icmp eq "
+                "i32 %e, 2139095040\n"
                 "  %r = select i1 %special, i32 %b, i32 %t\n  ret i32 %r\n");
     add(lib, "i32", "h.tf32.rn", "float %a", R"(
   %b = bitcast float %a to i32
@@ -362,7 +482,8 @@ void halves(Library &lib)
 )");
 }
 
-// 8-bit floats, saturating to the largest number. m: bits of mantissa; the exponent's bias; the largest.
+// 8-bit floats, saturating to the largest number. m: bits of mantissa; the exponent's bias; the
+// largest.
 void fp8(Library &lib)
 {
     struct Format {
@@ -370,10 +491,11 @@ void fp8(Library &lib)
         int mantissa, bias;
         unsigned largest, nan;
     };
-    for (const Format &f : {Format{"h.e4m3", 3, 7, 0x7E, 0x7F}, Format{"h.e5m2", 2, 15, 0x7B, 0x7F}}) {
+    for (const Format &f :
+         {Format{"h.e4m3", 3, 7, 0x7E, 0x7F}, Format{"h.e5m2", 2, 15, 0x7B, 0x7F}}) {
         std::string m = std::to_string(f.mantissa);
-        // Scaled so that the smallest subnormal is 1: below 2^(m+1) such a number rounds to an integer by adding
-        // and taking away; above, the float's own mantissa is cut.
+        // Scaled so that the smallest subnormal is 1: below 2^(m+1) such a number rounds to an
+        // integer by adding and taking away; above, the float's own mantissa is cut.
         int shift = 23 - f.mantissa;
         add(lib, "i16", f.name, "float %a",
             "  %b = bitcast float %a to i32\n"
@@ -381,27 +503,46 @@ void fp8(Library &lib)
             "  %m = and i32 %b, 2147483647\n"
             "  %abs = bitcast i32 %m to float\n"
             // normal: round the mantissa to nearest even, rebias
-            "  %k = lshr i32 %m, " + std::to_string(shift) + "\n  %lsb = and i32 %k, 1\n"
-            "  %bias0 = add i32 %lsb, " + std::to_string((1 << (shift - 1)) - 1) + "\n"
-            "  %sum = add i32 %m, %bias0\n  %cut = lshr i32 %sum, " + std::to_string(shift) + "\n"
-            "  %normal = sub i32 %cut, " + std::to_string((127 - f.bias) << f.mantissa) + "\n"
-            // subnormal: |a| / smallest, rounded to an integer
-            "  %scaled = fmul float %abs, " + std::to_string(1 << (f.bias - 1 + f.mantissa)) + ".0\n"
-            "  %even = call float @llvm.roundeven.f32(float %scaled)\n"
-            "  %sub = call i32 @llvm.fptoui.sat.i32.f32(float %even)\n"
-            "  %small = icmp ult i32 %m, " + std::to_string((127 - f.bias + 1) << 23) + "\n"
-            "  %v = select i1 %small, i32 %sub, i32 %normal\n"
-            "  %over = icmp ugt i32 %v, " + std::to_string(f.largest) + "\n"
-            "  %w = select i1 %over, i32 " + std::to_string(f.largest) + ", i32 %v\n"
-            "  %nan = fcmp uno float %a, 0.0\n"
-            "  %n = or i32 %w, %sign\n  %r = select i1 %nan, i32 " + std::to_string(f.nan) + ", i32 %n\n"
-            "  %t = trunc i32 %r to i16\n  ret i16 %t\n");
+            "  %k = lshr i32 %m, " +
+                std::to_string(shift) +
+                "\n  %lsb = and i32 %k, 1\n"
+                "  %bias0 = add i32 %lsb, " +
+                std::to_string((1 << (shift - 1)) - 1) +
+                "\n"
+                "  %sum = add i32 %m, %bias0\n  %cut = lshr i32 %sum, " +
+                std::to_string(shift) +
+                "\n"
+                "  %normal = sub i32 %cut, " +
+                std::to_string((127 - f.bias) << f.mantissa) +
+                "\n"
+                // subnormal: |a| / smallest, rounded to an integer
+                "  %scaled = fmul float %abs, " +
+                std::to_string(1 << (f.bias - 1 + f.mantissa)) +
+                ".0\n"
+                "  %even = call float @llvm.roundeven.f32(float %scaled)\n"
+                "  %sub = call i32 @llvm.fptoui.sat.i32.f32(float %even)\n"
+                "  %small = icmp ult i32 %m, " +
+                std::to_string((127 - f.bias + 1) << 23) +
+                "\n"
+                "  %v = select i1 %small, i32 %sub, i32 %normal\n"
+                "  %over = icmp ugt i32 %v, " +
+                std::to_string(f.largest) +
+                "\n"
+                "  %w = select i1 %over, i32 " +
+                std::to_string(f.largest) +
+                ", i32 %v\n"
+                "  %nan = fcmp uno float %a, 0.0\n"
+                "  %n = or i32 %w, %sign\n  %r = select i1 %nan, i32 " +
+                std::to_string(f.nan) +
+                ", i32 %n\n"
+                "  %t = trunc i32 %r to i16\n  ret i16 %t\n");
     }
     lib.emplace("llvm.roundeven.f32", "declare float @llvm.roundeven.f32(float)\n");
     lib.emplace("llvm.fptoui.sat.i32.f32", "declare i32 @llvm.fptoui.sat.i32.f32(float)\n");
     // e5m2 is the high byte of a half.
     add(lib, "float", "h.e5m2.float", "i16 %a",
-        "  %h = shl i16 %a, 8\n  %x = bitcast i16 %h to half\n  %f = fpext half %x to float\n  ret float %f\n");
+        "  %h = shl i16 %a, 8\n  %x = bitcast i16 %h to half\n  %f = fpext half %x to float\n  ret "
+        "float %f\n");
     add(lib, "float", "h.e4m3.float", "i16 %a", R"(
   %w = zext i16 %a to i32
   %m = and i32 %w, 127
@@ -454,9 +595,15 @@ void barriers(Library &lib)
 
 void functions(Library &lib)
 {
-    for (auto [name, symbol] : {std::pair{"h.ex2", "exp2f"}, {"h.lg2", "log2f"}, {"h.sin", "sinf"}, {"h.cos", "cosf"}, {"h.tanh", "tanhf"}}) {
-        lib.emplace(symbol, join("declare float @", symbol, "(float) nounwind willreturn memory(none)\n"));
-        add(lib, "float", name, "float %a", join("  %r = call float @", symbol, "(float %a)\n  ret float %r\n"));
+    for (auto [name, symbol] : {std::pair{"h.ex2", "exp2f"},
+                                {"h.lg2", "log2f"},
+                                {"h.sin", "sinf"},
+                                {"h.cos", "cosf"},
+                                {"h.tanh", "tanhf"}}) {
+        lib.emplace(symbol,
+                    join("declare float @", symbol, "(float) nounwind willreturn memory(none)\n"));
+        add(lib, "float", name, "float %a",
+            join("  %r = call float @", symbol, "(float %a)\n  ret float %r\n"));
     }
 }
 
@@ -489,7 +636,8 @@ Result<std::string> prelude(const std::set<std::string, std::less<>> &names,
         todo.pop_front();
         if (!done.insert(name).second) continue;
         auto found = library().find(name);
-        if (found == library().end()) return error(ErrorKind::internal, "no prelude function %s", name.c_str());
+        if (found == library().end())
+            return error(ErrorKind::internal, "no prelude function %s", name.c_str());
         const std::string &body = found->second;
         if (body.starts_with("declare")) {
             declarations.insert(body.substr(0, body.size() - 1));
@@ -497,7 +645,8 @@ Result<std::string> prelude(const std::set<std::string, std::less<>> &names,
         }
         text += body;
         // What it mentions in turn: @NAME after its own.
-        for (size_t at = body.find('@', body.find(name) + name.size()); at != body.npos; at = body.find('@', at + 1)) {
+        for (size_t at = body.find('@', body.find(name) + name.size()); at != body.npos;
+             at = body.find('@', at + 1)) {
             size_t end = body.find_first_of("(), \n", at);
             std::string used = body.substr(at + 1, end - at - 1);
             if (library().contains(used)) todo.push_back(used);

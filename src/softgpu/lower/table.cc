@@ -23,10 +23,12 @@ constexpr Set kSets[] = {
     {"$round", "rn|rz|rm|rp"},
     {"$compare", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan"},
     {"$bool", "and|or|xor"},
-    {"$space", "global|shared|shared::cta|shared::cluster|const|local|param|param::entry|param::func"},
+    {"$space",
+     "global|shared|shared::cta|shared::cluster|const|local|param|param::entry|param::func"},
     {"$scope", "cta|cluster|gpu|sys"},
     {"$order", "relaxed|acquire|release|acq_rel"},
-    {"$evict", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"},
+    {"$evict",
+     "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"},
     {"$evict2", "L2::evict_normal|L2::evict_first|L2::evict_last"},
     {"$prefetch", "L2::64B|L2::128B|L2::256B"},
 };
@@ -63,7 +65,8 @@ std::string_view next(std::string_view &s, char separator)
 void keep(Form &form, std::string_view word)
 {
     form.modifiers[form.count++] = word;
-    if (Type t = ptx::parse_type(word); t && form.type_count < form.types.size()) form.types[form.type_count++] = t;
+    if (Type t = ptx::parse_type(word); t && form.type_count < form.types.size())
+        form.types[form.type_count++] = t;
 }
 
 // Each word takes a token of the pattern that no other has taken; all that must be there are.
@@ -71,7 +74,9 @@ bool match_any_order(std::string_view pattern, std::string_view modifiers, Form 
 {
     std::vector<std::pair<std::string_view, bool>> tokens;
     while (!pattern.empty()) tokens.emplace_back(next(pattern, ' '), false);
-    auto alternatives = [](std::string_view token) { return token.substr(token.starts_with('?')); };
+    auto alternatives = [](std::string_view token) {
+        return token.substr(token.starts_with('?'));
+    };
     while (!modifiers.empty()) {
         std::string_view word = next(modifiers, '.');
         bool taken = false;
@@ -117,8 +122,8 @@ public:
     Table()
     {
         for (auto group : {integer_rows(), logic_rows(), float_rows(), half_rows(), compare_rows(),
-                           convert_rows(), memory_rows(), atomic_rows(), control_rows(), warp_rows(),
-                           async_rows(), matrix_rows()})
+                           convert_rows(), memory_rows(), atomic_rows(), control_rows(),
+                           warp_rows(), async_rows(), matrix_rows()})
             for (const Row &row : group) rows_[row.opcode].push_back(&row);
     }
 
@@ -134,7 +139,8 @@ public:
         if (rows == rows_.end()) return nullptr;
         std::unique_lock lock(mutex_);
         const std::string &kept = texts_.emplace_back(opcode);
-        std::string_view modifiers = dot == opcode.npos ? "" : std::string_view(kept).substr(dot + 1);
+        std::string_view modifiers =
+            dot == opcode.npos ? "" : std::string_view(kept).substr(dot + 1);
         const Form *form = nullptr;
         Form candidate;
         for (const Row *row : rows->second)

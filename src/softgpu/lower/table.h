@@ -1,5 +1,6 @@
-// THE instruction table: one row an instruction form. Loading a module checks every instruction against
-// it; lowering calls the row's function. To add an instruction, add a row in the file of its group.
+// THE instruction table: one row an instruction form. Loading a module checks every instruction
+// against it; lowering calls the row's function. To add an instruction, add a row in the file of
+// its group.
 #pragma once
 
 #include <array>
@@ -23,9 +24,9 @@ enum Need : uint8_t {
     kIfUsed = 4,  // with kSpins: only where its result is read
 };
 
-// `modifiers`: what may follow the opcode, in order, separated by blanks; alternatives by '|'; '?' in front
-// of what may be left out; $name for a set of alternatives (table.cc). After '~' the words may come in any order, as
-// programs write those of atom.
+// `modifiers`: what may follow the opcode, in order, separated by blanks; alternatives by '|'; '?'
+// in front of what may be left out; $name for a set of alternatives (table.cc). After '~' the words
+// may come in any order, as programs write those of atom.
 struct Row {
     std::string_view opcode;
     std::string_view modifiers;
@@ -57,7 +58,8 @@ struct Form {
     }
 };
 
-// The form of an opcode as written, or null where there is no such instruction. Forms live for ever; any thread.
+// The form of an opcode as written, or null where there is no such instruction. Forms live for
+// ever; any thread.
 const Form *find_form(std::string_view opcode);
 
 // The groups.

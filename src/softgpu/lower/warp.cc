@@ -13,7 +13,8 @@ void bar_sync(Lower &l)
 {
     V id = l.operands() > 0 ? l.get(0, kU32) : "0", count = l.operands() > 1 ? l.get(1, kU32) : "0";
     const char *name = l.has("arrive") ? "rt_bar_arrive" : "rt_bar_sync";
-    l.runtime("void", name, "ptr, i32, i32", join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count));
+    l.runtime("void", name, "ptr, i32, i32",
+              join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count));
 }
 
 // bar.red.op d, id [, count], p
@@ -22,19 +23,24 @@ void bar_red(Lower &l)
     V id = l.get(1, kU32), count = l.operands() > 3 ? l.get(2, kU32) : "0";
     V p = l.def("zext i1 ", l.get(l.operands() - 1, kPred), " to i32");
     BarRed op = l.has("popc") ? BarRed::popc : l.has("and") ? BarRed::and_ : BarRed::or_;
-    V r = l.runtime("i32", "rt_bar_red", "ptr, i32, i32, i32, i32",
-                    join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count, ", i32 ", number(op), ", i32 ", p));
+    V r = l.runtime(
+        "i32", "rt_bar_red", "ptr, i32, i32, i32, i32",
+        join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count, ", i32 ", number(op), ", i32 ", p));
     if (op == BarRed::popc) l.set(r, kU32);
     else l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
 }
 
 void nothing(Lower &) {}
 
-void cluster_wait(Lower &l) { l.runtime("void", "rt_bar_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 15, i32 0")); }
+void cluster_wait(Lower &l)
+{
+    l.runtime("void", "rt_bar_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 15, i32 0"));
+}
 
 void bar_warp(Lower &l)
 {
-    l.runtime("void", "rt_bar_warp_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", l.get(0, kU32)));
+    l.runtime("void", "rt_bar_warp_sync", "ptr, i32, i32",
+              join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", l.get(0, kU32)));
 }
 
 // Destination d, or d|p.
@@ -50,27 +56,36 @@ void results(Lower &l, const V &value, Type t, const V &flag)
 V mask_of(Lower &l, unsigned operand)
 {
     if (l.has("sync")) return l.get(operand, kU32);
-    return l.runtime("i32", "rt_activemask", "ptr, i32", join("ptr ", l.thread(), ", i32 ", l.site()));
+    return l.runtime("i32", "rt_activemask", "ptr, i32",
+                     join("ptr ", l.thread(), ", i32 ", l.site()));
 }
 
 void shfl(Lower &l)
 {
-    Shfl op = l.has("up") ? Shfl::up : l.has("down") ? Shfl::down : l.has("bfly") ? Shfl::bfly : Shfl::idx;
+    Shfl op = l.has("up")     ? Shfl::up
+              : l.has("down") ? Shfl::down
+              : l.has("bfly") ? Shfl::bfly
+                              : Shfl::idx;
     V a = l.get(1, kB32), b = l.get(2, kU32), c = l.get(3, kU32), mask = mask_of(l, 4);
     V valid = l.slot("i32");
-    // PTX keeps the clamp in bits 0 to 4 and the segment mask in bits 8 to 12, as the engine wants them.
+    // PTX keeps the clamp in bits 0 to 4 and the segment mask in bits 8 to 12, as the engine wants
+    // them.
     V r = l.runtime("i32", "rt_shfl", "ptr, i32, i32, i32, i32, i32, i32, ptr",
-                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ", mask, ", i32 ", a, ", i32 ", b,
-                         ", i32 ", c, ", ptr ", valid));
+                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ",
+                         mask, ", i32 ", a, ", i32 ", b, ", i32 ", c, ", ptr ", valid));
     results(l, r, kB32, valid);
 }
 
 void vote(Lower &l)
 {
-    Vote op = l.has("all") ? Vote::all : l.has("any") ? Vote::any : l.has("uni") ? Vote::uni : Vote::ballot;
+    Vote op = l.has("all")   ? Vote::all
+              : l.has("any") ? Vote::any
+              : l.has("uni") ? Vote::uni
+                             : Vote::ballot;
     V p = l.def("zext i1 ", l.get(1, kPred), " to i32"), mask = mask_of(l, 2);
     V r = l.runtime("i32", "rt_vote", "ptr, i32, i32, i32, i32",
-                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ", mask, ", i32 ", p));
+                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ",
+                         mask, ", i32 ", p));
     if (op == Vote::ballot) l.set(r, kB32);
     else l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
 }
@@ -79,26 +94,37 @@ void match(Lower &l)
 {
     Type t = l.type();
     V a = l.resize(l.get(1, t), t.width, 64, false), mask = l.get(2, kU32);
-    std::string arguments = join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", mask, ", i64 ", a);
-    if (l.has("any")) return l.set(l.runtime("i32", "rt_match_any", "ptr, i32, i32, i64", arguments), kB32);
+    std::string arguments =
+        join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", mask, ", i64 ", a);
+    if (l.has("any"))
+        return l.set(l.runtime("i32", "rt_match_any", "ptr, i32, i32, i64", arguments), kB32);
     V flag = l.slot("i32");
-    V r = l.runtime("i32", "rt_match_all", "ptr, i32, i32, i64, ptr", join(arguments, ", ptr ", flag));
+    V r = l.runtime("i32", "rt_match_all", "ptr, i32, i32, i64, ptr",
+                    join(arguments, ", ptr ", flag));
     results(l, r, kB32, flag);
 }
 
 void activemask(Lower &l)
 {
-    l.set(l.runtime("i32", "rt_activemask", "ptr, i32", join("ptr ", l.thread(), ", i32 ", l.site())), kB32);
+    l.set(
+        l.runtime("i32", "rt_activemask", "ptr, i32", join("ptr ", l.thread(), ", i32 ", l.site())),
+        kB32);
 }
 
 void redux(Lower &l)
 {
     bool is_signed = l.type().is_signed();
-    Redux op = l.has("add") ? Redux::add : l.has("and") ? Redux::and_ : l.has("or") ? Redux::or_ : l.has("xor") ? Redux::xor_
-               : l.has("min") ? (is_signed ? Redux::min_s : Redux::min_u) : (is_signed ? Redux::max_s : Redux::max_u);
+    Redux op = l.has("add")   ? Redux::add
+               : l.has("and") ? Redux::and_
+               : l.has("or")  ? Redux::or_
+               : l.has("xor") ? Redux::xor_
+               : l.has("min") ? (is_signed ? Redux::min_s : Redux::min_u)
+                              : (is_signed ? Redux::max_s : Redux::max_u);
     V a = l.get(1, kB32), mask = l.get(2, kU32);
     l.set(l.runtime("i32", "rt_redux", "ptr, i32, i32, i32, i32",
-                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ", mask, ", i32 ", a)), kB32);
+                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ",
+                         mask, ", i32 ", a)),
+          kB32);
 }
 
 void elect(Lower &l)
@@ -121,7 +147,8 @@ const Row kRows[] = {
     {"shfl", "up|down|bfly|idx b32", 4, 4, shfl, kThread},
     {"vote", "all|any|uni pred", 2, 2, vote, kThread},
     {"vote", "ballot b32", 2, 2, vote, kThread},
-    // A cluster is one block: who waits for the cluster waits for the block, at a barrier that nvcc leaves free.
+    // A cluster is one block: who waits for the cluster waits for the block, at a barrier that nvcc
+    // leaves free.
     {"barrier", "cluster arrive ?release|relaxed ?aligned", 0, 0, nothing},
     {"barrier", "cluster wait ?acquire ?aligned", 0, 0, cluster_wait, kThread},
     {"vote", "~sync all|any|uni pred", 3, 3, vote, kThread},

@@ -57,8 +57,8 @@ struct Operand {
 };
 
 struct Instruction {
-    std::string_view opcode;  // with its modifiers
-    std::string_view text;    // for messages
+    std::string_view opcode;     // with its modifiers
+    std::string_view text;       // for messages
     const void *form = nullptr;  // set by whoever checks it
     uint32_t line = 0;
     uint32_t first = 0, count = 0;  // of Body::operands

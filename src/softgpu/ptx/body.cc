@@ -72,7 +72,8 @@ bool BodyParser::statements()
         } else if (t.kind == Token::word) {
             if (!instruction(t)) return false;
         } else {
-            return grammar_.fail(ErrorKind::invalid, "statement expected before '" + std::string(t.text) + "'");
+            return grammar_.fail(ErrorKind::invalid,
+                                 "statement expected before '" + std::string(t.text) + "'");
         }
     }
     return false;
@@ -129,8 +130,7 @@ bool BodyParser::directive(std::string_view d)
     }
     if (d == ".pragma") return grammar_.skip_to(';');
     auto space = parse_space(d);
-    if (!space)
-        return grammar_.fail(ErrorKind::unsupported, "unknown directive " + std::string(d));
+    if (!space) return grammar_.fail(ErrorKind::unsupported, "unknown directive " + std::string(d));
     Grammar::Decl decl;
     decl.space = *space;
     return grammar_.declaration_type(decl, glued) && declare(decl);
@@ -152,7 +152,8 @@ bool BodyParser::declare_registers(std::string_view glued)
     Grammar::Decl decl;
     decl.space = Space::reg;
     if (!grammar_.declaration_type(decl, glued)) return false;
-    if (decl.vector > 1) return grammar_.fail(ErrorKind::unsupported, "vector registers (.reg .v2)");
+    if (decl.vector > 1)
+        return grammar_.fail(ErrorKind::unsupported, "vector registers (.reg .v2)");
     Register reg{decl.type, static_cast<uint8_t>(decl.vector)};
     do {
         std::string_view name;
@@ -186,7 +187,8 @@ bool BodyParser::instruction(const Token &first)
         in.predicate = static_cast<int32_t>(index);
         opcode = lex_.take();
         if (opcode.kind != Token::word)
-            return grammar_.fail(ErrorKind::invalid, "instruction expected before '" + std::string(opcode.text) + "'");
+            return grammar_.fail(ErrorKind::invalid,
+                                 "instruction expected before '" + std::string(opcode.text) + "'");
     }
     in.opcode = opcode.text;
     in.first = static_cast<uint32_t>(body_.operands.size());
@@ -195,7 +197,8 @@ bool BodyParser::instruction(const Token &first)
         if (!operand(o)) return false;
         body_.operands.push_back(o);
         if (o.kind == Operand::symbol)
-            unresolved_.push_back({static_cast<uint32_t>(body_.operands.size() - 1), false, scope_});
+            unresolved_.push_back(
+                {static_cast<uint32_t>(body_.operands.size() - 1), false, scope_});
         if (!grammar_.accept(',')) break;
     }
     in.count = static_cast<uint32_t>(body_.operands.size()) - in.first;

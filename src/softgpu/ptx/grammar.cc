@@ -42,7 +42,8 @@ bool parse_float(std::string_view text, Operand &out)
         out.kind = Operand::float64;
         return parse_hex(text.substr(2), out.value);
     }
-    if (text.find_first_of(".eE") == text.npos || text.find_first_of("xX") != text.npos) return false;
+    if (text.find_first_of(".eE") == text.npos || text.find_first_of("xX") != text.npos)
+        return false;
     double d = 0;
     auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), d);
     out.kind = Operand::float64;
@@ -87,21 +88,22 @@ uint64_t function_address(std::string_view name)
 
 bool Grammar::fail(ErrorKind kind, const std::string &what)
 {
-    if (!error_)
-        error_ = Error{kind, "PTX line " + std::to_string(peek().line) + ": " + what};
+    if (!error_) error_ = Error{kind, "PTX line " + std::to_string(peek().line) + ": " + what};
     return false;
 }
 
 bool Grammar::expect(char c)
 {
     if (accept(c)) return true;
-    return fail(ErrorKind::invalid, std::string("'") + c + "' expected before '" + std::string(peek().text) + "'");
+    return fail(ErrorKind::invalid,
+                std::string("'") + c + "' expected before '" + std::string(peek().text) + "'");
 }
 
 bool Grammar::word(std::string_view &out, const char *what)
 {
     if (peek().kind != Token::word)
-        return fail(ErrorKind::invalid, std::string(what) + " expected before '" + std::string(peek().text) + "'");
+        return fail(ErrorKind::invalid,
+                    std::string(what) + " expected before '" + std::string(peek().text) + "'");
     out = take().text;
     return true;
 }
@@ -112,7 +114,8 @@ bool Grammar::integer(uint64_t &out)
     if (peek().is("WARP_SZ")) {
         out = 32;
     } else if (peek().kind != Token::number || !parse_integer(peek().text, out)) {
-        return fail(ErrorKind::invalid, "integer expected before '" + std::string(peek().text) + "'");
+        return fail(ErrorKind::invalid,
+                    "integer expected before '" + std::string(peek().text) + "'");
     }
     take();
     if (negative) out = -out;
@@ -142,7 +145,8 @@ bool Grammar::literal(Operand &out)
 bool Grammar::skip_to(char c)
 {
     while (!at(c)) {
-        if (peek().kind == Token::end) return fail(ErrorKind::invalid, "the text ends inside a directive");
+        if (peek().kind == Token::end)
+            return fail(ErrorKind::invalid, "the text ends inside a directive");
         take();
     }
     return expect(c);
@@ -170,7 +174,8 @@ bool Grammar::declaration_word(Decl &d, std::string_view t)
     } else if (Type type = parse_type(t.substr(1))) {
         d.type = type;
     } else if (t != ".noalias" && t != ".volatile") {
-        return fail(ErrorKind::unsupported, "unknown directive " + std::string(t) + " in a declaration");
+        return fail(ErrorKind::unsupported,
+                    "unknown directive " + std::string(t) + " in a declaration");
     }
     return true;
 }
@@ -212,7 +217,8 @@ bool Grammar::declarator(const Decl &d, Variable &v)
         size_t offset = 0;
         if (!initialiser(d, v, offset)) return false;
         if (open) v.size = (offset + element - 1) / element * element;
-        if (offset > v.size) return fail(ErrorKind::invalid, "too many initialisers for " + std::string(v.name));
+        if (offset > v.size)
+            return fail(ErrorKind::invalid, "too many initialisers for " + std::string(v.name));
     }
     return true;
 }
@@ -284,7 +290,8 @@ bool Grammar::parameter(Variable &v)
     std::string_view directive;
     if (!word(directive, "parameter")) return false;
     auto space = parse_space(directive);
-    if (!space) return fail(ErrorKind::invalid, "parameter expected before " + std::string(directive));
+    if (!space)
+        return fail(ErrorKind::invalid, "parameter expected before " + std::string(directive));
     Decl d;
     d.space = *space;
     if (!declaration_type(d)) return false;

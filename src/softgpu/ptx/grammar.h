@@ -79,8 +79,8 @@ std::string_view split_directive(std::string_view &directive);
 std::optional<Space> parse_space(std::string_view directive);
 
 // The number that a program sees as the address of device function `name`. Calls through it are
-// dispatched by value: code of one kernel lives in an object of its own, so a real address would not be known
-// when the module is loaded.
+// dispatched by value: code of one kernel lives in an object of its own, so a real address would
+// not be known when the module is loaded.
 uint64_t function_address(std::string_view name);
 
 }  // namespace rgpu::softgpu::ptx

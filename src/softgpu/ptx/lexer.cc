@@ -18,8 +18,8 @@ constexpr std::array<Class, 256> make_classes()
     for (int i = '0'; i <= '9'; ++i) c[i] = digit;
     for (char i : {'_', '$', '%', '.'}) c[static_cast<unsigned char>(i)] = letter;
     for (char i : {' ', '\t', '\r', '\f', '\v', '\0'}) c[static_cast<unsigned char>(i)] = space;
-    for (char i : {',', ';', ':', '{', '}', '(', ')', '[', ']', '<', '>', '=', '+', '-', '!', '|',
-                   '@', '*', '/', '&', '^', '~', '?'})
+    for (char i : {',', ';', ':', '{', '}', '(', ')', '[', ']', '<', '>', '=',
+                   '+', '-', '!', '|', '@', '*', '/', '&', '^', '~', '?'})
         c[static_cast<unsigned char>(i)] = punctuation;
     c['\n'] = newline;
     return c;
@@ -77,7 +77,8 @@ void Lexer::advance()
         for (++at_; at_ < end_; ++at_) {
             Class k = classify(*at_);
             if (k == letter || k == digit) continue;
-            if (*at_ == ':' && at_ + 2 < end_ && at_[1] == ':' && (classify(at_[2]) == letter || classify(at_[2]) == digit)) {
+            if (*at_ == ':' && at_ + 2 < end_ && at_[1] == ':' &&
+                (classify(at_[2]) == letter || classify(at_[2]) == digit)) {
                 ++at_;
                 continue;
             }

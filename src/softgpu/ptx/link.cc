@@ -1,5 +1,6 @@
-// Linking: several modules to the text of one. Names that a module keeps to itself are renamed where another
-// module has them too; declarations stay, since a definition wins over them (lower/module.cc).
+// Linking: several modules to the text of one. Names that a module keeps to itself are renamed
+// where another module has them too; declarations stay, since a definition wins over them
+// (lower/module.cc).
 #include <map>
 #include <set>
 #include <string>
@@ -34,7 +35,8 @@ void sort_names(Input &in)
     for (const ptx::Variable &v : in.module.variables) add(v.name, v.linkage, true);
     // Kernels are for all; a function without .visible is this module's.
     for (const ptx::Function &f : in.module.functions)
-        add(f.name, f.kernel && f.linkage == Linkage::internal ? Linkage::visible : f.linkage, f.defined);
+        add(f.name, f.kernel && f.linkage == Linkage::internal ? Linkage::visible : f.linkage,
+            f.defined);
 }
 
 // The text without its head, with names replaced.
@@ -84,7 +86,8 @@ Result<std::string> PtxModule::link(const std::vector<std::string> &modules)
         Input &in = inputs[i];
         in.text = modules[i];
         while (!in.text.empty() && in.text.back() == '\0') in.text.remove_suffix(1);
-        auto parsed = ptx::parse_module(in.text, [](const ptx::Function &, ptx::Body &) { return Result<void>{}; });
+        auto parsed = ptx::parse_module(
+            in.text, [](const ptx::Function &, ptx::Body &) { return Result<void>{}; });
         if (!parsed) return std::move(parsed).error().in("module " + std::to_string(i + 1));
         in.module = std::move(parsed).value();
         sort_names(in);
@@ -96,12 +99,15 @@ Result<std::string> PtxModule::link(const std::vector<std::string> &modules)
         for (std::string_view name : known) ++uses[name];
         for (std::string_view name : in.defined) {
             bool strong = !in.weak.contains(name);
-            if (strong && defined[name]) return error(ErrorKind::invalid, "%s is defined by more than one module", std::string(name).c_str());
+            if (strong && defined[name])
+                return error(ErrorKind::invalid, "%s is defined by more than one module",
+                             std::string(name).c_str());
             defined[name] |= strong;
         }
     }
-    std::string out = ".version " + std::to_string(version / 10) + "." + std::to_string(version % 10) + "\n.target sm_" +
-                      std::to_string(target) + "\n.address_size 64\n";
+    std::string out = ".version " + std::to_string(version / 10) + "." +
+                      std::to_string(version % 10) + "\n.target sm_" + std::to_string(target) +
+                      "\n.address_size 64\n";
     for (size_t i = 0; i < inputs.size(); ++i) {
         std::map<std::string_view, std::string> names;
         for (std::string_view name : inputs[i].own)

@@ -12,8 +12,7 @@ class ModuleParser {
 public:
     ModuleParser(std::string_view text, const BodyVisitor &visit)
         : lex_(text), grammar_(lex_), visit_(visit)
-    {
-    }
+    {}
 
     Result<Module> parse()
     {
@@ -22,14 +21,16 @@ public:
             const Token t = lex_.take();
             if (t.kind != Token::word || t.text[0] != '.') {
                 if (t.is(';')) continue;
-                grammar_.fail(ErrorKind::invalid, "directive expected before '" + std::string(t.text) + "'");
+                grammar_.fail(ErrorKind::invalid,
+                              "directive expected before '" + std::string(t.text) + "'");
                 break;
             }
             directive(t, start);
         }
         if (error_) return *error_;
         if (grammar_.failed()) return grammar_.error();
-        if (module_.version == 0) return rgpu::error(ErrorKind::invalid, "not PTX: no .version directive");
+        if (module_.version == 0)
+            return rgpu::error(ErrorKind::invalid, "not PTX: no .version directive");
         resolve_function_addresses();
         return std::move(module_);
     }
@@ -42,14 +43,16 @@ private:
         if (t.text == ".address_size") {
             uint64_t n = 0;
             if (!grammar_.integer(n)) return false;
-            return n == 64 || grammar_.fail(ErrorKind::unsupported, ".address_size " + std::to_string(n));
+            return n == 64 ||
+                   grammar_.fail(ErrorKind::unsupported, ".address_size " + std::to_string(n));
         }
         if (t.text == ".file") return file();
         if (t.text == ".section") return section();
         if (t.text == ".pragma") return grammar_.skip_to(';');
         if (t.text == ".alias") {
             Alias a;
-            if (!grammar_.word(a.name, "name") || !grammar_.expect(',') || !grammar_.word(a.target, "name"))
+            if (!grammar_.word(a.name, "name") || !grammar_.expect(',') ||
+                !grammar_.word(a.target, "name"))
                 return false;
             module_.aliases.push_back(a);
             return grammar_.expect(';');
@@ -83,7 +86,8 @@ private:
             return grammar_.fail(ErrorKind::invalid, "bad .version " + std::string(v));
         module_.version = major * 10 + minor;
         return module_.version <= 99 ||
-               grammar_.fail(ErrorKind::unsupported, "PTX version " + std::string(v) + " is newer than this driver");
+               grammar_.fail(ErrorKind::unsupported,
+                             "PTX version " + std::string(v) + " is newer than this driver");
     }
 
     bool target()
@@ -93,7 +97,8 @@ private:
             if (!grammar_.word(t, "target")) return false;
             if (t.substr(0, 3) == "sm_") {
                 auto [end, ec] = std::from_chars(t.data() + 3, t.data() + t.size(), module_.target);
-                if (ec != std::errc{}) return grammar_.fail(ErrorKind::invalid, "bad .target " + std::string(t));
+                if (ec != std::errc{})
+                    return grammar_.fail(ErrorKind::invalid, "bad .target " + std::string(t));
                 (void)end;
             }
         } while (grammar_.accept(','));
@@ -105,7 +110,8 @@ private:
     {
         uint64_t n = 0;
         if (!grammar_.integer(n)) return false;
-        if (lex_.peek().kind != Token::string) return grammar_.fail(ErrorKind::invalid, "file name expected");
+        if (lex_.peek().kind != Token::string)
+            return grammar_.fail(ErrorKind::invalid, "file name expected");
         lex_.advance();
         while (grammar_.accept(','))
             if (!grammar_.integer(n)) return false;
@@ -159,8 +165,8 @@ private:
             } else if (d == ".reqntid") {
                 if (!limits(f.required_threads)) return false;
             } else if (d == ".minnctapersm" || d == ".maxnctapersm" || d == ".maxnreg" ||
-                       d == ".maxclusterrank" || d == ".reqnctapercluster" || d == ".abi_preserve" ||
-                       d == ".abi_preserve_control") {
+                       d == ".maxclusterrank" || d == ".reqnctapercluster" ||
+                       d == ".abi_preserve" || d == ".abi_preserve_control") {
                 if (!limits(ignored)) return false;
             } else if (d == ".attribute") {
                 if (!grammar_.expect('(') || !grammar_.skip_to(')')) return false;
@@ -178,7 +184,8 @@ private:
         Function f;
         f.kernel = kernel;
         f.linkage = linkage;
-        if (grammar_.accept(".attribute") && !(grammar_.expect('(') && grammar_.skip_to(')'))) return false;
+        if (grammar_.accept(".attribute") && !(grammar_.expect('(') && grammar_.skip_to(')')))
+            return false;
         if (grammar_.at('(') && !grammar_.parameters(f.returns)) return false;
         if (!grammar_.word(f.name, "function name")) return false;
         if (grammar_.at('(') && !grammar_.parameters(f.parameters)) return false;
@@ -201,7 +208,8 @@ private:
         }
         BodyParser::bind(f, scratch_);
         f.body = std::string_view(body_start, body_length(body_start));
-        f.text = std::string_view(start, static_cast<size_t>(f.body.data() + f.body.size() - start));
+        f.text =
+            std::string_view(start, static_cast<size_t>(f.body.data() + f.body.size() - start));
         if (auto ok = visit_(f, scratch_); !ok) {
             error_ = std::move(ok).error().in(std::string(f.name));
             return false;
@@ -213,7 +221,8 @@ private:
     // The look-ahead token stands after the closing brace: the body ends at that brace.
     size_t body_length(const char *start)
     {
-        const char *end = lex_.peek().kind == Token::end ? lex_.position() : lex_.peek().text.data();
+        const char *end =
+            lex_.peek().kind == Token::end ? lex_.position() : lex_.peek().text.data();
         while (end > start && end[-1] != '}') --end;
         return static_cast<size_t>(end - start);
     }
@@ -231,8 +240,10 @@ private:
                     rest.push_back(std::move(a));
                     continue;
                 }
-                uint64_t value = (function_address(target->name) + static_cast<uint64_t>(a.addend)) >> a.shift;
-                for (size_t i = 0; i < a.size; ++i) v.init[a.offset + i] = static_cast<uint8_t>(value >> (8 * i));
+                uint64_t value =
+                    (function_address(target->name) + static_cast<uint64_t>(a.addend)) >> a.shift;
+                for (size_t i = 0; i < a.size; ++i)
+                    v.init[a.offset + i] = static_cast<uint8_t>(value >> (8 * i));
                 taken_.push_back(target->name);
             }
             v.addresses = std::move(rest);

@@ -13,7 +13,8 @@ namespace rgpu::softgpu::ptx {
 // Called for each function's body when it was parsed; an Error ends the parsing.
 using BodyVisitor = std::function<Result<void>(const Function &, Body &)>;
 
-// Parses a whole module. The text must outlive the result. Bodies are not kept: `visit` sees each once.
+// Parses a whole module. The text must outlive the result. Bodies are not kept: `visit` sees each
+// once.
 Result<Module> parse_module(std::string_view text, const BodyVisitor &visit);
 
 // Parses the body of a function of a module that parse_module() took.

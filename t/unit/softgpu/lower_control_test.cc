@@ -186,6 +186,13 @@ Test(lower_control, warp_operations)
     });
 }
 
+Test(lower_control, older_warp_operations_and_alloca)
+{
+    auto out = run_threads(kernel("shfl.bfly.b32 %r0, %i, 3, 31; setp.lt.u32 %p0, %i, 7; vote.ballot.b32 %r1, %p0; stacksave.u64 %rd0; mov.u64 %rd1, 64; alloca.u64 %rd2, %rd1, 16;\n"
+                                  "st.local.u32 [%rd2+4], %r0; ld.local.u32 %r2, [%rd2+4]; stackrestore.u64 %rd0; mad.lo.u32 %r3, %r1, 100, %r2; cvt.u64.u32 %rd3, %r3; st.global.u64 [%o0], %rd3;"), 32);
+    expect(out, [](uint64_t i) { return 12700 + (i ^ 3); });
+}
+
 Test(lower_control, atomics)
 {
     struct Case {

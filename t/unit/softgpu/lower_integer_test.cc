@@ -98,6 +98,25 @@ uint32_t two(uint32_t a, uint32_t b, uint16_t (*f)(uint16_t, uint16_t))
     return f(u16(a), u16(b)) | uint32_t{f(u16(a >> 16), u16(b >> 16))} << 16;
 }
 
+// The lanes of a SIMD video instruction.
+uint32_t lanes(uint32_t a, uint32_t b, unsigned n, bool sign, int64_t (*f)(int64_t, int64_t), int64_t low, int64_t high, uint32_t *sum = nullptr)
+{
+    unsigned w = 32 / n;
+    uint32_t r = 0;
+    for (unsigned i = 0; i < n; ++i) {
+        int64_t x = a >> (w * i) & ((1u << w) - 1), y = b >> (w * i) & ((1u << w) - 1);
+        if (sign) x = x << (64 - w) >> (64 - w), y = y << (64 - w) >> (64 - w);
+        int64_t v = std::clamp(f(x, y), low, high);
+        if (sum) *sum += static_cast<uint32_t>(v);
+        r |= (static_cast<uint32_t>(v) & ((1u << w) - 1)) << (w * i);
+    }
+    return r;
+}
+int64_t plus(int64_t x, int64_t y) { return x + y; }
+int64_t difference(int64_t x, int64_t y) { return std::abs(x - y); }
+int64_t average(int64_t x, int64_t y) { int64_t s = x + y; return (s >= 0 ? s + 1 : s) >> 1; }
+constexpr int64_t kAny = int64_t{1} << 40;
+
 int clz64(uint64_t v) { return v ? __builtin_clzll(v) : 64; }
 int clz32(uint32_t v) { return v ? __builtin_clz(v) : 32; }
 
@@ -190,6 +209,12 @@ Test(lower_integer, three_operands_32)
         OP("dp4a.s32.u32 %d, %a, %b, %c;", dp4a(u32(a), u32(b), u32(c), true, false)),
         OP("dp2a.lo.s32.s32 %d, %a, %b, %c;", dp2a(u32(a), u32(b), u32(c), true, true, false)),
         OP("dp2a.hi.u32.s32 %d, %a, %b, %c;", dp2a(u32(a), u32(b), u32(c), false, true, true)),
+        OP("vadd2.s32.s32.s32.sat %d, %a, %b, %c;", lanes(u32(a), u32(b), 2, true, plus, -32768, 32767)),
+        OP("vadd4.u32.u32.u32 %d, %a, %b, %c;", lanes(u32(a), u32(b), 4, false, plus, -kAny, kAny)),
+        OP("vabsdiff4.u32.u32.u32 %d, %a, %b, %c;", lanes(u32(a), u32(b), 4, false, difference, 0, 255)),
+        OP("vavrg4.u32.u32.u32 %d, %a, %b, %c;", lanes(u32(a), u32(b), 4, false, average, 0, 255)),
+        OP("vmax2.s32.s32.s32 %d, %a, %b, %c;", lanes(u32(a), u32(b), 2, true, [](int64_t x, int64_t y) { return std::max(x, y); }, -kAny, kAny)),
+        OP("vabsdiff2.u32.u32.u32.add %d, %a, %b, %c;", [&] { uint32_t s = u32(c); lanes(u32(a), u32(b), 2, false, difference, -kAny, kAny, &s); return s; }()),
         OP("fns.b32 %d, %a, %b, %c;", fns(u32(a), u32(b), s32(c))),
     });
 }
