@@ -55,7 +55,7 @@ void run(uint64_t token, CUresult status)
     }
     f.run(status);
     if (Session *s = session())
-        s->post(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
+        s->tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
             w.value(CallbackStep::done), w.value(token);
         });
 }

@@ -12,6 +12,8 @@ namespace {
 struct Primary {
     HandleId id = 0;
     unsigned retained = 0;
+    unsigned retained_there = 0;  // calls that the server saw
+    bool reset = false;           // and not retained since: only that makes it usable again
     unsigned flags = 0;
 };
 
@@ -109,12 +111,14 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(primaries().mutex);
     Primary &p = primaries().at(d);
-    if (p.retained == 0) {
+    if (p.retained == 0 || p.reset) {
         Reply reply;
         // Outside any context: cudart makes the primary context current before it retains it.
         CUresult r = session()->ask(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle,
                                     [&](wire::Writer &w) { w.value(p.id), w.value(d); }, reply);
         if (r) return r;
+        p.retained_there++;
+        p.reset = false;
     }
     p.retained++;
     Handles::get().at(p.id)->flags = p.flags;
@@ -131,7 +135,9 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
     if (p.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
     if (--p.retained) return CUDA_SUCCESS;
     forget_allocations(p.id);
-    return remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
+    CUresult r = CUDA_SUCCESS;
+    for (; p.retained_there && !r; p.retained_there--) r = remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
+    return r;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return own::cuDevicePrimaryCtxRelease_v2(d); }
 
@@ -142,6 +148,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
     HandleId id;
     {
         std::lock_guard lock(primaries().mutex);
+        primaries().at(d).reset = true;
         id = primaries().at(d).id;
     }
     calls::forget_context_storage(as_context(id));

@@ -60,6 +60,8 @@ CUresult check_shape(const CUlaunchConfig &c)
     auto limit = [&](CUdevice_attribute a) { return static_cast<uint64_t>(d->attributes[a]); };
     for (int i = 0; i < 6; i++)
         if (dims[i] == 0 || (d && dims[i] > limit(limits[i]))) return CUDA_ERROR_INVALID_VALUE;
+    // The least limit that holds for every function; a function's own may be lower, and is the server's to check.
+    if (d && c.sharedMemBytes > limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)) return CUDA_ERROR_INVALID_VALUE;
     uint64_t threads = uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ;
     return d && threads > limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

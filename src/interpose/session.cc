@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
@@ -49,6 +50,15 @@ std::vector<uint16_t> match_calls(const std::vector<std::string> &theirs)
 }
 
 }  // namespace
+
+bool every_call_waits()
+{
+    static const bool on = [] {
+        const char *v = getenv("RGPU_SYNC");
+        return v && *v && *v != '0';
+    }();
+    return on;
+}
 
 Result<Session *> Session::open(const LeaseServer &server)
 {
@@ -307,6 +317,25 @@ void Session::die(const char *why)
     shutdown(fd_.get(), SHUT_RDWR);
 }
 
+// For the pump: reads what has come, if nobody else does, and waits a moment if nothing has.
+void Session::take_pushes()
+{
+    std::unique_lock receive(receive_);
+    // Whoever read last may have left frames in the buffer behind its own answer.
+    const bool buffered = !reading_ && in_at_ != in_.size();
+    pollfd w{fd_.get(), POLLIN, 0};
+    if (!buffered) {
+        receive.unlock();
+        const bool more = poll(&w, 1, 1) > 0;
+        receive.lock();
+        if (!more) return;
+    }
+    if (!reading_ && pushes_under_way_)
+        read_some(receive);
+    else
+        answered_.wait_for(receive, 1ms);
+}
+
 // Sends what was gathered and then forgotten, and takes copies that arrive while nobody waits.
 void Session::pump()
 {
@@ -321,14 +350,7 @@ void Session::pump()
             flush_locked();
         } else if (pushes_under_way_) {
             lock.unlock();
-            pollfd w{fd_.get(), POLLIN, 0};
-            if (poll(&w, 1, 1) > 0) {
-                std::unique_lock receive(receive_);
-                if (!reading_ && pushes_under_way_)
-                    read_some(receive);
-                else
-                    answered_.wait_for(receive, 1ms);
-            }
+            take_pushes();
             lock.lock();
         } else if (std::chrono::steady_clock::now() < busy_until) {
             lock.unlock();

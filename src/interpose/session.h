@@ -36,6 +36,9 @@ struct Payload {
     size_t bytes = 0;
 };
 
+// RGPU_SYNC=1: every call waits for its answer, so that an error belongs to the call that returns it.
+bool every_call_waits();
+
 class Session {
 public:
     // Connects, proves the lease, and reads the snapshot.
@@ -46,10 +49,12 @@ public:
     // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
     CUresult state() const { return dead_.load(std::memory_order_acquire); }
 
-    // Sends a call that needs no answer. `write` puts its body into a wire::Writer. `context` is the number of
+    // Sends a call that needs no answer (with RGPU_SYNC=1 waits for one all the same). `write` puts its body into a wire::Writer. `context` is the number of
     // the calling thread's current context.
     template <class Write>
     CUresult post(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
+    // The same for what the server never answers.
+    template <class Write> CUresult tell(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
 
     // Sends a call and waits for its answer.
     template <class Write>
@@ -90,6 +95,7 @@ private:
     bool take_text(const wire::FrameHeader &h);
     bool take_callback(const wire::FrameHeader &h);
     void die(const char *why);
+    void take_pushes();
     void pump();
 
     Fd fd_;
@@ -116,6 +122,14 @@ private:
 
 template <class Write>
 CUresult Session::post(calls::CallId id, uint32_t context, Write &&write, Payload payload)
+{
+    if (!every_call_waits()) return tell(id, context, write, payload);
+    Reply reply;
+    return ask(id, context, write, reply, payload);
+}
+
+template <class Write>
+CUresult Session::tell(calls::CallId id, uint32_t context, Write &&write, Payload payload)
 {
     if (CUresult dead = state()) return dead;
     std::lock_guard lock(send_);

@@ -49,7 +49,12 @@ template <class T> CUresult id_in(T handle, HandleId &id)
 template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id)
 {
     using P = Param<Kind, T>;
-    if constexpr (P::handle_in) return id_in(arg, id);
+    if constexpr (P::handle_in) {
+        // Told at once: posted, it would surface at a call that has nothing to do with it.
+        constexpr bool null_is_one = std::is_same_v<T, CUstream> || std::is_same_v<T, CUcontext>;
+        if (!arg && (Kind == RoleKind::ends || !null_is_one)) return calls::invalid_handle(calls::kHandleKind<T>);
+        return id_in(arg, id);
+    }
     if constexpr (P::handle_out) {
         if (!arg) return CUDA_ERROR_INVALID_VALUE;
         id = Handles::get().make(calls::kHandleKind<Pointee<T>>, current_context());
