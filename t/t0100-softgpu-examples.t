@@ -29,3 +29,5 @@ try 300 "$build/venv/bin/python" "$root/contrib/examples/train.py" --epochs 6
 is "$rc" 0 "train.py on two devices exits 0" || diag "$out$err"
 like "$out" "training on 2 GPUs" "it uses both"
 like "$out" "test accuracy 9[5-9]" "and learns to read"
+JIT=1 try 300 "$build/venv/bin/python" "$root/contrib/examples/train.py" --epochs 6
+like "$rc $out" "^0.*test accuracy 9[5-9]" "and learns to read with CUDA graphs" || diag "$out$err"

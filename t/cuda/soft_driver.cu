@@ -65,6 +65,51 @@ done:
 }
 )";
 
+// Two modules of which one calls the other; each has a `hidden` of its own.
+static const char kCalled[] = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.global .align 4 .u32 hidden = 100;
+.weak .global .align 4 .u32 both = 5;
+.visible .func (.param .b32 out) adds_hidden(.param .b32 in)
+{
+    .reg .b32 %r<4>;
+    ld.param.u32 %r1, [in];
+    ld.global.u32 %r2, [hidden];
+    add.u32 %r1, %r1, %r2;
+    st.param.b32 [out], %r1;
+    ret;
+}
+)";
+static const char kCaller[] = R"(
+.version 7.5
+.target sm_75
+.address_size 64
+.global .align 4 .u32 hidden = 20;
+.weak .global .align 4 .u32 both = 5;
+.extern .func (.param .b32 out) adds_hidden(.param .b32 in);
+.visible .entry calls(.param .u64 p)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [p];
+    cvta.to.global.u64 %rd1, %rd1;
+    ld.global.u32 %r1, [hidden];
+    ld.global.u32 %r3, [both];
+    add.u32 %r1, %r1, %r3;
+    {
+        .param .b32 in;
+        .param .b32 out;
+        st.param.b32 [in], %r1;
+        call.uni (out), adds_hidden, (in);
+        ld.param.b32 %r2, [out];
+    }
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+)";
+
 // Launches `add` over n numbers, in the way that tinygrad does, and checks what it wrote.
 static void run_add(CUmodule module, uint64_t more)
 {
@@ -128,6 +173,43 @@ static void modules()
     CHECK(cuModuleLoadData(&m, stored.data()));
     run_add(m, 5);
     CHECK(cuModuleUnload(m));
+}
+
+static void modules_are_linked()
+{
+    CUlinkState link;
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr d;
+    void *image;
+    size_t bytes;
+    CHECK(cuLinkCreate(0, nullptr, nullptr, &link));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCaller, sizeof kCaller, "caller", 0, nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0, nullptr, nullptr));
+    CHECK(cuLinkComplete(link, &image, &bytes));
+    const std::string stored((const char *)image, bytes);
+    CHECK(cuLinkDestroy(link));
+    CHECK(cuModuleLoadData(&m, stored.data()));
+    CHECK(cuModuleGetFunction(&f, m, "calls"));
+    CHECK(cuMemAlloc(&d, 4));
+    void *arguments[] = {&d};
+    CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr));
+    unsigned out = 0;
+    CHECK(cuMemcpyDtoH(&out, d, 4));
+    TRUE(out == 125);
+    CHECK(cuMemFree(d));
+    CHECK(cuModuleUnload(m));
+
+    // A name that two modules define.
+    char log[400] = "";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    CHECK(cuLinkCreate(2, options, values, &link));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0, nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0, nullptr, nullptr));
+    TRUE(cuLinkComplete(link, &image, &bytes) != CUDA_SUCCESS);
+    TRUE(strstr(log, "adds_hidden"));
+    CHECK(cuLinkDestroy(link));
 }
 
 static void bad_images()
@@ -247,6 +329,7 @@ int main(int argc, char **argv)
     CHECK(cuDeviceGet(&d, 0));
     CHECK(cuCtxCreate(&c, nullptr, 0, d));
     modules();
+    modules_are_linked();
     bad_images();
     forked_child();
     printf("soft_driver: ok\n");

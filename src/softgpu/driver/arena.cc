@@ -32,27 +32,22 @@ Arena::Arena(uint64_t base, uint64_t size, Account &account) : account_(account)
 
 uint64_t Arena::rounded(uint64_t bytes) { return round_up(bytes, bytes <= kShared ? kUnit : kPage); }
 
-uint64_t Arena::take_pages(uint64_t bytes)
+uint64_t Arena::take_addresses(uint64_t bytes, uint64_t alignment)
 {
     for (auto it = free_pages_.begin(); it != free_pages_.end(); ++it) {
-        if (it->second < bytes) continue;
-        if (!account_.take(bytes)) return 0;
-        const uint64_t address = it->first, rest = it->second - bytes;
-        if (!map(address, bytes)) {
-            account_.give(bytes);
-            return 0;
-        }
+        const auto [first, room] = *it;
+        const uint64_t address = round_up(first, alignment), before = address - first;
+        if (room < bytes || before > room - bytes) continue;
         free_pages_.erase(it);
-        if (rest) free_pages_[address + bytes] = rest;
+        if (before) free_pages_[first] = before;
+        if (const uint64_t rest = room - before - bytes) free_pages_[address + bytes] = rest;
         return address;
     }
     return 0;
 }
 
-void Arena::give_pages(uint64_t address, uint64_t bytes)
+void Arena::give_addresses(uint64_t address, uint64_t bytes)
 {
-    unmap(address, bytes);
-    account_.give(bytes);
     auto next = free_pages_.lower_bound(address);
     if (next != free_pages_.end() && address + bytes == next->first) {
         bytes += next->second;
@@ -66,6 +61,35 @@ void Arena::give_pages(uint64_t address, uint64_t bytes)
         }
     }
     free_pages_[address] = bytes;
+}
+
+uint64_t Arena::take_pages(uint64_t bytes)
+{
+    if (!account_.take(bytes)) return 0;
+    const uint64_t address = take_addresses(bytes, kPage);
+    if (address && map(address, bytes)) return address;
+    if (address) give_addresses(address, bytes);
+    account_.give(bytes);
+    return 0;
+}
+
+void Arena::give_pages(uint64_t address, uint64_t bytes)
+{
+    unmap(address, bytes);
+    account_.give(bytes);
+    give_addresses(address, bytes);
+}
+
+uint64_t Arena::reserve(uint64_t bytes, uint64_t alignment)
+{
+    std::lock_guard lock(mutex_);
+    return take_addresses(bytes, alignment);
+}
+
+void Arena::unreserve(uint64_t address, uint64_t bytes)
+{
+    std::lock_guard lock(mutex_);
+    give_addresses(address, bytes);
 }
 
 void Arena::add_piece(uint64_t address, uint64_t bytes)

@@ -32,10 +32,15 @@ public:
     uint64_t allocate(uint64_t bytes);
     // Of what allocate() gave, with the same size.
     void free(uint64_t address, uint64_t bytes);
+    // Addresses alone, aligned, whole pages: nothing is counted, and whoever has them maps them (virtual_memory.h).
+    uint64_t reserve(uint64_t bytes, uint64_t alignment);
+    void unreserve(uint64_t address, uint64_t bytes);
     // How many bytes a request of this size takes up: for what cannot be asked back.
     static uint64_t rounded(uint64_t bytes);
 
 private:
+    uint64_t take_addresses(uint64_t bytes, uint64_t alignment);
+    void give_addresses(uint64_t address, uint64_t bytes);
     uint64_t take_pages(uint64_t bytes);
     void give_pages(uint64_t address, uint64_t bytes);
     void add_piece(uint64_t address, uint64_t bytes);

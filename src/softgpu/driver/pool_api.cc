@@ -48,7 +48,8 @@ CUresult free_async(CUdeviceptr address, CUstream handle)
     if (CUresult rc = may_work(*s)) return rc;
     if (!address) return CUDA_SUCCESS;
     auto range = driver().ranges.find(address);
-    if (!range || range->base != address || !range->on_device() || range->memory == Memory::variable)
+    if (!range || range->base != address || !range->on_device() || range->memory == Memory::variable ||
+        range->memory == Memory::mapped)
         return CUDA_ERROR_INVALID_VALUE;
     s->enqueue([address] { free_device(address); });
     return CUDA_SUCCESS;

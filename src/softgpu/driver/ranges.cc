@@ -50,7 +50,17 @@ bool Ranges::contains(uint64_t address, uint64_t bytes) const
     if (!bytes) return true;
     std::shared_lock lock(mutex_);
     auto it = holding(ranges_, address);
-    return it != ranges_.end() && bytes <= it->second.bytes - (address - it->first);
+    if (it == ranges_.end()) return false;
+    uint64_t left = it->second.bytes - (address - it->first);
+    while (bytes > left && it->second.memory == Memory::mapped) {
+        auto next = std::next(it);
+        if (next == ranges_.end() || next->second.memory != Memory::mapped ||
+            next->first != it->first + it->second.bytes)
+            return false;
+        left += next->second.bytes;
+        it = next;
+    }
+    return bytes <= left;
 }
 
 std::vector<Range> Ranges::remove_all(const Context *context)

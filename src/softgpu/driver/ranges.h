@@ -17,6 +17,7 @@ class Pool;
 enum class Memory : uint8_t {
     device,      // cuMemAlloc and the like
     variable,    // a module's global variable
+    mapped,      // cuMemMap: of no context; copies may reach from one into the next
     managed,     // cuMemAllocManaged
     pinned,      // cuMemHostAlloc
     registered,  // cuMemHostRegister: the caller's own
