@@ -1,8 +1,9 @@
 // Chunks are made by need, and never freed: the process is short-lived and will want them again.
 #include "serverd/worker/staging.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <chrono>
 
 #include "serverd/worker/driver.h"
 
@@ -38,13 +39,19 @@ Chunk Staging::take(CUcontext context, CUresult &result)
         }
         if (collect(false)) continue;
         if (made_ < kChunks) {
-            result = DRIVER(cuMemHostAlloc)(&c.data, kChunkBytes, CU_MEMHOSTALLOC_PORTABLE);
-            if (result) return {};
+            void *p = mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (p == MAP_FAILED) {
+                result = CUDA_ERROR_OUT_OF_MEMORY;
+                return {};
+            }
+            c.data = p;
             made_++;
             break;
         }
         collect(true);
     }
+    // Copies work without, too, only slower.
+    if (!c.pinned) c.pinned = !DRIVER(cuMemHostRegister_v2)(c.data, kChunkBytes, CU_MEMHOSTREGISTER_PORTABLE);
     if (c.context != context) {
         if (c.event) DRIVER(cuEventDestroy_v2)(c.event);
         result = DRIVER(cuEventCreate)(&c.event, CU_EVENT_DISABLE_TIMING);
@@ -52,6 +59,21 @@ Chunk Staging::take(CUcontext context, CUresult &result)
         if (result) c.event = nullptr;
     }
     return c;
+}
+
+void Staging::forget(CUcontext context)
+{
+    while (collect(true)) {}
+    std::lock_guard lock(mutex_);
+    for (Chunk &c : free_) {
+        // Which context a page is pinned in is not noted: pinning again costs little, and contexts end seldom.
+        if (c.pinned) DRIVER(cuMemHostUnregister)(c.data);
+        c.pinned = false;
+        if (c.context != context) continue;
+        DRIVER(cuEventDestroy_v2)(c.event);
+        c.event = nullptr;
+        c.context = nullptr;
+    }
 }
 
 void Staging::give(Chunk c)

@@ -15,6 +15,7 @@ struct Chunk {
     void *data = nullptr;
     CUevent event = nullptr;      // recorded behind the copy that uses the chunk
     CUcontext context = nullptr;  // that made the event
+    bool pinned = false;          // the memory itself is the process's, and outlives every context
 };
 
 class Staging {
@@ -28,6 +29,8 @@ public:
     void give(Chunk);
     // Gives it back when its event is reached: kept until a later take() finds it done. Dispatcher only.
     void give_later(Chunk c) { busy_.push_back(c); }
+    // Before a context ends, with its work done: what it made for chunks ends with it. Dispatcher only.
+    void forget(CUcontext);
 
 private:
     bool collect(bool wait);
