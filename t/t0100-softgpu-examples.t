@@ -5,7 +5,7 @@
 export LD_LIBRARY_PATH=$softgpu:$cuda_libs
 export RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus
 examples=(vector_add matmul_tiled warp_reduce streams two_device_sum)
-plan $((2 * 2 * ${#examples[@]} + 7))
+plan $((2 * 2 * ${#examples[@]} + 8))
 
 for example in "${examples[@]}"; do
     for cudart in static shared; do
