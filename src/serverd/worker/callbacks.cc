@@ -57,13 +57,13 @@ Result<void> own::cuLaunchHostFunc(Session &s, Call &call)
     auto step = call.body.value<Step>();
     if (step == Step::done) {
         auto token = call.body.value<uint64_t>();
-        if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+        if (!call.body.at_end()) return misfit();
         s.callbacks.done(token);
         return {};
     }
     auto id = call.body.value<HandleId>();
     auto token = call.body.value<uint64_t>();
-    if (step != Step::enqueue || !call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (step != Step::enqueue || !call.body.at_end()) return misfit();
     CUstream stream = nullptr;
     CUresult r = s.objects.get(id, stream);
     if (!r) r = DRIVER(cuLaunchHostFunc) ? s.callbacks.enqueue(s, stream, token) : CUDA_ERROR_NOT_SUPPORTED;

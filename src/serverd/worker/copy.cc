@@ -69,7 +69,7 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
 {
     Target t = read_target(call.body);
     if (!call.body.at_end() || !call.wants_reply())
-        return error(ErrorKind::invalid, "its body does not fit its parameters");
+        return misfit();
     CUstream stream = nullptr;
     CUresult result = s.objects.get(t.stream, stream);
     const uint64_t key = stream_key(call, t.stream);

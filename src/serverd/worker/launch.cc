@@ -17,7 +17,7 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
     for (uint32_t i = 0; i < h.attributes && r.ok(); i++) attributes.push_back(r.value<CUlaunchAttribute>());
     size_t bytes = r.value<uint32_t>();
     const uint8_t *p = r.bytes(bytes);
-    if (!r.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!r.at_end()) return misfit();
 
     CUfunction function = nullptr;
     CUstream stream = nullptr;

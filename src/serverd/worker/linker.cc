@@ -19,8 +19,6 @@ Jit &options_of(CUlinkState state)
     return *slot;
 }
 
-Result<void> misfit() { return error(ErrorKind::invalid, "its body does not fit its parameters"); }
-
 }  // namespace
 
 Result<void> cuLinkCreate_v2(Session &s, Call &call)

@@ -121,7 +121,7 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
     auto id = call.body.value<HandleId>();
     auto owner_id = call.body.value<HandleId>();
     std::string name(call.body.string());
-    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!call.body.at_end()) return misfit();
     Owner owner{};
     Found found{};
     // Parameter layouts are needed to carry launches out (CUDA 12.4).

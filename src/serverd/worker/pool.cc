@@ -17,7 +17,7 @@ Result<CUresult> read(Session &s, Call &call, Question &q, bool set)
     auto id = call.body.value<HandleId>();
     q.attribute = static_cast<CUmemPool_attribute>(call.body.value<uint32_t>());
     if (set) q.value = call.body.value<uint64_t>();
-    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!call.body.at_end()) return misfit();
     CUresult r = s.objects.get(id, q.pool);
     return !r && !DRIVER(cuMemPoolSetAttribute) ? CUDA_ERROR_NOT_SUPPORTED : r;
 }

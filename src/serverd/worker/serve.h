@@ -184,7 +184,7 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
         if (r && !result) result = r;
     };
     (take(std::get<I>(slots)), ...);
-    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!call.body.at_end()) return misfit();
     if (!function) result = CUDA_ERROR_NOT_SUPPORTED;
     if (!result) result = function(std::get<I>(slots).pass(count_of<Id, I>(slots))...);
 

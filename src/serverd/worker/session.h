@@ -65,6 +65,9 @@ private:
 // A handler of a line of the table. Fails only on a body that no client sends.
 using Handler = Result<void> (*)(Session &, Call &);
 
+// What a handler answers to a body that is longer or shorter than its parameters.
+inline Error misfit() { return error(ErrorKind::invalid, "its body does not fit its parameters"); }
+
 // How a line of the table is served. `handle` is null where a client may not send that call.
 struct Service {
     Handler handle = nullptr;

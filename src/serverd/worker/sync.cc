@@ -18,7 +18,7 @@ template <class Wait> void wait_elsewhere(Session &s, const Call &call, Wait wai
 template <class Handle> Result<void> one_handle(Session &s, Call &call, Handle &handle, bool &ok)
 {
     auto id = call.body.value<HandleId>();
-    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!call.body.at_end()) return misfit();
     CUresult r = s.objects.get(id, handle);
     if (r) s.finish_wait(call, r);
     ok = !r;
@@ -29,7 +29,7 @@ template <class Handle> Result<void> one_handle(Session &s, Call &call, Handle &
 
 Result<void> cuCtxSynchronize(Session &s, Call &call)
 {
-    if (!call.body.at_end()) return error(ErrorKind::invalid, "its body does not fit its parameters");
+    if (!call.body.at_end()) return misfit();
     wait_elsewhere(s, call, [] { return DRIVER(cuCtxSynchronize)(); });
     return {};
 }
