@@ -11,7 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/slurm_job.h"
+#include "cli/slurm_command.h"
 #include "plugin/paths.h"
 #include "pool/acquire.h"
 #include "pool/client.h"
@@ -86,51 +86,39 @@ Result<std::vector<pool::Grant>> fetch(const Config &config, const SlurmJob &job
     }
 }
 
-class NodeProlog : public Command {
+class NodeProlog : public JobCommand {
 public:
-    void options(CLI::App &) override {}
-    int run(Context &context) override
+    int run_for(const SlurmJob &job, Context &context) override
     {
-        auto job = slurm_job();
-        if (!job)
-            return fail(job.error());
-        if (!job->ours)
-            return kOk;
         auto config = context.config();
         if (!config)
-            return fail_job(*job, config.error());
-        std::string path = plugin::lease_path((*config)->slurm.rundir, job->node, job->id);
-        auto grants = fetch(**config, *job);
+            return fail_job(job, config.error());
+        std::string path = plugin::lease_path((*config)->slurm.rundir, job.node, job.id);
+        auto grants = fetch(**config, job);
         // No fault of this node: the job's tasks are refused with this line, and the node stays.
-        auto written = grants ? write_file(path, pool::lease_file(job->id, *grants), job->uid, kLeaseMode)
+        auto written = grants ? write_file(path, pool::lease_file(job.id, *grants), job.uid, kLeaseMode)
                               : write_file(plugin::error_path(path), grants.error().text, 0, kErrorMode);
         if (!written)
-            return fail_job(*job, written.error());
+            return fail_job(job, written.error());
         if (!grants)
-            fail_job(*job, grants.error());
+            fail_job(job, grants.error());
         return kOk;
     }
 };
 
-class NodeEpilog : public Command {
+class NodeEpilog : public JobCommand {
 public:
-    void options(CLI::App &) override {}
-    int run(Context &context) override
+    int run_for(const SlurmJob &job, Context &context) override
     {
-        auto job = slurm_job();
-        if (!job)
-            return fail(job.error());
-        if (!job->ours)
-            return kOk;
         auto config = context.config();
         if (!config)
-            return fail_job(*job, config.error());
-        std::string path = plugin::lease_path((*config)->slurm.rundir, job->node, job->id);
+            return fail_job(job, config.error());
+        std::string path = plugin::lease_path((*config)->slurm.rundir, job.node, job.id);
         for (const std::string &file : {path, path + ".new", plugin::error_path(path)})
             if (unlink(file.c_str()) != 0 && errno != ENOENT)
-                return fail_job(*job, failed("removing", file));
+                return fail_job(job, failed("removing", file));
         if (rmdir(folder_of(path).c_str()) != 0 && errno != ENOENT)
-            return fail_job(*job, failed("removing", folder_of(path)));
+            return fail_job(job, failed("removing", folder_of(path)));
         return kOk;
     }
 };

@@ -10,8 +10,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/slurm_command.h"
 #include "cli/slurm_hostlist.h"
-#include "cli/slurm_job.h"
 #include "pool/acquire.h"
 #include "pool/client.h"
 #include "util/clock.h"
@@ -150,42 +150,30 @@ Result<void> prolog(const SlurmJob &job, Context &context)
     return acquired;
 }
 
-class Prolog : public Command {
+class Prolog : public JobCommand {
 public:
-    void options(CLI::App &) override {}
-    int run(Context &context) override
+    int run_for(const SlurmJob &job, Context &context) override
     {
-        auto job = slurm_job();
-        if (!job)
-            return fail(job.error());
-        if (!job->ours)
-            return kOk;
-        auto done = prolog(*job, context);
+        auto done = prolog(job, context);
         if (done)
             return kOk;
-        note_in_job(*job, done.error().text);
-        return fail_job(*job, done.error());
+        note_in_job(job, done.error().text);
+        return fail_job(job, done.error());
     }
 };
 
-class Epilog : public Command {
+class Epilog : public JobCommand {
 public:
-    void options(CLI::App &) override {}
-    int run(Context &context) override
+    int run_for(const SlurmJob &job, Context &context) override
     {
-        auto job = slurm_job();
-        if (!job)
-            return fail(job.error());
-        if (!job->ours)
-            return kOk;
         auto config = context.config();
         if (!config)
-            return fail_job(*job, config.error());
+            return fail_job(job, config.error());
         auto client = pool::Client::create(**config);
         if (!client)
-            return fail_job(*job, client.error());
-        auto released = release(*client, *job);
-        return released ? kOk : fail_job(*job, std::move(released).error().in("giving its GPUs back"));
+            return fail_job(job, client.error());
+        auto released = release(*client, job);
+        return released ? kOk : fail_job(job, std::move(released).error().in("giving its GPUs back"));
     }
 };
 
