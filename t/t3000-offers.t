@@ -21,7 +21,7 @@ want='{"gpus": 2, "owner": {"uid": 0, "host": "here", "pid": 1}}'
 
 # --- one server of two, spoken to without our client
 
-rgpud small 'offer_timeout = "1s"'
+rgpud small 'offer_timeout = "2s"'
 small=$control
 api POST /v1/offers "$want"
 is "$code $(json 'j["answer"], len(j["gpus"])')" "200 ('now', 2)" "a free server offers now"
@@ -30,7 +30,7 @@ api POST /v1/offers "$want"
 is "$(json 'j["answer"]')" later "what one client is offered is locked for the next"
 like "$(json 'j["reason"]')" '0 of its 2 GPUs have enough free now, 2 are wanted' "... with the reason in words"
 offered_again() { api POST /v1/offers "$want" && [ "$(json 'j["answer"]')" = now ]; }
-ok "a lock that nobody accepts expires" wait_for 5 offered_again
+ok "a lock that nobody accepts expires" wait_for 10 offered_again
 second=$(json 'j["id"]')
 api POST "/v1/offers/$id/accept"
 is "$code" 404 "an expired offer cannot be accepted"

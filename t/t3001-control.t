@@ -63,7 +63,7 @@ like "$body" 'rgpu_control_requests_total\{status="400"\} [1-9]' "... and reques
 try 20 "$build/sbin/rgpud" --config "$T/gpu1.conf" --check
 is "$rc" 0 "--check: a good configuration"
 like "$err" 'GPU 1: .*64M' "... and what it found"
-sed "s/^control_port.*/control_port = $control/" "$T/gpu1.conf" > "$T/taken.conf"
+sed -e "s|^control_port.*|control_port = $control|" -e "s|^state_dir.*|state_dir = \"$T/taken.state\"|" "$T/gpu1.conf" > "$T/taken.conf"
 try 20 "$build/sbin/rgpud" --config "$T/taken.conf"
 is "$rc" 1 "a port that is taken ends the second rgpud"
 like "$err" "127.0.0.1:$control.*control_port" "... which names the address and the key"

@@ -39,41 +39,90 @@ Ledger::Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Dis
     }
 }
 
+GpuState *Ledger::gpu(const std::string &uuid)
+{
+    auto found = std::find_if(gpus_.begin(), gpus_.end(),
+                              [&](const GpuState &gpu) { return gpu.uuid == uuid; });
+    return found == gpus_.end() ? nullptr : &*found;
+}
+
 Result<void> Ledger::load(Time now)
 {
     Result<std::vector<Lease>> stored = store_.load();
     if (!stored)
         return std::move(stored).error();
     for (Lease &lease : *stored) {
+        // Another driver may show a little less memory of the same GPU.
+        for (Portion &portion : lease.gpus)
+            if (const GpuState *of = gpu(portion.uuid))
+                portion.memory = std::min(portion.memory, of->free_memory);
         Result<void> taken = take(lease.gpus);
         if (!taken)
             return std::move(taken).error().in("lease " + lease.id.substr(0, 8));
-        Time expires = lease.expires_in.count() ? now + lease.expires_in : kNever;
+        lease.expires_in = lease.term;
+        Time expires = lease.term.count() ? now + lease.term : kNever;
         std::string id = lease.id;
         leases_[id] = {std::move(lease), expires};
     }
+    Result<std::vector<Drain>> drains = store_.load_drains();
+    if (!drains)
+        return std::move(drains).error();
+    for (Drain &drain : *drains)
+        drains_[drain.gpu] = std::move(drain);
+    mark_drained();
     return {};
 }
 
 // Moves portions from free to held, or back. All or nothing.
 Result<void> Ledger::take(const std::vector<Portion> &portions, bool back)
 {
-    auto gpu_of = [&](const Portion &portion) {
-        return std::find_if(gpus_.begin(), gpus_.end(),
-                            [&](const GpuState &gpu) { return gpu.uuid == portion.uuid; });
-    };
     for (const Portion &portion : portions) {
-        auto gpu = gpu_of(portion);
-        if (gpu == gpus_.end())
-            return error(ErrorKind::internal, "this server has no GPU %s", portion.uuid.c_str());
-        if (!back && (gpu->free_share < portion.share || gpu->free_memory < portion.memory))
+        const GpuState *of = gpu(portion.uuid);
+        if (of && !back && (of->free_share < portion.share || of->free_memory < portion.memory))
             return error(ErrorKind::internal, "GPU %s would be sold twice", portion.uuid.c_str());
     }
     for (const Portion &portion : portions) {
-        auto gpu = gpu_of(portion);
-        gpu->free_share += back ? portion.share : -portion.share;
-        gpu->free_memory += back ? portion.memory : -portion.memory;
+        GpuState *of = gpu(portion.uuid);
+        if (!of)
+            continue;
+        of->free_share += back ? portion.share : -portion.share;
+        of->free_memory += back ? portion.memory : -portion.memory;
     }
+    return {};
+}
+
+void Ledger::mark_drained()
+{
+    auto all = drains_.find("");
+    for (GpuState &gpu : gpus_) {
+        auto own = drains_.find(gpu.uuid);
+        gpu.drained = all != drains_.end()   ? all->second.reason
+                      : own != drains_.end() ? own->second.reason
+                                             : "";
+    }
+}
+
+Result<void> Ledger::drain(const Drain &drain)
+{
+    if (!drain.gpu.empty() && !gpu(drain.gpu))
+        return error(ErrorKind::unsupported, "this server has no GPU %s", drain.gpu.c_str());
+    Result<void> stored = store_.put(drain);
+    if (!stored)
+        return stored;
+    drains_[drain.gpu] = drain;
+    mark_drained();
+    return {};
+}
+
+Result<void> Ledger::resume(const std::string &gpu)
+{
+    if (!drains_.count(gpu))
+        return error(ErrorKind::unsupported, "%s is not drained", gpu.empty() ? "the server" : gpu.c_str());
+    Result<void> erased = store_.erase_drain(gpu);
+    if (!erased)
+        return erased;
+    drains_.erase(gpu);
+    mark_drained();
     return {};
 }
 
@@ -133,6 +182,10 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     Placement placement = place(gpus_, request, distances_);
     offer.answer = placement.answer;
     offer.reason = placement.reason;
+    if (offer.answer != Answer::never && !closed_.empty()) {
+        offer.answer = Answer::later;
+        offer.reason = closed_;
+    }
     if (offer.answer != Answer::now)
         return offer;
     for (size_t i : placement.chosen) {

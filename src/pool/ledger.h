@@ -34,7 +34,9 @@ public:
         size_t leases = defaults::kMaxLeases;
     };
 
-    // The store must outlive the ledger. GPUs start free; load() takes what the store knows.
+    // The store must outlive the ledger. GPUs start free; load() takes what the store knows. A lease's
+    // term starts again with load(): while rgpud was away nobody could renew it. What it holds of a GPU that
+    // is not here any more stays in the lease, and is nowhere taken.
     Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {});
     Result<void> load(Time now);
 
@@ -66,6 +68,13 @@ public:
     void keep(const Lease &ended);
     void let_go(const std::string &lease);
 
+    // Offers nothing of the GPU (UUID; empty: of all) until resume(); leases stay. resume() fails with
+    // `unsupported` where nothing was drained, drain() where there is no such GPU.
+    Result<void> drain(const Drain &drain);
+    Result<void> resume(const std::string &gpu);
+    // A reason why nothing is offered now, in memory only; empty: none.
+    void close(std::string reason) { closed_ = std::move(reason); }
+
     // When expire() has something to do; kNever: nothing.
     Time next_expiry() const;
 
@@ -89,6 +98,8 @@ private:
     Result<void> take(const std::vector<Portion> &portions, bool back = false);
     void end_expired(Time now);
     Result<Lease> end(Leases::iterator held);
+    GpuState *gpu(const std::string &uuid);
+    void mark_drained();
     Leases::iterator find_for(const Caller &caller, const std::string &lease);
     Time expiry(Milliseconds term, Time now) const;
 
@@ -99,6 +110,8 @@ private:
     std::map<std::string, Locked> offers_;
     Leases leases_;
     std::vector<Lease> expired_;
+    std::map<std::string, Drain> drains_;
+    std::string closed_;
     std::map<std::string, std::vector<Portion>> kept_;
 };
 

@@ -43,6 +43,14 @@ struct GpuState {
     std::string pci;
     int free_share = kWholeGpu;
     uint64_t free_memory = 0;
+    std::string drained;  // why nobody gets it now; empty: it is not drained
+};
+
+// An administrator's word that nobody gets a GPU until resume; who holds it keeps it.
+struct Drain {
+    std::string gpu;     // its UUID; empty: every GPU of the server
+    std::string reason;  // never empty
+    int64_t since = 0;   // seconds since the epoch, wall clock
 };
 
 // A part of a GPU that an offer or a lease holds.

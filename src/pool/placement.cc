@@ -145,7 +145,7 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
-        if (gpus[i].free_share >= request.share &&
+        if (gpus[i].drained.empty() && gpus[i].free_share >= request.share &&
             gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);
     auto count = static_cast<size_t>(request.gpus);
@@ -154,6 +154,10 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
         placement.reason = std::to_string(candidates.size()) + " of its " +
                            counted(gpus.size(), "GPU") + " have enough free now, " +
                            std::to_string(count) + (count == 1 ? " is wanted" : " are wanted");
+        auto drained = std::count_if(gpus.begin(), gpus.end(),
+                                     [](const GpuState &gpu) { return !gpu.drained.empty(); });
+        if (drained)
+            placement.reason += " (" + std::to_string(drained) + " drained)";
         return placement;
     }
     std::stable_sort(candidates.begin(), candidates.end(),

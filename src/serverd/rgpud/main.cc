@@ -15,6 +15,7 @@
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/metrics.h"
 #include "serverd/rgpud/service.h"
+#include "serverd/rgpud/sqlite_store.h"
 #include "util/config.h"
 #include "util/log.h"
 
@@ -147,8 +148,10 @@ int watch(Service &service)
 Result<void> serve(const Config &config, const Options &options, Driver driver,
                    pool::Verifier &verifier)
 {
-    pool::VolatileStore store;
-    Service service(config.rgpud, std::move(driver), store);
+    Result<std::unique_ptr<SqliteStore>> store = SqliteStore::open(config.rgpud.state_dir + "/leases.db");
+    if (!store)
+        return std::move(store).error();
+    Service service(config.rgpud, std::move(driver), **store);
     Result<void> loaded = service.load();
     if (!loaded)
         return loaded;
@@ -174,9 +177,8 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
             return written;
     int signal = watch(service);
     Service::Count count = service.count();
-    log_info(
-        "ends on signal %d; %zu leases are forgotten, %d workers run on until their programs end",
-        signal, count.leases, count.workers);
+    log_info("ends on signal %d; %zu leases are kept, %d workers run on and are adopted by the next rgpud",
+             signal, count.leases, count.workers);
     control.stop();
     data.stop();
     return {};

@@ -15,8 +15,9 @@
 namespace rgpu::serverd {
 namespace {
 
-constexpr int kSocket = 3;   // where the worker finds its socket
-constexpr int kFailure = 4;  // where the child tells why exec failed; closed by exec
+constexpr int kFirst = 3;         // where the program finds what it is given
+constexpr size_t kMostGiven = 8;
+constexpr int kOutOfTheWay = 16;  // above all that has a place
 
 std::vector<char *> pointers(std::vector<std::string> &texts)
 {
@@ -32,20 +33,26 @@ struct Prepared {
     std::vector<char *> argv, envp;
 };
 
-// Puts descriptors where they belong: first out of the way, so that none overwrites another.
-bool place_descriptors(int socket, int output, int failure)
+// Puts descriptors where they belong: first out of the way, so that none overwrites another. `failure`, where
+// the child tells why exec failed, comes last and is closed by exec.
+bool place_descriptors(const std::vector<int> &given, int output, int &failure)
 {
-    int null = open("/dev/null", O_RDWR);
-    int high_failure = fcntl(failure, F_DUPFD, 16);
-    int high_socket = socket < 0 ? -1 : fcntl(socket, F_DUPFD, 16);
-    int high_output = fcntl(output < 0 ? null : output, F_DUPFD, 16);
-    if (null < 0 || high_failure < 0 || high_output < 0 || (socket >= 0 && high_socket < 0))
+    int null = open("/dev/null", O_RDWR), high[kMostGiven];
+    int high_failure = fcntl(failure, F_DUPFD, kOutOfTheWay);
+    int high_output = fcntl(output < 0 ? null : output, F_DUPFD, kOutOfTheWay);
+    if (null < 0 || high_failure < 0 || high_output < 0)
         return false;
-    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_failure, kFailure) < 0)
+    for (size_t i = 0; i < given.size(); ++i)
+        if ((high[i] = fcntl(given[i], F_DUPFD, kOutOfTheWay)) < 0)
+            return false;
+    const int count = static_cast<int>(given.size()), last = kFirst + count;
+    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_failure, last) < 0)
         return false;
-    if (socket >= 0 ? dup2(high_socket, kSocket) < 0 : close(kSocket) < 0 && errno != EBADF)
-        return false;
-    return fcntl(kFailure, F_SETFD, FD_CLOEXEC) == 0 && close_range(kFailure + 1, ~0U, 0) == 0;
+    for (int i = 0; i < count; ++i)
+        if (dup2(high[i], kFirst + i) < 0)
+            return false;
+    failure = last;
+    return fcntl(last, F_SETFD, FD_CLOEXEC) == 0 && close_range(static_cast<unsigned>(last) + 1, ~0U, 0) == 0;
 }
 
 void default_signals()
@@ -63,8 +70,7 @@ void default_signals()
 {
     default_signals();
     setsid();
-    if (place_descriptors(launch.socket, launch.output, failure)) {
-        failure = kFailure;
+    if (place_descriptors(launch.descriptors, launch.output, failure)) {
         if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
             chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
@@ -78,6 +84,9 @@ void default_signals()
 
 Result<pid_t> launch(const Launch &launch)
 {
+    if (launch.descriptors.size() > kMostGiven)
+        return error(ErrorKind::internal, "%zu descriptors for %s", launch.descriptors.size(),
+                     launch.command[0].c_str());
     Prepared prepared;
     prepared.command = launch.command;
     for (const auto &[name, value] : launch.environment)

@@ -19,7 +19,7 @@ struct Launch {
     std::vector<std::string> command;  // command[0] is a path
     Environment environment;           // all of it
     Account account;
-    int socket = -1;  // becomes descriptor 3; -1: none
+    std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
     int output = -1;  // becomes stdout; -1: /dev/null
 };
 

@@ -34,7 +34,27 @@ Service::Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &sto
 Result<void> Service::load()
 {
     std::lock_guard lock(mutex_);
-    return ledger_.load(now());
+    Result<void> loaded = ledger_.load(now());
+    if (!loaded)
+        return loaded;
+    if (ledger_.lease_count())
+        log_info("%zu leases are restored", ledger_.lease_count());
+    Result<void> adopted = workers_.adopt(config_.state_dir + "/workers");
+    if (!adopted)
+        return adopted;
+    // Ended, and their workers not yet, when the rgpud before this one ended.
+    for (const pool::Lease &lease : workers_.leases())
+        if (!ledger_.find(lease.id, now()) &&
+            std::find(ending_.begin(), ending_.end(), lease.id) == ending_.end())
+            end_workers(lease);
+    return {};
+}
+
+void Service::end_workers(const pool::Lease &lease)
+{
+    workers_.end_lease(lease.id, now());
+    ledger_.keep(lease);
+    ending_.push_back(lease.id);
 }
 
 void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
@@ -44,9 +64,7 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         if (workers_.count(lease.id) == 0)
             continue;
-        workers_.end_lease(lease.id, now());
-        ledger_.keep(lease);
-        ending_.push_back(lease.id);
+        end_workers(lease);
     }
 }
 
@@ -150,7 +168,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account, 
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
     launch.account = account;
-    launch.socket = socket;
+    launch.descriptors = {socket};
     std::string uuids, memory, shares;
     for (const pool::Portion &gpu : lease.gpus) {
         const char *comma = uuids.empty() ? "" : ",";
@@ -183,7 +201,7 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
     launch.environment["RGPU_WORKER_CLIENT_TABLE"] = digest;
-    Result<pid_t> started = workers_.start(id, launch, peer.who);
+    Result<pid_t> started = workers_.start(*lease, std::move(launch), peer.who);
     if (!started)
         return std::move(started).error();
     return {};

@@ -27,6 +27,7 @@ class Service {
 public:
     // The store must outlive the service.
     Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &store);
+    // Takes what the store knows, and the workers that an rgpud before this one started.
     Result<void> load();
 
     // The port that programs connect to, once it is known.
@@ -64,6 +65,7 @@ public:
 
 private:
     void ended(const std::vector<pool::Lease> &leases, const char *how);
+    void end_workers(const pool::Lease &lease);
     Time end_expired();
     Launch worker_launch(const pool::Lease &lease, const Account &account, int socket) const;
 

@@ -1,7 +1,9 @@
 #include "serverd/rgpud/workers.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -22,29 +24,100 @@ std::string ended_how(int status)
 
 }  // namespace
 
-Result<pid_t> Workers::start(const std::string &lease, const Launch &what, const std::string &who)
+Result<void> Workers::adopt(const std::string &directory)
+{
+    std::lock_guard lock(mutex_);
+    Result<WorkerDir> dir = WorkerDir::open(directory);
+    if (!dir)
+        return std::move(dir).error();
+    dir_ = std::move(*dir);
+    for (WorkerDir::Found &found : dir_->find()) {
+        log_info("lease %s: its worker %s of an earlier rgpud lives, and is adopted",
+                 short_id(found.lease.id).c_str(), found.name.c_str());
+        workers_[found.name].lease = std::move(found.lease);
+    }
+    return {};
+}
+
+std::vector<pool::Lease> Workers::leases() const
+{
+    std::lock_guard lock(mutex_);
+    std::vector<pool::Lease> leases;
+    for (const auto &[name, worker] : workers_)
+        leases.push_back(worker.lease);
+    return leases;
+}
+
+Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::string &who)
 {
     // Held over the fork: tend() must not meet a process that is not in the table yet.
     std::lock_guard lock(mutex_);
+    Result<WorkerDir::Made> made = dir_->make(lease);
+    if (!made)
+        return std::move(made).error();
+    what.descriptors.insert(what.descriptors.begin() + 1, {made->control.get(), made->lock.get()});
     Result<pid_t> pid = launch(what);
-    if (!pid)
+    if (!pid) {
+        dir_->remove(made->name);
         return pid;
-    workers_[*pid] = {lease, kNever};
+    }
+    Worker &worker = workers_[made->name];
+    worker.lease = lease;
+    worker.lease.secret.clear();
+    worker.pid = *pid;
+    worker.child = true;
     ++started_;
-    log_info("lease %s: worker %d for %s, as user %s", short_id(lease).c_str(), *pid, who.c_str(),
+    log_info("lease %s: worker %d for %s, as user %s", short_id(lease.id).c_str(), *pid, who.c_str(),
              what.account.name.c_str());
     return pid;
+}
+
+// An adopted worker that does not listen yet is signalled when it does: tend() tries again.
+void Workers::signal(const std::string &name, Worker &worker, int number)
+{
+    if (worker.child) {
+        kill(-worker.pid, number);
+        return;
+    }
+    if (!worker.process) {
+        Result<WorkerDir::Reached> reached = dir_->reach(name);
+        if (!reached)
+            return;
+        worker.pid = reached->pid;
+        worker.process = std::move(reached->process);
+    }
+    syscall(SYS_pidfd_send_signal, worker.process.get(), number, nullptr, 0);
 }
 
 void Workers::end_lease(const std::string &lease, Time now)
 {
     std::lock_guard lock(mutex_);
-    for (auto &[pid, worker] : workers_) {
-        if (worker.lease != lease || worker.kill_at != kNever)
+    for (auto &[name, worker] : workers_) {
+        if (worker.lease.id != lease || worker.kill_at != kNever)
             continue;
-        kill(-pid, SIGTERM);
+        signal(name, worker, SIGTERM);
         worker.kill_at = now + defaults::kKillAfter;
     }
+}
+
+bool Workers::has_ended(const std::string &name, Worker &worker)
+{
+    if (!worker.child) {
+        if (dir_->is_alive(name))
+            return false;
+        log_info("lease %s: adopted worker %d ended", short_id(worker.lease.id).c_str(), worker.pid);
+        return true;
+    }
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != worker.pid)
+        return false;
+    // Whatever it left in its session goes with it; before the pid can be another's.
+    kill(-worker.pid, SIGKILL);
+    int status = 0;
+    waitpid(worker.pid, &status, 0);
+    log_info("lease %s: worker %d %s", short_id(worker.lease.id).c_str(), worker.pid, ended_how(status).c_str());
+    return true;
 }
 
 Time Workers::tend(Time now)
@@ -52,21 +125,14 @@ Time Workers::tend(Time now)
     std::lock_guard lock(mutex_);
     Time next = kNever;
     for (auto it = workers_.begin(); it != workers_.end();) {
-        auto &[pid, worker] = *it;
-        siginfo_t info{};
-        if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            info.si_pid == pid) {
-            // Whatever it left in its session goes with it; before the pid can be another's.
-            kill(-pid, SIGKILL);
-            int status = 0;
-            waitpid(pid, &status, 0);
-            log_info("lease %s: worker %d %s", short_id(worker.lease).c_str(), pid,
-                     ended_how(status).c_str());
+        auto &[name, worker] = *it;
+        if (has_ended(name, worker)) {
+            dir_->remove(name);
             it = workers_.erase(it);
             continue;
         }
         if (worker.kill_at <= now) {
-            kill(-pid, SIGKILL);
+            signal(name, worker, SIGKILL);
             worker.kill_at = now + defaults::kKillAfter;
         }
         next = std::min(next, worker.kill_at);
@@ -79,7 +145,7 @@ int Workers::count(const std::string &lease) const
 {
     std::lock_guard lock(mutex_);
     return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
-        return entry.second.lease == lease;
+        return entry.second.lease.id == lease;
     }));
 }
 

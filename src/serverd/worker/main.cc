@@ -1,5 +1,6 @@
 // rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3;
 // it ends when the connection does.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/session.h"
 #include "serverd/worker/snapshot.h"
@@ -16,7 +18,9 @@ namespace {
 
 using namespace rgpu;
 
-constexpr int kSocket = 3;
+// What rgpud gives it: the client's connection, and its own control socket. Descriptor 5 is a lock that it holds
+// as long as it lives (serverd/rgpud/worker_dir.h).
+constexpr int kSocket = 3, kControl = 4;
 
 constexpr char kHelp[] =
     "usage: rgpu-worker [--inventory | --help | --version]\n"
@@ -64,6 +68,8 @@ int inventory()
 
 int serve()
 {
+    signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
+    worker::serve_control(kControl);
     static worker::Console &console = *new worker::Console;
     static worker::Session &session = *new worker::Session(kSocket, console);
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");

@@ -48,7 +48,7 @@ Test(process, only_the_socket_and_the_standard_descriptors_are_open)
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     Launch launch = shell("echo through >&3");
-    launch.socket = pair[1];
+    launch.descriptors = {pair[1]};
     auto pid = serverd::launch(launch);
     cr_assert(pid.has_value());
     char word[8] = {};
