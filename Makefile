@@ -247,7 +247,7 @@ $(O)/venv/.done: contrib/examples/requirements.txt
 
 # --- checks
 
-.PHONY: check check-asan check-tsan demo deps
+.PHONY: check check-long check-asan check-tsan demo deps
 tests_env = RGPU_BUILD=$(abspath $(O)) RGPU_CUDA_LIBDIR=$(CUDA)/lib64
 
 # Without root, or elsewhere than on Debian, what is missing may still be there in another way: configure decides.
@@ -262,6 +262,10 @@ sub_make = $(MAKE) --no-print-directory $(all_jobs)
 check: deps ## build and run all tests; T=t2010 or T=frame_test for some of them
 	+@$(sub_make) all unit cuda venv
 	@$(tests_env) t/lib/run-checks $(T)
+
+check-long: deps ## what make check does, and what takes too long for it (t/long/); T= as there
+	+@$(sub_make) all unit cuda venv
+	@$(tests_env) RGPU_LONG=1 t/lib/run-checks $(T)
 
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
 check-asan: ## unit tests with address and undefined-behaviour sanitizers

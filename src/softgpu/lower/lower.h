@@ -185,6 +185,9 @@ struct Special {
     V (*value)(Lower &);
 };
 const Special *find_special(std::string_view name);
+// Where the %reserved_smem_offset_* point: a variable of the kernels that read them. Cooperative groups count on 288 bytes.
+inline constexpr std::string_view kReservedSharedName = "%reserved_smem";
+inline constexpr uint32_t kReservedShared = 320;
 
 // The definitions of the named prelude functions and of those they call; adds what these need
 // declared.

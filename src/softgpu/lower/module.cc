@@ -61,6 +61,17 @@ void add_unique(std::vector<std::string_view> &list, std::string_view name)
     if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
 }
 
+// A variable like any other, so that it has a place of its own in the kernels that use it.
+ptx::Variable reserved_shared()
+{
+    ptx::Variable v;
+    v.name = kReservedSharedName;
+    v.space = Space::shared;
+    v.size = kReservedShared;
+    v.align = 16;
+    return v;
+}
+
 }  // namespace
 
 // Everything that can be said of a function without generating code.
@@ -87,6 +98,7 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
 
     auto note = [&](const Operand &o) {
         if (o.kind == Operand::symbol) add_unique(info.names, o.name);
+        if (o.kind == Operand::special && o.name.starts_with("%reserved_smem_offset")) info.shared.push_back(reserved_shared());
         return o.kind != Operand::special || find_special(o.name);
     };
     for (const ptx::Instruction &in : body.instructions) {

@@ -52,6 +52,14 @@ V high(Lower &l, const V &v) { return low(l, l.def("lshr i64 ", v, ", 32")); }
         } \
     }
 
+// What NVIDIA's headers may use of a block's shared memory without asking (cooperative groups' tiles of several warps).
+#define RESERVED(ptx, plus) \
+    { \
+        ptx, kU32, [](Lower &l) -> V { \
+            return std::to_string(l.unit().shared.at(kReservedSharedName) + (plus)); \
+        } \
+    }
+
 // A cluster is one block here.
 const Special kSpecials[] = {
     STATE("%tid.x", "tid.x"),
@@ -87,8 +95,11 @@ const Special kSpecials[] = {
     CONSTANT("%cluster_nctaid.z", 1),
     CONSTANT("%cluster_ctarank", 0),
     CONSTANT("%cluster_nctarank", 1),
-    CONSTANT("%reserved_smem_offset_begin", 0),
-    CONSTANT("%reserved_smem_offset_end", 0),
+    RESERVED("%reserved_smem_offset_begin", 0),
+    RESERVED("%reserved_smem_offset_0", 0),
+    RESERVED("%reserved_smem_offset_1", 0),
+    RESERVED("%reserved_smem_offset_end", kReservedShared),
+    RESERVED("%reserved_smem_offset_cap", kReservedShared),
     CONSTANT("%tid.w", 0),
     CONSTANT("%ntid.w", 0),
     CONSTANT("%ctaid.w", 0),

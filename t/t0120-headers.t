@@ -1,0 +1,28 @@
+#!/bin/bash
+# What the toolkit's headers make of a kernel: CUB, Thrust, cooperative groups, half precision, on the software GPU.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/cuda.sh"
+
+export RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus RGPU_SOFTGPU_COMPUTE_CAPABILITY=9.0
+
+runs()  # architecture, program, nvcc's flags
+{
+    local architecture=$1 name=$2
+    shift 2
+    if cuda_program "$root/t/cuda/libraries/$name.cu" -gencode "arch=compute_$architecture,code=compute_$architecture" "$@"; then
+        LD_LIBRARY_PATH=$softgpu:$cuda_libs try 120 "$program"
+    fi
+    is "$rc $out" "0 right" "$name for compute_$architecture" || diag "$err"
+}
+
+runs 80 cccl --extended-lambda
+runs 75 groups
+runs 90 groups
+runs 80 half
+if [ -n "${RGPU_LONG:-}" ]; then
+    runs 75 cccl --extended-lambda
+    runs 90 cccl --extended-lambda
+    runs 80 groups
+    runs 90 half
+fi
+done_testing
