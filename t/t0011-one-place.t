@@ -1,7 +1,7 @@
 #!/bin/bash
 # A plain driver call stands in one place under src/: its line in src/calls/table. The software driver is a driver
 # and defines every call, so it does not count; nor does code that uses a call for its own ends, which says so:
-# the worker with DRIVER(cuX), the client with CallId::cuX.
+# the worker with DRIVER(cuX) or REAL(cuX), the client with CallId::cuX.
 . "$(dirname "$0")/lib/tap.sh"
 
 cd "$root" || exit 1
@@ -14,7 +14,7 @@ while IFS=: read -r file call; do
     elsewhere+="$file: $call"$'\n'
 done < <(grep -rowHF --include='*.cc' --include='*.h' -f <(echo "$plain") src/interpose src/serverd src/wire src/net |
          sort -u | while IFS=: read -r file call; do
-             grep -wF "$call" "$file" | sed -E "s/DRIVER\($call\)//g; s/CallId::$call\b//g; s,//.*,," | grep -qwF "$call" &&
+             grep -wF "$call" "$file" | sed -E "s/(DRIVER|REAL)\($call\)//g; s/CallId::$call\b//g; s,//.*,," | grep -qwF "$call" &&
                  echo "$file:$call"
          done)
 is "$elsewhere" "" "none of them stands anywhere else in the client or the server"

@@ -47,7 +47,13 @@ Result<void> Service::load()
         if (!ledger_.find(lease.id, now()) &&
             std::find(ending_.begin(), ending_.end(), lease.id) == ending_.end())
             end_workers(lease);
-    return {};
+    std::set<std::string> known;
+    for (const pool::Lease &lease : ledger_.leases({0, true}, {}, now()))
+        known.insert(lease.id);
+    Result<void> opened = memory_.open(config_.state_dir + "/memory");
+    if (opened)
+        memory_.forget_all_but(known);
+    return opened;
 }
 
 void Service::end_workers(const pool::Lease &lease)
@@ -62,6 +68,7 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
     for (const pool::Lease &lease : leases) {
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
+        memory_.forget(lease.id);
         if (workers_.count(lease.id) == 0)
             continue;
         end_workers(lease);
@@ -162,24 +169,25 @@ std::optional<std::string> Service::secret(const std::string &id)
     return lease ? std::optional(lease->secret) : std::nullopt;
 }
 
-Launch Service::worker_launch(const pool::Lease &lease, const Account &account, int socket) const
+Launch Service::worker_launch(const pool::Lease &lease, const Account &account) const
 {
     Launch launch;
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
     launch.account = account;
-    launch.descriptors = {socket};
-    std::string uuids, memory, shares;
+    std::string uuids, memory, shares, index;
     for (const pool::Portion &gpu : lease.gpus) {
         const char *comma = uuids.empty() ? "" : ",";
         uuids += comma + gpu.uuid;
         memory += comma + std::to_string(gpu.memory);
         shares += comma + std::to_string(gpu.share);
+        index += comma + std::to_string(gpu.index);
     }
     launch.environment["CUDA_VISIBLE_DEVICES"] = uuids;
     // In the order of CUDA_VISIBLE_DEVICES.
     launch.environment["RGPU_WORKER_MEMORY"] = memory;
     launch.environment["RGPU_WORKER_SHARE"] = shares;
+    launch.environment["RGPU_WORKER_INDEX"] = index;
     launch.environment["RGPU_WORKER_LEASE"] = lease.id;
     launch.environment["RGPU_WORKER_SERVER"] = config_.name;
     return launch;
@@ -197,7 +205,11 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     Result<Account> account = worker_account(lease->owner.uid, config_);
     if (!account)
         return std::move(account).error();
-    Launch launch = worker_launch(*lease, *account, socket.get());
+    Result<Fd> memory = memory_.account(*lease, config_.max_workers), locks = memory_.host_locks();
+    if (!memory || !locks)
+        return memory ? std::move(locks).error() : std::move(memory).error();
+    Launch launch = worker_launch(*lease, *account);
+    launch.descriptors = {socket.get(), memory->get(), locks->get()};
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
     launch.environment["RGPU_WORKER_CLIENT_TABLE"] = digest;

@@ -11,6 +11,7 @@
 
 #include "pool/ledger.h"
 #include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/memory_files.h"
 #include "serverd/rgpud/workers.h"
 #include "util/config.h"
 #include "util/fd.h"
@@ -67,7 +68,7 @@ private:
     void ended(const std::vector<pool::Lease> &leases, const char *how);
     void end_workers(const pool::Lease &lease);
     Time end_expired();
-    Launch worker_launch(const pool::Lease &lease, const Account &account, int socket) const;
+    Launch worker_launch(const pool::Lease &lease, const Account &account) const;
 
     const RgpudConfig config_;
     const Driver driver_;
@@ -75,6 +76,7 @@ private:
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
     Workers workers_;
+    MemoryFiles memory_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
     uint64_t leases_granted_ = 0;
 };

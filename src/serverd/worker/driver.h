@@ -21,6 +21,12 @@ public:
     {
         return reinterpret_cast<typename calls::Row<I>::Function>(symbols_[static_cast<size_t>(I)]);
     }
+    // Puts a function of this worker's in front of the driver's, where the driver has one.
+    template <CallId I> void replace(typename calls::Row<I>::Function f)
+    {
+        void *&symbol = symbols_[static_cast<size_t>(I)];
+        if (symbol) symbol = reinterpret_cast<void *>(f);
+    }
     // Any other symbol of the library, or null.
     void *symbol(const char *name) const;
 

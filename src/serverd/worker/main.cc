@@ -11,6 +11,7 @@
 
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/memory_cap.h"
 #include "serverd/worker/session.h"
 #include "serverd/worker/snapshot.h"
 
@@ -18,9 +19,9 @@ namespace {
 
 using namespace rgpu;
 
-// What rgpud gives it: the client's connection, and its own control socket. Descriptor 5 is a lock that it holds
-// as long as it lives (serverd/rgpud/worker_dir.h).
-constexpr int kSocket = 3, kControl = 4;
+// What rgpud gives it: the client's connection, its own control socket, the lease's memory account and the host's
+// locks. Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
+constexpr int kSocket = 3, kControl = 4, kAccount = 6, kHostLocks = 7;
 
 constexpr char kHelp[] =
     "usage: rgpu-worker [--inventory | --help | --version]\n"
@@ -33,6 +34,7 @@ constexpr char kHelp[] =
     "  --version     print the version and end\n"
     "\n"
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
+    "RGPU_WORKER_MEMORY, RGPU_WORKER_INDEX (cap and number on the host of each of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
@@ -45,18 +47,20 @@ bool client_has_our_table()
     return digest && strtoull(digest, nullptr, 16) == calls::table_digest();
 }
 
-Result<void> start_driver()
+Result<void> start_driver(bool capped)
 {
     const char *path = getenv("RGPU_DRIVER");
     auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
     if (!opened) return std::move(opened).error();
+    if (capped)
+        if (auto enforced = worker::enforce_memory_cap(*opened, kAccount, kHostLocks); !enforced) return enforced;
     worker::set_driver(*opened);
     return {};
 }
 
 int inventory()
 {
-    auto started = start_driver();
+    auto started = start_driver(false);
     auto json = started ? worker::inventory_json() : Result<std::string>(std::move(started).error());
     if (!json) {
         fprintf(stderr, "rgpu-worker: %s\n", json.error().text.c_str());
@@ -73,7 +77,7 @@ int serve()
     static worker::Console &console = *new worker::Console;
     static worker::Session &session = *new worker::Session(kSocket, console);
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
-    auto started = start_driver();
+    auto started = start_driver(true);
     auto snapshot = started ? worker::take_snapshot(client_has_our_table())
                             : Result<wire::Snapshot>(std::move(started).error());
     if (!snapshot) {

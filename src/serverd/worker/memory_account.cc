@@ -1,0 +1,116 @@
+#include "serverd/worker/memory_account.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "serverd/worker/file_lock.h"
+
+namespace rgpu::worker {
+
+namespace {
+
+constexpr off_t kSection = 0, kFirstSlot = 1;
+
+// One worker at a time, and one thread of it.
+class Section {
+public:
+    Section(int fd, std::mutex &mutex) : fd_(fd), lock_(mutex) { lock_byte(fd_, F_OFD_SETLKW, kSection, F_WRLCK); }
+    ~Section() { lock_byte(fd_, F_OFD_SETLK, kSection, F_UNLCK); }
+
+private:
+    int fd_;
+    std::lock_guard<std::mutex> lock_;
+};
+
+}  // namespace
+
+Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps)
+{
+    struct stat st;
+    if (fstat(fd.get(), &st) != 0)
+        return error(ErrorKind::internal, "the lease's memory account: %s", strerror(errno));
+    MemoryAccount account(std::move(fd), std::move(caps));
+    account.bytes_ = static_cast<uint64_t>(st.st_size);
+    account.slots_ = account.bytes_ / slot_bytes(account.caps_.size());
+    if (account.slots_-- < 2)
+        return error(ErrorKind::internal, "the lease's memory account has %lld bytes", static_cast<long long>(st.st_size));
+    void *p = mmap(nullptr, account.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, account.fd_.get(), 0);
+    if (p == MAP_FAILED)
+        return error(ErrorKind::exhausted, "mapping the lease's memory account: %s", strerror(errno));
+    account.words_ = static_cast<uint64_t *>(p);
+    if (!account.take_slot())
+        return error(ErrorKind::exhausted, "the lease has %llu workers already",
+                     static_cast<unsigned long long>(account.slots_));
+    return account;
+}
+
+MemoryAccount::MemoryAccount(MemoryAccount &&other) noexcept
+    : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), words_(std::exchange(other.words_, nullptr)),
+      bytes_(other.bytes_), slots_(other.slots_), slot_(other.slot_)
+{
+}
+
+MemoryAccount::~MemoryAccount()
+{
+    if (words_) munmap(words_, bytes_);
+}
+
+bool MemoryAccount::take_slot()
+{
+    Section section(fd_.get(), mutex_);
+    for (slot_ = 0; slot_ < slots_; slot_++) {
+        if (lock_byte(fd_.get(), F_OFD_SETLK, kFirstSlot + static_cast<off_t>(slot_), F_WRLCK) < 0) continue;
+        std::fill_n(words(slot_), caps_.size(), 0);
+        return true;
+    }
+    return false;
+}
+
+// What the live ones hold; the slots of the others are emptied.
+uint64_t MemoryAccount::sum(size_t gpu)
+{
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < slots_; i++) {
+        if (!words(i)[gpu]) continue;
+        bool live = i == slot_ || lock_byte(fd_.get(), F_OFD_GETLK, kFirstSlot + static_cast<off_t>(i), F_WRLCK) != F_UNLCK;
+        if (live)
+            all += words(i)[gpu];
+        else
+            std::fill_n(words(i), caps_.size(), 0);
+    }
+    return all;
+}
+
+bool MemoryAccount::take(size_t gpu, uint64_t bytes)
+{
+    Section section(fd_.get(), mutex_);
+    const uint64_t used = sum(gpu);
+    if (used > caps_[gpu] || bytes > caps_[gpu] - used) return false;
+    words(slot_)[gpu] += bytes;
+    return true;
+}
+
+void MemoryAccount::take_anyway(size_t gpu, uint64_t bytes)
+{
+    Section section(fd_.get(), mutex_);
+    words(slot_)[gpu] += bytes;
+}
+
+void MemoryAccount::give(size_t gpu, uint64_t bytes)
+{
+    Section section(fd_.get(), mutex_);
+    words(slot_)[gpu] -= std::min(bytes, words(slot_)[gpu]);
+}
+
+uint64_t MemoryAccount::used(size_t gpu)
+{
+    Section section(fd_.get(), mutex_);
+    return sum(gpu);
+}
+
+}  // namespace rgpu::worker

@@ -1,0 +1,51 @@
+// How much device memory all workers of one lease hold: a file that they share, and the cap that it may reach.
+//
+// Each worker has a slot in the file, which is its own as long as it holds the lock on its byte: what a worker
+// held that died, however it died, counts no more. One more byte is locked for each look or change.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace rgpu::worker {
+
+class MemoryAccount {
+public:
+    // The size of the file for so many workers and GPUs: rgpud makes it, empty.
+    static uint64_t file_bytes(uint64_t workers, size_t gpus) { return (workers + 1) * slot_bytes(gpus); }
+
+    // Takes a slot in the file that `fd` is open on; `caps` has bytes for each GPU. The descriptor must be of an
+    // open file description of this process's own: locks belong to that. Fails with `exhausted` without a slot.
+    static Result<MemoryAccount> open(Fd fd, std::vector<uint64_t> caps);
+    MemoryAccount(MemoryAccount &&other) noexcept;
+    MemoryAccount &operator=(MemoryAccount &&) = delete;
+    ~MemoryAccount();
+
+    uint64_t cap(size_t gpu) const { return caps_[gpu]; }
+    // Takes bytes if all workers together then hold no more than the cap.
+    bool take(size_t gpu, uint64_t bytes);
+    // Takes what cannot be undone.
+    void take_anyway(size_t gpu, uint64_t bytes);
+    // At most what this worker holds.
+    void give(size_t gpu, uint64_t bytes);
+    uint64_t used(size_t gpu);
+
+private:
+    static uint64_t slot_bytes(size_t gpus) { return 8 * gpus; }
+    MemoryAccount(Fd fd, std::vector<uint64_t> caps) : fd_(std::move(fd)), caps_(std::move(caps)) {}
+    bool take_slot();
+    uint64_t sum(size_t gpu);
+    uint64_t *words(uint64_t slot) { return words_ + (slot + 1) * caps_.size(); }
+
+    Fd fd_;
+    std::vector<uint64_t> caps_;
+    uint64_t *words_ = nullptr;
+    uint64_t bytes_ = 0, slots_ = 0, slot_ = 0;
+    std::mutex mutex_;
+};
+
+}  // namespace rgpu::worker
