@@ -54,7 +54,7 @@ SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
 
 # --- sources
 
-sources := $(sort $(shell find src t/unit -name '*.cc' 2>/dev/null))
+sources := $(sort $(shell find src t/unit t/recorder -name '*.cc' 2>/dev/null))
 under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
@@ -84,6 +84,8 @@ RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
 WORKER := $(call product,$(worker_objs),libexec/rgpu-worker)
 CLI := $(call product,$(cli_objs),bin/rgpu)
 SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
+# A libcuda.so.1 for tests that notes its calls.
+RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
 PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(CLI) \
 	$(SPANK) $(JOB_SUBMIT)
@@ -101,6 +103,8 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 # --- rules
 
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
+
+$(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
 
 $(O)/obj/%.o: %.cc
 	$(call say,CXX)mkdir -p $(@D) && $(CXX) $(CPP) $(CXX_ALL) -MMD -MP -c $< -o $@
@@ -182,12 +186,15 @@ unit_archives_pool := $(call archive,pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool)
 unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool)
+unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libinterpose.a \
+	$(unit_archives_net) $(call archive,pool)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
 unit_libs_pool = $(POOL_LIBS)
 unit_libs_serverd = $(DAEMON_LIBS) -ldl
 unit_libs_cli = $(DAEMON_LIBS)
+unit_libs_recorder = $(DAEMON_LIBS) -ldl
 unit_libs_softgpu = $(SOFTGPU_LIBS) $(LLVM_LIBS)
 
 unit_dir = $(firstword $(subst /, ,$1))
@@ -196,6 +203,11 @@ $(call unit_program,$1): $(call obj,$1) $$(unit_archives_$(call unit_dir,$(1:t/u
 	$$(call say,LD)$$(call link,-Wl$$(comma)--no-gc-sections,$$(unit_libs_$(call unit_dir,$(1:t/unit/%=%))) $$(UTIL_LIBS) $$(CRITERION_LIBS))
 endef
 $(foreach s,$(unit_sources),$(eval $(call unit_rule,$s)))
+
+$(RECORDER): $(call obj,$(call under,t/recorder))
+	$(call say,LD)$(call link,-shared $(complete) -Wl$(comma)-soname$(comma)libcuda.so.1)
+
+$(filter $(O)/t/recorder/%_test,$(UNIT)): | $(RECORDER)
 
 .PHONY: unit
 unit: $(UNIT) ## build the unit tests (unit-util, unit-wire ... build and run those of one folder)
@@ -279,6 +291,13 @@ check-tsan: ## unit tests with the thread sanitizer
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
 	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo
+
+.PHONY: coverage-table
+coverage-table: ## doc/driver-calls.md from the table of calls and from what the CUDA programs call
+	+@$(sub_make) all cuda $(O)/t/recorder/wire_path_test
+	@RGPU_WRITE_RECORDER_LIST=t/lib/calls-recorder.list $(O)/t/recorder/wire_path_test --filter 'wire_path/the_list*' --quiet || :
+	@$(tests_env) RGPU_COLLECT=1 t/t2101-calls-tested.t
+	contrib/coverage-table --cuda $(CUDA) > doc/driver-calls.md
 
 # --- install
 

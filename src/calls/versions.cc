@@ -50,17 +50,17 @@ std::string_view base_name(std::string_view symbol)
     return digits ? symbol.substr(0, v) : symbol;
 }
 
-Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int driver_version)
+Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int driver_version, bool (*has)(CallId))
 {
     const bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    const int limit = std::min(cuda_version, driver_version);
     const Variant *best = nullptr;
     bool known = false;
     auto begin = std::lower_bound(index().begin(), index().end(), name,
                                   [](const Variant &v, std::string_view n) { return v.base < n; });
     for (auto v = begin; v != index().end() && v->base == name; ++v) {
+        if (v->since > driver_version || (has && !has(static_cast<CallId>(v->id)))) continue;
         known = true;
-        if (v->since > limit || (v->per_thread && !per_thread)) continue;
+        if (v->since > cuda_version || (v->per_thread && !per_thread)) continue;
         // Later in the index is newer; at one version the per-thread variant wins if asked for.
         if (!best || v->per_thread || !best->per_thread) best = v;
     }

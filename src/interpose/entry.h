@@ -40,7 +40,7 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
 
     static CUresult call(A... args)
     {
-        return tracing() ? traced<Id>(carry_out, args...) : carry_out(args...);
+        return observing() ? observed<Id>(carry_out, args...) : carry_out(args...);
     }
     static CUresult carry_out(A... args)
     {

@@ -17,18 +17,14 @@ template <size_t... I> const std::array<void *, calls::kCallCount> &entries(std:
     return table;
 }
 
-// The newest CUDA version whose calls can be carried out: the server's, once it is known.
-int driver_version()
-{
-    Session *s = session();
-    return s ? s->snapshot().driver_version : CUDA_VERSION;
-}
-
 CUresult look_up(const char *name, void **function, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult *status)
 {
-    if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
-    calls::Lookup found = calls::find(name, version, flags, driver_version());
+    constexpr cuuint64_t kFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    if (!name || !function || flags & ~kFlags || flags == kFlags) return CUDA_ERROR_INVALID_VALUE;
+    const int driver = driver_version();
+    if (version > driver) return CUDA_ERROR_INVALID_VALUE;
+    calls::Lookup found = calls::find(name, version, flags, driver, server_has);
     if (status) *status = found.status;
     const bool ok = found.status == CU_GET_PROC_ADDRESS_SUCCESS;
     *function = ok ? entry(found.id) : nullptr;
@@ -64,8 +60,7 @@ CUresult cuInit(unsigned int flags)
 CUresult cuDriverGetVersion(int *version)
 {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
-    // May be asked before cuInit. Without a server the truth comes from cuInit.
-    *version = connect_once() == CUDA_SUCCESS ? (set_initialized(), driver_version()) : CUDA_VERSION;
+    *version = driver_version();  // may be asked before cuInit
     return CUDA_SUCCESS;
 }
 

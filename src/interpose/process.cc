@@ -42,13 +42,16 @@ Thread &thread()
     return *this_thread;
 }
 
-// CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and fork"), and the
-// connection belongs to the parent.
+// After cuInit CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and fork"). A parent
+// that has only asked for versions or entry points has not begun yet, and its child may. Either way the connection is
+// the parent's, and a child that outlives it must not keep it open. Locks may be held by threads that are not here.
 void in_forked_child()
 {
     Process &p = process();
-    p.forked = true;
-    p.ready = nullptr;
+    const bool begun = p.forked || p.ready;
+    if (p.session) p.session->leave_to_parent();
+    new (&p) Process;
+    p.forked = begun;
 }
 
 CUresult open_session(Process &p)
@@ -95,6 +98,13 @@ CUresult connect_once()
         p.result = open_session(p);
     }
     return p.result;
+}
+
+int driver_version() { return connect_once() == CUDA_SUCCESS ? process().session->snapshot().driver_version : CUDA_VERSION; }
+
+bool server_has(calls::CallId id)
+{
+    return calls::info(id).mode == calls::Mode::local || connect_once() != CUDA_SUCCESS || process().session->server_has(id);
 }
 
 void set_initialized() { process().ready = process().session; }

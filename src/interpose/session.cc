@@ -3,8 +3,10 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -12,8 +14,10 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "calls/versions.h"
 #include "interpose/callback.h"
 #include "interpose/log.h"
+#include "interpose/stats.h"
 #include "net/handshake.h"
 
 namespace rgpu::interpose {
@@ -30,6 +34,13 @@ constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then 
 constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
 constexpr uint16_t kNoSuchCall = 0xffff;
+constexpr char kNotOurs[] = "the program has closed the connection's descriptor";
+
+uint64_t inode_of(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 && S_ISSOCK(s.st_mode) ? s.st_ino : 0;
+}
 
 uint64_t now_ns()
 {
@@ -59,6 +70,11 @@ bool every_call_waits()
     }();
     return on;
 }
+
+Session::Session(Fd fd, std::string server) : fd_(std::move(fd)), inode_(inode_of(fd_.get())), server_(std::move(server)) {}
+
+// Asked before every read and write: nothing of ours may go into, or be taken from, a descriptor of the program's.
+bool Session::ours() const { return inode_of(fd_.get()) == inode_; }
 
 Result<Session *> Session::open(const LeaseServer &server)
 {
@@ -97,6 +113,17 @@ Result<Session *> Session::open(const LeaseServer &server)
     s->in_.reserve(256 << 10);
     std::thread([s] { s->pump(); }).detach();
     return s;
+}
+
+bool Session::server_has(calls::CallId id) const
+{
+    const auto row = static_cast<size_t>(id);
+    if (call_numbers_.empty() || call_numbers_[row] != kNoSuchCall) return true;
+    std::string_view symbol = calls::info(id).symbol;
+    if (!calls::is_per_thread(symbol)) return false;
+    symbol.remove_suffix(5);
+    const auto &names = snapshot_.calls;
+    return std::find(names.begin(), names.end(), symbol) != names.end();
 }
 
 size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
@@ -151,8 +178,13 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
     auto p = static_cast<const char *>(data);
     while (bytes) {
         if (CUresult dead = state()) return dead;
+        if (!ours()) {
+            die(kNotOurs);
+            return state();
+        }
         ssize_t n = send(fd_.get(), p, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0) {
+            count_sent(static_cast<size_t>(n));
             p += n, bytes -= static_cast<size_t>(n);
         } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             // The server may itself be waiting until we read: do that rather than only wait.
@@ -180,6 +212,7 @@ void Session::expect(uint32_t sequence, Pending *p)
 
 CUresult Session::wait(Pending &p)
 {
+    const uint64_t since = now_ns();
     std::unique_lock lock(receive_);
     while (!p.done) {
         if (reading_)
@@ -187,6 +220,7 @@ CUresult Session::wait(Pending &p)
         else
             read_some(lock);
     }
+    count_round_trip(now_ns() - since);
     return p.reply.result;
 }
 
@@ -236,10 +270,15 @@ bool Session::receive(void *data, size_t bytes)
         in_.clear(), in_at_ = 0;
         // Large rests go straight to where they belong; small ones are read in bulk.
         const bool direct = bytes >= in_.capacity() / 2;
+        if (!ours()) {
+            die(kNotOurs);
+            return false;
+        }
         if (!direct) in_.resize(in_.capacity());
         ssize_t n = recv(fd_.get(), direct ? p : in_.data(), direct ? bytes : in_.size(), 0);
         if (!direct) in_.resize(n > 0 ? static_cast<size_t>(n) : 0);
         if (n < 0 && errno == EINTR) continue;
+        if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {
             die(n == 0 ? "connection closed by the server" : strerror(errno));
             return false;
@@ -314,7 +353,7 @@ void Session::die(const char *why)
     CUresult alive = CUDA_SUCCESS;
     if (dead_.compare_exchange_strong(alive, CUDA_ERROR_EXTERNAL_DEVICE))
         say("lost the GPU server %s: %s; every CUDA call fails from now on", server_.c_str(), why);
-    shutdown(fd_.get(), SHUT_RDWR);
+    if (ours()) shutdown(fd_.get(), SHUT_RDWR);
 }
 
 // For the pump: reads what has come, if nobody else does, and waits a moment if nothing has.

@@ -43,11 +43,18 @@ class Session {
 public:
     // Connects, proves the lease, and reads the snapshot.
     static Result<Session *> open(const LeaseServer &server);
+    // Over a connection that stands already and whose server has the same table; nothing reads by itself.
+    Session(Fd fd, std::string server);
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
 
     // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
     CUresult state() const { return dead_.load(std::memory_order_acquire); }
+
+    // Whether the server's table has this line; a per-thread line is carried out as its plain one.
+    bool server_has(calls::CallId id) const;
+    // In the child of a fork: lets go of the connection, which stays the parent's.
+    void leave_to_parent() { fd_.reset(); }
 
     // Sends a call that needs no answer (with RGPU_SYNC=1 waits for one all the same). `write` puts its body into a wire::Writer. `context` is the number of
     // the calling thread's current context.
@@ -77,8 +84,6 @@ private:
         size_t left = 0;
     };
 
-    explicit Session(Fd fd, std::string server) : fd_(std::move(fd)), server_(std::move(server)) {}
-
     // With send_ held: the frame's start in the buffer, and its end.
     size_t begin(calls::CallId id, uint32_t context, uint16_t flags);
     CUresult end(size_t at, Payload payload, bool now);
@@ -90,6 +95,7 @@ private:
     void read_some(std::unique_lock<std::mutex> &receive);
     bool read_frame();
     bool receive(void *data, size_t bytes);
+    bool ours() const;
     bool take_reply(const wire::FrameHeader &h);
     bool take_data(const wire::FrameHeader &h);
     bool take_text(const wire::FrameHeader &h);
@@ -99,6 +105,7 @@ private:
     void pump();
 
     Fd fd_;
+    uint64_t inode_ = 0;  // of the socket: a program that closes all descriptors may get this number for a file of its own
     std::string server_;
     wire::Snapshot snapshot_;
     std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal

@@ -16,6 +16,12 @@ bool tracing()
     return on;
 }
 
+bool observing()
+{
+    static const bool on = tracing() || counting();
+    return on;
+}
+
 void trace_line(std::string_view symbol, const std::string &arguments, CUresult result, double microseconds)
 {
     const char *name = calls::error_name(result);

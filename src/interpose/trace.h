@@ -1,5 +1,5 @@
 // RGPU_TRACE=1: a line on standard error for each call, with its arguments by name, its result
-// and its time. Made from the table; no call has code of its own for it.
+// and its time; RGPU_STATS: what stats.h counts. Made from the table; no call has code of its own for it.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,14 @@
 
 #include "calls/errors.h"
 #include "calls/roles.h"
+#include "interpose/stats.h"
 
 namespace rgpu::interpose {
 
 // Set once, from the environment, before the first call.
 bool tracing();
+// Whether calls are traced or counted.
+bool observing();
 
 // Writes one line.
 void trace_line(std::string_view symbol, const std::string &arguments, CUresult result, double microseconds);
@@ -43,12 +46,15 @@ template <class T> void print(std::string &out, calls::RoleKind kind, T v)
 
 }  // namespace detail
 
-// Calls `function` and traces it.
-template <calls::CallId Id, class F, class... A> CUresult traced(F function, A... args)
+// Calls `function`, counts it and traces it.
+template <calls::CallId Id, class F, class... A> CUresult observed(F function, A... args)
 {
     auto start = std::chrono::steady_clock::now();
     CUresult result = function(args...);
-    std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    const auto took = std::chrono::steady_clock::now() - start;
+    if (counting()) count_call(Id, result, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
+    if (!tracing()) return result;
+    std::chrono::duration<double, std::micro> time = took;
     std::string arguments;
     if constexpr (calls::Row<Id>::info.mode != calls::Mode::none && sizeof...(A) > 0) {
         constexpr auto roles = calls::roles<Id>();

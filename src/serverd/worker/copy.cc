@@ -54,7 +54,10 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
         s.finish(call, result);
         return {};
     }
-    if (auto r = s.input.read(chunk.data, t.bytes); !r) return r;
+    if (auto r = s.input.read(chunk.data, t.bytes); !r) {
+        s.staging.give(chunk);
+        return r;
+    }
     result = DRIVER(cuMemcpyHtoDAsync_v2)(t.device, chunk.data, t.bytes, stream);
     if (!result) result = DRIVER(cuEventRecord)(chunk.event, stream);
     if (result)

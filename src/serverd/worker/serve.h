@@ -107,7 +107,11 @@ template <class T> struct Slot<RoleKind::in_n, T> {
         return CUDA_SUCCESS;
     }
     // The count that the driver is told must be the count that came.
-    T pass(size_t count) { return present && count == value.size() ? value.data() : nullptr; }
+    T pass(size_t count)
+    {
+        value.reserve(1);  // an array of none is not no array
+        return present && count == value.size() ? value.data() : nullptr;
+    }
     void give(std::vector<uint8_t> &, size_t) {}
 };
 
@@ -125,6 +129,7 @@ template <class T> struct Slot<RoleKind::out_n, T> {
     T pass(size_t count)
     {
         if (!present || count > kMaxOutBytes / sizeof(Pointee<T>)) return nullptr;
+        value.reserve(1);
         value.resize(count);
         return value.data();
     }

@@ -67,8 +67,19 @@ Test(versions, never_newer_than_the_driver)
     cr_expect(found("cuCtxCreate", 13000, 0, 12040) == "cuCtxCreate_v3");
     cr_expect(find("cuCtxGetDevice_v2", 13000, 0, 13000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     cr_expect(find("cuGraphAddNode", 12000, 0, 13000).status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    cr_expect(find("cuGraphAddNode", 12000, 0, 12000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+              "for an older driver there is no such name, whatever version is asked for");
     cr_expect(find("cuNoSuchCall", 13000, 0, 13000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     cr_expect(find("", 0, 0, 13000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+}
+
+Test(versions, what_the_server_lacks_does_not_exist)
+{
+    auto has = [](CallId id) { return id != CallId::cuMemAlloc_v2 && id != CallId::cuCtxCreate_v4 && id != CallId::cuInit; };
+    auto found_by = [&](const char *name) { return find(name, 13000, 0, 13000, has); };
+    cr_expect(info(found_by("cuMemAlloc").id).symbol == "cuMemAlloc");
+    cr_expect(info(found_by("cuCtxCreate").id).symbol == "cuCtxCreate_v3");
+    cr_expect(found_by("cuInit").status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }
 
 Test(versions, the_flag_chooses_the_per_thread_variant)

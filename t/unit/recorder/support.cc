@@ -1,0 +1,201 @@
+// The two ends and the tap.
+#include "t/unit/recorder/support.h"
+
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "interpose/log.h"
+#include "interpose/own.h"
+
+namespace rgpu::test {
+
+namespace {
+
+interpose::Session *the_session;
+HandleId the_context;
+void *library;
+
+template <class F> F symbol(const char *name)
+{
+    void *p = dlsym(library, name);
+    if (!p) fprintf(stderr, "%s\n", dlerror()), abort();
+    return reinterpret_cast<F>(p);
+}
+
+bool read_all(int fd, void *to, size_t n)
+{
+    for (auto p = static_cast<char *>(to); n;) {
+        const ssize_t got = recv(fd, p, n, 0);
+        if (got <= 0) return false;
+        p += got, n -= static_cast<size_t>(got);
+    }
+    return true;
+}
+
+void write_all(int fd, const Bytes &b)
+{
+    for (size_t at = 0; at < b.size();) {
+        const ssize_t n = send(fd, b.data() + at, b.size() - at, MSG_NOSIGNAL);
+        if (n <= 0) return;
+        at += static_cast<size_t>(n);
+    }
+}
+
+std::pair<int, int> two_sockets()
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds)) perror("socketpair"), abort();
+    return {fds[0], fds[1]};
+}
+
+void read_to_the_end(int fd)
+{
+    char buffer[1 << 16];
+    while (recv(fd, buffer, sizeof buffer, 0) > 0) {
+    }
+}
+
+worker::Console &console()
+{
+    static worker::Console &c = *new worker::Console;
+    return c;
+}
+
+}  // namespace
+
+void use_recorder()
+{
+    auto driver = worker::Driver::open(RGPU_RECORDER);
+    if (!driver) fprintf(stderr, "%s\n", driver.error().text.c_str()), abort();
+    worker::set_driver(*driver);
+    library = dlopen(RGPU_RECORDER, RTLD_NOW);
+}
+
+Note note_of(CallId id)
+{
+    Note n;
+    symbol<void (*)(uint16_t, Note *)>("rgpu_recorder_note")(static_cast<uint16_t>(id), &n);
+    return n;
+}
+
+void answer(CUresult result) { symbol<void (*)(CUresult)>("rgpu_recorder_answer")(result); }
+
+void use_session(interpose::Session *s) { the_session = s; }
+void use_context(HandleId id) { the_context = id; }
+
+Bytes Frame::bytes() const
+{
+    Bytes b;
+    recorder::add(b, header);
+    recorder::add(b, body.data(), body.size());
+    return b;
+}
+
+Wire::Wire()
+{
+    auto [client_end, up_in] = two_sockets();
+    auto [up_out, server_end] = two_sockets();
+    client_ = new interpose::Session(Fd(client_end), "test");
+    server_ = new worker::Session(server_end, console());
+    std::thread([this, in = up_in, out = up_out] { pass(in, out, true); }).detach();
+    std::thread([this, in = up_out, out = up_in] { pass(in, out, false); }).detach();
+    std::thread([this] {
+        if (auto r = server_->run(); !r) fprintf(stderr, "the worker closed the connection: %s\n", r.error().text.c_str()), abort();
+    }).detach();
+    use_session(client_);
+    use_context(interpose::Handles::get().id(handle(reinterpret_cast<CUcontext>(0xc047e47))).value());
+}
+
+void Wire::pass(int from, int to, bool up)
+{
+    for (Frame f; read_all(from, &f.header, sizeof f.header);) {
+        f.body.resize(f.header.bytes);
+        if (!read_all(from, f.body.data(), f.body.size())) return;
+        {
+            std::lock_guard lock(mutex_);
+            if (up)
+                calls_[f.header.type] = f;
+            else
+                replies_[f.header.sequence] = f;
+        }
+        write_all(to, f.bytes());
+    }
+}
+
+CUresult Wire::barrier()
+{
+    size_t free = 0, total = 0;
+    return interpose::remote<CallId::cuMemGetInfo_v2>(&free, &total);
+}
+
+Frame Wire::last_call(CallId id)
+{
+    std::lock_guard lock(mutex_);
+    return calls_[static_cast<uint16_t>(id)];
+}
+
+std::optional<Frame> Wire::reply_to(uint32_t sequence)
+{
+    std::lock_guard lock(mutex_);
+    auto it = replies_.find(sequence);
+    return it == replies_.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::map<uint16_t, Frame> Wire::last_calls()
+{
+    std::lock_guard lock(mutex_);
+    return calls_;
+}
+
+Victim::Victim(const worker::Objects &objects) : objects_(objects)
+{
+    auto [mine, its] = two_sockets();
+    session_ = new worker::Session(its, console());
+    std::thread(read_to_the_end, mine).detach();
+}
+
+bool Victim::takes(const Bytes &stream)
+{
+    auto [mine, its] = two_sockets();
+    std::thread feeder;
+    // What fits into the socket needs no thread.
+    if (stream.size() < 32 << 10) {
+        write_all(mine, stream);
+        shutdown(mine, SHUT_WR);
+    } else {
+        feeder = std::thread([&, to = mine] { write_all(to, stream), shutdown(to, SHUT_WR); });
+    }
+    session_->input = worker::Input(its);
+    session_->objects = objects_;
+    const bool well = session_->run().has_value();
+    close(its);
+    if (feeder.joinable()) feeder.join();
+    close(mine);
+    return well;
+}
+
+}  // namespace rgpu::test
+
+// --- in place of interpose/process.cc and log.cc
+
+namespace rgpu::interpose {
+
+CUresult connect_once() { return CUDA_SUCCESS; }
+Session *session() { return test::the_session; }
+CUresult not_ready() { return CUDA_ERROR_NOT_INITIALIZED; }
+void set_initialized() {}
+const wire::DeviceSnapshot *device(CUdevice) { return nullptr; }
+HandleId current_context() { return test::the_context; }
+void set_current(HandleId) {}
+void push_context(HandleId) {}
+HandleId pop_context() { return 0; }
+void forget_context(HandleId) {}
+HandleId thread_stream() { return 0; }
+void say(const char *, ...) {}
+
+}  // namespace rgpu::interpose

@@ -1,0 +1,138 @@
+// A client session and a worker session in one process, the recording driver under the worker, and a tap on the wire
+// between them. Stands in for interpose/process.cc: the session is the one made here.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "interpose/stub.h"
+#include "serverd/worker/serve.h"
+#include "serverd/worker/session.h"
+#include "t/recorder/record.h"
+
+namespace rgpu::test {
+
+using calls::CallId;
+using calls::HandleId;
+using calls::RoleKind;
+using recorder::Bytes;
+using recorder::Note;
+
+// Loads the recording driver and makes it the worker's.
+void use_recorder();
+Note note_of(CallId id);
+void answer(CUresult result);
+
+// The session and the context that calls of this process use.
+void use_session(interpose::Session *s);
+void use_context(HandleId id);
+
+struct Frame {
+    wire::FrameHeader header;
+    Bytes body;
+
+    Bytes bytes() const;
+};
+
+// Two ends that talk to each other, with every frame kept that went from one to the other.
+class Wire {
+public:
+    Wire();
+
+    interpose::Session &client() { return *client_; }
+    worker::Session &server() { return *server_; }
+
+    // Waits until the worker has carried out everything that was sent.
+    CUresult barrier();
+    // The last frame of this call, and the reply to it if there was one.
+    Frame last_call(CallId id);
+    std::optional<Frame> reply_to(uint32_t sequence);
+    std::map<uint16_t, Frame> last_calls();
+
+    // A live handle of this kind that stands for `driver` on the server.
+    template <class T> T handle(T driver)
+    {
+        HandleId id = interpose::Handles::get().make(calls::kHandleKind<T>);
+        server_->objects.set(id, driver);
+        return interpose::Handles::get().handle<T>(id);
+    }
+
+private:
+    void pass(int from, int to, bool up);
+
+    interpose::Session *client_;
+    worker::Session *server_;
+    std::mutex mutex_;
+    std::map<uint16_t, Frame> calls_;
+    std::map<uint32_t, Frame> replies_;
+};
+
+// Sends one byte stream to a worker session as all that its client ever says. Returns whether the session ended as after
+// a well-behaved client; what it answers is thrown away.
+class Victim {
+public:
+    explicit Victim(const worker::Objects &objects);
+    bool takes(const Bytes &stream);
+
+private:
+    worker::Objects objects_;
+    worker::Session *session_;
+};
+
+// Damaged forms of one frame: cut after each byte, shortened in itself, and with every byte and every four and eight
+// bytes set to values that lie about lengths. Calls `use` with each; `whole` says that the header's length is right.
+template <class Use> void damage(const Frame &frame, Use &&use)
+{
+    const Bytes good = frame.bytes();
+    const size_t limit = std::min<size_t>(good.size(), 400);
+    for (size_t n = 0; n < limit; n++) use(Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(n)), false);
+    for (size_t n = sizeof(wire::FrameHeader); n < limit; n++) {
+        Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(n));
+        const auto bytes = static_cast<uint32_t>(n - sizeof(wire::FrameHeader));
+        memcpy(cut.data(), &bytes, sizeof bytes);
+        use(cut, true);
+    }
+    for (size_t at = 0; at < limit; at++) {
+        for (uint64_t value : {0x00ull, 0xffull, 0x80ull ^ good[at], 1ull + good[at]}) {
+            Bytes b = good;
+            b[at] = static_cast<uint8_t>(value);
+            use(b, false);
+        }
+        for (auto [value, n] : {std::pair{~0ull, 4}, {~0ull, 8}, {0x7fffffffull, 4}, {0x100000ull, 8}}) {
+            Bytes b = good;
+            memcpy(&b[at], &value, std::min<size_t>(static_cast<size_t>(n), b.size() - at));
+            use(b, false);
+        }
+    }
+}
+
+// A row whose arguments need no hand-written code on either side of the wire, so that random ones may be sent.
+template <CallId Id> consteval bool is_plain()
+{
+    constexpr calls::CallInfo info = calls::Row<Id>::info;
+    if constexpr (info.mode == calls::Mode::none || info.mode == calls::Mode::local || calls::by_server(info.code))
+        return false;
+    else if constexpr (info.symbol.ends_with("_ptsz") || info.symbol.ends_with("_ptds"))
+        return false;
+    else
+        return []<class... A>(CUresult (*)(A...)) {
+            constexpr auto roles = calls::roles<Id>();
+            size_t i = 0;
+            bool all = true;
+            [[maybe_unused]] auto look = [&]<class T>(std::type_identity<T>) {
+                const RoleKind k = roles[i++].kind;
+                using V = interpose::detail::Pointee<T>;
+                const bool array = k == RoleKind::ref || k == RoleKind::in_n || k == RoleKind::out_n;
+                const bool simple = k == RoleKind::in || k == RoleKind::ends || k == RoleKind::out || k == RoleKind::str ||
+                                    k == RoleKind::text || array;
+                if (!simple || (array && calls::kIsHandle<V>)) all = false;
+            };
+            (look(std::type_identity<A>()), ...);
+            return all;
+        }(typename calls::Row<Id>::Function(nullptr));
+}
+
+}  // namespace rgpu::test
