@@ -105,7 +105,8 @@ void rt_misaligned(rgpu_block *state, uint64_t address)
 {
     Block &b = block_of(state);
     char text[64];
-    snprintf(text, sizeof text, "misaligned address 0x%" PRIx64 " in ", address);
+    if (address) snprintf(text, sizeof text, "misaligned address 0x%" PRIx64 " in ", address);
+    else snprintf(text, sizeof text, "an access that is not aligned to its size in ");
     scratch(b).append(text).append(where(b));
     stop(b, FaultKind::misaligned_address, address);
 }

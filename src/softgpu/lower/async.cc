@@ -16,10 +16,12 @@ V to_i64(Lower &l, unsigned operand) { return l.resize(l.get(operand, kB32), 32,
 // cp.async [dst], [src], size [, source size or a predicate to ignore the source] [, policy]
 void copy(Lower &l)
 {
-    V to = l.address(l.operand(0), Space::shared), from = l.address(l.operand(1), Space::global);
     if (l.operand(2).kind != Operand::integer) return l.fail("the size must be a constant");
     uint64_t size = l.operand(2).value;
     if (size != 4 && size != 8 && size != 16) return l.fail("4, 8 or 16 bytes are copied");
+    l.check_alignment(l.operand(0), Space::shared, static_cast<unsigned>(size));
+    l.check_alignment(l.operand(1), Space::global, static_cast<unsigned>(size));
+    V to = l.address(l.operand(0), Space::shared), from = l.address(l.operand(1), Space::global);
     std::string bytes = std::to_string(size), type = ll_int(static_cast<unsigned>(size * 8));
     V some;  // how many are read; the rest is zero
     if (l.operands() > 3) {
@@ -44,6 +46,7 @@ V barrier_address(Lower &l, unsigned operand)
     Space space = l.has("shared") || l.has("shared::cta") || l.has("shared::cluster")
                       ? Space::shared
                       : Space::none;
+    l.check_alignment(l.operand(operand), space, 8);
     return l.address(l.operand(operand), space);
 }
 

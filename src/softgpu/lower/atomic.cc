@@ -117,6 +117,8 @@ V apply(Lower &l, const Access &a, std::string_view op, Type t, const V &b)
 Access access(Lower &l, const Operand &address)
 {
     Space space = space_of(l);
+    unsigned elements = l.has("v2") ? 2 : l.has("v4") ? 4 : l.has("v8") ? 8 : 1;
+    l.check_alignment(address, space, elements * atomic_type(l).total() / 8);
     return {l.address(address, space), space == Space::shared, ordering(l, true, true)};
 }
 

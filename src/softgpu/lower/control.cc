@@ -37,6 +37,7 @@ void exit_(Lower &l) { l.return_(true); }
 
 void trap(Lower &l)
 {
+    l.name_thread();
     l.runtime("void", "rt_trap", "ptr", "ptr " + l.block_state(), "noreturn nounwind cold");
     l.unreachable();
 }

@@ -36,6 +36,7 @@ void assertfail(Lower &l, const std::vector<V> &, const std::vector<V> &p)
     V message = word(l, p.at(0), "ptr"), file = word(l, p.at(1), "ptr"),
       line = word(l, p.at(2), "i32"), function = word(l, p.at(3), "ptr"),
       size = word(l, p.at(4), "i64");
+    l.name_thread();
     l.runtime("void", "rt_assertfail", "ptr, ptr, ptr, i32, ptr, i64",
               join("ptr ", l.block_state(), ", ptr ", message, ", ptr ", file, ", i32 ", line,
                    ", ptr ", function, ", i64 ", size),

@@ -70,7 +70,7 @@ std::string block_entry(const std::string &name, bool parallel)
         join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
              std::to_string(sizeof(BlockState)),
              ") %block) nounwind \"probe-stack\"=\"inline-asm\" {\nentry:\n  %ts = alloca [",
-             std::to_string(sizeof(ThreadState)),
+             std::to_string(sizeof(ThreadState) + 16),
              " x i8], align 16\n  store ptr %block, ptr %ts\n"
              "  %grid = load ptr, ptr %block, align 8, !invariant.load !0, !nonnull !0, "
              "!dereferenceable !6\n");
@@ -87,6 +87,8 @@ std::string block_entry(const std::string &name, bool parallel)
                                                       {"lane", offsetof(ThreadState, lane)},
                                                       {"warp", offsetof(ThreadState, warp)}};
     for (auto [n, offset] : fields) s += at(n, "ts", offset);
+    // Behind it what alignment.cc gathers.
+    s += at("wrong", "ts", sizeof(ThreadState)) + "  store i32 0, ptr %wrong.at\n";
     s += join(
         "  br label %zloop\n"
         "zloop:\n  %z = phi i32 [ 0, %entry ], [ %z1, %zlatch ]\n  %zrow = mul nuw nsw i32 %z, "
@@ -109,7 +111,10 @@ std::string block_entry(const std::string &name, bool parallel)
         "label %yloop, label %zlatch\n"
         "zlatch:\n  %z1 = add nuw nsw i32 %z, 1\n  %zmore = icmp ult i32 %z1, %nz\n  br i1 %zmore, "
         "label %zloop, label %done\n"
-        "done:\n  ret void\n}\n\n");
+        "done:\n  %wrong = load i32, ptr %wrong.at\n  %bad = icmp ne i32 %wrong, 0\n"
+        "  br i1 %bad, label %misaligned, label %end\n"
+        "misaligned:\n  call void @rt_misaligned(ptr %block, i64 0)\n  unreachable\n"
+        "end:\n  ret void\n}\n\n");
     return s;
 }
 
@@ -181,6 +186,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     }
     std::string name(kernel.name);
     code += unit.per_thread ? thread_entry(name) : block_entry(name, unit.parallel);
+    unit.declarations.insert("declare void @rt_misaligned(ptr, i64) noreturn nounwind cold");
     auto helpers = prelude(unit.helpers, unit.declarations);
     if (!helpers) return std::move(helpers).error();
 

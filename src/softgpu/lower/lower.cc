@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "softgpu/abi.h"
+#include "softgpu/lower/alignment.h"
 #include "softgpu/ptx/grammar.h"
 
 namespace rgpu::softgpu::lower {
@@ -40,8 +41,12 @@ Lower::Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body)
       function_(f),
       body_(body),
       pointer_rank_(find_pointers(f, body)),
-      loop_(find_loops(body))
+      loop_(find_loops(body)),
+      congruences_(find_congruences(unit, f, body)),
+      touches_memory_(touches_memory(body))
 {}
+
+Lower::~Lower() = default;
 
 void Lower::fail(const std::string &why)
 {
@@ -89,6 +94,7 @@ std::string Lower::label(const Operand &o) const { return "L" + std::to_string(o
 
 void Lower::return_(bool ended)
 {
+    report_alignment();
     for (size_t i = 0; i < function_.returns.size(); ++i) {
         const ptx::Variable &v = function_.returns[i];
         if (v.space != Space::reg) continue;
@@ -183,6 +189,18 @@ V Lower::runtime(std::string_view type, std::string_view name, const std::string
     if (type != "void") return def(call);
     emit(call);
     return {};
+}
+
+void Lower::name_thread()
+{
+    if (unit_.per_thread) return;
+    const std::pair<const char *, size_t> fields[] = {{"tid.x", offsetof(BlockState, tid_x)},
+                                                      {"tid.y", offsetof(BlockState, tid_y)},
+                                                      {"tid.z", offsetof(BlockState, tid_z)}};
+    for (auto [name, offset] : fields) {
+        V value = state(name), at = def("getelementptr i8, ptr ", block_state(), ", i64 ", std::to_string(offset));
+        emit("store i32 ", value, ", ptr ", at);
+    }
 }
 
 void Lower::yield()
@@ -382,12 +400,7 @@ V Lower::pointer(const Operand &o)
             if (function_.kernel) at = (at + p.align - 1) / p.align * p.align;
             if (p.name == v->name) {
                 if (function_.kernel) {
-                    V field = entry("pa", "getelementptr i8, ptr " + grid_state() + ", i64 " +
-                                              std::to_string(offsetof(GridState, params)));
-                    base = entry(
-                        "params",
-                        "load ptr, ptr " + field +
-                            ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !7");
+                    base = parameters();
                     offset += static_cast<int64_t>(at);
                 } else {
                     base = "%a" + std::to_string(n);
@@ -535,6 +548,14 @@ V Lower::shared_base()
     V at = entry("sa", "getelementptr i8, ptr " + block_state() + ", i64 " +
                            std::to_string(offsetof(BlockState, shared)));
     return entry("sb", "load ptr, ptr " + at + ", align 8, !invariant.load !0");
+}
+
+V Lower::parameters()
+{
+    V field = entry("pa", "getelementptr i8, ptr " + grid_state() + ", i64 " +
+                              std::to_string(offsetof(GridState, params)));
+    return entry("params", join("load ptr, ptr ", field,
+                                ", align 8, !invariant.load !0, !nonnull !0, !dereferenceable !7"));
 }
 
 V Lower::state(std::string_view name)

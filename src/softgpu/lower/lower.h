@@ -54,9 +54,12 @@ inline constexpr Type kPred{Type::pred, 1, 1}, kB8{Type::bits, 8, 1}, kB16{Type:
 inline Type bits_of(Type t) { return Type{Type::bits, static_cast<uint16_t>(t.total()), 1}; }
 inline Type with_width(Type t, unsigned w) { return Type{t.kind, static_cast<uint16_t>(w), 1}; }
 
+struct Congruence;  // alignment.h
+
 class Lower {
 public:
     Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body);
+    ~Lower();
     // The function's definition.
     Result<std::string> run();
 
@@ -80,6 +83,8 @@ public:
     Type register_type(const Operand &o) const { return body_.registers[o.index].type; }
     // A pointer to the memory operand.
     V address(const Operand &, Space);
+    // Has the kernel end with a fault if the memory operand is no multiple of so many bytes. alignment.cc
+    void check_alignment(const Operand &, Space, unsigned bytes);
     // The pointer that the operand, an address, holds; keeps what LLVM knows of its origin.
     V pointer(const Operand &);
     void write_pointer(const Operand &, const V &);
@@ -132,6 +137,7 @@ public:
     V shared_base();
     V state(std::string_view name);  // tid_x ... nctaid_z, lane, warp, smid: special.cc
     V site() { return std::to_string(unit_.sites++); }
+    void name_thread();  // tells the engine, before a report, which thread of a block kernel this is
     void yield();  // lets other threads run, where this one may spin
     V carry();     // the condition code's slot
     Unit &unit() { return unit_; }
@@ -156,11 +162,16 @@ private:
     uint32_t shared_offset(const ptx::Variable &);
     V symbol_value(const Operand &);
     V read_register(const Operand &, Type);
+    V parameters();  // of the kernel: a pointer
+    V low_address(const Operand &, Space, unsigned bytes);
+    void report_alignment();
 
     Unit &unit_;
     const ptx::Function &function_;
     const ptx::Body &body_;
     std::vector<uint8_t> pointer_rank_, loop_;
+    std::vector<Congruence> congruences_;
+    bool touches_memory_;
     std::string code_, entry_;
     std::set<std::string, std::less<>> entered_;
     std::optional<Error> error_;
@@ -175,6 +186,8 @@ private:
 std::vector<uint8_t> find_pointers(const ptx::Function &, const ptx::Body &);
 // For every instruction: is it inside a loop. loops.cc
 std::vector<uint8_t> find_loops(const ptx::Body &);
+// Does anything in it read or write memory, other than parameters. alignment.cc
+bool touches_memory(const ptx::Body &);
 // True where a register operand is read by any instruction. loops.cc
 bool is_read(const ptx::Body &, uint32_t reg);
 

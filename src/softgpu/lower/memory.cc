@@ -65,6 +65,7 @@ void load(Lower &l)
     const Operand &d = l.operand(0);
     if (n > 1 && (d.kind != Operand::vector || d.count != n))
         return l.fail("as many registers as elements are expected");
+    l.check_alignment(l.operand(1), space, n * t.bytes());
     V p = l.address(l.operand(1), space);
     std::string element = ll(t), meta = l.metadata(space);
     if (constant_memory(l, space, l.operand(1))) meta += ", !invariant.load !0";
@@ -100,6 +101,7 @@ void store(Lower &l)
     const Operand &s = l.operand(1);
     if (n > 1 && (s.kind != Operand::vector || s.count != n))
         return l.fail("as many registers as elements are expected");
+    l.check_alignment(l.operand(0), space, n * t.bytes());
     V p = l.address(l.operand(0), space);
     std::string element = ll(t);
     if (strong(l) && t.total() <= 64) {
