@@ -41,6 +41,7 @@ Result<std::shared_ptr<const Module>> Module::parse(std::string_view text)
     if (!parsed) return std::move(parsed).error();
     module->ptx_ = std::move(parsed).value();
     module->index();
+    if (auto complete = module->check_names(); !complete) return std::move(complete).error();
     module->make_tables();
     module->forms_.clear();
     return std::shared_ptr<const Module>(std::move(module));
@@ -160,6 +161,29 @@ void Module::index()
         for (std::string_view used : info.names)
             if (find(used).kind == Unit::Symbol::function) taken.insert(used);
     address_taken_.assign(taken.begin(), taken.end());
+}
+
+// What functions call and name must be defined: here, or by the engine.
+Result<void> Module::check_names() const
+{
+    auto missing = [](std::string_view what, std::string_view name, std::string_view where) {
+        return error(ErrorKind::invalid, "%.*s %.*s, which %.*s uses, is nowhere defined: link the module that defines it",
+                     static_cast<int>(what.size()), what.data(), static_cast<int>(name.size()), name.data(),
+                     static_cast<int>(where.size()), where.data());
+    };
+    for (const auto &[where, info] : info_) {
+        for (std::string_view name : info.callees) {
+            const ptx::Function *f = find_function(name);
+            if (f && !f->defined && !find_external(name)) return missing("function", name, where);
+        }
+        for (std::string_view name : info.names) {
+            const Unit::Symbol s = find(name);
+            if (s.kind != Unit::Symbol::variable || s.variable_->linkage != Linkage::external) continue;
+            if (s.variable_->space == Space::global || s.variable_->space == Space::constant)
+                return missing("variable", name, where);
+        }
+    }
+    return {};
 }
 
 Unit::Symbol Module::find(std::string_view name) const

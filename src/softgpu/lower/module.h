@@ -52,6 +52,7 @@ private:
 
     Result<void> check(const ptx::Function &, ptx::Body &);
     void index();
+    Result<void> check_names() const;
     void make_tables();
     std::vector<const ptx::Function *> reachable(const ptx::Function &kernel) const;
     SharedLayout shared_layout(const std::vector<const ptx::Function *> &) const;
