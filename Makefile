@@ -242,11 +242,38 @@ $(O)/cuda/%-static: t/cuda/%.cu
 $(O)/cuda/%-shared: t/cuda/%.cu
 	$(call say,NVCC)$(call nvcc,shared)
 
+# Small programs, one a feature of the driver, as PTX alone: t/cuda/features/NAME.cu, or a folder of several files that
+# are linked (-rdc=true). NAME_sm90 needs compute capability 9.0, the others 8.0.
+FEATURES := $(patsubst t/cuda/features/%.cu,$(O)/cuda/features/%,$(sort $(wildcard t/cuda/features/*.cu))) \
+	$(patsubst t/cuda/features/%/main.cu,$(O)/cuda/features/%,$(sort $(wildcard t/cuda/features/*/main.cu)))
+feature_arch = compute_$(if $(filter %_sm90,$*),90,80)
+nvcc_feature = mkdir -p $(@D) && $(NVCC) -O2 -std=c++17 -gencode arch=$(feature_arch),code=$(feature_arch) -cudart static $1 \
+	-o $@ $(filter %.cu,$^) -L$(CUDA)/lib64/stubs -lcuda
+$(O)/cuda/features/%: t/cuda/features/%.cu t/cuda/features/check.h
+	$(call say,NVCC)$(call nvcc_feature)
+$(O)/cuda/features/%: t/cuda/features/%/main.cu t/cuda/features/%/part.cu t/cuda/features/%/part.cuh
+	$(call say,NVCC)$(call nvcc_feature,-rdc=true)
+
 .PHONY: examples cuda venv
 examples: $(EXAMPLES) ## the CUDA examples, static and shared cudart
 	@:
-cuda: $(CUDA_PROGRAMS) ## all CUDA programs: examples and those of the tests
+cuda: $(CUDA_PROGRAMS) $(FEATURES) ## all CUDA programs: examples and those of the tests
 	@:
+
+# --- benchmarks: t/bench/*.bench, each with the programs that it names, built from t/bench/
+
+bench_programs := $(O)/bench/softgpu $(O)/bench/typical.ptx
+$(O)/bench/host-plain.o $(O)/bench/host-native.o: $(O)/bench/host-%.o: t/bench/host.cc t/bench/host.h
+	$(call say,CXX)mkdir -p $(@D) && $(CXX) -std=c++20 -O3 $(if $(filter native,$*),-march=native) -DHOST_SUFFIX=$* -c $< -o $@
+$(O)/bench/softgpu: t/bench/softgpu.cu $(O)/bench/host-plain.o $(O)/bench/host-native.o
+	$(call say,NVCC)$(NVCC) $(NVCCFLAGS) -cudart static -o $@ $^ -L$(CUDA)/lib64/stubs -lcuda
+$(O)/bench/typical.ptx: t/bench/typical.cu
+	$(call say,NVCC)mkdir -p $(@D) && $(NVCC) -arch=compute_80 -ptx -o $@ $<
+
+.PHONY: bench
+bench: ## print the figures that matter beside their references; ARGS=--json, ARGS=softgpu
+	+@$(sub_make) all $(bench_programs)
+	@$(tests_env) t/lib/run-benches $(ARGS)
 
 # --- the Python client: its packages come from PyPI, at the pinned versions
 
