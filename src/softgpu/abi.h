@@ -117,6 +117,9 @@ void rt_ldmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transpos
 void rt_stmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, void *row, const void *registers);
 uint32_t rt_movmatrix(rgpu_thread *, uint32_t site, uint32_t value);
 
+// Reads a texture (texture.h): `how` is a TextureAsk; four results. An object that is none ends the grid.
+void rt_tex(rgpu_block *, uint64_t object, uint32_t how, const uint32_t *coordinates, uint32_t *out);
+
 // A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
 // or acquire load, an atom.add/or/and/exch whose result is used, or a fence, inside a loop.
 void rt_yield(rgpu_thread *);
@@ -131,7 +134,7 @@ void rt_free(rgpu_block *, void *pointer);
 [[noreturn]] void rt_assertfail(rgpu_block *, const char *message, const char *file, uint32_t line,
                                 const char *function, uint64_t char_size);
 [[noreturn]] void rt_trap(rgpu_block *);
-// An access to `address` that is not aligned as its PTX type demands, where the compiler checks.
+// Some access was not aligned as its PTX type demands; `address` is 0 where it is not known.
 [[noreturn]] void rt_misaligned(rgpu_block *, uint64_t address);
 uint64_t rt_clock(void);        // %clock64
 uint64_t rt_globaltimer(void);  // %globaltimer, nanoseconds

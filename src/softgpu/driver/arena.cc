@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
+#include <cstring>
+
 namespace rgpu::softgpu::driver {
 
 namespace {
@@ -76,6 +79,7 @@ uint64_t Arena::take_pages(uint64_t bytes)
 void Arena::give_pages(uint64_t address, uint64_t bytes)
 {
     unmap(address, bytes);
+    shared_.erase(address);
     account_.give(bytes);
     give_addresses(address, bytes);
 }
@@ -90,6 +94,33 @@ void Arena::unreserve(uint64_t address, uint64_t bytes)
 {
     std::lock_guard lock(mutex_);
     give_addresses(address, bytes);
+}
+
+void Arena::unmap_and_unreserve(uint64_t address, uint64_t bytes)
+{
+    unmap(address, bytes);
+    unreserve(address, bytes);
+}
+
+Result<SharedFileName> Arena::share(uint64_t address, uint64_t bytes, uint64_t &offset)
+{
+    std::lock_guard lock(mutex_);
+    const uint64_t base = address / kPage * kPage, size = bytes > kShared ? rounded(bytes) : kPage;
+    offset = address - base;
+    if (auto there = shared_.find(base); there != shared_.end()) return name_of(there->second);
+    auto file = make_shared_file(size);
+    if (!file) return std::move(file).error();
+    for (uint64_t done = 0; done < size;) {
+        const ssize_t n = pwrite(file->get(), pointer(base + done), size - done, static_cast<off_t>(done));
+        if (n <= 0) return error(ErrorKind::exhausted, "moving device memory into a file: %s", strerror(errno));
+        done += static_cast<uint64_t>(n);
+    }
+    if (mmap(pointer(base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0) == MAP_FAILED)
+        return error(ErrorKind::exhausted, "mapping device memory: %s", strerror(errno));
+    madvise(pointer(base), size, MADV_DONTFORK);
+    const SharedFileName name = name_of(*file);
+    shared_.emplace(base, std::move(*file));
+    return name;
 }
 
 void Arena::add_piece(uint64_t address, uint64_t bytes)

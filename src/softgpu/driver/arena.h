@@ -10,6 +10,8 @@
 #include <mutex>
 #include <set>
 
+#include "softgpu/driver/shared_file.h"
+
 namespace rgpu::softgpu::driver {
 
 class Arena {
@@ -35,6 +37,10 @@ public:
     // Addresses alone, aligned, whole pages: nothing is counted, and whoever has them maps them (virtual_memory.h).
     uint64_t reserve(uint64_t bytes, uint64_t alignment);
     void unreserve(uint64_t address, uint64_t bytes);
+    void unmap_and_unreserve(uint64_t address, uint64_t bytes);
+    // Moves what allocate() gave, and what shares its pages, into a file in memory, where it stays until it is freed.
+    // Its place in the file is `offset`. Nothing may write to the pages meanwhile.
+    Result<SharedFileName> share(uint64_t address, uint64_t bytes, uint64_t &offset);
     // How many bytes a request of this size takes up: for what cannot be asked back.
     static uint64_t rounded(uint64_t bytes);
 
@@ -51,6 +57,7 @@ private:
     std::map<uint64_t, uint64_t> free_pages_;               // address -> bytes
     std::map<uint64_t, uint64_t> pieces_;                   // free parts of shared pages: address -> bytes
     std::set<std::pair<uint64_t, uint64_t>> pieces_by_size_;  // (bytes, address)
+    std::map<uint64_t, Fd> shared_;                           // files of pages that were shared, by their first address
 };
 
 }  // namespace rgpu::softgpu::driver

@@ -4,6 +4,7 @@
 #include <shared_mutex>
 
 #include "calls/export_tables.h"
+#include "softgpu/driver/array.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
@@ -67,6 +68,7 @@ void Context::reset()
     const auto ours = [this](const auto &object) { return &object.context == this; };
     driver().streams.remove_if(ours);
     driver().events.remove_if(ours);
+    driver().arrays.remove_if(ours);
     forget_modules(*this);
     for (const Range &r : driver().ranges.remove_all(this)) release_range(r);
 

@@ -24,7 +24,10 @@ uint64_t extent(const Copy &c, const Copy::Side &s)
     return bytes >> 48 ? ~uint64_t{0} : static_cast<uint64_t>(bytes);
 }
 
-bool pageable(const Copy::Side &s) { return s.end != Copy::End::device && is_pageable(s.address); }
+bool pageable(const Copy::Side &s)
+{
+    return s.end != Copy::End::device && s.end != Copy::End::array && is_pageable(s.address);
+}
 
 }  // namespace
 
@@ -34,8 +37,9 @@ CUresult check(const Copy &c)
     for (const Copy::Side *s : {&c.to, &c.from}) {
         if ((c.height > 1 && s->pitch < c.width) || (c.depth > 1 && s->slice < s->pitch * (c.height - 1) + c.width))
             return CUDA_ERROR_INVALID_VALUE;
+        if (s->end == Copy::End::array) continue;
         const uint64_t bytes = extent(c, *s);
-        if (!(s->end == Copy::End::device ? device_may_touch : host_may_touch)(s->address, bytes))
+        if (!(s->end == Copy::End::device ? device_may_touch : host_may_touch)(s->address, bytes, s == &c.to))
             return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -85,7 +89,7 @@ CUresult check(const Fill &f)
     as_copy.width = f.width * f.element;
     as_copy.height = f.height;
     as_copy.to = {f.address, f.pitch, 0, Copy::End::device};
-    return device_may_touch(f.address, extent(as_copy, as_copy.to)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return device_may_touch(f.address, extent(as_copy, as_copy.to), true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 void perform(const Fill &f)

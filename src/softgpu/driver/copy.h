@@ -12,8 +12,9 @@ class Stream;
 
 // A box of bytes. A flat copy has height and depth 1.
 struct Copy {
-    // What an end's address is: as the call names it. `any` is found out by the address.
-    enum class End : uint8_t { host, device, any };
+    // What an end's address is: as the call names it. `any` is found out by the address; of an `array` the bounds have
+    // been checked.
+    enum class End : uint8_t { host, device, any, array };
     struct Side {
         uint64_t address = 0;
         size_t pitch = 0, slice = 0;  // bytes from row to row, from layer to layer
@@ -31,7 +32,7 @@ inline Copy flat_copy(uint64_t to, Copy::End to_end, uint64_t from, Copy::End fr
     return {{to, 0, 0, to_end}, {from, 0, 0, from_end}, bytes, 1, 1};
 }
 
-// What CUDA_MEMCPY3D describes. Arrays are not supported.
+// What CUDA_MEMCPY3D describes.
 CUresult read_copy(const CUDA_MEMCPY3D *, Copy &);
 // Whether both ends may be touched. Nothing to copy is always fine.
 CUresult check(const Copy &);

@@ -1,6 +1,7 @@
 // Copies: CUDA Driver API, "Memory Management", cuMemcpy*.
 #include "softgpu/driver/copy.h"
 
+#include "softgpu/driver/array.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
@@ -91,14 +92,17 @@ CUresult peer_async(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUco
 
 // --- boxes
 
-CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch,
-              size_t rows, Copy::Side &s)
+CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x, size_t y, size_t z,
+              size_t pitch, size_t rows, const Copy &size, Copy::Side &s)
 {
     switch (type) {
     case CU_MEMORYTYPE_HOST: s = {address(host), pitch, pitch * rows, End::host}; break;
     case CU_MEMORYTYPE_DEVICE: s = {device, pitch, pitch * rows, End::device}; break;
     case CU_MEMORYTYPE_UNIFIED: s = {device, pitch, pitch * rows, End::any}; break;
-    case CU_MEMORYTYPE_ARRAY: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_MEMORYTYPE_ARRAY: {
+        auto a = driver().arrays.find(array);
+        return a ? a->side(x, y, z, size, s) : CUDA_ERROR_INVALID_HANDLE;
+    }
     default: return CUDA_ERROR_INVALID_VALUE;
     }
     s.address += x + y * s.pitch + z * s.slice;
@@ -112,11 +116,11 @@ template <class Parameters> CUresult box(const Parameters *p, Copy &c)
     c.width = p->WidthInBytes;
     c.height = p->Height;
     c.depth = p->Depth;
-    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch,
-                           p->dstHeight, c.to))
+    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ,
+                           p->dstPitch, p->dstHeight, c, c.to))
         return rc;
-    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch,
-                p->srcHeight, c.from);
+    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch,
+                p->srcHeight, c, c.from);
 }
 
 CUresult plane(const CUDA_MEMCPY2D *p, Copy &c)
@@ -124,10 +128,11 @@ CUresult plane(const CUDA_MEMCPY2D *p, Copy &c)
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     c.width = p->WidthInBytes;
     c.height = p->Height;
-    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, 0, p->dstPitch, 0,
-                           c.to))
+    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, 0,
+                           p->dstPitch, 0, c, c.to))
         return rc;
-    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, c.from);
+    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, c,
+                c.from);
 }
 
 }  // namespace

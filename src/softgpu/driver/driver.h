@@ -2,6 +2,7 @@
 // after static destructors have run.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +20,7 @@ namespace rgpu::softgpu::driver {
 
 constexpr int kDriverVersion = 13000;
 
+class Array;
 class Context;
 class Event;
 class Function;
@@ -46,6 +48,9 @@ public:
     Arena arena;
     Context *const primary;
     const std::shared_ptr<Pool> default_pool;
+    struct {
+        std::atomic<uint64_t> now = 0, high = 0;
+    } graph_memory;  // bytes that nodes of graphs have
 
     uint64_t used() { return host_.used(host_index); }
     bool take(uint64_t bytes) override { return host_.take(host_index, bytes, total); }
@@ -75,6 +80,7 @@ struct Driver {
     Handles<LibraryKernel, CUkernel> kernels;
     Handles<Link, CUlinkState> links;
     Handles<Pool, CUmemoryPool> pools;
+    Handles<Array, CUarray> arrays;
     Handles<Graph, CUgraph> graphs;
     Handles<GraphNode, CUgraphNode> graph_nodes;
     Handles<GraphExec, CUgraphExec> graph_execs;

@@ -16,7 +16,13 @@ void Event::record(const std::function<TaskRef(std::function<void()>)> &place)
 {
     auto record = std::make_shared<Record>();
     std::lock_guard lock(mutex_);
-    record->task = place([record] {
+    // Others wait for a shared event even if this context has failed and leaves the work out.
+    std::shared_ptr<void> passing;
+    if (shared) {
+        const uint64_t number = shared->record();
+        passing.reset(shared.get(), [s = shared, number](void *) { s->pass(number); });
+    }
+    record->task = place([record, passing] {
         record->nanoseconds = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     });
     record_ = std::move(record);
@@ -32,6 +38,17 @@ TaskRef Event::task() const
 {
     auto r = newest();
     return r ? r->task : nullptr;
+}
+
+bool Event::passed() const
+{
+    return shared ? shared->passed(shared->newest()) : driver().scheduler.done(task());
+}
+
+void Event::wait() const
+{
+    if (shared) shared->wait(shared->newest());
+    else driver().scheduler.wait(task());
 }
 
 bool Event::recorded() const { return newest() != nullptr; }

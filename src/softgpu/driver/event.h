@@ -9,6 +9,7 @@
 #include "calls/cuda_api.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/scheduler.h"
+#include "softgpu/driver/shared_event.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -23,12 +24,16 @@ public:
     Context &context;
     const unsigned flags;
     CapturePlace captured;  // graph_lock() guards it
+    std::shared_ptr<SharedEvent> shared;  // of CU_EVENT_INTERPROCESS: other processes record and await it too
 
     void record(Stream &);
     // The same where `place` makes a task of the work it gets.
     void record(const std::function<TaskRef(std::function<void()>)> &place);
-    // What passing the newest record means; null when it was never recorded.
+    // What passing the newest record means; null when it was never recorded. Not of shared ones.
     TaskRef task() const;
+    // Has the newest record been passed? Waits for it.
+    bool passed() const;
+    void wait() const;
     bool recorded() const;
     // Milliseconds from `start` to this: NOT_READY while either is not passed.
     CUresult since(const Event &start, float &milliseconds) const;

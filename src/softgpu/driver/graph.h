@@ -59,6 +59,8 @@ private:
     std::vector<NodeRef> nodes_;
 };
 
+// Adds a node to the graph that a call names.
+CUresult add_graph_node(CUgraphNode *, CUgraph, const CUgraphNode *after, size_t count, WorkRef);
 // Makes a graph and those inside it known or unknown by their handles.
 void publish(const std::shared_ptr<Graph> &);
 void withdraw(Graph &);

@@ -202,7 +202,8 @@ CUresult destroy_node(CUgraphNode handle)
 
 CUresult print_dot(CUgraph handle, const char *path, unsigned)
 {
-    static constexpr const char *names[] = {"KERNEL", "MEMCPY", "MEMSET", "HOST", "GRAPH", "EMPTY", "EVENT_WAIT", "EVENT_RECORD"};
+    static constexpr const char *names[] = {"KERNEL", "MEMCPY", "MEMSET", "HOST", "GRAPH", "EMPTY", "EVENT_WAIT", "EVENT_RECORD",
+                                            "EXT_SEMAS_SIGNAL", "EXT_SEMAS_WAIT", "MEM_ALLOC", "MEM_FREE"};
     FIND(graph, graphs, handle)
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     FILE *f = fopen(path, "w");

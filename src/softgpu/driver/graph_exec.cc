@@ -3,6 +3,7 @@
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
+#include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/stream.h"
 
 namespace rgpu::softgpu::driver {
@@ -52,11 +53,29 @@ CUresult GraphExec::create(const Graph &graph, uint64_t flags, std::shared_ptr<G
     return CUDA_SUCCESS;
 }
 
+// Takes and gives back what memory nodes name, in the order of launches: all that this launch leaves allocated must not
+// be so yet, unless it was this graph's and may be freed by the launch.
+CUresult GraphExec::allocate()
+{
+    for (const Step &s : steps_)
+        if (const auto *a = std::get_if<AllocWork>(s.work.get()); a && a->memory->allocated()) {
+            if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)) return CUDA_ERROR_INVALID_VALUE;
+            a->memory->free();
+        }
+    for (const Step &s : steps_) {
+        if (const auto *a = std::get_if<AllocWork>(s.work.get())) a->memory->allocate();
+        if (const auto *f = std::get_if<FreeWork>(s.work.get()))
+            if (!f->memory->free()) return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult GraphExec::launch(Stream &stream)
 {
     for (const Step &s : steps_)
         if (s.enabled)
             if (CUresult rc = runnable(*s.work)) return rc;
+    if (CUresult rc = allocate()) return rc;
     // What events mean is decided now, before the graph takes its place: they cannot mean work behind it.
     std::map<uint32_t, TaskRef> waits;
     for (uint32_t i = 0; i < steps_.size(); i++)
@@ -64,7 +83,11 @@ CUresult GraphExec::launch(Stream &stream)
 
     Scheduler &scheduler = driver().scheduler;
     Context &context = stream.context;
-    const auto first = std::make_shared<Task>([] {}), last = std::make_shared<Task>([] {});
+    // Memory that nodes allocate stays until the launch is over, even if the graph goes before.
+    std::vector<WorkRef> memory;
+    for (const Step &s : steps_)
+        if (std::holds_alternative<AllocWork>(*s.work)) memory.push_back(s.work);
+    const auto first = std::make_shared<Task>([] {}), last = std::make_shared<Task>([memory] {});
     context.order_group(stream, first, last, {last_});
     std::vector<TaskRef> tasks(steps_.size());
     std::vector<TaskRef> after;

@@ -50,6 +50,7 @@ private:
     explicit GraphExec(uint64_t f) : flags(f) {}
     static bool flatten(const Graph &, const std::vector<uint32_t> &after, std::vector<Step> &);
     static CUresult fits(const Step &old, const Step &now, CUgraphExecUpdateResult &);
+    CUresult allocate();
     const Step *find(const GraphNode &) const;
     Step *find(const GraphNode &n) { return const_cast<Step *>(static_cast<const GraphExec *>(this)->find(n)); }
 

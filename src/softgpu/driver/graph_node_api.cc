@@ -8,11 +8,9 @@
 
 namespace rgpu::softgpu::driver {
 
-namespace {
-
 // --- adding, under the lock
 
-CUresult add(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t count, WorkRef work)
+CUresult add_graph_node(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t count, WorkRef work)
 {
     auto graph = driver().graphs.find(handle);
     if (!graph || !node || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
@@ -29,6 +27,8 @@ CUresult add(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t
     return CUDA_SUCCESS;
 }
 
+namespace {
+
 // `p` describes the work, with whatever make_work() also needs.
 template <class... P>
 CUresult make_and_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, P... p)
@@ -36,7 +36,7 @@ CUresult make_and_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after
     std::lock_guard lock(graph_lock());
     WorkRef work;
     if (CUresult rc = make_work(p..., work)) return rc;
-    return add(node, graph, after, count, std::move(work));
+    return add_graph_node(node, graph, after, count, std::move(work));
 }
 
 template <class Parameters>
@@ -66,6 +66,10 @@ CUresult add_host(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, si
 CUresult add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUgraphNodeParams *p)
 {
     if (CUresult rc = make_and_add(node, graph, after, count, static_cast<const CUgraphNodeParams *>(p))) return rc;
+    if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+        std::lock_guard lock(graph_lock());
+        p->alloc.dptr = std::get<AllocWork>(*driver().graph_nodes.find(*node)->work).parameters.dptr;
+    }
     if (p->type != CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_SUCCESS;
     // CUDA: the caller gets the graph that the node owns.
     std::lock_guard lock(graph_lock());

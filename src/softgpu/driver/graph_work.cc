@@ -4,6 +4,7 @@
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/library.h"
 
 namespace rgpu::softgpu::driver {
@@ -50,6 +51,7 @@ CUmemorytype memory_type(Copy::End end)
     switch (end) {
     case Copy::End::host: return CU_MEMORYTYPE_HOST;
     case Copy::End::device: return CU_MEMORYTYPE_DEVICE;
+    case Copy::End::array:  // it has an address, too
     case Copy::End::any: break;
     }
     return CU_MEMORYTYPE_UNIFIED;
@@ -130,6 +132,32 @@ CUresult make_record(CUevent handle, WorkRef &made)
     return CUDA_SUCCESS;
 }
 
+CUresult make_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *p, WorkRef &made)
+{
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    if (!p || !p->bytesize || p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+    if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    Device *device = find_device(p->poolProps.location.id);
+    if (!device) return CUDA_ERROR_INVALID_DEVICE;
+    AllocWork w{GraphMemory::create(*device, p->bytesize), *p};
+    if (!w.memory) return CUDA_ERROR_OUT_OF_MEMORY;
+    w.parameters.dptr = w.memory->address;
+    w.parameters.accessDescs = nullptr;  // every device reaches it
+    w.parameters.accessDescCount = 0;
+    made = ref(std::move(w));
+    return CUDA_SUCCESS;
+}
+
+CUresult make_free(CUdeviceptr address, WorkRef &made)
+{
+    auto memory = find_graph_memory(address);
+    if (!memory) return CUDA_ERROR_INVALID_VALUE;
+    made = ref(FreeWork{std::move(memory)});
+    return CUDA_SUCCESS;
+}
+
 CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
 {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
@@ -164,6 +192,12 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
     case CU_GRAPH_NODE_TYPE_EMPTY: made = ref(EmptyWork{}); return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return make_wait(p->eventWait.event, made);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return make_record(p->eventRecord.event, made);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+        const CUDA_MEM_ALLOC_NODE_PARAMS same = {p->alloc.poolProps, p->alloc.accessDescs, p->alloc.accessDescCount,
+                                                 p->alloc.bytesize, 0};
+        return make_alloc(&same, made);
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return make_free(p->free.dptr, made);
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -276,6 +310,8 @@ bool may_replace(const Work &old, const Work &now)
     }
     if (const auto *c = std::get_if<CopyWork>(&old)) return c->context == std::get<CopyWork>(now).context;
     if (const auto *f = std::get_if<FillWork>(&old)) return f->context == std::get<FillWork>(now).context;
+    if (const auto *a = std::get_if<AllocWork>(&old)) return a->memory == std::get<AllocWork>(now).memory;
+    if (const auto *f = std::get_if<FreeWork>(&old)) return f->memory == std::get<FreeWork>(now).memory;
     return true;
 }
 

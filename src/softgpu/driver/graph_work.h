@@ -14,6 +14,7 @@ namespace rgpu::softgpu::driver {
 class Context;
 class Event;
 class Graph;
+class GraphMemory;
 
 struct KernelWork {
     KernelLaunch launch;
@@ -45,8 +46,19 @@ struct RecordWork {
     std::shared_ptr<Event> event;
 };
 
+struct SignalWork {};        // external semaphores: there are none
+struct ExternalWaitWork {};
+struct AllocWork {
+    std::shared_ptr<GraphMemory> memory;
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+};
+struct FreeWork {
+    std::shared_ptr<GraphMemory> memory;
+};
+
 // In the order of CUgraphNodeType. Never changed once made: launches that are under way share it.
-using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork, RecordWork>;
+using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork, RecordWork,
+                          SignalWork, ExternalWaitWork, AllocWork, FreeWork>;
 using WorkRef = std::shared_ptr<const Work>;
 
 inline CUgraphNodeType type_of(const Work &w) { return static_cast<CUgraphNodeType>(w.index()); }
@@ -59,6 +71,8 @@ CUresult make_work(const CUDA_MEMSET_NODE_PARAMS *, CUcontext, WorkRef &);
 CUresult make_work(const CUDA_HOST_NODE_PARAMS *, WorkRef &);
 CUresult make_wait(CUevent, WorkRef &);
 CUresult make_record(CUevent, WorkRef &);
+CUresult make_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *, WorkRef &);
+CUresult make_free(CUdeviceptr, WorkRef &);
 // Of any type that a CUgraphNodeParams can describe; NOT_SUPPORTED for the others.
 CUresult make_work(const CUgraphNodeParams *, WorkRef &);
 // For what was found in a stream that is being captured.

@@ -27,22 +27,29 @@ CUresult from_fatbin(const void *fatbin, unsigned cc, std::string &ptx, std::str
     return CUDA_SUCCESS;
 }
 
-// nvcc -rdc=true: one fat binary for each object. Those without PTX (the device linker's own) do not count.
+// nvcc -rdc=true: one fat binary for each object, whose PTX is linked. Those without PTX (the device linker's own) do not count.
 CUresult from_objects(const void *const *objects, unsigned cc, std::string &ptx, std::string &log)
 {
-    unsigned found = 0;
+    std::vector<std::string> modules;
     for (; *objects; objects++) {
         std::string one;
         const CUresult rc = from_fatbin(*objects, cc, one, log);
         if (rc == CUDA_ERROR_NO_BINARY_FOR_GPU) continue;
         if (rc) return rc;
-        if (++found > 1) {
-            log = "the image is several PTX modules that must be linked (nvcc -rdc=true), which is not supported yet";
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-        ptx = std::move(one);
+        modules.push_back(std::move(one));
     }
-    return found ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (modules.empty()) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (modules.size() == 1) {
+        ptx = std::move(modules[0]);
+        return CUDA_SUCCESS;
+    }
+    Result<std::string> linked = PtxModule::link(modules);
+    if (!linked) {
+        log = linked.error().text;
+        return to_result(linked.error());
+    }
+    ptx = std::move(*linked);
+    return CUDA_SUCCESS;
 }
 
 CUresult parse(const std::string &ptx, std::shared_ptr<const PtxModule> &module, std::string &log)

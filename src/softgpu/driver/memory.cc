@@ -2,7 +2,9 @@
 
 #include <sys/mman.h>
 
+#include "softgpu/driver/advice.h"
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/pool.h"
 
 namespace rgpu::softgpu::driver {
@@ -19,7 +21,10 @@ uint64_t allocate_device(Device &device, uint64_t bytes, Range made)
 
 void release_range(const Range &r)
 {
-    if (r.on_device())
+    if (r.memory == Memory::managed) advices().forget(r.base, r.bytes);
+    if (r.memory == Memory::imported)
+        driver().devices[r.device]->arena.unmap_and_unreserve(r.mapped_base, r.mapped_bytes);
+    else if (r.on_device())
         driver().devices[r.device]->arena.free(r.base, r.bytes);
     else if (r.memory == Memory::pinned)
         munmap(reinterpret_cast<void *>(r.base), r.bytes);
@@ -30,6 +35,10 @@ CUresult free_device(uint64_t address)
 {
     Driver &d = driver();
     std::optional<Range> r = d.ranges.find(address);
+    if (r && r->base == address && r->memory == Memory::graph) {
+        auto m = find_graph_memory(address);
+        return m && m->free() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
     if (!r || r->base != address || (r->memory != Memory::device && r->memory != Memory::managed))
         return CUDA_ERROR_INVALID_VALUE;
     r = d.ranges.remove(address);
@@ -38,12 +47,15 @@ CUresult free_device(uint64_t address)
     return CUDA_SUCCESS;
 }
 
-bool device_may_touch(uint64_t address, uint64_t bytes) { return driver().ranges.contains(address, bytes); }
+bool device_may_touch(uint64_t address, uint64_t bytes, bool write)
+{
+    return driver().ranges.contains(address, bytes, write);
+}
 
-bool host_may_touch(uint64_t address, uint64_t bytes)
+bool host_may_touch(uint64_t address, uint64_t bytes, bool write)
 {
     if (!address) return !bytes;
-    return !is_device_window(address) || driver().ranges.contains(address, bytes);
+    return !is_device_window(address) || driver().ranges.contains(address, bytes, write);
 }
 
 bool is_pageable(uint64_t address) { return !driver().ranges.find(address); }

@@ -1,4 +1,4 @@
-// Device and managed memory: CUDA Driver API, "Memory Management", "Unified Addressing" (prefetch, advice).
+// Allocating and freeing: CUDA Driver API, "Memory Management".
 #include <algorithm>
 
 #include "softgpu/driver/capture.h"
@@ -84,69 +84,12 @@ CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-// --- managed memory is in one place that host and devices share: nothing moves
-
-CUresult managed(CUdeviceptr address, size_t bytes)
-{
-    auto range = driver().ranges.find(address);
-    return bytes && range && range->memory == Memory::managed && driver().ranges.contains(address, bytes)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult prefetch(CUdeviceptr address, size_t bytes, CUstream stream)
-{
-    std::shared_ptr<Stream> s;
-    if (CUresult rc = find_stream(stream, s)) return rc;
-    return managed(address, bytes);
-}
-
-CUresult prefetch_v1(CUdeviceptr address, size_t bytes, CUdevice d, CUstream stream)
-{
-    if (d != CU_DEVICE_CPU && !find_device(d)) return CUDA_ERROR_INVALID_DEVICE;
-    return prefetch(address, bytes, stream);
-}
-
-CUresult prefetch_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream)
-{
-    if (flags) return CUDA_ERROR_INVALID_VALUE;
-    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !find_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
-    return prefetch(address, bytes, stream);
-}
-
-CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise, CUdevice)
-{
-    Context *c;
-    if (CUresult rc = usable_context(c)) return rc;
-    return managed(address, bytes);
-}
-
-CUresult advise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation)
-{
-    return advise(address, bytes, advice, 0);
-}
-
-CUresult attach(CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags)
-{
-    std::shared_ptr<Stream> s;
-    if (CUresult rc = find_stream(stream, s)) return rc;
-    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
-        return CUDA_ERROR_INVALID_VALUE;
-    auto range = driver().ranges.find(address);
-    return range && (!bytes || bytes == range->bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 RGPU_EXPORT(cuMemGetInfo_v2, get_info)
 RGPU_EXPORT(cuMemAlloc_v2, alloc)
 RGPU_EXPORT(cuMemAllocManaged, alloc_managed)
 RGPU_EXPORT(cuMemAllocPitch_v2, alloc_pitch)
 RGPU_EXPORT(cuMemFree_v2, free_memory)
 RGPU_EXPORT(cuMemGetAddressRange_v2, address_range)
-RGPU_EXPORT_PTSZ(cuMemPrefetchAsync, prefetch_v1)
-RGPU_EXPORT_PTSZ(cuMemPrefetchAsync_v2, prefetch_v2)
-RGPU_EXPORT(cuMemAdvise, advise)
-RGPU_EXPORT(cuMemAdvise_v2, advise_v2)
-RGPU_EXPORT_PTSZ(cuStreamAttachMemAsync, attach)
 
 }  // namespace
 

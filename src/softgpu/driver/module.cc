@@ -157,7 +157,7 @@ CUresult Module::make_variables(const Variables &shared, std::string &log)
         if (v.linkage == Linkage::external || variables_.count(v.name)) continue;
         Range made;
         made.context = &context;
-        made.memory = Memory::variable;
+        made.memory = v.managed ? Memory::managed : Memory::variable;
         const uint64_t address = allocate_device(context.device, std::max<size_t>(v.size, 1), made);
         if (!address) {
             log = "no device memory for variable " + v.name + " of " + std::to_string(v.size) + " bytes";

@@ -33,13 +33,15 @@ CUresult known(void *data, CUpointer_attribute which, CUdeviceptr address, const
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return store<unsigned long long>(data, r.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return store<unsigned>(data, managed);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return store<int>(data, r.device);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return store<unsigned>(data, 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        return store<unsigned>(data, r.memory == Memory::device && !r.pool);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return store<CUdeviceptr>(data, r.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return store<size_t>(data, r.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return store<unsigned>(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return store<unsigned long long>(data, 0);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return store<unsigned>(data, 0);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return store<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return store<unsigned>(data, r.writable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return store<CUmemoryPool>(data, reinterpret_cast<CUmemoryPool>(r.pool.get()));
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return store<size_t>(data, r.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return store<CUdeviceptr>(data, r.base);

@@ -2,6 +2,8 @@
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
+#include "softgpu/driver/graph_memory.h"
+#include "softgpu/driver/graph_work.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/pool.h"
 #include "softgpu/driver/stream.h"
@@ -24,10 +26,27 @@ CUresult allocate(CUdeviceptr *address, size_t bytes, Pool &pool, Stream &stream
     return CUDA_SUCCESS;
 }
 
+// In a stream that is being captured the graph gets a node instead.
+CUresult capture_alloc(CUdeviceptr *address, size_t bytes, Device &device, Stream &s)
+{
+    if (!address) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEM_ALLOC_NODE_PARAMS p = {};
+    p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device.index};
+    p.bytesize = bytes;
+    WorkRef work;
+    if (CUresult rc = make_alloc(&p, work)) return rc;
+    const CUdeviceptr made = std::get<AllocWork>(*work).parameters.dptr;
+    if (CUresult rc = capture_work(s, std::move(work))) return rc;
+    *address = made;
+    return CUDA_SUCCESS;
+}
+
 CUresult alloc_async(CUdeviceptr *address, size_t bytes, CUstream handle)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (s->capturing) return capture_alloc(address, bytes, s->context.device, *s);
     if (CUresult rc = may_work(*s)) return rc;
     return allocate(address, bytes, *s->context.device.pool(), *s);
 }
@@ -36,8 +55,9 @@ CUresult alloc_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
-    if (CUresult rc = may_work(*s)) return rc;
     auto p = driver().pools.find(pool);
+    if (p && s->capturing) return capture_alloc(address, bytes, p->device, *s);
+    if (CUresult rc = may_work(*s)) return rc;
     return p ? allocate(address, bytes, *p, *s) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -45,12 +65,23 @@ CUresult free_async(CUdeviceptr address, CUstream handle)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
+    if (s->capturing && address) {
+        WorkRef work;
+        if (CUresult rc = make_free(address, work)) return rc;
+        return capture_work(*s, std::move(work));
+    }
     if (CUresult rc = may_work(*s)) return rc;
     if (!address) return CUDA_SUCCESS;
     auto range = driver().ranges.find(address);
     if (!range || range->base != address || !range->on_device() || range->memory == Memory::variable ||
-        range->memory == Memory::mapped)
+        range->memory == Memory::mapped || range->memory == Memory::imported)
         return CUDA_ERROR_INVALID_VALUE;
+    if (range->memory == Memory::graph) {
+        auto memory = find_graph_memory(address);
+        if (!memory || !memory->free()) return CUDA_ERROR_INVALID_VALUE;
+        s->enqueue([memory] {});
+        return CUDA_SUCCESS;
+    }
     s->enqueue([address] { free_device(address); });
     return CUDA_SUCCESS;
 }

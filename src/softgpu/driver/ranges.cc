@@ -45,16 +45,16 @@ std::optional<Range> Ranges::remove(uint64_t base)
     return gone;
 }
 
-bool Ranges::contains(uint64_t address, uint64_t bytes) const
+bool Ranges::contains(uint64_t address, uint64_t bytes, bool write) const
 {
     if (!bytes) return true;
     std::shared_lock lock(mutex_);
     auto it = holding(ranges_, address);
-    if (it == ranges_.end()) return false;
+    if (it == ranges_.end() || (write && !it->second.writable)) return false;
     uint64_t left = it->second.bytes - (address - it->first);
     while (bytes > left && it->second.memory == Memory::mapped) {
         auto next = std::next(it);
-        if (next == ranges_.end() || next->second.memory != Memory::mapped ||
+        if (next == ranges_.end() || next->second.memory != Memory::mapped || (write && !next->second.writable) ||
             next->first != it->first + it->second.bytes)
             return false;
         left += next->second.bytes;

@@ -18,6 +18,8 @@ enum class Memory : uint8_t {
     device,      // cuMemAlloc and the like
     variable,    // a module's global variable
     mapped,      // cuMemMap: of no context; copies may reach from one into the next
+    graph,       // of a graph's allocation nodes
+    imported,    // cuIpcOpenMemHandle: another process' memory
     managed,     // cuMemAllocManaged
     pinned,      // cuMemHostAlloc
     registered,  // cuMemHostRegister: the caller's own
@@ -31,6 +33,9 @@ struct Range {
     unsigned flags = 0;         // as given when it was made
     uint64_t id = 0;            // CU_POINTER_ATTRIBUTE_BUFFER_ID
     std::shared_ptr<Pool> pool; // stream-ordered allocation
+    uint64_t mapped_base = 0, mapped_bytes = 0;  // imported: the pages that hold it
+
+    bool writable = true;
 
     bool on_device() const { return memory <= Memory::managed; }
 };
@@ -43,8 +48,9 @@ public:
     std::optional<Range> find(uint64_t address) const;
     // The range that starts at `base`, taken out.
     std::optional<Range> remove(uint64_t base);
-    // True when [address, address + bytes) lies in one known range. No bytes lie anywhere.
-    bool contains(uint64_t address, uint64_t bytes) const;
+    // True when [address, address + bytes) lies in one known range that may be written, if `write`. No bytes lie
+    // anywhere.
+    bool contains(uint64_t address, uint64_t bytes, bool write = false) const;
     // Takes out all of a context.
     std::vector<Range> remove_all(const Context *);
 

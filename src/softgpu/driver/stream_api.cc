@@ -130,7 +130,10 @@ CUresult wait_event(CUstream handle, CUevent event, unsigned flags)
     bool captured = false;
     if (CUresult rc = capture_wait(s, event, *e, flags, captured); rc || captured) return rc;
     if (CUresult rc = may_work(*s)) return rc;
-    if (TaskRef t = e->task()) s->enqueue([] {}, {t});
+    if (e->shared)
+        s->enqueue([shared = e->shared, number = e->shared->newest()] { shared->wait(number); });
+    else if (TaskRef t = e->task())
+        s->enqueue([] {}, {t});
     return CUDA_SUCCESS;
 }
 
@@ -142,9 +145,14 @@ CUresult event_create(CUevent *event, unsigned flags)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (!event || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_INTERPROCESS)
-        return flags & CU_EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-    *event = driver().events.add(std::make_shared<Event>(*c, flags));
+    auto made = std::make_shared<Event>(*c, flags);
+    if (flags & CU_EVENT_INTERPROCESS) {
+        if (!(flags & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_VALUE;
+        auto shared = SharedEvent::create();
+        if (!shared) return CUDA_ERROR_OUT_OF_MEMORY;
+        made->shared = std::move(*shared);
+    }
+    *event = driver().events.add(made);
     return CUDA_SUCCESS;
 }
 
@@ -175,7 +183,7 @@ CUresult event_query(CUevent event)
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     if (CUresult rc = may_ask(*e)) return rc;
     if (CUresult rc = may_call_unsafe()) return rc;
-    if (!driver().scheduler.done(e->task())) return CUDA_ERROR_NOT_READY;
+    if (!e->passed()) return CUDA_ERROR_NOT_READY;
     flush_prints();
     return e->context.error();
 }
@@ -185,7 +193,7 @@ CUresult event_synchronize(CUevent event)
     auto e = driver().events.find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     if (CUresult rc = may_ask(*e)) return rc;
-    driver().scheduler.wait(e->task());
+    e->wait();
     flush_prints();
     return e->context.error();
 }
@@ -215,7 +223,7 @@ template <class Value> CUresult wait_value(CUstream handle, CUdeviceptr address,
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
-    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted)) return CUDA_ERROR_INVALID_VALUE;
+    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, false)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted, how] {
         // Whoever writes it, a kernel or the host, tells nobody.
@@ -229,7 +237,7 @@ template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
-    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted)) return CUDA_ERROR_INVALID_VALUE;
+    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, true)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted] { std::atomic_ref(*reinterpret_cast<Value *>(address)).store(wanted); });
     return CUDA_SUCCESS;

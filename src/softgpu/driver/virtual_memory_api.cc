@@ -202,7 +202,7 @@ CUresult unmap(CUdeviceptr address, size_t bytes)
     });
 }
 
-// --- access. Devices share the host's page tables: what one may read, all may read and write.
+// --- access. Devices share the host's page tables: what one may read, all may, and the same for writing.
 
 CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc, size_t count)
 {
@@ -218,13 +218,17 @@ CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *de
     return change_mappings(address, bytes, [&](uint64_t a, Mapping &m) {
         for (size_t i = 0; i < count; i++) m.access[desc[i].location.id] = desc[i].flags;
         const bool any = std::any_of(m.access.begin(), m.access.end(), [](const auto &x) { return x.second; });
+        const bool write = std::any_of(m.access.begin(), m.access.end(), [](const auto &x) {
+            return x.second == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        });
         driver().ranges.remove(a);
-        mprotect(pointer(a), m.bytes, any ? PROT_READ | PROT_WRITE : PROT_NONE);
+        mprotect(pointer(a), m.bytes, write ? PROT_READ | PROT_WRITE : any ? PROT_READ : PROT_NONE);
         if (!any) return;
         Range r;
         r.base = a;
         r.bytes = m.bytes;
         r.memory = Memory::mapped;
+        r.writable = write;
         r.device = m.memory->device.index;
         driver().ranges.add(r);
     });

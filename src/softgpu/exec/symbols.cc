@@ -68,7 +68,7 @@ void add_runtime(Table &t)
     ADD(rt_activemask); ADD(rt_elect); ADD(rt_gather); ADD(rt_mma); ADD(rt_wmma); ADD(rt_wmma_load); ADD(rt_wmma_store);
     ADD(rt_ldmatrix); ADD(rt_stmatrix); ADD(rt_movmatrix); ADD(rt_yield); ADD(rt_nanosleep);
     ADD(rt_vprintf); ADD(rt_malloc); ADD(rt_free); ADD(rt_assertfail); ADD(rt_trap);
-    ADD(rt_misaligned); ADD(rt_clock); ADD(rt_globaltimer);
+    ADD(rt_misaligned); ADD(rt_tex); ADD(rt_clock); ADD(rt_globaltimer);
 #undef ADD
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 using rgpu::softgpu::driver::Arena;
+using rgpu::softgpu::driver::open_shared_file;
 
 namespace {
 
@@ -130,4 +131,41 @@ Test(driver_arena, random_use_never_overlaps_and_leaves_nothing)
     for (const Piece &p : live) arena.free(p.address, p.bytes);
     cr_expect_eq(count.used, 0);
     cr_expect_neq(arena.allocate(kSize), 0);
+}
+
+Test(driver_arena, shared_memory_stays_in_its_place)
+{
+    Count count;
+    Arena arena(reserve(), kSize, count);
+    const uint64_t small = arena.allocate(1000), neighbour = arena.allocate(1000), large = arena.allocate(3 * Arena::kPage);
+    memset(reinterpret_cast<void *>(small), 1, 1000);
+    memset(reinterpret_cast<void *>(neighbour), 2, 1000);
+    memset(reinterpret_cast<void *>(large), 3, 3 * Arena::kPage);
+    uint64_t offset = 1;
+    auto name = arena.share(small, 1000, offset);
+    cr_assert(name.has_value());
+    cr_expect_eq(offset, small % Arena::kPage);
+    auto again = arena.share(neighbour, 1000, offset);
+    cr_expect(again.has_value() && again->key == name->key, "pieces of a page are in one file");
+    auto whole = arena.share(large, 3 * Arena::kPage, offset);
+    cr_expect(whole.has_value() && whole->key != name->key && offset == 0);
+
+    auto file = open_shared_file(*whole);
+    cr_assert(file.has_value());
+    auto *seen = static_cast<char *>(mmap(nullptr, 3 * Arena::kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0));
+    cr_assert_neq(seen, MAP_FAILED);
+    cr_expect(seen[0] == 3 && seen[3 * Arena::kPage - 1] == 3);
+    seen[5] = 7;
+    cr_expect_eq(reinterpret_cast<char *>(large)[5], 7);
+    cr_expect(reinterpret_cast<char *>(small)[999] == 1 && reinterpret_cast<char *>(neighbour)[999] == 2);
+
+    const uint64_t used = count.used;
+    arena.free(large, 3 * Arena::kPage);
+    cr_expect_eq(count.used, used - 3 * Arena::kPage);
+    cr_expect_not(open_shared_file(*whole).has_value(), "who comes late finds nothing");
+    const uint64_t fresh = arena.allocate(3 * Arena::kPage);
+    cr_expect_eq(reinterpret_cast<char *>(fresh)[5], 0, "fresh memory is nobody's");
+    arena.free(small, 1000);
+    arena.free(neighbour, 1000);
+    cr_expect_not(open_shared_file(*name).has_value());
 }

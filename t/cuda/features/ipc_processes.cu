@@ -1,0 +1,106 @@
+// Two processes share device memory and an event by IPC handles. The program starts itself for the second one.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+__global__ void add(int *a, int n, int what)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) a[i] += what;
+}
+
+struct Message {
+    cudaIpcMemHandle_t big, small;
+    cudaIpcEventHandle_t ready, done;
+};
+constexpr int kBig = 1 << 20, kSmall = 1000;
+
+static int other(int in, int out)
+{
+    Message m;
+    TRUE(read(in, &m, sizeof m) == sizeof m);
+    int *big, *small, *again;
+    cudaEvent_t ready, done;
+    CHECK(cudaIpcOpenMemHandle((void **)&big, m.big, cudaIpcMemLazyEnablePeerAccess));
+    CHECK(cudaIpcOpenMemHandle((void **)&small, m.small, cudaIpcMemLazyEnablePeerAccess));
+    CHECK(cudaIpcOpenMemHandle((void **)&again, m.small, cudaIpcMemLazyEnablePeerAccess));
+    TRUE(again == small);
+    CHECK(cudaIpcOpenEventHandle(&ready, m.ready));
+    CHECK(cudaIpcOpenEventHandle(&done, m.done));
+    char c;
+    TRUE(read(in, &c, 1) == 1);  // from here on `ready` has been recorded
+    cudaStream_t s;
+    CHECK(cudaStreamCreate(&s));
+    CHECK(cudaStreamWaitEvent(s, ready, 0));
+    add<<<kBig / 256, 256, 0, s>>>(big, kBig, 3);
+    add<<<(kSmall + 255) / 256, 256, 0, s>>>(small, kSmall, 4);
+    CHECK(cudaEventRecord(done, s));
+    TRUE(write(out, &c, 1) == 1);
+    CHECK(cudaStreamSynchronize(s));
+    // The memory is the other's: it cannot be freed here, and is gone after it was closed.
+    FAILS(cudaFree(big), cudaErrorInvalidValue);
+    CHECK(cudaIpcCloseMemHandle(small));
+    add<<<1, 32, 0, s>>>(small, 32, 0);
+    CHECK(cudaStreamSynchronize(s));
+    CHECK(cudaIpcCloseMemHandle(small));
+    CHECK(cudaIpcCloseMemHandle(big));
+    FAILS(cudaMemset(big, 0, 4), cudaErrorInvalidValue);
+    FAILS(cudaIpcCloseMemHandle(big), cudaErrorInvalidValue);
+    TRUE(read(in, &c, 1) == 1);  // the exporter has freed it
+    FAILS(cudaIpcOpenMemHandle((void **)&big, m.big, cudaIpcMemLazyEnablePeerAccess), cudaErrorInvalidValue);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3) return other(atoi(argv[1]), atoi(argv[2]));
+    int down[2], up[2];
+    TRUE(pipe(down) == 0 && pipe(up) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char in[16], out[16];
+        snprintf(in, sizeof in, "%d", down[0]);
+        snprintf(out, sizeof out, "%d", up[1]);
+        close(down[1]);
+        execl("/proc/self/exe", argv[0], in, out, nullptr);
+        _exit(9);
+    }
+    close(down[0]);
+    close(up[1]);
+
+    int *big, *small;
+    CHECK(cudaMalloc(&big, kBig * 4));
+    CHECK(cudaMalloc(&small, kSmall * 4));
+    CHECK(cudaMemset(big, 0, kBig * 4));
+    CHECK(cudaMemset(small, 0, kSmall * 4));
+    add<<<kBig / 256, 256>>>(big, kBig, 1);
+    Message m;
+    cudaEvent_t ready, done;
+    FAILS(cudaEventCreateWithFlags(&ready, cudaEventInterprocess), cudaErrorInvalidValue);
+    CHECK(cudaEventCreateWithFlags(&ready, cudaEventInterprocess | cudaEventDisableTiming));
+    CHECK(cudaEventCreateWithFlags(&done, cudaEventInterprocess | cudaEventDisableTiming));
+    CHECK(cudaIpcGetMemHandle(&m.big, big));
+    CHECK(cudaIpcGetMemHandle(&m.small, small));
+    CHECK(cudaIpcGetEventHandle(&m.ready, ready));
+    CHECK(cudaIpcGetEventHandle(&m.done, done));
+    int *mine;
+    FAILS(cudaIpcOpenMemHandle((void **)&mine, m.big, cudaIpcMemLazyEnablePeerAccess), cudaErrorDeviceUninitialized);
+    TRUE(write(down[1], &m, sizeof m) == sizeof m);
+    add<<<kBig / 256, 256>>>(big, kBig, 10);
+    CHECK(cudaEventRecord(ready));
+    char c = 0;
+    TRUE(write(down[1], &c, 1) == 1 && read(up[0], &c, 1) == 1);
+    CHECK(cudaEventSynchronize(done));
+    std::vector<int> got(kBig);
+    CHECK(cudaMemcpy(got.data(), big, kBig * 4, cudaMemcpyDeviceToHost));
+    for (int v : got) TRUE(v == 14);
+    CHECK(cudaMemcpy(got.data(), small, kSmall * 4, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < kSmall; i++) TRUE(got[i] == 4);
+    CHECK(cudaFree(big));
+    CHECK(cudaFree(small));
+    TRUE(write(down[1], &c, 1) == 1);
+    int status = 0;
+    TRUE(waitpid(child, &status, 0) == child && status == 0);
+    return right();
+}

@@ -1,0 +1,50 @@
+// Occupancy and function attributes, and launches that ask for more than there is.
+#include "check.h"
+
+__global__ void small(int *p) { p[threadIdx.x] = 1; }
+__global__ void __launch_bounds__(128) bounded(int *p) { p[threadIdx.x] = 2; }
+__global__ void with_shared(int *p)
+{
+    extern __shared__ int room[];
+    __shared__ int fixed[1000];
+    room[threadIdx.x] = fixed[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    p[threadIdx.x] = room[threadIdx.x] + fixed[threadIdx.x];
+}
+
+int main()
+{
+    int *p, blocks = 0, least = 0, size = 0;
+    CHECK(cudaMalloc(&p, 4096));
+    cudaDeviceProp d;
+    CHECK(cudaGetDeviceProperties(&d, 0));
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, small, 256, 0));
+    TRUE(blocks >= 1 && blocks * 256 <= d.maxThreadsPerMultiProcessor);
+    CHECK(cudaOccupancyMaxPotentialBlockSize(&least, &size, small, 0, 0));
+    TRUE(size > 0 && size <= 1024 && least > 0);
+    int half = 0;
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&half, with_shared, 32, d.sharedMemPerBlock - 4000));
+    TRUE(half >= 1 && half < 32);
+    size_t room = 0;
+    CHECK(cudaOccupancyAvailableDynamicSMemPerBlock(&room, with_shared, 1, 32));
+    TRUE(room > 0);
+
+    cudaFuncAttributes a;
+    CHECK(cudaFuncGetAttributes(&a, bounded));
+    TRUE(a.maxThreadsPerBlock == 128 && a.numRegs > 0);
+    CHECK(cudaFuncGetAttributes(&a, with_shared));
+    TRUE(a.sharedSizeBytes == 4000);
+    bounded<<<1, 129>>>(p);
+    FAILS(cudaGetLastError(), cudaErrorInvalidValue);
+    small<<<1, 1025>>>(p);
+    TRUE(cudaGetLastError() != cudaSuccess);
+    with_shared<<<1, 32, 48 << 10>>>(p);
+    FAILS(cudaGetLastError(), cudaErrorInvalidValue);
+    CHECK(cudaFuncSetAttribute(with_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10));
+    with_shared<<<1, 32, 48 << 10>>>(p);
+    CHECK(cudaDeviceSynchronize());
+    std::vector<int> got(32);
+    CHECK(cudaMemcpy(got.data(), p, 128, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 32; i++) TRUE(got[i] == 2 * i);
+    return right();
+}
