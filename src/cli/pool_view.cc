@@ -31,7 +31,7 @@ std::string holders(const pool::Inventory &inventory, const std::string &uuid)
                 all += all.empty() ? "" : "; ";
                 all += user_of(lease.owner) + ": " + to_text(lease.owner);
                 if (portion.share != kWholeGpu)
-                    all += " (" + std::to_string(portion.share) + "%)";
+                    all += " (" + share_text(portion.share, portion.most) + ")";
             }
     return all;
 }
@@ -56,6 +56,7 @@ Json lease_of(const pool::Lease &lease)
         gpus.push_back({{"index", portion.index},
                         {"uuid", portion.uuid},
                         {"share", portion.share},
+                        {"most", portion.most},
                         {"memory", portion.memory}});
     return {{"id", lease.id},
             {"owner", owner_json(lease.owner)},
@@ -193,7 +194,7 @@ std::string lease_table(const Inventories &inventories)
                 gpus += (gpus.empty() ? "" : ",") + std::to_string(portion.index);
             const pool::Portion first = lease.gpus.empty() ? pool::Portion{} : lease.gpus[0];
             rows.push_back({lease.id.substr(0, 8), told.server, user_of(lease.owner),
-                            to_text(lease.owner), gpus, std::to_string(first.share) + "%",
+                            to_text(lease.owner), gpus, share_text(first.share, first.most),
                             human_size(first.memory), age(lease.granted_at), ends_in(lease),
                             std::to_string(lease.workers)});
         }

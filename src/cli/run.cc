@@ -110,7 +110,7 @@ public:
         app.add_option("-n,--gpus", gpus_, "How many GPUs (1)")
             ->type_name("N")
             ->check(CLI::Range(1, defaults::kMaxGpusOfRequest));
-        app.add_option("-p,--share", share_, "Part of each GPU: 0.5, or 50% (1)")
+        app.add_option("-p,--share", share_, "Part of each GPU: 0.5 or 50%, or a range, 30-100 (1)")
             ->type_name("SHARE");
         app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")
             ->type_name("SIZE");
@@ -164,10 +164,11 @@ private:
         request.term = config.term;
         request.owner = own_process();
         if (!share_.empty()) {
-            Result<int> share = parse_share(share_);
+            Result<ShareRange> share = parse_share_range(share_);
             if (!share)
                 return std::move(share).error().in("--share");
-            request.share = *share;
+            request.share = share->least;
+            request.most = share->most;
         }
         if (!memory_.empty()) {
             Result<uint64_t> memory = parse_size(memory_);
@@ -176,6 +177,9 @@ private:
                                : std::move(memory).error())
                     .in("--memory");
             request.memory = *memory;
+        } else if (request.share == 0) {
+            return error(ErrorKind::invalid, "--share %s: a share that begins at 0 has no memory of its own; add --memory",
+                         share_.c_str());
         }
         if (!wait_.empty()) {
             Result<Milliseconds> limit = parse_duration(wait_);
@@ -238,8 +242,8 @@ private:
     static void tell(const pool::Grant &grant)
     {
         for (const pool::Portion &gpu : grant.lease.gpus)
-            fprintf(stderr, "rgpu: %s GPU %d (%s), %d%%, %s\n", grant.server.c_str(), gpu.index,
-                    gpu.name.c_str(), gpu.share, format_size(gpu.memory).c_str());
+            fprintf(stderr, "rgpu: %s GPU %d (%s), %s, %s\n", grant.server.c_str(), gpu.index,
+                    gpu.name.c_str(), share_text(gpu.share, gpu.most).c_str(), format_size(gpu.memory).c_str());
     }
 
     CLI::App *app_ = nullptr;

@@ -35,6 +35,7 @@ Result<SlurmJob> slurm_job()
     job.ours = job.licences != 0 || getenv("SPANK_RGPU_NODES");
     job.share = variable("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share");
     job.memory = variable("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem");
+    job.qos = variable("SLURM_JOB_QOS");
     job.restarted = variable("SLURM_JOB_RESTART_COUNT").find_first_not_of('0') != std::string::npos;
     return job;
 }
@@ -47,6 +48,7 @@ Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
         if (!share)
             return share.error();
         request.share = static_cast<int>(share->least);
+        request.most = static_cast<int>(share->most);
     }
     if (!job.memory.empty()) {
         auto memory = plugin::parse_memory(job.memory);
@@ -65,6 +67,9 @@ Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
     request.owner.user = job.user;
     request.owner.job = job.id;
     request.owner.node = node;
+    request.owner.qos = job.qos;
+    if (request.share == 0 && request.memory == 0)
+        return Error{ErrorKind::invalid, "--rgpu-share: a share that begins at 0 needs --rgpu-mem"};
     return request;
 }
 

@@ -19,6 +19,7 @@ struct SlurmJob {
     unsigned long licences = 0;  // of rgpu, on the controller only
     bool ours = false;           // it asked for GPUs of the pool
     std::string share, memory;   // --rgpu-share and --rgpu-mem as typed; empty without
+    std::string qos;             // on the controller only
     bool restarted = false;
 };
 

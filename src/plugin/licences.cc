@@ -28,7 +28,7 @@ template <class See> void each(std::string_view licences, See &&see)
 
 unsigned long licences_for(unsigned gpus, unsigned share, unsigned nodes)
 {
-    return static_cast<unsigned long>(gpus) * share * nodes;
+    return static_cast<unsigned long>(gpus) * (share ? share : 1) * nodes;
 }
 
 unsigned long rgpu_licences(std::string_view licences)

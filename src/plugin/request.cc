@@ -103,21 +103,21 @@ Result<Share> parse_share(std::string_view text)
     auto wrong = [&] {
         return invalid("--rgpu-share=" + std::string(text.substr(0, 80)) +
                        ": give a percentage of a GPU from 1 to 100, as in --rgpu-share=50, or the least "
-                       "and the most, as in --rgpu-share=30-100");
+                       "(0 to 100) and the most, as in --rgpu-share=30-100");
     };
     std::string_view rest = text;
-    auto percent = [&]() -> std::optional<unsigned> {
+    auto percent = [&](unsigned low) -> std::optional<unsigned> {
         std::string_view token = next_token(rest, "-");
         if (token.ends_with('%'))
             token.remove_suffix(1);
         auto value = number(token);
-        if (!value || *value < 1 || *value > 100)
+        if (!value || *value < low || *value > 100)
             return {};
         return static_cast<unsigned>(*value);
     };
-    auto least = percent();
     bool range = text.find('-') != text.npos;
-    auto most = range ? percent() : least;
+    auto least = percent(range ? 0 : 1);
+    auto most = range ? percent(1) : least;
     if (!least || !most || *most < *least || !rest.empty())
         return wrong();
     return Share{*least, *most};

@@ -30,7 +30,7 @@ struct Request {
 // rgpu (or "gres:none") 0. Slurm writes gres:NAME up to 22.05 and gres/NAME later.
 Result<unsigned> gpus_in_tres(std::string_view tres);
 
-// --rgpu-share: "50", "50%" or "30-100".
+// --rgpu-share: "50", "50%" (never less, never more), "30-100", or "0-100" (only what others leave).
 Result<Share> parse_share(std::string_view text);
 
 // --rgpu-mem: a number with its unit, "512M", "8G", "8GiB".

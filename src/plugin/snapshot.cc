@@ -63,7 +63,7 @@ unsigned long places(const Snapshot &pool, const Request &request)
     unsigned long sum = 0;
     for (const PoolServer &s : pool.servers) {
         if (s.gpus >= request.gpus && s.memory >= request.memory.value_or(0))
-            sum += static_cast<unsigned long>(s.gpus) * (100 / request.share.least) / request.gpus;
+            sum += static_cast<unsigned long>(s.gpus) * (100 / std::max(1u, request.share.least)) / request.gpus;
     }
     return sum;
 }

@@ -375,4 +375,9 @@ std::vector<Told<Inventory>> Client::inventory()
     return state_->ask_all<Inventory>("GET", "/v1/inventory", "", decode_inventory);
 }
 
+std::vector<Told<Sharing>> Client::sharing()
+{
+    return state_->ask_all<Sharing>("GET", "/v1/sharing", "", decode_sharing);
+}
+
 }  // namespace rgpu::pool

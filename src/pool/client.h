@@ -71,6 +71,9 @@ public:
 
     std::vector<Told<Inventory>> inventory();
 
+    // How the tenants of each server's GPUs stand.
+    std::vector<Told<Sharing>> sharing();
+
 private:
     struct State;
     explicit Client(std::unique_ptr<State> state);

@@ -191,7 +191,7 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     for (size_t i : placement.chosen) {
         const GpuState &gpu = gpus_[i];
         offer.gpus.push_back(
-            {gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request)});
+            {gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request), request.most});
     }
     Result<void> taken = take(offer.gpus);
     if (!taken)

@@ -1,6 +1,7 @@
 #include "pool/message_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -63,6 +64,14 @@ public:
         constexpr auto high = std::min<uint64_t>(std::numeric_limits<T>::max(), uint64_t{1} << 62);
         return static_cast<T>(
             number(key, 0, static_cast<int64_t>(high), needed, static_cast<int64_t>(otherwise)));
+    }
+
+    double real(const char *key)
+    {
+        const Json *value = find(key, false);
+        if (value && !value->is_number())
+            wrong(key, "must be a number");
+        return value && value->is_number() ? value->get<double>() : 0;
     }
 
     bool flag(const char *key)
@@ -170,6 +179,8 @@ Json to_json(const Owner &owner)
     if (!owner.job.empty()) {
         json["job"] = owner.job;
         json["node"] = owner.node;
+        if (!owner.qos.empty())
+            json["qos"] = owner.qos;
     } else {
         json["host"] = owner.host;
         json["pid"] = owner.pid;
@@ -184,6 +195,7 @@ Owner read_owner(Reader &reader)
     owner.user = reader.text("user", false);
     owner.job = reader.text("job", false);
     owner.node = reader.text("node", false);
+    owner.qos = reader.text("qos", false);
     owner.host = reader.text("host", false);
     owner.pid = reader.count<uint32_t>("pid", false);
     return owner;
@@ -197,6 +209,7 @@ Json to_json(const std::vector<Portion> &portions)
                         {"uuid", portion.uuid},
                         {"name", portion.name},
                         {"share", portion.share},
+                        {"most", portion.most},
                         {"memory", portion.memory}});
     return json;
 }
@@ -208,7 +221,8 @@ Result<void> read_portion(const Json &json, std::vector<Portion> &portions)
     portion.index = reader.count("index");
     portion.uuid = reader.text("uuid");
     portion.name = reader.text("name");
-    portion.share = static_cast<int>(reader.number("share", 1, kWholeGpu));
+    portion.share = static_cast<int>(reader.number("share", 0, kWholeGpu));
+    portion.most = static_cast<int>(reader.number("most", std::max(1, portion.share), kWholeGpu, false, std::max(1, portion.share)));
     portion.memory = reader.count<uint64_t>("memory");
     portions.push_back(std::move(portion));
     return reader.done();
@@ -285,6 +299,7 @@ std::string encode(const Request &request)
 {
     return dump({{"gpus", request.gpus},
                  {"share", request.share},
+                 {"most", request.most},
                  {"memory", request.memory},
                  {"term_ms", request.term.count()},
                  {"owner", to_json(request.owner)}});
@@ -296,9 +311,14 @@ Result<Request> decode_request(std::string_view text)
         Reader reader(json, "request");
         Request request;
         request.gpus = static_cast<int>(reader.number("gpus", 1, defaults::kMaxGpusOfRequest));
-        request.share = static_cast<int>(reader.number("share", 1, kWholeGpu, false, kWholeGpu));
+        // A share alone is the most, too. Only a range may begin at nothing.
+        request.share = static_cast<int>(reader.number("share", json.contains("most") ? 0 : 1, kWholeGpu, false, kWholeGpu));
+        int least = std::max(1, request.share);
+        request.most = static_cast<int>(reader.number("most", least, kWholeGpu, false, least));
         request.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
         request.term = Milliseconds(reader.number("term_ms", 0, 366LL * 86400 * 1000, false));
+        if (request.share == 0 && request.memory == 0)
+            reader.wrong("memory", "must be given with share 0: no part of the GPU's memory follows from it");
         if (const Json *owner = reader.member("owner")) {
             Reader owner_reader(*owner, "owner");
             request.owner = read_owner(owner_reader);
@@ -405,6 +425,117 @@ Result<Inventory> decode_inventory(std::string_view text)
         if (!read)
             return std::move(read).error();
         return inventory;
+    });
+}
+
+namespace {
+
+// A millionth is enough for people.
+double rounded(double value)
+{
+    return std::round(value * 1e6) / 1e6;
+}
+
+Json to_json(const TenantShare &t)
+{
+    Json json = {{"least", t.least},
+                 {"most", t.most},
+                 {"weight", t.weight},
+                 {"workers", t.workers},
+                 {"running", t.running},
+                 {"waiting", t.waiting},
+                 {"due", rounded(t.due)},
+                 {"given_1s", rounded(t.given_1s)},
+                 {"given_10s", rounded(t.given_10s)},
+                 {"given_1min", rounded(t.given_1min)},
+                 {"given_s", rounded(t.given_s)},
+                 {"owed_s", rounded(t.owed_s)},
+                 {"turns", t.turns},
+                 {"launches", t.launches},
+                 {"bytes", t.bytes},
+                 {"launches_per_s", rounded(t.launches_per_s)},
+                 {"bytes_per_s", rounded(t.bytes_per_s)},
+                 {"memory_used", t.memory_used},
+                 {"longest_s", rounded(t.longest_s)},
+                 {"running_s", rounded(t.running_s)}};
+    if (!t.lease.empty()) {
+        json["lease"] = t.lease;
+        json["owner"] = to_json(t.owner);
+        json["memory"] = t.memory;
+    }
+    return json;
+}
+
+Result<void> read_tenant(const Json &json, std::vector<TenantShare> &tenants)
+{
+    Reader reader(json, "tenant");
+    TenantShare t;
+    t.lease = reader.text("lease", false);
+    if (const Json *owner = reader.member("owner", false)) {
+        Reader owner_reader(*owner, "owner");
+        t.owner = read_owner(owner_reader);
+    }
+    t.least = reader.count("least");
+    t.most = reader.count("most");
+    t.weight = reader.real("weight");
+    t.workers = reader.count("workers");
+    t.running = reader.flag("running");
+    t.waiting = reader.flag("waiting");
+    t.due = reader.real("due");
+    t.given_1s = reader.real("given_1s");
+    t.given_10s = reader.real("given_10s");
+    t.given_1min = reader.real("given_1min");
+    t.given_s = reader.real("given_s");
+    t.owed_s = reader.real("owed_s");
+    t.turns = reader.count<uint64_t>("turns", false);
+    t.launches = reader.count<uint64_t>("launches", false);
+    t.bytes = reader.count<uint64_t>("bytes", false);
+    t.launches_per_s = reader.real("launches_per_s");
+    t.bytes_per_s = reader.real("bytes_per_s");
+    t.memory = reader.count<uint64_t>("memory", false);
+    t.memory_used = reader.count<uint64_t>("memory_used", false);
+    t.longest_s = reader.real("longest_s");
+    t.running_s = reader.real("running_s");
+    tenants.push_back(std::move(t));
+    return reader.done();
+}
+
+Result<void> read_gpu_sharing(const Json &json, std::vector<GpuSharing> &gpus)
+{
+    Reader reader(json, "gpu");
+    GpuSharing gpu;
+    gpu.index = reader.count("index");
+    gpu.uuid = reader.text("uuid");
+    reader.each("tenants", [&](const Json &tenant) { return read_tenant(tenant, gpu.tenants); });
+    gpus.push_back(std::move(gpu));
+    return reader.done();
+}
+
+}  // namespace
+
+std::string encode(const Sharing &sharing)
+{
+    Json gpus = Json::array();
+    for (const GpuSharing &gpu : sharing.gpus) {
+        Json tenants = Json::array();
+        for (const TenantShare &tenant : gpu.tenants)
+            tenants.push_back(to_json(tenant));
+        gpus.push_back({{"index", gpu.index}, {"uuid", gpu.uuid}, {"tenants", std::move(tenants)}});
+    }
+    return dump({{"name", sharing.name}, {"gpus", std::move(gpus)}});
+}
+
+Result<Sharing> decode_sharing(std::string_view text)
+{
+    return decode<Sharing>(text, [](const Json &json) -> Result<Sharing> {
+        Reader reader(json, "sharing");
+        Sharing sharing;
+        sharing.name = reader.text("name");
+        reader.each("gpus", [&](const Json &gpu) { return read_gpu_sharing(gpu, sharing.gpus); });
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return sharing;
     });
 }
 

@@ -24,6 +24,9 @@ Result<Offer> decode_offer(std::string_view json);
 std::string encode(const Inventory &inventory);
 Result<Inventory> decode_inventory(std::string_view json);
 
+std::string encode(const Sharing &sharing);
+Result<Sharing> decode_sharing(std::string_view json);
+
 // {"data_port": 7711, "leases": [...]}; a lease's secret is there if it is not empty.
 struct Leases {
     int data_port = 0;

@@ -17,6 +17,7 @@ struct Owner {
     std::string user;  // as the client knows it; for people
     std::string job;   // Slurm's job id; empty outside Slurm
     std::string node;  // with job: the node whose tasks use it
+    std::string qos;   // with job: Slurm's QOS; only administrators say it
     std::string host;  // outside Slurm
     uint32_t pid = 0;  // outside Slurm
 };
@@ -27,7 +28,8 @@ std::string to_text(const Owner &owner);
 // GPUs wanted, all from one server.
 struct Request {
     int gpus = 1;
-    int share = kWholeGpu;  // hundredths of each
+    int share = kWholeGpu;  // hundredths of each: the least; 0: only what others leave
+    int most = kWholeGpu;   // ... and what it may have while others leave it
     uint64_t memory = 0;    // bytes of each; 0: the share's part of the GPU's memory
     Milliseconds term{0};   // 0: until it is released
     Owner owner;
@@ -58,8 +60,9 @@ struct Portion {
     int index = 0;  // on its server
     std::string uuid;
     std::string name;
-    int share = kWholeGpu;
+    int share = kWholeGpu;  // the least
     uint64_t memory = 0;
+    int most = kWholeGpu;
 };
 
 enum class Answer {
@@ -115,6 +118,35 @@ struct Inventory {
     int data_port = 0;
     std::vector<GpuState> gpus;
     std::vector<Lease> leases;  // those that the asker may see, without secrets
+};
+
+// How one tenant of a GPU stands: what it may have of the GPU's time, and what it was given. Parts are of 1.
+struct TenantShare {
+    std::string lease;  // empty, as the owner: another's, who the asker may not see
+    Owner owner;
+    int least = kWholeGpu, most = kWholeGpu;
+    double weight = 1;
+    int workers = 0;  // with turns on this GPU
+    bool running = false, waiting = false;
+    double due = 0;  // of those who want it now
+    double given_1s = 0, given_10s = 0, given_1min = 0;
+    double given_s = 0, owed_s = 0;  // in all; owed to it, or (< 0) by it
+    uint64_t turns = 0, launches = 0, bytes = 0;
+    double launches_per_s = 0, bytes_per_s = 0;
+    uint64_t memory = 0, memory_used = 0;
+    double longest_s = 0, running_s = 0;  // the longest kernel; how long the one that runs has run
+};
+
+struct GpuSharing {
+    int index = 0;
+    std::string uuid;
+    std::vector<TenantShare> tenants;
+};
+
+// All that `rgpu top` shows of one server.
+struct Sharing {
+    std::string name;
+    std::vector<GpuSharing> gpus;
 };
 
 // A lease with where its data port is: what a program needs.

@@ -83,7 +83,8 @@ Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &n
     return {};
 }
 
-Result<void> set_list(std::vector<std::string> *to, const toml::node &node, const Place &place)
+Result<void> set_list(std::vector<std::string> *to, const ConfigKey &key, const toml::node &node,
+                      const Place &place)
 {
     const toml::array *array = node.as_array();
     if (!array)
@@ -93,6 +94,8 @@ Result<void> set_list(std::vector<std::string> *to, const toml::node &node, cons
         auto text = element.value_exact<std::string>();
         if (!text)
             return wrong_type(to, place, element);
+        if (Result<void> good = key.element ? key.element(*text) : Result<void>(); !good)
+            return place.wrong(element, "%s", good.error().text.c_str());
         to->push_back(*text);
     }
     return {};
@@ -133,7 +136,7 @@ Result<void> set_field(const ConfigField &field, const ConfigKey &key, const tom
 {
     return std::visit(Overloaded{
                           [&](std::string *to) { return set_text(to, key, node, place); },
-                          [&](std::vector<std::string> *to) { return set_list(to, node, place); },
+                          [&](std::vector<std::string> *to) { return set_list(to, key, node, place); },
                           [&](int64_t *to) { return set_number(to, key, node, place); },
                           [&](bool *to) -> Result<void> {
                               auto value = node.value_exact<bool>();
@@ -374,6 +377,18 @@ bool is_loopback(std::string_view host)
     return host == "localhost" || host == "::1" || host == "[::1]" ||
            (host.starts_with("127.") &&
             host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+Result<QosWeight> parse_qos_weight(std::string_view entry)
+{
+    size_t equals = entry.rfind('=');
+    std::string qos(entry.substr(0, equals)), number(equals == entry.npos ? "" : entry.substr(equals + 1));
+    char *end = nullptr;
+    double weight = strtod(number.c_str(), &end);
+    if (qos.empty() || number.empty() || *end || !(weight >= 0.01 && weight <= 1000))
+        return error(ErrorKind::invalid, "\"%s\" is no weight of a QOS: write its name and a number from 0.01 to 1000, like \"high=4\"",
+                     std::string(entry.substr(0, 80)).c_str());
+    return QosWeight{qos, static_cast<int>(weight * 100 + 0.5)};
 }
 
 }  // namespace rgpu

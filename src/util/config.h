@@ -52,6 +52,8 @@ struct RgpudConfig {
     int64_t max_handshakes = defaults::kMaxHandshakes;
     int64_t max_workers = defaults::kMaxWorkers;
     bool open_metrics = false;
+    Milliseconds max_kernel = defaults::kMaxKernel;
+    std::vector<std::string> qos_weights;  // "NAME=WEIGHT"
 };
 
 // [client]
@@ -92,6 +94,7 @@ struct ConfigKey {
     int64_t low = 0, high = 0;
     std::vector<const char *> choices = {};  // of a text; empty: anything
     bool needed = false;                      // an empty text is refused
+    Result<void> (*element)(std::string_view) = nullptr;  // of a list: fails for one that is wrong
 };
 
 const std::vector<ConfigKey> &config_keys();
@@ -101,6 +104,13 @@ const char *type_of(const ConfigField &field);
 
 // A field as it would be written in the file: "\"5s\"", "true", "[\"root\"]".
 std::string written(const ConfigField &field);
+
+// An entry of qos_weights, "high=4": the weight in hundredths, 1 (0.01) to 100000 (1000).
+struct QosWeight {
+    std::string qos;
+    int hundredths = 100;
+};
+Result<QosWeight> parse_qos_weight(std::string_view entry);
 
 // Which file: `option` (a --config option) when it is not empty, else $RGPU_CONF, else the default.
 std::string config_path(std::string_view option = {});

@@ -76,6 +76,17 @@ std::vector<ConfigKey> keys()
          .field = FIELD(rgpud, max_workers), .low = 1, .high = 65536},
         {.table = "rgpud", .name = "open_metrics", .help = "Give /metrics to other hosts, too; they hold no user's name.",
          .field = FIELD(rgpud, open_metrics)},
+        {.table = "rgpud", .name = "max_kernel",
+         .help = "A program whose kernel runs longer than this is ended; 0 is no limit.",
+         .field = FIELD(rgpud, max_kernel), .low = 0, .high = ms(24h)},
+        {.table = "rgpud", .name = "qos_weights",
+         .help = "Weights of Slurm's QOS, like \"high=4\": what tenants of a GPU leave over is divided by share times weight. "
+                 "A QOS that is not named weighs 1.",
+         .field = FIELD(rgpud, qos_weights),
+         .element = [](std::string_view entry) -> Result<void> {
+             Result<QosWeight> weight = parse_qos_weight(entry);
+             return weight ? Result<void>() : std::move(weight).error();
+         }},
 
         {.table = "client", .name = "interposer_dir", .help = "Directory of the libcuda.so.1 that programs get.",
          .field = FIELD(client, interposer_dir), .needed = true},

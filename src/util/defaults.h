@@ -54,6 +54,8 @@ inline constexpr int64_t kMaxHandshakes = 64;
 inline constexpr int64_t kMaxWorkers = 256;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.
 inline constexpr Milliseconds kKillAfter = 1s;
+// A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the others wait for it.
+inline constexpr Milliseconds kMaxKernel = 0s;
 // What one control request may be: every valid one is below 4 KiB.
 inline constexpr size_t kMaxRequestBody = 64 * 1024;
 inline constexpr size_t kMaxRequestTarget = 512;

@@ -125,6 +125,40 @@ Result<int> parse_share(std::string_view text)
     return static_cast<int>(whole);
 }
 
+Result<ShareRange> parse_share_range(std::string_view text)
+{
+    size_t dash = text.find('-');
+    if (dash == text.npos || dash == 0) {
+        Result<int> share = parse_share(text);
+        if (!share)
+            return std::move(share).error();
+        return ShareRange{*share, *share};
+    }
+    // "30-100": a most above 1 says that both are percent.
+    Result<int64_t> least = parse_integer(text.substr(0, dash), 0, kWholeGpu),
+                    most = parse_integer(text.substr(dash + 1), 2, kWholeGpu);
+    ShareRange range;
+    if (least && most) {
+        range = {static_cast<int>(*least), static_cast<int>(*most)};
+    } else {
+        std::string_view low = text.substr(0, dash);
+        Result<int> a = low == "0" || low == "0%" ? Result<int>(0) : parse_share(low);
+        Result<int> b = parse_share(text.substr(dash + 1));
+        if (!a || !b)
+            return error(ErrorKind::invalid, "%s is no range of shares: write the least and the most, like 0.3-1 or 30-100",
+                         quoted(text).c_str());
+        range = {*a, *b};
+    }
+    if (range.least > range.most)
+        return error(ErrorKind::invalid, "%s: the least comes first, like 30-100", quoted(text).c_str());
+    return range;
+}
+
+std::string share_text(int least, int most)
+{
+    return least == most ? std::to_string(least) + "%" : std::to_string(least) + "-" + std::to_string(most) + "%";
+}
+
 Result<int64_t> parse_integer(std::string_view text, int64_t low, int64_t high)
 {
     int64_t number;

@@ -56,6 +56,8 @@ Result<Request> request_of(std::string_view tres, std::optional<std::string_view
             return value.error();
         out.memory = *value;
     }
+    if (out.gpus && out.share.least == 0 && !out.memory)
+        return refused("a share that begins at 0 has no memory of its own; add --rgpu-mem, as in --rgpu-mem=8G");
     return out;
 }
 

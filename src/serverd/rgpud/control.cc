@@ -136,6 +136,10 @@ struct Control::State {
     {
         return pool::encode(service.inventory(caller));
     }
+    Said sharing(const pool::Caller &caller, const Request &)
+    {
+        return pool::encode(service.sharing(caller));
+    }
     Said offer(const pool::Caller &caller, const Request &request);
     Said accept(const pool::Caller &caller, const Request &request)
     {
@@ -237,6 +241,8 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
             ErrorKind::invalid,
             "uid %u may not lease for uid %u: only root and [auth] admins lease for others",
             caller.uid, wanted->owner.uid);
+    if (!caller.admin && !wanted->owner.qos.empty())
+        return error(ErrorKind::invalid, "only root and [auth] admins say a job's qos");
     // A name that this host knows cannot be made up.
     std::string user = user_of(wanted->owner.uid);
     if (!user.empty() || !caller.admin)
@@ -270,6 +276,7 @@ void Control::State::routes()
     const std::string offer_id = "/v1/offers/([0-9a-f]{32})",
                       lease_id = "/v1/leases/([0-9a-f]{32})";
     server.Get("/v1/inventory", checked(&State::inventory));
+    server.Get("/v1/sharing", checked(&State::sharing));
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
     server.Delete(offer_id, checked(&State::reject));
@@ -288,7 +295,7 @@ void Control::State::routes()
             return refuse(response, 403,
                           error(ErrorKind::invalid,
                                 "set [rgpud] open_metrics = true to read this from other hosts"));
-        response.set_content(metrics.text(service.count()), "text/plain; version=0.0.4");
+        response.set_content(metrics.text(service.count(), service.boards()), "text/plain; version=0.0.4");
     });
 }
 

@@ -151,7 +151,13 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     Result<std::unique_ptr<SqliteStore>> store = SqliteStore::open(config.rgpud.state_dir + "/leases.db");
     if (!store)
         return std::move(store).error();
-    Service service(config.rgpud, std::move(driver), **store);
+    std::vector<std::string> uuids;
+    for (const pool::GpuState &gpu : driver.inventory.gpus)
+        uuids.push_back(gpu.uuid);
+    Result<Boards> boards = Boards::open(config.rgpud.state_dir, uuids);
+    if (!boards)
+        return std::move(boards).error();
+    Service service(config.rgpud, std::move(driver), std::move(*boards), **store);
     Result<void> loaded = service.load();
     if (!loaded)
         return loaded;

@@ -52,7 +52,59 @@ void Metrics::handshake_refused()
     state_->refused.Increment();
 }
 
-std::string Metrics::text(const Service::Count &count)
+namespace {
+
+// The tenants come and go: their series are made anew each time, and those who are gone have none.
+class Tenants {
+public:
+    explicit Tenants(const std::vector<Boards::Gpu> &boards)
+    {
+        for (const Boards::Gpu &gpu : boards)
+            for (const share::TenantView &tenant : gpu.tenants)
+                add(gpu.uuid, tenant);
+    }
+    std::vector<prometheus::MetricFamily> collect() { return registry_.Collect(); }
+
+private:
+    using Labels = prometheus::Labels;
+
+    // A lease's id names nobody.
+    void add(const std::string &uuid, const share::TenantView &t)
+    {
+        Labels labels = {{"gpu", uuid}, {"lease", t.lease.substr(0, 8)}};
+        gauge("rgpu_share_least", "Part of the GPU's time that the tenant is promised", labels, t.terms.least / 100.0);
+        gauge("rgpu_share_most", "Part of the GPU's time that the tenant may have", labels, t.terms.most / 100.0);
+        gauge("rgpu_share_due", "Part that it is due among those who want it now", labels, t.due);
+        const std::pair<const char *, double> windows[] = {{"1s", t.given_1s}, {"10s", t.given_10s}, {"1m", t.given_1min}};
+        for (auto [window, given] : windows) {
+            Labels with = labels;
+            with["window"] = window;
+            gauge("rgpu_share_given", "Part of the GPU's time that it was given in the last window", with, given);
+        }
+        gauge("rgpu_share_owed_seconds", "GPU time owed to it, or (below 0) by it", labels, t.owed_seconds);
+        gauge("rgpu_tenant_memory_bytes", "Memory of the GPU that it holds", labels, static_cast<double>(t.memory));
+        gauge("rgpu_tenant_longest_kernel_seconds", "The longest kernel seen", labels, t.longest_s);
+        gauge("rgpu_tenant_running_kernel_seconds", "How long what runs now has run", labels, t.running_s);
+        counter("rgpu_tenant_gpu_seconds_total", "GPU time that it was given", labels, t.given_seconds);
+        counter("rgpu_tenant_turns_total", "Times that it got the GPU", labels, static_cast<double>(t.turns));
+        counter("rgpu_tenant_launches_total", "Kernels, graphs and fills that have ended", labels, static_cast<double>(t.launches));
+        counter("rgpu_tenant_bytes_total", "Bytes copied between the host and the GPU", labels, static_cast<double>(t.bytes));
+    }
+    void gauge(const char *name, const char *help, const Labels &labels, double value)
+    {
+        prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add(labels).Set(value);
+    }
+    void counter(const char *name, const char *help, const Labels &labels, double value)
+    {
+        prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(value);
+    }
+
+    prometheus::Registry registry_{prometheus::Registry::InsertBehavior::Merge};
+};
+
+}  // namespace
+
+std::string Metrics::text(const Service::Count &count, const std::vector<Boards::Gpu> &boards)
 {
     state_->gpus.Set(count.gpus);
     state_->free.Set(static_cast<double>(count.share_free) / kWholeGpu);
@@ -67,7 +119,10 @@ std::string Metrics::text(const Service::Count &count)
         state_->started.Increment(static_cast<double>(count.workers_started) -
                                   state_->started.Value());
     }
-    return prometheus::TextSerializer().Serialize(state_->registry.Collect());
+    auto families = state_->registry.Collect();
+    for (auto &family : Tenants(boards).collect())
+        families.push_back(std::move(family));
+    return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace rgpu::serverd

@@ -17,8 +17,8 @@ public:
     void control_request(int status);
     void handshake_refused();
 
-    // The text format, with what the service counts now.
-    std::string text(const Service::Count &count);
+    // The text format, with what the service counts now, and how the GPUs' tenants stand.
+    std::string text(const Service::Count &count, const std::vector<Boards::Gpu> &boards);
 
 private:
     struct State;

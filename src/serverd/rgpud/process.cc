@@ -16,8 +16,8 @@ namespace rgpu::serverd {
 namespace {
 
 constexpr int kFirst = 3;         // where the program finds what it is given
-constexpr size_t kMostGiven = 8;
-constexpr int kOutOfTheWay = 16;  // above all that has a place
+constexpr size_t kMostGiven = 80;  // one for each GPU of a lease, and some
+constexpr int kOutOfTheWay = 96;  // above all that has a place
 
 std::vector<char *> pointers(std::vector<std::string> &texts)
 {

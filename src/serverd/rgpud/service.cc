@@ -7,11 +7,14 @@
 namespace rgpu::serverd {
 namespace {
 
+// The worker's descriptors 3 to 7 are its socket, what Workers::start() puts behind it, memory account and host locks.
+constexpr int kFirstBoard = 8;
+
 std::string shape(const std::vector<pool::Portion> &gpus)
 {
     std::string text = std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU" : " GPUs");
     if (!gpus.empty() && gpus[0].share != kWholeGpu)
-        text += " x " + std::to_string(gpus[0].share) + "%";
+        text += " x " + share_text(gpus[0].share, gpus[0].most);
     return text;
 }
 
@@ -23,10 +26,45 @@ pool::Ledger::Limits limits(const RgpudConfig &config)
     return limits;
 }
 
+// In hundredths, as workers take it.
+int weight_of(const RgpudConfig &config, const std::string &qos)
+{
+    for (const std::string &entry : config.qos_weights)
+        if (Result<QosWeight> weight = parse_qos_weight(entry); weight && weight->qos == qos)
+            return weight->hundredths;
+    return 100;
+}
+
+pool::TenantShare tenant_share(const share::TenantView &view)
+{
+    pool::TenantShare t;
+    t.least = view.terms.least;
+    t.most = view.terms.most;
+    t.weight = view.terms.weight / 100.0;
+    t.workers = view.workers;
+    t.running = view.holds;
+    t.waiting = view.waits;
+    t.due = view.due;
+    t.given_1s = view.given_1s;
+    t.given_10s = view.given_10s;
+    t.given_1min = view.given_1min;
+    t.given_s = view.given_seconds;
+    t.owed_s = view.owed_seconds;
+    t.turns = view.turns;
+    t.launches = view.launches;
+    t.bytes = view.bytes;
+    t.launches_per_s = view.launches_per_s;
+    t.bytes_per_s = view.bytes_per_s;
+    t.memory_used = static_cast<uint64_t>(std::max<int64_t>(0, view.memory));
+    t.longest_s = view.longest_s;
+    t.running_s = view.running_s;
+    return t;
+}
+
 }  // namespace
 
-Service::Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &store)
-    : config_(config), driver_(std::move(driver)),
+Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store)
+    : config_(config), driver_(std::move(driver)), boards_(std::move(boards)),
       ledger_(driver_.inventory.gpus, store, limits(config))
 {
 }
@@ -175,19 +213,24 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
     launch.account = account;
-    std::string uuids, memory, shares, index;
+    std::string uuids, memory, shares, index, boards;
+    int board = kFirstBoard;
     for (const pool::Portion &gpu : lease.gpus) {
         const char *comma = uuids.empty() ? "" : ",";
         uuids += comma + gpu.uuid;
         memory += comma + std::to_string(gpu.memory);
-        shares += comma + std::to_string(gpu.share);
+        shares += comma + std::to_string(gpu.share) + "-" + std::to_string(gpu.most);
         index += comma + std::to_string(gpu.index);
+        boards += comma + std::to_string(board++);
     }
     launch.environment["CUDA_VISIBLE_DEVICES"] = uuids;
     // In the order of CUDA_VISIBLE_DEVICES.
     launch.environment["RGPU_WORKER_MEMORY"] = memory;
     launch.environment["RGPU_WORKER_SHARE"] = shares;
     launch.environment["RGPU_WORKER_INDEX"] = index;
+    launch.environment["RGPU_WORKER_BOARDS"] = boards;
+    launch.environment["RGPU_WORKER_WEIGHT"] = std::to_string(weight_of(config_, lease.owner.qos));
+    launch.environment["RGPU_WORKER_MAX_KERNEL"] = std::to_string(config_.max_kernel.count());
     launch.environment["RGPU_WORKER_LEASE"] = lease.id;
     launch.environment["RGPU_WORKER_SERVER"] = config_.name;
     return launch;
@@ -210,6 +253,8 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
         return memory ? std::move(locks).error() : std::move(memory).error();
     Launch launch = worker_launch(*lease, *account);
     launch.descriptors = {socket.get(), memory->get(), locks->get()};
+    for (const pool::Portion &gpu : lease->gpus)
+        launch.descriptors.push_back(boards_.file(gpu.uuid));
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
     launch.environment["RGPU_WORKER_CLIENT_TABLE"] = digest;
@@ -223,6 +268,7 @@ Time Service::tend()
 {
     std::lock_guard lock(mutex_);
     end_expired();
+    boards_.sweep();
     Time next = workers_.tend(now());
     std::erase_if(ending_, [this](const std::string &lease) {
         if (workers_.count(lease))
@@ -231,6 +277,34 @@ Time Service::tend()
         return true;
     });
     return std::min(next, ledger_.next_expiry());
+}
+
+pool::Sharing Service::sharing(const pool::Caller &caller)
+{
+    pool::Sharing sharing;
+    sharing.name = config_.name;
+    std::vector<pool::Lease> leases = this->leases(caller, {});
+    for (const Boards::Gpu &board : boards_.view()) {
+        pool::GpuSharing gpu;
+        gpu.uuid = board.uuid;
+        for (const pool::GpuState &state : driver_.inventory.gpus)
+            if (state.uuid == gpu.uuid)
+                gpu.index = state.index;
+        for (const share::TenantView &view : board.tenants) {
+            pool::TenantShare tenant = tenant_share(view);
+            for (const pool::Lease &lease : leases)
+                if (lease.id == view.lease) {
+                    tenant.lease = lease.id;
+                    tenant.owner = lease.owner;
+                    for (const pool::Portion &portion : lease.gpus)
+                        if (portion.uuid == gpu.uuid)
+                            tenant.memory = portion.memory;
+                }
+            gpu.tenants.push_back(std::move(tenant));
+        }
+        sharing.gpus.push_back(std::move(gpu));
+    }
+    return sharing;
 }
 
 Service::Count Service::count() const

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pool/ledger.h"
+#include "serverd/rgpud/boards.h"
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/memory_files.h"
 #include "serverd/rgpud/workers.h"
@@ -27,7 +28,7 @@ struct Peer {
 class Service {
 public:
     // The store must outlive the service.
-    Service(const RgpudConfig &config, Driver driver, pool::LeaseStore &store);
+    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store);
     // Takes what the store knows, and the workers that an rgpud before this one started.
     Result<void> load();
 
@@ -44,6 +45,10 @@ public:
     Result<size_t> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
     std::vector<pool::Lease> leases(const pool::Caller &caller, const pool::LeaseFilter &filter);
     pool::Inventory inventory(const pool::Caller &caller);
+
+    // How the tenants of each GPU stand. Whose a lease is, is told to those who may see it.
+    pool::Sharing sharing(const pool::Caller &caller);
+    std::vector<Boards::Gpu> boards() const { return boards_.view(); }
 
     // The secret of a lease that may connect now.
     std::optional<std::string> secret(const std::string &lease);
@@ -72,6 +77,7 @@ private:
 
     const RgpudConfig config_;
     const Driver driver_;
+    const Boards boards_;
     int data_port_ = 0;
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;

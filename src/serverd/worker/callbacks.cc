@@ -35,10 +35,12 @@ void Callbacks::reached(void *data)
 {
     auto gate = static_cast<Gate *>(data);
     Callbacks &all = *gate->all;
+    gate->session->turns.gate(true);
     gate->session->send_past();
     gate->session->sender.callback(gate->token, CUDA_SUCCESS);
     std::unique_lock lock(all.mutex_);
     all.opened_.wait(lock, [&] { return gate->open; });
+    gate->session->turns.gate(false);
     all.gates_.erase(gate->token);
 }
 

@@ -15,6 +15,7 @@ void before_end(Session &s, CUcontext context)
     DRIVER(cuCtxSynchronize)();
     s.copies.send_finished();
     s.staging.forget(context);
+    s.turns.forget(context);
     DRIVER(cuCtxSetCurrent)(current);
 }
 

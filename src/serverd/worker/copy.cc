@@ -58,6 +58,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
         s.staging.give(chunk);
         return r;
     }
+    s.turns.copied(s.context(), t.bytes);
     result = DRIVER(cuMemcpyHtoDAsync_v2)(t.device, chunk.data, t.bytes, stream);
     if (!result) result = DRIVER(cuEventRecord)(chunk.event, stream);
     if (result)
@@ -88,6 +89,7 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
             if (part.chunk.data) s.staging.give(part.chunk);
             break;
         }
+        s.turns.copied(s.context(), part.bytes);
         t.device += part.bytes, t.bytes -= part.bytes;
         s.copies.add(key, part);
     }

@@ -1,6 +1,7 @@
 // recv(2) into one buffer.
 #include "serverd/worker/input.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -78,6 +79,12 @@ bool Input::pending() const
 {
     int n = 0;
     return begin_ != end_ || (ioctl(fd_, FIONREAD, &n) == 0 && n > 0);
+}
+
+bool Input::comes_within(int milliseconds) const
+{
+    pollfd look{fd_, POLLIN, 0};
+    return begin_ != end_ || poll(&look, 1, milliseconds) > 0;
 }
 
 }  // namespace rgpu::worker

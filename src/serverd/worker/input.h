@@ -22,6 +22,8 @@ public:
     Result<std::vector<uint8_t>> long_body(size_t bytes);
     // True when more input is there already.
     bool pending() const;
+    // Waits for it, so long.
+    bool comes_within(int milliseconds) const;
 
 private:
     bool fill();

@@ -45,6 +45,7 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
     if (bytes) memcpy(params, p, bytes);
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
 
+    Launching launching(s.turns, s.context(), function, stream);
     if (attributes.empty()) {
         result = DRIVER(cuLaunchKernel)(function, h.grid[0], h.grid[1], h.grid[2], h.block[0], h.block[1], h.block[2],
                                         h.shared, stream, nullptr, bytes ? extra : nullptr);

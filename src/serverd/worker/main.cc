@@ -20,7 +20,7 @@ namespace {
 using namespace rgpu;
 
 // What rgpud gives it: the client's connection, its own control socket, the lease's memory account and the host's
-// locks. Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
+// locks. From 8 on the GPUs' boards (turns.h). Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
 constexpr int kSocket = 3, kControl = 4, kAccount = 6, kHostLocks = 7;
 
 constexpr char kHelp[] =
@@ -35,11 +35,13 @@ constexpr char kHelp[] =
     "\n"
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
     "RGPU_WORKER_MEMORY, RGPU_WORKER_INDEX (cap and number on the host of each of them),\n"
+    "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
+    "GPUs: the boards' descriptors, what the lease may have, milliseconds),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
-    "client may.\n";
+    "client may, 4 a kernel ran past the limit.\n";
 
 bool client_has_our_table()
 {

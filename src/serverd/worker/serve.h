@@ -9,6 +9,7 @@
 
 #include "calls/roles.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/may_launch.h"
 #include "serverd/worker/session.h"
 
 namespace rgpu::worker {
@@ -191,7 +192,10 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
     (take(std::get<I>(slots)), ...);
     if (!call.body.at_end()) return misfit();
     if (!function) result = CUDA_ERROR_NOT_SUPPORTED;
-    if (!result) result = function(std::get<I>(slots).pass(count_of<Id, I>(slots))...);
+    if (!result) {
+        [[maybe_unused]] const MayLaunch<Id> turn(s, std::get<I>(slots)...);
+        result = function(std::get<I>(slots).pass(count_of<Id, I>(slots))...);
+    }
 
     std::vector<uint8_t> answer;
     if (!result) {

@@ -11,6 +11,7 @@ namespace rgpu::worker {
 Result<void> Session::run()
 {
     for (;;) {
+        turns.before_input(input);
         auto h = input.header();
         if (!h && h.error().text.empty()) return {};  // the client has ended
         if (!h) return std::move(h).error();

@@ -14,6 +14,7 @@
 #include "serverd/worker/input.h"
 #include "serverd/worker/objects.h"
 #include "serverd/worker/sender.h"
+#include "serverd/worker/turns.h"
 #include "wire/codec.h"
 
 namespace rgpu::worker {
@@ -30,7 +31,8 @@ struct Call {
 class Session {
 public:
     Session(int fd, Console &console)
-        : input(fd), sender(fd), copies(sender, console, staging, waiters), console_(console) {}
+        : input(fd), sender(fd), copies(sender, console, staging, waiters),
+          turns([this](const std::string &text) { sender.text(text); }), console_(console) {}
 
     // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
     Result<void> run();
@@ -52,6 +54,7 @@ public:
     Waiters waiters;  // jobs: client threads that wait, and streams with copies to the host under way
     Copies copies;
     Callbacks callbacks;
+    Turns turns;
 
 private:
     Result<void> step(const wire::FrameHeader &);

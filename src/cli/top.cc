@@ -1,0 +1,210 @@
+// rgpu top: who shares the GPUs, and what each was given; again and again on a terminal.
+#include <poll.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/pool_view.h"
+#include "cli/table.h"
+#include "pool/message_json.h"
+
+namespace rgpu::cli {
+namespace {
+
+using Sharings = std::vector<pool::Told<pool::Sharing>>;
+
+std::string percent(double part)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%.1f%%", 100 * part);
+    return text;
+}
+
+std::string seconds(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, value < 0.1 ? "%.1fms" : "%.1fs", value < 0.1 ? 1000 * value : value);
+    return text;
+}
+
+std::string rate(double per_second)
+{
+    char text[32];
+    snprintf(text, sizeof text, per_second < 100 ? "%.1f" : "%.0f", per_second);
+    return text;
+}
+
+std::string who(const pool::TenantShare &t)
+{
+    if (t.lease.empty())
+        return "(another's)";
+    std::string user = t.owner.user.empty() ? std::to_string(t.owner.uid) : t.owner.user;
+    return user + ": " + to_text(t.owner);
+}
+
+std::string state_of(const pool::TenantShare &t)
+{
+    std::string state = t.running ? "runs" : t.waiting ? "waits" : t.workers ? "idle" : "gone";
+    // Long enough that others notice.
+    if (t.running_s > 1)
+        state += ", kernel " + seconds(t.running_s);
+    return state;
+}
+
+std::vector<std::string> row_of(const std::string &server, int index, const pool::TenantShare &t)
+{
+    std::string wanted = share_text(t.least, t.most);
+    if (t.weight != 1) {
+        char weight[32];
+        snprintf(weight, sizeof weight, " x%g", t.weight);
+        wanted += weight;
+    }
+    std::string memory = human_size(t.memory_used);
+    if (t.memory)
+        memory += " of " + human_size(t.memory);
+    return {server + " " + std::to_string(index),
+            t.lease.empty() ? "-" : t.lease.substr(0, 8),
+            wanted,
+            percent(t.due),
+            percent(t.given_1s),
+            percent(t.given_10s),
+            percent(t.given_1min),
+            seconds(t.owed_s),
+            memory,
+            rate(t.launches_per_s),
+            human_size(static_cast<uint64_t>(t.bytes_per_s)),
+            seconds(t.longest_s),
+            state_of(t),
+            who(t)};
+}
+
+std::string top_table(const Sharings &sharings)
+{
+    std::vector<std::vector<std::string>> rows = {{"GPU", "LEASE", "SHARE", "DUE", "1S", "10S", "1MIN", "OWED", "MEMORY",
+                                                   "LAUNCH/S", "BYTES/S", "LONGEST", "STATE", "WHO"}};
+    std::string silent;
+    size_t idle = 0;
+    for (const auto &told : sharings) {
+        if (!told.answer) {
+            silent += told.server + ": " + told.answer.error().text + "\n";
+            continue;
+        }
+        for (const pool::GpuSharing &gpu : told.answer->gpus) {
+            idle += gpu.tenants.empty();
+            for (const pool::TenantShare &tenant : gpu.tenants)
+                rows.push_back(row_of(told.server, gpu.index, tenant));
+        }
+    }
+    std::string text = table(rows);
+    text += std::to_string(idle) + (idle == 1 ? " GPU has" : " GPUs have") + " no tenant that launched anything\n";
+    return text + silent;
+}
+
+// One line a server, as it said it.
+std::string top_json(const Sharings &sharings)
+{
+    nlohmann::json servers = nlohmann::json::array(), unreachable = nlohmann::json::array();
+    for (const auto &told : sharings) {
+        if (told.answer) {
+            servers.push_back(nlohmann::json::parse(pool::encode(*told.answer)));
+            servers.back()["name"] = told.server;
+        } else {
+            unreachable.push_back({{"name", told.server}, {"error", told.answer.error().text}});
+        }
+    }
+    nlohmann::json all = {{"servers", std::move(servers)}, {"unreachable", std::move(unreachable)}};
+    return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Keys come one by one, and without being shown, while this lives.
+class RawTerminal {
+public:
+    RawTerminal()
+    {
+        raw_ = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before_) == 0;
+        termios now = before_;
+        now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+        if (raw_)
+            tcsetattr(STDIN_FILENO, TCSANOW, &now);
+    }
+    ~RawTerminal()
+    {
+        if (raw_)
+            tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    }
+    // False when the user wants no more.
+    bool pause(Milliseconds time) const
+    {
+        pollfd look{raw_ ? STDIN_FILENO : -1, POLLIN, 0};
+        char key = 0;
+        if (poll(&look, 1, static_cast<int>(time.count())) <= 0)
+            return true;
+        return read(STDIN_FILENO, &key, 1) == 1 && key != 'q' && key != 'Q';
+    }
+
+private:
+    termios before_{};
+    bool raw_ = false;
+};
+
+class Top : public Command {
+public:
+    void options(CLI::App &app) override
+    {
+        app.add_flag("--once", once_, "Show it once and end; so it is where stdout is no terminal");
+        app.add_flag("--json", json_, "Print JSON, one line each time; once unless --interval is given");
+        app.add_option("-i,--interval", interval_, "Time between two views: 500ms (1s)")->type_name("TIME");
+        app.footer("q ends it. Columns are explained in rgpu(1), the numbers in doc/sharing.md.");
+    }
+
+    int run(Context &context) override
+    {
+        Milliseconds interval{1000};
+        if (!interval_.empty()) {
+            Result<Milliseconds> time = parse_duration(interval_);
+            if (!time || *time < Milliseconds(50) || *time > std::chrono::hours(1))
+                return fail(time ? error(ErrorKind::invalid, "--interval: from 50ms to 1h")
+                                 : std::move(time).error().in("--interval"),
+                            kUsage);
+            interval = *time;
+        }
+        Result<const Config *> config = context.config();
+        if (!config)
+            return fail(config.error());
+        Result<pool::Client> client = pool::Client::create(**config);
+        if (!client)
+            return fail(client.error());
+        const bool live = !json_ && isatty(STDOUT_FILENO);
+        const bool once = once_ || (interval_.empty() && !live);
+        RawTerminal terminal;
+        for (;;) {
+            Sharings sharings = client->sharing();
+            std::string text = json_ ? top_json(sharings) : top_table(sharings);
+            if (live && !once)
+                fputs("\033[H\033[J", stdout);
+            fputs(text.c_str(), stdout);
+            if (fflush(stdout) != 0)
+                return fail(error(ErrorKind::internal, "cannot write to stdout"));
+            if (once) {
+                for (const auto &told : sharings)
+                    if (told.answer)
+                        return kOk;
+                return kNoServer;
+            }
+            if (!terminal.pause(interval))
+                return kOk;
+        }
+    }
+
+private:
+    bool once_ = false, json_ = false;
+    std::string interval_;
+};
+
+const Registered<Top> top{"", "top", "Show who shares the GPUs, and what each is given"};
+
+}  // namespace
+}  // namespace rgpu::cli

@@ -1,0 +1,71 @@
+#include "serverd/rgpud/boards.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+
+#include "util/sha256.h"
+
+namespace rgpu::serverd {
+namespace {
+
+// Two rgpud of one host have different state directories, and so different boards.
+std::string path_of(const std::string &state_dir, const std::string &uuid)
+{
+    char real[PATH_MAX];
+    std::string dir = realpath(state_dir.c_str(), real) ? real : state_dir;
+    Sha256 hash;
+    hash.add(dir.data(), dir.size());
+    auto digest = hash.digest();
+    return "/dev/shm/rgpu-" + to_hex(digest.data(), 8) + "-" + uuid;
+}
+
+}  // namespace
+
+Result<Boards> Boards::open(const std::string &state_dir, const std::vector<std::string> &uuids)
+{
+    Boards boards;
+    for (const std::string &uuid : uuids) {
+        std::string path = path_of(state_dir, uuid);
+        Result<Fd> file = share::Board::file(path);
+        if (!file)
+            return std::move(file).error();
+        Result<share::Board> board = share::Board::map(file->get());
+        if (!board)
+            return std::move(board).error().in(path);
+        boards.all_.push_back({uuid, path, std::move(*file), std::move(*board)});
+    }
+    return boards;
+}
+
+Boards::~Boards()
+{
+    for (One &one : all_)
+        if (one.board.workers() == 0)
+            unlink(one.path.c_str());
+}
+
+int Boards::file(const std::string &uuid) const
+{
+    for (const One &one : all_)
+        if (one.uuid == uuid)
+            return one.file.get();
+    return -1;
+}
+
+std::vector<Boards::Gpu> Boards::view() const
+{
+    std::vector<Gpu> gpus;
+    for (One &one : all_)
+        gpus.push_back({one.uuid, one.board.view(share::clock_now())});
+    return gpus;
+}
+
+void Boards::sweep() const
+{
+    for (One &one : all_)
+        one.board.sweep(share::clock_now());
+}
+
+}  // namespace rgpu::serverd

@@ -1,0 +1,46 @@
+// Which of the calls that are served from their roles put work on the GPU, and so need a turn (turns.h).
+//
+// Copies between host and GPU do not: copy engines do them beside the kernels.
+#pragma once
+
+#include <optional>
+
+#include "calls/calls.h"
+#include "serverd/worker/session.h"
+
+namespace rgpu::worker {
+
+consteval bool puts_work(calls::CallId id)
+{
+    using calls::CallId;
+    return calls::info(id).symbol.starts_with("cuMemset") || id == CallId::cuMemcpyDtoD_v2 ||
+           id == CallId::cuMemcpyDtoDAsync_v2 || id == CallId::cuMemcpyPeerAsync || id == CallId::cuGraphLaunch;
+}
+
+// Stands around the driver's call: waits for the turn if the call needs one. Slots: serve.h.
+template <calls::CallId Id> class MayLaunch {
+public:
+    template <class... Slots> explicit MayLaunch(Session &s, const Slots &...slots)
+    {
+        if constexpr (puts_work(Id)) {
+            // A graph is known by its own handle; of the others all calls are one kind.
+            const void *work = &calls::kCalls[static_cast<size_t>(Id)];
+            CUstream stream = nullptr;
+            (look(slots, work, stream), ...);
+            launching_.emplace(s.turns, s.context(), work, stream);
+        }
+    }
+
+private:
+    template <class Slot> static void look(const Slot &slot, const void *&work, CUstream &stream)
+    {
+        if constexpr (requires { slot.value; }) {
+            if constexpr (std::is_same_v<decltype(slot.value), CUstream>) stream = slot.value;
+            else if constexpr (std::is_same_v<decltype(slot.value), CUgraphExec>) work = slot.value;
+        }
+    }
+
+    std::optional<Launching> launching_;
+};
+
+}  // namespace rgpu::worker

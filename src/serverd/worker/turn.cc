@@ -1,0 +1,234 @@
+#include "serverd/worker/turn.h"
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "serverd/worker/driver.h"
+
+namespace rgpu::worker {
+
+using share::kMillisecond;
+using share::kSecond;
+
+namespace {
+
+// An event stands behind this much work: seldom where nobody waits for its end.
+constexpr int64_t kGroup = kMillisecond, kGroupAlone = 10 * kMillisecond;
+constexpr size_t kMaxKinds = 8, kMaxStreams = 16;
+// What was done is written down this often, for those who look.
+constexpr int64_t kReport = kSecond / 4;
+
+}  // namespace
+
+Result<Turn *> Turn::start(int fd, Settings settings)
+{
+    auto board = share::Board::map(fd);
+    if (!board) return std::move(board).error();
+    auto turn = new Turn(std::move(*board), std::move(settings));
+    std::promise<Result<int>> seated;
+    // The thread that sits down must live as long as the process: its robust lock tells of it.
+    std::thread([turn, &seated] {
+        auto place = turn->board_.sit(turn->settings_.lease, turn->settings_.terms);
+        if (place) {
+            turn->place_ = *place;
+            turn->seat_ = &turn->board_.seat(*place);
+            turn->tenant_ = turn->seat_->tenant;
+        }
+        const bool good = place.has_value();
+        seated.set_value(std::move(place));
+        if (good) turn->watch();
+    }).detach();
+    auto place = seated.get_future().get();
+    if (!place) return std::move(place).error();
+    turn->ceiling_ = turn->settings_.terms.most < 100;
+    turn->limit_ = turn->board_.ahead(share::clock_now());
+    if (turn->settings_.max_kernel) std::thread([turn] { turn->guard_limit(); }).detach();
+    return turn;
+}
+
+void Turn::prepare(const void *work, CUstream stream)
+{
+    // An event in the legacy stream waits for all that other streams got before it: it must not come after them.
+    if (legacy_dirty_ && !is_legacy(stream)) mark();
+    last_work_ = work;
+    std::lock_guard lock(mutex_);
+    last_estimate_ = estimates_.of(work);
+}
+
+void Turn::begin_slowly()
+{
+    mark();
+    for (;;) {
+        const int64_t now = share::clock_now();
+        limit_ = board_.ahead(now);
+        if (board_.may_launch(tenant_) && seat_->completed != issued_ && ahead_ + last_estimate_ > limit_) {
+            std::unique_lock lock(mutex_);
+            if (seat_->completed != issued_)
+                progressed_.wait_for(lock, std::chrono::milliseconds(5));
+            last_estimate_ = estimates_.of(last_work_);
+            continue;
+        }
+        const uint32_t call = board_.call_of(place_);
+        int64_t again = 0;
+        if (board_.ask(place_, now, again)) break;
+        board_.wait(place_, call, again);
+    }
+    limit_ = board_.ahead(share::clock_now());
+}
+
+void Turn::issued(CUcontext context, CUstream stream)
+{
+    if (!unmarked_++) began_ = share::clock_now();
+    unmarked_expected_ += last_estimate_;
+    legacy_dirty_ = legacy_dirty_ || is_legacy(stream);
+    if (dirty_.empty() || dirty_.back().stream != stream || dirty_.back().context != context) {
+        auto same = [&](const Place &p) { return p.stream == stream && p.context == context; };
+        std::erase_if(dirty_, same);
+        dirty_.push_back({context, stream});
+    }
+    if (groups_.empty() || groups_.back().work != last_work_ || groups_.back().each != last_estimate_)
+        groups_.push_back({last_work_, 0, last_estimate_});
+    groups_.back().count++;
+    if (unmarked_expected_ >= (alone() ? kGroupAlone : kGroup) || groups_.size() >= kMaxKinds || dirty_.size() >= kMaxStreams)
+        mark();
+}
+
+bool Turn::record(Place place, Point &point)
+{
+    {
+        std::lock_guard lock(mutex_);
+        for (Point &p : spare_)
+            if (p.context == place.context) {
+                point = p;
+                p = spare_.back();
+                spare_.pop_back();
+                break;
+            }
+    }
+    if (!point.event && DRIVER(cuEventCreate)(&point.event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC)) return false;
+    point.context = place.context;
+    if (!DRIVER(cuEventRecord)(point.event, place.stream)) return true;
+    // The stream or the context has failed: its work has ended.
+    DRIVER(cuEventDestroy_v2)(point.event);
+    return false;
+}
+
+void Turn::mark()
+{
+    if (!unmarked_) return;
+    Mark m;
+    CUcontext current = nullptr, used = nullptr;
+    DRIVER(cuCtxGetCurrent)(&current);
+    used = current;
+    for (const Place &place : dirty_) {
+        if (place.context != used) DRIVER(cuCtxSetCurrent)(used = place.context);
+        Point point;
+        if (record(place, point)) m.points.push_back(point);
+    }
+    if (used != current) DRIVER(cuCtxSetCurrent)(current);
+    m.groups.swap(groups_);
+    m.upto = issued_;
+    m.began = began_;
+    m.expected = unmarked_expected_;
+    unmarked_ = 0;
+    unmarked_expected_ = 0;
+    legacy_dirty_ = false;
+    dirty_.clear();
+    std::lock_guard lock(mutex_);
+    if (marks_.empty() && !watching_) seat_->under_way = m.began;
+    marks_.push_back(std::move(m));
+    marked_.notify_one();
+    if (last_work_) last_estimate_ = estimates_.of(last_work_);
+}
+
+void Turn::forget(CUcontext context)
+{
+    mark();
+    std::unique_lock lock(mutex_);
+    progressed_.wait(lock, [&] { return marks_.empty() && !watching_; });
+    std::erase_if(spare_, [&](const Point &p) {
+        if (p.context != context) return false;
+        DRIVER(cuEventDestroy_v2)(p.event);
+        return true;
+    });
+}
+
+// The thread that sees work end.
+void Turn::watch()
+{
+    int64_t call_again = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        int64_t now = share::clock_now();
+        if (marks_.empty()) {
+            const int64_t pause = call_again ? std::max<int64_t>(call_again - now, 0) : kReport;
+            const bool some = marked_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !marks_.empty(); });
+            if (!some) {
+                lock.unlock();
+                call_again = board_.completed(place_, share::clock_now());
+                lock.lock();
+            }
+            continue;
+        }
+        Mark m = std::move(marks_.front());
+        marks_.pop_front();
+        watching_ = true;
+        lock.unlock();
+        for (const Point &p : m.points) {
+            DRIVER(cuCtxSetCurrent)(p.context);
+            DRIVER(cuEventSynchronize)(p.event);
+        }
+        note_memory();
+        finished(std::move(m));
+        call_again = board_.completed(place_, share::clock_now());
+        lock.lock();
+        watching_ = false;
+        progressed_.notify_all();
+    }
+}
+
+// The tenant's memory now and then, in the context whose work has just ended: it lives until forget() comes by.
+void Turn::note_memory()
+{
+    const int64_t now = share::clock_now();
+    size_t free = 0, total = 0;
+    if (now < memory_at_ || DRIVER(cuMemGetInfo_v2)(&free, &total)) return;
+    seat_->memory = static_cast<int64_t>(total - free);
+    memory_at_ = now + kReport;
+}
+
+void Turn::finished(Mark m)
+{
+    const int64_t now = share::clock_now(), took = now - std::max(m.began, done_at_);
+    int64_t launches = 0;
+    for (const Group &g : m.groups) launches += g.count;
+    // Of several, the one that took longer than all were expected to.
+    const int64_t longest = launches == 1 ? took : took > 2 * m.expected ? took - m.expected : took / std::max<int64_t>(launches, 1);
+    if (longest > seat_->longest) seat_->longest = longest;
+    done_at_ = now;
+    ahead_ -= m.expected;
+    limit_ = board_.ahead(now);
+    std::lock_guard lock(mutex_);
+    estimates_.learn(m.groups, took);
+    spare_.insert(spare_.end(), m.points.begin(), m.points.end());
+    seat_->under_way = marks_.empty() ? 0 : now;
+    seat_->completed = m.upto;
+}
+
+// Looks at how long what runs has been running. Time in which a stream stands at a host function does not count.
+void Turn::guard_limit()
+{
+    const int64_t pause = std::clamp<int64_t>(settings_.max_kernel / 10, kMillisecond, kSecond);
+    int64_t from = 0;
+    for (;;) {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
+        const int64_t now = share::clock_now(), since = seat_->under_way;
+        if (!since || seat_->gates)
+            from = now;
+        else if (now - std::max(since, from) > settings_.max_kernel)
+            settings_.broke_limit(now - std::max(since, from));
+    }
+}
+
+}  // namespace rgpu::worker
