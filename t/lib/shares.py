@@ -4,7 +4,8 @@
 
 Prints one JSON object: for each tenant its part of the time in percent ("share"), the least and the most in any window of S
 seconds ("low", "high"), its longest break ("stall", seconds); for all together "idle" (percent of the time in which no
-kernel ran), "overlap" (percent in which kernels of two tenants ran).
+kernel ran), "overlap" (percent in which kernels of two tenants ran). With --times FILE, a JSON list of times: "held", at
+how many of them no kernel ran, and "wait", the longest time from one of these to the next kernel.
 """
 import argparse
 import array
@@ -83,18 +84,33 @@ def analyse(tenants, begin, end, window):
     return out
 
 
+def after(spans, times):
+    """How long each of the times had to wait for a kernel; 0 where one ran."""
+    waits = []
+    for t in times:
+        waits.append(min((max(0.0, a - t) for a, b in spans if b > t), default=float('inf')))
+    return waits
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument('--begin', type=float)
     p.add_argument('--end', type=float)
     p.add_argument('--window', type=float, default=5)
+    p.add_argument('--times')
     p.add_argument('tenants', nargs='+')
     a = p.parse_args()
     tenants = {name: load(path) for name, path in (t.split('=', 1) for t in a.tenants)}
     spans = [s for t in tenants.values() for s in t]
     begin = a.begin if a.begin is not None else min(s[0] for s in spans)
     end = a.end if a.end is not None else max(s[1] for s in spans)
-    print(json.dumps(analyse(tenants, begin, end, a.window)))
+    out = analyse(tenants, begin, end, a.window)
+    if a.times:
+        with open(a.times) as f:
+            waits = after(union(sorted(spans)), json.load(f))
+        out['held'] = sum(w > 0 for w in waits)
+        out['wait'] = max(waits)
+    print(json.dumps(out))
 
 
 if __name__ == '__main__':
