@@ -20,9 +20,9 @@ namespace rgpu::calls {
     X(CUkernel, kernel, CUDA_ERROR_INVALID_HANDLE) \
     X(CUstream, stream, CUDA_ERROR_INVALID_HANDLE) \
     X(CUevent, event, CUDA_ERROR_INVALID_HANDLE) \
-    X(CUgraph, graph, CUDA_ERROR_INVALID_HANDLE) \
-    X(CUgraphNode, graph_node, CUDA_ERROR_INVALID_HANDLE) \
-    X(CUgraphExec, graph_exec, CUDA_ERROR_INVALID_HANDLE) \
+    X(CUgraph, graph, CUDA_ERROR_INVALID_VALUE) \
+    X(CUgraphNode, graph_node, CUDA_ERROR_INVALID_VALUE) \
+    X(CUgraphExec, graph_exec, CUDA_ERROR_INVALID_VALUE) \
     X(CUmemoryPool, memory_pool, CUDA_ERROR_INVALID_HANDLE) \
     X(CUarray, array, CUDA_ERROR_INVALID_HANDLE) \
     X(CUmipmappedArray, mipmapped_array, CUDA_ERROR_INVALID_HANDLE) \
@@ -59,5 +59,7 @@ inline constexpr HandleId kNoHandle = 0;
 // (CU_STREAM_LEGACY = 1, CU_STREAM_PER_THREAD = 2) under their own values.
 inline constexpr HandleId kFirstHandle = 16;
 inline constexpr HandleId kMaxHandles = 1u << 22;
+// From here on the server gives the numbers, to objects that the driver made unasked (the nodes of a captured graph).
+inline constexpr HandleId kFirstServerHandle = kMaxHandles / 2;
 
 }  // namespace rgpu::calls

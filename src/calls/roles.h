@@ -9,7 +9,7 @@
 
 namespace rgpu::calls {
 
-enum class RoleKind { in, ends, ref, out, in_n, out_n, str, text, host, own };
+enum class RoleKind { in, ends, ref, out, inout, found, in_n, out_n, found_n, str, text, host, own };
 
 struct Role {
     RoleKind kind = RoleKind::in;
@@ -27,7 +27,8 @@ inline constexpr NamedRole kRoleWords[] = {
     {"in", RoleKind::in},       {"ends", RoleKind::ends},   {"ref", RoleKind::ref},
     {"out", RoleKind::out},     {"in_n", RoleKind::in_n},   {"out_n", RoleKind::out_n},
     {"str", RoleKind::str},     {"text", RoleKind::text},   {"host", RoleKind::host},
-    {"own", RoleKind::own},
+    {"own", RoleKind::own},     {"inout", RoleKind::inout}, {"found", RoleKind::found},
+    {"found_n", RoleKind::found_n},
 };
 
 constexpr std::string_view trimmed(std::string_view s)

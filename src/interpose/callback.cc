@@ -1,11 +1,14 @@
 // The table of functions that are waiting for their streams, and the threads that run them.
 //
-// Body of a cuLaunchHostFunc frame: step, then (enqueue) number of the stream and token, or (done) token.
+// Body of a cuLaunchHostFunc frame: step, then (enqueue, capture) number of the stream and token, or (done) token.
 #include "interpose/callback.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
+#include "interpose/capture.h"
+#include "interpose/graph_plan.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
 #include "util/waiters.h"
@@ -32,6 +35,9 @@ struct Function {
 struct Callbacks {
     std::mutex mutex;
     std::map<uint64_t, Function> waiting;
+    std::map<uint64_t, Function> graphs;  // of graphs' nodes; these stay
+    std::map<std::pair<CUhostFn, void *>, uint64_t> graph_tokens;
+    std::atomic<bool> any_graphs{false};
     uint64_t next_token = 1;
     Waiters threads;  // jobs: one for each stream that stands at a function
 };
@@ -46,14 +52,22 @@ void run(uint64_t token, CUresult status)
 {
     Callbacks &c = callbacks();
     Function f;
+    bool of_graph = false;
     {
         std::lock_guard lock(c.mutex);
-        auto it = c.waiting.find(token);
-        if (it == c.waiting.end()) return;
-        f = it->second;
-        c.waiting.erase(it);
+        if (auto it = c.waiting.find(token); it != c.waiting.end()) {
+            f = it->second;
+            c.waiting.erase(it);
+        } else if (auto graph = c.graphs.find(token); graph != c.graphs.end()) {
+            f = graph->second;
+            of_graph = true;
+        } else {
+            return;
+        }
     }
+    if (of_graph) before_host_node(token);
     f.run(status);
+    if (of_graph) after_host_node(token);
     if (Session *s = session())
         s->tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
             w.value(CallbackStep::done), w.value(token);
@@ -68,6 +82,14 @@ CUresult enqueue(const Function &f)
     if (!f.plain && !f.with_status) return CUDA_ERROR_INVALID_VALUE;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(f.stream, stream)) return r;
+    if (is_captured(stream)) {
+        // CUDA: "cuStreamAddCallback ... is not supported in a capture".
+        if (f.with_status) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        const uint64_t token = graph_function(f.plain, f.data);
+        return s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
+            w.value(CallbackStep::capture), w.value(stream), w.value(token);
+        });
+    }
     Callbacks &c = callbacks();
     uint64_t token;
     {
@@ -75,7 +97,7 @@ CUresult enqueue(const Function &f)
         token = c.next_token++;
         c.waiting[token] = f;
     }
-    s->expect_callback();
+    s->expect_callbacks(1);
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
         w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
     });
@@ -93,11 +115,41 @@ void callback_due(uint64_t token, uint32_t status)
     callbacks().threads.run([=] { run(token, static_cast<CUresult>(status)); });
 }
 
+CUresult call_in_stream(CUstream stream, CUhostFn function, void *data)
+{
+    return enqueue({function, nullptr, stream, data});
+}
+
+uint64_t graph_function(CUhostFn function, void *data)
+{
+    Callbacks &c = callbacks();
+    std::lock_guard lock(c.mutex);
+    uint64_t &token = c.graph_tokens[{function, data}];
+    if (!token) {
+        token = c.next_token++;
+        c.graphs[token] = {function, nullptr, nullptr, data};
+        c.any_graphs = true;
+    }
+    return token;
+}
+
+bool find_graph_function(uint64_t token, CUhostFn &function, void *&data)
+{
+    Callbacks &c = callbacks();
+    std::lock_guard lock(c.mutex);
+    auto it = c.graphs.find(token);
+    if (it == c.graphs.end()) return false;
+    function = it->second.plain, data = it->second.data;
+    return true;
+}
+
+bool any_graph_function() { return callbacks().any_graphs; }
+
 namespace own {
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 {
-    return enqueue({function, nullptr, stream, data});
+    return call_in_stream(stream, function, data);
 }
 
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data, unsigned int flags)

@@ -7,12 +7,25 @@
 
 #include <cstdint>
 
+#include "calls/cuda_api.h"
+
 namespace rgpu::interpose {
 
 // The first word of the body of a cuLaunchHostFunc frame: what it says.
-enum class CallbackStep : uint32_t { enqueue, done };
+// capture: like enqueue, but the stream is being captured, and the token is a graph's (graph_function()).
+enum class CallbackStep : uint32_t { enqueue, done, capture };
 
 // A callback frame came: its function is to run. Called by whichever thread reads, which it does not hold up.
 void callback_due(uint64_t token, uint32_t status);
+
+// Puts `function` into the stream as cuLaunchHostFunc does.
+CUresult call_in_stream(CUstream, CUhostFn function, void *data);
+
+// The token that graphs' nodes have for this function and its argument; a node may call it any number of times.
+uint64_t graph_function(CUhostFn function, void *data);
+// What such a token stands for; false when it is none.
+bool find_graph_function(uint64_t token, CUhostFn &function, void *&data);
+// False as long as no graph calls a host function.
+bool any_graph_function();
 
 }  // namespace rgpu::interpose

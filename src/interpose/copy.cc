@@ -3,6 +3,7 @@
 // A copy to the device goes out in chunks behind their frames; the program may reuse its memory as
 // soon as the call returns. A copy to the host is one call, answered by data frames when the
 // stream gets there. Body: device address, bytes, stream (both directions).
+#include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -19,6 +20,19 @@ struct Target {
     void write(wire::Writer &w) const { w.value(device), w.value(bytes), w.value(stream); }
 };
 
+// A copy into a graph under capture: the carrier of boxes puts server memory in the program's place.
+CUresult capture_copy(CUdeviceptr device, const void *from_host, void *to_host, size_t bytes, CUstream stream)
+{
+    CUDA_MEMCPY3D c{};
+    c.srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    c.dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    c.srcHost = from_host, c.dstHost = to_host;
+    c.srcDevice = c.dstDevice = device;
+    c.srcPitch = c.dstPitch = c.WidthInBytes = bytes;
+    c.srcHeight = c.dstHeight = c.Height = c.Depth = 1;
+    return remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&c), stream);
+}
+
 // What every copy checks; resolves the stream.
 CUresult prepare(CUstream stream, Target &t)
 {
@@ -34,6 +48,7 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    if (is_captured(t.stream)) return bytes ? capture_copy(device, host, nullptr, bytes, stream) : CUDA_SUCCESS;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
     for (auto p = static_cast<const char *>(host); bytes;) {
         t.bytes = std::min(bytes, kChunk);
@@ -51,6 +66,7 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
     if (CUresult r = prepare(stream, t)) return r;
     if (!bytes) return CUDA_SUCCESS;
     if (!host || !is_device_range(device, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (is_captured(t.stream)) return capture_copy(device, nullptr, host, bytes, stream);
     return session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
                                [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
 }

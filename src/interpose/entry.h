@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calls/versions.h"
+#include "interpose/capture.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
 #include "interpose/trace.h"
@@ -44,6 +45,9 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
     }
     static CUresult carry_out(A... args)
     {
+        if constexpr (is_unsafe_in_capture(Id))
+            if (any_capture())
+                if (CUresult r = may_call_unsafe()) return r;
         if constexpr (info.mode == Mode::none)
             return unsupported(Id);
         else if constexpr (ends_with_pt(info.symbol) && takes_stream)

@@ -19,7 +19,7 @@ struct FunctionInfo {
     HandleId owner = 0;  // its module or library
 };
 
-// Null when the handle is none of ours.
+// Null when the handle is none of ours. A CUkernel is looked up as a CUfunction.
 inline const FunctionInfo *function_info(CUfunction f)
 {
     Slot *s = Handles::get().slot(f);

@@ -27,7 +27,7 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
     if (!free_.empty()) {
         id = free_.back();
         free_.pop_back();
-    } else if (base_ && next_ < calls::kMaxHandles) {
+    } else if (base_ && next_ < calls::kFirstServerHandle) {
         id = next_++;
     } else {
         return calls::kNoHandle;
@@ -38,11 +38,25 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
     return id;
 }
 
+Slot *Handles::adopt(HandleKind kind, HandleId id, HandleId parent)
+{
+    if (id < calls::kFirstHandle || id >= calls::kMaxHandles || !base_) return nullptr;
+    std::lock_guard lock(mutex_);
+    if (at(id)->kind.load() == kind) return at(id);
+    if (id < calls::kFirstServerHandle) return nullptr;  // ours, and ended
+    Slot *s = new (at(id)) Slot;
+    s->parent = parent;
+    s->kind.store(kind, std::memory_order_release);
+    return s;
+}
+
 void Handles::end(HandleId id)
 {
     std::lock_guard lock(mutex_);
-    if (id < calls::kFirstHandle || id >= next_) return;
-    if (at(id)->kind.exchange(HandleKind::none) != HandleKind::none) free_.push_back(id);
+    const bool ours = id >= calls::kFirstHandle && id < next_;
+    const bool servers = id >= calls::kFirstServerHandle && id < calls::kMaxHandles;
+    if (!ours && !servers) return;
+    if (at(id)->kind.exchange(HandleKind::none) != HandleKind::none && ours) free_.push_back(id);
 }
 
 std::optional<HandleId> Handles::find(uintptr_t value, HandleKind kind)

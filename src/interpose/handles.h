@@ -33,8 +33,10 @@ public:
     // The process's table, made at first use.
     static Handles &get();
 
-    // A new number of this kind; 0 when all kMaxHandles are in use.
+    // A new number of this kind; 0 when all are in use.
     HandleId make(HandleKind kind, HandleId parent = 0);
+    // The slot of an object that the server named, made if it is new. Null for what can be no number.
+    Slot *adopt(HandleKind kind, HandleId id, HandleId parent);
     // The number may be used again. Unknown numbers are ignored.
     void end(HandleId id);
 

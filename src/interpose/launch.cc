@@ -2,52 +2,13 @@
 //
 // Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream, cooperative flag,
 // count of launch attributes and the attributes, then the parameter block.
-#include <algorithm>
-
-#include "interpose/function.h"
+#include "interpose/arguments.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
 
 namespace {
-
-// The bytes that a launch's arguments make: from kernelParams (a pointer to each) or `extra` (a buffer).
-class Arguments {
-public:
-    CUresult take(const FunctionInfo &f, void **params, void **extra)
-    {
-        if (params) {
-            for (const auto &p : f.parameters) size_ = std::max<size_t>(size_, p.offset + p.bytes);
-            if (size_ > sizeof inline_) large_.resize(size_);
-            data_ = large_.empty() ? inline_ : large_.data();
-            for (size_t i = 0; i < f.parameters.size(); i++)
-                memcpy(data_ + f.parameters[i].offset, params[i], f.parameters[i].bytes);
-            return CUDA_SUCCESS;
-        }
-        if (!extra) return f.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-        for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-            if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-                data_ = static_cast<uint8_t *>(extra[1]);
-            else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
-                size_ = *static_cast<size_t *>(extra[1]);
-            else
-                return CUDA_ERROR_INVALID_VALUE;
-        }
-        return size_ >= f.parameter_bytes && (data_ || !size_) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    }
-    void write(wire::Writer &w) const
-    {
-        w.value(static_cast<uint32_t>(size_));
-        w.bytes(data_, size_);
-    }
-
-private:
-    uint8_t inline_[1024] = {};
-    std::vector<uint8_t> large_;
-    uint8_t *data_ = inline_;
-    size_t size_ = 0;
-};
 
 // What a launch can be refused for here and now, so that the program is told at once as by a driver.
 CUresult check_shape(const CUlaunchConfig &c)

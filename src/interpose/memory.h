@@ -47,6 +47,11 @@ bool is_device_range(CUdeviceptr address, size_t bytes);
 CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
 CUresult copy_to_host(void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait);
 
+// When a copy of a box is over for the caller: always, as CUDA says for the memory it goes to, or not at all.
+enum class CopyWait { always, as_memory_says, never };
+// Copies between the program's memory and the server's, or within either.
+CUresult copy_box(const CUDA_MEMCPY3D &, CUstream stream, CopyWait);
+
 // Device of the calling thread's context, -1 with none.
 CUdevice current_device();
 

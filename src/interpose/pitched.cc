@@ -1,5 +1,6 @@
 // 2D and 3D copies of linear memory. Between device addresses they go to the server as they are; to and from the
 // program's memory they are rows, and rows that lie close together are one plain copy.
+#include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -43,7 +44,9 @@ template <class Copy> CUresult by_rows(const CUDA_MEMCPY3D &c, const Side &to, c
     return CUDA_SUCCESS;
 }
 
-CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, bool synchronous)
+}  // namespace
+
+CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
 {
     if (!session()) return not_ready();
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -54,6 +57,10 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, bool synchronous)
                      c.WidthInBytes);
     if (r) return r;
     if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_SUCCESS;
+    HandleId number = 0;
+    if ((r = detail::id_in(stream, number))) return r;
+    // In a graph the program's memory is not copied now: the table's carrier puts server memory in its place.
+    if (is_captured(number)) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
     if (to.device && from.device) {
         CUDA_MEMCPY3D sent = c;
         sent.srcMemoryType = sent.dstMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -64,7 +71,8 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, bool synchronous)
             return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream);
         });
     if (from.device) {
-        const bool wait = synchronous || !find_host(reinterpret_cast<void *>(to.first));
+        const bool pinned = find_host(reinterpret_cast<void *>(to.first)).has_value();
+        const bool wait = when == CopyWait::always || (when == CopyWait::as_memory_says && !pinned);
         // Rows of one stream arrive in order: when the last is here, all are.
         return by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool last) {
             return copy_to_host(reinterpret_cast<void *>(t), f, n, stream, wait && last);
@@ -77,6 +85,8 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, bool synchronous)
         return CUDA_SUCCESS;
     });
 }
+
+namespace {
 
 CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D &c)
 {
@@ -91,28 +101,28 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D &c)
     return b;
 }
 
-CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool synchronous)
+CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, CopyWait when)
 {
-    return c ? copy_box(as_box(*c), stream, synchronous) : CUDA_ERROR_INVALID_VALUE;
+    return c ? copy_box(as_box(*c), stream, when) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool synchronous)
+CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, CopyWait when)
 {
-    return c ? copy_box(*c, stream, synchronous) : CUDA_ERROR_INVALID_VALUE;
+    return c ? copy_box(*c, stream, when) : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
 
 namespace own {
 
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) { return copy_2d(c, nullptr, true); }
-CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_2d(c, CU_STREAM_PER_THREAD, true); }
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c) { return copy_2d(c, nullptr, true); }
-CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_2d(c, CU_STREAM_PER_THREAD, true); }
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) { return copy_2d(c, stream, false); }
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_3d(c, nullptr, true); }
-CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_3d(c, CU_STREAM_PER_THREAD, true); }
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream) { return copy_3d(c, stream, false); }
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) { return copy_2d(c, nullptr, CopyWait::always); }
+CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_2d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c) { return copy_2d(c, nullptr, CopyWait::always); }
+CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_2d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) { return copy_2d(c, stream, CopyWait::as_memory_says); }
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_3d(c, nullptr, CopyWait::always); }
+CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_3d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream) { return copy_3d(c, stream, CopyWait::as_memory_says); }
 
 }  // namespace own
 

@@ -71,8 +71,8 @@ public:
     template <class Write>
     CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait);
 
-    // A host function was put into a stream: its callback frame will come while nobody may be waiting.
-    void expect_callback() { pushes_under_way_++; }
+    // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
+    void expect_callbacks(size_t n) { pushes_under_way_ += n; }
 
 private:
     // An answer that somebody waits for, or a copy whose bytes are under way.

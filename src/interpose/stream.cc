@@ -78,13 +78,4 @@ CUresult cuStreamGetDevice(CUstream stream, CUdevice *out)
 }
 #endif
 
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
-{
-    Slot *s = nullptr;
-    if (CUresult r = look_up(stream, s)) return r;
-    if (!status) return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;  // captures cannot begin: cuStreamBeginCapture is unsupported
-    return CUDA_SUCCESS;
-}
-
 }  // namespace rgpu::interpose::own

@@ -1,9 +1,10 @@
 // remote<I>(arguments...): the client stub of a table line, made from its roles.
 //
-// Body of a call, parameter by parameter: in = the value (a handle as its number), ref = present
-// byte and value, out = present byte (a handle: the number for the object that will be made), in_n =
-// count and values, out_n and text = present byte, str = present byte and string. Body of its
-// answer: the values written, in order. The server's half is serverd/worker/serve.h.
+// Body of a call, parameter by parameter: in = the value (a handle as its number), ref and inout = present
+// byte and value, out and found = present byte (a handle that is made: its number), in_n = present byte, count
+// and values, out_n, found_n and text = present byte, str = present byte and string. Body of its
+// answer: the values written, in order; found = number, found_n = count and numbers. Structs with
+// handles or pointers in them are written by carried.h. The server's half is serverd/worker/serve.h.
 #pragma once
 
 #include <array>
@@ -12,6 +13,8 @@
 #include <utility>
 
 #include "calls/roles.h"
+#include "interpose/carried.h"
+#include "interpose/family.h"
 #include "interpose/process.h"
 
 namespace rgpu::interpose {
@@ -24,11 +27,19 @@ namespace detail {
 
 template <class T> using Pointee = std::remove_const_t<std::remove_pointer_t<T>>;
 
+constexpr bool is_read(RoleKind k) { return k == RoleKind::ref || k == RoleKind::inout; }
+constexpr bool is_written(RoleKind k) { return k == RoleKind::out || k == RoleKind::inout; }
+
 // One parameter of one call: how it goes out and how its answer comes back.
 template <RoleKind Kind, class T> struct Param {
     static constexpr bool handle_in = (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
     static constexpr bool handle_out = Kind == RoleKind::out && calls::kIsHandle<Pointee<T>>;
     static constexpr bool host = Kind == RoleKind::host || Kind == RoleKind::own;
+    static constexpr bool carried = (is_read(Kind) || is_written(Kind)) && Carried<Pointee<T>>::value;
+    static constexpr bool on_failure = [] {
+        if constexpr (carried && is_written(Kind)) return Carried<Pointee<T>>::on_failure;
+        return false;
+    }();
 };
 
 // Handles of a call's parameters as numbers; 0 where the parameter is no handle.
@@ -46,7 +57,7 @@ template <class T> CUresult id_in(T handle, HandleId &id)
     return CUDA_SUCCESS;
 }
 
-template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id)
+template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id, std::vector<uint8_t> &carried)
 {
     using P = Param<Kind, T>;
     if constexpr (P::handle_in) {
@@ -60,10 +71,19 @@ template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id)
         id = Handles::get().make(calls::kHandleKind<Pointee<T>>, current_context());
         if (!id) return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    if constexpr (P::carried && is_read(Kind))
+        if (arg) return Carried<Pointee<T>>::encode(*arg, carried);
     return CUDA_SUCCESS;
 }
 
-template <RoleKind Kind, class T> void write(wire::Writer &w, T arg, HandleId id, size_t count)
+// The numbers of an array of handles; 0, which the server refuses, for what is none.
+template <class T> void write_handles(wire::Writer &w, const T *handles, size_t count)
+{
+    for (size_t i = 0; i < count; i++) w.value(Handles::get().id(handles[i]).value_or(calls::kNoHandle));
+}
+
+template <RoleKind Kind, class T>
+void write(wire::Writer &w, T arg, HandleId id, size_t count, const std::vector<uint8_t> &carried)
 {
     using P = Param<Kind, T>;
     if constexpr (P::host) {
@@ -74,23 +94,48 @@ template <RoleKind Kind, class T> void write(wire::Writer &w, T arg, HandleId id
         w.value(arg);
     } else {
         w.value(uint8_t{arg != nullptr});
-        if constexpr (Kind == RoleKind::ref) {
+        if constexpr (P::carried && is_read(Kind)) {
+            if (arg) w.bytes(carried.data(), carried.size());
+        } else if constexpr (is_read(Kind)) {
             if (arg) w.value(*arg);
         } else if constexpr (Kind == RoleKind::str) {
             if (arg) w.string(arg);
         } else if constexpr (Kind == RoleKind::in_n) {
             w.value(uint64_t{arg ? count : 0});
-            if (arg) w.bytes(arg, count * sizeof *arg);
+            if constexpr (calls::kIsHandle<Pointee<T>>) {
+                if (arg) write_handles(w, arg, count);
+            } else {
+                if (arg) w.bytes(arg, count * sizeof *arg);
+            }
         }
     }
 }
 
-template <RoleKind Kind, class T> void read(wire::Reader &r, T arg, HandleId id, size_t count)
+// A handle that the server named, as one of `owner`'s where it is part of a graph.
+template <class T> T found(HandleId id, HandleId owner)
+{
+    if (!Handles::get().adopt(calls::kHandleKind<T>, id, current_context())) return nullptr;
+    if (owner) belongs(id, owner);
+    return Handles::get().handle<T>(id);
+}
+
+template <RoleKind Kind, class T>
+void read(wire::Reader &r, T arg, HandleId id, size_t count, HandleId self, HandleId owner)
 {
     using P = Param<Kind, T>;
     if constexpr (P::handle_out) {
         *arg = Handles::get().handle<Pointee<T>>(id);
-    } else if constexpr (Kind == RoleKind::out) {
+        if constexpr (std::is_same_v<T, CUgraphNode *>) belongs(id, owner);
+    } else if constexpr (Kind == RoleKind::found) {
+        if (arg) *arg = found<Pointee<T>>(r.value<HandleId>(), owner);
+    } else if constexpr (Kind == RoleKind::found_n) {
+        if (!arg) return;
+        const size_t n = r.count(sizeof(HandleId));
+        for (size_t i = 0; i < count; i++) arg[i] = i < n ? found<Pointee<T>>(r.value<HandleId>(), owner) : nullptr;
+        for (size_t i = count; i < n; i++) r.value<HandleId>();
+    } else if constexpr (P::carried && is_written(Kind)) {
+        if (arg) Carried<Pointee<T>>::decode(r, *arg, self);
+    } else if constexpr (is_written(Kind)) {
         if (arg) *arg = r.value<Pointee<T>>();
     } else if constexpr (Kind == RoleKind::out_n) {
         if (const uint8_t *p = arg ? r.bytes(count * sizeof *arg) : nullptr) memcpy(arg, p, count * sizeof *arg);
@@ -107,6 +152,7 @@ template <RoleKind Kind, class T> void read(wire::Reader &r, T arg, HandleId id,
 template <class T> size_t as_count(T v)
 {
     if constexpr (std::is_integral_v<T>) return v > 0 ? static_cast<size_t>(v) : 0;
+    if constexpr (std::is_pointer_v<T> && std::is_integral_v<Pointee<T>>) return v ? static_cast<size_t>(*v) : 0;
     return 0;
 }
 
@@ -120,6 +166,14 @@ template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
         return as_count(std::get<static_cast<size_t>(n)>(args));
 }
 
+// What a call is about: the graph that a new or found node belongs to, and the object whose parameters are asked for.
+template <class T> HandleId graph_of(T, [[maybe_unused]] HandleId id)
+{
+    if constexpr (std::is_same_v<T, CUgraph>) return id;
+    if constexpr (std::is_same_v<T, CUgraphNode>) return owner_of(id);
+    return calls::kNoHandle;
+}
+
 template <CallId Id, class... A, size_t... I>
 CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
 {
@@ -129,17 +183,18 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     if (!s) return not_ready();
 
     Ids<sizeof...(A)> ids{};
+    std::vector<uint8_t> carried;
     CUresult result = CUDA_SUCCESS;
     auto give_back = [&] {
         ((Param<roles[I].kind, A>::handle_out ? Handles::get().end(ids[I]) : void()), ...);
     };
-    (void)((result = resolve<roles[I].kind>(std::get<I>(args), ids[I]), result == CUDA_SUCCESS) && ...);
+    (void)((result = resolve<roles[I].kind>(std::get<I>(args), ids[I], carried), result == CUDA_SUCCESS) && ...);
     if (result != CUDA_SUCCESS) {
         give_back();
         return result;
     }
     auto body = [&](wire::Writer &w) {
-        (write<roles[I].kind>(w, std::get<I>(args), ids[I], count_of<Id, I>(args)), ...);
+        (write<roles[I].kind>(w, std::get<I>(args), ids[I], count_of<Id, I>(args), carried), ...);
         (void)w;
     };
     Reply reply;
@@ -147,12 +202,20 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         result = s->post(Id, current_context(), body);
     else
         result = s->ask(Id, current_context(), body, reply);
+    // The first parameter that is a handle, and the first that leads to a graph.
+    HandleId self = 0, owner = 0;
+    ((self = self ? self : Param<roles[I].kind, A>::handle_in ? ids[I] : 0), ...);
+    if constexpr (((std::is_same_v<A, CUgraphNode *> || std::is_same_v<A, CUgraph *>) || ...))
+        ((owner = owner ? owner : graph_of(std::get<I>(args), ids[I])), ...);
+    wire::Reader r(reply.body.data(), reply.body.size());
+    [[maybe_unused]] auto take = [&]<RoleKind Kind, class T>(T arg, HandleId id, size_t count) {
+        if (result == CUDA_SUCCESS || (Param<Kind, T>::on_failure && r.left())) read<Kind>(r, arg, id, count, self, owner);
+    };
+    (take.template operator()<roles[I].kind>(std::get<I>(args), ids[I], count_of<Id, I>(args)), ...);
     if (result != CUDA_SUCCESS) {
         give_back();
         return result;
     }
-    wire::Reader r(reply.body.data(), reply.body.size());
-    (read<roles[I].kind>(r, std::get<I>(args), ids[I], count_of<Id, I>(args)), ...);
     ((roles[I].kind == RoleKind::ends ? Handles::get().end(ids[I]) : void()), ...);
     return r.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }

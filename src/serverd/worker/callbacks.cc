@@ -7,7 +7,7 @@
 namespace rgpu::worker {
 
 namespace {
-enum class Step : uint32_t { enqueue, done };
+enum class Step : uint32_t { enqueue, done, capture };
 }
 
 CUresult Callbacks::enqueue(Session &session, CUstream stream, uint64_t token)
@@ -47,11 +47,40 @@ void Callbacks::reached(void *data)
 bool Callbacks::done(uint64_t token)
 {
     std::lock_guard lock(mutex_);
-    auto it = gates_.find(token);
-    if (it == gates_.end()) return false;
-    it->second->open = true;
+    if (auto it = gates_.find(token); it != gates_.end())
+        it->second->open = true;
+    else if (auto graph = graphs_.find(token); graph != graphs_.end())
+        graph->second->done++;
+    else
+        return false;
     opened_.notify_all();
     return true;
+}
+
+void *Callbacks::graph_function(Session &session, uint64_t token)
+{
+    std::lock_guard lock(mutex_);
+    auto &f = graphs_[token];
+    if (!f) f = std::make_unique<GraphFunction>(GraphFunction{&session, this, token, 0});
+    return f.get();
+}
+
+uint64_t Callbacks::token_of(const void *graph_function) { return static_cast<const GraphFunction *>(graph_function)->token; }
+
+// In a thread of the driver, with the graph standing at the node.
+void Callbacks::graph_reached(void *data)
+{
+    auto f = static_cast<GraphFunction *>(data);
+    f->session->send_past();
+    f->session->sender.callback(f->token, CUDA_SUCCESS);
+    std::unique_lock lock(f->all->mutex_);
+    f->all->opened_.wait(lock, [&] { return f->done > 0; });
+    f->done--;
+}
+
+CUresult Callbacks::capture(Session &session, CUstream stream, uint64_t token)
+{
+    return DRIVER(cuLaunchHostFunc)(stream, graph_reached, graph_function(session, token));
 }
 
 Result<void> own::cuLaunchHostFunc(Session &s, Call &call)
@@ -65,10 +94,11 @@ Result<void> own::cuLaunchHostFunc(Session &s, Call &call)
     }
     auto id = call.body.value<HandleId>();
     auto token = call.body.value<uint64_t>();
-    if (step != Step::enqueue || !call.body.at_end()) return misfit();
+    if ((step != Step::enqueue && step != Step::capture) || !call.body.at_end()) return misfit();
     CUstream stream = nullptr;
     CUresult r = s.objects.get(id, stream);
-    if (!r) r = DRIVER(cuLaunchHostFunc) ? s.callbacks.enqueue(s, stream, token) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r && !DRIVER(cuLaunchHostFunc)) r = CUDA_ERROR_NOT_SUPPORTED;
+    if (!r) r = step == Step::capture ? s.callbacks.capture(s, stream, token) : s.callbacks.enqueue(s, stream, token);
     s.finish(call, r);
     return {};
 }

@@ -19,6 +19,14 @@ public:
     // The client has run it. False for a token that is not waiting.
     bool done(uint64_t token);
 
+    // Graphs' host nodes call graph_reached() with what graph_function() gives for the client's token, any number of
+    // times; that lives as long as the session.
+    void *graph_function(Session &, uint64_t token);
+    static uint64_t token_of(const void *graph_function);
+    static void CUDA_CB graph_reached(void *graph_function);
+    // Puts such a function into a stream that is being captured. Dispatcher only.
+    CUresult capture(Session &, CUstream, uint64_t token);
+
 private:
     struct Gate {
         Session *session = nullptr;
@@ -31,6 +39,14 @@ private:
     std::mutex mutex_;
     std::condition_variable opened_;
     std::map<uint64_t, std::unique_ptr<Gate>> gates_;
+
+    struct GraphFunction {
+        Session *session = nullptr;
+        Callbacks *all = nullptr;
+        uint64_t token = 0;
+        size_t done = 0;  // times that the client has run it and no node has gone on yet
+    };
+    std::map<uint64_t, std::unique_ptr<GraphFunction>> graphs_;
 };
 
 }  // namespace rgpu::worker

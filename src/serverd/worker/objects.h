@@ -1,6 +1,8 @@
 // The table from a client's handle numbers to the driver's handles. Used by the dispatcher only.
 #pragma once
 
+#include <algorithm>
+#include <unordered_map>
 #include <vector>
 
 #include "calls/handles.h"
@@ -15,14 +17,29 @@ public:
     // False when the number is none that a client may choose.
     template <class T> bool set(HandleId id, T handle)
     {
-        if (id < calls::kFirstHandle || id >= calls::kMaxHandles) return false;
-        if (id >= all_.size()) all_.resize(id + 1);
-        all_[id] = {calls::kHandleKind<T>, reinterpret_cast<void *>(handle)};
+        if (id < calls::kFirstHandle || id >= calls::kFirstServerHandle) return false;
+        put(id, {calls::kHandleKind<T>, reinterpret_cast<void *>(handle)});
         return true;
+    }
+    // The number of an object that the driver names: the client's own, or a new one of ours. Null is 0.
+    template <class T> HandleId number(T handle)
+    {
+        if (!handle) return calls::kNoHandle;
+        return number({calls::kHandleKind<T>, reinterpret_cast<void *>(handle)});
+    }
+    // Whether it has a number.
+    template <class T> bool known(T handle) const
+    {
+        const Object o{calls::kHandleKind<T>, reinterpret_cast<void *>(handle)};
+        return std::find(all_.begin(), all_.end(), o) != all_.end() || std::find(ours_.begin(), ours_.end(), o) != ours_.end();
     }
     void end(HandleId id)
     {
-        if (id < all_.size()) all_[id] = {};
+        Object *o = at(id);
+        if (!o) return;
+        if (auto it = numbers_.find(o->handle); it != numbers_.end() && it->second == id) numbers_.erase(it);
+        if (id >= calls::kFirstServerHandle && o->kind != HandleKind::none) free_.push_back(id);
+        *o = {};
     }
     // The driver's handle for a number, or an error that says what is wrong with it. Null is null; the
     // special streams have their own values as numbers.
@@ -34,12 +51,11 @@ public:
             const bool special = want == HandleKind::stream && id <= 2;
             return id == 0 || special ? CUDA_SUCCESS : calls::invalid_handle(want);
         }
-        if (id >= all_.size()) return calls::invalid_handle(want);
-        const Object &o = all_[id];
+        const Object *o = const_cast<Objects *>(this)->at(id);
         // CUDA lets a CUkernel be used as a CUfunction.
-        if (o.kind != want && !(want == HandleKind::function && o.kind == HandleKind::kernel))
+        if (!o || (o->kind != want && !(want == HandleKind::function && o->kind == HandleKind::kernel)))
             return calls::invalid_handle(want);
-        handle = reinterpret_cast<T>(o.handle);
+        handle = reinterpret_cast<T>(o->handle);
         return CUDA_SUCCESS;
     }
 
@@ -47,8 +63,15 @@ private:
     struct Object {
         HandleKind kind = HandleKind::none;
         void *handle = nullptr;
+        bool operator==(const Object &) const = default;
     };
-    std::vector<Object> all_;
+    Object *at(HandleId id);
+    void put(HandleId id, Object);
+    HandleId number(Object);
+
+    std::vector<Object> all_, ours_;  // by number; ours_ from kFirstServerHandle on
+    std::unordered_map<void *, HandleId> numbers_;  // of graphs and their nodes, which drivers name often
+    std::vector<HandleId> free_;      // of ours_
 };
 
 }  // namespace rgpu::worker

@@ -2,12 +2,14 @@
 // and of the answer is described in interpose/stub.h, the client's half.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "calls/roles.h"
+#include "serverd/worker/carried.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/may_launch.h"
 #include "serverd/worker/session.h"
@@ -32,18 +34,18 @@ template <RoleKind Kind, class T> struct Slot {
     Pointee<T> *pointee = nullptr;  // ref, out
     bool present = false;
 
-    CUresult take(wire::Reader &r, const Objects &objects)
+    CUresult take(wire::Reader &r, Session &s)
     {
         if constexpr (kHandleIn<Kind, T>) {
             id = r.value<HandleId>();
-            return objects.get(id, value);
+            return s.objects.get(id, value);
         } else {
             value = r.value<T>();
             return CUDA_SUCCESS;
         }
     }
     T pass(size_t) { return value; }
-    void give(std::vector<uint8_t> &, size_t) {}
+    void give(std::vector<uint8_t> &, size_t, Session &) {}
 };
 
 template <class T> struct Slot<RoleKind::out, T> {
@@ -51,7 +53,7 @@ template <class T> struct Slot<RoleKind::out, T> {
     Pointee<T> value{};
     bool present = false;
 
-    CUresult take(wire::Reader &r, const Objects &)
+    CUresult take(wire::Reader &r, Session &)
     {
         if constexpr (kHandleOut<RoleKind::out, T>)
             present = (id = r.value<HandleId>()) != 0;
@@ -60,48 +62,97 @@ template <class T> struct Slot<RoleKind::out, T> {
         return CUDA_SUCCESS;
     }
     T pass(size_t) { return present ? &value : nullptr; }
-    void give(std::vector<uint8_t> &out, size_t)
+    void give(std::vector<uint8_t> &out, size_t, Session &s)
     {
-        if constexpr (!kHandleOut<RoleKind::out, T>)
-            if (present) wire::Writer(out).value(value);
+        wire::Writer w(out);
+        if constexpr (Carried<Pointee<T>>::value) {
+            if (present) Carried<Pointee<T>>::encode(w, s, value);
+        } else if constexpr (!kHandleOut<RoleKind::out, T>) {
+            if (present) w.value(value);
+        }
+        (void)s, (void)w;
     }
 };
 
 template <class T> struct Slot<RoleKind::ref, T> {
     Pointee<T> value{};
     bool present = false;
+    CarriedMemory memory;
 
-    CUresult take(wire::Reader &r, const Objects &)
+    CUresult take(wire::Reader &r, Session &s)
     {
         present = r.value<uint8_t>() != 0;
-        if (present) value = r.value<Pointee<T>>();
+        if (!present) return CUDA_SUCCESS;
+        if constexpr (Carried<Pointee<T>>::value) return Carried<Pointee<T>>::decode(r, s, value, memory);
+        else value = r.value<Pointee<T>>();
+        (void)s;
         return CUDA_SUCCESS;
     }
     T pass(size_t) { return present ? &value : nullptr; }
-    void give(std::vector<uint8_t> &, size_t) {}
+    void give(std::vector<uint8_t> &, size_t, Session &) {}
+};
+
+template <class T> struct Slot<RoleKind::inout, T> : Slot<RoleKind::ref, T> {
+    void give(std::vector<uint8_t> &out, size_t, Session &s)
+    {
+        wire::Writer w(out);
+        if constexpr (Carried<Pointee<T>>::value) {
+            if (this->present) Carried<Pointee<T>>::encode(w, s, this->value);
+        } else {
+            if (this->present) w.value(this->value);
+        }
+        (void)s;
+    }
+};
+
+template <class T> struct Slot<RoleKind::found, T> {
+    Pointee<T> value{};
+    bool present = false;
+
+    CUresult take(wire::Reader &r, Session &)
+    {
+        present = r.value<uint8_t>() != 0;
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t) { return present ? &value : nullptr; }
+    void give(std::vector<uint8_t> &out, size_t, Session &s)
+    {
+        if (present) wire::Writer(out).value(s.objects.number(value));
+    }
 };
 
 template <class T> struct Slot<RoleKind::str, T> {
     std::string value;
     bool present = false;
 
-    CUresult take(wire::Reader &r, const Objects &)
+    CUresult take(wire::Reader &r, Session &)
     {
         present = r.value<uint8_t>() != 0;
         if (present) value = r.string();
         return CUDA_SUCCESS;
     }
     T pass(size_t) { return present ? value.c_str() : nullptr; }
-    void give(std::vector<uint8_t> &, size_t) {}
+    void give(std::vector<uint8_t> &, size_t, Session &) {}
 };
 
 template <class T> struct Slot<RoleKind::in_n, T> {
     std::vector<Pointee<T>> value;
     bool present = false;
 
-    CUresult take(wire::Reader &r, const Objects &)
+    CUresult take(wire::Reader &r, Session &s)
     {
         present = r.value<uint8_t>() != 0;
+        if constexpr (calls::kIsHandle<Pointee<T>>) {
+            CUresult result = CUDA_SUCCESS;
+            value.resize(r.count(sizeof(HandleId)));
+            for (auto &handle : value) {
+                CUresult e = s.objects.get(r.value<HandleId>(), handle);
+                if (!e && !handle) e = calls::invalid_handle(calls::kHandleKind<Pointee<T>>);
+                if (!result) result = e;
+            }
+            return result;
+        }
+        (void)s;
         value.resize(r.count(sizeof(Pointee<T>)));
         const size_t bytes = value.size() * sizeof(Pointee<T>);
         if (const uint8_t *p = r.bytes(bytes); p && bytes) memcpy(value.data(), p, bytes);
@@ -113,7 +164,7 @@ template <class T> struct Slot<RoleKind::in_n, T> {
         value.reserve(1);  // an array of none is not no array
         return present && count == value.size() ? value.data() : nullptr;
     }
-    void give(std::vector<uint8_t> &, size_t) {}
+    void give(std::vector<uint8_t> &, size_t, Session &) {}
 };
 
 inline constexpr size_t kMaxOutBytes = 1 << 20;
@@ -122,7 +173,7 @@ template <class T> struct Slot<RoleKind::out_n, T> {
     std::vector<Pointee<T>> value;
     bool present = false;
 
-    CUresult take(wire::Reader &r, const Objects &)
+    CUresult take(wire::Reader &r, Session &)
     {
         present = r.value<uint8_t>() != 0;
         return CUDA_SUCCESS;
@@ -134,9 +185,35 @@ template <class T> struct Slot<RoleKind::out_n, T> {
         value.resize(count);
         return value.data();
     }
-    void give(std::vector<uint8_t> &out, size_t)
+    void give(std::vector<uint8_t> &out, size_t, Session &)
     {
         if (present) wire::Writer(out).bytes(value.data(), value.size() * sizeof(Pointee<T>));
+    }
+};
+
+template <class T> struct Slot<RoleKind::found_n, T> {
+    std::vector<Pointee<T>> value;
+    bool present = false;
+
+    CUresult take(wire::Reader &r, Session &)
+    {
+        present = r.value<uint8_t>() != 0;
+        return CUDA_SUCCESS;
+    }
+    T pass(size_t count)
+    {
+        if (!present || count > kMaxOutBytes / sizeof(Pointee<T>)) return nullptr;
+        value.resize(count);
+        return value.data();
+    }
+    // `count`: how many the driver says there are.
+    void give(std::vector<uint8_t> &out, size_t count, Session &s)
+    {
+        if (!present) return;
+        const size_t n = std::min(count, value.size());
+        wire::Writer w(out);
+        w.value(uint64_t{n});
+        for (size_t i = 0; i < n; i++) w.value(s.objects.number(value[i]));
     }
 };
 
@@ -144,7 +221,7 @@ template <class T> struct Slot<RoleKind::text, T> {
     std::string value;
     bool present = false;
 
-    CUresult take(wire::Reader &r, const Objects &)
+    CUresult take(wire::Reader &r, Session &)
     {
         present = r.value<uint8_t>() != 0;
         return CUDA_SUCCESS;
@@ -155,7 +232,7 @@ template <class T> struct Slot<RoleKind::text, T> {
         value.resize(count + 1);
         return value.data();
     }
-    void give(std::vector<uint8_t> &out, size_t)
+    void give(std::vector<uint8_t> &out, size_t, Session &)
     {
         if (present) wire::Writer(out).string(value.c_str());
     }
@@ -186,7 +263,7 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
     std::tuple<Slot<roles[I].kind, A>...> slots;
     CUresult result = CUDA_SUCCESS;
     [[maybe_unused]] auto take = [&](auto &slot) {
-        CUresult r = slot.take(call.body, s.objects);
+        CUresult r = slot.take(call.body, s);
         if (r && !result) result = r;
     };
     (take(std::get<I>(slots)), ...);
@@ -198,9 +275,15 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
     }
 
     std::vector<uint8_t> answer;
-    if (!result) {
+    if (result) {
+        [[maybe_unused]] auto give = [&]<RoleKind Kind, class T>(Slot<Kind, T> &slot) {
+            if constexpr ((Kind == RoleKind::out || Kind == RoleKind::inout) && Carried<Pointee<T>>::on_failure)
+                slot.give(answer, 0, s);
+        };
+        (give.template operator()<roles[I].kind, A>(std::get<I>(slots)), ...);
+    } else {
         [[maybe_unused]] auto give = [&](auto &slot, size_t count, RoleKind kind) {
-            slot.give(answer, count);
+            slot.give(answer, count, s);
             if constexpr (requires { slot.id; }) {
                 if (kind == RoleKind::ends) s.objects.end(slot.id);
                 if constexpr (calls::kIsHandle<decltype(slot.value)>)
