@@ -6,7 +6,7 @@ export LD_LIBRARY_PATH=$softgpu:$cuda_libs
 export RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus
 driver=$build/cuda/soft_driver-static
 
-for program in soft_memory soft_streams soft_kernels soft_graphs soft_vmm soft_driver; do
+for program in soft_memory soft_streams soft_kernels soft_graphs soft_vmm soft_driver graph_host; do
     for cudart in static shared; do
         try 120 "$build/cuda/$program-$cudart"
         is "$rc" 0 "$program, $cudart cudart" || diag "$out$err"

@@ -82,6 +82,7 @@ CUresult enqueue(const Function &f)
     if (!f.plain && !f.with_status) return CUDA_ERROR_INVALID_VALUE;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(f.stream, stream)) return r;
+    if (CUresult r = may_give_work(stream)) return r;
     if (is_captured(stream)) {
         // CUDA: "cuStreamAddCallback ... is not supported in a capture".
         if (f.with_status) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -80,6 +80,21 @@ void note_record(CUevent event, CUstream stream)
     if (Capture *c = of_stream(s)) c->events.insert(e);
 }
 
+// Work in the legacy default stream would wait for the context's blocking streams, and be waited for by them: while
+// one of those is captured that is no longer possible, nor is the capture. With the lock held.
+CUresult implicit_dependency()
+{
+    CUresult r = CUDA_SUCCESS;
+    for (Capture &c : captures().active)
+        for (HandleId stream : c.streams) {
+            const Slot *s = Handles::get().at(stream);
+            if (stream < calls::kFirstHandle || s->flags & CU_STREAM_NON_BLOCKING || s->parent != current_context()) continue;
+            c.invalid = true;
+            r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+        }
+    return r;
+}
+
 struct Info {
     CUstreamCaptureStatus *status;
     cuuint64_t *id;
@@ -145,6 +160,25 @@ bool is_captured(HandleId stream)
     if (!any_capture()) return false;
     std::lock_guard lock(captures().mutex);
     return of_stream(stream) != nullptr;
+}
+
+CUresult may_give_work(HandleId stream)
+{
+    if (!any_capture()) return CUDA_SUCCESS;
+    std::lock_guard lock(captures().mutex);
+    const bool legacy = stream == 0 || stream == static_cast<HandleId>(reinterpret_cast<uintptr_t>(CU_STREAM_LEGACY));
+    if (legacy) return implicit_dependency();
+    Capture *c = of_stream(stream);
+    return c && c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
+void note_capture_result(HandleId stream, CUresult result)
+{
+    const bool invalidates = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || result == CUDA_ERROR_STREAM_CAPTURE_MERGE ||
+                             result == CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    if (!invalidates || !any_capture()) return;
+    std::lock_guard lock(captures().mutex);
+    if (Capture *c = of_stream(stream)) c->invalid = true;
 }
 
 CUresult may_call_unsafe()

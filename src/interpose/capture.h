@@ -15,6 +15,11 @@ bool is_captured(HandleId stream);
 // Whether any stream is.
 bool any_capture();
 
+// Whether work may be given to the stream: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED when its capture has failed.
+CUresult may_give_work(HandleId stream);
+// A call about the stream gave `result`: some of them make its capture invalid.
+void note_capture_result(HandleId stream, CUresult result);
+
 // Before a call that CUDA calls potentially unsafe: an error while a capture forbids it to this thread, and
 // that capture is then invalid (CUDA Driver API, cuThreadExchangeStreamCaptureMode).
 CUresult may_call_unsafe();

@@ -38,7 +38,8 @@ CUresult prepare(CUstream stream, Target &t)
 {
     if (!session()) return not_ready();
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return detail::id_in(stream, t.stream);
+    if (CUresult r = detail::id_in(stream, t.stream)) return r;
+    return may_give_work(t.stream);
 }
 
 }  // namespace
@@ -117,6 +118,23 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     return either(to, from, bytes, stream, !find_host(reinterpret_cast<void *>(to)));
+}
+
+// A batch in one stream does what its copies do one after the other; the attributes are hints about access order.
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *,
+                               size_t *, size_t, CUstream stream)
+{
+    if (count && (!to || !from || !bytes)) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++)
+        if (CUresult r = own::cuMemcpyAsync(to[i], from[i], bytes[i], stream)) return r;
+    return CUDA_SUCCESS;
+}
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *a,
+                            size_t *indices, size_t attributes, size_t *failed, CUstream stream)
+{
+    CUresult r = own::cuMemcpyBatchAsync_v2(to, from, bytes, count, a, indices, attributes, stream);
+    if (r && failed) *failed = SIZE_MAX;  // CUDA: the error belongs to no certain copy
+    return r;
 }
 
 // Sets: refused at once where they would leave their allocation; the rest is posted.

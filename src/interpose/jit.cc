@@ -28,21 +28,24 @@ void JitOptions::write(wire::Writer &w) const
             w.value(static_cast<uint32_t>(options[i])), w.value(reinterpret_cast<uint64_t>(values[i]));
 }
 
-void JitOptions::take_log(std::string_view log, CUjit_option buffer, CUjit_option size) const
+size_t JitOptions::room(CUjit_option size) const
+{
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] == size) return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(values[i]));
+    return 0;
+}
+
+void JitOptions::take_log(std::string_view log, CUjit_option buffer, CUjit_option size, size_t room) const
 {
     char *to = nullptr;
     for (unsigned i = 0; i < count; i++)
         if (options[i] == buffer) to = static_cast<char *>(values[i]);
-    for (unsigned i = 0; i < count; i++) {
-        if (options[i] != size) continue;
-        auto room = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(values[i]));
-        if (!to || !room) return;
-        size_t n = std::min<size_t>(room - 1, log.size());
-        memcpy(to, log.data(), n);
-        to[n] = 0;
-        values[i] = reinterpret_cast<void *>(n + 1);  // the size that was used goes where the room stood
-        return;
-    }
+    if (!to || !room) return;
+    const size_t n = std::min<size_t>(room - 1, log.size());
+    memcpy(to, log.data(), n);
+    to[n] = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] == size) values[i] = reinterpret_cast<void *>(n + 1);
 }
 
 size_t JitOptions::take_logs(const std::vector<uint8_t> &answer, std::string *errors) const
@@ -50,8 +53,8 @@ size_t JitOptions::take_logs(const std::vector<uint8_t> &answer, std::string *er
     wire::Reader r(answer.data(), answer.size());
     std::string_view info = r.string(), error = r.string();
     if (!r.ok()) return answer.size();
-    take_log(info, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
-    take_log(error, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    take_log(info, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info_room_);
+    take_log(error, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error_room_);
     if (errors) *errors = error;
     return answer.size() - r.left();
 }

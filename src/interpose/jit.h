@@ -14,6 +14,13 @@ namespace rgpu::interpose {
 
 // As the program passed them; the arrays are the program's.
 struct JitOptions {
+    JitOptions() = default;
+    JitOptions(unsigned count_, CUjit_option *options_, void **values_)
+        : count(count_), options(options_), values(values_), info_room_(room(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)),
+          error_room_(room(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES))
+    {
+    }
+
     unsigned count = 0;
     CUjit_option *options = nullptr;
     void **values = nullptr;
@@ -24,7 +31,12 @@ struct JitOptions {
     size_t take_logs(const std::vector<uint8_t> &answer, std::string *errors = nullptr) const;
 
 private:
-    void take_log(std::string_view log, CUjit_option buffer, CUjit_option size) const;
+    size_t room(CUjit_option size) const;
+    void take_log(std::string_view log, CUjit_option buffer, CUjit_option size, size_t room) const;
+
+    // Of the program's buffers. A linker's calls fill them again and again, and the size that was used goes where
+    // the room stood.
+    size_t info_room_ = 0, error_room_ = 0;
 };
 
 // A file's bytes.

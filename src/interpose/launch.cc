@@ -55,6 +55,7 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
         if (!can_send(c.attrs[i].id)) return CUDA_ERROR_NOT_SUPPORTED;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(c.hStream, stream)) return r;
+    if (CUresult r = may_give_work(stream)) return r;
     Arguments arguments;
     if (CUresult r = arguments.take(*info, params, extra)) return r;
     return s->post(CallId::cuLaunchKernel, current_context(), [&](wire::Writer &w) {
@@ -78,6 +79,23 @@ CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 }
 
 }  // namespace
+
+// A launch that is only asked about (occupancy of clusters): grid, block, bytes of dynamic shared memory, number of the
+// stream, count of attributes, the attributes.
+CUresult Carried<CUlaunchConfig>::encode(const CUlaunchConfig &c, std::vector<uint8_t> &out)
+{
+    HandleId stream = 0;
+    if (CUresult r = detail::id_in(c.hStream, stream)) return r;
+    if (c.numAttrs && !c.attrs) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < c.numAttrs; i++)
+        if (!can_send(c.attrs[i].id)) return CUDA_ERROR_NOT_SUPPORTED;
+    wire::Writer w(out);
+    const uint32_t head[] = {c.gridDimX,  c.gridDimY,  c.gridDimZ,       c.blockDimX,
+                             c.blockDimY, c.blockDimZ, c.sharedMemBytes, stream};
+    w.value(head), w.value(uint64_t{c.numAttrs});
+    w.bytes(c.attrs, c.numAttrs * sizeof *c.attrs);
+    return CUDA_SUCCESS;
+}
 
 namespace own {
 

@@ -71,10 +71,25 @@ void reserve_device_range(const wire::Snapshot &s)
             static_cast<unsigned long long>(s.device_base), static_cast<unsigned long long>(s.device_size));
 }
 
-void note_allocation(CUdeviceptr base, size_t bytes)
+void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
-    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++};
+    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
+}
+
+void note_access(CUdeviceptr base, size_t bytes, bool allowed)
+{
+    std::lock_guard lock(ranges().mutex);
+    for (auto &[address, range] : ranges().device)
+        if (range.mapped && address >= base && address - base < bytes) range.no_access = !allowed;
+}
+
+void forget_mappings(CUdeviceptr base, size_t bytes)
+{
+    std::lock_guard lock(ranges().mutex);
+    std::erase_if(ranges().device, [&](auto &entry) {
+        return entry.second.mapped && entry.first >= base && entry.first - base < bytes;
+    });
 }
 
 bool forget_allocation(CUdeviceptr base)
@@ -113,7 +128,14 @@ bool is_device_address(CUdeviceptr address)
 bool is_device_range(CUdeviceptr address, size_t bytes)
 {
     auto range = find_device(address);
-    if (range) return bytes <= range->base + range->bytes - address;
+    // Virtual memory is mapped piece by piece: what adjoins is one range.
+    for (; range; range = find_device(address)) {
+        if (range->no_access) return false;
+        const size_t here = range->base + range->bytes - address;
+        if (bytes <= here) return true;
+        address += here, bytes -= here;
+        if (!range->mapped) return false;
+    }
     // Where the server's memory lies is known beforehand: there, what no call gave is nothing.
     return !ranges().reserved_end && is_device_address(address);
 }
@@ -166,6 +188,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) { return allocate_host(out, bytes, flags); }
 CUresult cuMemAllocHost_v2(void **out, size_t bytes) { return allocate_host(out, bytes, 0); }
+CUresult cuMemAllocHost(void **out, unsigned int bytes) { return allocate_host(out, bytes, 0); }
 
 CUresult cuMemFreeHost(void *p)
 {

@@ -16,6 +16,8 @@ struct DeviceRange {
     HandleId context = 0;
     CUdevice device = 0;
     uint64_t buffer_id = 0;  // unique, for CU_POINTER_ATTRIBUTE_BUFFER_ID
+    bool mapped = false;     // by cuMemMap: a piece of a range, not an allocation
+    bool no_access = false;  // mapped, and cuMemSetAccess has not been called for it
 };
 
 struct HostRange {
@@ -28,7 +30,11 @@ struct HostRange {
 };
 
 // Remembers device memory that a call of the current context gave. Any thread, like all here.
-void note_allocation(CUdeviceptr base, size_t bytes);
+void note_allocation(CUdeviceptr base, size_t bytes, bool mapped = false);
+// The mapped pieces that lie in a range may be accessed now, or no longer.
+void note_access(CUdeviceptr base, size_t bytes, bool allowed);
+// Forgets the mapped pieces that begin in a range.
+void forget_mappings(CUdeviceptr base, size_t bytes);
 // Forgets what starts exactly at `base`; false when nothing does.
 bool forget_allocation(CUdeviceptr base);
 // Everything of a context that has ended.

@@ -56,6 +56,44 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
     return CUDA_SUCCESS;
 }
 
+// What an answer says of a function: its name and parameters.
+FunctionInfo *read_info(wire::Reader &answer, HandleId owner)
+{
+    auto *info = new FunctionInfo;  // lives as long as the process: launches read it without a lock
+    info->name = answer.string();
+    info->owner = owner;
+    info->parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
+    for (auto &p : info->parameters) {
+        p = answer.value<FunctionInfo::Parameter>();
+        info->parameter_bytes = std::max(info->parameter_bytes, p.offset + p.bytes);
+    }
+    return info;
+}
+
+// All functions of a module or kernels of a library, as many as there is room for. Body: number of the owner, room.
+// Answer: how many, and for each its number and what a look-up answers.
+template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned room, Owner owner)
+{
+    if (!session()) return not_ready();
+    auto in = Handles::get().id(owner);
+    if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
+    if (room && !out) return CUDA_ERROR_INVALID_VALUE;
+    Reply reply;
+    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
+    if (r) return r;
+    wire::Reader answer(reply.body.data(), reply.body.size());
+    const auto count = answer.value<uint32_t>();
+    for (uint32_t i = 0; i < count && i < room && answer.ok(); i++) {
+        const auto number = answer.value<HandleId>();
+        Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, *in);
+        FunctionInfo *info = read_info(answer, *in);
+        void *unknown = nullptr;
+        if (!slot || !slot->data.compare_exchange_strong(unknown, info)) delete info;
+        out[i] = slot ? Handles::get().handle<T>(number) : nullptr;
+    }
+    return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
 // Finds a function with call `id` in `owner`; its handle gets what launches must know.
 template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, const char *name)
 {
@@ -73,15 +111,8 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
         Handles::get().end(handle);
         return r;
     }
-    auto *info = new FunctionInfo;  // lives as long as the process: launches read it without a lock
     wire::Reader answer(reply.body.data(), reply.body.size());
-    info->name = answer.string();
-    info->owner = *in;
-    info->parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
-    for (auto &p : info->parameters) {
-        p = answer.value<FunctionInfo::Parameter>();
-        info->parameter_bytes = std::max(info->parameter_bytes, p.offset + p.bytes);
-    }
+    FunctionInfo *info = read_info(answer, *in);
     Handles::get().at(handle)->data.store(info, std::memory_order_release);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
@@ -174,6 +205,15 @@ CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name)
 {
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     return find(CallId::cuLibraryGetKernel, out, library, name);
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned int room, CUmodule module)
+{
+    return enumerate(CallId::cuModuleEnumerateFunctions, out, room, module);
+}
+CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int room, CUlibrary library)
+{
+    return enumerate(CallId::cuLibraryEnumerateKernels, out, room, library);
 }
 
 CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)

@@ -1,5 +1,6 @@
-// 2D and 3D copies of linear memory. Between device addresses they go to the server as they are; to and from the
-// program's memory they are rows, and rows that lie close together are one plain copy.
+// 2D and 3D copies. Between device addresses and arrays they go to the server as they are; between linear memory and
+// the program's they are rows, and rows that lie close together are one plain copy; between arrays and the
+// program's memory they go through device memory that is allocated for the time.
 #include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
@@ -11,7 +12,7 @@ namespace {
 
 // One side of a copy: where its first byte is, and how far apart rows and slices are.
 struct Side {
-    bool device = false;
+    bool device = false, array = false;
     uintptr_t first = 0;
     size_t pitch = 0, slice = 0;
 };
@@ -19,7 +20,10 @@ struct Side {
 CUresult side(Side &s, CUmemorytype type, const void *host, CUdeviceptr address, size_t pitch, size_t height, size_t x,
               size_t y, size_t z, size_t width)
 {
-    if (type == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+    if (type == CU_MEMORYTYPE_ARRAY) {
+        s.device = s.array = true;
+        return CUDA_SUCCESS;
+    }
     const bool by_address = type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
     if (!by_address && type != CU_MEMORYTYPE_HOST) return CUDA_ERROR_INVALID_VALUE;
     uintptr_t base = by_address ? address : reinterpret_cast<uintptr_t>(host);
@@ -44,6 +48,40 @@ template <class Copy> CUresult by_rows(const CUDA_MEMCPY3D &c, const Side &to, c
     return CUDA_SUCCESS;
 }
 
+// A box that lies row by row, slice by slice, from `memory` on; as source and as destination.
+CUDA_MEMCPY3D packed(const CUDA_MEMCPY3D &c, CUdeviceptr memory)
+{
+    CUDA_MEMCPY3D p{};
+    p.srcMemoryType = p.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    p.srcDevice = p.dstDevice = memory;
+    p.srcPitch = p.dstPitch = p.WidthInBytes = c.WidthInBytes;
+    p.srcHeight = p.dstHeight = p.Height = c.Height;
+    p.Depth = c.Depth;
+    return p;
+}
+
+// Between an array and the program's memory.
+CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream stream)
+{
+    CUdeviceptr between = 0;
+    if (CUresult r = own::cuMemAlloc_v2(&between, c.WidthInBytes * c.Height * c.Depth)) return r;
+    const CUDA_MEMCPY3D box = packed(c, between);
+    CUDA_MEMCPY3D first = c, second = c;
+    first.dstMemoryType = box.dstMemoryType, first.dstDevice = between;
+    first.dstPitch = box.dstPitch, first.dstHeight = box.dstHeight;
+    first.dstXInBytes = first.dstY = first.dstZ = 0;
+    second.srcMemoryType = box.srcMemoryType, second.srcDevice = between;
+    second.srcPitch = box.srcPitch, second.srcHeight = box.srcHeight;
+    second.srcXInBytes = second.srcY = second.srcZ = 0;
+    CUresult r = to_array ? copy_box(first, stream, CopyWait::never)
+                          : remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&first), stream);
+    if (!r)
+        r = to_array ? remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&second), stream)
+                     : copy_box(second, stream, CopyWait::always);
+    CUresult freed = own::cuMemFree_v2(between);
+    return r ? r : freed;
+}
+
 }  // namespace
 
 CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
@@ -58,14 +96,11 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     if (r) return r;
     if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_SUCCESS;
     HandleId number = 0;
-    if ((r = detail::id_in(stream, number))) return r;
+    if ((r = detail::id_in(stream, number)) || (r = may_give_work(number))) return r;
     // In a graph the program's memory is not copied now: the table's carrier puts server memory in its place.
     if (is_captured(number)) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
-    if (to.device && from.device) {
-        CUDA_MEMCPY3D sent = c;
-        sent.srcMemoryType = sent.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-        return remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&sent), stream);
-    }
+    if (to.device && from.device) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
+    if (to.array || from.array) return through_device_memory(c, to.array, stream);
     if (to.device)
         return by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
             return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream);
@@ -101,6 +136,44 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D &c)
     return b;
 }
 
+// Unified addresses need no contexts.
+CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_PEER &c)
+{
+    CUDA_MEMCPY3D b{};
+    b.srcXInBytes = c.srcXInBytes, b.srcY = c.srcY, b.srcZ = c.srcZ, b.srcLOD = c.srcLOD;
+    b.srcMemoryType = c.srcMemoryType, b.srcHost = c.srcHost, b.srcDevice = c.srcDevice, b.srcArray = c.srcArray;
+    b.srcPitch = c.srcPitch, b.srcHeight = c.srcHeight;
+    b.dstXInBytes = c.dstXInBytes, b.dstY = c.dstY, b.dstZ = c.dstZ, b.dstLOD = c.dstLOD;
+    b.dstMemoryType = c.dstMemoryType, b.dstHost = c.dstHost, b.dstDevice = c.dstDevice, b.dstArray = c.dstArray;
+    b.dstPitch = c.dstPitch, b.dstHeight = c.dstHeight;
+    b.WidthInBytes = c.WidthInBytes, b.Height = c.Height, b.Depth = c.Depth;
+    return b;
+}
+
+// One row, of which either side may be an array.
+struct Row {
+    CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+    const void *host = nullptr;
+    CUdeviceptr device = 0;
+    CUarray array = nullptr;
+    size_t offset = 0;
+};
+Row in_array(CUarray a, size_t offset) { return {CU_MEMORYTYPE_ARRAY, nullptr, 0, a, offset}; }
+Row on_device(CUdeviceptr p) { return {CU_MEMORYTYPE_DEVICE, nullptr, p, nullptr, 0}; }
+Row in_host(const void *p) { return {CU_MEMORYTYPE_HOST, p, 0, nullptr, 0}; }
+
+CUresult copy_row(const Row &to, const Row &from, size_t bytes, CUstream stream, CopyWait when)
+{
+    CUDA_MEMCPY3D b{};
+    b.srcMemoryType = from.type, b.srcHost = from.host, b.srcDevice = from.device, b.srcArray = from.array;
+    b.srcXInBytes = from.offset;
+    b.dstMemoryType = to.type, b.dstHost = const_cast<void *>(to.host), b.dstDevice = to.device, b.dstArray = to.array;
+    b.dstXInBytes = to.offset;
+    b.srcPitch = b.dstPitch = b.WidthInBytes = bytes;
+    b.srcHeight = b.dstHeight = b.Height = b.Depth = 1;
+    return copy_box(b, stream, when);
+}
+
 CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, CopyWait when)
 {
     return c ? copy_box(as_box(*c), stream, when) : CUDA_ERROR_INVALID_VALUE;
@@ -123,6 +196,48 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) { return co
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_3d(c, nullptr, CopyWait::always); }
 CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_3d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream) { return copy_3d(c, stream, CopyWait::as_memory_says); }
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream stream)
+{
+    return c ? copy_box(as_box(*c), stream, CopyWait::as_memory_says) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t bytes, CUstream stream)
+{
+    return copy_row(in_array(to, offset), in_host(from), bytes, stream, CopyWait::as_memory_says);
+}
+CUresult cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t offset, size_t bytes, CUstream stream)
+{
+    return copy_row(in_host(to), in_array(from, offset), bytes, stream, CopyWait::as_memory_says);
+}
+
+#define SYNCHRONOUS(suffix, stream) \
+    CUresult cuMemcpy3DPeer##suffix(const CUDA_MEMCPY3D_PEER *c) \
+    { \
+        return c ? copy_box(as_box(*c), stream, CopyWait::always) : CUDA_ERROR_INVALID_VALUE; \
+    } \
+    CUresult cuMemcpyDtoA_v2##suffix(CUarray to, size_t offset, CUdeviceptr from, size_t bytes) \
+    { \
+        return copy_row(in_array(to, offset), on_device(from), bytes, stream, CopyWait::always); \
+    } \
+    CUresult cuMemcpyAtoD_v2##suffix(CUdeviceptr to, CUarray from, size_t offset, size_t bytes) \
+    { \
+        return copy_row(on_device(to), in_array(from, offset), bytes, stream, CopyWait::always); \
+    } \
+    CUresult cuMemcpyHtoA_v2##suffix(CUarray to, size_t offset, const void *from, size_t bytes) \
+    { \
+        return copy_row(in_array(to, offset), in_host(from), bytes, stream, CopyWait::always); \
+    } \
+    CUresult cuMemcpyAtoH_v2##suffix(void *to, CUarray from, size_t offset, size_t bytes) \
+    { \
+        return copy_row(in_host(to), in_array(from, offset), bytes, stream, CopyWait::always); \
+    } \
+    CUresult cuMemcpyAtoA_v2##suffix(CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes) \
+    { \
+        return copy_row(in_array(to, to_offset), in_array(from, from_offset), bytes, stream, CopyWait::always); \
+    }
+SYNCHRONOUS(, nullptr)
+SYNCHRONOUS(_ptds, CU_STREAM_PER_THREAD)
+#undef SYNCHRONOUS
 
 }  // namespace own
 

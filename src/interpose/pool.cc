@@ -1,6 +1,6 @@
-// Memory pools' attributes: pointers to an int or a 64-bit number, by the attribute.
+// Attributes of memory pools and of graphs' memory: pointers to an int or a 64-bit number, by the attribute.
 //
-// Body: number of the pool, attribute, and (set) the value as 8 bytes. Answer of get: 8 bytes.
+// Body: number of the pool (or the device), attribute, and (set) the value as 8 bytes. Answer of get: 8 bytes.
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
@@ -32,9 +32,33 @@ CUresult ask(CallId id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64
     return r;
 }
 
+CUresult ask_graph_memory(CallId id, CUdevice device, CUgraphMem_attribute attribute, void *value, bool set)
+{
+    if (!session()) return not_ready();
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    Reply reply;
+    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
+        w.value(device), w.value(static_cast<uint32_t>(attribute));
+        if (set) w.value(*static_cast<cuuint64_t *>(value));
+    }, reply);
+    if (!r && !set)
+        *static_cast<cuuint64_t *>(value) = wire::Reader(reply.body.data(), reply.body.size()).value<cuuint64_t>();
+    return r;
+}
+
 }  // namespace
 
 namespace own {
+
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
+{
+    return ask_graph_memory(CallId::cuDeviceGetGraphMemAttribute, device, attribute, value, false);
+}
+
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
+{
+    return ask_graph_memory(CallId::cuDeviceSetGraphMemAttribute, device, attribute, value, true);
+}
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {

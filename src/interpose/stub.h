@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "calls/roles.h"
+#include "interpose/capture.h"
 #include "interpose/carried.h"
 #include "interpose/family.h"
 #include "interpose/process.h"
@@ -193,6 +194,13 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         give_back();
         return result;
     }
+    // The stream that the call is about, and what a capture says to that.
+    [[maybe_unused]] HandleId stream = 0;
+    if constexpr ((std::is_same_v<A, CUstream> || ...)) {
+        ((stream = std::is_same_v<A, CUstream> ? ids[I] : stream), ...);
+        if (mode == Mode::post)
+            if ((result = may_give_work(stream))) return result;
+    }
     auto body = [&](wire::Writer &w) {
         (write<roles[I].kind>(w, std::get<I>(args), ids[I], count_of<Id, I>(args), carried), ...);
         (void)w;
@@ -202,6 +210,7 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         result = s->post(Id, current_context(), body);
     else
         result = s->ask(Id, current_context(), body, reply);
+    if constexpr ((std::is_same_v<A, CUstream> || ...)) note_capture_result(stream, result);
     // The first parameter that is a handle, and the first that leads to a graph.
     HandleId self = 0, owner = 0;
     ((self = self ? self : Param<roles[I].kind, A>::handle_in ? ids[I] : 0), ...);

@@ -44,6 +44,10 @@ RGPU_CARRIED(CUgraphNodeParams, false)
 RGPU_CARRIED(CUgraphExecUpdateResultInfo, true)
 RGPU_CARRIED(CUDA_GRAPH_INSTANTIATE_PARAMS, true)
 
+// carried_texture.cc
+RGPU_CARRIED(CUDA_RESOURCE_DESC, false)
+RGPU_CARRIED(CUlaunchConfig, false)
+
 #undef RGPU_CARRIED
 
 }  // namespace rgpu::worker

@@ -132,7 +132,42 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
     return {};
 }
 
+// All that is found in `Owner`; `list` asks the driver.
+template <class Found, class Owner, class List> Result<void> serve_enumerate(Session &s, Call &call, List list)
+{
+    auto owner_id = call.body.value<HandleId>();
+    auto room = call.body.value<uint32_t>();
+    if (!call.body.at_end()) return misfit();
+    constexpr uint32_t kMaxRoom = 1 << 20;
+    Owner owner{};
+    std::vector<Found> found(std::min(room, kMaxRoom));
+    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(owner_id, owner) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r && !owner) r = CUDA_ERROR_INVALID_HANDLE;
+    if (!r) r = list(found.data(), static_cast<unsigned>(found.size()), owner);
+    while (!found.empty() && !found.back()) found.pop_back();  // there was more room than there are functions
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.value(static_cast<uint32_t>(found.size()));
+    for (size_t i = 0; !r && i < found.size(); i++) {
+        w.value(s.objects.number(found[i]));
+        const std::vector<uint8_t> described = describe(found[i]);
+        w.bytes(described.data(), described.size());
+    }
+    s.finish(call, r, answer);
+    return {};
+}
+
 }  // namespace
+
+Result<void> cuModuleEnumerateFunctions(Session &s, Call &call)
+{
+    return serve_enumerate<CUfunction, CUmodule>(s, call, DRIVER(cuModuleEnumerateFunctions));
+}
+
+Result<void> cuLibraryEnumerateKernels(Session &s, Call &call)
+{
+    return serve_enumerate<CUkernel, CUlibrary>(s, call, DRIVER(cuLibraryEnumerateKernels));
+}
 
 Result<void> cuModuleLoadDataEx(Session &s, Call &call)
 {

@@ -1,4 +1,4 @@
-// Memory pools' attributes. The layout is described in interpose/pool.cc.
+// Attributes of memory pools and of graphs' memory. The layout is described in interpose/pool.cc.
 #include "serverd/worker/driver.h"
 #include "serverd/worker/own.h"
 
@@ -42,6 +42,31 @@ Result<void> cuMemPoolGetAttribute(Session &s, Call &call)
     std::vector<uint8_t> answer;
     wire::Writer(answer).value(q.value);
     s.finish(call, result, answer);
+    return {};
+}
+
+Result<void> cuDeviceGetGraphMemAttribute(Session &s, Call &call)
+{
+    const auto device = call.body.value<CUdevice>();
+    const auto attribute = static_cast<CUgraphMem_attribute>(call.body.value<uint32_t>());
+    if (!call.body.at_end()) return misfit();
+    cuuint64_t value = 0;
+    auto get = DRIVER(cuDeviceGetGraphMemAttribute);
+    CUresult result = get ? get(device, attribute, &value) : CUDA_ERROR_NOT_SUPPORTED;
+    std::vector<uint8_t> answer;
+    wire::Writer(answer).value(value);
+    s.finish(call, result, answer);
+    return {};
+}
+
+Result<void> cuDeviceSetGraphMemAttribute(Session &s, Call &call)
+{
+    const auto device = call.body.value<CUdevice>();
+    const auto attribute = static_cast<CUgraphMem_attribute>(call.body.value<uint32_t>());
+    auto value = call.body.value<cuuint64_t>();
+    if (!call.body.at_end()) return misfit();
+    auto set = DRIVER(cuDeviceSetGraphMemAttribute);
+    s.finish(call, set ? set(device, attribute, &value) : CUDA_ERROR_NOT_SUPPORTED);
     return {};
 }
 

@@ -1,0 +1,56 @@
+// What a texture or surface object reads, and launches that are only asked about.
+#include "serverd/worker/carried.h"
+#include "serverd/worker/session.h"
+
+namespace rgpu::worker {
+
+namespace {
+
+template <class T> CUresult named_by(Session &s, T &array)
+{
+    const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(array));
+    array = nullptr;
+    return id ? s.objects.get(id, array) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+}  // namespace
+
+CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_RESOURCE_DESC &d, CarriedMemory &)
+{
+    d = r.value<CUDA_RESOURCE_DESC>();
+    if (d.resType == CU_RESOURCE_TYPE_ARRAY) return named_by(s, d.res.array.hArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return named_by(s, d.res.mipmap.hMipmappedArray);
+    const bool linear = d.resType == CU_RESOURCE_TYPE_LINEAR || d.resType == CU_RESOURCE_TYPE_PITCH2D;
+    return linear ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA_RESOURCE_DESC &d)
+{
+    CUDA_RESOURCE_DESC sent = d;
+    auto number = [&](auto &array) {
+        array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(uintptr_t{s.objects.number(array)});
+    };
+    if (d.resType == CU_RESOURCE_TYPE_ARRAY) number(sent.res.array.hArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) number(sent.res.mipmap.hMipmappedArray);
+    w.value(sent);
+}
+
+CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchConfig &c, CarriedMemory &memory)
+{
+    struct Head {
+        uint32_t grid[3], block[3], shared, stream;
+    };
+    const auto h = r.value<Head>();
+    c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];
+    c.blockDimX = h.block[0], c.blockDimY = h.block[1], c.blockDimZ = h.block[2];
+    c.sharedMemBytes = h.shared;
+    c.numAttrs = static_cast<unsigned>(r.count(sizeof *c.attrs));
+    const size_t bytes = c.numAttrs * sizeof *c.attrs;
+    const uint8_t *from = r.bytes(bytes);
+    uint8_t *to = memory.take(bytes);
+    if (from && bytes) memcpy(to, from, bytes);
+    c.attrs = reinterpret_cast<CUlaunchAttribute *>(to);
+    return s.objects.get(h.stream, c.hStream);
+}
+
+}  // namespace rgpu::worker
