@@ -296,10 +296,28 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
     HandleId s = 0, e = 0;
     if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) && !detail::id_in(event, e)) {
         std::lock_guard lock(captures().mutex);
-        if (Capture *c = of_event(e)) c->streams.insert(s);
+        Capture *of_its_own = of_stream(s), *of_the_event = of_event(e);
+        if (of_its_own && of_its_own != of_the_event) {
+            of_its_own->invalid = true;
+            return of_the_event ? CUDA_ERROR_STREAM_CAPTURE_MERGE : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+        }
+        if (of_the_event) of_the_event->streams.insert(s);
     }
     return remote<CallId::cuStreamWaitEvent>(stream, event, flags);
 }
+
+// A stream that ends takes its capture along.
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    HandleId id = 0;
+    if (any_capture() && !detail::id_in(stream, id)) {
+        std::lock_guard lock(captures().mutex);
+        captures().count -= std::erase_if(captures().active, [&](const Capture &c) { return c.origin == id; });
+        for (Capture &c : captures().active) c.streams.erase(id);
+    }
+    return remote<CallId::cuStreamDestroy_v2>(stream);
+}
+CUresult cuStreamDestroy(CUstream stream) { return own::cuStreamDestroy_v2(stream); }
 
 }  // namespace own
 

@@ -95,7 +95,10 @@ void forget_mappings(CUdeviceptr base, size_t bytes)
 bool forget_allocation(CUdeviceptr base)
 {
     std::lock_guard lock(ranges().mutex);
-    return ranges().device.erase(base) > 0;
+    auto it = ranges().device.find(base);
+    if (it == ranges().device.end() || it->second.mapped) return false;
+    ranges().device.erase(it);
+    return true;
 }
 
 void forget_allocations(HandleId context)
