@@ -101,4 +101,13 @@ kill -9 "$holder"
 ok "the GPUs of a client that was killed come back when its term has run out" wait_for 15 all_free
 let_go dead
 like "$(cat "$T/big.log" "$T/big2.log")" 'lease [0-9a-f]{8}: expired' "... and the log says so"
+
+sed -i 's/^term = .*/term = "300s"/' "$T/rgpu.conf"
+rm -f "$T"/held.* "$T"/go.*
+hold long 2
+held long
+kill -9 "$pid"
+ok "... and long before a long term has: its connection closed" wait_for 15 all_free
+let_go long
+like "$(cat "$T/big.log" "$T/big2.log")" "lease [0-9a-f]{8}: its holder's connection closed" "... and the log says that"
 done_testing

@@ -9,8 +9,10 @@
 
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/holder.h"
 #include "cli/lease_file.h"
 #include "pool/acquire.h"
+#include "util/clock.h"
 
 namespace rgpu::cli {
 namespace {
@@ -74,7 +76,8 @@ private:
 // The lease while it is held: renewed, and released at the end whatever happens.
 class HeldLease {
 public:
-    HeldLease(pool::Client &client, pool::Grant grant) : client_(client), grant_(std::move(grant))
+    HeldLease(pool::Client &client, pool::Grant grant)
+        : client_(client), grant_(std::move(grant)), holder_(grant_), renewed_(now())
     {
     }
     HeldLease(const HeldLease &) = delete;
@@ -89,17 +92,34 @@ public:
 
     const pool::Grant &grant() const { return grant_; }
 
+    // How often tend() wants to be called.
+    static constexpr Milliseconds kTend{1000};
+
+    // Renews it at each third of its term, and at once when its connection was lost.
+    void tend()
+    {
+        Milliseconds period = grant_.lease.term / 3;
+        bool lost = !holder_.is_there();
+        if (lost || (period.count() && now() - renewed_ >= period))
+            renew();
+        if (lost)
+            holder_.connect();
+    }
+
+private:
     void renew()
     {
+        renewed_ = now();
         Result<void> renewed = client_.renew(grant_.server, grant_.lease.id);
         if (!renewed && !told_)
             fprintf(stderr, "rgpu: the lease is not renewed: %s\n", renewed.error().text.c_str());
         told_ = !renewed;
     }
 
-private:
     pool::Client &client_;
     pool::Grant grant_;
+    Holder holder_;
+    Time renewed_;
     bool told_ = false;
 };
 
@@ -216,9 +236,7 @@ private:
         if (!file)
             return fail(file.error(), kOwnFailure);
         set_environment(file->path(), config.client);
-        Milliseconds period = held.grant().lease.term / 3;
-        return run_command(command, period.count() ? period : Milliseconds(10000),
-                           [&] { held.renew(); });
+        return run_command(command, HeldLease::kTend, [&] { held.tend(); });
     }
 
     static int without_lease(const pool::Outcome &outcome, const pool::Wait &wait)

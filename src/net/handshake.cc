@@ -38,7 +38,7 @@ template <class Hello> Result<void> check_version(const Hello &h)
 }  // namespace
 
 Result<void> client_handshake(int fd, const std::string &lease, const std::string &secret,
-                              uint64_t table_digest, Deadline deadline)
+                              uint64_t table_digest, Deadline deadline, wire::Purpose purpose)
 {
     wire::ServerHello server;
     if (auto r = receive_all(fd, &server, sizeof server, deadline); !r) return r;
@@ -51,6 +51,7 @@ Result<void> client_handshake(int fd, const std::string &lease, const std::strin
     gethostname(hello.host, sizeof hello.host - 1);
     hello.pid = static_cast<uint32_t>(getpid());
     hello.table_digest = table_digest;
+    hello.purpose = purpose;
     hello.proof = wire::proof(secret, wire::kClientLabel, server.nonce, hello.nonce, lease);
     if (auto r = send_all(fd, &hello, sizeof hello, deadline); !r) return r;
 
@@ -83,7 +84,11 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
         refuse(fd, r.error().text, deadline);
         return std::move(r).error();
     }
-    Client client{get(hello.lease), get(hello.host), hello.pid, hello.table_digest};
+    if (hello.purpose != wire::Purpose::work && hello.purpose != wire::Purpose::hold) {
+        refuse(fd, "this server does not know what the connection is for", deadline);
+        return error(ErrorKind::invalid, "unknown purpose %u", static_cast<unsigned>(hello.purpose));
+    }
+    Client client{get(hello.lease), get(hello.host), hello.pid, hello.table_digest, hello.purpose};
 
     // An unknown lease costs the same work as a known one.
     std::optional<std::string> secret = lookup(client.lease);

@@ -13,7 +13,8 @@ namespace rgpu::net {
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server
 // does. Fails with `disconnected`, `unavailable`, or `invalid` with the server's reason.
 Result<void> client_handshake(int fd, const std::string &lease, const std::string &secret,
-                              uint64_t table_digest, Deadline);
+                              uint64_t table_digest, Deadline,
+                              wire::Purpose purpose = wire::Purpose::work);
 
 // Who has connected, after a successful handshake.
 struct Client {
@@ -21,6 +22,7 @@ struct Client {
     std::string host;  // as the client says: for the log only
     uint32_t pid = 0;  // likewise
     uint64_t table_digest = 0;
+    wire::Purpose purpose = wire::Purpose::work;
 };
 
 // The secret (raw bytes) of a lease that may connect now, or nothing.

@@ -259,6 +259,13 @@ Result<Lease> Ledger::renew(const Caller &caller, const std::string &id, Time no
     return lease;
 }
 
+void Ledger::shorten(const std::string &id, Milliseconds grace, Time now)
+{
+    auto held = leases_.find(id);
+    if (held != leases_.end() && held->second.expires != kNever)
+        held->second.expires = std::min(held->second.expires, now + grace);
+}
+
 Result<Lease> Ledger::release(const Caller &caller, const std::string &id, Time now)
 {
     end_expired(now);

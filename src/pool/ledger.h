@@ -50,6 +50,8 @@ public:
     // The lease starts its term again. These two fail with `unsupported` when there is no such
     // lease, or it is another's.
     Result<Lease> renew(const Caller &caller, const std::string &lease, Time now);
+    // Whoever held it is gone: it ends after `grace` unless it is renewed. Leases without a term stay.
+    void shorten(const std::string &lease, Milliseconds grace, Time now);
     Result<Lease> release(const Caller &caller, const std::string &lease, Time now);
     // Of a job, on one node or on all; those of the caller, or everybody's for an administrator.
     // Returns the leases ended.

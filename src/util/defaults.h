@@ -52,6 +52,9 @@ inline constexpr int64_t kMaxHandshakes = 64;
 // Worker processes of one lease (1 to 65536): one per client process. A tenant that forks
 // without end must not take the host's processes.
 inline constexpr int64_t kMaxWorkers = 256;
+// A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be alive, and
+// its connection alone gone.
+inline constexpr Milliseconds kHolderGrace = 5s;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.
 inline constexpr Milliseconds kKillAfter = 1s;
 // A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the others wait for it.
@@ -59,9 +62,9 @@ inline constexpr Milliseconds kMaxKernel = 0s;
 // What one control request may be: every valid one is below 4 KiB.
 inline constexpr size_t kMaxRequestBody = 64 * 1024;
 inline constexpr size_t kMaxRequestTarget = 512;
-// Threads that serve the control port, and connections that wait for one of them.
+// Threads that answer at the control port, and connections that it has at once.
 inline constexpr size_t kControlThreads = 16;
-inline constexpr size_t kControlQueue = 256;
+inline constexpr size_t kControlConnections = 1024;
 // Limits of one request and of what rgpud holds: bounded memory, whoever asks.
 inline constexpr int kMaxGpusOfRequest = 1024;
 inline constexpr size_t kMaxOffers = 4096;

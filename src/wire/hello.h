@@ -27,6 +27,9 @@ struct ServerHello {
 };
 static_assert(sizeof(ServerHello) == 40);
 
+// What the connection is for: a worker of its own, or nothing but to be there as long as the lease's holder is.
+enum class Purpose : uint32_t { work = 0, hold = 1 };
+
 struct ClientHello {
     uint32_t magic = kMagic;
     uint16_t version = kProtocolVersion;
@@ -35,7 +38,7 @@ struct ClientHello {
     char lease[64] = {};        // NUL-ended
     char host[64] = {};         // for the log, NUL-ended
     uint32_t pid = 0;           // for the log
-    uint32_t reserved2 = 0;
+    Purpose purpose = Purpose::work;
     uint64_t table_digest = 0;  // calls::table_digest()
     Digest proof{};
 };

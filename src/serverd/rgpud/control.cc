@@ -3,11 +3,14 @@
 #include <httplib.h>
 #include <pwd.h>
 
-#include <condition_variable>
-#include <deque>
-#include <set>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
 
 #include "pool/message_json.h"
+#include "serverd/rgpud/request_gate.h"
 #include "util/log.h"
 
 namespace rgpu::serverd {
@@ -16,57 +19,82 @@ namespace {
 using httplib::Request;
 using httplib::Response;
 
-// A fixed number of threads, and a bounded queue: when both are full the accepting thread
-// waits, and the kernel keeps (or refuses) what comes after.
-class BoundedPool : public httplib::TaskQueue {
+// httplib's thread that accepts hands connections to the gate by itself.
+class AtOnce : public httplib::TaskQueue {
 public:
-    BoundedPool()
-    {
-        for (size_t i = 0; i < defaults::kControlThreads; ++i)
-            threads_.emplace_back([this] { work(); });
-    }
+    void enqueue(std::function<void()> task) override { task(); }
+    void shutdown() override {}
+};
 
-    void enqueue(std::function<void()> task) override
-    {
-        std::unique_lock lock(mutex_);
-        room_.wait(lock, [this] { return tasks_.size() < defaults::kControlQueue || ending_; });
-        tasks_.push_back(std::move(task));
-        some_.notify_one();
-    }
+// A request that is there already, and the socket that its answer goes to.
+class Collected : public httplib::Stream {
+public:
+    Collected(int socket, std::string &received) : socket_(socket), received_(received) {}
+    ~Collected() override { received_.erase(0, at_); }
 
-    void shutdown() override
+    bool is_readable() const override { return at_ < received_.size(); }
+    bool is_writable() const override
     {
-        {
-            std::lock_guard lock(mutex_);
-            ending_ = true;
-        }
-        room_.notify_all();
-        some_.notify_all();
-        for (std::thread &thread : threads_)
-            thread.join();
+        pollfd look{socket_, POLLOUT, 0};
+        return poll(&look, 1, kWriteTime) > 0;
     }
+    ssize_t read(char *to, size_t size) override
+    {
+        size = std::min(size, received_.size() - at_);
+        memcpy(to, received_.data() + at_, size);
+        at_ += size;
+        return static_cast<ssize_t>(size);
+    }
+    ssize_t write(const char *from, size_t size) override
+    {
+        return is_writable() ? send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT) : -1;
+    }
+    void get_remote_ip_and_port(std::string &ip, int &port) const override { name(getpeername, ip, port); }
+    void get_local_ip_and_port(std::string &ip, int &port) const override { name(getsockname, ip, port); }
+    socket_t socket() const override { return socket_; }
 
 private:
-    void work()
+    static constexpr int kWriteTime = 5000;  // milliseconds until a reader counts as gone
+
+    template <class Get> void name(Get get, std::string &ip, int &port) const
     {
-        for (;;) {
-            std::unique_lock lock(mutex_);
-            some_.wait(lock, [this] { return !tasks_.empty() || ending_; });
-            if (tasks_.empty())
-                return;
-            std::function<void()> task = std::move(tasks_.front());
-            tasks_.pop_front();
-            lock.unlock();
-            room_.notify_one();
-            task();
-        }
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        char host[NI_MAXHOST] = "", service[NI_MAXSERV] = "";
+        auto *any = reinterpret_cast<sockaddr *>(&address);
+        if (get(socket_, any, &size) == 0)
+            getnameinfo(any, size, host, sizeof host, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
+        ip = host;
+        port = atoi(service);
     }
 
-    std::mutex mutex_;
-    std::condition_variable some_, room_;
-    std::deque<std::function<void()>> tasks_;
-    bool ending_ = false;
-    std::vector<std::thread> threads_;
+    int socket_;
+    std::string &received_;
+    size_t at_ = 0;
+};
+
+// httplib parses, routes and answers; reading from the network is the gate's.
+class Server : public httplib::Server {
+public:
+    Server() : gate_([this](int socket, std::string &received, bool last) { return answer(socket, received, last); }) {}
+    RequestGate &gate() { return gate_; }
+    // httplib's own backlog is 5: of a burst of clients the sixth would try again a second later.
+    void widen_backlog() { ::listen(svr_sock_, SOMAXCONN); }
+
+private:
+    bool process_and_close_socket(socket_t socket) override
+    {
+        gate_.add(Fd(socket));
+        return true;
+    }
+    bool answer(int socket, std::string &received, bool last)
+    {
+        Collected request(socket, received);
+        bool closed = false;
+        return process_request(request, last, closed, nullptr) && !closed;
+    }
+
+    RequestGate gate_;
 };
 
 int status_of(ErrorKind kind)
@@ -110,7 +138,7 @@ struct Control::State {
     Service &service;
     pool::Verifier &verifier;
     Metrics &metrics;
-    httplib::Server server;
+    Server server;
     std::thread thread;
 
     // What a handler says: JSON, or why not.
@@ -301,13 +329,10 @@ void Control::State::routes()
 
 void Control::State::set_up()
 {
-    server.new_task_queue = [] { return new BoundedPool; };
+    server.new_task_queue = [] { return new AtOnce; };
     server.set_payload_max_length(defaults::kMaxRequestBody);
-    server.set_read_timeout(5);
-    server.set_write_timeout(5);
-    // An idle connection holds a thread: it may wait for the accept that follows an offer, no longer.
-    server.set_keep_alive_timeout(1);
-    server.set_keep_alive_max_count(100);
+    // Nobody waits for a body that would come after a word of ours.
+    server.set_expect_100_continue_handler([](const Request &, Response &) { return 417; });
     server.set_tcp_nodelay(true);
     server.set_socket_options([](int socket) {
         // Not SO_REUSEPORT, httplib's own choice: two rgpud would share a port in silence.
@@ -365,12 +390,17 @@ Result<int> Control::bind()
             "cannot listen on %s:%lld: %s; see [rgpud] listen and control_port in rgpu.conf",
             config.listen.c_str(), static_cast<long long>(config.control_port),
             errno ? strerror(errno) : "no such address");
+    state_->server.widen_backlog();
     return port;
 }
 
-void Control::start()
+Result<void> Control::start()
 {
+    Result<void> started = state_->server.gate().start();
+    if (!started)
+        return started;
     state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
+    return {};
 }
 
 void Control::stop()
@@ -382,6 +412,7 @@ void Control::stop()
         std::this_thread::yield();
     state_->server.stop();
     state_->thread.join();
+    state_->server.gate().stop();
 }
 
 }  // namespace rgpu::serverd

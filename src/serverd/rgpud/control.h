@@ -19,7 +19,7 @@ public:
 
     // Returns the port. Fails with the address in the text.
     Result<int> bind();
-    void start();
+    Result<void> start();
     void stop();
 
 private:

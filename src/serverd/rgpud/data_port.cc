@@ -1,6 +1,7 @@
 #include "serverd/rgpud/data_port.h"
 
-#include <poll.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -39,7 +40,8 @@ Result<int> DataPort::bind()
 Result<void> DataPort::start()
 {
     stopping_ = Fd(eventfd(0, EFD_CLOEXEC));
-    if (!stopping_)
+    new_holder_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stopping_ || !new_holder_)
         return error(ErrorKind::exhausted, "no eventfd: %s", strerror(errno));
     thread_ = std::thread([this] { serve(); });
     return {};
@@ -58,11 +60,59 @@ void DataPort::stop()
 
 void DataPort::serve()
 {
-    pollfd look[] = {{listening_.get(), POLLIN, 0}, {stopping_.get(), POLLIN, 0}};
-    while (!(look[1].revents & POLLIN)) {
-        if (poll(look, 2, -1) > 0 && look[0].revents)
+    for (;;) {
+        std::vector<pollfd> looks = {
+            {listening_.get(), POLLIN, 0}, {stopping_.get(), POLLIN, 0}, {new_holder_.get(), POLLIN, 0}};
+        {
+            std::lock_guard lock(mutex_);
+            for (const auto &[fd, holder] : holders_)
+                looks.push_back({fd, POLLIN, 0});
+        }
+        if (poll(looks.data(), looks.size(), -1) <= 0)
+            continue;
+        if (looks[1].revents & POLLIN)
+            return;
+        uint64_t count;
+        if (looks[2].revents)
+            (void)!read(new_holder_.get(), &count, sizeof count);
+        look_at_holders(looks);
+        if (looks[0].revents)
             take_one();
     }
+}
+
+// A holder says nothing: whatever comes is its end.
+void DataPort::look_at_holders(const std::vector<pollfd> &looks)
+{
+    for (size_t i = 3; i < looks.size(); ++i) {
+        if (!looks[i].revents)
+            continue;
+        std::unique_lock lock(mutex_);
+        auto holder = holders_.find(looks[i].fd);
+        if (holder == holders_.end())
+            continue;
+        std::string lease = std::move(holder->second.second);
+        holders_.erase(holder);
+        lock.unlock();
+        service_.holder_gone(lease);
+    }
+}
+
+void DataPort::hold(Fd socket, const std::string &lease)
+{
+    // A holder whose host is gone is noticed, too.
+    int yes = 1, idle = 20, interval = 5, count = 3;
+    setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    std::lock_guard lock(mutex_);
+    // One for each lease: of two, the later.
+    std::erase_if(holders_, [&](const auto &holder) { return holder.second.second == lease; });
+    int fd = socket.get();
+    holders_[fd] = {std::move(socket), lease};
+    uint64_t one = 1;
+    (void)!write(new_holder_.get(), &one, sizeof one);
 }
 
 void DataPort::take_one()
@@ -110,6 +160,8 @@ void DataPort::shake_hands(Fd socket, const std::string &peer)
         return;
     }
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
+    if (client->purpose == wire::Purpose::hold)
+        return hold(std::move(socket), client->lease);
     Result<void> started =
         service_.start_worker(client->lease, socket, {who, client->table_digest});
     if (!started) {

@@ -5,9 +5,13 @@
 #pragma once
 
 #include <atomic>
+#include <poll.h>
+
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "serverd/rgpud/metrics.h"
 #include "serverd/rgpud/service.h"
@@ -32,15 +36,18 @@ private:
     void serve();
     void take_one();
     void shake_hands(Fd socket, const std::string &peer);
+    void hold(Fd socket, const std::string &lease);
+    void look_at_holders(const std::vector<pollfd> &looks);
 
     const RgpudConfig &config_;
     Service &service_;
     Metrics &metrics_;
-    Fd listening_, stopping_;
+    Fd listening_, stopping_, new_holder_;
     std::thread thread_;
     std::mutex mutex_;
     std::condition_variable ended_;
     int64_t handshakes_ = 0;
+    std::map<int, std::pair<Fd, std::string>> holders_;  // connections that hold a lease, by descriptor
 };
 
 }  // namespace rgpu::serverd

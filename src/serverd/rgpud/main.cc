@@ -174,7 +174,9 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     Result<void> started = data.start();
     if (!started)
         return started;
-    control.start();
+    started = control.start();
+    if (!started)
+        return started;
     log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(),
              config.rgpud.listen.c_str(), *control_port, *data_port);
     if (!options.ready_file.empty())

@@ -207,6 +207,17 @@ std::optional<std::string> Service::secret(const std::string &id)
     return lease ? std::optional(lease->secret) : std::nullopt;
 }
 
+void Service::holder_gone(const std::string &id)
+{
+    std::lock_guard lock(mutex_);
+    Time time = end_expired();
+    if (!ledger_.find(id, time))
+        return;
+    log_info("lease %s: its holder's connection closed; it ends in %s unless it is renewed", short_id(id).c_str(),
+             format_duration(defaults::kHolderGrace).c_str());
+    ledger_.shorten(id, defaults::kHolderGrace, time);
+}
+
 Launch Service::worker_launch(const pool::Lease &lease, const Account &account) const
 {
     Launch launch;

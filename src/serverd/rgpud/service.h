@@ -53,6 +53,9 @@ public:
     // The secret of a lease that may connect now.
     std::optional<std::string> secret(const std::string &lease);
 
+    // The connection of whoever held the lease has closed.
+    void holder_gone(const std::string &lease);
+
     // Starts a worker for a client that has proved that it holds the lease. Fails when the lease
     // has ended meanwhile, has too many workers, or the program cannot be started.
     Result<void> start_worker(const std::string &lease, const Fd &socket, const Peer &peer);
