@@ -327,6 +327,10 @@ coverage-table: ## doc/driver-calls.md from the table of calls and from what the
 	@$(tests_env) RGPU_COLLECT=1 t/t2101-calls-tested.t
 	contrib/coverage-table --cuda $(CUDA) > doc/driver-calls.md
 
+.PHONY: ptx-table
+ptx-table: ## doc/ptx.md from the software GPU's instruction table
+	contrib/ptx-coverage > doc/ptx.md
+
 # --- install
 
 pkglibdir = $(libdir)/rgpu

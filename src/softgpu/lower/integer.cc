@@ -303,65 +303,7 @@ void dot(Lower &l)
     l.set(sum, kB32);
 }
 
-// The SIMD video instructions: each lane of a with its lane of b, plus c's lane; .add sums over the
-// lanes.
-void video(Lower &l)
-{
-    Type d = l.type(0), ta = l.type(1), tb = l.type(2);
-    std::string_view name = l.form().row->opcode;
-    unsigned lanes = static_cast<unsigned>(name.back() - '0'), width = 32 / lanes;
-    std::string_view op = name.substr(1, name.size() - 2);
-    V a = l.get(1, kB32), b = l.get(2, kB32), c = l.get(3, kB32), result = l.has("add") ? c : "0";
-    auto lane = [&](const V &v, unsigned i, bool is_signed) {
-        V left = l.def("shl i32 ", v, ", ", 32 - width * (i + 1));
-        return l.def(is_signed ? "ashr i32 " : "lshr i32 ", left, ", ", 32 - width);
-    };
-    for (unsigned i = 0; i < lanes; ++i) {
-        V x = lane(a, i, ta.is_signed()), y = lane(b, i, tb.is_signed()), r;
-        if (op == "add" || op == "sub") {
-            r = l.def(op, " i32 ", x, ", ", y);
-        } else if (op == "absdiff") {
-            r = l.intrinsic("i32", "llvm.abs.i32",
-                            {{"i32", l.def("sub i32 ", x, ", ", y)}, {"i1", "false"}});
-        } else if (op == "avrg") {
-            // Rounded away from zero.
-            V sum = l.def("add i32 ", x, ", ", y), odd = l.def("add i32 ", sum, ", 1");
-            V negative = l.def("icmp slt i32 ", sum, ", 0");
-            r = l.def("ashr i32 ", l.select(negative, kB32, sum, odd), ", 1");
-        } else {
-            r = l.intrinsic("i32", join("llvm.s", op, ".i32"), {{"i32", x}, {"i32", y}});
-        }
-        if (l.has("sat")) {
-            int64_t high = (int64_t{1} << (width - (d.is_signed() ? 1 : 0))) - 1,
-                    low = d.is_signed() ? -high - 1 : 0;
-            r = l.intrinsic("i32", "llvm.smin.i32", {{"i32", r}, {"i32", std::to_string(high)}});
-            r = l.intrinsic("i32", "llvm.smax.i32", {{"i32", r}, {"i32", std::to_string(low)}});
-        }
-        if (l.has("add")) {
-            result = l.def("add i32 ", result, ", ", r);
-            continue;
-        }
-        V kept = l.def("and i32 ", r, ", ", (1u << width) - 1);
-        result = l.def("or i32 ", result, ", ", l.def("shl i32 ", kept, ", ", width * i));
-    }
-    l.set(result, kB32);
-}
-
-#define VIDEO "u32|s32 u32|s32 u32|s32 ?sat|add"
-
 const Row kRows[] = {
-    {"vadd2", VIDEO, 4, 4, video},
-    {"vadd4", VIDEO, 4, 4, video},
-    {"vsub2", VIDEO, 4, 4, video},
-    {"vsub4", VIDEO, 4, 4, video},
-    {"vavrg2", VIDEO, 4, 4, video},
-    {"vavrg4", VIDEO, 4, 4, video},
-    {"vabsdiff2", VIDEO, 4, 4, video},
-    {"vabsdiff4", VIDEO, 4, 4, video},
-    {"vmin2", VIDEO, 4, 4, video},
-    {"vmin4", VIDEO, 4, 4, video},
-    {"vmax2", VIDEO, 4, 4, video},
-    {"vmax4", VIDEO, 4, 4, video},
     {"add", "?sat s32", 3, 3, add_sub},
     {"add", "?cc $int|u16x2|s16x2", 3, 3, add_sub},
     {"sub", "?sat s32", 3, 3, add_sub},

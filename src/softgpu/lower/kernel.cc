@@ -69,7 +69,7 @@ std::string block_entry(const std::string &name, bool parallel)
     std::string s =
         join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
              std::to_string(sizeof(BlockState)),
-             ") %block) nounwind \"probe-stack\"=\"inline-asm\" {\nentry:\n  %ts = alloca [",
+             ") %block) nounwind null_pointer_is_valid \"probe-stack\"=\"inline-asm\" {\nentry:\n  %ts = alloca [",
              std::to_string(sizeof(ThreadState) + 16),
              " x i8], align 16\n  store ptr %block, ptr %ts\n"
              "  %grid = load ptr, ptr %block, align 8, !invariant.load !0, !nonnull !0, "
@@ -123,7 +123,7 @@ std::string thread_entry(const std::string &name)
     return join(
         "define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
         std::to_string(sizeof(ThreadState)),
-        ") %ts) nounwind convergent \"probe-stack\"=\"inline-asm\" {\nentry:\n  call void @\"f.",
+        ") %ts) nounwind null_pointer_is_valid convergent \"probe-stack\"=\"inline-asm\" {\nentry:\n  call void @\"f.",
         name, "\"(ptr %ts) convergent\n  ret void\n}\n\n");
 }
 

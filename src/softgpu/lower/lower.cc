@@ -501,7 +501,7 @@ Result<std::string> Lower::run()
             head += ", ptr %a" + std::to_string(i);
     }
     head +=
-        join(") nounwind", function_.kernel ? " alwaysinline" : "",
+        join(") nounwind null_pointer_is_valid", function_.kernel ? " alwaysinline" : "",
              unit_.per_thread ? " convergent" : "", " \"probe-stack\"=\"inline-asm\" {\nentry:\n");
 
     open_ = false;

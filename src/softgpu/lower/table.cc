@@ -123,7 +123,8 @@ public:
     {
         for (auto group : {integer_rows(), logic_rows(), float_rows(), half_rows(), compare_rows(),
                            convert_rows(), memory_rows(), atomic_rows(), control_rows(),
-                           warp_rows(), async_rows(), matrix_rows(), texture_rows()})
+                           warp_rows(), async_rows(), matrix_rows(), texture_rows(),
+                           video_rows()})
             for (const Row &row : group) rows_[row.opcode].push_back(&row);
     }
 

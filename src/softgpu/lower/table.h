@@ -76,5 +76,6 @@ std::span<const Row> warp_rows();
 std::span<const Row> async_rows();
 std::span<const Row> matrix_rows();
 std::span<const Row> texture_rows();
+std::span<const Row> video_rows();
 
 }  // namespace rgpu::softgpu::lower

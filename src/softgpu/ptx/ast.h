@@ -28,13 +28,13 @@ struct Variable {
 
 struct Register {
     Type type;
-    uint8_t lanes = 1;  // of .v2 and .v4 registers
+    uint8_t lanes = 1;  // of the first of a vector register's parts: how many
 };
 
 struct Operand {
     enum Kind : uint8_t {
         none,
-        reg,       // index: the register
+        reg,       // index: the register; value: what a video instruction selects (body.cc), or 0
         special,   // name: %tid.x and so on
         integer,   // value
         float32,   // value: the bits

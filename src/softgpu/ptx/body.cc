@@ -1,6 +1,8 @@
 // Statements: registers, variables, labels, instructions and their operands.
 #include "softgpu/ptx/body.h"
 
+#include <algorithm>
+
 namespace rgpu::softgpu::ptx {
 
 namespace {
@@ -152,9 +154,8 @@ bool BodyParser::declare_registers(std::string_view glued)
     Grammar::Decl decl;
     decl.space = Space::reg;
     if (!grammar_.declaration_type(decl, glued)) return false;
-    if (decl.vector > 1)
-        return grammar_.fail(ErrorKind::unsupported, "vector registers (.reg .v2)");
-    Register reg{decl.type, static_cast<uint8_t>(decl.vector)};
+    // A vector register is as many in a row, of which the first knows how many.
+    const auto lanes = static_cast<uint8_t>(std::max<unsigned>(1, decl.vector));
     do {
         std::string_view name;
         if (!grammar_.word(name, "register")) return false;
@@ -167,7 +168,9 @@ bool BodyParser::declare_registers(std::string_view glued)
         } else {
             scopes_[scope_].registers[name] = base;
         }
-        body_.registers.insert(body_.registers.end(), count, reg);
+        for (uint64_t i = 0; i < count; ++i)
+            for (uint8_t lane = 0; lane < lanes; ++lane)
+                body_.registers.push_back({decl.type, lane ? uint8_t{1} : lanes});
     } while (grammar_.accept(','));
     return grammar_.expect(';');
 }
@@ -237,6 +240,36 @@ bool BodyParser::operand(Operand &o)
     return true;
 }
 
+// %v.x of a vector register; %r.b1 and the like, as video instructions select bytes and halves.
+bool BodyParser::part_of_register(std::string_view w, Operand &o) const
+{
+    const size_t dot = w.rfind('.');
+    uint32_t index = 0;
+    if (dot == w.npos || dot + 1 == w.size() || !find_register(w.substr(0, dot), index)) return false;
+    const std::string_view part = w.substr(dot + 1);
+    const uint32_t lanes = body_.registers[index].lanes;
+    if (lanes > 1) {
+        static constexpr std::string_view names[] = {"xyzw", "rgba"};
+        for (std::string_view letters : names)
+            if (size_t lane = letters.find(part[0]); part.size() == 1 && lane < lanes) {
+                o.kind = Operand::reg;
+                o.index = index + static_cast<uint32_t>(lane);
+                return true;
+            }
+        return false;
+    }
+    if ((part[0] != 'b' && part[0] != 'h') || part.size() > 5 || part.size() < 2) return false;
+    uint64_t digits = 0;
+    for (char c : part.substr(1)) {
+        if (c < '0' || c > '7') return false;
+        digits = digits << 4 | static_cast<uint64_t>(c - '0');
+    }
+    o.kind = Operand::reg;
+    o.index = index;
+    o.value = uint64_t{static_cast<uint8_t>(part[0])} << 32 | (part.size() - 1) << 24 | digits;
+    return true;
+}
+
 // A word: register, special register, variable or name, with + n.
 bool BodyParser::named(Operand &o)
 {
@@ -249,8 +282,22 @@ bool BodyParser::named(Operand &o)
     o.name = w;
     if (find_register(w, o.index)) {
         o.kind = Operand::reg;
+        const uint32_t lanes = body_.registers[o.index].lanes;
+        if (lanes == 1) return true;
+        // All of a vector register.
+        const auto children = static_cast<uint32_t>(body_.children.size());
+        for (uint32_t i = 0; i < lanes; ++i) {
+            Operand part;
+            part.kind = Operand::reg;
+            part.index = o.index + i;
+            body_.children.push_back(part);
+        }
+        o.kind = Operand::vector;
+        o.index = children;
+        o.count = lanes;
         return true;
     }
+    if (part_of_register(w, o)) return true;
     if (w[0] == '%') {
         o.kind = Operand::special;
         return true;
@@ -332,7 +379,7 @@ bool BodyParser::find_register(std::string_view name, uint32_t &index) const
         if (numbered)
             for (const RegisterRange &r : scope.ranges)
                 if (r.prefix == prefix && number < r.count) {
-                    index = r.base + number;
+                    index = r.base + number * body_.registers[r.base].lanes;
                     return true;
                 }
         if (!scope.registers.empty()) {

@@ -42,6 +42,7 @@ private:
     bool instruction(const Token &first);
     bool operand(Operand &);
     bool named(Operand &);
+    bool part_of_register(std::string_view, Operand &) const;
     bool group(Operand &, Operand::Kind, char close);
     bool address(Operand &);
     bool find_register(std::string_view name, uint32_t &index) const;

@@ -288,3 +288,25 @@ Test(lower_control, wild_pointer_is_a_fault)
     auto fault = launch(*m, globals, "k", {0}, {});
     cr_assert(fault && fault->kind == FaultKind::illegal_address);
 }
+
+// (For LLVM a null pointer is nobody's memory unless told otherwise, and what writes to it is never reached.)
+Test(lower_control, null_pointer_is_a_fault)
+{
+    for (const char *text : {"mov.u64 %rd0, 0; st.global.u32 [%rd0], 1;", "st.global.u32 [0], 1;", "mov.u64 %rd0, 0; ld.volatile.u32 %r0, [%rd0];"}) {
+        auto m = parse(kHead + ".visible .entry k(.param .u64 x) { .reg .b64 %rd0; .reg .b32 %r0; " + text + " ret; }");
+        Globals globals(*m);
+        auto fault = launch(*m, globals, "k", {0}, {});
+        cr_expect(fault && fault->kind == FaultKind::illegal_address, "%s: %s", text, fault ? fault->text.c_str() : "no fault");
+    }
+}
+
+Test(lower_control, what_is_nowhere_defined_fails_the_load)
+{
+    auto m = PtxModule::parse(kHead + ".extern .func elsewhere(.param .b32 a);\n.visible .entry k() { .reg .b32 %r; mov.u32 %r, 1;\n"
+                                      "{ .param .b32 p; st.param.b32 [p], %r; call.uni elsewhere, (p); } ret; }");
+    cr_assert(!m && m.error().text.find("elsewhere") != std::string::npos, "%s", m ? "it loads" : m.error().text.c_str());
+    m = PtxModule::parse(kHead + ".extern .global .u32 far;\n.visible .entry k() { .reg .b32 %r; ld.global.u32 %r, [far]; ret; }");
+    cr_assert(!m && m.error().text.find("far") != std::string::npos, "%s", m ? "it loads" : m.error().text.c_str());
+    m = PtxModule::parse(kHead + ".extern .global .u32 far;\n.extern .func elsewhere(.param .b32 a);\n.visible .entry k() { ret; }");
+    cr_assert(m.has_value(), "what is declared and not used may be missing");
+}
