@@ -310,3 +310,14 @@ Test(lower_control, what_is_nowhere_defined_fails_the_load)
     m = PtxModule::parse(kHead + ".extern .global .u32 far;\n.extern .func elsewhere(.param .b32 a);\n.visible .entry k() { ret; }");
     cr_assert(m.has_value(), "what is declared and not used may be missing");
 }
+
+Test(lower_control, alias_is_another_name)
+{
+    uint64_t out = 0;
+    launch(kHead + ".visible .func (.param .b32 r) real(.param .b32 a) { .reg .b32 %x; ld.param.b32 %x, [a]; mad.lo.u32 %x, %x, 3, 1; st.param.b32 [r], %x; ret; }\n"
+                   ".visible .func (.param .b32 r) other(.param .b32 a);\n.alias other, real;\n"
+                   ".visible .entry k(.param .u64 o) { .reg .b64 %p; .reg .b32 %x; ld.param.u64 %p, [o]; mov.u32 %x, 5;\n"
+                   "{ .param .b32 a; .param .b32 r; st.param.b32 [a], %x; call.uni (r), other, (a); ld.param.b32 %x, [r]; } st.global.u32 [%p], %x; ret; }",
+           {reinterpret_cast<uint64_t>(&out)}, {});
+    cr_assert_eq(out, 16);
+}

@@ -109,6 +109,35 @@ Test(lower_matrix, mma_tf32_and_s8)
     expect_16x8(warp("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" + registers, bytes, 10, 4), 32, true);
 }
 
+Test(lower_matrix, mma_fp8)
+{
+    // Small whole numbers: a sign, an exponent, and so many bits behind the leading one.
+    auto fp8 = [](float v, int mantissa, int bias) -> uint32_t {
+        if (v == 0) return 0;
+        int e = 0;
+        const float m = std::frexp(std::fabs(v), &e);  // m * 2^e, m from 0.5 to 1
+        return (v < 0 ? 0x80u : 0u) | static_cast<uint32_t>(e - 1 + bias) << mantissa |
+               static_cast<uint32_t>((m * 2 - 1) * static_cast<float>(1 << mantissa));
+    };
+    for (bool narrow : {false, true}) {
+        auto encode = [&](float v) { return narrow ? fp8(v, 2, 15) : fp8(v, 3, 7); };
+        std::vector<uint32_t> in(32 * 10);
+        for (unsigned lane = 0; lane < 32; ++lane) {
+            unsigned group = lane / 4, t = lane % 4;
+            for (unsigned i = 0; i < 16; ++i) {
+                unsigned row = i < 4 || (i >= 8 && i < 12) ? group : group + 8, column = t * 4 + (i & 3) + (i >= 8 ? 16 : 0);
+                in[lane * 10 + i / 4] |= encode(a_value(row, column)) << 8 * (i & 3);
+            }
+            for (unsigned i = 0; i < 8; ++i)
+                in[lane * 10 + 4 + i / 4] |= encode(b_value(t * 4 + (i & 3) + (i >= 4 ? 16 : 0), group)) << 8 * (i & 3);
+            for (unsigned i = 0; i < 4; ++i) in[lane * 10 + 6 + i] = u32(bits(c_value(group + (i < 2 ? 0 : 8), t * 2 + (i & 1))));
+        }
+        const std::string type = narrow ? "e5m2" : "e4m3";
+        expect_16x8(warp("mma.sync.aligned.m16n8k32.row.col.f32." + type + "." + type +
+                             ".f32 {%x20,%x21,%x22,%x23}, {%x0,%x1,%x2,%x3}, {%x4,%x5}, {%x6,%x7,%x8,%x9};", in, 10, 4), 32);
+    }
+}
+
 Test(lower_matrix, mma_f64)
 {
     std::vector<uint32_t> in(32 * 8);
