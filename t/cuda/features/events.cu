@@ -1,10 +1,16 @@
 // Events: order between streams, times, and what may be asked of which.
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "check.h"
 
-static void CUDART_CB pause(void *ms) { std::this_thread::sleep_for(std::chrono::milliseconds(*(int *)ms)); }
+static std::atomic<bool> asked{false};
+static void CUDART_CB pause(void *ms)
+{
+    while (!asked) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(*(int *)ms));
+}
 
 __global__ void set(int *p, int v) { *p = v; }
 __global__ void twice(int *p) { *p *= 2; }
@@ -27,6 +33,7 @@ int main()
     set<<<1, 1, 0, a>>>(p, 21);
     CHECK(cudaEventRecord(end, a));
     FAILS(cudaEventQuery(end), cudaErrorNotReady);
+    asked = true;
     CHECK(cudaStreamWaitEvent(b, end, 0));
     twice<<<1, 1, 0, b>>>(p);
     CHECK(cudaMemcpyAsync(&got, p, 4, cudaMemcpyDeviceToHost, b));
