@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "softgpu/driver/context.h"
+#include "softgpu/driver/device_runtime.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
 #include "softgpu/driver/fatbin.h"
@@ -43,6 +44,29 @@ CUresult create(unsigned count, CUjit_option *options, void **values, CUlinkStat
     return CUDA_SUCCESS;
 }
 
+// The host's objects and archives of them: the fat binaries that lie in them. What a library lacks will be missed by name.
+CUresult add_host_code(Link &l, const std::string &bytes, bool must_have_ptx)
+{
+    std::string log = "the object holds no device code";
+    bool found = false;
+    const uint32_t magic = kFatbinMagic;
+    const std::string_view mark(reinterpret_cast<const char *>(&magic), sizeof magic);
+    for (size_t at = 0; (at = bytes.find(mark, at)) != std::string::npos; at += mark.size()) {
+        if (bytes.size() - at < 16) break;
+        const uint64_t size = fatbin_bytes(bytes.data() + at);
+        if (size < 16 || size > bytes.size() - at) continue;
+        Result<std::string> ptx = best_ptx({reinterpret_cast<const uint8_t *>(bytes.data()) + at, size},
+                                           driver().settings.compute_capability());
+        if (!ptx) {
+            log = ptx.error().text;
+            continue;
+        }
+        l.inputs.push_back(std::move(*ptx));
+        found = true;
+    }
+    return found || !must_have_ptx ? CUDA_SUCCESS : fail(l, CUDA_ERROR_NO_BINARY_FOR_GPU, log);
+}
+
 CUresult add(Link &l, CUjitInputType type, const std::string &bytes)
 {
     std::lock_guard lock(l.mutex);
@@ -50,15 +74,20 @@ CUresult add(Link &l, CUjitInputType type, const std::string &bytes)
     std::string ptx, log;
     switch (type) {
     case CU_JIT_INPUT_PTX: ptx = bytes.c_str(); break;
-    case CU_JIT_INPUT_FATBINARY:
     case CU_JIT_INPUT_OBJECT:
+        if (bytes.starts_with("\x7f" "ELF")) return add_host_code(l, bytes, true);
+        [[fallthrough]];
+    case CU_JIT_INPUT_FATBINARY:
         if (bytes.size() < 16 || fatbin_bytes(bytes.data()) > bytes.size())
             return fail(l, CUDA_ERROR_INVALID_IMAGE, "an input is cut short");
         if (CUresult rc = find_ptx(bytes.c_str(), driver().settings.compute_capability(), ptx, log))
             return fail(l, rc, log);
         break;
     case CU_JIT_INPUT_CUBIN: return fail(l, CUDA_ERROR_NO_BINARY_FOR_GPU, "machine code cannot run on this device");
-    default: return fail(l, CUDA_ERROR_NOT_SUPPORTED, "only PTX and fat binaries can be linked");
+    case CU_JIT_INPUT_LIBRARY:
+        l.inputs.push_back(kDeviceRuntime);
+        return add_host_code(l, bytes, false);
+    default: return fail(l, CUDA_ERROR_NOT_SUPPORTED, "only PTX, fat binaries, objects and libraries can be linked");
     }
     l.inputs.push_back(std::move(ptx));
     return CUDA_SUCCESS;

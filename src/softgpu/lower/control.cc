@@ -1,4 +1,6 @@
 // Branches, calls, returns, fences.
+#include <algorithm>
+
 #include "softgpu/lower/lower.h"
 #include "softgpu/ptx/grammar.h"
 
@@ -113,14 +115,16 @@ private:
     {
         unsigned n_out = returns_ ? returns_->count : 0,
                  n_in = parameters_ ? parameters_->count : 0;
-        // A function that returns something may be called without taking it, as a prototype may
-        // leave names out.
-        if (n_out != returns.size() || n_in != parameters.size()) {
+        // As in C: a caller that expects a result of a function that has none gets anything, and one that expects none
+        // leaves it (numba declares functions that return void with a result).
+        if (n_in != parameters.size()) {
             l_.fail("another number of arguments than the function has");
             return false;
         }
-        for (unsigned i = 0; i < n_out; ++i)
-            out_.push_back(place(l_.child(*returns_, i), returns[i], false));
+        for (unsigned i = 0; i < returns.size(); ++i)
+            out_.push_back(i < n_out ? place(l_.child(*returns_, i), returns[i], false)
+                                     : l_.slot(join("[", std::to_string(returns[i].size), " x i8]")));
+        taken_ = std::min<size_t>(n_out, returns.size());
         for (unsigned i = 0; i < n_in; ++i)
             in_.push_back(place(l_.child(*parameters_, i), parameters[i], true));
         return true;
@@ -137,7 +141,7 @@ private:
     // Values returned into registers.
     void fetch(const std::vector<ptx::Variable> &returns)
     {
-        for (unsigned i = 0; i < out_.size(); ++i) {
+        for (unsigned i = 0; i < taken_; ++i) {
             const Operand &o = l_.child(*returns_, i);
             if (o.kind != Operand::reg) continue;
             Type t = bits_of(returns[i].type);
@@ -177,6 +181,7 @@ private:
     const Operand *returns_ = nullptr, *callee_ = nullptr, *parameters_ = nullptr;
     std::string_view prototype_;
     std::vector<V> out_, in_;
+    size_t taken_ = 0;  // of out_, by the caller
 };
 
 void call(Lower &l) { Call(l).lower(); }
