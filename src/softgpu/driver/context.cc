@@ -6,6 +6,7 @@
 #include "calls/export_tables.h"
 #include "softgpu/driver/array.h"
 #include "softgpu/driver/capture.h"
+#include "softgpu/driver/attributes.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/memory.h"
@@ -198,6 +199,8 @@ CUresult Context::limit(CUlimit which, size_t &value)
         {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
         {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
         {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
+        {CU_LIMIT_SHMEM_SIZE, kSharedPerBlock},
+        {CU_LIMIT_CIG_ENABLED, 0},  // no CUDA in graphics; cuBLAS asks
     };
     const auto *known = std::find_if(std::begin(defaults), std::end(defaults),
                                      [&](const auto &d) { return d.limit == which; });
@@ -212,6 +215,7 @@ CUresult Context::limit(CUlimit which, size_t &value)
 CUresult Context::set_limit(CUlimit which, size_t value)
 {
     size_t old;
+    if (which == CU_LIMIT_SHMEM_SIZE || which == CU_LIMIT_CIG_ENABLED) return CUDA_ERROR_UNSUPPORTED_LIMIT;
     if (CUresult rc = limit(which, old)) return rc;
     std::lock_guard lock(settings_mutex_);
     // CUDA: the heap has its size once a kernel could have used it.
