@@ -37,6 +37,30 @@ void binary(Lower &l)
                     join(type, " ", a, ", ", type, " ", b)));
 }
 
+// Both halves of a 64-bit register, each as the instruction for one.
+void pair(Lower &l)
+{
+    std::string op(l.form().row->opcode);
+    std::string_view round = rounding(l);
+    std::vector<V> lanes;
+    for (const char *shift : {"0", "32"}) {
+        std::string arguments;
+        std::vector<V> values;
+        for (unsigned i = 1; i < l.operands(); ++i) {
+            V half = l.def("trunc i64 ", l.def("lshr i64 ", l.get(i, kB64), ", ", shift), " to i32");
+            values.push_back(flush(l, kF32, l.cast(half, "i32", "float")));
+            arguments += join(i > 1 ? ", float " : "float ", values.back());
+        }
+        V r;
+        if (round != "rn") r = l.helper("float", join("h.", op, ".", round, ".f32"), arguments);
+        else if (op == "fma")
+            r = l.intrinsic("float", "llvm.fma.f32", {{"float", values[0]}, {"float", values[1]}, {"float", values[2]}});
+        else r = l.def("f", op, " float ", values[0], ", ", values[1]);
+        lanes.push_back(l.def("zext i32 ", l.cast(finish(l, kF32, r), "float", "i32"), " to i64"));
+    }
+    l.set(l.def("or i64 ", lanes[0], ", ", l.def("shl i64 ", lanes[1], ", 32")), kB64);
+}
+
 void fma(Lower &l)
 {
     Type t = l.type();
@@ -162,6 +186,10 @@ const Row kRows[] = {
     {"mul", "?$round f64", 3, 3, binary},
     {"fma", "~$round ?ftz ?sat f32", 4, 4, fma},
     {"fma", "$round f64", 4, 4, fma},
+    {"add", "~?$round ?ftz f32x2", 3, 3, pair},
+    {"sub", "~?$round ?ftz f32x2", 3, 3, pair},
+    {"mul", "~?$round ?ftz f32x2", 3, 3, pair},
+    {"fma", "~$round ?ftz f32x2", 4, 4, pair},
     {"mad", "~?$round ?ftz ?sat f32", 4, 4, fma},
     {"mad", "?$round f64", 4, 4, fma},
     {"div", "~$round|approx|full ?ftz f32", 3, 3, binary},

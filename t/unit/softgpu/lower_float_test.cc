@@ -146,6 +146,23 @@ Test(lower_float, directed_32)
     });
 }
 
+// Of a pair one half is taken at a time: %d is its low half, its high one where the pairs are turned round.
+#define LOW(op) "{ .reg .b64 p, q, r; mov.b64 p, {%a, %c}; mov.b64 q, {%b, %a}; mov.b64 r, {%c, %b}; " op "; mov.b64 {%d, _}, p; }"
+#define HIGH(op) "{ .reg .b64 p, q, r; mov.b64 p, {%c, %a}; mov.b64 q, {%a, %b}; mov.b64 r, {%b, %c}; " op "; mov.b64 {_, %d}, p; }"
+
+Test(lower_float, pairs)
+{
+    check("f32 f32 f32 f32", {
+        OP(LOW("add.rn.f32x2 p, p, q"), add32(kRn, a, b)),
+        OP(HIGH("add.rz.ftz.f32x2 p, p, q"), ftz(add32(kRz, ftz(a), ftz(b)))),
+        OP(LOW("sub.f32x2 p, p, q"), sub32(kRn, a, b)),
+        OP(HIGH("mul.rn.f32x2 p, p, q"), mul32(kRn, a, b)),
+        OP(LOW("fma.rn.f32x2 p, p, q, r"), fma32(kRn, a, b, c)),
+        OP(HIGH("fma.rn.f32x2 p, p, q, r"), fma32(kRn, a, b, c)),
+        OP(HIGH("fma.rp.f32x2 p, p, q, r"), fma32(kRp, a, b, c)),
+    });
+}
+
 Test(lower_float, all_roundings_64)
 {
     check("f64 f64 f64", {
