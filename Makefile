@@ -62,6 +62,9 @@ obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
 archives := util calls wire net pool share
 $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
+# nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
+NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
+nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/log.cc))
 rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
 worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
 # The plugins' parts that know no Slurm type serve rgpu slurm, too.
@@ -78,6 +81,7 @@ archive = $(patsubst %,$(O)/lib%.a,$1)
 product = $(if $(strip $1),$(O)/$2)
 
 INTERPOSE := $(call product,$(interpose_objs),lib/interpose/libcuda.so.1)
+NVML := $(call product,$(nvml_objs),lib/interpose/libnvidia-ml.so.1)
 SOFTGPU := $(call product,$(softgpu_objs),lib/softgpu/libcuda.so.1)
 SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
 RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
@@ -87,13 +91,14 @@ SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 # A libcuda.so.1 for tests that notes its calls.
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
-PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(CLI) \
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(CLI) \
 	$(SPANK) $(JOB_SUBMIT)
 
-.PHONY: all libs interpose softgpu serverd cli plugin
+.PHONY: all libs nvml interpose softgpu serverd cli plugin
 all: $(PRODUCTS) ## build everything but the tests (the default)
 	@:
 libs: $(call archive,$(archives)) ## the static libraries
+nvml: $(NVML) ## libnvidia-ml.so.1 for the user's program
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
 serverd: $(RGPUD) $(WORKER) ## rgpud and rgpu-worker
@@ -102,6 +107,7 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
 # --- rules
 
+$(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
@@ -129,6 +135,10 @@ comma := ,
 $(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags) \
 	    -static-libstdc++ -static-libgcc -Wl$(comma)--exclude-libs$(comma)ALL) && ln -sf libcuda.so.1 $(@D)/libcuda.so
+
+$(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(call archive,net wire calls util) $(call map,src/nvml/libnvidia-ml.map)
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1 \
+	    -static-libstdc++ -static-libgcc -Wl$(comma)--exclude-libs$(comma)ALL)
 
 $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call map,src/softgpu/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags),\
@@ -363,6 +373,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(RGPUD),install $(RGPUD) $(D)$(sbindir))
 	$(if $(WORKER),install $(WORKER) $(D)$(libexecdir))
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
+	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))

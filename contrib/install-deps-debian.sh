@@ -18,12 +18,33 @@ packages=(
     iproute2 procps util-linux man-db
 )
 
+# nvml.h, for our libnvidia-ml.so.1, where the toolkit came without it: NVIDIA has it on PyPI. Not fatal: all else
+# can be built without.
+nvml=13.0.87
+nvml_header()
+{
+    local at
+    for at in "${CUDA:-/usr/local/cuda}/include" /usr/local/include /usr/include; do
+        [ ! -e "$at/nvml.h" ] || return 0
+    done
+    at=$(mktemp -d)
+    if [ "$(id -u)" = 0 ] && python3 -m venv "$at/venv" > "$at/log" 2>&1 &&
+        "$at/venv/bin/pip" download -q --no-deps -d "$at" nvidia-nvml-dev==$nvml >> "$at/log" 2>&1 &&
+        python3 -m zipfile -e "$at"/nvidia_nvml_dev-*.whl "$at/wheel" &&
+        install -m 644 "$(find "$at/wheel" -name nvml.h)" /usr/local/include/nvml.h; then
+        echo "install-deps-debian.sh: /usr/local/include/nvml.h from nvidia-nvml-dev $nvml"
+    else
+        echo "install-deps-debian.sh: no nvml.h: libnvidia-ml.so.1 will not be built; it is in nvidia-nvml-dev on PyPI" >&2
+    fi
+    rm -rf "$at"
+}
+
 missing=()
 for package in "${packages[@]}"; do
     status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
     [ "$status" = installed ] || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ ${#missing[@]} -gt 0 ] || { nvml_header; exit 0; }
 
 if [ "$(id -u)" != 0 ]; then
     echo "install-deps-debian.sh: missing; as root: apt-get install --no-install-recommends ${missing[*]}" >&2
@@ -62,3 +83,4 @@ if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; the
     echo "install-deps-debian.sh: apt-get failed, see above" >&2
     exit 1
 fi
+nvml_header

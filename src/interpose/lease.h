@@ -2,6 +2,7 @@
 // Its format is in doc/architecture.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,18 @@
 
 namespace rgpu::interpose {
 
+struct LeaseGpu {
+    std::string uuid;  // as nvidia-smi prints it
+    std::string name;
+    uint64_t memory = 0;  // the lease's cap, in bytes
+};
+
 struct LeaseServer {
     std::string name;
     std::string address;  // host:port of the data port
     std::string lease;
     std::string secret;   // raw bytes
+    std::vector<LeaseGpu> gpus;
 };
 
 // Reads the file. Errors name the file, what is wrong and what to do.

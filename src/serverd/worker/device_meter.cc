@@ -15,33 +15,83 @@ struct NvmlMemory {
     unsigned long long total, free, used;
 };
 
+struct NvmlBusy {
+    unsigned gpu, memory;
+};
+
 struct Nvml {
     int (*by_pci)(const char *, NvmlDevice *) = nullptr;
     int (*memory)(NvmlDevice, NvmlMemory *) = nullptr;
+    int (*busy)(NvmlDevice, NvmlBusy *) = nullptr;
+    void *library = nullptr;
 
     Nvml()
     {
-        void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+        library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
         auto init = library ? reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2")) : nullptr;
         if (!init || init() != 0) return;
         memory = reinterpret_cast<decltype(memory)>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
+        busy = reinterpret_cast<decltype(busy)>(dlsym(library, "nvmlDeviceGetUtilizationRates"));
         by_pci = reinterpret_cast<decltype(by_pci)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
     }
 };
+
+const Nvml &nvml()
+{
+    static const Nvml n;
+    return n;
+}
+
+NvmlDevice find(const Driver &driver, int device)
+{
+    char pci[32] = "";
+    NvmlDevice handle = nullptr;
+    if (driver.symbol(kSoftwareMark) || !nvml().by_pci) return nullptr;
+    if (driver.call<CallId::cuDeviceGetPCIBusId>()(pci, sizeof pci, device) || nvml().by_pci(pci, &handle) != 0) return nullptr;
+    return handle;
+}
 
 }  // namespace
 
 std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device)
 {
-    if (driver.symbol(kSoftwareMark)) return std::nullopt;
-    static const Nvml nvml;
-    char pci[32] = "";
-    NvmlDevice handle = nullptr;
+    NvmlDevice handle = find(driver, device);
     NvmlMemory memory{};
-    if (!nvml.memory || !nvml.by_pci || driver.call<CallId::cuDeviceGetPCIBusId>()(pci, sizeof pci, device) ||
-        nvml.by_pci(pci, &handle) != 0 || nvml.memory(handle, &memory) != 0)
-        return std::nullopt;
+    if (!handle || !nvml().memory || nvml().memory(handle, &memory) != 0) return std::nullopt;
     return memory.total - memory.free;
+}
+
+void meter_device(const Driver &driver, int device, wire::DeviceStatus &s)
+{
+    NvmlDevice handle = find(driver, device);
+    if (!handle) return;
+    NvmlBusy busy{};
+    if (nvml().busy && nvml().busy(handle, &busy) == 0) s.gpu_busy = busy.gpu, s.memory_busy = busy.memory;
+    auto one = [&](const char *name, int64_t &to) {
+        unsigned value = 0;
+        auto f = reinterpret_cast<int (*)(NvmlDevice, unsigned *)>(dlsym(nvml().library, name));
+        if (f && f(handle, &value) == 0) to = value;
+    };
+    auto of = [&](const char *name, int which, int64_t &to) {
+        unsigned value = 0;
+        auto f = reinterpret_cast<int (*)(NvmlDevice, int, unsigned *)>(dlsym(nvml().library, name));
+        if (f && f(handle, which, &value) == 0) to = value;
+    };
+    of("nvmlDeviceGetTemperature", 0, s.temperature);  // of the GPU itself
+    one("nvmlDeviceGetPowerUsage", s.power);
+    one("nvmlDeviceGetEnforcedPowerLimit", s.power_limit);
+    of("nvmlDeviceGetClockInfo", 1, s.sm_clock);
+    of("nvmlDeviceGetClockInfo", 2, s.memory_clock);
+    one("nvmlDeviceGetFanSpeed", s.fan);
+    one("nvmlDeviceGetPerformanceState", s.performance_state);
+}
+
+std::string driver_release(const Driver &driver)
+{
+    char text[96] = "";
+    void *library = driver.symbol(kSoftwareMark) ? nullptr : nvml().library;
+    auto get = library ? reinterpret_cast<int (*)(char *, unsigned)>(dlsym(library, "nvmlSystemGetDriverVersion")) : nullptr;
+    return get && get(text, sizeof text) == 0 ? text : "";
 }
 
 }  // namespace rgpu::worker

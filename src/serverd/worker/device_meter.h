@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "serverd/worker/driver.h"
+#include "wire/status.h"
 
 namespace rgpu::worker {
 
@@ -12,5 +13,11 @@ inline constexpr const char *kSoftwareMark = "rgpu_softgpu_set_printf";
 
 // NVML's word, which comes with NVIDIA's driver; nothing where that is not the driver.
 std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device);
+
+// Fills in what NVML knows of the device's load, heat and clocks.
+void meter_device(const Driver &driver, int device, wire::DeviceStatus &);
+
+// The release of NVIDIA's driver ("580.65.06"), or "".
+std::string driver_release(const Driver &driver);
 
 }  // namespace rgpu::worker

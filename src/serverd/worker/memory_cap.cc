@@ -174,6 +174,12 @@ Result<std::vector<uint64_t>> list(const char *name)
 
 }  // namespace
 
+namespace {
+MemoryCap *enforced;
+}
+
+MemoryCap *memory_cap() { return enforced; }
+
 Result<void> enforce_memory_cap(Driver &driver, int account, int host_locks)
 {
     auto caps = list("RGPU_WORKER_MEMORY"), index = list("RGPU_WORKER_INDEX");
@@ -199,6 +205,7 @@ Result<void> enforce_memory_cap(Driver &driver, int account, int host_locks)
     if (!opened) return std::move(opened).error();
     auto &cap = *new MemoryCap(driver, std::move(*opened), Fd(host_locks), {index->begin(), index->end()});
     put_in_front(driver, cap);
+    enforced = &cap;
     return {};
 }
 

@@ -94,6 +94,9 @@ private:
 // Enforces RGPU_WORKER_MEMORY (doc/protocol.md) in front of the process's driver, with the descriptors that rgpud gave.
 Result<void> enforce_memory_cap(Driver &driver, int account, int host_locks);
 
+// The cap that is enforced in this process, or null.
+MemoryCap *memory_cap();
+
 // The calls, in front of the driver's own; the cap lives as long as the process.
 void put_in_front(Driver &driver, MemoryCap &cap);
 

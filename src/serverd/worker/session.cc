@@ -5,6 +5,8 @@
 
 #include "calls/errors.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/status.h"
+#include "wire/status.h"
 
 namespace rgpu::worker {
 
@@ -21,6 +23,10 @@ Result<void> Session::run()
 
 Result<void> Session::step(const wire::FrameHeader &h)
 {
+    if (h.type == wire::kStatusCall && !h.bytes) {
+        sender.reply(h.sequence, CUDA_SUCCESS, device_status());
+        return {};
+    }
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)
         return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends", h.type,
                      h.type < calls::kCallCount ? calls::kCalls[h.type].symbol.data() : "unknown");

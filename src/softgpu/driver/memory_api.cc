@@ -94,3 +94,10 @@ RGPU_EXPORT(cuMemGetAddressRange_v2, address_range)
 }  // namespace
 
 }  // namespace rgpu::softgpu::driver
+
+// For who looks after a GPU without a context (rgpu-worker): what all processes of the host hold on it.
+extern "C" [[gnu::visibility("default")]] uint64_t rgpu_softgpu_memory_used(int device)
+{
+    auto *d = rgpu::softgpu::driver::find_device(device);
+    return d ? d->used() : 0;
+}

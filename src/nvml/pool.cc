@@ -1,0 +1,152 @@
+// The lease's GPUs and the connection to their servers.
+#include "nvml/pool.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "calls/calls.h"
+#include "interpose/log.h"
+#include "net/handshake.h"
+#include "wire/codec.h"
+#include "wire/frame.h"
+
+namespace rgpu::nvml {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 10s;
+
+std::string uuid_text(const CUuuid &u)
+{
+    std::string out = "GPU";
+    for (int i = 0; i < 16; i++) {
+        char hex[4];
+        snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(u.bytes[i]));
+        if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) out += '-';
+        out += hex;
+    }
+    return out;
+}
+
+// The next frame; false when none comes, or one that no server sends.
+bool receive(int fd, wire::FrameHeader &h, std::vector<uint8_t> &body, net::Deadline deadline)
+{
+    if (!net::receive_all(fd, &h, sizeof h, deadline) || h.bytes > wire::kMaxServerBytes) return false;
+    body.resize(h.bytes);
+    return net::receive_all(fd, body.data(), body.size(), deadline).has_value();
+}
+
+}  // namespace
+
+bool Link::connected()
+{
+    // The child of a fork has a connection of its own.
+    if (fd_ && process_ == getpid()) return true;
+    if (refused_ && process_ == getpid()) return false;
+    fd_.reset();
+    process_ = getpid();
+    const auto deadline = net::Clock::now() + kPatience;
+    auto connect = [&]() -> Result<void> {
+        auto fd = net::connect(server_.address, deadline);
+        if (!fd) return std::move(fd).error();
+        if (auto r = net::client_handshake(fd->get(), server_.lease, server_.secret, calls::table_digest(), deadline); !r) return r;
+        wire::FrameHeader h;
+        std::vector<uint8_t> body;
+        if (!receive(fd->get(), h, body, deadline) || h.type != static_cast<uint16_t>(wire::ServerFrame::snapshot) || h.value)
+            return error(ErrorKind::unavailable, "its driver does not start");
+        auto snapshot = wire::decode_snapshot(body.data(), body.size());
+        if (!snapshot) return std::move(snapshot).error();
+        snapshot_ = std::make_unique<wire::Snapshot>(std::move(*snapshot));
+        fd_ = std::move(*fd);
+        return {};
+    };
+    auto r = connect();
+    refused_ = !r;
+    if (!r) interpose::say("NVML: server %s (%s) cannot be asked: %s", server_.name.c_str(), server_.address.c_str(), r.error().text.c_str());
+    return r.has_value();
+}
+
+int Link::index_of(const std::string &uuid) const
+{
+    for (size_t i = 0; i < snapshot_->devices.size(); i++)
+        if (uuid_text(snapshot_->devices[i].uuid) == uuid) return static_cast<int>(i);
+    return -1;
+}
+
+const wire::DeviceSnapshot *Link::snapshot(const std::string &uuid)
+{
+    std::lock_guard lock(mutex_);
+    if (!snapshot_ && !connected()) return nullptr;
+    const int i = index_of(uuid);
+    return i < 0 ? nullptr : &snapshot_->devices[static_cast<size_t>(i)];
+}
+
+bool Link::ask(std::vector<wire::DeviceStatus> &all)
+{
+    const auto deadline = net::Clock::now() + kPatience;
+    wire::FrameHeader h;
+    h.type = wire::kStatusCall;
+    h.flags = wire::kWantsReply;
+    h.sequence = ++sequence_;
+    std::vector<uint8_t> body;
+    if (!net::send_all(fd_.get(), &h, sizeof h, deadline)) return false;
+    do {
+        if (!receive(fd_.get(), h, body, deadline)) return false;
+    } while (h.type != static_cast<uint16_t>(wire::ServerFrame::reply) || h.sequence != sequence_);
+    wire::Reader r(body.data(), body.size());
+    all.resize(r.count(sizeof(wire::DeviceStatus)));
+    for (wire::DeviceStatus &s : all) s = r.value<wire::DeviceStatus>();
+    release_ = r.string();
+    return r.ok();
+}
+
+wire::DeviceStatus Link::status(const std::string &uuid)
+{
+    std::lock_guard lock(mutex_);
+    std::vector<wire::DeviceStatus> all;
+    if (!connected()) return {};
+    if (!ask(all)) {
+        fd_.reset();  // a server that was restarted, say: once more
+        if (!connected() || !ask(all)) return {};
+    }
+    const auto i = static_cast<size_t>(index_of(uuid));
+    return i < all.size() ? all[i] : wire::DeviceStatus{};
+}
+
+int Link::driver_version()
+{
+    std::lock_guard lock(mutex_);
+    return snapshot_ || connected() ? snapshot_->driver_version : 0;
+}
+
+std::string Link::driver_release()
+{
+    std::lock_guard lock(mutex_);
+    std::vector<wire::DeviceStatus> all;
+    return connected() && ask(all) ? release_ : "";
+}
+
+Pool *open_pool()
+{
+    const char *path = getenv("RGPU_LEASE");
+    if (!path || !*path) return nullptr;
+    auto servers = interpose::read_lease(path);
+    if (!servers) {
+        interpose::say("NVML: %s", servers.error().text.c_str());
+        return nullptr;
+    }
+    auto *pool = new Pool;
+    for (interpose::LeaseServer &server : *servers) {
+        Link *link = pool->links.emplace_back(std::make_unique<Link>(std::move(server))).get();
+        for (const interpose::LeaseGpu &gpu : link->server().gpus)
+            pool->devices.push_back(std::make_unique<Device>(Device{gpu, static_cast<unsigned>(pool->devices.size()), link}));
+    }
+    return pool;
+}
+
+}  // namespace rgpu::nvml

@@ -1,0 +1,107 @@
+"""Stands between a client and rgpud's data port, and makes the server look like one of another rgpu version.
+
+table_proxy.py LEASE_FILE OUT_FILE [--without CALL,CALL...] [--version N]
+
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. The server is told of another table, so
+that it sends its calls' names; the client gets them in another order, without the calls named, and, with --version,
+another driver version. Calls' numbers are translated on their way. Prints "sent CALL" for each call that passes, once.
+"""
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+
+HEADER = struct.Struct('<IHHII')
+
+
+def read(sock, n):
+    data = b''
+    while len(data) < n:
+        part = sock.recv(n - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def frames(sock):
+    while True:
+        try:
+            head = HEADER.unpack(read(sock, HEADER.size))
+            yield list(head), read(sock, head[0])
+        except (EOFError, ConnectionError):
+            return
+
+
+class Other:
+    """The snapshot as the client gets it, and what its call numbers mean."""
+
+    def __init__(self, body, without, version):
+        at = body.index(struct.pack('<I', len('cuGetErrorString')) + b'cuGetErrorString') - 8
+        count, = struct.unpack_from('<Q', body, at)
+        names, p = [], at + 8
+        for _ in range(count):
+            n, = struct.unpack_from('<I', body, p)
+            names.append(body[p + 4:p + 4 + n].decode())
+            p += 4 + n
+        assert p == len(body)
+        numbers = [i for i in reversed(range(count)) if names[i] not in without]
+        numbers = numbers[7:] + numbers[:7]
+        self.names = names
+        self.real = numbers  # the client's number -> the server's
+        head = bytearray(body[:at])
+        if version:
+            server, = struct.unpack_from('<I', head, 0)
+            struct.pack_into('<i', head, 4 + server, version)
+        tail = b''.join(struct.pack('<I', len(names[i])) + names[i].encode() for i in numbers)
+        self.body = bytes(head) + struct.pack('<Q', len(numbers)) + tail
+
+
+def serve(client, address, without, version):
+    server = socket.create_connection(address)
+    client.sendall(read(server, 40))
+    hello = bytearray(read(client, 216))
+    struct.pack_into('<Q', hello, 216 - 32 - 8, 1)  # the digest of a table that nobody has
+    server.sendall(hello)
+    client.sendall(read(server, 192))
+    head, body = next(frames(server))
+    other = Other(body, without, version)
+    head[0] = len(other.body)
+    client.sendall(HEADER.pack(*head) + other.body)
+
+    def down():
+        for head, body in frames(server):
+            client.sendall(HEADER.pack(*head) + body)
+        client.close()
+
+    threading.Thread(target=down, daemon=True).start()
+    said = set()
+    for head, body in frames(client):
+        head[1] = other.real[head[1]]
+        if head[1] not in said:
+            said.add(head[1])
+            print('sent', other.names[head[1]], flush=True)
+        server.sendall(HEADER.pack(*head) + body)
+    server.shutdown(socket.SHUT_WR)
+
+
+def main():
+    lease_file, out = sys.argv[1:3]
+    options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+    with open(lease_file) as f:
+        lease = json.load(f)
+    host, port = lease['servers'][0]['address'].rsplit(':', 1)
+    listener = socket.create_server(('127.0.0.1', 0))
+    lease['servers'][0]['address'] = '127.0.0.1:%d' % listener.getsockname()[1]
+    with open(out + '.new', 'w') as f:
+        json.dump(lease, f)
+    os.rename(out + '.new', out)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=serve, args=(client, (host, int(port)), set(options.get('--without', '').split(',')),
+                                             int(options.get('--version', 0))), daemon=True).start()
+
+
+main()

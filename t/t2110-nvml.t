@@ -1,0 +1,117 @@
+#!/bin/bash
+# libnvidia-ml.so.1: programs that only look at GPUs see those of the lease, with the lease's memory.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
+. "$(dirname "$0")/lib/python.sh"
+
+library=$interpose/libnvidia-ml.so.1
+[ -e "$library" ] || skip_all "$library is not there: no nvml.h (contrib/install-deps-debian.sh)"
+header=$(ls "${cuda_libs%/*}/include/nvml.h" /usr/local/include/nvml.h /usr/include/nvml.h 2> /dev/null | head -n 1)
+
+# --- the table
+
+exported=$(nm -D --defined-only "$library" | awk '{print $3}' | sort -u)
+declared=$(printf '#define NVML_NO_UNVERSIONED_FUNC_DEFS\n#include "%s"\n' "$header" | g++ -E -P -xc++ - | grep -oE '\bnvml[A-Z]\w+ *\(' | tr -d '( ' | sort -u)
+[ "$(wc -l <<< "$declared")" -gt 300 ] && pass "nvml.h declares $(wc -l <<< "$declared") functions" || fail "nvml.h declares functions"
+is "$(comm -23 <(echo "$declared") <(echo "$exported"))" "" "all are exported"
+is "$(grep -v '^nvml' <<< "$exported")" "" "and nothing else"
+is "$(readelf -d "$library" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' )" "" "it needs libc only"
+
+# --- a lease
+
+rgpud gpu1 'softgpu_devices = 3' 'softgpu_memory = "512M"'
+rgpud_pid=$pid
+clients "gpu1=$control"
+remote() { try 60 "$build/bin/rgpu" run --wait 20s "$@"; }
+workers() { pgrep -cP "$rgpud_pid" rgpu-worker; }
+
+LD_LIBRARY_PATH=$interpose try 20 python3 -c 'import ctypes; print(ctypes.CDLL("libnvidia-ml.so.1").nvmlInit_v2())'
+is "$out" 9 "without a lease: NVML_ERROR_DRIVER_NOT_LOADED"
+
+cat > "$T/look.py" <<'PY'
+import ctypes as c, sys
+nvml = c.CDLL("libnvidia-ml.so.1")
+class Memory(c.Structure): _fields_ = [("total", c.c_ulonglong), ("free", c.c_ulonglong), ("used", c.c_ulonglong)]
+n, device, text, memory, index = c.c_uint(), c.c_void_p(), c.create_string_buffer(96), Memory(), c.c_uint()
+assert nvml.nvmlDeviceGetCount_v2(c.byref(n)) == 1, "before nvmlInit"
+assert nvml.nvmlDeviceGetSerial(None, text, 96) == 1, "before nvmlInit"
+assert nvml.nvmlInit_v2() == 0
+assert nvml.nvmlDeviceGetCount_v2(c.byref(n)) == 0
+assert nvml.nvmlDeviceGetHandleByIndex_v2(n.value, c.byref(device)) == 2
+for i in range(n.value):
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(i, c.byref(device)) == 0
+    assert nvml.nvmlDeviceGetUUID(device, text, 96) == 0
+    assert nvml.nvmlDeviceGetUUID(device, text, 10) == 7
+    assert nvml.nvmlDeviceGetSerial(device, text, 96) == 3, "not supported"
+    assert nvml.nvmlDeviceGetMemoryInfo(c.c_void_p(1234), c.byref(memory)) == 2
+    if len(sys.argv) > 1:
+        assert nvml.nvmlDeviceGetMemoryInfo(device, c.byref(memory)) == 0
+    print(text.value.decode(), memory.total >> 20, memory.used >> 20)
+assert nvml.nvmlShutdown() == 0 and nvml.nvmlShutdown() == 1
+PY
+remote -n 2 -- python3 "$T/look.py"
+is "$(wc -l <<< "$out")" 2 "two GPUs of three are there" || diag "$err"
+is "$(awk '{print $1}' <<< "$out" | sort -u | wc -l)" 2 "with UUIDs of their own"
+is "$(logged gpu1 'worker [0-9]+ for')" 0 "to count them asks no server"
+remote -n 1 -- python3 "$T/look.py" memory
+like "$out" ' 512 0$' "the memory of a whole GPU, nothing used" || diag "$err"
+remote -n 1 --share 0.5 --memory 200M -- python3 "$T/look.py" memory
+like "$out" ' 200 0$' "the lease's cap is the total" || diag "$err"
+
+# What another program of the same lease holds.
+cat > "$T/hold.py" <<'PY'
+import ctypes as c, os, subprocess, sys
+cuda = c.CDLL("libcuda.so.1"); ctx, p = c.c_void_p(), c.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(c.byref(ctx), 0) == 0 and cuda.cuCtxSetCurrent(ctx) == 0
+assert cuda.cuMemAlloc_v2(c.byref(p), 64 << 20) == 0
+sys.exit(subprocess.run(["python3", os.path.dirname(sys.argv[0]) + "/look.py", "memory"]).returncode)
+PY
+remote -n 1 -- python3 "$T/hold.py"
+like "$out" ' 512 (6[4-9]|7[0-9])$' "memory that another program of the lease holds is used" || diag "$out$err"
+remote -n 1 --share 0.5 --memory 200M -- python3 "$T/hold.py"
+like "$out" ' 200 (6[4-9]|7[0-9])$' "under a cap, too" || diag "$out$err"
+remote -n 1 -- python3 -c '
+import ctypes as c, os
+nvml = c.CDLL("libnvidia-ml.so.1"); d, v = c.c_void_p(), c.c_int()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlSystemGetCudaDriverVersion_v2(c.byref(v)) == 0 and v.value >= 12000
+if os.fork() == 0:
+    os._exit(0 if nvml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(d)) == 0 and nvml.nvmlDeviceGetCudaComputeCapability(d, c.byref(v), c.byref(v)) == 0 else 1)
+assert os.wait()[1] == 0'
+is "$rc" 0 "the child of a fork asks, too" || diag "$err"
+no_worker() { [ "$(workers)" = 0 ]; }
+ok "no worker is left" wait_for 5 no_worker
+
+# --- clients that nobody here wrote
+
+if ! python_env nvml nvidia-ml-py==13.580.82 gpustat==1.1.1 nvitop==1.7.2; then
+    skip "no nvidia-ml-py, gpustat, nvitop: $(tail -n 1 <<< "$err")" 6
+    done_testing
+    exit
+fi
+cat > "$T/py.py" <<'PY'
+from pynvml import *
+nvmlInit()
+for i in range(nvmlDeviceGetCount()):
+    d = nvmlDeviceGetHandleByIndex(i)
+    m = nvmlDeviceGetMemoryInfo(d)
+    assert nvmlDeviceGetIndex(nvmlDeviceGetHandleByUUID(nvmlDeviceGetUUID(d))) == i
+    assert nvmlDeviceGetIndex(nvmlDeviceGetHandleByPciBusId(nvmlDeviceGetPciInfo(d).busId)) == i
+    try:
+        nvmlDeviceGetEccMode(d)
+    except NVMLError_NotSupported:
+        pass
+    print(nvmlDeviceGetName(d), m.total >> 20, m.used >> 20, nvmlDeviceGetCudaComputeCapability(d), nvmlDeviceGetMemoryInfo(d, nvmlMemory_v2).total >> 20)
+nvmlShutdown()
+PY
+remote -n 2 --memory 256M -- "$python" "$T/py.py"
+is "$out" "rgpu software GPU 256 0 (8, 0) 256
+rgpu software GPU 256 0 (8, 0) 256" "nvidia-ml-py" || diag "$err"
+remote -n 2 -- "${python%/*}/gpustat" --no-color
+is "$rc" 0 "gpustat" || diag "$out$err"
+is "$(grep -cE 'rgpu software GPU .* 0 / +512 MB' <<< "$out")" 2 "gpustat shows both GPUs and their memory" || diag "$out"
+remote -n 2 -- "${python%/*}/nvitop" --once --no-unicode
+is "$rc" 0 "nvitop" || diag "$out$err"
+like "$out" "0B / 512\.0MiB" "nvitop shows the memory" || diag "$out"
+remote -n 1 -- "$python" -c 'import nvitop; print(len(nvitop.Device.all()), nvitop.Device(0).memory_total() >> 20)'
+is "$out" "1 512" "nvitop as a library" || diag "$err"
+done_testing
