@@ -26,7 +26,7 @@ with cp.cuda.Stream(non_blocking=True) as stream:
 assert int(z.sum()) == 3000
 add = cp.ElementwiseKernel('float32 a, float32 b', 'float32 c', 'c = a + 2 * b', 'add')
 c = cp.asnumpy(add(x, y))
-norm = cp.ReductionKernel('float32 a', 'float64 b', 'a * a', 'a + b', 'b = sqrt(a)', '0', 'norm')
+norm = cp.ReductionKernel('float32 a', 'float64 b', 'a * a', 'a + b', 'b = sqrt(a)', '0', 'length_of')
 assert np.isclose(float(norm(x)), np.linalg.norm(cp.asnumpy(x).astype(np.float64).ravel()))
 pool = cp.get_default_memory_pool()
 assert pool.used_bytes() > 0
