@@ -330,6 +330,11 @@ demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1
 	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo
 
+.PHONY: gpu-bundle
+gpu-bundle: ## build/rgpu-gpu-bundle.tar.gz: contrib/gpu-check and all it needs, for a machine with a GPU
+	+@$(sub_make) all cuda
+	@contrib/gpu-bundle $(O) $(O)/rgpu-gpu-bundle.tar.gz
+
 .PHONY: coverage-table
 coverage-table: ## doc/driver-calls.md from the table of calls and from what the CUDA programs call
 	+@$(sub_make) all cuda $(O)/t/recorder/wire_path_test

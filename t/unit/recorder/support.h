@@ -125,6 +125,9 @@ template <CallId Id> consteval bool is_plain()
             [[maybe_unused]] auto look = [&]<class T>(std::type_identity<T>) {
                 const RoleKind k = roles[i++].kind;
                 using V = interpose::detail::Pointee<T>;
+                // A struct with handles or pointers in it must make sense.
+                if constexpr (std::is_pointer_v<T> && std::is_class_v<V>)
+                    if (interpose::Carried<V>::value) all = false;
                 const bool array = k == RoleKind::ref || k == RoleKind::in_n || k == RoleKind::out_n;
                 const bool simple = k == RoleKind::in || k == RoleKind::ends || k == RoleKind::out || k == RoleKind::str ||
                                     k == RoleKind::text || array;

@@ -199,6 +199,40 @@ template <class F> void for_plain_rows(F &&f)
 
 constexpr char kImage[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry recorded() { ret; }\n";
 
+// Graphs: structs that hold handles and pointers.
+void graph_calls(Wire &wire, CUfunction function, CUstream stream, void **params)
+{
+    using interpose::remote;
+    CUgraph graph{};
+    CUgraphNode first{}, second{}, host{};
+    CUgraphExec exec{};
+    cr_expect(remote<CallId::cuGraphCreate>(&graph, 0u) == CUDA_SUCCESS);
+    CUDA_KERNEL_NODE_PARAMS_v2 kernel{};
+    kernel.func = function;
+    kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+    kernel.kernelParams = params;
+    cr_expect(remote<CallId::cuGraphAddKernelNode_v2>(&first, graph, nullptr, size_t{0}, &kernel) == CUDA_SUCCESS);
+    cr_expect(remote<CallId::cuGraphAddKernelNode_v2>(&second, graph, &first, size_t{1}, &kernel) == CUDA_SUCCESS);
+    cr_expect(remote<CallId::cuGraphKernelNodeSetParams_v2>(second, &kernel) == CUDA_SUCCESS);
+    CUDA_MEMSET_NODE_PARAMS set{};
+    set.dst = recorder::kMemory, set.elementSize = 1, set.width = 10, set.height = 1;
+    cr_expect(remote<CallId::cuGraphAddMemsetNode>(&second, graph, &first, size_t{1}, &set, CUcontext{}) == CUDA_SUCCESS);
+    CUDA_HOST_NODE_PARAMS function_of_ours{[](void *) {}, nullptr};
+    remote<CallId::cuGraphAddHostNode>(&host, graph, &first, size_t{1}, &function_of_ours);
+    CUgraphNode nodes[4]{};
+    size_t count = 4;
+    remote<CallId::cuGraphGetNodes>(graph, nodes, &count);
+    remote<CallId::cuGraphAddDependencies_v2>(graph, &first, &second, nullptr, size_t{1});
+    remote<CallId::cuGraphInstantiateWithFlags>(&exec, graph, cuuint64_t{0});
+    remote<CallId::cuGraphLaunch>(exec, stream);
+    CUgraphExecUpdateResultInfo updated{};
+    remote<CallId::cuGraphExecUpdate_v2>(exec, graph, &updated);
+    CUgraphNodeParams any{};
+    any.type = CU_GRAPH_NODE_TYPE_EMPTY;
+    remote<CallId::cuGraphAddNode_v2>(&host, graph, &first, nullptr, size_t{1}, &any);
+    cr_assert(wire.barrier() == CUDA_SUCCESS);
+}
+
 // The calls whose code is written by hand, by their own functions in the client; their frames stay in `wire`.
 void hand_written_calls(Wire &wire)
 {
@@ -236,6 +270,8 @@ void hand_written_calls(Wire &wire)
               "a copy's bytes arrive");
     cr_expect(own::cuMemcpyDtoHAsync_v2(down.data(), memory, down.size(), stream) == CUDA_SUCCESS);
     cr_expect(note_of(CallId::cuMemcpyDtoHAsync_v2).out == down, "a copy to the host brings the driver's bytes");
+
+    graph_calls(wire, function, stream, params);
 
     CUlinkState link{};
     cr_expect(own::cuLinkCreate_v2(0, nullptr, nullptr, &link) == CUDA_SUCCESS);
