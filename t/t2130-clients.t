@@ -20,7 +20,7 @@ same()
     try 200 env "$@" LD_LIBRARY_PATH="$softgpu:$cuda_libs" RGPU_SOFTGPU_HOST="$T/direct" RGPU_SOFTGPU_CACHE="$T/kernels" "$python" "$root/t/clients/$program.py"
     is "$rc" 0 "$name on the software GPU itself" || diag "$out" "$(tail -n 15 <<< "$err")"
     direct=$out
-    try 200 env "$@" "$build/bin/rgpu" run --wait 20s -- "$python" "$root/t/clients/$program.py"
+    try 200 env "$@" LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run --wait 20s -- "$python" "$root/t/clients/$program.py"
     is "$rc" 0 "$name remotely" || diag "$out" "$(tail -n 15 <<< "$err")"
     is "$out" "$direct" "$name: the same results" || return 0
     note "$name: $direct"

@@ -17,12 +17,6 @@ namespace {
 
 constexpr size_t kMaxLeaseFile = 1 << 20;
 
-uint64_t positive(const Json *j)
-{
-    const double *number = j ? j->number() : nullptr;
-    return number && *number > 0 && *number < 1e18 ? static_cast<uint64_t>(*number) : 0;
-}
-
 Result<std::string> read_file(const std::string &path)
 {
     Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -52,10 +46,6 @@ Result<std::vector<LeaseServer>> read_lease(const std::string &path)
             server.name = s.text("name");
             server.address = s.text("address");
             server.lease = s.text("lease");
-            const Json *gpus = s.get("gpus");
-            if (gpus && gpus->array())
-                for (const Json &g : *gpus->array())
-                    server.gpus.push_back({g.text("uuid"), g.text("name"), positive(g.get("memory"))});
             if (server.address.empty() || server.lease.empty() ||
                 !from_hex(s.text("secret"), server.secret) || server.secret.empty())
                 return error(ErrorKind::invalid,

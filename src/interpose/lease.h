@@ -2,7 +2,6 @@
 // Its format is in doc/architecture.md.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,18 +9,11 @@
 
 namespace rgpu::interpose {
 
-struct LeaseGpu {
-    std::string uuid;  // as nvidia-smi prints it
-    std::string name;
-    uint64_t memory = 0;  // the lease's cap, in bytes
-};
-
 struct LeaseServer {
     std::string name;
     std::string address;  // host:port of the data port
     std::string lease;
     std::string secret;   // raw bytes
-    std::vector<LeaseGpu> gpus;
 };
 
 // Reads the file. Errors name the file, what is wrong and what to do.

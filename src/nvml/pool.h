@@ -15,12 +15,17 @@
 
 namespace rgpu::nvml {
 
+struct Gpu {
+    std::string uuid;  // as nvidia-smi prints it
+    std::string name;
+    uint64_t memory = 0;  // the lease's cap, in bytes
+};
+
 // One connection to one server.
 class Link {
 public:
     explicit Link(interpose::LeaseServer server) : server_(std::move(server)) {}
 
-    const interpose::LeaseServer &server() const { return server_; }
     // The snapshot of a GPU by its UUID, or null if the server cannot be asked or does not know it.
     const wire::DeviceSnapshot *snapshot(const std::string &uuid);
     // How it stands now; all unknown if the server cannot be asked.
@@ -44,7 +49,7 @@ private:
 };
 
 struct Device {
-    interpose::LeaseGpu gpu;
+    Gpu gpu;
     unsigned index = 0;
     Link *link = nullptr;
 };
