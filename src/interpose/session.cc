@@ -30,6 +30,7 @@ using wire::ServerFrame;
 
 constexpr auto kConnectTimeout = 10s;
 constexpr size_t kFlushAt = 32 << 10;          // bytes gathered before they leave by themselves
+constexpr size_t kGatheredPayload = 8 << 10;   // what is copied rather than sent by itself
 constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
 constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
@@ -154,6 +155,10 @@ CUresult Session::end(size_t at, Payload payload, bool now)
     }
     auto bytes = static_cast<uint32_t>(out_.size() - at - sizeof(FrameHeader) + payload.bytes);
     memcpy(&out_[at], &bytes, sizeof bytes);
+    if (payload.bytes <= kGatheredPayload) {
+        wire::Writer(out_).bytes(payload.data, payload.bytes);
+        payload = {};
+    }
 
     const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
     const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt;
@@ -275,7 +280,14 @@ bool Session::receive(void *data, size_t bytes)
             return false;
         }
         if (!direct) in_.resize(in_.capacity());
-        ssize_t n = recv(fd_.get(), direct ? p : in_.data(), direct ? bytes : in_.size(), 0);
+        void *const to = direct ? p : in_.data();
+        const size_t room = direct ? bytes : in_.size();
+        ssize_t n = -1;
+        spin_.until([&] {
+            n = recv(fd_.get(), to, room, MSG_DONTWAIT);
+            return n >= 0 || (errno != EAGAIN && errno != EINTR);
+        });
+        if (n < 0) n = recv(fd_.get(), to, room, 0);
         if (!direct) in_.resize(n > 0 ? static_cast<size_t>(n) : 0);
         if (n < 0 && errno == EINTR) continue;
         if (n > 0) count_received(static_cast<size_t>(n));

@@ -19,6 +19,7 @@
 #include "calls/calls.h"
 #include "interpose/lease.h"
 #include "net/socket.h"
+#include "util/spin.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 #include "wire/snapshot.h"
@@ -28,6 +29,7 @@ namespace rgpu::interpose {
 struct Reply {
     CUresult result = CUDA_SUCCESS;
     std::vector<uint8_t> body;
+    uint64_t sent = 0;  // Session::sent() right after the call was
 };
 
 // Some bytes of the program's memory that go out behind a frame's body.
@@ -70,6 +72,9 @@ public:
     // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have.
     template <class Write>
     CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait);
+
+    // How many calls have been sent. Equal counts: nothing was asked of the server in between.
+    uint64_t sent() const { return sent_.load(std::memory_order_acquire); }
 
     // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
     void expect_callbacks(size_t n) { pushes_under_way_ += n; }
@@ -114,6 +119,7 @@ private:
     std::mutex send_;
     std::vector<uint8_t> out_;
     uint32_t sequence_ = 0;
+    std::atomic<uint64_t> sent_{0};  // calls since the beginning
     uint64_t last_flush_ = 0;  // nanoseconds
     std::condition_variable pump_wanted_;
     bool pump_asleep_ = false;
@@ -123,6 +129,7 @@ private:
     bool reading_ = false;
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> pushes_under_way_{0};  // copies and callbacks that come unasked
+    Spin spin_;                // the reader's
     std::vector<uint8_t> in_;  // received and not yet taken
     size_t in_at_ = 0;
 };

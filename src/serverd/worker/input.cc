@@ -14,9 +14,14 @@ namespace rgpu::worker {
 bool Input::fill()
 {
     begin_ = end_ = 0;
-    ssize_t n;
-    do n = recv(fd_, buffer_.data(), buffer_.size(), 0);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = -1;
+    spin_.until([&] {
+        n = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+        return n >= 0 || (errno != EAGAIN && errno != EINTR);
+    });
+    if (n < 0)
+        do n = recv(fd_, buffer_.data(), buffer_.size(), 0);
+        while (n < 0 && errno == EINTR);
     if (n > 0) end_ = static_cast<size_t>(n);
     return n > 0;
 }

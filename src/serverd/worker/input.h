@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "util/result.h"
+#include "util/spin.h"
 #include "wire/frame.h"
 
 namespace rgpu::worker {
@@ -32,6 +33,7 @@ private:
     std::vector<uint8_t> buffer_;
     size_t begin_ = 0, end_ = 0;
     std::vector<uint8_t> body_;
+    Spin spin_;
 };
 
 }  // namespace rgpu::worker

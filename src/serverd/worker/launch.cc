@@ -4,6 +4,28 @@
 
 namespace rgpu::worker::own {
 
+namespace {
+
+// A pointer to each parameter, or null when the block is not one of such parameters.
+void **pointers_into(uint8_t *block, size_t bytes, const std::vector<Parameter> *parameters, std::vector<void *> &large,
+                     void *(&few)[32])
+{
+    if (!parameters) return nullptr;
+    void **pointers = few;
+    if (parameters->size() > std::size(few)) {
+        large.resize(parameters->size());
+        pointers = large.data();
+    }
+    for (size_t i = 0; i < parameters->size(); i++) {
+        const Parameter &p = (*parameters)[i];
+        if (p.offset > bytes || p.bytes > bytes - p.offset) return nullptr;
+        pointers[i] = block + p.offset;
+    }
+    return pointers;
+}
+
+}  // namespace
+
 Result<void> cuLaunchKernel(Session &s, Call &call)
 {
     struct Head {
@@ -43,12 +65,16 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
         params = large.data();
     }
     if (bytes) memcpy(params, p, bytes);
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void *block[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void *few[32];
+    std::vector<void *> many;
+    void **pointers = bytes ? pointers_into(params, bytes, s.objects.parameters(h.function), many, few) : nullptr;
+    void **extra = bytes && !pointers ? block : nullptr;
 
     Launching launching(s.turns, s.context(), function, stream);
     if (attributes.empty()) {
         result = DRIVER(cuLaunchKernel)(function, h.grid[0], h.grid[1], h.grid[2], h.block[0], h.block[1], h.block[2],
-                                        h.shared, stream, nullptr, bytes ? extra : nullptr);
+                                        h.shared, stream, pointers, extra);
     } else {
         CUlaunchConfig c{};
         c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];
@@ -57,7 +83,7 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
         c.hStream = stream;
         c.attrs = attributes.data();
         c.numAttrs = static_cast<unsigned>(attributes.size());
-        result = DRIVER(cuLaunchKernelEx)(&c, function, nullptr, bytes ? extra : nullptr);
+        result = DRIVER(cuLaunchKernelEx)(&c, function, pointers, extra);
     }
     s.finish(call, result);
     return {};

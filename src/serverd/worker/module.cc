@@ -78,12 +78,8 @@ template <class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadI
     return {};
 }
 
-struct Parameter {
-    uint32_t offset = 0, bytes = 0;
-};
-
-// The answer to a look-up: name and parameters.
-template <class GetParam> std::vector<uint8_t> describe(const char *name, GetParam get)
+// The answer to a look-up: name and parameters. Launches of the function need the latter, too.
+template <class GetParam> std::vector<uint8_t> describe(Objects &objects, HandleId id, const char *name, GetParam get)
 {
     std::vector<Parameter> parameters;
     size_t offset = 0, bytes = 0;
@@ -94,23 +90,24 @@ template <class GetParam> std::vector<uint8_t> describe(const char *name, GetPar
     w.string(name ? name : "");
     w.value(uint64_t{parameters.size()});
     for (const Parameter &p : parameters) w.value(p);
+    objects.set_parameters(id, std::move(parameters));
     return answer;
 }
 
-std::vector<uint8_t> describe(CUfunction f)
+std::vector<uint8_t> describe(Objects &objects, HandleId id, CUfunction f)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuFuncGetName)) get(&name, f);
-    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+    return describe(objects, id, name, [&](size_t i, size_t *offset, size_t *bytes) {
         return DRIVER(cuFuncGetParamInfo)(f, i, offset, bytes);
     });
 }
 
-std::vector<uint8_t> describe(CUkernel k)
+std::vector<uint8_t> describe(Objects &objects, HandleId id, CUkernel k)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuKernelGetName)) get(&name, k);
-    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+    return describe(objects, id, name, [&](size_t i, size_t *offset, size_t *bytes) {
         return DRIVER(cuKernelGetParamInfo)(k, i, offset, bytes);
     });
 }
@@ -128,7 +125,7 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
     CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner) : CUDA_ERROR_NOT_SUPPORTED;
     if (!r) r = find(&found, owner, name.c_str());
     if (!r && !s.objects.set(id, found)) r = CUDA_ERROR_INVALID_VALUE;
-    s.finish(call, r, r ? std::vector<uint8_t>() : describe(found));
+    s.finish(call, r, r ? std::vector<uint8_t>() : describe(s.objects, id, found));
     return {};
 }
 
@@ -149,8 +146,9 @@ template <class Found, class Owner, class List> Result<void> serve_enumerate(Ses
     wire::Writer w(answer);
     w.value(static_cast<uint32_t>(found.size()));
     for (size_t i = 0; !r && i < found.size(); i++) {
-        w.value(s.objects.number(found[i]));
-        const std::vector<uint8_t> described = describe(found[i]);
+        const HandleId id = s.objects.number(found[i]);
+        w.value(id);
+        const std::vector<uint8_t> described = describe(s.objects, id, found[i]);
         w.bytes(described.data(), described.size());
     }
     s.finish(call, r, answer);

@@ -12,8 +12,21 @@ namespace rgpu::worker {
 using calls::HandleId;
 using calls::HandleKind;
 
+// Where a kernel's parameters lie in its parameter block.
+struct Parameter {
+    uint32_t offset = 0, bytes = 0;
+};
+
 class Objects {
 public:
+    // The parameters of a function or kernel that was looked up.
+    void set_parameters(HandleId id, std::vector<Parameter> p) { parameters_[id] = std::move(p); }
+    const std::vector<Parameter> *parameters(HandleId id) const
+    {
+        auto it = parameters_.find(id);
+        return it == parameters_.end() ? nullptr : &it->second;
+    }
+
     // False when the number is none that a client may choose.
     template <class T> bool set(HandleId id, T handle)
     {
@@ -72,6 +85,7 @@ private:
     std::vector<Object> all_, ours_;  // by number; ours_ from kFirstServerHandle on
     std::unordered_map<void *, HandleId> numbers_;  // of graphs and their nodes, which drivers name often
     std::vector<HandleId> free_;      // of ours_
+    std::unordered_map<HandleId, std::vector<Parameter>> parameters_;
 };
 
 }  // namespace rgpu::worker
