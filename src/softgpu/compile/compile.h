@@ -8,7 +8,7 @@
 extern "C" {
 
 // Raised whenever the same IR may give other code; part of the cache's key.
-inline constexpr int kRgpuCompileVersion = 3;
+inline constexpr int kRgpuCompileVersion = 4;
 
 using rgpu_compile_done = void(void *context, const uint8_t *object, size_t bytes);
 

@@ -487,6 +487,9 @@ std::string Lower::prologue()
              std::to_string(v.size) + " x i8], align " + std::to_string(v.align < 8 ? 8 : v.align) +
              "\n";
     }
+    // Of a branch by a value that nobody wrote LLVM says that it is never reached, and all that leads there goes with it.
+    for (size_t i = 0; i < body_.registers.size(); ++i)
+        if (body_.registers[i].type.kind == Type::pred) s += "  store i1 false, ptr %r" + std::to_string(i) + "\n";
     return s;
 }
 

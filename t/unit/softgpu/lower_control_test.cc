@@ -321,3 +321,12 @@ Test(lower_control, alias_is_another_name)
            {reinterpret_cast<uint64_t>(&out)}, {});
     cr_assert_eq(out, 16);
 }
+
+Test(lower_control, branch_by_a_predicate_that_nobody_wrote)
+{
+    uint64_t out = 0;
+    launch(kHead + ".visible .entry k(.param .u64 o) { .reg .b64 %p; .reg .b32 %x; .reg .pred %q; ld.param.u64 %p, [o]; @%q bra past;\n"
+                   "past: st.global.u32 [%p], 9; @%q bra back; ret; back: bra past; }",
+           {reinterpret_cast<uint64_t>(&out)}, {});
+    cr_assert_eq(out, 9);
+}
