@@ -58,6 +58,23 @@ uint64_t fatbin_bytes(const void *header)
     return h.header_bytes + h.bytes;
 }
 
+std::vector<std::span<const uint8_t>> find_fatbins(std::span<const uint8_t> file)
+{
+    std::vector<std::span<const uint8_t>> found;
+    uint8_t mark[sizeof kFatbinMagic];
+    memcpy(mark, &kFatbinMagic, sizeof mark);
+    while (file.size() >= sizeof(Header)) {
+        const auto at = std::search(file.begin(), file.end(), std::begin(mark), std::end(mark));
+        file = file.subspan(at - file.begin());
+        if (file.size() < sizeof(Header)) break;
+        const uint64_t size = fatbin_bytes(file.data());
+        const bool whole = size && size <= file.size();
+        if (whole) found.push_back(file.first(size));
+        file = file.subspan(whole ? size : sizeof mark);
+    }
+    return found;
+}
+
 Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> bytes)
 {
     if (bytes.size() < sizeof(Header)) return damaged("no header", 0);

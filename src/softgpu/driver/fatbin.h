@@ -32,6 +32,9 @@ struct FatbinEntry {
 // How many bytes the fat binary that starts here says it has, header included; 0 when it is none.
 uint64_t fatbin_bytes(const void *header);
 
+// The fat binaries that lie in a host's object or library, none inside another.
+std::vector<std::span<const uint8_t>> find_fatbins(std::span<const uint8_t> file);
+
 // All entries, `invalid` when the container is damaged.
 Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> bytes);
 

@@ -49,14 +49,8 @@ CUresult add_host_code(Link &l, const std::string &bytes, bool must_have_ptx)
 {
     std::string log = "the object holds no device code";
     bool found = false;
-    const uint32_t magic = kFatbinMagic;
-    const std::string_view mark(reinterpret_cast<const char *>(&magic), sizeof magic);
-    for (size_t at = 0; (at = bytes.find(mark, at)) != std::string::npos; at += mark.size()) {
-        if (bytes.size() - at < 16) break;
-        const uint64_t size = fatbin_bytes(bytes.data() + at);
-        if (size < 16 || size > bytes.size() - at) continue;
-        Result<std::string> ptx = best_ptx({reinterpret_cast<const uint8_t *>(bytes.data()) + at, size},
-                                           driver().settings.compute_capability());
+    for (auto fatbin : find_fatbins({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()})) {
+        Result<std::string> ptx = best_ptx(fatbin, driver().settings.compute_capability());
         if (!ptx) {
             log = ptx.error().text;
             continue;

@@ -120,3 +120,29 @@ Test(driver_fatbin, refuses_what_is_cut_short)
     for (size_t size = 0; size < good.size(); size++)
         cr_expect(!best_ptx(std::span(good).first(size), 80), "cut to %zu bytes", size);
 }
+
+Test(driver_fatbin, is_found_wherever_it_lies_in_a_file)
+{
+    const Bytes first = fatbin({entry(kPtx, 80, ptx(80), zstd)}), second = fatbin({entry(kPtx, 75, ptx(75), plain)});
+    Bytes file(37, 0xED);
+    file.insert(file.end(), first.begin(), first.end());
+    // The mark alone is no fat binary, nor is one that says it goes on past the end.
+    for (int i = 0; i < 3; i++) file.insert(file.end(), first.begin(), first.begin() + 4);
+    file.insert(file.end(), second.begin(), second.end());
+    file.insert(file.end(), first.begin(), first.begin() + 40);
+    const auto found = find_fatbins(file);
+    cr_assert_eq(found.size(), 2u);
+    cr_assert(*best_ptx(found[0], 90) == ptx(80));
+    cr_assert(*best_ptx(found[1], 90) == ptx(75));
+    // However short the file, and whatever the sizes in it say.
+    for (size_t n = 0; n < file.size(); n++) {
+        const Bytes cut(file.begin(), file.begin() + n);
+        for (auto f : find_fatbins(cut)) cr_assert(f.data() + f.size() <= cut.data() + cut.size());
+    }
+    std::mt19937 random(1);
+    for (int i = 0; i < 2000; i++) {
+        Bytes wrong = file;
+        for (int k = 0; k < 4; k++) wrong[random() % 60 + (k % 2 ? 37 : 0)] = uint8_t(random());
+        for (auto f : find_fatbins(wrong)) (void)best_ptx(f, 90);
+    }
+}
