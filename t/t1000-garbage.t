@@ -38,6 +38,9 @@ closed lying_copy 3 "100 bytes announced, 50 sent" "a chunk longer than its fram
 closed many_parts 3 "parts" "an image of more parts than there are bytes"
 good bad_handles "numbers that are no handles are errors, and the worker goes on"
 good huge_handle "numbers outside the table are refused"
+good shared "shared memory: pushes, pulls, and ranges outside it"
+closed damaged_diff 3 "cuMemAllocManaged.*a damaged diff" "a damaged diff"
+closed large_pull 3 "cuMemAllocManaged.*a pull of too many bytes" "a pull of too many bytes"
 
 crashed=
 for seed in $(seq 20); do

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "interpose/function.h"
+#include "interpose/shared.h"
 #include "wire/codec.h"
 
 namespace rgpu::interpose {
@@ -19,7 +20,7 @@ public:
             data_ = large_.empty() ? inline_ : large_.data();
             for (size_t i = 0; i < f.parameters.size(); i++)
                 memcpy(data_ + f.parameters[i].offset, params[i], f.parameters[i].bytes);
-            return CUDA_SUCCESS;
+            return shared::any() ? shared::look_at_parameters(data_, size_, changed_) : CUDA_SUCCESS;
         }
         if (!extra) return f.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -30,7 +31,8 @@ public:
             else
                 return CUDA_ERROR_INVALID_VALUE;
         }
-        return size_ >= f.parameter_bytes && (data_ || !size_) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        if (size_ < f.parameter_bytes || (!data_ && size_)) return CUDA_ERROR_INVALID_VALUE;
+        return shared::any() ? shared::look_at_parameters(data_, size_, changed_) : CUDA_SUCCESS;
     }
     // A count of bytes, and the bytes.
     void write(wire::Writer &w) const
@@ -42,6 +44,7 @@ public:
 private:
     uint8_t inline_[1024] = {};
     std::vector<uint8_t> large_;
+    std::vector<uint8_t> changed_;  // for kernels, where the program's addresses are others
     uint8_t *data_ = inline_;
     size_t size_ = 0;
 };

@@ -10,6 +10,7 @@
 #include "interpose/capture.h"
 #include "interpose/graph_plan.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 #include "util/waiters.h"
 
@@ -66,7 +67,9 @@ void run(uint64_t token, CUresult status)
         }
     }
     if (of_graph) before_host_node(token);
+    shared::before_host_function();
     f.run(status);
+    shared::after_host_function();
     if (of_graph) after_host_node(token);
     if (Session *s = session())
         s->tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {

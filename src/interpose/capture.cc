@@ -10,6 +10,7 @@
 
 #include "interpose/kept.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
@@ -282,12 +283,14 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *statu
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     note_record(event, stream);
+    if (shared::active()) shared::note_event(event, stream);
     return remote<CallId::cuEventRecord>(event, stream);
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
     if (!(flags & CU_EVENT_RECORD_EXTERNAL)) note_record(event, stream);
+    if (shared::active()) shared::note_event(event, stream);
     return remote<CallId::cuEventRecordWithFlags>(event, stream, flags);
 }
 

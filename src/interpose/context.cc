@@ -274,10 +274,10 @@ CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext context)
 
 CUresult cuCtxSynchronize_v2(CUcontext context)
 {
-    if (!context) return remote<CallId::cuCtxSynchronize>();
+    if (!context) return own::cuCtxSynchronize();
     CUresult r = own::cuCtxPushCurrent_v2(context);
     if (r) return r;
-    r = remote<CallId::cuCtxSynchronize>();
+    r = own::cuCtxSynchronize();
     pop_context();
     return r;
 }

@@ -6,6 +6,7 @@
 #include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
@@ -50,6 +51,11 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     if (CUresult r = prepare(stream, t)) return r;
     if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
     if (is_captured(t.stream)) return bytes ? capture_copy(device, host, nullptr, bytes, stream) : CUDA_SUCCESS;
+    // What kernels may have written there without the program knowing yet is the device's to copy.
+    if (shared::active())
+        if (auto from = shared::device_address(host)) return copy_on_device(device, *from, bytes, stream);
+    shared::Work work;
+    if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
     for (auto p = static_cast<const char *>(host); bytes;) {
         t.bytes = std::min(bytes, kChunk);
@@ -68,19 +74,33 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
     if (!bytes) return CUDA_SUCCESS;
     if (!host || !is_device_range(device, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (is_captured(t.stream)) return capture_copy(device, nullptr, host, bytes, stream);
-    return session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
-                               [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
+    if (shared::active())
+        if (auto to = shared::device_address(host)) {
+            CUresult r = copy_on_device(*to, device, bytes, stream);
+            return r || !wait ? r : own::cuStreamSynchronize(stream);
+        }
+    if (CUresult r = shared::before_read(device)) return r;
+    const uint64_t mark = wait ? shared::mark() : 0;
+    CUresult r = session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
+                                     [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
+    return r || !wait ? r : shared::reached_stream(mark, t.stream);
 }
 
-namespace {
-
-CUresult on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     if (!session()) return not_ready();
     // Told at once, as a driver does; posted, it would surface later.
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    shared::Work work;
+    if (CUresult r = work.begin_in(stream, {to, from})) return r;
     return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
 }
+
+namespace {
+
+// After a synchronous copy to the device the program may look at what the stream did before, and change
+// memory that is shared.
+CUresult settle(CUresult r, CUstream stream) { return r || !shared::active() ? r : own::cuStreamSynchronize(stream); }
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait)
@@ -88,11 +108,17 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     if (!session()) return not_ready();
     if (!bytes) return CUDA_SUCCESS;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
-    if (to_is && from_is) return on_device(to, from, bytes, stream);
-    if (to_is) return copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
+    if (to_is && from_is) {
+        CUresult r = copy_on_device(to, from, bytes, stream);
+        return wait ? settle(r, stream) : r;
+    }
+    if (to_is) {
+        CUresult r = copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
+        return wait ? settle(r, stream) : r;
+    }
     if (from_is) return copy_to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
     // Host to host: in stream order, as far as the stream's past goes.
-    if (CUresult r = remote<CallId::cuStreamSynchronize>(stream)) return r;
+    if (CUresult r = own::cuStreamSynchronize(stream)) return r;
     memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
     return CUDA_SUCCESS;
 }
@@ -113,7 +139,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    return on_device(to, from, bytes, stream);
+    return copy_on_device(to, from, bytes, stream);
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
@@ -143,6 +169,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     { \
         if (!session()) return not_ready(); \
         if (n && !is_device_range(to, n * sizeof value)) return CUDA_ERROR_INVALID_VALUE; \
+        shared::Work work; \
+        if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
     } \
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
@@ -150,6 +178,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
         if (!session()) return not_ready(); \
         if (width && height && !is_device_range(to, (height - 1) * pitch + width * sizeof value)) \
             return CUDA_ERROR_INVALID_VALUE; \
+        shared::Work work; \
+        if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD2D##bits##Async>(to, pitch, value, width, height, stream); \
     }
 SET(8, unsigned char)
@@ -161,7 +191,7 @@ SET(32, unsigned int)
 #define SYNCHRONOUS(suffix, stream) \
     CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, const void *from, size_t bytes) \
     { \
-        return copy_to_device(to, from, bytes, stream); \
+        return settle(copy_to_device(to, from, bytes, stream), stream); \
     } \
     CUresult cuMemcpyDtoH_v2##suffix(void *to, CUdeviceptr from, size_t bytes) \
     { \
@@ -169,7 +199,7 @@ SET(32, unsigned int)
     } \
     CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
-        return on_device(to, from, bytes, stream); \
+        return copy_on_device(to, from, bytes, stream); \
     } \
     CUresult cuMemcpy##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \

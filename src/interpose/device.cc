@@ -20,11 +20,28 @@ template <class Answer> CUresult ask(CUdevice d, const void *out, Answer &&answe
     return answer(*s);
 }
 
+// What is otherwise for a program whose memory is not the GPU server's (interpose/shared.h).
+int seen_from_here(const wire::DeviceSnapshot &s, CUdevice_attribute which)
+{
+    switch (which) {
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+    case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: return 0;
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+        return s.attributes[which] && s.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED];
+    default: return s.attributes[which];
+    }
+}
+
 CUresult attribute(const wire::DeviceSnapshot &s, int *value, int which)
 {
     if (which <= 0 || static_cast<size_t>(which) >= s.attributes.size()) return CUDA_ERROR_INVALID_VALUE;
     auto status = static_cast<CUresult>(s.attribute_status[static_cast<size_t>(which)]);
-    if (status == CUDA_SUCCESS) *value = s.attributes[static_cast<size_t>(which)];
+    if (status == CUDA_SUCCESS) *value = seen_from_here(s, static_cast<CUdevice_attribute>(which));
     return status;
 }
 

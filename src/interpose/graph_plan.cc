@@ -15,6 +15,7 @@
 #include "interpose/callback.h"
 #include "interpose/capture.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
@@ -271,19 +272,31 @@ void forget_plan(HandleId exec)
     }
 }
 
+namespace {
+
+CUresult launch(CUgraphExec exec, CUstream stream, HandleId in)
+{
+    shared::Work work;
+    CUresult r = work.begin(in);
+    return r ? r : remote<CallId::cuGraphLaunch>(exec, stream);
+}
+
+}  // namespace
+
 CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
 {
     HandleId number = 0, in = 0;
     if (session())
         if (CUresult r = detail::id_in(exec, number)) return r;
     auto plan = plan_of(number);
-    if (!plan || detail::id_in(stream, in) || is_captured(in)) return remote<CallId::cuGraphLaunch>(exec, stream);
+    if (detail::id_in(stream, in) || is_captured(in)) return remote<CallId::cuGraphLaunch>(exec, stream);
+    if (!plan) return launch(exec, stream, in);
     std::lock_guard lock(plan->mutex);
     for (const auto &[node, copy] : plan->copies)
         if (copy->to_device)
             if (CUresult r = copy_box(copy->transfer, stream, CopyWait::never)) return r;
     if (plan->host_nodes.empty()) {
-        if (CUresult r = remote<CallId::cuGraphLaunch>(exec, stream)) return r;
+        if (CUresult r = launch(exec, stream, in)) return r;
         for (const auto &[node, copy] : plan->copies)
             if (!copy->to_device)
                 if (CUresult r = copy_box(copy->transfer, stream, CopyWait::never)) return r;
@@ -291,7 +304,7 @@ CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
     }
     plan->launches.emplace_back();
     session()->expect_callbacks(plan->host_nodes.size());
-    if (CUresult r = remote<CallId::cuGraphLaunch>(exec, stream)) {
+    if (CUresult r = launch(exec, stream, in)) {
         plan->launches.pop_back();
         return r;
     }

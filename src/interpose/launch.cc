@@ -4,6 +4,7 @@
 // count of launch attributes and the attributes, then the parameter block.
 #include "interpose/arguments.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
@@ -58,6 +59,8 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     if (CUresult r = may_give_work(stream)) return r;
     Arguments arguments;
     if (CUresult r = arguments.take(*info, params, extra)) return r;
+    shared::Work work;
+    if (CUresult r = work.begin(stream)) return r;
     return s->post(CallId::cuLaunchKernel, current_context(), [&](wire::Writer &w) {
         const uint32_t head[] = {*Handles::get().id(f), c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY,
                                  c.blockDimZ, c.sharedMemBytes, stream, cooperative, c.numAttrs};

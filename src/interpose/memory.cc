@@ -9,6 +9,7 @@
 
 #include "interpose/log.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
@@ -21,6 +22,7 @@ struct Ranges {
     std::map<uintptr_t, HostRange> host;
     uint64_t next_buffer_id = 1;
     CUdeviceptr reserved_base = 0, reserved_end = 0;
+    bool reserved_here = false;  // by us, and by nothing else
 };
 
 Ranges &ranges()
@@ -45,12 +47,19 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
     if (!session()) return not_ready();
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
-    void *p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    auto base = reinterpret_cast<uintptr_t>(p);
+    CUdeviceptr base = 0;
+    CUresult r = shared::allocate(shared::Kind::pinned, bytes, base);
+    if (!r && flags & CU_MEMHOSTALLOC_DEVICEMAP && (r = shared::share(base))) shared::give_back(base);
+    if (r == CUDA_ERROR_NOT_SUPPORTED && !(flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
+        // Where kernels cannot reach it, it still is memory for copies.
+        void *p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        base = reinterpret_cast<uintptr_t>(p);
+        r = p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    }
+    if (r) return r;
     std::lock_guard lock(ranges().mutex);
     ranges().host[base] = {base, bytes, flags, true, current_context(), current_device()};
-    *out = p;
+    *out = reinterpret_cast<void *>(base);
     return CUDA_SUCCESS;
 }
 
@@ -65,6 +74,7 @@ void reserve_device_range(const wire::Snapshot &s)
     void *want = reinterpret_cast<void *>(s.device_base);
     void *got = mmap(want, s.device_size, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    r.reserved_here = got == want;
     if (got != want)
         say("warning: this program uses addresses that the GPU server uses for device memory "
             "(%#llx, %llu bytes); a pointer to one may be taken for the other",
@@ -74,7 +84,7 @@ void reserve_device_range(const wire::Snapshot &s)
 void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
-    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
+    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped, false};
 }
 
 void note_access(CUdeviceptr base, size_t bytes, bool allowed)
@@ -92,6 +102,19 @@ void forget_mappings(CUdeviceptr base, size_t bytes)
     });
 }
 
+bool in_reserved_range(CUdeviceptr address, size_t bytes)
+{
+    const Ranges &r = ranges();
+    return r.reserved_here && address >= r.reserved_base && bytes <= r.reserved_end - address && address < r.reserved_end;
+}
+
+void note_managed(CUdeviceptr base, size_t bytes)
+{
+    note_allocation(base, bytes);
+    std::lock_guard lock(ranges().mutex);
+    ranges().device[base].managed = true;
+}
+
 bool forget_allocation(CUdeviceptr base)
 {
     std::lock_guard lock(ranges().mutex);
@@ -103,6 +126,7 @@ bool forget_allocation(CUdeviceptr base)
 
 void forget_allocations(HandleId context)
 {
+    shared::forget_context(context);
     std::lock_guard lock(ranges().mutex);
     std::erase_if(ranges().device, [&](auto &entry) { return entry.second.context == context; });
 }
@@ -123,6 +147,8 @@ std::optional<HostRange> find_host(const void *address)
 
 bool is_device_address(CUdeviceptr address)
 {
+    if (shared::any())
+        if (auto b = shared::find(address)) return b->shared;
     const Ranges &r = ranges();
     if (address >= r.reserved_base && address < r.reserved_end) return true;
     return find_device(address).has_value();
@@ -130,6 +156,8 @@ bool is_device_address(CUdeviceptr address)
 
 bool is_device_range(CUdeviceptr address, size_t bytes)
 {
+    if (shared::any())
+        if (auto b = shared::find(address)) return bytes <= b->bytes - (address - b->device) && !shared::share(address);
     auto range = find_device(address);
     // Virtual memory is mapped piece by piece: what adjoins is one range.
     for (; range; range = find_device(address)) {
@@ -160,10 +188,28 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     return r;
 }
 
+CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
+{
+    if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult r = shared::allocate(shared::Kind::managed, bytes, *out)) return r;
+    if (flags == CU_MEM_ATTACH_HOST) shared::set_any_time(*out, true);
+    note_managed(*out, bytes);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr base)
 {
     if (!session()) return not_ready();
     if (!base) return CUDA_SUCCESS;
+    if (auto range = find_device(base); range && range->managed && range->base == base) {
+        if (shared::find(base)->kind != shared::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
+        if (CUresult r = own::cuCtxSynchronize()) return r;
+        if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
+        shared::give_back(base);
+        return CUDA_SUCCESS;
+    }
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuMemFree_v2>(base);
 }
@@ -205,8 +251,11 @@ CUresult cuMemFreeHost(void *p)
         ranges().host.erase(it);
     }
     // Work that still reads or writes these pages must end before they go, as in CUDA.
-    CUresult r = current_context() ? remote<CallId::cuCtxSynchronize>() : CUDA_SUCCESS;
-    munmap(p, whole_pages(range.bytes));
+    CUresult r = current_context() ? own::cuCtxSynchronize() : CUDA_SUCCESS;
+    if (shared::find(range.base))
+        shared::give_back(range.base);
+    else
+        munmap(p, whole_pages(range.bytes));
     return r;
 }
 
@@ -215,7 +264,8 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
     if (!session()) return not_ready();
     auto range = find_host(p);
     if (!flags || !range) return CUDA_ERROR_INVALID_VALUE;
-    *flags = range->flags;
+    // With unified addressing all of it is mapped, CUDA says.
+    *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
 }
 
@@ -226,8 +276,11 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
     if (!p || !bytes) return CUDA_ERROR_INVALID_VALUE;
     if (find_host(p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     auto base = reinterpret_cast<uintptr_t>(p);
-    std::lock_guard lock(ranges().mutex);
-    ranges().host[base] = {base, bytes, flags, false, current_context(), current_device()};
+    {
+        std::lock_guard lock(ranges().mutex);
+        ranges().host[base] = {base, bytes, flags, false, current_context(), current_device()};
+    }
+    shared::note_registration(base, 1);
     return CUDA_SUCCESS;
 }
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) { return own::cuMemHostRegister_v2(p, bytes, flags); }
@@ -235,22 +288,48 @@ CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) { return o
 CUresult cuMemHostUnregister(void *p)
 {
     if (!session()) return not_ready();
-    std::lock_guard lock(ranges().mutex);
-    auto it = ranges().host.find(reinterpret_cast<uintptr_t>(p));
-    if (it == ranges().host.end() || it->second.allocated) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    ranges().host.erase(it);
+    const auto base = reinterpret_cast<uintptr_t>(p);
+    auto range = find_host(p);
+    if (!range || range->allocated || range->base != base) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    // Kernels that use it must end before, as in CUDA.
+    if (shared::device_address(p))
+        if (CUresult r = own::cuCtxSynchronize()) return r;
+    {
+        std::lock_guard lock(ranges().mutex);
+        if (!ranges().host.erase(base)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    }
+    shared::note_registration(base, -1);
     return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned int flags)
 {
-    CUdeviceptr a = 0;
-    size_t n = 0;
-    CUresult r = remote<CallId::cuModuleGetGlobal_v2>(&a, &n, module, name);
-    if (r) return r;
-    if (!find_device(a)) note_allocation(a, n);
-    if (address) *address = a;
-    if (bytes) *bytes = n;
+    if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!out || flags) return CUDA_ERROR_INVALID_VALUE;
+    const auto host = reinterpret_cast<uintptr_t>(p);
+    auto range = find_host(p);
+    if (!range) {  // managed memory is its own
+        auto b = shared::find(host);
+        *out = host;
+        return b && b->kind == shared::Kind::managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    CUdeviceptr device = range->base;
+    if (!range->allocated)
+        if (CUresult r = shared::mirror(*range, device)) return r;
+    if (!shared::find(device)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult r = shared::share(device)) return r;
+    *out = device + (host - range->base);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
+{
+    if (!session()) return not_ready();
+    auto range = find_device(address);
+    if (!range) return remote<CallId::cuMemGetAddressRange_v2>(base, bytes, address);
+    if (base) *base = range->base;
+    if (bytes) *bytes = range->bytes;
     return CUDA_SUCCESS;
 }
 

@@ -18,6 +18,7 @@ struct DeviceRange {
     uint64_t buffer_id = 0;  // unique, for CU_POINTER_ATTRIBUTE_BUFFER_ID
     bool mapped = false;     // by cuMemMap: a piece of a range, not an allocation
     bool no_access = false;  // mapped, and cuMemSetAccess has not been called for it
+    bool managed = false;
 };
 
 struct HostRange {
@@ -35,6 +36,7 @@ void note_allocation(CUdeviceptr base, size_t bytes, bool mapped = false);
 void note_access(CUdeviceptr base, size_t bytes, bool allowed);
 // Forgets the mapped pieces that begin in a range.
 void forget_mappings(CUdeviceptr base, size_t bytes);
+void note_managed(CUdeviceptr base, size_t bytes);
 // Forgets what starts exactly at `base`; false when nothing does.
 bool forget_allocation(CUdeviceptr base);
 // Everything of a context that has ended.
@@ -43,14 +45,19 @@ void forget_allocations(HandleId context);
 std::optional<DeviceRange> find_device(CUdeviceptr address);
 std::optional<HostRange> find_host(const void *address);
 
-// True for an address that means memory of the server.
+// True when these addresses were reserved here for the server's memory.
+bool in_reserved_range(CUdeviceptr address, size_t bytes);
+
+// True for an address that means memory of the server, shared memory too.
 bool is_device_address(CUdeviceptr address);
 
-// True for bytes that a copy may touch: not past the end of the allocation they begin in.
+// True for bytes that a copy may touch as device memory: not past the end of the allocation they begin in. Pinned
+// memory is shared from then on.
 bool is_device_range(CUdeviceptr address, size_t bytes);
 
 // Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on return.
 CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult copy_to_host(void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait);
 
 // When a copy of a box is over for the caller: always, as CUDA says for the memory it goes to, or not at all.

@@ -4,6 +4,7 @@
 #include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
+#include "interpose/shared.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose {
@@ -99,7 +100,11 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     if ((r = detail::id_in(stream, number)) || (r = may_give_work(number))) return r;
     // In a graph the program's memory is not copied now: the table's carrier puts server memory in its place.
     if (is_captured(number)) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
-    if (to.device && from.device) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
+    if (to.device && from.device) {
+        shared::Work work;
+        if ((r = work.begin(number, {to.first, from.first}))) return r;
+        return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
+    }
     if (to.array || from.array) return through_device_memory(c, to.array, stream);
     if (to.device)
         return by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
@@ -113,7 +118,7 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
             return copy_to_host(reinterpret_cast<void *>(t), f, n, stream, wait && last);
         });
     }
-    r = remote<CallId::cuStreamSynchronize>(stream);
+    r = own::cuStreamSynchronize(stream);
     if (r) return r;
     return by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
         memmove(reinterpret_cast<void *>(t), reinterpret_cast<const void *>(f), n);

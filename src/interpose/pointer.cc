@@ -4,6 +4,7 @@
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/process.h"
+#include "interpose/shared.h"
 
 namespace rgpu::interpose::own {
 
@@ -37,6 +38,16 @@ Known look_at(CUdeviceptr p)
     return k;
 }
 
+// Kernels' address of host memory. To ask for it is no sign yet that a kernel will use it.
+CUresult device_pointer(const Known &k, CUdeviceptr &out)
+{
+    CUdeviceptr base = k.in_host.base;
+    if (!k.in_host.allocated)
+        if (CUresult r = shared::mirror(k.in_host, base)) return r;
+    out = base + (k.address - k.in_host.base);
+    return shared::find(base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 template <class T> CUresult put(void *to, T value)
 {
     memcpy(to, &value, sizeof value);
@@ -50,19 +61,24 @@ CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return put(to, k.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return k.device ? put(to, k.address) : CUDA_ERROR_INVALID_VALUE;  // not mapped for kernels
+        if (!k.device) {
+            CUdeviceptr device = 0;
+            CUresult r = device_pointer(k, device);
+            return r ? r : put(to, device);
+        }
+        return put(to, k.address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        return k.host ? put(to, reinterpret_cast<void *>(k.address)) : CUDA_ERROR_INVALID_VALUE;
+        return k.host || k.in_device.managed ? put(to, reinterpret_cast<void *>(k.address)) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(to, k.device ? k.in_device.buffer_id : k.in_host.base);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(to, false);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(to, unsigned{k.in_device.managed});
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(to, k.ordinal());
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(to, false);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(to, 0u);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(to, k.base());
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(to, k.bytes());
-    case CU_POINTER_ATTRIBUTE_MAPPED: return put(to, true);
+    case CU_POINTER_ATTRIBUTE_MAPPED: return put(to, 1u);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(to, 0ull);
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(to, false);
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(to, false);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(to, 0u);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(to, 0u);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(to, static_cast<CUmemoryPool>(nullptr));
     default: return CUDA_ERROR_NOT_SUPPORTED;
@@ -75,12 +91,13 @@ size_t size_of(CUpointer_attribute which)
     switch (which) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return 4;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    // CUDA calls these boolean; cudart gives room for four bytes, and reads them all.
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return sizeof(bool);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return 4;
     default: return 8;
     }
 }

@@ -212,7 +212,7 @@ void Session::expect(uint32_t sequence, Pending *p)
 {
     std::lock_guard lock(receive_);
     pending_[sequence] = p;
-    if (!p->waited) pushes_under_way_++;
+    if (!p->waited) pushes_under_way_++, copies_under_way_++;
 }
 
 CUresult Session::wait(Pending &p)
@@ -243,7 +243,7 @@ void Session::read_some(std::unique_lock<std::mutex> &lock)
             p->done = true;
             if (!p->waited) delete p;
         }
-    if (!alive) pending_.clear(), pushes_under_way_ = 0;
+    if (!alive) pending_.clear(), pushes_under_way_ = copies_under_way_ = 0;
     answered_.notify_all();
 }
 
@@ -333,7 +333,7 @@ bool Session::take_data(const FrameHeader &h)
     p->done = true;
     if (!p->waited) {
         delete p;
-        pushes_under_way_--;
+        pushes_under_way_--, copies_under_way_--;
     }
     return true;
 }
@@ -358,6 +358,18 @@ bool Session::take_callback(const FrameHeader &h)
     pushes_under_way_--;
     callback_due(token, h.value);
     return true;
+}
+
+uint32_t Session::frames_sent()
+{
+    std::lock_guard lock(send_);
+    return sequence_;
+}
+
+bool Session::waited_for()
+{
+    std::lock_guard lock(receive_);
+    return std::any_of(pending_.begin(), pending_.end(), [](const auto &entry) { return entry.second->waited; });
 }
 
 void Session::die(const char *why)

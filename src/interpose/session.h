@@ -79,6 +79,13 @@ public:
     // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
     void expect_callbacks(size_t n) { pushes_under_way_ += n; }
 
+    // For whoever watches what the program does: frames so far, and whether some thread waits for an answer.
+    uint32_t frames_sent();
+    bool waited_for();
+
+    // Whether bytes are under way into the program's memory that nobody waits for.
+    bool copies_under_way() const { return copies_under_way_ != 0; }
+
 private:
     // An answer that somebody waits for, or a copy whose bytes are under way.
     struct Pending {
@@ -130,6 +137,7 @@ private:
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> pushes_under_way_{0};  // copies and callbacks that come unasked
     Spin spin_;                // the reader's
+    std::atomic<size_t> copies_under_way_{0};  // of these, copies
     std::vector<uint8_t> in_;  // received and not yet taken
     size_t in_at_ = 0;
 };

@@ -177,6 +177,68 @@ def case_huge_handle(w):
     w.close()
 
 
+RESERVE, BACK, RELEASE, PUSH, PULL = range(5)
+
+
+def shared_memory(w):
+    """Two MiB of shared memory with device memory behind it; its address."""
+    alive(w)
+    result, answer = w.ask('cuMemAllocManaged', struct.pack('<IQQ', RESERVE, 0, 2 << 20), value=100)
+    assert result == 0 and len(answer) == 8, (result, answer)
+    address = struct.unpack('<Q', answer)[0]
+    result, _ = w.ask('cuMemAllocManaged', struct.pack('<IQ', BACK, address), value=100)
+    assert result == 0, result
+    return address
+
+
+def push(w, address, size, diff):
+    return w.ask('cuMemAllocManaged', struct.pack('<IQQB', PUSH, address, size, 0) + diff, value=100)[0]
+
+
+def pull(w, *ranges):
+    body = struct.pack('<IQ', PULL, len(ranges)) + b''.join(struct.pack('<QQ', *r) for r in ranges)
+    return w.ask('cuMemAllocManaged', body, value=100)
+
+
+def case_shared(w):
+    "shared memory: what is pushed is there, what the device changed comes back, ranges outside are errors"
+    address = shared_memory(w)
+    assert push(w, address, 100, struct.pack('<IIQ', 1, 1, 0b101) + b'ab') == 0
+    assert pull(w, (address, 4096)) == (0, b''), 'nobody changed anything'
+    result, _ = w.ask('cuMemsetD8Async', struct.pack('<QBQI', address + 200, 7, 3, 0), value=100)
+    assert result == 0, result
+    result, _ = w.ask('cuStreamSynchronize', struct.pack('<I', 0), value=100)
+    assert result == 0, result
+    entry = struct.pack('<IIQ', 3, 1, 0b111 << 8) + bytes([7] * 3)
+    assert pull(w, (address, 4096)) == (0, struct.pack('<QII', address, 4096, len(entry)) + entry)
+    for start, size in ((0, 64), (address - 64, 64), (address, (2 << 20) + 1), (address + (2 << 20), 1), (1 << 63, 1 << 63)):
+        assert push(w, start, size, b'') == 1, (start, size)
+        if size < 16 << 20:
+            assert pull(w, (start, size))[0] == 1, (start, size)
+    result, _ = w.ask('cuMemAllocManaged', struct.pack('<IQ', BACK, address), value=100)
+    assert result == 1, 'a second time'
+    result, _ = w.ask('cuMemAllocManaged', struct.pack('<IQ', RELEASE, address), value=0)
+    assert result == 0, result
+    assert push(w, address, 64, b'') == 1
+    for size in (0, 4096, (1 << 64) - (2 << 20)):
+        result, _ = w.ask('cuMemAllocManaged', struct.pack('<IQQ', RESERVE, 0, size), value=100)
+        assert result != 0, size
+    alive(w)
+    w.close()
+
+
+def case_damaged_diff(w):
+    "a diff that names bytes outside its range"
+    body = struct.pack('<IQQB', PUSH, shared_memory(w), 100, 0) + struct.pack('<IIQ', 1, 1, 1 << 40) + b'a'
+    w.send(w.number('cuMemAllocManaged'), body, value=100)
+
+
+def case_large_pull(w):
+    "a pull of more than an answer can hold"
+    body = struct.pack('<IQQQ', PULL, 1, shared_memory(w), (16 << 20) + 1)
+    w.send(w.number('cuMemAllocManaged'), body, value=100)
+
+
 def case_fuzz(w):
     "random bodies of every call: errors or a closed connection"
     alive(w)

@@ -83,6 +83,12 @@ CUresult Callbacks::capture(Session &session, CUstream stream, uint64_t token)
     return DRIVER(cuLaunchHostFunc)(stream, graph_reached, graph_function(session, token));
 }
 
+bool Callbacks::pending()
+{
+    std::lock_guard lock(mutex_);
+    return !gates_.empty() || !graphs_.empty();
+}
+
 Result<void> own::cuLaunchHostFunc(Session &s, Call &call)
 {
     auto step = call.body.value<Step>();

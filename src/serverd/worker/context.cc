@@ -16,6 +16,7 @@ void before_end(Session &s, CUcontext context)
     s.copies.send_finished();
     s.staging.forget(context);
     s.turns.forget(context);
+    s.shared.forget(context);
     DRIVER(cuCtxSetCurrent)(current);
 }
 

@@ -14,6 +14,7 @@
 #include "serverd/worker/input.h"
 #include "serverd/worker/objects.h"
 #include "serverd/worker/sender.h"
+#include "serverd/worker/shared.h"
 #include "serverd/worker/turns.h"
 #include "wire/codec.h"
 
@@ -55,6 +56,7 @@ public:
     Copies copies;
     Callbacks callbacks;
     Turns turns;
+    Shared shared;
 
 private:
     Result<void> step(const wire::FrameHeader &);

@@ -1,0 +1,290 @@
+// Bytes that travel between the program's memory and the device's, and when.
+//
+// Which streams may still work is known from what was posted and what was waited for. Where none does, the server may
+// write what lies between changed bytes, too, so that thousands of small changes are few copies.
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "interpose/capture.h"
+#include "interpose/process.h"
+#include "interpose/shared_state.h"
+#include "interpose/stub.h"
+#include "wire/diff.h"
+#include "wire/shared.h"
+
+namespace rgpu::interpose::shared {
+
+namespace {
+
+using calls::CallId;
+using wire::SharedRange;
+using wire::SharedStep;
+
+// So much is compared at once: registered memory is read into a buffer of this size.
+constexpr size_t kWindow = 1 << 20;
+
+// The default streams of contexts have the same number.
+uint64_t stream_key(HandleId stream)
+{
+    return uint64_t{stream < calls::kFirstHandle ? current_context() : 0} << 32 | stream;
+}
+
+// Reads the program's memory where it may be gone (freed without cuMemHostUnregister): false then.
+bool read_carefully(uint8_t *to, uintptr_t from, size_t bytes)
+{
+    iovec here{to, bytes}, there{reinterpret_cast<void *>(from), bytes};
+    const ssize_t n = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    if (n < 0 && errno != EFAULT) {  // forbidden in some sandboxes
+        memcpy(to, reinterpret_cast<void *>(from), bytes);
+        return true;
+    }
+    return n == static_cast<ssize_t>(bytes);
+}
+
+CUresult send(SharedRange range, bool exclusive, HandleId context, const std::vector<uint8_t> &diff)
+{
+    return session()->post(CallId::cuMemAllocManaged, context, [&](wire::Writer &w) {
+        w.value(SharedStep::push), w.value(range), w.value(uint8_t{exclusive}), w.bytes(diff.data(), diff.size());
+    });
+}
+
+CUresult push_span(State &st, const Span &b, bool exclusive, std::vector<uint8_t> &diff)
+{
+    const HandleId context = travel_context(st);
+    for (size_t start = 0; start < b.bytes; start += kWindow) {
+        const size_t bytes = std::min(kWindow, b.bytes - start);
+        auto now = reinterpret_cast<const uint8_t *>(b.host + start);
+        if (b.kind == Kind::registered) {
+            st.window.resize(kWindow);
+            if (!read_carefully(st.window.data(), b.host + start, bytes)) continue;
+            now = st.window.data();
+        }
+        for (size_t at = 0; at < bytes;) {
+            diff.clear();
+            at = wire::make_diff(now, b.twin + start, bytes, at, wire::kPushBytes, diff);
+            if (diff.empty()) continue;
+            if (CUresult r = send({b.device + start, bytes}, exclusive, context, diff)) return r;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+// One stretch of an answer to a pull: into the twin, and into the program's memory.
+bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes)
+{
+    const auto &all = spans(st);
+    auto it = std::upper_bound(all.begin(), all.end(), address, [](uint64_t a, const Span &s) { return a < s.device; });
+    if (it == all.begin()) return false;
+    const Span &b = *std::prev(it);
+    const uint64_t offset = address - b.device;
+    if (offset >= b.bytes || bytes > b.bytes - offset) return false;
+    auto to = reinterpret_cast<uint8_t *>(b.host + offset);
+    bool there = true;
+    if (b.kind == Kind::registered) {
+        std::vector<uint8_t> probe(bytes);
+        there = read_carefully(probe.data(), b.host + offset, bytes);
+    }
+    return wire::apply_diff(diff, diff_bytes, bytes, [&](size_t at, const uint8_t *data, size_t n) {
+        memcpy(b.twin + offset + at, data, n);
+        if (there) memcpy(to + at, data, n);
+    });
+}
+
+CUresult pull(State &st, const std::vector<SharedRange> &ranges)
+{
+    Reply reply;
+    CUresult r = session()->ask(CallId::cuMemAllocManaged, travel_context(st), [&](wire::Writer &w) {
+        w.value(SharedStep::pull), w.value(uint64_t{ranges.size()});
+        for (const SharedRange &range : ranges) w.value(range);
+    }, reply);
+    if (r) return r;
+    wire::Reader answer(reply.body.data(), reply.body.size());
+    while (answer.ok() && answer.left()) {
+        auto address = answer.value<uint64_t>();
+        auto bytes = answer.value<uint32_t>(), n = answer.value<uint32_t>();
+        const uint8_t *diff = answer.bytes(n);
+        if (!diff || !take(st, address, bytes, diff, n)) return CUDA_ERROR_UNKNOWN;
+    }
+    return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+template <class Reached> CUresult reached(uint64_t mark, Reached which)
+{
+    if (!active() || !session()) return CUDA_SUCCESS;
+    State &st = state();
+    std::lock_guard order(st.order);
+    std::erase_if(st.busy, [&](const auto &entry) { return which(entry.first, entry.second) && entry.second.last <= mark; });
+    return pull(st);
+}
+
+}  // namespace
+
+namespace {
+
+// Leaves the count of writers with its thread.
+struct Writer {
+    bool counted = false;
+    ~Writer()
+    {
+        if (!counted) return;
+        std::lock_guard order(state().order);
+        may_write(state(), false);
+    }
+};
+thread_local Writer t_writer;
+
+}  // namespace
+
+void may_write(State &st, bool now)
+{
+    if (now != t_writer.counted) st.writers += now ? 1u : -1u;
+    t_writer.counted = now;
+}
+
+HandleId travel_context(State &st)
+{
+    const HandleId now = current_context();
+    return now ? now : st.last_context;
+}
+
+CUresult push(State &st)
+{
+    const bool exclusive = st.busy.empty() && !st.device_wrote;
+    std::vector<uint8_t> diff;
+    for (const Span &s : spans(st)) {
+        if (!s.any_time && !st.writers) continue;
+        if (CUresult r = push_span(st, s, exclusive, diff)) return r;
+    }
+    may_write(st, false);
+    return CUDA_SUCCESS;
+}
+
+CUresult pull(State &st)
+{
+    may_write(st, true);
+    if (!st.device_wrote) return CUDA_SUCCESS;
+    std::vector<SharedRange> ranges;
+    uint64_t bytes = 0;
+    auto flush = [&]() -> CUresult {
+        CUresult r = ranges.empty() ? CUDA_SUCCESS : pull(st, ranges);
+        ranges.clear();
+        bytes = 0;
+        return r;
+    };
+    for (const Span &s : spans(st)) {
+        if (s.read_only) continue;
+        for (uint64_t at = 0; at < s.bytes;) {
+            const uint64_t n = std::min<uint64_t>(s.bytes - at, wire::kMaxPullBytes - bytes);
+            ranges.push_back({s.device + at, n});
+            at += n, bytes += n;
+            if (bytes < wire::kMaxPullBytes && ranges.size() < wire::kMaxPullRanges) continue;
+            if (CUresult r = flush()) return r;
+        }
+    }
+    if (CUresult r = flush()) return r;
+    st.device_wrote = !st.busy.empty();
+    return CUDA_SUCCESS;
+}
+
+CUresult Work::begin(HandleId stream)
+{
+    if (!active() || is_captured(stream)) return CUDA_SUCCESS;
+    State &st = state();
+    order_ = std::unique_lock(st.order);
+    if (CUresult r = push(st)) return r;
+    st.last_context = current_context();
+    st.busy[stream_key(stream)] = {current_context(), ++st.works};
+    st.device_wrote = true;
+    for (const Span &s : spans(st))
+        if (s.any_time) {
+            arm_watch();
+            break;
+        }
+    return CUDA_SUCCESS;
+}
+
+CUresult Work::begin(HandleId stream, std::initializer_list<CUdeviceptr> named)
+{
+    if (active())
+        for (CUdeviceptr address : named)
+            if (auto b = find(address); b && b->shared) return begin(stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult Work::begin_in(CUstream stream, std::initializer_list<CUdeviceptr> named)
+{
+    HandleId id = 0;
+    if (!active()) return CUDA_SUCCESS;
+    if (CUresult r = detail::id_in(stream, id)) return r;
+    return begin(id, named);
+}
+
+CUresult before_read(CUdeviceptr named)
+{
+    if (!active()) return CUDA_SUCCESS;
+    auto b = find(named);
+    if (!b || !b->shared) return CUDA_SUCCESS;
+    State &st = state();
+    std::lock_guard order(st.order);
+    return push(st);
+}
+
+uint64_t mark()
+{
+    if (!active()) return 0;
+    State &st = state();
+    std::lock_guard order(st.order);
+    return st.works;
+}
+
+CUresult reached_everything(uint64_t mark)
+{
+    const HandleId context = current_context();
+    return reached(mark, [&](uint64_t, const State::Busy &b) { return b.context == context; });
+}
+
+CUresult reached_stream(uint64_t mark, HandleId stream)
+{
+    const uint64_t key = stream_key(stream);
+    return reached(mark, [&](uint64_t k, const State::Busy &) { return k == key; });
+}
+
+CUresult reached_event(uint64_t mark, HandleId event)
+{
+    if (!active()) return CUDA_SUCCESS;
+    State::Recorded recorded;
+    {
+        State &st = state();
+        std::lock_guard order(st.order);
+        if (auto it = st.recorded.find(event); it != st.recorded.end()) recorded = it->second;
+    }
+    return reached(std::min(mark, recorded.last), [&](uint64_t k, const State::Busy &) { return recorded.last && k == recorded.stream; });
+}
+
+void note_event(CUevent event, CUstream stream)
+{
+    HandleId in = 0, id = 0;
+    if (detail::id_in(event, id) || detail::id_in(stream, in)) return;
+    State &st = state();
+    std::lock_guard order(st.order);
+    st.recorded[id] = {stream_key(in), st.works};
+}
+
+CUresult before_host_function()
+{
+    return reached(0, [](uint64_t, const State::Busy &) { return false; });
+}
+
+CUresult after_host_function()
+{
+    if (!active() || !session()) return CUDA_SUCCESS;
+    State &st = state();
+    std::lock_guard order(st.order);
+    return push(st);
+}
+
+}  // namespace rgpu::interpose::shared

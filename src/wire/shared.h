@@ -1,0 +1,32 @@
+// Shared memory on the wire: what the first word of a cuMemAllocManaged frame's body says.
+// Layouts: doc/protocol.md, "Shared memory".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rgpu::wire {
+
+enum class SharedStep : uint32_t {
+    reserve,  // asks for addresses that mean the same to both sides
+    back,     // asks for device memory behind them: from now on they can be shared
+    release,  // gives addresses, and what is behind them, back
+    push,     // bytes that the program changed
+    pull,     // asks for bytes that the device changed
+};
+
+// Addresses and device memory come in multiples of this; drivers' own granularity is not larger.
+inline constexpr uint64_t kSharedGranule = uint64_t{2} << 20;
+
+// One part of shared memory.
+struct SharedRange {
+    uint64_t address = 0, bytes = 0;
+};
+
+// A pull asks for at most this much, so that its answer fits a frame whatever changed.
+inline constexpr uint64_t kMaxPullBytes = uint64_t{16} << 20;
+inline constexpr size_t kMaxPullRanges = 4096;
+// A push's diff is cut when it has grown to this.
+inline constexpr size_t kPushBytes = 512 << 10;
+
+}  // namespace rgpu::wire
