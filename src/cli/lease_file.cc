@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <nlohmann/json.hpp>
+
 #include "util/fd.h"
 
 namespace rgpu::cli {
@@ -30,12 +32,40 @@ Result<LeaseFile> LeaseFile::write(const std::vector<pool::Grant> &grants)
         return error(ErrorKind::invalid, "cannot make %s: %s; set TMPDIR", directory.c_str(),
                      strerror(errno));
     LeaseFile file(directory);
-    std::string text = pool::lease_file("", grants);
-    Fd fd(open(file.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
-    if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-        return error(ErrorKind::invalid, "cannot write %s: %s", file.path().c_str(),
-                     strerror(errno));
+    Result<void> written = write_lease_file(file.path(), grants);
+    if (!written)
+        return std::move(written).error();
     return file;
+}
+
+Result<void> write_lease_file(const std::string &path, const std::vector<pool::Grant> &grants)
+{
+    std::string text = pool::lease_file("", grants);
+    Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400));
+    if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        return error(ErrorKind::invalid, "cannot write %s: %s", path.c_str(), strerror(errno));
+    return {};
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path)
+{
+    constexpr size_t kMost = 1024 * 1024;
+    std::string text(kMost, '\0');
+    Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd ? read(fd.get(), text.data(), text.size()) : -1;
+    if (n < 0)
+        return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
+    text.resize(static_cast<size_t>(n));
+    std::vector<std::pair<std::string, std::string>> leases;
+    auto file = nlohmann::json::parse(text, nullptr, false);
+    if (file.is_object() && file.contains("servers") && file["servers"].is_array())
+        for (const auto &server : file["servers"])
+            if (server.is_object() && server.contains("name") && server["name"].is_string() && server.contains("lease") &&
+                server["lease"].is_string())
+                leases.emplace_back(server["name"], server["lease"]);
+    if (leases.empty())
+        return error(ErrorKind::invalid, "%s is no lease file", path.c_str());
+    return leases;
 }
 
 LeaseFile::~LeaseFile()

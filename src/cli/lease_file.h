@@ -25,6 +25,12 @@ private:
     std::string directory_;
 };
 
+// Writes a lease file that outlives this process: mode 0400, and never over one that is there.
+Result<void> write_lease_file(const std::string &path, const std::vector<pool::Grant> &grants);
+
+// The leases of such a file: server and lease id of each.
+Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path);
+
 // Sets RGPU_LEASE, and puts the interposer's directory in front and [client] library_path behind
 // it in LD_LIBRARY_PATH, of this process.
 void set_environment(const std::string &lease_file, const ClientConfig &config);

@@ -84,7 +84,8 @@ Json gpus_of(const pool::Inventory &inventory)
                         {"compute_capability", gpu.compute_capability},
                         {"memory", gpu.memory},
                         {"free_memory", gpu.free_memory},
-                        {"free_share", gpu.free_share}});
+                        {"free_share", gpu.free_share},
+                        {"drained", gpu.drained}});
     return gpus;
 }
 
@@ -146,11 +147,12 @@ std::string pool_table(const Inventories &inventories)
         for (const pool::GpuState &gpu : told.answer->gpus) {
             std::string who = holders(*told.answer, gpu.uuid);
             bool hidden = who.empty() && gpu.free_share < kWholeGpu;
+            std::string drained = gpu.drained.empty() ? "" : "[drained: " + gpu.drained + "] ";
             rows.push_back({told.server, std::to_string(gpu.index), gpu.name,
                             gpu.compute_capability, std::to_string(gpu.free_share) + "%",
                             human_size(gpu.free_memory), human_size(gpu.memory),
-                            hidden ? "(another user)" : who});
-            free += gpu.free_share;
+                            drained + (hidden ? "(another user)" : who)});
+            free += gpu.drained.empty() ? gpu.free_share : 0;
             all += kWholeGpu;
         }
     }

@@ -1,7 +1,10 @@
 // rgpu release: ends leases before their owners do.
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include "cli/command.h"
+#include "cli/lease_file.h"
 #include "cli/pool_view.h"
 
 namespace rgpu::cli {
@@ -17,6 +20,8 @@ public:
             app.add_option("--job", job_, "Every lease of this Slurm job")->type_name("JOB");
         auto *node = app.add_option("--node", node_, "With --job: only those of this node")
                          ->type_name("NODE");
+        auto *file = app.add_option("--file", file_, "What rgpu request wrote; the file goes, too")->type_name("FILE");
+        file->excludes(id)->excludes(job);
         job->excludes(id);
         node->needs(job);
         app.add_flag("--json", json_, "Print how many leases were ended as JSON");
@@ -24,9 +29,9 @@ public:
 
     int run(Context &context) override
     {
-        if (id_.empty() == job_.empty()) {
+        if (id_.empty() && job_.empty() && file_.empty()) {
             fprintf(stderr,
-                    "rgpu: release what? Give a lease's id or --job; see rgpu release --help\n");
+                    "rgpu: release what? Give a lease's id, --job or --file; see rgpu release --help\n");
             return kUsage;
         }
         Result<const Config *> config = context.config();
@@ -35,8 +40,9 @@ public:
         Result<pool::Client> client = pool::Client::create(**config);
         if (!client)
             return fail(client.error());
-        Result<int> released =
-            job_.empty() ? release_one(*client) : client->release_job(job_, node_);
+        Result<int> released = !file_.empty() ? release_file(*client)
+                               : job_.empty() ? release_one(*client)
+                                              : client->release_job(job_, node_);
         if (!released)
             return fail(released.error(),
                         released.error().kind == ErrorKind::disconnected ? kNoServer : kFailed);
@@ -45,6 +51,18 @@ public:
     }
 
 private:
+    Result<int> release_file(pool::Client &client)
+    {
+        auto leases = read_lease_file(file_);
+        if (!leases)
+            return std::move(leases).error();
+        for (const auto &[server, lease] : *leases)
+            if (Result<void> released = client.release(server, lease); !released)
+                return std::move(released).error();
+        unlink(file_.c_str());
+        return static_cast<int>(leases->size());
+    }
+
     Result<int> release_one(pool::Client &client)
     {
         std::vector<std::pair<std::string, std::string>> found;  // server, id
@@ -73,7 +91,7 @@ private:
         return 1;
     }
 
-    std::string id_, job_, node_;
+    std::string id_, job_, node_, file_;
     bool json_ = false;
 };
 

@@ -1,8 +1,6 @@
 // rgpu run: a command on remote GPUs, outside Slurm.
-#include <pwd.h>
-#include <unistd.h>
-
-#include <climits>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/holder.h"
 #include "cli/lease_file.h"
+#include "cli/wanted.h"
 #include "pool/acquire.h"
 #include "util/clock.h"
 
@@ -26,52 +25,6 @@ constexpr const char *kFooter =
     "  123  no server answered\n"
     "  125  rgpu itself failed before the command ran\n"
     "  126, 127  the command cannot be run, is not there";
-
-std::string own_host()
-{
-    char name[HOST_NAME_MAX + 1] = {};
-    gethostname(name, HOST_NAME_MAX);
-    return name;
-}
-
-pool::Owner own_process()
-{
-    pool::Owner owner;
-    owner.uid = getuid();
-    if (passwd *account = getpwuid(owner.uid))
-        owner.user = account->pw_name;
-    owner.host = own_host();
-    owner.pid = static_cast<uint32_t>(getpid());
-    return owner;
-}
-
-// Says once what is waited for; on a terminal the line follows the time.
-class WaitingLine {
-public:
-    explicit WaitingLine(Milliseconds limit) : limit_(limit) {}
-    ~WaitingLine()
-    {
-        if (shown_ && terminal_)
-            fputs("\r\033[K", stderr);
-    }
-
-    void show(const pool::Outcome &outcome, Milliseconds waited)
-    {
-        // What its last holder is just giving back is not worth a word.
-        if (waited < defaults::kFirstPause / 2 || (shown_ && !terminal_))
-            return;
-        auto seconds = format_duration(std::chrono::duration_cast<std::chrono::seconds>(waited));
-        fprintf(stderr, "%srgpu: waiting for GPUs (%s, at most %s): %s%s",
-                terminal_ ? "\r\033[K" : "", seconds.c_str(), format_duration(limit_).c_str(),
-                outcome.reason.c_str(), terminal_ ? "" : "\n");
-        shown_ = true;
-    }
-
-private:
-    Milliseconds limit_;
-    bool terminal_ = isatty(STDERR_FILENO);
-    bool shown_ = false;
-};
 
 // The lease while it is held: renewed, and released at the end whatever happens.
 class HeldLease {
@@ -127,16 +80,9 @@ class Run : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("-n,--gpus", gpus_, "How many GPUs (1)")
-            ->type_name("N")
-            ->check(CLI::Range(1, defaults::kMaxGpusOfRequest));
-        app.add_option("-p,--share", share_, "Part of each GPU: 0.5 or 50%, or a range, 30-100 (1)")
-            ->type_name("SHARE");
-        app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")
-            ->type_name("SIZE");
-        app.add_option("-w,--wait", wait_,
-                       "How long to wait for GPUs in use: 30m; 0 gives up at once")
-            ->type_name("TIME");
+        wanted_.add(app);
+        app.add_option("-l,--lease", lease_, "Use the GPUs that rgpu request holds with this file, and leave them held")
+            ->type_name("FILE");
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
         app.prefix_command();
         app.footer(kFooter);
@@ -164,69 +110,42 @@ public:
         Result<const Config *> config = context.config();
         if (!config)
             return fail(config.error(), kOwnFailure);
+        if (!lease_.empty())
+            return run_with(lease_, (*config)->client, command);
         pool::Wait wait;
-        wait.limit = (*config)->client.wait;
-        Result<pool::Request> request = wanted((*config)->client, wait);
+        Result<pool::Request> request = wanted_.request((*config)->client, wait);
         if (!request)
             return fail(request.error(), kUsage);
         Result<pool::Client> client = pool::Client::create(**config);
         if (!client)
             return fail(client.error(), kOwnFailure);
+        if (Result<void> only = client->only(wanted_.servers()); !only)
+            return fail(only.error(), kUsage);
         hold_signals();
         return lease_and_run(*client, **config, *request, wait, command);
     }
 
 private:
-    Result<pool::Request> wanted(const ClientConfig &config, pool::Wait &wait)
+    // The lease file is somebody else's to end.
+    int run_with(const std::string &file, const ClientConfig &config, const std::vector<std::string> &command)
     {
-        pool::Request request;
-        request.gpus = gpus_;
-        request.term = config.term;
-        request.owner = own_process();
-        if (!share_.empty()) {
-            Result<ShareRange> share = parse_share_range(share_);
-            if (!share)
-                return std::move(share).error().in("--share");
-            request.share = share->least;
-            request.most = share->most;
-        }
-        if (!memory_.empty()) {
-            Result<uint64_t> memory = parse_size(memory_);
-            if (!memory || *memory == 0)
-                return (memory ? error(ErrorKind::invalid, "must not be 0")
-                               : std::move(memory).error())
-                    .in("--memory");
-            request.memory = *memory;
-        } else if (request.share == 0) {
-            return error(ErrorKind::invalid, "--share %s: a share that begins at 0 has no memory of its own; add --memory",
-                         share_.c_str());
-        }
-        if (!wait_.empty()) {
-            Result<Milliseconds> limit = parse_duration(wait_);
-            if (!limit)
-                return std::move(limit).error().in("--wait");
-            wait.limit = *limit;
-        }
-        return request;
+        char *path = realpath(file.c_str(), nullptr);
+        if (!path)
+            return fail(error(ErrorKind::invalid, "%s: %s; rgpu request makes it", file.c_str(), strerror(errno)), kOwnFailure);
+        set_environment(path, config);
+        free(path);
+        hold_signals();
+        return run_command(command, HeldLease::kTend, [] {});
     }
 
     int lease_and_run(pool::Client &client, const Config &config, const pool::Request &request,
-                      pool::Wait &wait, const std::vector<std::string> &command)
+                      const pool::Wait &wait, const std::vector<std::string> &command)
     {
-        std::optional<int> signal;
-        wait.cancelled = [&] { return signal || (signal = ending_signal()); };
-        Result<pool::Outcome> outcome = pool::Outcome{};
-        {
-            WaitingLine line(wait.limit);
-            wait.waiting = [&](const pool::Outcome &now, Milliseconds waited) {
-                line.show(now, waited);
-            };
-            outcome = pool::acquire_waiting(client, request, wait);
-        }
+        auto [outcome, signal] = acquire_showing(client, request, wait);
         if (!outcome)
             return fail(outcome.error(), kOwnFailure);
         if (!outcome->grant)
-            return signal ? 128 + *signal : without_lease(*outcome, wait);
+            return signal ? 128 + *signal : told_without_lease(*outcome, wait.limit);
         HeldLease held(client, std::move(*outcome->grant));
         if (signal)
             return 128 + *signal;
@@ -239,24 +158,6 @@ private:
         return run_command(command, HeldLease::kTend, [&] { held.tend(); });
     }
 
-    static int without_lease(const pool::Outcome &outcome, const pool::Wait &wait)
-    {
-        switch (outcome.kind) {
-        case pool::Outcome::never:
-            return fail(error(ErrorKind::exhausted, "the pool can never give this: %s",
-                              outcome.reason.c_str()),
-                        kNever);
-        case pool::Outcome::unreachable:
-            return fail(
-                error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()),
-                kNoServer);
-        default:
-            return fail(error(ErrorKind::unavailable, "no GPUs within %s: %s",
-                              format_duration(wait.limit).c_str(), outcome.reason.c_str()),
-                        kNotInTime);
-        }
-    }
-
     static void tell(const pool::Grant &grant)
     {
         for (const pool::Portion &gpu : grant.lease.gpus)
@@ -265,8 +166,8 @@ private:
     }
 
     CLI::App *app_ = nullptr;
-    int gpus_ = 1;
-    std::string share_, memory_, wait_;
+    WantedOptions wanted_;
+    std::string lease_;
     bool verbose_ = false;
 };
 

@@ -97,13 +97,13 @@ struct Client::State {
 
     template <class T>
     Result<T> ask_one(const std::string &name, const char *method, const std::string &target,
-                      Result<T> (*decode)(std::string_view))
+                      Result<T> (*decode)(std::string_view), const std::string &body = {})
     {
         const ServerEntry *server = find(name);
         if (!server)
             return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is named \"%s\"",
                          name.c_str());
-        return std::move(ask<T>({{server, target}}, method, "", decode)[0].answer);
+        return std::move(ask<T>({{server, target}}, method, body, decode)[0].answer);
     }
 
     const ServerEntry *find(const std::string &name) const
@@ -367,6 +367,39 @@ Result<void> Client::renew(const std::string &server, const std::string &lease)
         state_->ask_one<Leases>(server, "POST", "/v1/leases/" + lease + "/renew", decode_leases);
     if (!renewed)
         return std::move(renewed).error();
+    return {};
+}
+
+Result<void> Client::drain(const std::string &server, const Drain &drain)
+{
+    Result<bool> done = state_->ask_one<bool>(server, "POST", "/v1/drain", decode_nothing, encode(drain));
+    return done ? Result<void>() : Result<void>(std::move(done).error());
+}
+
+Result<void> Client::resume(const std::string &server, const std::string &gpu)
+{
+    Result<bool> done =
+        state_->ask_one<bool>(server, "POST", "/v1/resume", decode_nothing, encode(Drain{gpu, "", 0}));
+    return done ? Result<void>() : Result<void>(std::move(done).error());
+}
+
+Result<void> Client::only(const std::vector<std::string> &servers)
+{
+    std::vector<ServerEntry> chosen;
+    for (const std::string &wanted : servers) {
+        auto fits = [&](const ServerEntry &server) {
+            return server.name == wanted || server.address == wanted ||
+                   server.address.substr(0, server.address.rfind(':')) == wanted;
+        };
+        if (std::none_of(state_->servers.begin(), state_->servers.end(), fits))
+            return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is \"%s\"", wanted.c_str());
+        for (const ServerEntry &server : state_->servers)
+            if (fits(server) && std::none_of(chosen.begin(), chosen.end(),
+                                             [&](const ServerEntry &c) { return c.name == server.name; }))
+                chosen.push_back(server);
+    }
+    if (!servers.empty())
+        state_->servers = std::move(chosen);
     return {};
 }
 

@@ -69,6 +69,14 @@ public:
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);
 
+    // Takes a server or one of its GPUs (UUID or number) out of the pool, and back into it.
+    Result<void> drain(const std::string &server, const Drain &drain);
+    Result<void> resume(const std::string &server, const std::string &gpu);
+
+    // From here on only these servers are asked, by name or address; empty: all. Fails with `invalid` where
+    // rgpu.conf has none of them.
+    Result<void> only(const std::vector<std::string> &servers);
+
     std::vector<Told<Inventory>> inventory();
 
     // How the tenants of each server's GPUs stand.

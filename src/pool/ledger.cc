@@ -30,8 +30,9 @@ Milliseconds until(Time expires, Time now)
 
 }  // namespace
 
-Ledger::Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances)
-    : gpus_(std::move(gpus)), store_(store), limits_(limits), distances_(std::move(distances))
+Ledger::Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances,
+               int cuda)
+    : gpus_(std::move(gpus)), store_(store), limits_(limits), distances_(std::move(distances)), cuda_(cuda)
 {
     for (GpuState &gpu : gpus_) {
         gpu.free_share = kWholeGpu;
@@ -179,7 +180,7 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
                      limits_.offers_of_user);
 
     Offer offer;
-    Placement placement = place(gpus_, request, distances_);
+    Placement placement = place(gpus_, request, distances_, cuda_);
     offer.answer = placement.answer;
     offer.reason = placement.reason;
     if (offer.answer != Answer::never && !closed_.empty()) {

@@ -37,7 +37,7 @@ public:
     // The store must outlive the ledger. GPUs start free; load() takes what the store knows. A lease's
     // term starts again with load(): while rgpud was away nobody could renew it. What it holds of a GPU that
     // is not here any more stays in the lease, and is nowhere taken.
-    Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {});
+    Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {}, int cuda = 0);
     Result<void> load(Time now);
 
     // With answer now the GPUs are locked for Limits::offer_timeout. Fails with `exhausted` when
@@ -109,6 +109,7 @@ private:
     LeaseStore &store_;
     Limits limits_;
     Distances distances_;
+    int cuda_;  // the driver's version; 0: unknown
     std::map<std::string, Locked> offers_;
     Leases leases_;
     std::vector<Lease> expired_;

@@ -284,6 +284,7 @@ Result<void> read_gpu(const Json &json, std::vector<GpuState> &gpus, bool with_f
     gpu.memory = reader.count<uint64_t>("memory");
     gpu.compute_capability = reader.text("compute_capability");
     gpu.pci = reader.text("pci", false);
+    gpu.drained = reader.text("drained", false);
     gpu.free_memory = gpu.memory;
     if (with_free) {
         gpu.free_share = static_cast<int>(reader.number("free_share", 0, kWholeGpu));
@@ -293,16 +294,67 @@ Result<void> read_gpu(const Json &json, std::vector<GpuState> &gpus, bool with_f
     return reader.done();
 }
 
+Result<void> read_wanted(Reader &reader, Wanted &wanted)
+{
+    constexpr size_t kMostWords = 64;
+    auto words = [&](const char *key, std::vector<std::string> &to) {
+        const Json *array = reader.member(key, false);
+        if (!array)
+            return;
+        if (!array->is_array() || array->size() > kMostWords)
+            return reader.wrong(key, "must be an array of at most 64 texts");
+        for (const Json &word : *array) {
+            if (!word.is_string() || word.get<std::string>().size() > defaults::kMaxText)
+                return reader.wrong(key, "must hold texts of at most 255 characters");
+            to.push_back(word.get<std::string>());
+        }
+    };
+    words("names", wanted.names);
+    words("uuids", wanted.uuids);
+    wanted.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
+    wanted.compute_capability = static_cast<int>(reader.number("compute_capability", 0, 10000, false));
+    wanted.cuda = static_cast<int>(reader.number("cuda", 0, 1000000, false));
+    return reader.done_strictly();
+}
+
 }  // namespace
 
 std::string encode(const Request &request)
 {
-    return dump({{"gpus", request.gpus},
+    Json json = {{"gpus", request.gpus},
                  {"share", request.share},
                  {"most", request.most},
                  {"memory", request.memory},
                  {"term_ms", request.term.count()},
-                 {"owner", to_json(request.owner)}});
+                 {"owner", to_json(request.owner)}};
+    const Wanted &wanted = request.wanted;
+    // Where nothing is filtered it is not said: older servers understand that.
+    if (!wanted.empty())
+        json["wanted"] = {{"names", wanted.names},
+                          {"uuids", wanted.uuids},
+                          {"memory", wanted.memory},
+                          {"compute_capability", wanted.compute_capability},
+                          {"cuda", wanted.cuda}};
+    return dump(json);
+}
+
+std::string encode(const Drain &drain)
+{
+    return dump({{"gpu", drain.gpu}, {"reason", drain.reason}});
+}
+
+Result<Drain> decode_drain(std::string_view text)
+{
+    return decode<Drain>(text, [](const Json &json) -> Result<Drain> {
+        Reader reader(json, "drain");
+        Drain drain;
+        drain.gpu = reader.text("gpu", false);
+        drain.reason = reader.text("reason", false);
+        Result<void> read = reader.done_strictly();
+        if (!read)
+            return std::move(read).error();
+        return drain;
+    });
 }
 
 Result<Request> decode_request(std::string_view text)
@@ -319,6 +371,12 @@ Result<Request> decode_request(std::string_view text)
         request.term = Milliseconds(reader.number("term_ms", 0, 366LL * 86400 * 1000, false));
         if (request.share == 0 && request.memory == 0)
             reader.wrong("memory", "must be given with share 0: no part of the GPU's memory follows from it");
+        if (const Json *wanted = reader.member("wanted", false)) {
+            Reader wanted_reader(*wanted, "wanted");
+            Result<void> read = read_wanted(wanted_reader, request.wanted);
+            if (!read)
+                return std::move(read).error();
+        }
         if (const Json *owner = reader.member("owner")) {
             Reader owner_reader(*owner, "owner");
             request.owner = read_owner(owner_reader);
@@ -398,7 +456,8 @@ std::string encode(const Inventory &inventory)
                         {"compute_capability", gpu.compute_capability},
                         {"pci", gpu.pci},
                         {"free_share", gpu.free_share},
-                        {"free_memory", gpu.free_memory}});
+                        {"free_memory", gpu.free_memory},
+                        {"drained", gpu.drained}});
     return dump({{"name", inventory.name},
                  {"version", inventory.version},
                  {"driver_version", inventory.driver_version},

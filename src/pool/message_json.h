@@ -18,6 +18,9 @@ namespace rgpu::pool {
 std::string encode(const Request &request);
 Result<Request> decode_request(std::string_view json);
 
+std::string encode(const Drain &drain);
+Result<Drain> decode_drain(std::string_view json);
+
 // Replies.
 std::string encode(const Offer &offer);
 Result<Offer> decode_offer(std::string_view json);

@@ -25,6 +25,16 @@ struct Owner {
 // "job 17 on cn1", "pid 4242 on host login1".
 std::string to_text(const Owner &owner);
 
+// Which GPUs will do: empty and zero fields do not filter. Each of the lists names what is one of them.
+struct Wanted {
+    std::vector<std::string> names;  // a part of the GPU's name, whatever the case
+    std::vector<std::string> uuids;
+    uint64_t memory = 0;  // at least so many bytes in all
+    int compute_capability = 0;  // at least; 80 is 8.0
+    int cuda = 0;                // the driver's CUDA version, at least; 12040 is 12.4
+    bool empty() const { return names.empty() && uuids.empty() && !memory && !compute_capability && !cuda; }
+};
+
 // GPUs wanted, all from one server.
 struct Request {
     int gpus = 1;
@@ -32,6 +42,7 @@ struct Request {
     int most = kWholeGpu;   // ... and what it may have while others leave it
     uint64_t memory = 0;    // bytes of each; 0: the share's part of the GPU's memory
     Milliseconds term{0};   // 0: until it is released
+    Wanted wanted;
     Owner owner;
 };
 

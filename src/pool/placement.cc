@@ -1,7 +1,9 @@
 #include "pool/placement.h"
 
 #include <algorithm>
+#include <cctype>
 #include <climits>
+#include <cstdio>
 #include <tuple>
 
 namespace rgpu::pool {
@@ -86,23 +88,28 @@ std::string counted(size_t count, const char *what)
 }
 
 // Why the server could not give it even if nobody held anything; empty if it could.
-std::string why_never(const std::vector<GpuState> &gpus, const Request &request)
+std::string why_never(const std::vector<GpuState> &gpus, const Request &request, int cuda)
 {
     auto wanted = static_cast<size_t>(request.gpus);
+    std::string are_wanted = std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
     if (gpus.size() < wanted)
-        return "it has " + counted(gpus.size(), "GPU") + ", " + std::to_string(wanted) +
-               (wanted == 1 ? " is wanted" : " are wanted");
-    size_t large = 0;
+        return "it has " + counted(gpus.size(), "GPU") + ", " + are_wanted;
+    size_t large = 0, right = 0;
     uint64_t largest = 0;
     for (const GpuState &gpu : gpus) {
+        if (!is_wanted(gpu, request.wanted, cuda))
+            continue;
+        ++right;
         large += gpu.memory >= request.memory;
         largest = std::max(largest, gpu.memory);
     }
+    if (right < wanted)
+        return std::to_string(right) + " of its " + counted(gpus.size(), "GPU") +
+               " are of the kind that is asked for, " + are_wanted;
     if (large >= wanted)
         return "";
     return std::to_string(large) + " of its " + counted(gpus.size(), "GPU") + " have " +
-           format_size(request.memory) + " of memory (the largest has " + format_size(largest) +
-           "), " + std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
+           format_size(request.memory) + " of memory (the largest has " + format_size(largest) + "), " + are_wanted;
 }
 
 Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen,
@@ -135,17 +142,32 @@ uint64_t memory_of(const GpuState &gpu, const Request &request)
            gpu.memory % kWholeGpu * static_cast<uint64_t>(request.share) / kWholeGpu;
 }
 
+bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda)
+{
+    auto holds = [&](const std::string &part) {
+        auto same = [](char a, char b) { return tolower(static_cast<unsigned char>(a)) == tolower(static_cast<unsigned char>(b)); };
+        return std::search(gpu.name.begin(), gpu.name.end(), part.begin(), part.end(), same) != gpu.name.end();
+    };
+    int major = 0, minor = 0;
+    bool known = sscanf(gpu.compute_capability.c_str(), "%d.%d", &major, &minor) == 2;
+    return (wanted.names.empty() || std::any_of(wanted.names.begin(), wanted.names.end(), holds)) &&
+           (wanted.uuids.empty() ||
+            std::find(wanted.uuids.begin(), wanted.uuids.end(), gpu.uuid) != wanted.uuids.end()) &&
+           gpu.memory >= wanted.memory && (!wanted.compute_capability || (known && major * 10 + minor >= wanted.compute_capability)) &&
+           (!cuda || cuda >= wanted.cuda);
+}
+
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances)
+                const Distances &distances, int cuda)
 {
     Placement placement;
-    placement.reason = why_never(gpus, request);
+    placement.reason = why_never(gpus, request, cuda);
     if (!placement.reason.empty())
         return placement;
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
-        if (gpus[i].drained.empty() && gpus[i].free_share >= request.share &&
+        if (gpus[i].drained.empty() && is_wanted(gpus[i], request.wanted, cuda) && gpus[i].free_share >= request.share &&
             gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);
     auto count = static_cast<size_t>(request.gpus);

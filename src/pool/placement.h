@@ -10,6 +10,9 @@
 
 namespace rgpu::pool {
 
+// The GPU is of those wanted; `cuda` is its driver's CUDA version (0: unknown, and good enough).
+bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda);
+
 // distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric).
 // Empty: nothing is known. hwloc will fill it.
 using Distances = std::vector<std::vector<int>>;
@@ -25,7 +28,7 @@ struct Placement {
 uint64_t memory_of(const GpuState &gpu, const Request &request);
 
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances = {});
+                const Distances &distances = {}, int cuda = 0);
 
 // The first should be taken rather than the second.
 bool better(const Fit &a, const Fit &b);

@@ -54,6 +54,8 @@ struct RgpudConfig {
     bool open_metrics = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"
+    std::string squeue = "/usr/bin/squeue";
+    Milliseconds slurm_check = defaults::kSlurmCheck;
 };
 
 // [client]

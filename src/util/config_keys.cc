@@ -88,6 +88,12 @@ std::vector<ConfigKey> keys()
              return weight ? Result<void>() : std::move(weight).error();
          }},
 
+        {.table = "rgpud", .name = "squeue",
+         .help = "Slurm's squeue, by which the leases of jobs that are gone end; empty: never ask. Its user must see all jobs.",
+         .field = FIELD(rgpud, squeue)},
+        {.table = "rgpud", .name = "slurm_check", .help = "How often Slurm is asked which jobs still exist.",
+         .field = FIELD(rgpud, slurm_check), .low = ms(1s), .high = ms(24h)},
+
         {.table = "client", .name = "interposer_dir", .help = "Directory of the libcuda.so.1 that programs get.",
          .field = FIELD(client, interposer_dir), .needed = true},
         {.table = "client", .name = "library_path",

@@ -55,6 +55,8 @@ inline constexpr int64_t kMaxWorkers = 256;
 // A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be alive, and
 // its connection alone gone.
 inline constexpr Milliseconds kHolderGrace = 5s;
+// How often Slurm is asked which jobs still exist (1 s to 24 h): one question for all of them.
+inline constexpr Milliseconds kSlurmCheck = 60s;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.
 inline constexpr Milliseconds kKillAfter = 1s;
 // A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the others wait for it.

@@ -189,6 +189,15 @@ struct Control::State {
         Result<void> done = service.release(caller, request.matches[1]);
         return done ? Said(pool::encode_released(1)) : Said(std::move(done).error());
     }
+    Said drain(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::drain); }
+    Said resume(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::resume); }
+    Said change(const pool::Caller &caller, const Request &request,
+                Result<void> (Service::*how)(const pool::Caller &, pool::Drain))
+    {
+        Result<pool::Drain> drain = pool::decode_drain(request.body);
+        Result<void> done = drain ? (service.*how)(caller, std::move(*drain)) : std::move(drain).error();
+        return done ? Said("{}") : Said(std::move(done).error());
+    }
     Said leases(const pool::Caller &caller, const Request &request)
     {
         Result<pool::LeaseFilter> filter = filter_of(request, true);
@@ -308,6 +317,8 @@ void Control::State::routes()
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
     server.Delete(offer_id, checked(&State::reject));
+    server.Post("/v1/drain", checked(&State::drain));
+    server.Post("/v1/resume", checked(&State::resume));
     server.Get("/v1/leases", checked(&State::leases));
     server.Delete("/v1/leases", checked(&State::release_job));
     server.Delete(lease_id, checked(&State::release));

@@ -13,6 +13,7 @@
 #include "serverd/rgpud/control.h"
 #include "serverd/rgpud/data_port.h"
 #include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/job_watch.h"
 #include "serverd/rgpud/metrics.h"
 #include "serverd/rgpud/service.h"
 #include "serverd/rgpud/sqlite_store.h"
@@ -183,7 +184,10 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
         if (Result<void> written = write_ready_file(options.ready_file, *control_port, *data_port);
             !written)
             return written;
+    JobWatch jobs(config.rgpud, service);
+    jobs.start();
     int signal = watch(service);
+    jobs.stop();
     Service::Count count = service.count();
     log_info("ends on signal %d; %zu leases are kept, %d workers run on and are adopted by the next rgpud",
              signal, count.leases, count.workers);

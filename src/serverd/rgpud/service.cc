@@ -65,7 +65,7 @@ pool::TenantShare tenant_share(const share::TenantView &view)
 
 Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store)
     : config_(config), driver_(std::move(driver)), boards_(std::move(boards)),
-      ledger_(driver_.inventory.gpus, store, limits(config))
+      ledger_(driver_.inventory.gpus, store, limits(config), {}, driver_.inventory.driver_version)
 {
 }
 
@@ -176,6 +176,44 @@ Result<size_t> Service::release_job(const pool::Caller &caller, const pool::Leas
     return released->size();
 }
 
+Result<void> Service::find_gpu(const pool::Caller &caller, pool::Drain &drain) const
+{
+    if (!caller.admin)
+        return error(ErrorKind::invalid, "only root and [auth] admins drain and resume");
+    for (const pool::GpuState &gpu : driver_.inventory.gpus)
+        if (drain.gpu == std::to_string(gpu.index))
+            drain.gpu = gpu.uuid;
+    return {};
+}
+
+Result<void> Service::drain(const pool::Caller &caller, pool::Drain drain)
+{
+    Result<void> found = find_gpu(caller, drain);
+    if (!found)
+        return found;
+    if (drain.reason.empty())
+        drain.reason = "drained";
+    drain.since = time(nullptr);
+    std::lock_guard lock(mutex_);
+    Result<void> done = ledger_.drain(drain);
+    if (done)
+        log_info("%s: drained by uid %u: %s", drain.gpu.empty() ? "all GPUs" : drain.gpu.c_str(), caller.uid,
+                 drain.reason.c_str());
+    return done;
+}
+
+Result<void> Service::resume(const pool::Caller &caller, pool::Drain drain)
+{
+    Result<void> found = find_gpu(caller, drain);
+    if (!found)
+        return found;
+    std::lock_guard lock(mutex_);
+    Result<void> done = ledger_.resume(drain.gpu);
+    if (done)
+        log_info("%s: resumed by uid %u", drain.gpu.empty() ? "all GPUs" : drain.gpu.c_str(), caller.uid);
+    return done;
+}
+
 std::vector<pool::Lease> Service::leases(const pool::Caller &caller,
                                          const pool::LeaseFilter &filter)
 {
@@ -205,6 +243,26 @@ std::optional<std::string> Service::secret(const std::string &id)
     std::lock_guard lock(mutex_);
     const pool::Lease *lease = ledger_.find(id, end_expired());
     return lease ? std::optional(lease->secret) : std::nullopt;
+}
+
+std::set<std::string> Service::jobs()
+{
+    std::lock_guard lock(mutex_);
+    std::set<std::string> jobs;
+    for (const pool::Lease &lease : ledger_.leases({0, true}, {}, end_expired()))
+        if (!lease.owner.job.empty())
+            jobs.insert(lease.owner.job);
+    return jobs;
+}
+
+void Service::job_gone(const std::string &job)
+{
+    std::lock_guard lock(mutex_);
+    Result<std::vector<pool::Lease>> released = ledger_.release_job({0, true}, {job, "", false}, end_expired());
+    if (released)
+        ended(*released, "ended, as Slurm does not know its job any more");
+    else
+        log_error("job %s is gone: %s", job.c_str(), released.error().text.c_str());
 }
 
 void Service::holder_gone(const std::string &id)

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ public:
     Result<pool::Lease> renew(const pool::Caller &caller, const std::string &lease);
     Result<void> release(const pool::Caller &caller, const std::string &lease);
     Result<size_t> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
+    // Administrators only. A GPU is named by its UUID or its number; empty: all of the server.
+    Result<void> drain(const pool::Caller &caller, pool::Drain drain);
+    Result<void> resume(const pool::Caller &caller, pool::Drain drain);
     std::vector<pool::Lease> leases(const pool::Caller &caller, const pool::LeaseFilter &filter);
     pool::Inventory inventory(const pool::Caller &caller);
 
@@ -52,6 +56,10 @@ public:
 
     // The secret of a lease that may connect now.
     std::optional<std::string> secret(const std::string &lease);
+
+    // The Slurm jobs that hold leases here, and the end of one that Slurm does not know any more.
+    std::set<std::string> jobs();
+    void job_gone(const std::string &job);
 
     // The connection of whoever held the lease has closed.
     void holder_gone(const std::string &lease);
@@ -74,6 +82,7 @@ public:
 
 private:
     void ended(const std::vector<pool::Lease> &leases, const char *how);
+    Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_workers(const pool::Lease &lease);
     Time end_expired();
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;

@@ -1,0 +1,115 @@
+#!/bin/bash
+# GPUs held in a lease file, GPUs of a certain kind, GPUs out of the pool and back, and jobs that Slurm has forgotten.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
+rgpu=$build/bin/rgpu
+free() { "$rgpu" list | tail -n 1; }
+all_free() { free | awk '{ exit !($1 == $3) }'; }
+
+rgpud gpu1 'softgpu_memory = "64M"'
+first=$control server=$pid
+rgpud gpu2 'softgpu_memory = "128M"' 'softgpu_compute_capability = "9.0"'
+clients "gpu1=$first" "gpu2=$control"
+sed -i 's/^term = .*/term = "60s"/' "$T/rgpu.conf"
+
+# --- held
+
+cd "$T"
+try 20 "$rgpu" request -n 2 -o gpus --server gpu1
+is "$rc $out" "0 gpus: 2 GPUs of gpu1" "rgpu request holds two GPUs of a server"
+is "$(stat -c %a gpus)" 400 "... in a file of the user's own"
+is "$(free)" "2 of 4 GPUs free" "... which nobody else gets"
+try 20 "$rgpu" run --lease gpus -- sh -c 'echo $RGPU_LEASE; exit 5'
+is "$rc $out" "5 $T/gpus" "a command runs with them"
+is "$(free)" "2 of 4 GPUs free" "... and they stay held"
+try 20 "$rgpu" request -o gpus
+like "$rc $err" '^1 .*gpus is there already' "a lease file is not overwritten"
+is "$(free)" "2 of 4 GPUs free" "... and nothing was leased for it"
+secret=$(python3 -c 'import json; print(json.load(open("gpus"))["servers"][0]["secret"])')
+kill -9 "$server"; wait "$server" 2>/dev/null
+rm "$T/gpu1.ready"; keep=$control
+control=$first; rgpud gpu1 'softgpu_memory = "64M"' "control_port = $first"; server=$pid
+is "$(free)" "2 of 4 GPUs free" "... and a restart of rgpud changes nothing"
+try 20 "$rgpu" release --file gpus
+is "$rc $out" "0 1 released" "rgpu release gives them back"
+is "$(free) $([ -e gpus ] && echo there)" "4 of 4 GPUs free " "... and the file goes"
+try 20 "$rgpu" release --file /etc/passwd
+like "$rc $err" '^1 .*is no lease file' "what is no lease file is not released"
+try 20 "$rgpu" request -t 2s -o short
+ok "a term ends a request by itself" wait_for 10 all_free
+
+# --- of a kind
+
+try 20 "$rgpu" run --min-cc 9.0 -v -- true
+like "$rc $err" '^0 rgpu: gpu2 ' "--min-cc: from the server that has it"
+try 20 "$rgpu" run --min-memory 100M -v -- true
+like "$rc $err" '^0 rgpu: gpu2 ' "--min-memory: the same"
+try 20 "$rgpu" run --gpu-name SOFTWARE -v -- true
+is "$rc" 0 "--gpu-name: whatever the case"
+try 20 "$rgpu" run --gpu-name H100 -- true
+like "$rc $err" '^121 .*0 of its 2 GPUs are of the kind that is asked for' "no such GPU: never, and why"
+try 20 "$rgpu" run --min-cuda 99.0 -- true
+is "$rc" 121 "--min-cuda: never"
+try 20 "$rgpu" run --min-cuda 12.4 -- true
+is "$rc" 0 "--min-cuda: as new as needed"
+uuid=$("$rgpu" list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][1]["gpus"][1]["uuid"])')
+try 20 "$rgpu" run --uuid "$uuid" -v -- true
+like "$rc $err" '^0 rgpu: gpu2 GPU 1 ' "--uuid: that GPU"
+try 20 "$rgpu" run -n 2 --uuid "$uuid" -- true
+is "$rc" 121 "two of one UUID: never"
+try 20 "$rgpu" run --server gpu9 -- true
+like "$rc $err" '^2 .*no \[\[server\]\] of rgpu.conf is "gpu9"' "--server: one that is not there"
+try 20 "$rgpu" run --min-cc eight -- true
+like "$rc $err" '^2 .*--min-cc: "eight" is no version: write it like 8.0' "a wrong version is told"
+
+# --- drained
+
+is "$("$rgpu" drain gpu2 --reason 'new fans'; echo $?)" 0 "a server is drained"
+like "$("$rgpu" list)" 'gpu2 .*\[drained: new fans\]' "... rgpu list says why"
+is "$(free)" "2 of 4 GPUs free" "... and counts it out"
+try 20 "$rgpu" run --wait 0 --server gpu2 -- true
+like "$rc $err" '^122 .*2 drained' "... nothing of it is lent"
+try 20 "$rgpu" run -n 2 -v -- true
+like "$rc $err" '^0 rgpu: gpu1' "... only of others"
+"$rgpu" resume gpu2
+ok "it is resumed" all_free
+try 20 "$rgpu" resume gpu2
+like "$rc $err" '^1 .*the server is not drained' "... once"
+"$rgpu" drain gpu1:1
+kill -9 "$server"; wait "$server" 2>/dev/null
+rm "$T/gpu1.ready"; rgpud gpu1 'softgpu_memory = "64M"' "control_port = $first"; server=$pid
+try 20 "$rgpu" run --wait 0 -n 2 --server gpu1 -- true
+is "$rc" 122 "one GPU is drained, over a restart too"
+try 20 "$rgpu" run --server gpu1 -v -- true
+like "$rc $err" '^0 rgpu: gpu1 GPU 0 ' "... the other is lent"
+try 20 "$rgpu" drain gpu1:7
+like "$rc $err" '^1 .*this server has no GPU 7' "a GPU that is not there is told"
+"$rgpu" resume gpu1:1
+ok "all are in the pool again" all_free
+
+# --- jobs that Slurm does not know any more
+
+cat > "$T/squeue" <<'END'
+#!/bin/sh
+echo "$*" >> "$(dirname "$0")/asked"
+cat "$(dirname "$0")/jobs" || exit 1
+END
+chmod 755 "$T/squeue"
+rgpud gpu3 "squeue = \"$T/squeue\"" 'slurm_check = "1s"'
+lease()
+{
+    api POST /v1/offers "{\"gpus\": 1, \"owner\": {\"uid\": 0, \"job\": \"$1\", \"node\": \"cn1\"}}"
+    api POST "/v1/offers/$(json 'j["id"]')/accept"
+}
+jobs() { api GET /v1/leases; json 'sorted(l["owner"]["job"] for l in j["leases"])'; }
+jobs_are() { [ "$(jobs)" = "$1" ]; }
+asked() { [ "$(wc -l < "$T/asked" 2>/dev/null || echo 0)" -ge "$1" ]; }
+lease 17; lease 18
+ok "rgpud asks Slurm while jobs hold leases" wait_for 10 asked 3
+is "$(jobs)" "['17', '18']" "... and ends none where it gets no answer"
+printf '17 RUNNING\n18 COMPLETED\n19 PENDING\n' > "$T/jobs"
+ok "the lease of a job that has ended goes" wait_for 10 jobs_are "['17']"
+: > "$T/jobs"
+ok "... and that of a job which nobody knows" wait_for 10 jobs_are "[]"
+like "$(cat "$T/gpu3.log")" 'ended, as Slurm does not know its job any more' "the log says so"
+done_testing
