@@ -19,25 +19,31 @@ cat > "$T/own" <<'END'
 import json, os, sys, time, random
 top = sys.argv[1]
 gpus = [g["uuid"] for s in json.load(open(os.environ["RGPU_LEASE"]))["servers"] for g in s["gpus"]]
-held = []
+mine = f"{top}/gpus/.{os.getpid()}"
 for gpu in gpus:
+    # Made with its pid in it, and moved to its place at once: only an empty place can be taken.
+    os.mkdir(f"{mine}.{gpu}")
+    open(f"{mine}.{gpu}/pid", "w").write(str(os.getpid()))
     try:
-        os.mkdir(f"{top}/gpus/{gpu}")
-        held.append(gpu)
-    except FileExistsError:
-        # Of a client that was killed: its program is dead, or its lease has ended and this one is the owner.
-        try:
-            owner = int(open(f"{top}/gpus/{gpu}/pid").read() or 0)
-            alive = owner and os.path.exists(f"/proc/{owner}")
-        except (FileNotFoundError, ValueError):
-            alive = True
-        if alive:
-            open(f"{top}/double/{gpu}.{os.getpid()}", "w")
+        os.rename(f"{mine}.{gpu}", f"{top}/gpus/{gpu}")
+        continue
+    except OSError:
+        pass
+    try:
+        owner = int(open(f"{top}/gpus/{gpu}/pid").read())
+    except (FileNotFoundError, ValueError):
+        owner = 0
+    # A client that was killed left it; its program is dead.
+    if owner and os.path.exists(f"/proc/{owner}/exe") and "own" in open(f"/proc/{owner}/cmdline").read():
+        open(f"{top}/double/{gpu}.{owner}.{os.getpid()}", "w")
     open(f"{top}/gpus/{gpu}/pid", "w").write(str(os.getpid()))
 time.sleep(random.random() * 0.2)  # the program's work
-for gpu in held:
-    os.unlink(f"{top}/gpus/{gpu}/pid")
-    os.rmdir(f"{top}/gpus/{gpu}")
+for gpu in gpus:
+    try:
+        os.unlink(f"{top}/gpus/{gpu}/pid")
+        os.rmdir(f"{top}/gpus/{gpu}")
+    except OSError:
+        pass  # its next owner is there
 open(f"{top}/did/{os.getpid()}", "w")
 END
 chmod 755 "$T/own"
