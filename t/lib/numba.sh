@@ -10,7 +10,7 @@ numba_suite()
     mkdir "$T/linker"
     cc -shared -x c /dev/null -o "$T/linker/libnvJitLink.so.13" -Wl,-soname,libnvJitLink.so.13 || bail "no C compiler"
     export LD_LIBRARY_PATH=$T/linker:$softgpu:$cuda_libs CUDA_HOME=$cuda_libs/..
-    export RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus NUMBA_CACHE_DIR=$T/numba
+    export RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus
     local line
     while read -r line; do
         case $line in
