@@ -110,6 +110,8 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 $(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
+# A template for each line of the table: optimised, they take minutes to compile.
+$(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CXXFLAGS += -O0 -g0
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
 
 $(O)/obj/%.o: %.cc
@@ -198,7 +200,7 @@ unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libinterpose.a \
-	$(unit_archives_net) $(call archive,pool)
+	$(unit_archives_net) $(call archive,pool share)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
