@@ -6,7 +6,7 @@
 rgpud gpu1 'softgpu_memory = "64M"'
 rgpud_pid=$pid
 clients "gpu1=$control"
-no_worker() { ! pgrep -P "$rgpud_pid" rgpu-worker > /dev/null && ! pgrep -x rgpu-worker -P 1 > /dev/null; }
+no_worker() { ! pgrep -P "$rgpud_pid" rgpu-worker > /dev/null; }
 
 good()  # CASE, NAME
 {

@@ -7,7 +7,6 @@
 chmod 755 "$T"
 rgpud gpu1 'softgpu_devices = 2' 'softgpu_memory = "1G"'
 clients "gpu1=$control"
-sed -i '/^interposer_dir/a library_path = ["'"$cuda_libs"'"]' "$RGPU_CONF"
 export XDG_CACHE_HOME=$T/cache RGPU_SOFTGPU_MEMORY=1G
 export CUDA_PATH=${cuda_libs%/*} CUDA_HOME=${cuda_libs%/*} CUPY_CACHE_DIR=$T/cupy CUPY_COMPILE_WITH_PTX=1
 export CUPY_ACCELERATORS=  # its own CUB kernels are machine code for GPUs that the software GPU is not
