@@ -54,7 +54,7 @@ SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
 
 # --- sources
 
-sources := $(sort $(shell find src t/unit t/recorder -name '*.cc' 2>/dev/null))
+sources := $(sort $(shell find src t/unit t/stress t/recorder -name '*.cc' 2>/dev/null))
 under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
@@ -222,6 +222,17 @@ $(RECORDER): $(call obj,$(call under,t/recorder))
 
 $(filter $(O)/t/recorder/%_test,$(UNIT)): | $(RECORDER)
 
+# Programs of threads for the thread sanitizer: t/stress/<part>_stress.cc, with that part and util.
+stress_sources := $(filter t/stress/%,$(sources))
+define stress_rule
+$(patsubst t/stress/%.cc,$(O)/t/stress/%,$1): $(call obj,$1) $$(unit_archives_$(patsubst t/stress/%_stress.cc,%,$1))
+	$$(call say,LD)$$(call link,,)
+endef
+$(foreach s,$(stress_sources),$(eval $(call stress_rule,$s)))
+.PHONY: stress
+stress: $(patsubst t/stress/%.cc,$(O)/t/stress/%,$(stress_sources)) ## build the programs of threads that check-tsan runs
+	@:
+
 .PHONY: unit
 unit: $(UNIT) ## build the unit tests (unit-util, unit-wire ... build and run those of one folder)
 	@:
@@ -283,9 +294,13 @@ $(O)/bench/softgpu: t/bench/softgpu.cu $(O)/bench/host-plain.o $(O)/bench/host-n
 $(O)/bench/typical.ptx: t/bench/typical.cu
 	$(call say,NVCC)mkdir -p $(@D) && $(NVCC) -arch=compute_80 -ptx -o $@ $<
 
-.PHONY: bench
+.PHONY: bench bench-sharing
+bench-sharing: ## measure shares of a GPU over time, and draw doc/sharing.svg (or PLOT=FILE)
+	+@$(sub_make) all $(O)/cuda/tenant-static
+	@$(tests_env) RGPU_PLOT=$(or $(PLOT),doc/sharing.svg) t/lib/run-benches sharing
+
 bench: ## print the figures that matter beside their references; ARGS=--json, ARGS=softgpu
-	+@$(sub_make) all $(bench_programs)
+	+@$(sub_make) all $(bench_programs) $(O)/cuda/tenant-static
 	@$(tests_env) t/lib/run-benches $(ARGS)
 
 # --- the Python client: its packages come from PyPI, at the pinned versions
@@ -325,7 +340,8 @@ check-asan: ## unit tests with address and undefined-behaviour sanitizers
 	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
 check-tsan: ## unit tests with the thread sanitizer
-	+@$(call sanitized,tsan,thread) unit
+	+@$(call sanitized,tsan,thread) unit stress
+	@for program in $(patsubst t/stress/%.cc,$(O)-tsan/t/stress/%,$(stress_sources)); do echo "stress $$program"; $$program || exit 1; done
 	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
 
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up

@@ -17,11 +17,17 @@ consteval bool puts_work(calls::CallId id)
            id == CallId::cuMemcpyDtoDAsync_v2 || id == CallId::cuMemcpyPeerAsync || id == CallId::cuGraphLaunch;
 }
 
+consteval bool ends_stream(calls::CallId id)
+{
+    return id == calls::CallId::cuStreamDestroy_v2 || id == calls::CallId::cuStreamDestroy;
+}
+
 // Stands around the driver's call: waits for the turn if the call needs one. Slots: serve.h.
 template <calls::CallId Id> class MayLaunch {
 public:
-    template <class... Slots> explicit MayLaunch(Session &s, const Slots &...slots)
+    template <class... Slots> explicit MayLaunch([[maybe_unused]] Session &s, [[maybe_unused]] const Slots &...slots)
     {
+        if constexpr (ends_stream(Id)) s.turns.mark();
         if constexpr (puts_work(Id)) {
             // A graph is known by its own handle; of the others all calls are one kind.
             const void *work = &calls::kCalls[static_cast<size_t>(Id)];

@@ -1,5 +1,6 @@
 #include "serverd/worker/turn.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -15,7 +16,10 @@ namespace {
 
 // An event stands behind this much work: seldom where nobody waits for its end.
 constexpr int64_t kGroup = kMillisecond, kGroupAlone = 10 * kMillisecond;
-constexpr size_t kMaxKinds = 8, kMaxStreams = 16;
+// What is unfinished may wait for something that only comes behind the next launch: a host function's end, a value in
+// memory. Without any progress the launch is let through after this time.
+constexpr int64_t kPatience = 100 * kMillisecond;
+constexpr size_t kMaxKinds = 32, kMaxStreams = 16;
 // What was done is written down this often, for those who look.
 constexpr int64_t kReport = kSecond / 4;
 
@@ -59,12 +63,16 @@ void Turn::prepare(const void *work, CUstream stream)
 void Turn::begin_slowly()
 {
     mark();
+    uint64_t done = seat_->completed;
+    int64_t patience = share::clock_now() + kPatience;
     for (;;) {
         const int64_t now = share::clock_now();
         limit_ = board_.ahead(now);
-        if (board_.may_launch(tenant_) && seat_->completed != issued_ && ahead_ + last_estimate_ > limit_) {
+        if (seat_->completed != done) done = seat_->completed, patience = now + kPatience;
+        const bool full = done != issued_ && ahead_ + last_estimate_ > limit_;
+        if (full && board_.may_launch(tenant_) && !seat_->gates && now < patience) {
             std::unique_lock lock(mutex_);
-            if (seat_->completed != issued_)
+            if (seat_->completed == done)
                 progressed_.wait_for(lock, std::chrono::milliseconds(5));
             last_estimate_ = estimates_.of(last_work_);
             continue;
@@ -87,15 +95,21 @@ void Turn::issued(CUcontext context, CUstream stream)
         std::erase_if(dirty_, same);
         dirty_.push_back({context, stream});
     }
-    if (groups_.empty() || groups_.back().work != last_work_ || groups_.back().each != last_estimate_)
-        groups_.push_back({last_work_, 0, last_estimate_});
-    groups_.back().count++;
+    auto group = std::find_if(groups_.rbegin(), groups_.rend(),
+                              [&](const Group &g) { return g.work == last_work_ && g.each == last_estimate_; });
+    if (group != groups_.rend())
+        group->count++;
+    else
+        groups_.push_back({last_work_, 1, last_estimate_});
     if (unmarked_expected_ >= (alone() ? kGroupAlone : kGroup) || groups_.size() >= kMaxKinds || dirty_.size() >= kMaxStreams)
         mark();
 }
 
 bool Turn::record(Place place, Point &point)
 {
+    // What a capture takes in is not carried out, and an event would become part of it.
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (DRIVER(cuStreamIsCapturing)(place.stream, &capture) || capture != CU_STREAM_CAPTURE_STATUS_NONE) return false;
     {
         std::lock_guard lock(mutex_);
         for (Point &p : spare_)

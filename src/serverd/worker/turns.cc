@@ -87,15 +87,14 @@ Turn *Turns::of_device(CUdevice device)
         return nullptr;
     }
     slot = *started;
+    started_.push_back(*started);
     slot.load()->gates(gates_);
     return slot;
 }
 
 void Turns::before_input(const Input &input)
 {
-    for (auto &slot : of_device_) {
-        Turn *t = slot.load(std::memory_order_relaxed);
-        if (!t) continue;
+    for (Turn *t : started_) {
         if (!t->unmarked()) continue;
         // More of it is here: no group ends yet. Where nobody waits, a short break in the input is no end either.
         if (input.pending() || (t->alone() && input.comes_within(1))) return;
@@ -103,10 +102,14 @@ void Turns::before_input(const Input &input)
     }
 }
 
+void Turns::mark()
+{
+    for (Turn *t : started_) t->mark();
+}
+
 void Turns::forget(CUcontext context)
 {
-    for (auto &slot : of_device_)
-        if (Turn *t = slot.load()) t->forget(context);
+    for (Turn *t : started_) t->forget(context);
     of_context_.erase(context);
     if (last_context_ == context) last_context_ = nullptr, last_ = nullptr;
 }

@@ -32,6 +32,8 @@ public:
     }
     // The dispatcher has done all that has come in and is about to wait for more.
     void before_input(const Input &);
+    // What was launched so far has its events: a stream is about to end.
+    void mark();
     void forget(CUcontext);
     void copied(CUcontext context, size_t bytes)
     {
@@ -56,6 +58,7 @@ private:
     CUcontext last_context_ = nullptr;
     Turn *last_ = nullptr;
     std::map<CUcontext, Turn *> of_context_;
+    std::vector<Turn *> started_;
     std::atomic<Turn *> of_device_[kMaxDevices] = {};
     std::atomic<uint32_t> gates_{0};
 };

@@ -52,7 +52,29 @@ Test(slurm_job, asks_for_the_share_and_memory_of_its_options)
     setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem", "1G", 1);
     auto request = request_for(job_with("rgpu:60", "1"), "cn1");
     cr_assert(request);
-    cr_expect(request->gpus == 2 && request->share == 30 && request->memory == 1ull << 30);
+    cr_expect(request->gpus == 2 && request->share == 30 && request->most == 100 && request->memory == 1ull << 30);
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share", "50", 1);
+    request = request_for(job_with("rgpu:100", "1"), "cn1");
+    cr_assert(request);
+    cr_expect(request->gpus == 2 && request->share == 50 && request->most == 50, "a share alone is a ceiling, too");
+}
+
+Test(slurm_job, best_effort_holds_one_licence_a_gpu)
+{
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share", "0-100", 1);
+    cr_expect(!request_for(job_with("rgpu:4", "2"), "cn1"), "its memory must be said");
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem", "1G", 1);
+    auto request = request_for(job_with("rgpu:4", "2"), "cn1");
+    cr_assert(request);
+    cr_expect(request->gpus == 2 && request->share == 0 && request->most == 100);
+}
+
+Test(slurm_job, tells_its_qos)
+{
+    setenv("SLURM_JOB_QOS", "high", 1);
+    auto request = request_for(job_with("rgpu:100", "1"), "cn1");
+    cr_assert(request);
+    cr_expect(request->owner.qos == "high");
 }
 
 Test(slurm_job, gets_nothing_for_licences_that_do_not_pay)

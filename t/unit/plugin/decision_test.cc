@@ -54,6 +54,10 @@ Test(decision, sells_hundredths_of_a_gpu_on_each_node)
     cr_expect(terms.licences == "rgpu:300" && terms.nodes == 3);
     job.share = "30-100";
     cr_expect(accepted(job).licences == "rgpu:90", "the least is sold");
+    job.share = "0-100";
+    cr_expect(refused(job).find("--rgpu-mem") != std::string::npos);
+    job.memory = "1G";
+    cr_expect(accepted(job).licences == "rgpu:3", "best effort costs one for each GPU");
 }
 
 Test(decision, keeps_other_licences_and_replaces_a_forged_one)

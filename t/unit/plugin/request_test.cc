@@ -66,11 +66,14 @@ Test(request, reads_shares)
     auto range = plugin::parse_share("30-100");
     cr_assert(range);
     cr_expect(range->least == 30 && range->most == 100);
+    auto gaps = plugin::parse_share("0-100");
+    cr_assert(gaps);
+    cr_expect(gaps->least == 0 && gaps->most == 100);
 }
 
 Test(request, refuses_wrong_shares_by_the_option)
 {
-    for (const char *text : {"", "0", "101", "50-30", "-", "50-", "-50", "1-2-3", "x", "50x", "0.5", "5000000000"}) {
+    for (const char *text : {"", "0", "101", "50-30", "-", "50-", "-50", "1-2-3", "0-0", "x", "50x", "0.5", "5000000000"}) {
         auto got = plugin::parse_share(text);
         cr_assert(!got, "'%s' was taken", text);
         cr_expect(got.error().text.starts_with("--rgpu-share"), "%s", got.error().text.c_str());

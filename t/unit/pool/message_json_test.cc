@@ -29,6 +29,47 @@ Test(message_json, a_request_is_read_back_as_it_was)
     cr_assert_eq(again->owner.node, "cn1");
 }
 
+Test(message_json, ranges_of_shares)
+{
+    auto alone = decode_request(kGood);
+    cr_assert(alone.has_value());
+    cr_expect_eq(alone->most, 50, "a share alone is the most, too");
+    auto range = decode_request(R"({"gpus":1,"share":0,"most":80,"memory":1,"owner":{"uid":1,"job":"1","qos":"high"}})");
+    cr_assert(range.has_value(), "%s", range.error().text.c_str());
+    auto again = decode_request(encode(*range));
+    cr_assert(again.has_value());
+    cr_expect(again->share == 0 && again->most == 80 && again->owner.qos == "high");
+    cr_expect_not(wrong(R"({"gpus":1,"share":0,"most":80,"owner":{"uid":1,"job":"1"}})").empty(), "no memory follows");
+    cr_expect_not(wrong(R"({"gpus":1,"share":50,"most":40,"owner":{"uid":1,"job":"1"}})").empty());
+    cr_expect_not(wrong(R"({"gpus":1,"share":50,"most":101,"owner":{"uid":1,"job":"1"}})").empty());
+}
+
+Test(message_json, how_tenants_stand_is_read_back)
+{
+    Sharing sharing;
+    sharing.name = "gpu1";
+    TenantShare mine, others;
+    mine.lease = "0123";
+    mine.owner.user = "alice";
+    mine.owner.job = "17";
+    mine.least = 30;
+    mine.given_10s = 0.3125;
+    mine.owed_s = -1.5;
+    mine.launches = 7;
+    mine.running = true;
+    sharing.gpus.push_back({1, "GPU-1", {mine, others}});
+    auto again = decode_sharing(encode(sharing));
+    cr_assert(again.has_value(), "%s", again.error().text.c_str());
+    cr_assert(again->gpus.size() == 1 && again->gpus[0].tenants.size() == 2);
+    const TenantShare &t = again->gpus[0].tenants[0];
+    cr_expect(t.lease == "0123" && t.owner.job == "17" && t.least == 30 && t.given_10s == 0.3125 && t.owed_s == -1.5 &&
+              t.launches == 7 && t.running);
+    cr_expect(again->gpus[0].tenants[1].lease.empty());
+    std::string good = encode(sharing);
+    for (size_t n = 0; n < good.size(); ++n)
+        cr_assert_not(decode_sharing(good.substr(0, n)).has_value(), "cut at %zu", n);
+}
+
 Test(message_json, a_request_cut_at_any_byte_is_refused)
 {
     std::string good = kGood;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace rgpu::share;
@@ -18,6 +19,8 @@ struct Program {
     int burst = 0;
     int64_t pause = 0;
     std::function<bool(int64_t)> on = [](int64_t) { return true; };
+    // One kernel of another length, the first after that time.
+    int64_t once = 0, once_at = 0;
 };
 
 // Carries out programs as workers would: launches while it has the token, one kernel at a time.
@@ -100,8 +103,11 @@ private:
             return;
         }
         set_busy(s, true, now_);
-        now_ += programs_[h].kernel;
-        used_[h] += programs_[h].kernel;
+        int64_t kernel = programs_[h].kernel;
+        if (programs_[h].once && now_ - kStart >= programs_[h].once_at)
+            kernel = std::exchange(programs_[h].once, 0);
+        now_ += kernel;
+        used_[h] += kernel;
         settle(s, now_);
         if (programs_[h].burst && --left_[h] == 0) {
             left_[h] = programs_[h].burst;
@@ -187,23 +193,23 @@ Test(policy, a_ceiling_holds_on_an_idle_gpu)
 
 Test(policy, a_long_kernel_is_repaid)
 {
-    bool done = false;
-    Gpu gpu({{range(25, 100)}, {range(35, 100)}, {range(40, 100)}});
-    gpu.run_to(3);
-    // One kernel of five seconds of the first: its turn, and the others wait.
-    State &s = gpu.state();
-    (void)done;
-    s.tenants[0].lag -= static_cast<int64_t>(5 * kSecond * 0.75);
-    s.tenants[1].lag += static_cast<int64_t>(5 * kSecond * 0.35);
-    s.tenants[2].lag += static_cast<int64_t>(5 * kSecond * 0.40);
-    gpu.run_to(13);
-    // Of the fifteen seconds with the kernel each has its share.
-    near(gpu, 0, 100 * (15 * 0.25 - 5) / 10 < 0 ? 0 : 0, 2, "while it repays");
-    near(gpu, 1, 100 * 0.35 / 0.75, 3, "is repaid");
-    near(gpu, 2, 100 * 0.40 / 0.75, 3, "is repaid");
-    gpu.run_to(24);
-    gpu.run_to(34);
-    near(gpu, 0, 25, 2, "afterwards");
+    Program first = {range(25, 100)};
+    first.once = 5 * kSecond;
+    first.once_at = 5 * kSecond;
+    Gpu gpu({first, {range(35, 100)}, {range(40, 100)}});
+    gpu.run_to(11);
+    gpu.run_to(20);
+    near(gpu, 0, 0, 1, "while it repays");
+    near(gpu, 1, 100 * 0.35 / 0.75, 2, "is repaid");
+    near(gpu, 2, 100 * 0.40 / 0.75, 2, "is repaid");
+    gpu.run_to(26);
+    gpu.run_to(36);
+    near(gpu, 0, 25, 1, "afterwards");
+    Gpu all({first, {range(35, 100)}, {range(40, 100)}});
+    all.run_to(30);
+    near(all, 0, 25, 1, "with the long kernel");
+    near(all, 1, 35, 1, "with the long kernel");
+    near(all, 2, 40, 1, "with the long kernel");
 }
 
 Test(policy, best_effort_runs_in_gaps_only)

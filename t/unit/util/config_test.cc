@@ -91,6 +91,18 @@ Test(config, an_error_names_file_line_key_and_cure)
             cr_assert(has(wrong(row.file), part), "%s gave: %s", row.file, wrong(row.file).c_str());
 }
 
+Test(config, weights_of_qos)
+{
+    auto config = parse_config("[rgpud]\nqos_weights = [\"high=4\", \"low=0.5\"]\nmax_kernel = \"10s\"\n", "rgpu.conf");
+    cr_assert(config.has_value(), "%s", config.error().text.c_str());
+    cr_assert_eq(config->rgpud.qos_weights.size(), 2);
+    cr_expect_eq(config->rgpud.max_kernel, 10s);
+    auto weight = parse_qos_weight(config->rgpud.qos_weights[1]);
+    cr_expect(weight && weight->qos == "low" && weight->hundredths == 50);
+    for (const char *entry : {"high", "=4", "high=", "high=0", "high=x", "high=4x", "high=nan", "high=1e9"})
+        cr_expect(has(wrong(("[rgpud]\nqos_weights = [\"" + std::string(entry) + "\"]\n").c_str()), "weight of a QOS"), "%s", entry);
+}
+
 Test(config, two_servers_of_one_name_are_refused)
 {
     cr_assert(has(
