@@ -25,8 +25,8 @@ is "$rc" 0 "a program with host functions is left alone" || diag "$out$err"
 try 60 "$build/bin/rgpu" run -m 32M -- "$build/cuda/gated-static"
 like "$rc $out" '^0 .*ok$' "work behind a host function and a value, alone" || diag "$err"
 tenants_start 6 "50-100 us=1000"
-try 60 "$build/bin/rgpu" run -p 50-100 -m 32M -- "$build/cuda/gated-static"
-like "$rc $out" '^0 .*ok$' "... and beside a busy tenant" || diag "$err"
+try 60 "$build/bin/rgpu" run -p 50-100 -m 32M -- "$build/cuda/gated-static" host
+like "$rc $out" '^0 .*ok$' "... behind a host function, beside a busy tenant" || diag "$err"
 tenants_wait
 
 # --- killed with the token

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kSmooth = 0.25;  // weight of the newest burst in the estimate
 // How far the allowance under a ceiling may grow, and how much of it starts a turn: per unit of the ceiling.
-constexpr int64_t kAllowanceDepth = 100 * kMillisecond, kAllowanceStart = 20 * kMillisecond;
+constexpr int64_t kAllowanceDepth = 120 * kMillisecond, kAllowanceStart = 40 * kMillisecond;
 // What is owed by one who is away is forgiven at its share, at least at this.
 constexpr double kForgive = 0.05;
 

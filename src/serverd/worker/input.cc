@@ -2,7 +2,6 @@
 #include "serverd/worker/input.h"
 
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,17 +10,43 @@
 
 namespace rgpu::worker {
 
+namespace {
+constexpr timeval kMoment = {0, 1000};
+}
+
+// The kernel ends a wait after the moment: no call more is needed to notice a pause.
+Input::Input(int fd) : fd_(fd), buffer_(256 << 10) { setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kMoment, sizeof kMoment); }
+
+void Input::on_pause(std::function<bool()> at_once, std::function<void()> pause)
+{
+    at_once_ = std::move(at_once);
+    pause_ = std::move(pause);
+}
+
+ssize_t Input::receive(void *to, size_t bytes)
+{
+    for (;;) {
+        const ssize_t n = recv(fd_, to, bytes, at_once_ && at_once_() ? MSG_DONTWAIT : 0);
+        if (n >= 0 || (errno != EINTR && errno != EAGAIN)) return n;
+        if (errno == EINTR) continue;
+        if (pause_) pause_();
+        pollfd look{fd_, POLLIN, 0};
+        poll(&look, 1, -1);
+    }
+}
+
 bool Input::fill()
 {
     begin_ = end_ = 0;
     ssize_t n = -1;
-    spin_.until([&] {
-        n = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-        return n >= 0 || (errno != EAGAIN && errno != EINTR);
-    });
+    // Who is told at once is told before the look, too.
+    if (at_once_ && at_once_() && (n = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT)) < 0) pause_();
     if (n < 0)
-        do n = recv(fd_, buffer_.data(), buffer_.size(), 0);
-        while (n < 0 && errno == EINTR);
+        spin_.until([&] {
+            n = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+            return n >= 0 || (errno != EAGAIN && errno != EINTR);
+        });
+    if (n < 0) n = receive(buffer_.data(), buffer_.size());
     if (n > 0) end_ = static_cast<size_t>(n);
     return n > 0;
 }
@@ -40,8 +65,7 @@ Result<void> Input::read(void *to, size_t bytes)
             if (!fill()) return error(ErrorKind::disconnected, "connection closed inside a frame");
             continue;
         }
-        ssize_t n = recv(fd_, p, bytes, 0);
-        if (n < 0 && errno == EINTR) continue;
+        const ssize_t n = receive(p, bytes);
         if (n <= 0) return error(ErrorKind::disconnected, "connection closed inside a frame");
         p += n, bytes -= static_cast<size_t>(n);
     }
@@ -78,18 +102,6 @@ Result<std::vector<uint8_t>> Input::long_body(size_t bytes)
         if (auto r = read(v.data() + at, step); !r) return std::move(r).error();
     }
     return v;
-}
-
-bool Input::pending() const
-{
-    int n = 0;
-    return begin_ != end_ || (ioctl(fd_, FIONREAD, &n) == 0 && n > 0);
-}
-
-bool Input::comes_within(int milliseconds) const
-{
-    pollfd look{fd_, POLLIN, 0};
-    return begin_ != end_ || poll(&look, 1, milliseconds) > 0;
 }
 
 }  // namespace rgpu::worker

@@ -12,8 +12,8 @@ namespace rgpu::worker {
 
 Result<void> Session::run()
 {
+    input.on_pause([this] { return turns.waited_for(); }, [this] { turns.mark(); });
     for (;;) {
-        turns.before_input(input);
         auto h = input.header();
         if (!h && h.error().text.empty()) return {};  // the client has ended
         if (!h) return std::move(h).error();

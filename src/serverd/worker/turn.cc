@@ -19,6 +19,7 @@ constexpr int64_t kGroup = kMillisecond, kGroupAlone = 10 * kMillisecond;
 // What is unfinished may wait for something that only comes behind the next launch: a host function's end, a value in
 // memory. Without any progress the launch is let through after this time.
 constexpr int64_t kPatience = 100 * kMillisecond;
+constexpr int kMostImpatient = 1024;
 constexpr size_t kMaxKinds = 32, kMaxStreams = 16;
 // What was done is written down this often, for those who look.
 constexpr int64_t kReport = kSecond / 4;
@@ -63,14 +64,13 @@ void Turn::prepare(const void *work, CUstream stream)
 void Turn::begin_slowly()
 {
     mark();
-    uint64_t done = seat_->completed;
-    int64_t patience = share::clock_now() + kPatience;
     for (;;) {
         const int64_t now = share::clock_now();
         limit_ = board_.ahead(now);
-        if (seat_->completed != done) done = seat_->completed, patience = now + kPatience;
+        const uint64_t done = seat_->completed;
+        if (done != seen_done_) seen_done_ = done, patience_ = now + kPatience, impatient_ = 0;
         const bool full = done != issued_ && ahead_ + last_estimate_ > limit_;
-        if (full && board_.may_launch(tenant_) && !seat_->gates && now < patience) {
+        if (full && board_.may_launch(tenant_) && !seat_->gates && now < patience_) {
             std::unique_lock lock(mutex_);
             if (seat_->completed == done)
                 progressed_.wait_for(lock, std::chrono::milliseconds(5));
@@ -79,7 +79,11 @@ void Turn::begin_slowly()
         }
         const uint32_t call = board_.call_of(place_);
         int64_t again = 0;
-        if (board_.ask(place_, now, again)) break;
+        if (board_.ask(place_, now, again)) {
+            // Not without end, so that not everything is queued behind a long kernel.
+            if (full && ++impatient_ > kMostImpatient) patience_ = now + kPatience;
+            break;
+        }
         board_.wait(place_, call, again);
     }
     limit_ = board_.ahead(share::clock_now());
@@ -87,7 +91,7 @@ void Turn::begin_slowly()
 
 void Turn::issued(CUcontext context, CUstream stream)
 {
-    if (!unmarked_++) began_ = share::clock_now();
+    if (!unmarked_++) began_ = share::clock_now(), group_gates_ = gate_changes_;
     unmarked_expected_ += last_estimate_;
     legacy_dirty_ = legacy_dirty_ || is_legacy(stream);
     if (dirty_.empty() || dirty_.back().stream != stream || dirty_.back().context != context) {
@@ -144,6 +148,7 @@ void Turn::mark()
     m.groups.swap(groups_);
     m.upto = issued_;
     m.began = began_;
+    m.gate_changes = group_gates_;
     m.expected = unmarked_expected_;
     unmarked_ = 0;
     unmarked_expected_ = 0;
@@ -224,7 +229,7 @@ void Turn::finished(Mark m)
     ahead_ -= m.expected;
     limit_ = board_.ahead(now);
     std::lock_guard lock(mutex_);
-    estimates_.learn(m.groups, took);
+    if (m.gate_changes == gate_changes_ && !seat_->gates) estimates_.learn(m.groups, took);
     spare_.insert(spare_.end(), m.points.begin(), m.points.end());
     seat_->under_way = marks_.empty() ? 0 : now;
     seat_->completed = m.upto;

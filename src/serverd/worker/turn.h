@@ -57,7 +57,7 @@ public:
 
     // --- any thread
     // How many streams stand at a host function.
-    void gates(uint32_t count) { seat_->gates = count; }
+    void gates(uint32_t count) { seat_->gates = count, gate_changes_++; }
 
 private:
     struct Place {
@@ -74,6 +74,7 @@ private:
         std::vector<Group> groups;
         uint64_t upto = 0;  // launches in all
         int64_t began = 0, expected = 0;
+        uint32_t gate_changes = 0;  // when it began: what stood at a host function says nothing of kernels
     };
 
     Turn(share::Board board, Settings settings) : board_(std::move(board)), settings_(std::move(settings)) {}
@@ -98,10 +99,15 @@ private:
     uint64_t issued_ = 0, unmarked_ = 0;
     int64_t unmarked_expected_ = 0, began_ = 0;
     bool legacy_dirty_ = false;
+    uint64_t seen_done_ = 0;
+    int64_t patience_ = 0;
+    int impatient_ = 0;
+    uint32_t group_gates_ = 0;
     std::vector<Place> dirty_;
     std::vector<Group> groups_;
 
     std::atomic<int64_t> ahead_{0}, limit_{0};  // nanoseconds of unfinished work: expected, allowed
+    std::atomic<uint32_t> gate_changes_{0};
 
     std::mutex mutex_;
     std::condition_variable marked_, progressed_;

@@ -92,16 +92,6 @@ Turn *Turns::of_device(CUdevice device)
     return slot;
 }
 
-void Turns::before_input(const Input &input)
-{
-    for (Turn *t : started_) {
-        if (!t->unmarked()) continue;
-        // More of it is here: no group ends yet. Where nobody waits, a short break in the input is no end either.
-        if (input.pending() || (t->alone() && input.comes_within(1))) return;
-        t->mark();
-    }
-}
-
 void Turns::mark()
 {
     for (Turn *t : started_) t->mark();

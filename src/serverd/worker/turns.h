@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "serverd/worker/input.h"
 #include "serverd/worker/turn.h"
 
 namespace rgpu::worker {
@@ -30,9 +29,14 @@ public:
     {
         if (Turn *t = turn(context)) t->issued(context, stream);
     }
-    // The dispatcher has done all that has come in and is about to wait for more.
-    void before_input(const Input &);
-    // What was launched so far has its events: a stream is about to end.
+    // Others wait for what was launched and has no events yet.
+    bool waited_for() const
+    {
+        for (const Turn *t : started_)
+            if (t->unmarked() && !t->alone()) return true;
+        return false;
+    }
+    // What was launched so far gets its events: a stream is about to end, or nothing more comes in for now.
     void mark();
     void forget(CUcontext);
     void copied(CUcontext context, size_t bytes)
