@@ -20,6 +20,7 @@ constexpr int64_t kGroup = kMillisecond, kGroupAlone = 10 * kMillisecond;
 // memory. Without any progress the launch is let through after this time.
 constexpr int64_t kPatience = 100 * kMillisecond;
 constexpr int kMostImpatient = 1024;
+constexpr int64_t kLookAlone = 2 * kMillisecond;
 constexpr size_t kMaxKinds = 32, kMaxStreams = 16;
 // What was done is written down this often, for those who look.
 constexpr int64_t kReport = kSecond / 4;
@@ -173,6 +174,17 @@ void Turn::forget(CUcontext context)
     });
 }
 
+// Where nobody waits for the end, it is enough to look now and then: a thread that waits in the driver can cost each kernel
+// something (softgpu wakes it whenever one ends).
+void Turn::await(CUevent event)
+{
+    while (alone()) {
+        if (DRIVER(cuEventQuery)(event) != CUDA_ERROR_NOT_READY) return;
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kLookAlone));
+    }
+    DRIVER(cuEventSynchronize)(event);
+}
+
 // The thread that sees work end.
 void Turn::watch()
 {
@@ -196,7 +208,7 @@ void Turn::watch()
         lock.unlock();
         for (const Point &p : m.points) {
             DRIVER(cuCtxSetCurrent)(p.context);
-            DRIVER(cuEventSynchronize)(p.event);
+            await(p.event);
         }
         note_memory();
         finished(std::move(m));

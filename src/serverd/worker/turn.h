@@ -83,6 +83,7 @@ private:
     void begin_slowly();
     bool record(Place, Point &);
     void watch();
+    void await(CUevent);
     void finished(Mark);
     void note_memory();
     void guard_limit();
