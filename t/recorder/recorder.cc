@@ -83,7 +83,8 @@ template <CallId Id, class Args> bool special(const Args &args, Note &note, CUre
         if (!in_memory(to, bytes)) return result = CUDA_ERROR_INVALID_VALUE, true;
         add(note.in, from, bytes);
     } else if constexpr (Id == CallId::cuLaunchKernel) {
-        void **extra = std::get<10>(args);
+        void **params = std::get<9>(args), **extra = std::get<10>(args);
+        for (size_t i = 0; params && i < kParameters; i++) add(note.in, params[i], sizeof(uint64_t));
         if (extra) add(note.in, extra[1], *static_cast<size_t *>(extra[3]));
     } else if constexpr (Id == CallId::cuLinkComplete) {
         static char image[] = "a linked image";
