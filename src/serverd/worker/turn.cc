@@ -15,12 +15,12 @@ using share::kSecond;
 namespace {
 
 // An event stands behind this much work: seldom where nobody waits for its end.
-constexpr int64_t kGroup = kMillisecond, kGroupAlone = 10 * kMillisecond;
+constexpr int64_t kGroup = kMillisecond, kGroupAlone = 20 * kMillisecond;
 // What is unfinished may wait for something that only comes behind the next launch: a host function's end, a value in
 // memory. Without any progress the launch is let through after this time.
 constexpr int64_t kPatience = 100 * kMillisecond;
 constexpr int kMostImpatient = 1024;
-constexpr int64_t kLookAlone = 2 * kMillisecond;
+constexpr int64_t kLookAlone = 5 * kMillisecond;
 constexpr size_t kMaxKinds = 32, kMaxStreams = 16;
 // What was done is written down this often, for those who look.
 constexpr int64_t kReport = kSecond / 4;
