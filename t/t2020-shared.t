@@ -22,8 +22,6 @@ for program in shared_managed shared_mapped shared_variable; do
     remote 1 env RGPU_SYNC=1 "$build/cuda/$program-static"
     is "$rc" 0 "$program, remotely, every call waits" || diag "$out$err"
 done
-remote 1 "$build/cuda/shared_managed-static" 8
-is "$rc" 0 "shared_managed from eight threads, remotely" || diag "$out$err"
 
 # --- what cannot work is said
 

@@ -393,7 +393,7 @@ namespace {
 
 template <class Which> void forget_if(Which which)
 {
-    if (!any()) return;
+    if (!any() || !session()) return;
     State &st = state();
     std::lock_guard order(st.order);
     std::vector<CUdeviceptr> gone;
@@ -412,6 +412,7 @@ void forget_owner(HandleId owner)
 void forget_context(HandleId context)
 {
     forget_if([&](const Block &b) { return b.context == context && (b.kind == Kind::managed || b.kind == Kind::variable); });
+    if (!session()) return;
     State &st = state();
     std::lock_guard order(st.order);
     if (st.last_context == context) st.last_context = 0;

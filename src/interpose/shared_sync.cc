@@ -130,7 +130,7 @@ struct Writer {
     bool counted = false;
     ~Writer()
     {
-        if (!counted) return;
+        if (!counted || !session()) return;  // in the child of a fork nobody may hold the lock any more
         std::lock_guard order(state().order);
         may_write(state(), false);
     }

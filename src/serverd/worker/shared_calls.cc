@@ -93,6 +93,11 @@ Result<void> cuMemAllocManaged(Session &s, Call &call)
     if (step == SharedStep::pull) return pull(s, call);
     const auto address = call.body.value<uint64_t>();
     if (!call.body.at_end() || (step != SharedStep::back && step != SharedStep::release)) return misfit();
+    if (step == SharedStep::release && s.callbacks.pending()) {
+        // Drivers may wait for work before they unmap memory: the work may be waiting for a host function.
+        s.waiters.run([&s, call, address] { s.finish(call, s.shared.release(address)); });
+        return {};
+    }
     s.finish(call, step == SharedStep::back ? s.shared.back(address) : s.shared.release(address));
     return {};
 }
