@@ -12,7 +12,7 @@ clients gpu1="$control"
 direct() { try 120 env LD_LIBRARY_PATH="$softgpu:$cuda_libs" "$@"; }
 remote() { try 120 env LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"; }
 
-for program in shared_managed shared_mapped shared_variable; do
+for program in shared_managed shared_mapped shared_variable shared_graph; do
     direct "$build/cuda/$program-static"
     is "$rc" 0 "$program, directly" || diag "$out$err"
     for cudart in static shared; do
@@ -22,6 +22,9 @@ for program in shared_managed shared_mapped shared_variable; do
     remote 1 env RGPU_SYNC=1 "$build/cuda/$program-static"
     is "$rc" 0 "$program, remotely, every call waits" || diag "$out$err"
 done
+
+remote 1 "$build/cuda/shared_managed-static" 8
+is "$rc" 0 "shared_managed from eight threads, remotely" || diag "$out$err"
 
 # --- what cannot work is said
 
