@@ -103,20 +103,23 @@ namespace {
 CUresult settle(CUresult r, CUstream stream) { return r || !shared::active() ? r : own::cuStreamSynchronize(stream); }
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
-CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait)
+CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous)
 {
     if (!session()) return not_ready();
     if (!bytes) return CUDA_SUCCESS;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
     if (to_is && from_is) {
         CUresult r = copy_on_device(to, from, bytes, stream);
-        return wait ? settle(r, stream) : r;
+        return synchronous ? settle(r, stream) : r;
     }
     if (to_is) {
         CUresult r = copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
-        return wait ? settle(r, stream) : r;
+        return synchronous ? settle(r, stream) : r;
     }
-    if (from_is) return copy_to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
+    if (from_is) {
+        const bool wait = synchronous || !find_host(reinterpret_cast<void *>(to));
+        return copy_to_host(reinterpret_cast<void *>(to), from, bytes, stream, wait);
+    }
     // Host to host: in stream order, as far as the stream's past goes.
     if (CUresult r = own::cuStreamSynchronize(stream)) return r;
     memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
@@ -143,7 +146,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    return either(to, from, bytes, stream, !find_host(reinterpret_cast<void *>(to)));
+    return either(to, from, bytes, stream, false);
 }
 
 // A batch in one stream does what its copies do one after the other; the attributes are hints about access order.
