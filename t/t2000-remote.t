@@ -61,6 +61,13 @@ for program in vector_add streams soft_streams unasked graph_host; do
     is "$rc" 0 "$program with RGPU_SYNC=1" || diag "$out$err"
 done
 
+# --- what is over already is not asked for
+
+remote 1 env RGPU_STATS="$T/idle.json" "$build/cuda/idle-static"
+is "$rc" 0 "waiting for what is over, and for what is not" || diag "$out$err"
+few_round_trips() { python3 -c 'import json, sys; n = json.load(open(sys.argv[1]))["round_trips"]; sys.exit(n > 1000)' "$1"; }
+ok "6000 waits for nothing need no server" few_round_trips "$T/idle.json"
+
 # --- the trace
 
 remote 1 env RGPU_TRACE=1 "$build/cuda/vector_add-static"

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "interpose/idle.h"
 #include "interpose/kept.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
@@ -93,6 +94,19 @@ CUresult implicit_dependency()
             c.invalid = true;
             r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         }
+    return r;
+}
+
+// Records by `call`, and lets everyone know who has to.
+template <class Call> CUresult record(CUevent event, CUstream stream, unsigned flags, Call call)
+{
+    HandleId s = 0, e = 0;
+    if (!session() || detail::id_in(stream, s) || detail::id_in(event, e)) return call();
+    if (!(flags & CU_EVENT_RECORD_EXTERNAL)) note_record(event, stream);
+    if (shared::active()) shared::note_event(event, stream);
+    idle::recording(e);
+    CUresult r = call();
+    idle::recorded_in(e, s);
     return r;
 }
 
@@ -282,16 +296,12 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *statu
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    note_record(event, stream);
-    if (shared::active()) shared::note_event(event, stream);
-    return remote<CallId::cuEventRecord>(event, stream);
+    return record(event, stream, 0, [&] { return remote<CallId::cuEventRecord>(event, stream); });
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
-    if (!(flags & CU_EVENT_RECORD_EXTERNAL)) note_record(event, stream);
-    if (shared::active()) shared::note_event(event, stream);
-    return remote<CallId::cuEventRecordWithFlags>(event, stream, flags);
+    return record(event, stream, flags, [&] { return remote<CallId::cuEventRecordWithFlags>(event, stream, flags); });
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)

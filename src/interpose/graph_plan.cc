@@ -14,6 +14,7 @@
 
 #include "interpose/callback.h"
 #include "interpose/capture.h"
+#include "interpose/idle.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
@@ -285,6 +286,7 @@ CUresult launch(CUgraphExec exec, CUstream stream, HandleId in)
 
 CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
 {
+    idle::events_elsewhere();  // a graph may record events
     HandleId number = 0, in = 0;
     if (session())
         if (CUresult r = detail::id_in(exec, number)) return r;

@@ -34,6 +34,7 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
     }
     Slot *s = new (at(id)) Slot;
     s->parent = parent;
+    s->stamp = ++last_stamp_;
     s->kind.store(kind, std::memory_order_release);
     return id;
 }

@@ -24,6 +24,12 @@ struct Slot {
     uint32_t flags = 0;                // a stream's or context's flags
     int32_t priority = 0;              // a stream's priority
     int32_t device = 0;                // a context's device
+    uint32_t stamp = 0;                // tells objects apart that had the same number one after the other
+    // What idle.h keeps: calls sent when a stream or context was idle last, or when an event was recorded, and where.
+    std::atomic<uint64_t> moment{0};
+    HandleId recorded_in = 0;
+    uint32_t recorded_stamp = 0;
+    std::atomic<bool> done{false};
 };
 inline constexpr size_t kSlotBytes = 64;
 static_assert(sizeof(Slot) <= kSlotBytes);
@@ -68,6 +74,7 @@ private:
     std::mutex mutex_;
     HandleId next_ = calls::kFirstHandle;
     std::vector<HandleId> free_;
+    uint32_t last_stamp_ = 0;
 };
 
 }  // namespace rgpu::interpose

@@ -134,6 +134,7 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
     if (!call_numbers_.empty()) h.type = call_numbers_[h.type];
     h.flags = flags;
     h.sequence = ++sequence_;
+    sent_.fetch_add(1, std::memory_order_release);
     h.value = context;
     size_t at = out_.size();
     wire::Writer(out_).value(h);

@@ -29,7 +29,6 @@ namespace rgpu::interpose {
 struct Reply {
     CUresult result = CUDA_SUCCESS;
     std::vector<uint8_t> body;
-    uint64_t sent = 0;  // Session::sent() right after the call was
 };
 
 // Some bytes of the program's memory that go out behind a frame's body.

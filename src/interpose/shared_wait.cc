@@ -1,4 +1,6 @@
-// Calls that tell the program how far the device is: what shared memory holds there comes back with them.
+// Calls that tell the program how far the device is: answered here where that is known (idle.h); else what
+// shared memory holds there comes back with the server's answer.
+#include "interpose/idle.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
@@ -10,28 +12,36 @@ namespace {
 // Carries `wait` out; if it says that the stream has got there, so has its memory.
 template <class Wait> CUresult in_stream(CUstream stream, Wait wait)
 {
-    const uint64_t mark = shared::mark();
-    CUresult r = wait();
-    if (r || !shared::active()) return r;
+    if (!session()) return not_ready();
     HandleId id = 0;
-    r = detail::id_in(stream, id);
-    return r ? r : shared::reached_stream(mark, id);
+    if (CUresult r = detail::id_in(stream, id)) return r;
+    if (!shared::active() && current_context() && idle::stream(id)) return CUDA_SUCCESS;
+    const uint64_t mark = shared::mark(), asked = idle::moment();
+    if (CUresult r = wait()) return r;
+    if (shared::active()) return shared::reached_stream(mark, id);
+    idle::learn_stream(id, asked);
+    return CUDA_SUCCESS;
 }
 
 template <class Wait> CUresult at_event(CUevent event, Wait wait)
 {
-    const uint64_t mark = shared::mark();
-    CUresult r = wait();
-    return r || !shared::active() ? r : shared::reached_event(mark, Handles::get().id(event).value_or(0));
+    const HandleId id = Handles::get().id(event).value_or(calls::kNoHandle);
+    if (!shared::active() && idle::event(id)) return CUDA_SUCCESS;
+    const uint64_t mark = shared::mark(), recorded = idle::recorded(id);
+    if (CUresult r = wait()) return r;
+    idle::learn_event(id, recorded);
+    return shared::active() ? shared::reached_event(mark, id) : CUDA_SUCCESS;
 }
 
 }  // namespace
 
 CUresult cuCtxSynchronize()
 {
-    const uint64_t mark = shared::mark();
-    CUresult r = remote<CallId::cuCtxSynchronize>();
-    return r ? r : shared::reached_everything(mark);
+    if (!shared::active() && current_context() && idle::context(current_context())) return CUDA_SUCCESS;
+    const uint64_t mark = shared::mark(), asked = idle::moment();
+    if (CUresult r = remote<CallId::cuCtxSynchronize>()) return r;
+    idle::learn_context(current_context(), asked);
+    return shared::reached_everything(mark);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
