@@ -16,9 +16,10 @@ within "t3.share" 40 6 "... in the second after its first half one it is back at
 look 21 30 5
 three_shares 2 5 "... and all are"
 
+alone us=200
 tenants 31 "0.5 us=200"
-within t1.share 50 2 "a ceiling of 50 alone, kernels of 0.2 ms"
-within "(t1.low if 50 - t1.low > t1.high - 50 else t1.high)" 50 3 "... in its worst 5 s"
+within "t1.share / $alone" 50 2 "a ceiling of 50 alone, kernels of 0.2 ms (alone: $alone)"
+within "(t1.low if 50 - t1.low > t1.high - 50 else t1.high) / $alone" 50 3 "... in its worst 5 s"
 tenants 11 "0.5 us=20000"
 within t1.share 50 2 "a ceiling of 50 alone, kernels of 20 ms"
 

@@ -176,12 +176,16 @@ void Turn::forget(CUcontext context)
 
 // Where nobody waits for the end, it is enough to look now and then: a thread that waits in the driver can cost each kernel
 // something (softgpu wakes it whenever one ends).
-void Turn::await(CUevent event)
+void Turn::await(CUevent event, int64_t likely)
 {
     while (alone()) {
         if (DRIVER(cuEventQuery)(event) != CUDA_ERROR_NOT_READY) return;
         std::this_thread::sleep_for(std::chrono::nanoseconds(kLookAlone));
     }
+    // The estimate may be far off: it is believed for a millisecond.
+    const int64_t pause = std::min(likely - share::clock_now(), kGroup);
+    if (pause > 0 && DRIVER(cuEventQuery)(event) == CUDA_ERROR_NOT_READY)
+        std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
     DRIVER(cuEventSynchronize)(event);
 }
 
@@ -208,7 +212,7 @@ void Turn::watch()
         lock.unlock();
         for (const Point &p : m.points) {
             DRIVER(cuCtxSetCurrent)(p.context);
-            await(p.event);
+            await(p.event, std::max(m.began, done_at_) + m.expected * 3 / 4);
         }
         note_memory();
         finished(std::move(m));

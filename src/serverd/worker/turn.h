@@ -83,7 +83,7 @@ private:
     void begin_slowly();
     bool record(Place, Point &);
     void watch();
-    void await(CUevent);
+    void await(CUevent, int64_t likely);
     void finished(Mark);
     void note_memory();
     void guard_limit();
