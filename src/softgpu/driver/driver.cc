@@ -1,7 +1,6 @@
 #include "softgpu/driver/driver.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -27,18 +26,6 @@ uint64_t device_stride(const Settings &s)
     return kSlotBytes / std::max(s.devices, 1) / Arena::kPage * Arena::kPage;
 }
 
-// The part of the address space in which this process' device memory lies.
-CUresult reserve(const GpuHost &host)
-{
-    void *wanted = reinterpret_cast<void *>(host.base());
-    void *p = mmap(wanted, kSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-                   -1, 0);
-    if (p == wanted) return CUDA_SUCCESS;
-    complain("reserving 1 TiB of addresses at %p for device memory: %s (a limit on virtual memory, ulimit -v, "
-             "must leave room for it)", wanted, p == MAP_FAILED ? strerror(errno) : "taken");
-    return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 CUresult start(Driver &d)
 {
     Result<Settings> settings = Settings::from_environment();
@@ -51,9 +38,12 @@ CUresult start(Driver &d)
         Result<std::unique_ptr<GpuHost>> host = GpuHost::join(d.settings.host);
         if (!host) {
             complain("%s", host.error().text.c_str());
-            return host.error().kind == ErrorKind::unavailable ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_ERROR_UNKNOWN;
+            switch (host.error().kind) {
+            case ErrorKind::unavailable: return CUDA_ERROR_DEVICE_UNAVAILABLE;
+            case ErrorKind::exhausted: return CUDA_ERROR_OUT_OF_MEMORY;
+            default: return CUDA_ERROR_UNKNOWN;
+            }
         }
-        if (CUresult rc = reserve(**host)) return rc;
         d.host = std::move(*host);
     }
     std::vector<CUuuid> uuids;

@@ -55,7 +55,31 @@ private:
 
 GpuHost::~GpuHost()
 {
+    if (window_) munmap(window_, kSlotBytes);
     if (file_) munmap(file_, sizeof(File));
+}
+
+// False when the slot is another process's, or its addresses are taken in this one.
+Result<bool> GpuHost::take_slot(int slot)
+{
+    if (lock_byte(fd_.get(), F_SETLK, kFirstSlotByte + slot, F_WRLCK) < 0) return false;
+    void *wanted = reinterpret_cast<void *>(kAddressBase + slot * kSlotBytes);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    void *window = mmap(wanted, kSlotBytes, PROT_NONE, kFlags, -1, 0);
+    if (window == MAP_FAILED && errno != EEXIST)
+        return error(ErrorKind::exhausted,
+                     "reserving 1 TiB of addresses at %p for device memory: %s (a limit on virtual memory, ulimit -v, "
+                     "must leave room for it)", wanted, strerror(errno));
+    if (window != wanted) {
+        if (window != MAP_FAILED) munmap(window, kSlotBytes);  // Linux before 4.17 takes the address as a hint
+        lock_byte(fd_.get(), F_SETLK, kFirstSlotByte + slot, F_UNLCK);
+        return false;
+    }
+    slot_ = slot;
+    window_ = window;
+    memset(file_->slots[slot].used, 0, sizeof file_->slots[slot].used);
+    file_->slots[slot].pid = getpid();
+    return true;
 }
 
 Result<void> GpuHost::open(const std::string &directory)
@@ -97,11 +121,9 @@ Result<void> GpuHost::open(const std::string &directory)
         return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", path.c_str());
 
     for (int i = 0; i < kSlots; i++) {
-        if (lock_byte(fd, F_SETLK, kFirstSlotByte + i, F_WRLCK) < 0) continue;
-        slot_ = i;
-        memset(file_->slots[i].used, 0, sizeof file_->slots[i].used);
-        file_->slots[i].pid = getpid();
-        return {};
+        Result<bool> taken = take_slot(i);
+        if (!taken) return std::move(taken).error();
+        if (*taken) return {};
     }
     return error(ErrorKind::unavailable, "%d processes use the GPU host %s already; it takes no more", kSlots,
                  directory.c_str());

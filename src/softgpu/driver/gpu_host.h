@@ -29,8 +29,10 @@ constexpr bool is_device_window(uint64_t address)
 
 class GpuHost {
 public:
-    // Joins the host, making the directory and its file where they are not there. At most one GpuHost for a
-    // directory in a process (closing one would drop the other's locks). `unavailable` when no slot is free.
+    // Joins the host, making the directory and its file where they are not there, and reserves the slot's addresses.
+    // Where the process has something else at a slot's addresses (Linux puts nothing there by itself, but a library
+    // may), the slot is another's. At most one GpuHost for a directory in a process (closing one would drop the
+    // other's locks). `unavailable` when no slot is free, `exhausted` when the process may not have the addresses.
     static Result<std::unique_ptr<GpuHost>> join(const std::string &directory);
     ~GpuHost();
 
@@ -48,12 +50,14 @@ private:
 
     GpuHost() = default;
     Result<void> open(const std::string &directory);
+    Result<bool> take_slot(int slot);
     bool slot_is_live(int slot) const;
     uint64_t used_now(int device) const;
 
     Fd fd_;
     File *file_ = nullptr;
     int slot_ = -1;
+    void *window_ = nullptr;
     std::mutex mutex_;
 };
 
