@@ -15,6 +15,14 @@ Result<const Config *> Context::config()
     return &*config_;
 }
 
+Result<pool::Client> Context::pool()
+{
+    Result<const Config *> read = config();
+    if (!read)
+        return std::move(read).error();
+    return pool::Client::create(**read);
+}
+
 std::vector<CommandEntry> &commands()
 {
     static std::vector<CommandEntry> all;

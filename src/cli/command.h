@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/client.h"
 #include "util/config.h"
 #include "util/result.h"
 
@@ -43,6 +44,8 @@ public:
 
     // rgpu.conf, read at the first use.
     Result<const Config *> config();
+    // A client of the servers that it names.
+    Result<pool::Client> pool();
 
 private:
     std::optional<Config> config_;

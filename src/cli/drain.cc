@@ -18,10 +18,7 @@ public:
 
     int run(Context &context) override
     {
-        Result<const Config *> config = context.config();
-        if (!config)
-            return fail(config.error());
-        Result<pool::Client> client = pool::Client::create(**config);
+        Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error());
         size_t colon = what_.find(':');

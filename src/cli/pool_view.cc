@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/table.h"
+#include "pool/message_json.h"
 
 namespace rgpu::cli {
 namespace {
@@ -36,57 +37,12 @@ std::string holders(const pool::Inventory &inventory, const std::string &uuid)
     return all;
 }
 
-Json owner_json(const pool::Owner &owner)
+// As the server said it (message_json.h), under the name that rgpu.conf has for it.
+Json as_said(const pool::Told<pool::Inventory> &told)
 {
-    Json json = {{"uid", owner.uid}, {"user", owner.user}};
-    if (!owner.job.empty()) {
-        json["job"] = owner.job;
-        json["node"] = owner.node;
-    } else {
-        json["host"] = owner.host;
-        json["pid"] = owner.pid;
-    }
+    Json json = Json::parse(pool::encode(*told.answer));
+    json["name"] = told.server;
     return json;
-}
-
-Json lease_of(const pool::Lease &lease)
-{
-    Json gpus = Json::array();
-    for (const pool::Portion &portion : lease.gpus)
-        gpus.push_back({{"index", portion.index},
-                        {"uuid", portion.uuid},
-                        {"share", portion.share},
-                        {"most", portion.most},
-                        {"memory", portion.memory}});
-    return {{"id", lease.id},
-            {"owner", owner_json(lease.owner)},
-            {"gpus", std::move(gpus)},
-            {"granted_at", lease.granted_at},
-            {"expires_in_ms", lease.expires_in.count()},
-            {"workers", lease.workers}};
-}
-
-Json leases_of(const pool::Inventory &inventory)
-{
-    Json leases = Json::array();
-    for (const pool::Lease &lease : inventory.leases)
-        leases.push_back(lease_of(lease));
-    return leases;
-}
-
-Json gpus_of(const pool::Inventory &inventory)
-{
-    Json gpus = Json::array();
-    for (const pool::GpuState &gpu : inventory.gpus)
-        gpus.push_back({{"index", gpu.index},
-                        {"uuid", gpu.uuid},
-                        {"name", gpu.name},
-                        {"compute_capability", gpu.compute_capability},
-                        {"memory", gpu.memory},
-                        {"free_memory", gpu.free_memory},
-                        {"free_share", gpu.free_share},
-                        {"drained", gpu.drained}});
-    return gpus;
 }
 
 std::string silent_lines(const Inventories &inventories)
@@ -171,14 +127,8 @@ std::string pool_json(const Inventories &inventories)
                 {{"name", told.server}, {"reachable", false}, {"error", told.answer.error().text}});
             continue;
         }
-        const pool::Inventory &inventory = *told.answer;
-        servers.push_back({{"name", told.server},
-                           {"reachable", true},
-                           {"version", inventory.version},
-                           {"driver_version", inventory.driver_version},
-                           {"software", inventory.software},
-                           {"gpus", gpus_of(inventory)},
-                           {"leases", leases_of(inventory)}});
+        servers.push_back(as_said(told));
+        servers.back()["reachable"] = true;
     }
     return dump({{"servers", std::move(servers)}});
 }
@@ -212,10 +162,10 @@ std::string lease_json(const Inventories &inventories)
             unreachable.push_back({{"name", told.server}, {"error", told.answer.error().text}});
             continue;
         }
-        for (const pool::Lease &lease : told.answer->leases) {
-            Json json = lease_of(lease);
-            json["server"] = told.server;
-            leases.push_back(std::move(json));
+        Json inventory = as_said(told);
+        for (Json &lease : inventory["leases"]) {
+            lease["server"] = told.server;
+            leases.push_back(std::move(lease));
         }
     }
     return dump({{"leases", std::move(leases)}, {"unreachable", std::move(unreachable)}});

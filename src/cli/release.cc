@@ -34,10 +34,7 @@ public:
                     "rgpu: release what? Give a lease's id, --job or --file; see rgpu release --help\n");
             return kUsage;
         }
-        Result<const Config *> config = context.config();
-        if (!config)
-            return fail(config.error());
-        Result<pool::Client> client = pool::Client::create(**config);
+        Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error());
         Result<int> released = !file_.empty() ? release_file(*client)

@@ -49,7 +49,7 @@ public:
         if (access(file_.c_str(), F_OK) == 0)
             return fail(error(ErrorKind::invalid, "%s is there already: release it (rgpu release --file), or name another",
                               file_.c_str()));
-        Result<pool::Client> client = pool::Client::create(**config);
+        Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error());
         if (Result<void> only = client->only(wanted_.servers()); !only)

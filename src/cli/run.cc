@@ -116,7 +116,7 @@ public:
         Result<pool::Request> request = wanted_.request((*config)->client, wait);
         if (!request)
             return fail(request.error(), kUsage);
-        Result<pool::Client> client = pool::Client::create(**config);
+        Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error(), kOwnFailure);
         if (Result<void> only = client->only(wanted_.servers()); !only)

@@ -70,9 +70,9 @@ Result<void> write_file(const std::string &path, const std::string &text, uid_t 
     return {};
 }
 
-Result<std::vector<pool::Grant>> fetch(const Config &config, const SlurmJob &job)
+Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
 {
-    auto client = pool::Client::create(config);
+    auto client = context.pool();
     if (!client)
         return client.error();
     for (int n = 0;; ++n) {
@@ -94,7 +94,7 @@ public:
         if (!config)
             return fail_job(job, config.error());
         std::string path = plugin::lease_path((*config)->slurm.rundir, job.node, job.id);
-        auto grants = fetch(**config, job);
+        auto grants = fetch(context, job);
         // No fault of this node: the job's tasks are refused with this line, and the node stays.
         auto written = grants ? write_file(path, pool::lease_file(job.id, *grants), job.uid, kLeaseMode)
                               : write_file(plugin::error_path(path), grants.error().text, 0, kErrorMode);

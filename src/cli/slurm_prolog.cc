@@ -136,7 +136,7 @@ Result<void> prolog(const SlurmJob &job, Context &context)
     auto config = context.config();
     if (!config)
         return config.error();
-    auto client = pool::Client::create(**config);
+    auto client = context.pool();
     if (!client)
         return client.error();
     stop_on_signals();
@@ -166,10 +166,7 @@ class Epilog : public JobCommand {
 public:
     int run_for(const SlurmJob &job, Context &context) override
     {
-        auto config = context.config();
-        if (!config)
-            return fail_job(job, config.error());
-        auto client = pool::Client::create(**config);
+        auto client = context.pool();
         if (!client)
             return fail_job(job, client.error());
         auto released = release(*client, job);

@@ -43,7 +43,7 @@ public:
         auto config = context.config();
         if (!config)
             return fail(config.error());
-        auto client = pool::Client::create(**config);
+        auto client = context.pool();
         if (!client)
             return fail(client.error());
         const std::string &path = (*config)->slurm.snapshot;

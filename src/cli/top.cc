@@ -171,10 +171,7 @@ public:
                             kUsage);
             interval = *time;
         }
-        Result<const Config *> config = context.config();
-        if (!config)
-            return fail(config.error());
-        Result<pool::Client> client = pool::Client::create(**config);
+        Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error());
         const bool live = !json_ && isatty(STDOUT_FILENO);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "calls/calls.h"
+#include "calls/uuid.h"
 #include "interpose/log.h"
 #include "net/handshake.h"
 #include "util/json_reader.h"
@@ -22,18 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;
-
-std::string uuid_text(const CUuuid &u)
-{
-    std::string out = "GPU";
-    for (int i = 0; i < 16; i++) {
-        char hex[4];
-        snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(u.bytes[i]));
-        if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) out += '-';
-        out += hex;
-    }
-    return out;
-}
 
 // The next frame; false when none comes, or one that no server sends.
 bool receive(int fd, wire::FrameHeader &h, std::vector<uint8_t> &body, net::Deadline deadline)
@@ -76,7 +65,7 @@ bool Link::connected()
 int Link::index_of(const std::string &uuid) const
 {
     for (size_t i = 0; i < snapshot_->devices.size(); i++)
-        if (uuid_text(snapshot_->devices[i].uuid) == uuid) return static_cast<int>(i);
+        if (calls::uuid_text(snapshot_->devices[i].uuid) == uuid) return static_cast<int>(i);
     return -1;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "calls/errors.h"
+#include "calls/uuid.h"
 #include "serverd/worker/driver.h"
 
 namespace rgpu::worker {
@@ -58,19 +59,6 @@ std::string json_string(const std::string &s)
     return out + "\"";
 }
 
-// As nvidia-smi prints it.
-std::string uuid_text(const CUuuid &u)
-{
-    std::string out = "GPU";
-    for (int i = 0; i < 16; i++) {
-        char hex[4];
-        snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(u.bytes[i]));
-        if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) out += '-';
-        out += hex;
-    }
-    return out;
-}
-
 }  // namespace
 
 Result<wire::Snapshot> take_snapshot(bool same_table)
@@ -107,7 +95,7 @@ Result<std::string> inventory_json()
         const wire::DeviceSnapshot &d = s->devices[i];
         auto attribute = [&](CUdevice_attribute a) { return std::to_string(d.attributes[static_cast<size_t>(a)]); };
         out += (i ? "," : "") + std::string("{\"index\":") + std::to_string(i) + ",\"uuid\":" +
-               json_string(uuid_text(d.uuid)) + ",\"name\":" + json_string(d.name) + ",\"memory\":" +
+               json_string(calls::uuid_text(d.uuid)) + ",\"name\":" + json_string(d.name) + ",\"memory\":" +
                std::to_string(d.total_memory) + ",\"compute_capability\":\"" +
                attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + "." +
                attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) + "\",\"pci\":" + json_string(d.pci_bus_id) + "}";

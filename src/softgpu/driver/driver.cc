@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "calls/uuid.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/export.h"
 #include "softgpu/driver/log.h"
@@ -50,7 +51,7 @@ CUresult start(Driver &d)
     std::vector<std::string> names;
     for (int i = 0; i < d.settings.devices; i++) {
         uuids.push_back(make_uuid(d.settings.host, i));
-        names.push_back(uuid_text(uuids.back()));
+        names.push_back(calls::uuid_text(uuids.back()));
     }
     for (int i : visible_devices(getenv("CUDA_VISIBLE_DEVICES"), names))
         d.devices.push_back(new Device(*d.host, d.settings, static_cast<int>(d.devices.size()), i, uuids[i]));
@@ -98,13 +99,6 @@ CUresult initialise()
     pthread_atfork(nullptr, nullptr, [] { phase = Phase::forked; });
     phase = Phase::ready;
     return CUDA_SUCCESS;
-}
-
-std::string uuid_text(const CUuuid &uuid)
-{
-    std::string hex = to_hex(uuid.bytes, sizeof uuid.bytes);
-    for (size_t at : {20, 16, 12, 8}) hex.insert(at, "-");
-    return "GPU-" + hex;
 }
 
 CUuuid make_uuid(const std::string &directory, int host_index)

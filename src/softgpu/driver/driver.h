@@ -97,8 +97,6 @@ inline Device *find_device(CUdevice d)
     return d >= 0 && static_cast<size_t>(d) < all.devices.size() ? all.devices[d] : nullptr;
 }
 
-// "GPU-01234567-89ab-...".
-std::string uuid_text(const CUuuid &);
 // Of the device with this index on the host in this directory: the same at every start.
 CUuuid make_uuid(const std::string &directory, int host_index);
 
