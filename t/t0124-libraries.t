@@ -1,5 +1,5 @@
 #!/bin/bash
-# NVIDIA's cuRAND and cuDNN on the software GPU: a device that claims compute capability 13.0 is given their PTX.
+# NVIDIA's cuRAND, cuDNN and cuFFT on the software GPU: a device that claims compute capability 13.0 is given their PTX.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/cuda.sh"
 
@@ -21,5 +21,6 @@ library()  # its name for the linker, program, groups
 }
 
 library curand rand uniform normal
+library cufft fft c2c z2z r2c c2r 2d batched
 library cudnn dnn softmax activation pooling norm convolution
 done_testing

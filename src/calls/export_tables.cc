@@ -157,6 +157,25 @@ CUresult tools_context_object(CUcontext, void *, void **out)
 
 Slot tools_context[95] = {};
 
+// --- modules as tools see them (cuFFT finds its one kernel so)
+
+using Visit = void (*)(void *, CUfunction, uint64_t);
+
+// Shows every function of the module and returns how many there are: cuFFT wants exactly one, and keeps what it is
+// shown without looking inside. The visit's third argument it does not use.
+uint64_t tools_module_functions(CUcontext, CUmodule module, Visit visit, void *visitor)
+{
+    unsigned count = 0;
+    if (!visit || facts.function_count(&count, module) || !count) return 0;
+    auto *functions = static_cast<CUfunction *>(calloc(count, sizeof(CUfunction)));
+    const bool known = functions && facts.functions(functions, count, module) == CUDA_SUCCESS;
+    for (unsigned i = 0; known && i < count; i++) visit(visitor, functions[i], reinterpret_cast<uintptr_t>(module));
+    free(functions);
+    return known ? count : 0;
+}
+
+Slot tools_module[8] = {};  // up to the one slot that anybody asks for
+
 // --- the integrity check
 
 Slot integrity[3] = {};
@@ -216,6 +235,8 @@ void make_tables()
     tools_context[4] = SLOT(tools_context_number);
     tools_context[39] = SLOT(tools_context_state);
     tools_context[51] = SLOT(tools_context_object);
+    fill(tools_module);
+    tools_module[7] = SLOT(tools_module_functions);
     fill(integrity);
     integrity[1] = SLOT(integrity_check);
 }
@@ -233,6 +254,7 @@ const Named kTables[] = {
     {{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e}, checks},
     {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}, integrity},
     {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2}, tools_context},
+    {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e}, tools_module},
 };
 
 }  // namespace

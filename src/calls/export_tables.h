@@ -1,4 +1,4 @@
-// The private tables that cudart (and cuBLAS) get with cuGetExportTable, written once for both our
+// The private tables that cudart, cuBLAS and cuFFT get with cuGetExportTable, written once for both our
 // drivers: softgpu and the interposer. What each slot must answer was found by tracing the runtime; it is
 // written down in FACTS-cuda.md. libc only.
 //
@@ -17,6 +17,8 @@ struct DriverFacts {
     int (*device_count)() = nullptr;
     CUresult (*device_uuid)(CUuuid *, CUdevice) = nullptr;
     CUresult (*device_pci)(int *domain, int *bus, int *device, CUdevice) = nullptr;
+    CUresult (*function_count)(unsigned *, CUmodule) = nullptr;                 // cuModuleGetFunctionCount
+    CUresult (*functions)(CUfunction *, unsigned room, CUmodule) = nullptr;     // cuModuleEnumerateFunctions
 };
 
 // Once, before the first get_export_table.

@@ -97,6 +97,8 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
         facts.device_count = device_count;
         facts.device_uuid = own::cuDeviceGetUuid_v2;
         facts.device_pci = device_pci;
+        facts.function_count = remote<CallId::cuModuleGetFunctionCount>;
+        facts.functions = own::cuModuleEnumerateFunctions;
         calls::set_driver_facts(facts);
         return true;
     }();

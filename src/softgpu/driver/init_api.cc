@@ -84,11 +84,15 @@ CUresult get_proc_address_v1(const char *symbol, void **function, int version, c
     return get_proc_address(symbol, function, version, flags, nullptr);
 }
 
+// An exported call of ours, whoever else in the process has one of that name.
+#define EXPORTED(name) reinterpret_cast<decltype(&name)>(symbol_address(calls::CallId::name))
+
 CUresult get_export_table(const void **table, const CUuuid *id)
 {
     [[maybe_unused]] static const bool once = [] {
         calls::set_driver_facts({kDriverVersion, current_handle, primary_handle,
-                                 [] { return static_cast<int>(driver().devices.size()); }, device_uuid, device_pci});
+                                 [] { return static_cast<int>(driver().devices.size()); }, device_uuid, device_pci,
+                                 EXPORTED(cuModuleGetFunctionCount), EXPORTED(cuModuleEnumerateFunctions)});
         return true;
     }();
     return calls::get_export_table(table, id);

@@ -44,6 +44,23 @@ const CUuuid kStorage = {{(char)0xc6, (char)0x93, 0x33, 0x6e, 0x11, 0x21, (char)
 const CUuuid kIntegrity = {{(char)0xd4, 0x08, 0x20, 0x55, (char)0xbd, (char)0xe6, 0x70, 0x4b, (char)0x8d,
                             0x34, (char)0xba, 0x12, 0x3c, 0x66, (char)0xe1, (char)0xf2}};
 
+const CUuuid kModules = {{0x6e, 0x16, 0x3f, (char)0xbe, (char)0xb9, 0x58, 0x44, 0x4d, (char)0x83,
+                          0x5c, (char)0xe1, (char)0x82, (char)0xaf, (char)0xf1, (char)0x99, 0x1e}};
+
+// A module of that many functions, each of which is its own number.
+CUresult function_count(unsigned *count, CUmodule module)
+{
+    if (!module) return CUDA_ERROR_INVALID_HANDLE;
+    *count = static_cast<unsigned>(reinterpret_cast<uintptr_t>(module));
+    return CUDA_SUCCESS;
+}
+
+CUresult functions(CUfunction *out, unsigned room, CUmodule)
+{
+    for (unsigned i = 0; i < room; i++) out[i] = reinterpret_cast<CUfunction>(uintptr_t{i} + 1);
+    return CUDA_SUCCESS;
+}
+
 const void *const *table(const CUuuid &id)
 {
     const void *t = nullptr;
@@ -53,7 +70,7 @@ const void *const *table(const CUuuid &id)
 
 void setup()
 {
-    set_driver_facts({13000, current_context, primary, device_count, uuid, pci});
+    set_driver_facts({13000, current_context, primary, device_count, uuid, pci, function_count, functions});
 }
 
 }  // namespace
@@ -98,6 +115,20 @@ Test(export_tables, null_context_of_put_is_the_current_one)
     cr_expect_eq(get(&found, current, &key), CUDA_ERROR_INVALID_HANDLE);
     forget_context_storage(other);
     cr_expect_eq(get(&found, other, &key), CUDA_ERROR_INVALID_HANDLE);
+}
+
+Test(export_tables, a_module_shows_its_functions_and_says_how_many)
+{
+    const void *const *t = table(kModules);
+    cr_assert_geq(reinterpret_cast<size_t>(t[0]), 8 * sizeof(void *));
+    using Visit = void (*)(void *, CUfunction, uint64_t);
+    auto each = reinterpret_cast<uint64_t (*)(CUcontext, CUmodule, Visit, void *)>(const_cast<void *>(t[7]));
+    uintptr_t sum = 0;
+    const Visit add = [](void *to, CUfunction f, uint64_t) { *static_cast<uintptr_t *>(to) += reinterpret_cast<uintptr_t>(f); };
+    cr_expect_eq(each(current, reinterpret_cast<CUmodule>(4), add, &sum), 4);
+    cr_expect_eq(sum, 1 + 2 + 3 + 4);
+    cr_expect_eq(each(current, nullptr, add, &sum), 0, "not a module");
+    cr_expect_eq(sum, 1 + 2 + 3 + 4);
 }
 
 Test(export_tables, integrity_is_a_mac_over_process_tables_time_and_devices)
