@@ -111,7 +111,7 @@ Result<Session *> Session::open(const LeaseServer &server)
     }
     s->snapshot_ = std::move(*snapshot);
     s->call_numbers_ = match_calls(s->snapshot_.calls);
-    s->in_.reserve(256 << 10);
+    s->in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
     std::thread([s] { s->pump(); }).detach();
     return s;
 }
@@ -267,36 +267,37 @@ bool Session::receive(void *data, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(data);
     while (bytes) {
-        if (size_t have = in_.size() - in_at_) {
+        if (size_t have = in_end_ - in_at_) {
             size_t take = std::min(have, bytes);
-            memcpy(p, in_.data() + in_at_, take);
+            memcpy(p, in_.get() + in_at_, take);
             in_at_ += take, p += take, bytes -= take;
             continue;
         }
-        in_.clear(), in_at_ = 0;
+        in_at_ = in_end_ = 0;
         // Large rests go straight to where they belong; small ones are read in bulk.
-        const bool direct = bytes >= in_.capacity() / 2;
+        const bool direct = bytes >= kInBytes / 2;
         if (!ours()) {
             die(kNotOurs);
             return false;
         }
-        if (!direct) in_.resize(in_.capacity());
-        void *const to = direct ? p : in_.data();
-        const size_t room = direct ? bytes : in_.size();
+        void *const to = direct ? p : in_.get();
+        const size_t room = direct ? bytes : kInBytes;
         ssize_t n = -1;
         spin_.until([&] {
             n = recv(fd_.get(), to, room, MSG_DONTWAIT);
             return n >= 0 || (errno != EAGAIN && errno != EINTR);
         });
         if (n < 0) n = recv(fd_.get(), to, room, 0);
-        if (!direct) in_.resize(n > 0 ? static_cast<size_t>(n) : 0);
         if (n < 0 && errno == EINTR) continue;
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {
             die(n == 0 ? "connection closed by the server" : strerror(errno));
             return false;
         }
-        if (direct) p += n, bytes -= static_cast<size_t>(n);
+        if (direct)
+            p += n, bytes -= static_cast<size_t>(n);
+        else
+            in_end_ = static_cast<size_t>(n);
     }
     return true;
 }
@@ -386,7 +387,7 @@ void Session::take_pushes()
 {
     std::unique_lock receive(receive_);
     // Whoever read last may have left frames in the buffer behind its own answer.
-    const bool buffered = !reading_ && in_at_ != in_.size();
+    const bool buffered = !reading_ && in_at_ != in_end_;
     pollfd w{fd_.get(), POLLIN, 0};
     if (!buffered) {
         receive.unlock();

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -137,8 +138,9 @@ private:
     std::atomic<size_t> pushes_under_way_{0};  // copies and callbacks that come unasked
     Spin spin_;                // the reader's
     std::atomic<size_t> copies_under_way_{0};  // of these, copies
-    std::vector<uint8_t> in_;  // received and not yet taken
-    size_t in_at_ = 0;
+    static constexpr size_t kInBytes = 256 << 10;
+    std::unique_ptr<uint8_t[]> in_;  // kInBytes; received and not yet taken is what lies in [in_at_, in_end_)
+    size_t in_at_ = 0, in_end_ = 0;
 };
 
 template <class Write>
