@@ -51,6 +51,7 @@ struct RgpudConfig {
     Milliseconds handshake_timeout = defaults::kHandshakeTimeout;
     int64_t max_handshakes = defaults::kMaxHandshakes;
     int64_t max_workers = defaults::kMaxWorkers;
+    bool confine_workers = true;
     bool open_metrics = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"

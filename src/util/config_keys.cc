@@ -74,6 +74,10 @@ std::vector<ConfigKey> keys()
          .field = FIELD(rgpud, max_handshakes), .low = 1, .high = 4096},
         {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",
          .field = FIELD(rgpud, max_workers), .low = 1, .high = 65536},
+        {.table = "rgpud", .name = "confine_workers",
+         .help = "Workers get a system call filter and, where rgpud is root, a /dev of their own. No is for finding out "
+                 "whether these keep a driver from working.",
+         .field = FIELD(rgpud, confine_workers)},
         {.table = "rgpud", .name = "open_metrics", .help = "Give /metrics to other hosts, too; they hold no user's name.",
          .field = FIELD(rgpud, open_metrics)},
         {.table = "rgpud", .name = "max_kernel",

@@ -55,6 +55,21 @@ Result<void> make_dirs(const RgpudConfig &config)
     return {};
 }
 
+std::string dev_dir(const RgpudConfig &config)
+{
+    return config.state_dir + "/dev";
+}
+
+bool can_own_dev(const RgpudConfig &config)
+{
+    if (!config.confine_workers || geteuid() != 0)
+        return false;
+    Result<void> tried = try_own_dev(dev_dir(config));
+    if (!tried)
+        log_warning("workers see the host's /dev: no mount namespace here (%s)", tried.error().text.c_str());
+    return tried.has_value();
+}
+
 // Compiled kernels are code: each account has its own, and only it may write there.
 void make_cache(const RgpudConfig &config, const Account &account)
 {
@@ -66,13 +81,14 @@ void make_cache(const RgpudConfig &config, const Account &account)
 }
 
 Result<Driver> ask(const RgpudConfig &config, const Account &account, const std::string &path,
-                   bool software)
+                   bool software, bool own_dev)
 {
-    Driver driver{path, software, {}};
+    Driver driver{path, software, own_dev, {}};
     Launch inventory;
     inventory.command = {config.worker, "--inventory"};
     inventory.environment = worker_environment(config, driver, account);
     inventory.account = account;
+    inventory.dev = worker_dev(config, driver, {});
     Result<std::string> text =
         output_of(std::move(inventory), defaults::kInventoryTimeout, kMaxInventory);
     if (!text)
@@ -101,18 +117,24 @@ Result<Driver> find_driver(const RgpudConfig &config)
     if (!account)
         return std::move(account).error().in("[rgpud] worker_user");
 
+    const bool own_dev = can_own_dev(config);
     if (config.driver == "auto") {
-        Result<Driver> nvidia = ask(config, *account, kNvidia, false);
+        Result<Driver> nvidia = ask(config, *account, kNvidia, false, own_dev);
         if (nvidia)
             return nvidia;
         log_info("no NVIDIA GPU here (%s); using software GPUs", nvidia.error().text.c_str());
     } else if (config.driver != "softgpu") {
-        return ask(config, *account, config.driver, false);
+        return ask(config, *account, config.driver, false, own_dev);
     }
     if (access(config.softgpu_library.c_str(), R_OK) != 0)
         return error(ErrorKind::invalid, "%s: %s; set [rgpud] softgpu_library in rgpu.conf",
                      config.softgpu_library.c_str(), strerror(errno));
-    return ask(config, *account, config.softgpu_library, true);
+    return ask(config, *account, config.softgpu_library, true, own_dev);
+}
+
+OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids)
+{
+    return driver.own_dev ? OwnDev(dev_dir(config), device_names(driver.software, uuids)) : OwnDev();
 }
 
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
@@ -132,6 +154,7 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["HOME"] = "/nonexistent";
     environment["USER"] = account.name;
     environment["RGPU_DRIVER"] = driver.path;
+    environment["RGPU_WORKER_CONFINE"] = config.confine_workers ? "1" : "0";
     // They mean nothing to another driver.
     environment["RGPU_SOFTGPU_DEVICES"] = std::to_string(config.softgpu_devices);
     environment["RGPU_SOFTGPU_MEMORY"] = std::to_string(config.softgpu_memory);

@@ -11,6 +11,7 @@ namespace rgpu::serverd {
 struct Driver {
     std::string path;       // RGPU_DRIVER: what rgpu-worker opens
     bool software = false;  // the GPUs are software
+    bool own_dev = false;   // workers get a /dev of their own
     pool::DriverInventory inventory;
 };
 
@@ -18,6 +19,9 @@ struct Driver {
 // about the software GPU when that one finds nothing. Makes the directories under state_dir. Takes
 // seconds on a host of many GPUs.
 Result<Driver> find_driver(const RgpudConfig &config);
+
+// The /dev of a worker that may use these GPUs; none: all of them.
+OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids);
 
 // The whole environment of a worker of this driver, for an account. rgpud's own variables
 // RGPU_SOFTGPU_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.

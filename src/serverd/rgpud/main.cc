@@ -15,6 +15,7 @@
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/job_watch.h"
 #include "serverd/rgpud/metrics.h"
+#include "serverd/rgpud/privileges.h"
 #include "serverd/rgpud/service.h"
 #include "serverd/rgpud/sqlite_store.h"
 #include "util/config.h"
@@ -231,7 +232,9 @@ int main(int argc, char **argv)
     // Before the first thread: all inherit it, and the main thread alone takes these signals.
     sigset_t signals = serverd::served_signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    Result<void> ended = serverd::run(options);
+    Result<void> ended = serverd::keep_needed_capabilities();
+    if (ended)
+        ended = serverd::run(options);
     if (!ended)
         log_error("%s", ended.error().text.c_str());
     return ended ? 0 : 1;

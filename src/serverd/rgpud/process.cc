@@ -71,7 +71,7 @@ void default_signals()
     default_signals();
     setsid();
     if (place_descriptors(launch.descriptors, launch.output, failure)) {
-        if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        if (launch.dev.enter() && become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
             chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "serverd/rgpud/account.h"
+#include "serverd/rgpud/device_files.h"
 #include "util/fd.h"
 #include "util/result.h"
 
@@ -19,6 +20,7 @@ struct Launch {
     std::vector<std::string> command;  // command[0] is a path
     Environment environment;           // all of it
     Account account;
+    OwnDev dev;
     std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
     int output = -1;  // becomes stdout; -1: /dev/null
 };

@@ -282,6 +282,10 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
     launch.account = account;
+    std::vector<std::string> names;
+    for (const pool::Portion &gpu : lease.gpus)
+        names.push_back(gpu.uuid);
+    launch.dev = worker_dev(config_, driver_, names);
     std::string uuids, memory, shares, index, boards;
     int board = kFirstBoard;
     for (const pool::Portion &gpu : lease.gpus) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "serverd/worker/confine.h"
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/memory_cap.h"
@@ -38,7 +39,8 @@ constexpr char kHelp[] =
     "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
     "GPUs: the boards' descriptors, what the lease may have, milliseconds),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
-    "client's call table), RGPU_SOFTGPU_* (the software GPU's settings).\n"
+    "client's call table), RGPU_WORKER_CONFINE (0: no system call filter),\n"
+    "RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
     "client may, 4 a kernel ran past the limit.\n";
@@ -60,8 +62,19 @@ Result<void> start_driver(bool capped)
     return {};
 }
 
+// Before the driver is opened and anything of the client's is read.
+bool confined()
+{
+    const char *told = getenv("RGPU_WORKER_CONFINE");
+    if (told && !strcmp(told, "0")) return true;
+    auto r = worker::confine();
+    if (!r) fprintf(stderr, "rgpu-worker: %s; see [rgpud] confine_workers in rgpu.conf\n", r.error().text.c_str());
+    return r.has_value();
+}
+
 int inventory()
 {
+    if (!confined()) return 1;
     auto started = start_driver(false);
     auto json = started ? worker::inventory_json() : Result<std::string>(std::move(started).error());
     if (!json) {
@@ -75,6 +88,7 @@ int inventory()
 int serve()
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
+    if (!confined()) return 1;
     worker::serve_control(kControl);
     static worker::Console &console = *new worker::Console;
     static worker::Session &session = *new worker::Session(kSocket, console);

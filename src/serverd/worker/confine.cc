@@ -1,0 +1,112 @@
+// The filter, made with libseccomp.
+#include "serverd/worker/confine.h"
+
+#include <linux/capability.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace rgpu::worker {
+
+namespace {
+
+// Newer than libseccomp 2.5.4 and Debian 12's headers: arch/x86/entry/syscalls/syscall_64.tbl.
+constexpr int kMountSetattr = 442, kMoveMount = 429, kOpenTreeAttr = 467, kStatmount = 457, kListmount = 458;
+
+constexpr int kDenied[] = {
+    // other programs, other processes
+    SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv),
+    SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise), SCMP_SYS(kcmp), SCMP_SYS(pidfd_getfd), SCMP_SYS(pidfd_send_signal),
+    SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(tkill), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
+    // the view of the host
+    SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(unshare), SCMP_SYS(setns),
+    SCMP_SYS(open_tree), kMoveMount, SCMP_SYS(fsopen), SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(fspick),
+    kMountSetattr, kOpenTreeAttr, kStatmount, kListmount, SCMP_SYS(name_to_handle_at), SCMP_SYS(open_by_handle_at),
+    SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd), SCMP_SYS(fanotify_init), SCMP_SYS(lookup_dcookie),
+    // who it is
+    SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid), SCMP_SYS(setregid), SCMP_SYS(setresuid), SCMP_SYS(setresgid),
+    SCMP_SYS(setfsuid), SCMP_SYS(setfsgid), SCMP_SYS(setgroups), SCMP_SYS(capset), SCMP_SYS(keyctl), SCMP_SYS(add_key),
+    SCMP_SYS(request_key),
+    // the kernel and the host
+    SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load),
+    SCMP_SYS(bpf), SCMP_SYS(syslog), SCMP_SYS(acct), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(reboot), SCMP_SYS(iopl),
+    SCMP_SYS(ioperm), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(clock_adjtime), SCMP_SYS(adjtimex),
+    SCMP_SYS(sethostname), SCMP_SYS(setdomainname), SCMP_SYS(vhangup), SCMP_SYS(nfsservctl), SCMP_SYS(uselib), SCMP_SYS(modify_ldt),
+    // would do what is denied here on the worker's behalf
+    SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
+};
+
+constexpr uint32_t kDeny = SCMP_ACT_ERRNO(EPERM);
+constexpr unsigned long kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                                      CLONE_NEWPID | CLONE_NEWNET;
+
+struct Release {
+    void operator()(void *filter) const { seccomp_release(filter); }
+};
+
+int add_rules(scmp_filter_ctx filter)
+{
+    for (int call : kDenied)
+        if (int r = seccomp_rule_add(filter, kDeny, call, 0)) return r;
+    const auto self = static_cast<scmp_datum_t>(getpid());
+    const struct {
+        uint32_t action;
+        int call;
+        scmp_arg_cmp argument;
+    } rules[] = {
+        // Threads, no processes. clone3's flags lie in memory, which a filter cannot read: glibc takes clone instead.
+        {kDeny, SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)},
+        {SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), {}},
+        {kDeny, SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self)},
+        {kDeny, SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self)},
+        {kDeny, SCMP_SYS(rt_tgsigqueueinfo), SCMP_A0(SCMP_CMP_NE, self)},
+        {kDeny, SCMP_SYS(socket), SCMP_A0(SCMP_CMP_NE, AF_UNIX)},
+        {kDeny, SCMP_SYS(socketpair), SCMP_A0(SCMP_CMP_NE, AF_UNIX)},
+        {kDeny, SCMP_SYS(personality), SCMP_A0(SCMP_CMP_NE, 0xffffffff)},
+    };
+    for (const auto &rule : rules) {
+        const bool any = rule.call == SCMP_SYS(clone3);
+        if (int r = any ? seccomp_rule_add(filter, rule.action, rule.call, 0)
+                        : seccomp_rule_add(filter, rule.action, rule.call, 1, rule.argument))
+            return r;
+    }
+    for (unsigned long bit = 1; bit <= kNamespaces; bit <<= 1)
+        if (bit & kNamespaces)
+            if (int r = seccomp_rule_add(filter, kDeny, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit))) return r;
+    return 0;
+}
+
+// A worker of root's own lease (worker_user = "root") is root without root's rights.
+bool drop_capabilities()
+{
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+    return syscall(SYS_capset, &header, none) == 0;
+}
+
+}  // namespace
+
+Result<void> confine()
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
+        return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
+    std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ALLOW));
+    if (!filter) return error(ErrorKind::exhausted, "no memory for the system call filter");
+    // Another architecture's calls (i386, x32) have other numbers: none of them.
+    int r = seccomp_attr_set(filter.get(), SCMP_FLTATR_ACT_BADARCH, kDeny);
+    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1);
+    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree: a call costs tens of ns
+    if (!r) r = add_rules(filter.get());
+    if (!r) r = seccomp_load(filter.get());
+    if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(-r));
+    return {};
+}
+
+}  // namespace rgpu::worker
