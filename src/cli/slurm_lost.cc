@@ -7,13 +7,13 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "cli/slurm_tool.h"
 
 namespace rgpu::cli {
 namespace {
@@ -53,19 +53,6 @@ int kill_tasks(const std::string &lease)
     return killed;
 }
 
-int scancel(const std::string &job)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        execlp("scancel", "scancel", job.c_str(), nullptr);
-        _exit(127);
-    }
-    int status = -1;
-    if (child > 0)
-        waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 class Lost : public Command {
 public:
     void options(CLI::App &app) override
@@ -77,12 +64,11 @@ public:
     int run(Context &) override
     {
         int killed = kill_tasks(lease_);
-        int status = scancel(job_);
+        auto cancelled = run_tool({"scancel", job_});
         openlog("rgpu", LOG_PID, LOG_DAEMON);
-        syslog(LOG_WARNING, "job %s: its slurmstepd was killed; ended %d of its processes and the job (scancel: %d)",
-               job_.c_str(), killed, status);
-        return status == 0 ? kOk
-                           : fail(error(ErrorKind::internal, "job %s: scancel failed with status %d", job_.c_str(), status));
+        syslog(LOG_WARNING, "job %s: its slurmstepd was killed; ended %d of its processes and the job (scancel: %s)",
+               job_.c_str(), killed, cancelled ? "done" : cancelled.error().text.c_str());
+        return cancelled ? kOk : fail(std::move(cancelled).error().in("job " + job_));
     }
 
 private:

@@ -4,14 +4,13 @@
 #include <atomic>
 #include <csignal>
 #include <random>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/slurm_command.h"
 #include "cli/slurm_hostlist.h"
+#include "cli/slurm_tool.h"
 #include "pool/acquire.h"
 #include "pool/client.h"
 #include "util/clock.h"
@@ -121,14 +120,7 @@ Result<int> release(pool::Client &client, const SlurmJob &job)
 // The user sees of a failed prolog only that it failed; the reason stands in the job's AdminComment.
 void note_in_job(const SlurmJob &job, const std::string &text)
 {
-    std::string id = "JobId=" + job.id, comment = "AdminComment=rgpu: " + text;
-    pid_t child = fork();
-    if (child == 0) {
-        execlp("scontrol", "scontrol", "update", id.c_str(), comment.c_str(), nullptr);
-        _exit(127);
-    }
-    if (child > 0)
-        waitpid(child, nullptr, 0);
+    (void)run_tool({"scontrol", "update", "JobId=" + job.id, "AdminComment=rgpu: " + text}).has_value();
 }
 
 Result<void> prolog(const SlurmJob &job, Context &context)

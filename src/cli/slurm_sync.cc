@@ -1,16 +1,21 @@
-// rgpu slurm sync: writes the pool snapshot that job_submit reads.
+// rgpu slurm sync: tells Slurm how large the pool is: the snapshot that job_submit reads, and a reservation of what
+// is missing now.
 //
 // A server that does not answer keeps what the snapshot said of it: the file tells what could ever
-// fit, and a server that is away comes back.
+// fit, and a server that is away comes back. Meanwhile its licences are in the reservation, so that jobs
+// pend that could only wait in their prolog.
 #include <algorithm>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
-#include "plugin/snapshot.h"
-#include "pool/client.h"
+#include "cli/slurm_missing.h"
+#include "cli/slurm_tool.h"
+#include "util/fd.h"
 
 namespace rgpu::cli {
 namespace {
@@ -31,11 +36,39 @@ const plugin::PoolServer *find(const plugin::Snapshot &pool, const std::string &
     return nullptr;
 }
 
+// One sync at a time: it reads what Slurm has, and changes it.
+Fd only_one(const std::string &snapshot)
+{
+    Fd lock(open((snapshot + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (lock)
+        (void)flock(lock.get(), LOCK_EX);
+    return lock;
+}
+
+// Makes the reservation as large as `wanted`; `now` is how large it is, nothing where there is none.
+Result<void> resize(const std::string &name, std::optional<unsigned long> now, unsigned long wanted)
+{
+    std::string licences = "licenses=rgpu:" + std::to_string(wanted);
+    std::vector<std::string> command;
+    if (now.value_or(0) == wanted)
+        return {};
+    if (wanted == 0)
+        command = {"scontrol", "delete", "reservation=" + name};
+    else if (now)
+        command = {"scontrol", "update", "reservation=" + name, licences};
+    else
+        command = {"scontrol", "create", "reservation", "reservationname=" + name, licences, "starttime=now",
+                   "duration=UNLIMITED", "users=root", "flags=LICENSE_ONLY"};
+    Result<std::string> done = run_tool(command);
+    return done ? Result<void>() : std::move(done).error().in("reservation " + name);
+}
+
 class Sync : public Command {
 public:
     void options(CLI::App &app) override
     {
         app.add_flag("-q,--quiet", quiet_, "Say nothing when all servers answered");
+        app.add_flag("--snapshot-only", snapshot_only_, "Leave the reservation as it is, and ask Slurm nothing");
     }
 
     int run(Context &context) override
@@ -46,43 +79,75 @@ public:
         auto client = context.pool();
         if (!client)
             return fail(client.error());
-        const std::string &path = (*config)->slurm.snapshot;
-        auto before = plugin::read_snapshot(path);
+        const SlurmConfig &slurm = (*config)->slurm;
+        std::error_code ignored;  // write_snapshot tells it better
+        std::filesystem::create_directories(std::filesystem::path(slurm.snapshot).parent_path(), ignored);
+        Fd lock = only_one(slurm.snapshot);
+        auto before = plugin::read_snapshot(slurm.snapshot);
+        Inventories pool = client->inventory();
+        std::vector<plugin::PoolServer> servers = summaries(pool, before ? &*before : nullptr);
+        auto written = plugin::write_snapshot(slurm.snapshot, servers);
+        if (!written)
+            return fail(written.error());
+        unsigned gpus = 0;
+        for (const plugin::PoolServer &server : servers)
+            gpus += server.gpus;
+        if (!quiet_)
+            printf("%s: %zu servers, %u GPUs; slurm.conf needs Licenses=rgpu:%u\n", slurm.snapshot.c_str(), servers.size(),
+                   gpus, gpus * kWholeGpu);
+        if (!snapshot_only_ && !slurm.reservation.empty())
+            if (auto kept = keep_reservation(slurm.reservation, pool, before ? &*before : nullptr, gpus); !kept)
+                return fail(kept.error());
+        return silent(pool) ? kNoServer : kOk;
+    }
+
+private:
+    std::vector<plugin::PoolServer> summaries(const Inventories &pool, const plugin::Snapshot *before)
+    {
         std::vector<plugin::PoolServer> servers;
-        int status = kOk;
-        for (const auto &told : client->inventory()) {
+        for (const auto &told : pool) {
             if (told.answer) {
                 servers.push_back(summary(*told.answer, told.server));
                 continue;
             }
-            status = fail(told.answer.error(), kNoServer);
+            (void)fail(told.answer.error());
             if (const plugin::PoolServer *known = before ? find(*before, told.server) : nullptr)
                 servers.push_back(*known);
         }
-        std::error_code ignored;  // write_snapshot tells it better
-        std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-        auto written = plugin::write_snapshot(path, servers);
-        if (!written)
-            return fail(written.error());
-        if (!quiet_)
-            tell(path, servers);
-        return status;
+        return servers;
     }
 
-private:
-    void tell(const std::string &path, const std::vector<plugin::PoolServer> &servers)
+    Result<void> keep_reservation(const std::string &name, const Inventories &pool, const plugin::Snapshot *before,
+                                  unsigned gpus)
     {
-        unsigned gpus = 0;
-        for (const plugin::PoolServer &server : servers)
-            gpus += server.gpus;
-        printf("%s: %zu servers, %u GPUs; slurm.conf needs Licenses=rgpu:%u\n", path.c_str(), servers.size(), gpus,
-               gpus * 100);
+        auto shown = run_tool({"scontrol", "-o", "show", "lic"});
+        if (!shown)
+            return std::move(shown).error().in("the snapshot is written, the reservation is not kept");
+        auto licences = parse_licences(*shown);
+        if (!licences) {
+            if (!quiet_)
+                printf("Slurm sells no licences of rgpu yet: put that line into slurm.conf\n");
+            return {};
+        }
+        if (licences->total < gpus * static_cast<unsigned long>(kWholeGpu))
+            fprintf(stderr, "rgpu: the pool has %u GPUs, and Slurm sells less (rgpu:%lu); set Licenses=rgpu:%u in slurm.conf\n",
+                    gpus, licences->total, gpus * kWholeGpu);
+        unsigned long missing = missing_licences(pool, before, *licences);
+        auto reservations = run_tool({"scontrol", "-o", "show", "reservation"});
+        if (!reservations)
+            return std::move(reservations).error().in("the snapshot is written, the reservation is not kept");
+        if (auto done = resize(name, parse_reserved(*reservations, name), missing); !done)
+            return done;
+        if (!quiet_)
+            printf("%lu of %lu licences can be sold now%s\n", licences->total - missing, licences->total,
+                   missing ? (", reservation " + name + " holds the rest").c_str() : "");
+        return {};
     }
 
-    bool quiet_ = false;
+    bool quiet_ = false, snapshot_only_ = false;
 };
 
-const Registered<Sync> sync{"slurm", "sync", "write the size of the pool to the file that job_submit reads"};
+const Registered<Sync> sync_command{"slurm", "sync", "tell Slurm the size of the pool, and reserve what is missing of it"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -72,6 +72,7 @@ struct ClientConfig {
 struct SlurmConfig {
     std::string rundir = defaults::kRundir;
     std::string snapshot = defaults::kSnapshotPath;
+    std::string reservation = "rgpu_missing";  // empty: none is kept
     Milliseconds wait = defaults::kWait;
 };
 

@@ -115,6 +115,9 @@ std::vector<ConfigKey> keys()
         {.table = "slurm", .name = "snapshot",
          .help = "File that rgpu slurm sync keeps and job_submit reads: how much the pool has.",
          .field = FIELD(slurm, snapshot), .needed = true},
+        {.table = "slurm", .name = "reservation",
+         .help = "Slurm's reservation in which rgpu slurm sync keeps the licences that the pool cannot give now; empty: none.",
+         .field = FIELD(slurm, reservation)},
         {.table = "slurm", .name = "wait", .help = "How long the controller's prolog waits for GPUs that are in use.",
          .field = FIELD(slurm, wait), .low = 0, .high = ms(24h * 365)},
     };
