@@ -18,7 +18,8 @@ lease()  # [TERM_MS]
     secret=$(json 'j["leases"][0]["secret"]')
 }
 
-rgpud gpu1 'handshake_timeout = "1s"' 'max_handshakes = 2'
+# A worker starts when a connection has proved itself, so that it can be told by it.
+rgpud gpu1 'warm = false' 'handshake_timeout = "1s"' 'max_handshakes = 2'
 rgpud_pid=$pid
 wrong=$(printf '00%.0s' $(seq 32))
 
@@ -99,7 +100,7 @@ EOF
 chmod 755 "$T/stubborn"
 [ "$(id -u)" = 0 ] && worker_user=nobody
 export RGPU_SECRET_OF_RGPUD=1
-rgpud gpu2 "worker = \"$T/stubborn\"" "driver = \"$T/stubborn\""
+rgpud gpu2 'warm = false' "worker = \"$T/stubborn\"" "driver = \"$T/stubborn\""
 rgpud_pid=$pid
 lease
 hold third

@@ -18,7 +18,7 @@ using Deadline = Clock::time_point;
 // nobody answers before the deadline (the text names address and reason), `invalid` on a bad address.
 Result<Fd> connect(std::string_view address, Deadline);
 
-// Listens on "host:port" (port 0: any); SO_REUSEADDR set.
+// Listens on "host:port" (port 0: any); SO_REUSEADDR set, and TCP_NODELAY for what is accepted.
 Result<Fd> listen(std::string_view address);
 // The port that a listening socket got.
 int local_port(int fd);

@@ -52,6 +52,7 @@ struct RgpudConfig {
     int64_t max_handshakes = defaults::kMaxHandshakes;
     int64_t max_workers = defaults::kMaxWorkers;
     bool confine_workers = true;
+    bool warm = true;
     bool open_metrics = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"

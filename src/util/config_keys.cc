@@ -78,6 +78,9 @@ std::vector<ConfigKey> keys()
          .help = "Workers get a system call filter and, where rgpud is root, a /dev of their own. No is for finding out "
                  "whether these keep a driver from working.",
          .field = FIELD(rgpud, confine_workers)},
+        {.table = "rgpud", .name = "warm",
+         .help = "Start a lease's worker, and make its context on the first GPU, before the program comes.",
+         .field = FIELD(rgpud, warm)},
         {.table = "rgpud", .name = "open_metrics", .help = "Give /metrics to other hosts, too; they hold no user's name.",
          .field = FIELD(rgpud, open_metrics)},
         {.table = "rgpud", .name = "max_kernel",

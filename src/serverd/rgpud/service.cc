@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "serverd/handover.h"
 #include "util/log.h"
 
 namespace rgpu::serverd {
@@ -107,7 +108,7 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         memory_.forget(lease.id);
-        if (workers_.count(lease.id) == 0)
+        if (!workers_.any(lease.id))
             continue;
         end_workers(lease);
     }
@@ -141,6 +142,7 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     ++leases_granted_;
     log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
              to_text(lease->owner).c_str(), shape(lease->gpus).c_str());
+    warm_up(*lease);
     return lease;
 }
 
@@ -318,33 +320,59 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     if (workers_.count(id) >= config_.max_workers)
         return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
                      workers_.count(id));
-    Result<Account> account = worker_account(lease->owner.uid, config_);
-    if (!account)
-        return std::move(account).error();
-    Result<Fd> memory = memory_.account(*lease, config_.max_workers), locks = memory_.host_locks();
-    if (!memory || !locks)
-        return memory ? std::move(locks).error() : std::move(memory).error();
-    Launch launch = worker_launch(*lease, *account);
-    launch.descriptors = {socket.get(), memory->get(), locks->get()};
-    for (const pool::Portion &gpu : lease->gpus)
-        launch.descriptors.push_back(boards_.file(gpu.uuid));
+    if (workers_.hand_over(id, socket, peer.table_digest, peer.who))
+        return {};
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
-    launch.environment["RGPU_WORKER_CLIENT_TABLE"] = digest;
-    Result<pid_t> started = workers_.start(*lease, std::move(launch), peer.who);
+    return launch_worker(*lease, socket, {{"RGPU_WORKER_CLIENT_TABLE", digest}}, peer.who);
+}
+
+Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
+                                    const std::string &who, Fd channel)
+{
+    Result<Account> account = worker_account(lease.owner.uid, config_);
+    if (!account)
+        return std::move(account).error();
+    Result<Fd> memory = memory_.account(lease, config_.max_workers), locks = memory_.host_locks();
+    if (!memory || !locks)
+        return memory ? std::move(locks).error() : std::move(memory).error();
+    Launch launch = worker_launch(lease, *account);
+    launch.descriptors = {socket.get(), memory->get(), locks->get()};
+    for (const pool::Portion &gpu : lease.gpus)
+        launch.descriptors.push_back(boards_.file(gpu.uuid));
+    launch.environment.merge(more);
+    Result<pid_t> started = workers_.start(lease, std::move(launch), who, std::move(channel));
     if (!started)
         return std::move(started).error();
     return {};
 }
 
+// A worker whose driver runs and whose context is there before the program comes. That there is none costs the
+// program the time of its start, no more.
+void Service::warm_up(const pool::Lease &lease)
+{
+    if (!config_.warm)
+        return;
+    auto channel = open_channel();
+    Result<void> started = channel ? launch_worker(lease, channel->second, {{"RGPU_WORKER_WARM", "1"}},
+                                                   "whoever comes", std::move(channel->first))
+                                   : Result<void>(std::move(channel).error());
+    if (!started)
+        log_warning("lease %s: no worker is ready for it: %s", short_id(lease.id).c_str(),
+                    started.error().text.c_str());
+}
+
 Time Service::tend()
 {
     std::lock_guard lock(mutex_);
-    end_expired();
+    const Time time = end_expired();
     boards_.sweep();
     Time next = workers_.tend(now());
+    for (const std::string &id : workers_.without_worker())
+        if (const pool::Lease *lease = ledger_.find(id, time))
+            warm_up(*lease);
     std::erase_if(ending_, [this](const std::string &lease) {
-        if (workers_.count(lease))
+        if (workers_.any(lease))
             return false;
         ledger_.let_go(lease);
         return true;

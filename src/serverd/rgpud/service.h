@@ -64,7 +64,7 @@ public:
     // The connection of whoever held the lease has closed.
     void holder_gone(const std::string &lease);
 
-    // Starts a worker for a client that has proved that it holds the lease. Fails when the lease
+    // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the lease
     // has ended meanwhile, has too many workers, or the program cannot be started.
     Result<void> start_worker(const std::string &lease, const Fd &socket, const Peer &peer);
 
@@ -85,7 +85,10 @@ private:
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_workers(const pool::Lease &lease);
     Time end_expired();
+    Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
+                               Fd channel = {});
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
+    void warm_up(const pool::Lease &lease);
 
     const RgpudConfig config_;
     const Driver driver_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "serverd/handover.h"
 #include "util/defaults.h"
 #include "util/log.h"
 
@@ -48,7 +49,8 @@ std::vector<pool::Lease> Workers::leases() const
     return leases;
 }
 
-Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::string &who)
+Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::string &who,
+                             Fd channel)
 {
     // Held over the fork: tend() must not meet a process that is not in the table yet.
     std::lock_guard lock(mutex_);
@@ -66,10 +68,38 @@ Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::s
     worker.lease.secret.clear();
     worker.pid = *pid;
     worker.child = true;
+    worker.channel = std::move(channel);
     ++started_;
     log_info("lease %s: worker %d for %s, as user %s", short_id(lease.id).c_str(), *pid, who.c_str(),
              what.account.name.c_str());
     return pid;
+}
+
+bool Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who)
+{
+    std::lock_guard lock(mutex_);
+    for (auto &[name, worker] : workers_) {
+        if (worker.lease.id != lease || !worker.channel || worker.kill_at != kNever)
+            continue;
+        Fd channel = std::move(worker.channel);
+        if (!serverd::hand_over(channel.get(), socket.get(), table_digest))
+            continue;
+        log_info("lease %s: worker %d, which waited, is for %s", short_id(lease).c_str(), worker.pid, who.c_str());
+        return true;
+    }
+    return false;
+}
+
+std::vector<std::string> Workers::without_worker()
+{
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> leases = std::move(ended_);
+    ended_.clear();
+    std::erase_if(leases, [this](const std::string &lease) {
+        return std::any_of(workers_.begin(), workers_.end(),
+                           [&](const auto &entry) { return entry.second.lease.id == lease; });
+    });
+    return leases;
 }
 
 // An adopted worker that does not listen yet is signalled when it does: tend() tries again.
@@ -128,6 +158,8 @@ Time Workers::tend(Time now)
         auto &[name, worker] = *it;
         if (has_ended(name, worker)) {
             dir_->remove(name);
+            if (!worker.channel)
+                ended_.push_back(worker.lease.id);
             it = workers_.erase(it);
             continue;
         }
@@ -145,14 +177,22 @@ int Workers::count(const std::string &lease) const
 {
     std::lock_guard lock(mutex_);
     return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
-        return entry.second.lease.id == lease;
+        return entry.second.lease.id == lease && !entry.second.channel;
     }));
 }
 
 int Workers::count() const
 {
     std::lock_guard lock(mutex_);
-    return static_cast<int>(workers_.size());
+    return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
+                                          [](const auto &entry) { return !entry.second.channel; }));
+}
+
+bool Workers::any(const std::string &lease) const
+{
+    std::lock_guard lock(mutex_);
+    return std::any_of(workers_.begin(), workers_.end(),
+                       [&](const auto &entry) { return entry.second.lease.id == lease; });
 }
 
 uint64_t Workers::started() const

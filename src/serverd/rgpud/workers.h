@@ -25,8 +25,13 @@ public:
     std::vector<pool::Lease> leases() const;
 
     // Starts one; `who` is for the log. To the launch's descriptors are added, in front of all but
-    // the first, its control socket (4) and its lock (5).
-    Result<pid_t> start(const pool::Lease &lease, Launch launch, const std::string &who);
+    // the first, its control socket (4) and its lock (5). With a channel (handover.h) it is one that waits for
+    // its client.
+    Result<pid_t> start(const pool::Lease &lease, Launch launch, const std::string &who, Fd channel = {});
+    // Gives a client to a waiting worker of its lease; false when none took it.
+    bool hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who);
+    // Leases whose last worker with a client has ended since the last call, and none of whose workers waits.
+    std::vector<std::string> without_worker();
 
     // Ends all workers of a lease.
     void end_lease(const std::string &lease, Time now);
@@ -35,8 +40,11 @@ public:
     // at the latest; SIGCHLD is a reason to call it before.
     Time tend(Time now);
 
+    // Those that have a client, or had one.
     int count(const std::string &lease) const;
     int count() const;
+    // Waiting ones, too.
+    bool any(const std::string &lease) const;
     uint64_t started() const;
 
 private:
@@ -45,6 +53,7 @@ private:
         pid_t pid = 0;  // 0: adopted, and it does not listen on its control socket yet
         Fd process;     // of an adopted one
         bool child = false;
+        Fd channel;  // of one that waits
         Time kill_at = kNever;
     };
     void signal(const std::string &name, Worker &worker, int number);
@@ -53,6 +62,7 @@ private:
     mutable std::mutex mutex_;
     std::optional<WorkerDir> dir_;
     std::map<std::string, Worker> workers_;  // by the name in the directory
+    std::vector<std::string> ended_;  // leases of workers that had a client
     uint64_t started_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3;
-// it ends when the connection does.
+// rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3, or
+// with a channel on which it waits for one; it ends when the connection does.
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,18 +9,20 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "serverd/handover.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/memory_cap.h"
 #include "serverd/worker/session.h"
 #include "serverd/worker/snapshot.h"
+#include "serverd/worker/warm.h"
 
 namespace {
 
 using namespace rgpu;
 
-// What rgpud gives it: the client's connection, its own control socket, the lease's memory account and the host's
+// What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's memory account and the host's
 // locks. From 8 on the GPUs' boards (turns.h). Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
 constexpr int kSocket = 3, kControl = 4, kAccount = 6, kHostLocks = 7;
 
@@ -39,25 +41,29 @@ constexpr char kHelp[] =
     "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
     "GPUs: the boards' descriptors, what the lease may have, milliseconds),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
-    "client's call table), RGPU_WORKER_CONFINE (0: no system call filter),\n"
-    "RGPU_SOFTGPU_* (the software GPU's settings).\n"
+    "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_CONFINE (0: no\n"
+    "system call filter), RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
     "client may, 4 a kernel ran past the limit.\n";
 
-bool client_has_our_table()
+// Of a client that is there already.
+uint64_t client_table()
 {
     const char *digest = getenv("RGPU_WORKER_CLIENT_TABLE");
-    return digest && strtoull(digest, nullptr, 16) == calls::table_digest();
+    return digest ? strtoull(digest, nullptr, 16) : 0;
 }
 
-Result<void> start_driver(bool capped)
+enum class Use { inventory, client, waiting };
+
+Result<void> start_driver(Use use)
 {
     const char *path = getenv("RGPU_DRIVER");
     auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
     if (!opened) return std::move(opened).error();
-    if (capped)
+    if (use != Use::inventory)
         if (auto enforced = worker::enforce_memory_cap(*opened, kAccount, kHostLocks); !enforced) return enforced;
+    if (use == Use::waiting) worker::prepare_context(*opened);
     worker::set_driver(*opened);
     return {};
 }
@@ -75,7 +81,7 @@ bool confined()
 int inventory()
 {
     if (!confined()) return 1;
-    auto started = start_driver(false);
+    auto started = start_driver(Use::inventory);
     auto json = started ? worker::inventory_json() : Result<std::string>(std::move(started).error());
     if (!json) {
         fprintf(stderr, "rgpu-worker: %s\n", json.error().text.c_str());
@@ -91,16 +97,24 @@ int serve()
     if (!confined()) return 1;
     worker::serve_control(kControl);
     static worker::Console &console = *new worker::Console;
-    static worker::Session &session = *new worker::Session(kSocket, console);
+    const bool waiting = getenv("RGPU_WORKER_WARM");
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
-    auto started = start_driver(true);
-    auto snapshot = started ? worker::take_snapshot(client_has_our_table())
-                            : Result<wire::Snapshot>(std::move(started).error());
+    auto started = start_driver(waiting ? Use::waiting : Use::client);
+    auto snapshot = started ? worker::take_snapshot() : Result<wire::Snapshot>(std::move(started).error());
+    uint64_t table = client_table();
+    if (waiting) {
+        auto visitor = serverd::take_over(kSocket);
+        if (!visitor) return 0;
+        dup2(visitor->socket.get(), kSocket);  // which closes the channel
+        table = visitor->table_digest;
+    }
+    static worker::Session &session = *new worker::Session(kSocket, console);
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
         session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});
         return 1;
     }
+    if (table != calls::table_digest()) snapshot->calls = worker::table_names();
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
     auto r = session.run();
     if (r) return 0;

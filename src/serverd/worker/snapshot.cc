@@ -61,7 +61,7 @@ std::string json_string(const std::string &s)
 
 }  // namespace
 
-Result<wire::Snapshot> take_snapshot(bool same_table)
+Result<wire::Snapshot> take_snapshot()
 {
     wire::Snapshot s;
     char host[256] = "";
@@ -81,14 +81,19 @@ Result<wire::Snapshot> take_snapshot(bool same_table)
     using Range = void (*)(uint64_t *base, uint64_t *size);
     if (auto range = reinterpret_cast<Range>(driver().symbol("rgpu_softgpu_device_range")))
         range(&s.device_base, &s.device_size);
-    if (!same_table)
-        for (const calls::CallInfo &c : calls::kCalls) s.calls.emplace_back(c.symbol);
     return s;
+}
+
+std::vector<std::string> table_names()
+{
+    std::vector<std::string> names;
+    for (const calls::CallInfo &c : calls::kCalls) names.emplace_back(c.symbol);
+    return names;
 }
 
 Result<std::string> inventory_json()
 {
-    auto s = take_snapshot(true);
+    auto s = take_snapshot();
     if (!s) return std::move(s).error();
     std::string out = "{\"driver_version\":" + std::to_string(s->driver_version) + ",\"gpus\":[";
     for (size_t i = 0; i < s->devices.size(); i++) {

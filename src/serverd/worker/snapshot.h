@@ -2,13 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "wire/snapshot.h"
 
 namespace rgpu::worker {
 
-// Asks the driver everything that does not change. `same_table`: the client has this side's call table.
-Result<wire::Snapshot> take_snapshot(bool same_table);
+// Asks the driver everything that does not change.
+Result<wire::Snapshot> take_snapshot();
+
+// The calls of this side's table, in order: what a client needs whose table is another.
+std::vector<std::string> table_names();
 
 // {"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
 //  "compute_capability":"8.0","pci":"0000:01:00.0"}]} and a newline.

@@ -1,0 +1,30 @@
+// How a client's connection reaches a worker that was started before the client came.
+//
+// rgpud keeps one end of a channel (a pair of Unix sockets), the worker has the other. Nothing is sent on it but one
+// client, once. That either end is closed is the end of the waiting worker.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace rgpu::serverd {
+
+struct Visitor {
+    Fd socket;
+    uint64_t table_digest = 0;  // of the client's call table
+};
+
+// The ends: rgpud's, the worker's.
+Result<std::pair<Fd, Fd>> open_channel();
+
+// rgpud's side; the socket stays the caller's. Fails with `disconnected` when the worker has ended.
+Result<void> hand_over(int channel, int socket, uint64_t table_digest);
+
+// The worker's side: waits. Nothing when rgpud has closed its end.
+std::optional<Visitor> take_over(int channel);
+
+}  // namespace rgpu::serverd

@@ -1,0 +1,65 @@
+#!/bin/bash
+# A lease's worker is there before its program: started with the lease, its context made, and the program cannot tell.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
+rgpu=$build/bin/rgpu
+program=$build/cuda/primary-static
+
+# ready N: N workers wait now, or have waited.
+ready() { [ "$(logged gpu1 'worker [0-9]+ for whoever comes')" = "$1" ]; }
+taken() { logged gpu1 'worker [0-9]+, which waited, is for'; }
+waiting() { sed -n 's/.*worker \([0-9]*\) for whoever comes.*/\1/p' "$T/gpu1.log" | tail -n 1; }
+cold() { logged gpu1 'worker [0-9]+ for 127'; }
+programs() { "$rgpu" list --json | python3 -c '
+import json, sys
+print(sum(l["workers"] for s in json.load(sys.stdin)["servers"] for l in s["leases"]))'; }
+
+rgpud gpu1
+clients "gpu1=$control"
+first=$control second=$data
+cd "$T"
+
+try 20 "$rgpu" request -m 32M -o gpus
+is "$rc" 0 "a lease is made" || diag "$err"
+ok "... and a worker with it" ready 1
+is "$(programs)" 0 "... which is no program's yet"
+try 30 "$rgpu" run --lease gpus -- "$program"
+is "$rc $out" "0 ok" "a program sees a GPU that nobody used" || diag "$err"
+is "$(taken) $(cold)" "1 0" "... through the worker that waited"
+ok "when it has ended, the next worker waits" wait_for 20 ready 2
+try 30 "$rgpu" run --lease gpus -- sh -c "$program & $program; wait"
+is "$rc $out" "0 ok
+ok" "of two programs at once"
+is "$(taken) $(cold)" "2 1" "... one gets it, the other a worker of its own"
+ok "after both, one waits again" wait_for 20 ready 3
+
+killed=$(waiting)
+kill -9 "$killed"
+gone() { [ "$(logged gpu1 "worker $killed was ended by signal 9")" = 1 ]; }
+ok "a waiting worker is killed" wait_for 20 gone
+ok "... and none is started in its place: it may fail again" ready 3
+try 30 "$rgpu" run --lease gpus -- "$program"
+is "$rc $out" "0 ok" "... the program gets a fresh one" || diag "$err"
+ok "after it one waits again" wait_for 20 ready 4
+
+last=$(waiting)
+kill -9 "$pid"; wait "$pid" 2>/dev/null
+dead() { ! kill -0 "$last" 2>/dev/null; }
+ok "without rgpud nobody waits" wait_for 20 dead
+rm "$T/gpu1.ready"
+rgpud gpu1 "control_port = $first" "data_port = $second"
+try 30 "$rgpu" run --lease gpus -- "$program"
+is "$rc $out" "0 ok" "the next rgpud serves the lease" || diag "$err"
+try 20 "$rgpu" release --file gpus
+is "$rc" 0 "the lease is given back" || diag "$err"
+all_free() { [ "$("$rgpu" list | tail -n 1)" = "2 of 2 GPUs free" ]; }
+ok "... and what waits for its programs with it" wait_for 20 all_free
+
+stop "$pid"
+rgpud cold 'warm = false'
+clients "cold=$control"
+try 30 "$rgpu" run -- "$program"
+is "$rc $out" "0 ok" "warm = false: a program runs" || diag "$err"
+is "$(logged cold 'whoever comes')" 0 "... and nobody waited for it"
+
+done_testing

@@ -1,0 +1,42 @@
+// What both ends of a connection are set to, and what fails.
+#include "net/socket.h"
+
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+using namespace rgpu;
+using namespace std::chrono_literals;
+
+static int no_delay(int fd)
+{
+    int on = -1;
+    socklen_t size = sizeof on;
+    cr_assert_eq(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+    return on;
+}
+
+Test(socket, neither_end_holds_small_writes_back)
+{
+    auto listening = net::listen("127.0.0.1:0");
+    cr_assert(listening.has_value());
+    auto client = net::connect("127.0.0.1:" + std::to_string(net::local_port(listening->get())), net::Clock::now() + 10s);
+    cr_assert(client.has_value());
+    Fd server(accept(listening->get(), nullptr, nullptr));
+    cr_assert(static_cast<bool>(server));
+    cr_expect_neq(no_delay(client->get()), 0);
+    cr_expect_neq(no_delay(server.get()), 0);
+}
+
+Test(socket, a_port_that_nobody_listens_on_is_named)
+{
+    auto listening = net::listen("127.0.0.1:0");
+    cr_assert(listening.has_value());
+    const std::string address = "127.0.0.1:" + std::to_string(net::local_port(listening->get()));
+    listening->reset();
+    auto client = net::connect(address, net::Clock::now() + 10s);
+    cr_assert(!client.has_value());
+    cr_expect_eq(client.error().kind, ErrorKind::unavailable);
+    cr_expect(client.error().text.find(address) != std::string::npos, "%s", client.error().text.c_str());
+}
