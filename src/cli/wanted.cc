@@ -1,6 +1,7 @@
 #include "cli/wanted.h"
 
 #include <pwd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <climits>
@@ -57,9 +58,9 @@ public:
         if (waited < defaults::kFirstPause / 2 || (shown_ && !terminal_))
             return;
         auto seconds = format_duration(std::chrono::duration_cast<std::chrono::seconds>(waited));
-        fprintf(stderr, "%srgpu: waiting for GPUs (%s, at most %s)%s: %s%s", terminal_ ? "\r\033[K" : "", seconds.c_str(),
-                format_duration(limit_).c_str(), terminal_ ? bar(waited).c_str() : "", outcome.reason.c_str(),
-                terminal_ ? "" : "\n");
+        std::string line = "rgpu: waiting for GPUs (" + seconds + ", at most " + format_duration(limit_) + ")" +
+                           (terminal_ ? bar(waited) : "") + ": " + outcome.reason;
+        fprintf(stderr, "%s%s%s", terminal_ ? "\r\033[K" : "", fitting(line).c_str(), terminal_ ? "" : "\n");
         shown_ = true;
     }
 
@@ -71,6 +72,15 @@ private:
         double part = limit_.count() ? static_cast<double>(waited.count()) / static_cast<double>(limit_.count()) : 1;
         auto full = static_cast<size_t>(std::min(1.0, part) * kWidth);
         return " [" + std::string(full, '#') + std::string(kWidth - full, '.') + "]";
+    }
+
+    // On a terminal as much as has room: of a line that wraps only the last row would be cleared.
+    std::string fitting(std::string line) const
+    {
+        winsize size{};
+        if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 4 && line.size() >= size.ws_col)
+            line.replace(size.ws_col - 4u, line.npos, "...");
+        return line;
     }
 
     Milliseconds limit_;
