@@ -24,7 +24,7 @@ int spread(const std::vector<size_t> &set, const Distances &distances)
 {
     int sum = 0;
     for (size_t i = 0; i < set.size(); ++i)
-        for (size_t j = i + 1; j < set.size(); ++j)
+        for (size_t j = i; j < set.size(); ++j)
             sum += distance(distances, set[i], set[j]);
     return sum;
 }
@@ -35,7 +35,7 @@ std::vector<size_t> grow(std::vector<size_t> set, std::vector<size_t> candidates
 {
     while (set.size() < count) {
         auto cost = [&](size_t candidate) {
-            int sum = 0;
+            int sum = distance(distances, candidate, candidate);
             for (size_t member : set)
                 sum += distance(distances, candidate, member);
             return sum;
@@ -157,8 +157,22 @@ bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda)
            (!cuda || cuda >= wanted.cuda);
 }
 
+const char *name(Policy policy)
+{
+    const char *names[] = {"best-fit", "worst-fit", "first-fit"};
+    return names[static_cast<int>(policy)];
+}
+
+std::optional<Policy> policy_named(std::string_view wanted)
+{
+    for (Policy policy : {Policy::best_fit, Policy::worst_fit, Policy::first_fit})
+        if (wanted == name(policy))
+            return policy;
+    return std::nullopt;
+}
+
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances, int cuda)
+                const Distances &distances, int cuda, Policy policy)
 {
     Placement placement;
     placement.reason = why_never(gpus, request, cuda);
@@ -182,17 +196,27 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
             placement.reason += " (" + std::to_string(drained) + " drained)";
         return placement;
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [&](size_t a, size_t b) { return tightness(gpus[a]) < tightness(gpus[b]); });
+    auto tighter = [&](size_t a, size_t b) { return tightness(gpus[a]) < tightness(gpus[b]); };
+    if (policy == Policy::best_fit)
+        std::stable_sort(candidates.begin(), candidates.end(), tighter);
+    else if (policy == Policy::worst_fit)
+        std::stable_sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) { return tighter(b, a); });
     placement.answer = Answer::now;
-    placement.chosen = choose(gpus, candidates, count, distances);
+    if (policy == Policy::best_fit)
+        placement.chosen = choose(gpus, candidates, count, distances);
+    else
+        placement.chosen.assign(candidates.begin(), candidates.begin() + static_cast<long>(count));
     std::sort(placement.chosen.begin(), placement.chosen.end());
     placement.fit = fit_of(gpus, placement.chosen, request, distances);
     return placement;
 }
 
-bool better(const Fit &a, const Fit &b)
+bool better(const Fit &a, const Fit &b, Policy policy)
 {
+    if (policy == Policy::first_fit)
+        return false;
+    if (policy == Policy::worst_fit)
+        return std::make_tuple(a.whole_left, a.share_left) > std::make_tuple(b.whole_left, b.share_left);
     auto order = [](const Fit &fit) {
         return std::make_tuple(fit.whole_taken, fit.whole_left, fit.share_left, fit.distance,
                                fit.load);

@@ -4,6 +4,8 @@
 // closest together, then the least loaded server.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "pool/messages.h"
@@ -13,8 +15,8 @@ namespace rgpu::pool {
 // The GPU is of those wanted; `cuda` is its driver's CUDA version (0: unknown, and good enough).
 bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda);
 
-// distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric).
-// Empty: nothing is known. hwloc will fill it.
+// distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric); [a][a]: how far from the
+// network card. Empty: nothing is known. rgpud's topology.h fills it.
 using Distances = std::vector<std::vector<int>>;
 
 struct Placement {
@@ -27,10 +29,20 @@ struct Placement {
 // The memory that a request takes of this GPU.
 uint64_t memory_of(const GpuState &gpu, const Request &request);
 
+// What the pool does is best fit; the others are for comparison (simulate.h). They know no distances.
+enum class Policy {
+    best_fit,   // the GPUs and the server on which the request leaves least behind
+    worst_fit,  // ... most: the emptiest
+    first_fit,  // the first that will do
+};
+// "best-fit", "worst-fit", "first-fit".
+const char *name(Policy policy);
+std::optional<Policy> policy_named(std::string_view name);
+
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances = {}, int cuda = 0);
+                const Distances &distances = {}, int cuda = 0, Policy policy = Policy::best_fit);
 
 // The first should be taken rather than the second.
-bool better(const Fit &a, const Fit &b);
+bool better(const Fit &a, const Fit &b, Policy policy = Policy::best_fit);
 
 }  // namespace rgpu::pool

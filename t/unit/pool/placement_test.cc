@@ -124,3 +124,36 @@ Test(placement, the_parts_of_a_gpu_never_exceed_it)
     cr_assert_eq(memory_of(gpu, want(1, 100)), gpu.memory);
     cr_assert_eq(memory_of(gpu, want(1, 10, 5 * G)), 5 * G);
 }
+
+Test(placement, the_network_card_decides_among_gpus_that_lie_equally_close)
+{
+    // [a][a] is the distance to the card: 2 and 3 are near it, and nothing else differs.
+    Distances distances(4, std::vector<int>(4, 100));
+    for (size_t i = 0; i < 4; ++i)
+        distances[i][i] = i < 2 ? 10 : 1;
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(1), distances).chosen, std::vector<size_t>{2});
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).chosen, (std::vector<size_t>{2, 3}));
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).fit.distance, 102);
+    // What joins GPUs outweighs it.
+    distances[0][1] = distances[1][0] = 50;
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).chosen, (std::vector<size_t>{0, 1}));
+    // And fitting well outweighs both.
+    cr_assert_eq(place(server({50, 100, 100, 100}), want(1, 50), distances).chosen, std::vector<size_t>{0});
+}
+
+Test(placement, policies_to_compare_with)
+{
+    auto pool = server({100, 40, 80});
+    cr_assert_eq(place(pool, want(1, 30)).chosen, std::vector<size_t>{1});
+    cr_assert_eq(place(pool, want(1, 30), {}, 0, Policy::worst_fit).chosen, std::vector<size_t>{0});
+    cr_assert_eq(place(server({20, 40, 80}), want(1, 30), {}, 0, Policy::first_fit).chosen, std::vector<size_t>{1});
+    Fit full, empty;
+    full.whole_left = 0, empty.whole_left = 4;
+    cr_assert(better(full, empty));
+    cr_assert(better(empty, full, Policy::worst_fit));
+    cr_assert_not(better(full, empty, Policy::first_fit));
+    cr_assert_not(better(empty, full, Policy::first_fit));
+    for (Policy policy : {Policy::best_fit, Policy::worst_fit, Policy::first_fit})
+        cr_assert(policy_named(name(policy)) == policy);
+    cr_assert_not(policy_named("best fit"));
+}
