@@ -59,7 +59,7 @@ under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
 
-archives := util calls wire net pool share
+archives := util calls wire net pool share health
 $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
@@ -149,13 +149,13 @@ $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call
 $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/librgpu-ptx.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
 
-$(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share util)
+$(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share health util)
 	$(call say,LD)$(call link,,$(DAEMON_LIBS))
 
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
 	$(call say,LD)$(call link,-rdynamic,$(DAEMON_LIBS) -ldl)
 
-$(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool util)
+$(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)
 	$(call say,LD)$(call link,,$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
@@ -196,11 +196,12 @@ unit_archives_wire := $(call archive,wire calls util)
 unit_archives_net := $(call archive,net wire calls util)
 unit_archives_pool := $(call archive,pool util)
 unit_archives_share := $(call archive,share util)
+unit_archives_health := $(call archive,health pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
-unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)
-unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool)
+unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share health)
+unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool health)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libinterpose.a \
-	$(unit_archives_net) $(call archive,pool share)
+	$(unit_archives_net) $(call archive,pool share health)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)

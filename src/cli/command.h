@@ -27,6 +27,8 @@ enum Exit : int {
     kOk = 0,
     kFailed = 1,         // the error is on stderr
     kUsage = 2,          // the command line is wrong
+    kMarginal = 3,       // rgpu health: a check is MARGINAL
+    kFatal = 4,          // rgpu health: a check is FATAL
     kNever = 121,        // rgpu run: the pool can never give this
     kNotInTime = 122,    // rgpu run: still in use when --wait ran out
     kNoServer = 123,     // no server answered

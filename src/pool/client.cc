@@ -408,6 +408,32 @@ std::vector<Told<Inventory>> Client::inventory()
     return state_->ask_all<Inventory>("GET", "/v1/inventory", "", decode_inventory);
 }
 
+Result<Inventory> Client::inventory_of(const std::string &server)
+{
+    return state_->ask_one<Inventory>(server, "GET", "/v1/inventory", decode_inventory);
+}
+
+std::vector<Told<Health>> Client::health()
+{
+    return state_->ask_all<Health>("GET", "/v1/checks", "", decode_health);
+}
+
+std::vector<Told<Topology>> Client::topology()
+{
+    return state_->ask_all<Topology>("GET", "/v1/topology", "", decode_topology);
+}
+
+Result<Alive> Client::alive(const std::string &server)
+{
+    return state_->ask_one<Alive>(server, "GET", "/v1/health", decode_alive);
+}
+
+Result<size_t> Client::probe(const std::string &server, size_t bytes)
+{
+    return state_->ask_one<size_t>(server, "GET", "/v1/probe?bytes=" + std::to_string(bytes),
+                                   [](std::string_view body) { return Result<size_t>(body.size()); });
+}
+
 std::vector<Told<Sharing>> Client::sharing()
 {
     return state_->ask_all<Sharing>("GET", "/v1/sharing", "", decode_sharing);

@@ -79,6 +79,16 @@ public:
 
     std::vector<Told<Inventory>> inventory();
 
+    Result<Inventory> inventory_of(const std::string &server);
+
+    // What each server's health checks found, and how its GPUs lie.
+    std::vector<Told<Health>> health();
+    std::vector<Told<Topology>> topology();
+    // Needs no credential that the server takes, so that it answers where clocks are far apart.
+    Result<Alive> alive(const std::string &server);
+    // Fetches so many bytes (1 to defaults::kMaxProbe) that mean nothing; returns how many came.
+    Result<size_t> probe(const std::string &server, size_t bytes);
+
     // How the tenants of each server's GPUs stand.
     std::vector<Told<Sharing>> sharing();
 

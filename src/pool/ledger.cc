@@ -99,8 +99,14 @@ void Ledger::mark_drained()
         auto own = drains_.find(gpu.uuid);
         gpu.drained = all != drains_.end()   ? all->second.reason
                       : own != drains_.end() ? own->second.reason
-                                             : "";
+                                             : closed_;
     }
+}
+
+void Ledger::close(std::string reason)
+{
+    closed_ = std::move(reason);
+    mark_drained();
 }
 
 Result<void> Ledger::drain(const Drain &drain)
@@ -183,10 +189,8 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     Placement placement = place(gpus_, request, distances_, cuda_);
     offer.answer = placement.answer;
     offer.reason = placement.reason;
-    if (offer.answer != Answer::never && !closed_.empty()) {
-        offer.answer = Answer::later;
+    if (offer.answer == Answer::later && !closed_.empty())
         offer.reason = closed_;
-    }
     if (offer.answer != Answer::now)
         return offer;
     for (size_t i : placement.chosen) {

@@ -74,8 +74,8 @@ public:
     // `unsupported` where nothing was drained, drain() where there is no such GPU.
     Result<void> drain(const Drain &drain);
     Result<void> resume(const std::string &gpu);
-    // A reason why nothing is offered now, in memory only; empty: none.
-    void close(std::string reason) { closed_ = std::move(reason); }
+    // A reason why nothing is offered now, in memory only; empty: none. The GPUs count as drained meanwhile.
+    void close(std::string reason);
 
     // When expire() has something to do; kNever: nothing.
     Time next_expiry() const;

@@ -30,6 +30,13 @@ Result<Inventory> decode_inventory(std::string_view json);
 std::string encode(const Sharing &sharing);
 Result<Sharing> decode_sharing(std::string_view json);
 
+std::string encode(const Health &health);
+Result<Health> decode_health(std::string_view json);
+std::string encode(const Alive &alive);
+Result<Alive> decode_alive(std::string_view json);
+std::string encode(const Topology &topology);
+Result<Topology> decode_topology(std::string_view json);
+
 // {"data_port": 7711, "leases": [...]}; a lease's secret is there if it is not empty.
 struct Leases {
     int data_port = 0;

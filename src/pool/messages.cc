@@ -26,6 +26,18 @@ const char *name(Answer answer)
     return names[static_cast<int>(answer)];
 }
 
+const char *name(Verdict verdict)
+{
+    const char *names[] = {"PASS", "SKIPPED", "MARGINAL", "FATAL"};
+    return names[static_cast<int>(verdict)];
+}
+
+const char *name(Link link)
+{
+    const char *names[] = {"X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+    return names[static_cast<int>(link)];
+}
+
 std::string to_text(const Owner &owner)
 {
     if (!owner.job.empty())

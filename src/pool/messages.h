@@ -89,7 +89,7 @@ struct Fit {
     int whole_taken = 0;      // wholly free GPUs that the offer breaks or takes
     int whole_left = 0;       // wholly free GPUs that remain
     int share_left = 0;       // free hundredths that remain
-    int distance = 0;         // sum of the distances between the offered GPUs; 0: unknown or one GPU
+    int distance = 0;         // sum of the distances between the offered GPUs and to the network card; 0: unknown
     int load = 0;             // hundredths in use, per hundred that exist
 };
 
@@ -158,6 +158,53 @@ struct GpuSharing {
 struct Sharing {
     std::string name;
     std::vector<GpuSharing> gpus;
+};
+
+// How bad what a health check found is; the worst last.
+enum class Verdict { pass, skipped, marginal, fatal };
+// "PASS", "SKIPPED", "MARGINAL", "FATAL".
+const char *name(Verdict verdict);
+
+// What one health check found of one thing (doc/health.md).
+struct Finding {
+    std::string check;  // its name
+    std::string of;     // "GPU 0", "eth0"; empty: of the host
+    Verdict verdict = Verdict::pass;
+    std::string value;  // what was found; of SKIPPED: why nothing was
+    std::string limit;  // what would be right
+    std::string cure;   // what to do, where it is not
+};
+
+// How a server says it is: what its checks found the last time. None: it does not look.
+struct Health {
+    std::string name;
+    int64_t age_ms = 0;
+    std::vector<Finding> findings;
+};
+
+// What a server says to everybody.
+struct Alive {
+    std::string name, version;
+    int64_t time_ms = 0;  // its wall clock, since the epoch; 0: it does not say
+};
+
+// How two GPUs, or a GPU and the network card, are joined, in the words of nvidia-smi topo -m.
+enum class Link { self, nv, pix, pxb, phb, node, sys, unknown };
+// "X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS", "?".
+const char *name(Link link);
+
+// How a server's GPUs lie.
+struct Topology {
+    struct Gpu {
+        int index = 0;
+        std::string uuid, name, pci;
+        int numa = -1;           // -1: unknown
+        std::string cpus;        // near it, "0-7,16"; empty: all are
+        std::vector<Link> links;  // to each GPU in this order; at its own place to the network card
+    };
+    std::string name;
+    std::string card;  // the network card's interface; empty: unknown
+    std::vector<Gpu> gpus;
 };
 
 // A lease with where its data port is: what a program needs.

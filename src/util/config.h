@@ -58,6 +58,9 @@ struct RgpudConfig {
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"
     std::string squeue = "/usr/bin/squeue";
     Milliseconds slurm_check = defaults::kSlurmCheck;
+    Milliseconds health_check = defaults::kHealthCheck;
+    std::vector<std::string> health_ignore;  // names of checks
+    std::string network_interface;           // empty: that of the default route
 };
 
 // [client]

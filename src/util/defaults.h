@@ -76,6 +76,14 @@ inline constexpr size_t kMaxText = 255;  // bytes of a job id, a node's or a hos
 // rgpu-worker --inventory opens the driver, which takes seconds on a host of many GPUs.
 inline constexpr Milliseconds kInventoryTimeout = 60s;
 
+// How often rgpud looks at its host's health (1 s to 24 h; 0: never).
+inline constexpr Milliseconds kHealthCheck = 60s;
+// rgpu-worker --readings asks NVML, whose start takes seconds where the driver must start first.
+inline constexpr Milliseconds kReadingsTimeout = 30s;
+inline constexpr size_t kMaxReadings = 1024 * 1024;
+// Bytes that rgpu health fetches at most to measure the way to a server.
+inline constexpr size_t kMaxProbe = size_t{8} << 20;
+
 // --- software GPUs
 inline constexpr int64_t kSoftgpuDevices = 2;                  // 0 to 64
 inline constexpr uint64_t kSoftgpuMemory = uint64_t{2} << 30;  // bytes of each

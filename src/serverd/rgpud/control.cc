@@ -168,6 +168,9 @@ struct Control::State {
     {
         return pool::encode(service.sharing(caller));
     }
+    Said checks(const pool::Caller &, const Request &) { return pool::encode(service.health()); }
+    Said topology(const pool::Caller &, const Request &) { return pool::encode(service.topology()); }
+    Said probe(const pool::Caller &, const Request &request);
     Said offer(const pool::Caller &caller, const Request &request);
     Said accept(const pool::Caller &caller, const Request &request)
     {
@@ -288,6 +291,15 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
     return offer ? Said(pool::encode(*offer)) : Said(std::move(offer).error());
 }
 
+// Bytes that mean nothing, for whoever measures the way here.
+Control::State::Said Control::State::probe(const pool::Caller &, const Request &request)
+{
+    Result<int64_t> bytes = parse_integer(request.get_param_value("bytes"), 1, static_cast<int64_t>(defaults::kMaxProbe));
+    if (!bytes)
+        return error(ErrorKind::invalid, "how many bytes? GET /v1/probe needs ?bytes=, 1 to %zu", defaults::kMaxProbe);
+    return std::string(static_cast<size_t>(*bytes), ' ');
+}
+
 Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool with_secrets)
 {
     pool::LeaseFilter filter;
@@ -314,6 +326,9 @@ void Control::State::routes()
                       lease_id = "/v1/leases/([0-9a-f]{32})";
     server.Get("/v1/inventory", checked(&State::inventory));
     server.Get("/v1/sharing", checked(&State::sharing));
+    server.Get("/v1/checks", checked(&State::checks));
+    server.Get("/v1/topology", checked(&State::topology));
+    server.Get("/v1/probe", checked(&State::probe));
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
     server.Delete(offer_id, checked(&State::reject));
@@ -325,9 +340,9 @@ void Control::State::routes()
     server.Post(lease_id + "/renew", checked(&State::renew));
     // These two say nothing of users and jobs, and ask for no credential.
     server.Get("/v1/health", [this](const Request &, Response &response) {
-        reply(response, 200,
-              "{\"status\":\"ok\",\"name\":\"" + config.name +
-                  "\",\"version\":\"" RGPU_VERSION "\"}");
+        using namespace std::chrono;
+        int64_t time = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+        reply(response, 200, pool::encode(pool::Alive{config.name, RGPU_VERSION, time}));
     });
     server.Get("/metrics", [this](const Request &request, Response &response) {
         if (!config.open_metrics && !is_loopback(request.remote_addr))

@@ -13,6 +13,7 @@
 #include "serverd/rgpud/control.h"
 #include "serverd/rgpud/data_port.h"
 #include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/health_watch.h"
 #include "serverd/rgpud/job_watch.h"
 #include "serverd/rgpud/metrics.h"
 #include "serverd/rgpud/privileges.h"
@@ -159,10 +160,13 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     Result<Boards> boards = Boards::open(config.rgpud.state_dir, uuids);
     if (!boards)
         return std::move(boards).error();
-    Service service(config.rgpud, std::move(driver), std::move(*boards), **store);
+    Topology topology = look_at_topology(driver, config.rgpud.network_interface, nvlinks(config.rgpud, driver));
+    Service service(config.rgpud, std::move(driver), std::move(*boards), **store, std::move(topology));
     Result<void> loaded = service.load();
     if (!loaded)
         return loaded;
+    HealthWatch health(config.rgpud, service);
+    health.start();
     Metrics metrics;
     DataPort data(config.rgpud, service, metrics);
     Control control(config.rgpud, service, verifier, metrics);
@@ -189,6 +193,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     jobs.start();
     int signal = watch(service);
     jobs.stop();
+    health.stop();
     Service::Count count = service.count();
     log_info("ends on signal %d; %zu leases are kept, %d workers run on and are adopted by the next rgpud",
              signal, count.leases, count.workers);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,6 +32,7 @@ std::vector<char *> pointers(std::vector<std::string> &texts)
 struct Prepared {
     std::vector<std::string> command, environment;
     std::vector<char *> argv, envp;
+    cpu_set_t cpus;
 };
 
 // Puts descriptors where they belong: first out of the way, so that none overwrites another. `failure`, where
@@ -70,6 +72,8 @@ void default_signals()
 {
     default_signals();
     setsid();
+    if (!launch.cpus.empty())
+        (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
     if (place_descriptors(launch.descriptors, launch.output, failure)) {
         if (launch.dev.enter() && become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
             chdir("/") == 0)
@@ -93,6 +97,10 @@ Result<pid_t> launch(const Launch &launch)
         prepared.environment.push_back(name + "=" + value);
     prepared.argv = pointers(prepared.command);
     prepared.envp = pointers(prepared.environment);
+    CPU_ZERO(&prepared.cpus);
+    for (int cpu : launch.cpus)
+        if (cpu < CPU_SETSIZE)
+            CPU_SET(cpu, &prepared.cpus);
 
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)

@@ -22,6 +22,7 @@ struct Launch {
     Account account;
     OwnDev dev;
     std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
+    std::vector<int> cpus;  // it is bound to; empty, or where the kernel has none of them: it is not
     int output = -1;  // becomes stdout; -1: /dev/null
 };
 

@@ -64,9 +64,9 @@ pool::TenantShare tenant_share(const share::TenantView &view)
 
 }  // namespace
 
-Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store)
-    : config_(config), driver_(std::move(driver)), boards_(std::move(boards)),
-      ledger_(driver_.inventory.gpus, store, limits(config), {}, driver_.inventory.driver_version)
+Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology)
+    : config_(config), driver_(std::move(driver)), boards_(std::move(boards)), topology_(std::move(topology)),
+      ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances, driver_.inventory.driver_version)
 {
 }
 
@@ -240,6 +240,26 @@ pool::Inventory Service::inventory(const pool::Caller &caller)
     return inventory;
 }
 
+void Service::set_health(std::vector<pool::Finding> findings, std::string closed)
+{
+    std::lock_guard lock(mutex_);
+    findings_ = std::move(findings);
+    looked_at_ = now();
+    ledger_.close(std::move(closed));
+}
+
+pool::Health Service::health() const
+{
+    std::lock_guard lock(mutex_);
+    int64_t age = looked_at_ == kNever ? 0 : Milliseconds(now() - looked_at_).count();
+    return {config_.name, age, findings_};
+}
+
+pool::Topology Service::topology() const
+{
+    return describe(topology_, config_.name, driver_.inventory.gpus);
+}
+
 std::optional<std::string> Service::secret(const std::string &id)
 {
     std::lock_guard lock(mutex_);
@@ -289,6 +309,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
         names.push_back(gpu.uuid);
     launch.dev = worker_dev(config_, driver_, names);
     std::string uuids, memory, shares, index, boards;
+    std::vector<size_t> places;
     int board = kFirstBoard;
     for (const pool::Portion &gpu : lease.gpus) {
         const char *comma = uuids.empty() ? "" : ",";
@@ -297,7 +318,11 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
         shares += comma + std::to_string(gpu.share) + "-" + std::to_string(gpu.most);
         index += comma + std::to_string(gpu.index);
         boards += comma + std::to_string(board++);
+        for (size_t i = 0; i < driver_.inventory.gpus.size(); ++i)
+            if (driver_.inventory.gpus[i].uuid == gpu.uuid)
+                places.push_back(i);
     }
+    launch.cpus = topology_.cpus_of(places);
     launch.environment["CUDA_VISIBLE_DEVICES"] = uuids;
     // In the order of CUDA_VISIBLE_DEVICES.
     launch.environment["RGPU_WORKER_MEMORY"] = memory;

@@ -14,6 +14,7 @@
 #include "serverd/rgpud/boards.h"
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/memory_files.h"
+#include "serverd/rgpud/topology.h"
 #include "serverd/rgpud/workers.h"
 #include "util/config.h"
 #include "util/fd.h"
@@ -29,7 +30,7 @@ struct Peer {
 class Service {
 public:
     // The store must outlive the service.
-    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store);
+    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology);
     // Takes what the store knows, and the workers that an rgpud before this one started.
     Result<void> load();
 
@@ -53,6 +54,12 @@ public:
     // How the tenants of each GPU stand. Whose a lease is, is told to those who may see it.
     pool::Sharing sharing(const pool::Caller &caller);
     std::vector<Boards::Gpu> boards() const { return boards_.view(); }
+
+    const Driver &driver() const { return driver_; }
+    // What the health checks found. With a reason nothing is lent, until this is called without one.
+    void set_health(std::vector<pool::Finding> findings, std::string closed);
+    pool::Health health() const;
+    pool::Topology topology() const;
 
     // The secret of a lease that may connect now.
     std::optional<std::string> secret(const std::string &lease);
@@ -93,6 +100,7 @@ private:
     const RgpudConfig config_;
     const Driver driver_;
     const Boards boards_;
+    const Topology topology_;
     int data_port_ = 0;
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
@@ -100,6 +108,8 @@ private:
     MemoryFiles memory_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
     uint64_t leases_granted_ = 0;
+    std::vector<pool::Finding> findings_;
+    Time looked_at_ = kNever;  // at the host's health
 };
 
 }  // namespace rgpu::serverd

@@ -14,6 +14,7 @@
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/memory_cap.h"
+#include "serverd/worker/readings.h"
 #include "serverd/worker/session.h"
 #include "serverd/worker/snapshot.h"
 #include "serverd/worker/warm.h"
@@ -27,12 +28,13 @@ using namespace rgpu;
 constexpr int kSocket = 3, kControl = 4, kAccount = 6, kHostLocks = 7;
 
 constexpr char kHelp[] =
-    "usage: rgpu-worker [--inventory | --help | --version]\n"
+    "usage: rgpu-worker [--inventory | --readings | --help | --version]\n"
     "\n"
     "Makes the CUDA driver calls of one rgpu client. rgpud starts it, with the client's\n"
     "connection as descriptor 3; it is not meant to be started by hand.\n"
     "\n"
     "  --inventory   print the GPUs of the driver as JSON and end\n"
+    "  --readings    print what NVML says of the host's GPUs as JSON and end\n"
     "  --help        print this and end\n"
     "  --version     print the version and end\n"
     "\n"
@@ -91,6 +93,13 @@ int inventory()
     return 0;
 }
 
+int readings()
+{
+    if (!confined()) return 1;
+    fputs(worker::readings_json().c_str(), stdout);
+    return 0;
+}
+
 int serve()
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
@@ -132,6 +141,8 @@ int main(int argc, char **argv)
         status = serve();
     } else if (argc == 2 && !strcmp(argv[1], "--inventory")) {
         status = inventory();
+    } else if (argc == 2 && !strcmp(argv[1], "--readings")) {
+        status = readings();
     } else if (argc == 2 && !strcmp(argv[1], "--help")) {
         fputs(kHelp, stdout);
         status = 0;

@@ -290,3 +290,24 @@ Test(ledger, what_cannot_be_kept_is_not_granted)
     cr_assert_not(ledger.release(kAlice, lease->id, kStart).has_value());
     cr_assert_eq(ledger.lease_count(), 1u, "it would be back after a restart");
 }
+
+Test(ledger, a_closed_one_offers_nothing_and_keeps_what_is_held)
+{
+    Fixture f(2);
+    Lease held = f.lease(1, kAlice, kStart);
+    f.ledger.close("health: disk: full");
+    auto offer = f.ledger.offer(kBob, want(1, kBob), kStart);
+    cr_assert_eq(offer->answer, Answer::later);
+    cr_assert_eq(offer->reason, "health: disk: full");
+    cr_assert_eq(f.ask(3, kBob, kStart), Answer::never, "what could never be is still never");
+    for (const GpuState &gpu : f.ledger.gpus())
+        cr_assert_eq(gpu.drained, "health: disk: full");
+    cr_assert(f.ledger.renew(kAlice, held.id, kStart).has_value());
+    cr_assert(f.ledger.drain({"GPU-1", "new fans", 0}).has_value());
+    cr_assert_eq(f.ledger.gpus()[1].drained, "new fans", "an administrator's word is shown first");
+    f.ledger.close("");
+    cr_assert_eq(f.ledger.gpus()[0].drained, "");
+    cr_assert_eq(f.ledger.gpus()[1].drained, "new fans");
+    cr_assert(f.ledger.resume("GPU-1").has_value());
+    cr_assert_eq(f.ask(1, kBob, kStart), Answer::now);
+}

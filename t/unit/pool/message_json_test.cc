@@ -181,3 +181,23 @@ Test(message_json, a_lease_file_is_what_the_interposer_reads)
           "\"secret\": \"0102\"", "\"lease\": \"5d41\"", "\"uuid\": \"GPU-0\"", "\"memory\": 2048"})
         cr_assert(text.find(part) != std::string::npos, "%s in %s", part, text.c_str());
 }
+
+Test(message_json, health_and_topology_go_there_and_back)
+{
+    Health health{"gpu1", 1500, {{"ECC", "GPU 0", Verdict::fatal, "a row \x7f", "none", "reset it"}, {"P2P", "", Verdict::skipped, "one GPU", "", ""}}};
+    auto read = decode_health(encode(health));
+    cr_assert(read, "%s", read ? "" : read.error().text.c_str());
+    cr_assert_eq(read->findings.size(), size_t{2});
+    cr_assert_eq(read->findings[0].verdict, Verdict::fatal);
+    cr_assert_eq(read->findings[0].value, "a row ?");
+    cr_assert_eq(read->findings[1].verdict, Verdict::skipped);
+    cr_assert_not(decode_health(R"({"name": "x", "age_ms": 0, "checks": [{"check": "ECC", "verdict": "GOOD", "value": ""}]})"));
+    Topology topology{"gpu1", "eth0", {{0, "GPU-a", "H100", "0000:3b:00.0", 1, "0-7", {Link::pix, Link::nv}}, {1, "GPU-b", "H100", "", -1, "", {Link::nv, Link::sys}}}};
+    auto lies = decode_topology(encode(topology));
+    cr_assert(lies, "%s", lies ? "" : lies.error().text.c_str());
+    cr_assert_eq(lies->gpus[0].links, topology.gpus[0].links);
+    cr_assert_eq(lies->gpus[1].numa, -1);
+    auto alive = decode_alive(encode(Alive{"gpu1", "0.1.0", 1790000000000}));
+    cr_assert_eq(alive->time_ms, 1790000000000);
+    cr_assert_eq(decode_alive(R"({"status": "ok", "name": "gpu1", "version": "0"})")->time_ms, 0, "an older server does not tell");
+}

@@ -1,0 +1,135 @@
+// Checks of what the system gives a process: descriptors, memory, disk, our own files.
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "health/check.h"
+
+namespace rgpu::health {
+namespace {
+
+// The soft limit of a line of /proc/self/limits; nothing where it is not there.
+bool limit_of(const Host &host, const std::string &name, uint64_t &value)
+{
+    std::istringstream lines(text_of(host, "/proc/self/limits"));
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with(name))
+            continue;
+        std::istringstream words(line.substr(name.size()));
+        std::string soft;
+        words >> soft;
+        value = soft == "unlimited" ? UINT64_MAX : strtoull(soft.c_str(), nullptr, 10);
+        return !soft.empty();
+    }
+    return false;
+}
+
+Finding judged(Verdict verdict, std::string value, std::string limit, std::string cure)
+{
+    Finding finding = pass("", std::move(value), std::move(limit));
+    finding.verdict = verdict;
+    if (verdict != Verdict::pass)
+        finding.cure = std::move(cure);
+    return finding;
+}
+
+// Where limits of processes are set.
+const char *raise(const Host &host)
+{
+    return host.server ? "in rgpud's unit (systemctl edit rgpud), then restart rgpud"
+                       : "in /etc/security/limits.conf, in Slurm by PropagateResourceLimits or slurmd's unit";
+}
+
+}  // namespace
+
+Findings open_files(const Host &host)
+{
+    uint64_t files = 0;
+    if (!limit_of(host, "Max open files", files))
+        return {skipped("", "/proc/self/limits cannot be read")};
+    const Limits &l = host.limits;
+    return {judged(at_least(static_cast<double>(files), static_cast<double>(l.open_files), static_cast<double>(l.fewest_open_files)),
+                   files == UINT64_MAX ? "unlimited" : std::to_string(files), "at least " + std::to_string(l.open_files),
+                   std::string("raise ulimit -n: LimitNOFILE=65536 ") + raise(host))};
+}
+
+Findings locked_memory(const Host &host)
+{
+    uint64_t bytes = 0;
+    if (!limit_of(host, "Max locked memory", bytes))
+        return {skipped("", "/proc/self/limits cannot be read")};
+    return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.locked_memory)), size_text(bytes),
+                   "at least " + size_text(host.limits.locked_memory),
+                   std::string("raise ulimit -l: LimitMEMLOCK=infinity ") + raise(host))};
+}
+
+Findings shared_memory(const Host &host)
+{
+    struct statvfs fs;
+    if (statvfs((host.root + "/dev/shm").c_str(), &fs) != 0)
+        return {marginal("", "there is no /dev/shm", "at least " + size_text(host.limits.shared_memory),
+                         "mount a tmpfs at /dev/shm; in containers --shm-size=1g")};
+    uint64_t bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
+    return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.shared_memory)),
+                   size_text(bytes) + " free in /dev/shm", "at least " + size_text(host.limits.shared_memory),
+                   "remove what is left in /dev/shm, or make it larger: mount -o remount,size=50% /dev/shm; in containers --shm-size=1g")};
+}
+
+Findings memory(const Host &host)
+{
+    std::istringstream lines(text_of(host, "/proc/meminfo"));
+    for (std::string name, rest; lines >> name && std::getline(lines, rest);)
+        if (name == "MemAvailable:") {
+            uint64_t bytes = strtoull(rest.c_str(), nullptr, 10) << 10;
+            return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.memory)), size_text(bytes) + " available",
+                           "at least " + size_text(host.limits.memory),
+                           "see what takes the memory (ps aux --sort=-rss | head), and end it")};
+        }
+    return {skipped("", "/proc/meminfo tells no MemAvailable")};
+}
+
+Findings disk(const Host &host)
+{
+    struct statvfs fs;
+    if (statvfs((host.root + host.state_dir).c_str(), &fs) != 0)
+        return {fatal("", host.state_dir + " is not there", "it exists", "make it, or set [rgpud] state_dir in rgpu.conf")};
+    const Limits &l = host.limits;
+    uint64_t bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
+    Verdict space = at_least(static_cast<double>(bytes), static_cast<double>(l.disk), static_cast<double>(l.least_disk));
+    // Some file systems count no files.
+    Verdict files = fs.f_files == 0 ? Verdict::pass
+                                    : at_least(static_cast<double>(fs.f_favail), static_cast<double>(l.disk_files),
+                                               static_cast<double>(l.fewest_disk_files));
+    if (files > space)
+        return {judged(files, std::to_string(fs.f_favail) + " files free in " + host.state_dir,
+                       "at least " + std::to_string(l.disk_files), "remove files from that file system: it has no inodes left")};
+    return {judged(space, size_text(bytes) + " free in " + host.state_dir, "at least " + size_text(l.disk),
+                   "make room on that file system: leases are kept there (" + host.state_dir +
+                       "/cache holds compiled kernels, and may be emptied)")};
+}
+
+Findings libraries(const Host &host)
+{
+    Findings all;
+    auto look = [&](const std::string &what, const std::string &path, int how, bool needed, const std::string &cure) {
+        if (access((host.root + path).c_str(), how) == 0)
+            all.push_back(pass(what, path));
+        else if (needed)
+            all.push_back(fatal(what, path + " is missing", "it is there", cure));
+        else
+            all.push_back(marginal(what, path + " is missing", "it is there", cure));
+    };
+    if (host.server) {
+        look("worker", host.worker, X_OK, true, "install rgpu again, or set [rgpud] worker in rgpu.conf");
+        return all;
+    }
+    look("interposer", host.interposer_dir + "/libcuda.so.1", R_OK, true,
+         "install rgpu again, or set [client] interposer_dir in rgpu.conf");
+    for (const std::string &folder : host.library_path)
+        look("library path", folder, R_OK | X_OK, false,
+             "install the CUDA Toolkit there, or take the folder out of [client] library_path");
+    return all;
+}
+
+}  // namespace rgpu::health

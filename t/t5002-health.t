@@ -1,0 +1,145 @@
+#!/bin/bash
+# rgpu health, and a server that takes itself out of the pool while a check is FATAL.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
+rgpu=$build/bin/rgpu
+
+# The worker program, but for what NVML would say.
+cat > "$T/worker" <<EOF
+#!/bin/sh
+[ "\$1" = --readings ] && exec cat "$T/readings"
+exec "$build/libexec/rgpu-worker" "\$@"
+EOF
+chmod 755 "$T/worker"
+uuids=()
+readings()  # COMPUTE MODE, TEMPERATURE of the first GPU
+{
+    printf '{"driver": "580.65.06", "cuda": 13000, "gpus": [%s,%s]}\n' \
+        "$(printf '{"index": 0, "uuid": "%s", "compute_mode": %s, "temperature": %s}' "${uuids[0]:-a}" "$1" "$2")" \
+        "$(printf '{"index": 1, "uuid": "%s", "compute_mode": 0, "temperature": 40}' "${uuids[1]:-b}")" > "$T/new" && mv "$T/new" "$T/readings"
+}
+of() { json '[(c["verdict"], c["of"]) for h in j["hosts"] if h["host"] == "'"$1"'" for c in h["checks"] if c["check"] == "'"$2"'"]' "$out"; }
+free() { "$rgpu" list | tail -n 1; }
+nothing_free() { [ "$(free)" = "0 of 2 GPUs free" ]; }
+all_free() { [ "$(free)" = "2 of 2 GPUs free" ]; }
+
+# --- a server without NVML
+
+rgpud gpu1 'health_check = "1s"'
+clients "gpu1=$control"
+try 60 "$rgpu" health --json
+ok "rgpu health ends with 0 or 3: a software server is not FATAL" [ "$rc" = 0 -o "$rc" = 3 ] || diag "$out $err"
+is "$(of gpu1 temperature)" "[('SKIPPED', '')]" "its GPU checks are SKIPPED, never PASS"
+is "$(json 'sorted(set(c["value"] for c in j["hosts"][1]["checks"] if c["check"] in ("ECC", "P2P", "GPUs", "PCIe width")))' "$out")" \
+    "['its GPUs are software, which NVML does not know']" "... with the reason"
+for check in 'control port' 'data port' version; do
+    is "$(of gpu1 "$check")" "[('PASS', '')]" "the way there: $check"
+done
+is "$(json '[c["check"] for c in j["hosts"][1]["checks"] if c["check"] in ("clock", "latency", "path MTU", "bandwidth") and c["verdict"] in ("PASS", "MARGINAL")]' "$out")" \
+    "['clock', 'latency', 'path MTU', 'bandwidth']" "clock, latency, MTU and bandwidth are measured"
+is "$(json '[h["totals"]["FATAL"] for h in j["hosts"]]' "$out")" "[0, 0]" "totals of each host"
+is "$(json 'all(c["cure"] for h in j["hosts"] for c in h["checks"] if c["verdict"] in ("MARGINAL", "FATAL"))' "$out")" True "whatever is wrong comes with what to do"
+try 60 "$rgpu" health --all
+like "$out" 'this host \(.*\): [0-9]+ PASS, [0-9]+ MARGINAL, [0-9]+ SKIPPED, 0 FATAL' "as text: totals for this host"
+like "$out" '
+gpu1: [0-9]+ PASS' "... and for the server"
+like "$out" 'PASS +open files' "--all shows what passes"
+try 60 "$rgpu" health --local --json
+is "$(json 'len(j["hosts"])' "$out")" 1 "--local asks no server"
+try 20 "$rgpu" health --server gpu9
+like "$rc $err" '^2 .*gpu9' "--server: one that is not there"
+stop "$pid"
+try 60 "$rgpu" health
+is "$rc" 4 "a server that is down: FATAL, and the status says so"
+like "$out" 'FATAL +control port +.*127.0.0.1:'"$control"': Connection refused' "... with what was found"
+like "$out" 'systemctl status rgpud' "... and what to do"
+
+# --- a server with NVML, made up
+
+readings 0 40
+rgpud gpu2 "worker = \"$T/worker\"" 'health_check = "1s"'
+clients "gpu2=$control"
+mapfile -t uuids < <("$rgpu" list --json | python3 -c 'import json, sys; [print(g["uuid"]) for g in json.load(sys.stdin)["servers"][0]["gpus"]]')
+like "$("$rgpu" list)" 'drained: health: GPUs: GPU 0, GPU 1 does not answer' "GPUs that NVML does not know: nothing is lent, and list says why"
+readings 0 40
+ok "it comes back by itself" wait_for 20 all_free
+like "$(cat "$T/gpu2.log")" 'FATAL checks pass again' "... and the log says so"
+start job "$rgpu" run -n 1 -- sleep 60
+job=$pid
+held() { "$rgpu" leases | grep -q 'pid '; }
+wait_for 10 held
+readings 2 40
+ok "compute mode PROHIBITED: it takes itself out" wait_for 20 nothing_free
+like "$("$rgpu" list)" 'drained: health: compute mode of GPU 0: PROHIBITED' "... list says why"
+ok "... a job that runs goes on" held
+try 20 "$rgpu" run --wait 0 -- true
+like "$rc $err" '^122 .*gpu2: health: compute mode of GPU 0: PROHIBITED' "... and whoever asks is told"
+try 60 "$rgpu" health
+is "$rc" 4 "rgpu health ends with 4"
+like "$out" 'FATAL +compute mode of GPU 0 +PROHIBITED \(DEFAULT\)
+ +nvidia-smi -c DEFAULT' "... and says what to do"
+like "$(cat "$T/gpu2.log")" 'health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it passes; nvidia-smi -c DEFAULT' "... as the log does"
+kill "$job"; wait "$job"
+readings 0 88
+ok "back to DEFAULT: it is lent again" wait_for 20 all_free
+hot() { try 60 "$rgpu" health --json; [ "$(of gpu2 temperature)" = "[('MARGINAL', 'GPU 0'), ('PASS', 'GPU 1')]" ]; }
+ok "88 C is MARGINAL of that GPU, and closes nothing" wait_for 20 hot
+is "$rc" 3 "... the status says so"
+echo nonsense > "$T/readings"
+skipped() { try 60 "$rgpu" health --json; [ "$(of gpu2 'compute mode')" = "[('SKIPPED', '')]" ]; }
+ok "readings that are none: SKIPPED" wait_for 20 skipped
+ok "... and it lends" all_free
+
+readings 2 40
+rgpud gpu3 "worker = \"$T/worker\"" 'health_check = "1s"' 'health_ignore = ["compute mode", "GPUs"]'
+clients "gpu3=$control"
+ok "health_ignore: it lends all the same" all_free
+try 60 "$rgpu" health
+like "$rc $out" '^4 .*FATAL +GPUs' "... and is told"
+rgpud gpu4 "worker = \"$T/worker\"" 'health_check = "0"'
+clients "gpu4=$control"
+ok "health_check = 0: it does not look" all_free
+try 60 "$rgpu" health --json
+is "$(of gpu4 health)" "[('SKIPPED', '')]" "... and rgpu health says so"
+sed -i "s/^name = \"gpu4\"/name = \"other\"/" "$T/rgpu.conf"
+try 60 "$rgpu" health --json
+is "$(of other version)" "[('FATAL', '')]" "a server that calls itself otherwise is told"
+
+# --- what the worker program reads of NVML: one that is made up, with two GPUs and what NVML 580 has
+
+cat > "$T/nvml.cc" <<'EOF'
+#include <cstdio>
+#include <cstring>
+extern "C" {
+typedef struct nvmlDevice_st { int index; } *Device;
+struct Pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char id_text[32]; };
+static nvmlDevice_st devices[2] = {{0}, {1}};
+int nvmlInit_v2() { return 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned room) { snprintf(text, room, "580.65.06"); return 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, Device *d) { *d = &devices[i]; return 0; }
+int nvmlDeviceGetUUID(Device d, char *text, unsigned room) { snprintf(text, room, "GPU-%d", d->index); return 0; }
+int nvmlDeviceGetPciInfo_v3(Device d, Pci *pci) { snprintf(pci->id_text, sizeof pci->id_text, "00000000:%02X:00.0", 0x3b + d->index); return 0; }
+int nvmlDeviceGetTemperature(Device, int sensor, unsigned *t) { *t = 41; return sensor; }
+int nvmlDeviceGetTemperatureThreshold(Device, int which, unsigned *t) { *t = which ? 87 : 92; return 0; }
+int nvmlDeviceGetComputeMode(Device d, int *mode) { *mode = 3 * d->index; return 0; }
+int nvmlDeviceGetPersistenceMode(Device, int *on) { *on = 1; return 0; }
+int nvmlDeviceGetEccMode(Device d, int *now, int *next) { *now = *next = d->index; return 0; }
+int nvmlDeviceGetTotalEccErrors(Device, int type, int counter, unsigned long long *n) { *n = 10 * type + counter; return 0; }
+int nvmlDeviceGetP2PStatus(Device, Device, int what, int *status) { *status = what == 2 ? 0 : 5; return 0; }
+}
+EOF
+mkdir "$T/nvml"
+ok "an NVML is made up" g++ -shared -fPIC -o "$T/nvml/libnvidia-ml.so.1" "$T/nvml.cc"
+try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
+is "$(json '[(k, j[k]) for k in ("driver", "cuda")]' "$out")" "[('driver', '580.65.06'), ('cuda', 13000)]" "rgpu-worker --readings: versions"
+is "$(json '[sorted(g.items()) for g in j["gpus"]][1]' "$out")" \
+    "[('compute_mode', 3), ('ecc_uncorrected', 10), ('index', 1), ('nvlink', [1, 0]), ('p2p', [5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('shutdown', 92), ('slowdown', 87), ('temperature', 41), ('uuid', 'GPU-1')]" \
+    "... each GPU; what NVML does not tell is left out"
+is "$(json '"ecc_uncorrected" in j["gpus"][0]' "$out")" False "... and errors of a GPU whose ECC is off"
+try 20 env RGPU_DRIVER="$softgpu/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
+like "$out" 'its GPUs are software' "... nothing where the driver is the software GPU's"
+try 20 "$build/libexec/rgpu-worker" --readings
+like "$rc $out" '^0 .*(why_not|gpus)' "... and where there is no NVML it says so"
+done_testing
