@@ -72,6 +72,8 @@ public:
     // Several modules' texts (-rdc=true, cuLink*) to the text of one. Fails with `invalid` on what is no PTX and on a
     // name that two modules define.
     static Result<std::string> link(const std::vector<std::string> &modules);
+    // The text with `.maxnreg most` at every kernel (CU_JIT_MAX_REGISTERS): a kernel's own smaller limit stays.
+    static Result<std::string> limit_registers(std::string_view ptx, unsigned most);
     virtual ~PtxModule() = default;
 
     virtual int ptx_version() const = 0;    // 90 for .version 9.0

@@ -102,14 +102,29 @@ CUresult find_ptx(const void *image, unsigned cc, std::string &ptx, std::string 
     return CUDA_SUCCESS;
 }
 
-CUresult load_image(const void *image, unsigned cc, std::shared_ptr<const PtxModule> &module, std::string &log)
+CUresult limit_registers(std::string &ptx, unsigned most, std::string &log)
+{
+    if (!most) return CUDA_SUCCESS;
+    Result<std::string> limited = PtxModule::limit_registers(ptx, most);
+    if (!limited) {
+        log = limited.error().text;
+        return to_result(limited.error());
+    }
+    ptx = std::move(*limited);
+    return CUDA_SUCCESS;
+}
+
+CUresult load_image(const void *image, unsigned cc, unsigned max_registers, std::shared_ptr<const PtxModule> &module,
+                    std::string &log)
 {
     std::string ptx;
     if (CUresult rc = find_ptx(image, cc, ptx, log)) return rc;
+    if (CUresult rc = limit_registers(ptx, max_registers, log)) return rc;
     return parse(ptx, module, log);
 }
 
-CUresult load_file(const char *path, unsigned cc, std::shared_ptr<const PtxModule> &module, std::string &log)
+CUresult load_file(const char *path, unsigned cc, unsigned max_registers, std::shared_ptr<const PtxModule> &module,
+                   std::string &log)
 {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
@@ -128,7 +143,7 @@ CUresult load_file(const char *path, unsigned cc, std::shared_ptr<const PtxModul
         return CUDA_ERROR_INVALID_IMAGE;
     }
     bytes.insert(bytes.end(), 16, 0);
-    return load_image(bytes.data(), cc, module, log);
+    return load_image(bytes.data(), cc, max_registers, module, log);
 }
 
 }  // namespace rgpu::softgpu::driver

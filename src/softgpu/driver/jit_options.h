@@ -1,4 +1,4 @@
-// The options that come with an image to load: where its log goes.
+// The options that come with an image to load: where its log goes, how many registers a kernel may have.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,19 @@
 
 namespace rgpu::softgpu::driver {
 
-// Values are passed as pointers that are numbers. Everything but the logs is about code generation for
-// real GPUs, and has no meaning here.
+// Values are passed as pointers that are numbers. The others are about code generation for
+// real GPUs, and have no meaning here.
 class JitOptions {
 public:
     JitOptions(unsigned count, CUjit_option *options, void **values) : count_(count), options_(options), values_(values) {}
 
     bool valid() const { return !count_ || (options_ && values_); }
+    // CU_JIT_MAX_REGISTERS; 0 where it was not given.
+    unsigned max_registers() const
+    {
+        void **value = find(CU_JIT_MAX_REGISTERS);
+        return value ? static_cast<unsigned>(reinterpret_cast<uintptr_t>(*value)) : 0;
+    }
     // Puts the text where the caller wants errors, and leaves the other log empty.
     void write_logs(const std::string &errors) const
     {

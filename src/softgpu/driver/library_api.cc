@@ -19,7 +19,7 @@ template <class Load> CUresult load_with(CUlibrary *library, const JitOptions &o
     std::shared_ptr<const PtxModule> ptx;
     std::shared_ptr<Library> made;
     std::string log;
-    CUresult rc = load(ptx, log);
+    CUresult rc = load(options.max_registers(), ptx, log);
     if (!rc) rc = Library::create(std::move(ptx), made, log);
     options.write_logs(log);
     if (rc) {
@@ -35,8 +35,8 @@ CUresult load_data(CUlibrary *library, const void *image, CUjit_option *options,
                    CUlibraryOption *, void **, unsigned)
 {
     if (!image) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(library, JitOptions(count, options, values), [&](auto &ptx, std::string &log) {
-        return load_image(image, driver().settings.compute_capability(), ptx, log);
+    return load_with(library, JitOptions(count, options, values), [&](unsigned registers, auto &ptx, std::string &log) {
+        return load_image(image, driver().settings.compute_capability(), registers, ptx, log);
     });
 }
 
@@ -44,8 +44,8 @@ CUresult load_from_file(CUlibrary *library, const char *path, CUjit_option *opti
                         CUlibraryOption *, void **, unsigned)
 {
     if (!path) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(library, JitOptions(count, options, values), [&](auto &ptx, std::string &log) {
-        return load_file(path, driver().settings.compute_capability(), ptx, log);
+    return load_with(library, JitOptions(count, options, values), [&](unsigned registers, auto &ptx, std::string &log) {
+        return load_file(path, driver().settings.compute_capability(), registers, ptx, log);
     });
 }
 

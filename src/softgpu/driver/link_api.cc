@@ -45,7 +45,7 @@ CUresult create(unsigned count, CUjit_option *options, void **values, CUlinkStat
 }
 
 // The host's objects and archives of them: the fat binaries that lie in them. What a library lacks will be missed by name.
-CUresult add_host_code(Link &l, const std::string &bytes, bool must_have_ptx)
+CUresult add_host_code(Link &l, const std::string &bytes, unsigned registers, bool must_have_ptx)
 {
     std::string log = "the object holds no device code";
     bool found = false;
@@ -55,21 +55,24 @@ CUresult add_host_code(Link &l, const std::string &bytes, bool must_have_ptx)
             log = ptx.error().text;
             continue;
         }
+        if (CUresult rc = limit_registers(*ptx, registers, log)) return fail(l, rc, log);
         l.inputs.push_back(std::move(*ptx));
         found = true;
     }
     return found || !must_have_ptx ? CUDA_SUCCESS : fail(l, CUDA_ERROR_NO_BINARY_FOR_GPU, log);
 }
 
-CUresult add(Link &l, CUjitInputType type, const std::string &bytes)
+// An input's own options come before those of the link.
+CUresult add(Link &l, CUjitInputType type, const std::string &bytes, const JitOptions &own)
 {
+    const unsigned registers = own.max_registers() ? own.max_registers() : l.options.max_registers();
     std::lock_guard lock(l.mutex);
     if (!l.image.empty()) return CUDA_ERROR_INVALID_VALUE;
     std::string ptx, log;
     switch (type) {
     case CU_JIT_INPUT_PTX: ptx = bytes.c_str(); break;
     case CU_JIT_INPUT_OBJECT:
-        if (bytes.starts_with("\x7f" "ELF")) return add_host_code(l, bytes, true);
+        if (bytes.starts_with("\x7f" "ELF")) return add_host_code(l, bytes, registers, true);
         [[fallthrough]];
     case CU_JIT_INPUT_FATBINARY:
         if (bytes.size() < 16 || fatbin_bytes(bytes.data()) > bytes.size())
@@ -80,9 +83,10 @@ CUresult add(Link &l, CUjitInputType type, const std::string &bytes)
     case CU_JIT_INPUT_CUBIN: return fail(l, CUDA_ERROR_NO_BINARY_FOR_GPU, "machine code cannot run on this device");
     case CU_JIT_INPUT_LIBRARY:
         l.inputs.push_back(kDeviceRuntime);
-        return add_host_code(l, bytes, false);
+        return add_host_code(l, bytes, registers, false);
     default: return fail(l, CUDA_ERROR_NOT_SUPPORTED, "only PTX, fat binaries, objects and libraries can be linked");
     }
+    if (CUresult rc = limit_registers(ptx, registers, log)) return fail(l, rc, log);
     l.inputs.push_back(std::move(ptx));
     return CUDA_SUCCESS;
 }
@@ -92,8 +96,9 @@ CUresult add_data(CUlinkState state, CUjitInputType type, void *data, size_t byt
 {
     auto l = driver().links.find(state);
     if (!l) return CUDA_ERROR_INVALID_HANDLE;
-    if (!data || !bytes || !JitOptions(count, options, values).valid()) return CUDA_ERROR_INVALID_VALUE;
-    return add(*l, type, std::string(static_cast<const char *>(data), bytes));
+    const JitOptions own(count, options, values);
+    if (!data || !bytes || !own.valid()) return CUDA_ERROR_INVALID_VALUE;
+    return add(*l, type, std::string(static_cast<const char *>(data), bytes), own);
 }
 
 CUresult add_file(CUlinkState state, CUjitInputType type, const char *path, unsigned count, CUjit_option *options,
@@ -101,10 +106,11 @@ CUresult add_file(CUlinkState state, CUjitInputType type, const char *path, unsi
 {
     auto l = driver().links.find(state);
     if (!l) return CUDA_ERROR_INVALID_HANDLE;
-    if (!path || !JitOptions(count, options, values).valid()) return CUDA_ERROR_INVALID_VALUE;
+    const JitOptions own(count, options, values);
+    if (!path || !own.valid()) return CUDA_ERROR_INVALID_VALUE;
     std::ifstream file(path, std::ios::binary);
     if (!file) return fail(*l, CUDA_ERROR_FILE_NOT_FOUND, std::string(path) + ": cannot be read");
-    return add(*l, type, std::string(std::istreambuf_iterator<char>(file), {}));
+    return add(*l, type, std::string(std::istreambuf_iterator<char>(file), {}), own);
 }
 
 CUresult complete(CUlinkState state, void **image, size_t *bytes)

@@ -22,7 +22,7 @@ CUresult load_with(CUmodule *module, const JitOptions &options, const Load &load
     std::shared_ptr<const PtxModule> ptx;
     std::shared_ptr<Module> made;
     std::string log;
-    CUresult rc = load(ptx, log);
+    CUresult rc = load(options.max_registers(), ptx, log);
     if (!rc) rc = Module::create(*c, std::move(ptx), {}, made, log);
     options.write_logs(log);
     if (rc) {
@@ -37,8 +37,8 @@ CUresult load_with(CUmodule *module, const JitOptions &options, const Load &load
 CUresult load_data_ex(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
 {
     if (!image) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(module, JitOptions(count, options, values), [&](auto &ptx, std::string &log) {
-        return load_image(image, driver().settings.compute_capability(), ptx, log);
+    return load_with(module, JitOptions(count, options, values), [&](unsigned registers, auto &ptx, std::string &log) {
+        return load_image(image, driver().settings.compute_capability(), registers, ptx, log);
     });
 }
 
@@ -47,8 +47,8 @@ CUresult load_data(CUmodule *module, const void *image) { return load_data_ex(mo
 CUresult load(CUmodule *module, const char *path)
 {
     if (!path) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(module, JitOptions(0, nullptr, nullptr), [&](auto &ptx, std::string &log) {
-        return load_file(path, driver().settings.compute_capability(), ptx, log);
+    return load_with(module, JitOptions(0, nullptr, nullptr), [&](unsigned registers, auto &ptx, std::string &log) {
+        return load_file(path, driver().settings.compute_capability(), registers, ptx, log);
     });
 }
 

@@ -278,6 +278,17 @@ uint32_t Module::local_bytes(const ptx::Function &f, unsigned depth) const
     return facts->local_bytes + most;
 }
 
+// Virtual registers to real ones: a guess that lets 1024 threads be resident, and keeps what the kernel asks for.
+uint32_t Module::register_estimate(const ptx::Function &f) const
+{
+    const FunctionInfo *facts = info(f);
+    uint32_t n = std::min(64u, 16 + (facts ? facts->register_bytes / 32 : 0));
+    const Dim3 &block = f.required_threads.x ? f.required_threads : f.max_threads;
+    if (const uint64_t threads = block.count() * f.min_blocks)  // in steps of 8, as GPUs have them
+        n = static_cast<uint32_t>(std::min<uint64_t>(n, std::max<uint64_t>(65536 / threads / 8 * 8, 16)));
+    return f.max_registers ? std::min(n, f.max_registers) : n;
+}
+
 void Module::make_tables()
 {
     for (const ptx::Function &f : ptx_.functions) {
@@ -293,11 +304,9 @@ void Module::make_tables()
         k.parameter_bytes = at;
         k.static_shared = shared_layout(reachable(f)).bytes;
         k.local_bytes = local_bytes(f, 0);
-        // Virtual registers to real ones: a guess that lets 1024 threads be resident.
-        const FunctionInfo *facts = info(f);
-        k.registers = std::min(64u, 16 + (facts ? facts->register_bytes / 32 : 0));
         k.max_threads = f.max_threads;
         k.required_threads = f.required_threads;
+        k.registers = register_estimate(f);
         kernels_.push_back(std::move(k));
     }
     for (const ptx::Variable &v : ptx_.variables) {

@@ -58,6 +58,7 @@ private:
     SharedLayout shared_layout(const std::vector<const ptx::Function *> &) const;
     const FunctionInfo *info(const ptx::Function &f) const;
     uint32_t local_bytes(const ptx::Function &, unsigned depth) const;
+    uint32_t register_estimate(const ptx::Function &) const;
 
     std::string text_;
     ptx::Module ptx_;

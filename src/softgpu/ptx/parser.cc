@@ -164,8 +164,13 @@ private:
                 if (!limits(f.max_threads)) return false;
             } else if (d == ".reqntid") {
                 if (!limits(f.required_threads)) return false;
-            } else if (d == ".minnctapersm" || d == ".maxnctapersm" || d == ".maxnreg" ||
-                       d == ".maxclusterrank" || d == ".reqnctapercluster" ||
+            } else if (d == ".maxnreg") {
+                if (!limits(ignored)) return false;
+                f.max_registers = f.max_registers ? std::min(f.max_registers, ignored.x) : ignored.x;
+            } else if (d == ".minnctapersm") {
+                if (!limits(ignored)) return false;
+                f.min_blocks = ignored.x;
+            } else if (d == ".maxnctapersm" || d == ".maxclusterrank" || d == ".reqnctapercluster" ||
                        d == ".abi_preserve" || d == ".abi_preserve_control") {
                 if (!limits(ignored)) return false;
             } else if (d == ".attribute") {

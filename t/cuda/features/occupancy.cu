@@ -12,6 +12,41 @@ __global__ void with_shared(int *p)
     p[threadIdx.x] = room[threadIdx.x] + fixed[threadIdx.x];
 }
 
+// A kernel with enough registers for a limit to matter.
+static const char kHungry[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                              ".visible .entry hungry() { .reg .b64 %rd<400>; ret; }\n";
+
+static int registers(CUmodule m)
+{
+    CUfunction f;
+    int n = 0;
+    DRIVER(cuModuleGetFunction(&f, m, "hungry"));
+    DRIVER(cuFuncGetAttribute(&n, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
+    return n;
+}
+
+// What the program allows a kernel's registers, when it loads it and when it links it; an input's own limit comes first.
+static void limits()
+{
+    CUmodule m;
+    CUlinkState link;
+    void *image;
+    CUjit_option option = CU_JIT_MAX_REGISTERS;
+    void *few = (void *)24, *more = (void *)40;
+    DRIVER(cuModuleLoadDataEx(&m, kHungry, 1, &option, &few));
+    TRUE(registers(m) == 24);
+    DRIVER(cuModuleLoadData(&m, kHungry));
+    TRUE(registers(m) > 40);
+    for (void *own : {(void *)nullptr, more}) {
+        DRIVER(cuLinkCreate(1, &option, &few, &link));
+        DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kHungry, sizeof kHungry, "hungry", own ? 1 : 0, &option, &own));
+        DRIVER(cuLinkComplete(link, &image, nullptr));
+        DRIVER(cuModuleLoadData(&m, image));
+        DRIVER(cuLinkDestroy(link));
+        TRUE(registers(m) == (own ? 40 : 24));
+    }
+}
+
 int main()
 {
     int *p, blocks = 0, least = 0, size = 0;
@@ -46,5 +81,6 @@ int main()
     std::vector<int> got(32);
     CHECK(cudaMemcpy(got.data(), p, 128, cudaMemcpyDeviceToHost));
     for (int i = 0; i < 32; i++) TRUE(got[i] == 2 * i);
+    limits();
     return right();
 }

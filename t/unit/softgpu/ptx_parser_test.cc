@@ -73,6 +73,32 @@ Test(ptx_parser, tables_of_a_module)
     cr_expect_eq(p.globals()[3].addresses[1].offset, 8u);
 }
 
+Test(ptx_parser, kernels_keep_the_registers_that_they_ask_for)
+{
+    // Enough virtual registers for an estimate of more than 57, as numba's own test wants it.
+    const std::string body = "{ .reg .b64 %rd<400>; ret; }\n";
+    auto m = PtxModule::parse(kHead + ".visible .entry free() " + body + ".visible .entry few() .maxnreg 24 " + body +
+                              ".visible .entry bounds() .maxntid 256, 2 .minnctapersm 4 " + body +
+                              ".visible .entry tight() .maxntid 1024 .minnctapersm 8 " + body +
+                              ".visible .entry one() .maxntid 128 .maxnreg 50 " + body);
+    cr_assert(m.has_value(), "%s", m ? "" : m.error().text.c_str());
+    const auto &k = (*m)->kernels();
+    cr_expect_gt(k[0].registers, 57u);
+    cr_expect_eq(k[1].registers, 24u);
+    cr_expect_eq(k[2].registers, 32u, "65536 / (512 * 4)");
+    cr_expect_eq(k[3].registers, 16u, "more blocks than fit");
+    cr_expect_eq(k[4].registers, 50u);
+
+    auto limited = PtxModule::limit_registers(kHead + ".func f() { ret; }\n.visible .entry a() " + body +
+                                                  ".visible .entry b() .maxnreg 20 " + body, 38);
+    cr_assert(limited.has_value());
+    auto again = PtxModule::parse(*limited);
+    cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
+    cr_expect_eq((*again)->kernels()[0].registers, 38u);
+    cr_expect_eq((*again)->kernels()[1].registers, 20u);
+    cr_expect(!PtxModule::limit_registers("not PTX", 38).has_value());
+}
+
 Test(ptx_parser, refuses_with_line_and_text)
 {
     refuses(".entry k() { .reg .b32 %r1;\n frobnicate.b32 %r1;\n}", ErrorKind::unsupported, "line 5: 'frobnicate.b32 %r1'");
