@@ -51,9 +51,9 @@ namespace {
 
 constexpr uint64_t kMaxLocal = 512 << 10;  // CUDA C++ Programming Guide, technical specifications
 
-Error refuse(const ptx::Instruction &in, const char *why)
+Error refuse(const ptx::Instruction &in, const char *why, ErrorKind kind = ErrorKind::unsupported)
 {
-    return error(ErrorKind::unsupported, "PTX line %u: '%.*s': %s", in.line,
+    return error(kind, "PTX line %u: '%.*s': %s", in.line,
                  static_cast<int>(std::min<size_t>(in.text.size(), 400)), in.text.data(), why);
 }
 
@@ -71,6 +71,19 @@ ptx::Variable reserved_shared()
     v.size = kReservedShared;
     v.align = 16;
     return v;
+}
+
+// A minus in front of a register: only vmad has it, for its product or for what is added to that.
+Result<void> check_minus(const ptx::Instruction &in, const Row &row, const ptx::Body &body)
+{
+    const Operand *o = &body.operands[in.first];
+    uint32_t minus = 0;
+    for (uint32_t i = 0; i < in.count; ++i) minus |= uint32_t{o[i].minus} << std::min(i, 31u);
+    if (!minus) return {};
+    if (!(row.need & kMinus) || minus & 1) return refuse(in, "a minus in front of a register is not for this operand", ErrorKind::invalid);
+    if (in.opcode.find(".po") != in.opcode.npos) return refuse(in, ".po takes no minus", ErrorKind::invalid);
+    if (o[3].minus && o[1].minus != o[2].minus) return refuse(in, "a minus is for the product or for the last operand", ErrorKind::invalid);
+    return {};
 }
 
 }  // namespace
@@ -109,6 +122,7 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
         const Row &row = *form->second->row;
         if (in.count < row.min_operands || in.count > row.max_operands)
             return refuse(in, "wrong number of operands");
+        if (auto ok = check_minus(in, row, body); !ok) return ok;
         bool call = row.opcode == "call";
         for (uint32_t i = 0; i < in.count; ++i) {
             const Operand &o = body.operands[in.first + i];

@@ -22,6 +22,7 @@ enum Need : uint8_t {
     kThread = 1,  // waits for other threads, always
     kSpins = 2,   // may be what a thread spins on, where it is in a loop
     kIfUsed = 4,  // with kSpins: only where its result is read
+    kMinus = 8,   // nothing; its source registers may stand with a minus
 };
 
 // `modifiers`: what may follow the opcode, in order, separated by blanks; alternatives by '|'; '?'

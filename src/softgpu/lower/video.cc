@@ -92,10 +92,14 @@ void shift(Lower &l)
 void multiply_add(Lower &l)
 {
     const Type ta = l.type(1), tb = l.type(2);
-    const bool is_signed = ta.is_signed() || tb.is_signed();
+    // What a minus makes of a product or of c is signed; c is as the product is.
+    const bool minus_product = l.operand(1).minus != l.operand(2).minus, minus_c = l.operand(3).minus;
+    const bool signed_product = ta.is_signed() || tb.is_signed() || minus_product, is_signed = signed_product || minus_c;
     V product = l.def("mul i128 ", wide(l, 1, ta), ", ", wide(l, 2, tb));
-    V c = l.resize(l.get(3, kB32), 32, 128, is_signed);
-    V r = l.def("add i128 ", product, ", ", c);
+    V c = l.resize(l.get(3, kB32), 32, 128, signed_product);
+    V r = minus_product ? l.def("sub i128 ", c, ", ", product)
+          : minus_c     ? l.def("sub i128 ", product, ", ", c)
+                        : l.def("add i128 ", product, ", ", c);
     if (l.has("po")) r = l.def("add i128 ", r, ", 1");
     const unsigned by = l.has("shr7") ? 7 : l.has("shr15") ? 15 : 0;
     if (by) r = l.def("ashr i128 ", r, ", ", by);
@@ -177,7 +181,7 @@ const Row kRows[] = {
     {"vmax", TYPES "?sat " SECOND, 3, 4, scalar},
     {"vshl", "u32|s32 u32|s32 u32 ?sat clamp|wrap " SECOND, 3, 4, shift},
     {"vshr", "u32|s32 u32|s32 u32 ?sat clamp|wrap " SECOND, 3, 4, shift},
-    {"vmad", TYPES "?po ?sat ?shr7|shr15", 4, 4, multiply_add},
+    {"vmad", TYPES "?po ?sat ?shr7|shr15", 4, 4, multiply_add, kMinus},
     {"vset", COMPARE SECOND, 3, 4, set},
     {"vset2", COMPARE "?add", 4, 4, lanes},
     {"vset4", COMPARE "?add", 4, 4, lanes},

@@ -50,6 +50,7 @@ struct Operand {
     };
     Kind kind = none;
     bool negated = false;  // !p
+    bool minus = false;    // -%r, which is for vmad
     uint32_t index = 0;
     uint32_t count = 0;  // children, from `index` on in Body::children
     uint64_t value = 0;

@@ -219,6 +219,12 @@ bool BodyParser::operand(Operand &o)
         o.negated = !o.negated;
         return true;
     }
+    if (grammar_.accept('-')) {
+        if (lex_.peek().kind != Token::word || lex_.peek().is("WARP_SZ")) return grammar_.literal(o, true);
+        if (!named(o)) return false;
+        o.minus = true;
+        return o.kind == Operand::reg || grammar_.fail(ErrorKind::invalid, "register expected behind a minus");
+    }
     const Token &t = lex_.peek();
     if (t.is('{')) return group(o, Operand::vector, '}');
     if (t.is('(')) return group(o, Operand::list, ')');
@@ -327,6 +333,7 @@ bool BodyParser::group(Operand &o, Operand::Kind kind, char close)
     while (!grammar_.at(close)) {
         Operand m;
         if (!operand(m)) return false;
+        if (m.minus) return grammar_.fail(ErrorKind::invalid, "no minus can stand here");
         members.push_back(m);
         if (!grammar_.accept(',')) break;
     }

@@ -122,9 +122,9 @@ bool Grammar::integer(uint64_t &out)
     return true;
 }
 
-bool Grammar::literal(Operand &out)
+bool Grammar::literal(Operand &out, bool negative)
 {
-    bool negative = accept('-');
+    if (!negative) negative = accept('-');
     if (!negative) accept('+');
     std::string_view text = peek().text;
     if (peek().is("WARP_SZ")) {

@@ -37,7 +37,8 @@ public:
     // [-] integer, with the suffix U.
     bool integer(uint64_t &out);
     // [-] integer or float into an operand.
-    bool literal(Operand &out);
+    // `negative`: its minus was read already.
+    bool literal(Operand &out, bool negative = false);
 
     // After .global, .shared and so on: attributes, alignment, type; then the declarators come.
     struct Decl {

@@ -50,6 +50,11 @@ Test(video, one_at_a_time)
               {"vmad.s32.s32.s32 %d, %a.h0, %b.h1, %c;", EXPECT_OF(h(a, 0) * h(b, 1) + s(c))},
               {"vmad.u32.u32.u32.po.sat %d, %a.b0, %b.b1, %c;", EXPECT_OF(clamp(u8(a, 0) * u8(b, 1) + u(c) + 1, 0, UINT32_MAX))},
               {"vmad.s32.s32.u32.shr7 %d, %a.h1, %b.b3, %c;", EXPECT_OF((h(a, 1) * u8(b, 3) + s(c)) >> 7)},
+              {"vmad.u32.u32.u32.sat %d, -%a.h0, %b.h0, %c;",
+               EXPECT_OF(clamp(s(c) - static_cast<int64_t>((a & 0xFFFF) * (b & 0xFFFF)), INT32_MIN, INT32_MAX))},
+              {"vmad.s32.s32.s32 %d, -%a.b0, -%b.b1, %c;", EXPECT_OF(s8(a, 0) * s8(b, 1) + s(c))},
+              {"vmad.s32.u32.u32.sat.shr15 %d, %a.h1, %b.h1, -%c;",
+               EXPECT_OF(clamp((static_cast<int64_t>((a >> 16 & 0xFFFF) * (b >> 16 & 0xFFFF)) - u(c)) >> 15, INT32_MIN, INT32_MAX))},
               {"vset.s32.u32.lt %d, %a, %b;", EXPECT_OF(s(a) < u(b))},
               {"vset.u32.u32.ge.add %d, %a.b3, %b.b0, %c;", EXPECT_OF((u8(a, 3) >= u8(b, 0)) + u(c))},
           });

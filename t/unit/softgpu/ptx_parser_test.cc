@@ -107,6 +107,10 @@ Test(ptx_parser, refuses_with_line_and_text)
     refuses(".entry k() { .reg .b32 %r1; add.rn.s32 %r1, %r1, %r1; }", ErrorKind::unsupported, "add.rn.s32");
     refuses(".entry k() { .reg .b32 %r1; add.s32 %r1, %r1; }", ErrorKind::unsupported, "number of operands");
     refuses(".entry k() { .reg .b32 %r1; mov.u32 %r1, %nonsense; }", ErrorKind::unsupported, "special register");
+    refuses(".entry k() { .reg .b32 %r1; add.s32 %r1, %r1, -%r1; }", ErrorKind::invalid, "minus");
+    refuses(".entry k() { .reg .b32 %r1; mov.b32 %r1, -%tid.x; }", ErrorKind::invalid, "register expected");
+    refuses(".entry k() { .reg .b32 %r<5>; vmad.u32.u32.u32.po %r1, -%r2, %r3, %r4; }", ErrorKind::invalid, ".po");
+    refuses(".entry k() { .reg .b32 %r1; mov.b32 %r1, --5; }", ErrorKind::invalid, "");
     refuses(".entry k() { @%p ret; }", ErrorKind::invalid, "%p");
     refuses(".entry k() { ret }", ErrorKind::invalid, "line 4");
     refuses(".entry k() { ret;", ErrorKind::invalid, "");
