@@ -234,8 +234,10 @@ $(foreach s,$(stress_sources),$(eval $(call stress_rule,$s)))
 stress: $(patsubst t/stress/%.cc,$(O)/t/stress/%,$(stress_sources)) ## build the programs of threads that check-tsan runs
 	@:
 
+# A sanitized build is long: T is all that it builds where it names a program or a folder, as it does for run-checks.
+units_wanted = $(if $(SANITIZE),$(or $(filter $(O)/t/%/$(T) $(O)/t/$(T)/%,$(UNIT)),$(UNIT)),$(UNIT))
 .PHONY: unit
-unit: $(UNIT) ## build the unit tests (unit-util, unit-wire ... build and run those of one folder)
+unit: $(units_wanted) ## build the unit tests (unit-util, unit-wire ... build and run those of one folder)
 	@:
 
 unit_dirs := $(sort $(foreach s,$(unit_sources),$(call unit_dir,$(s:t/unit/%=%))))
@@ -336,11 +338,11 @@ check-long: deps ## what make check does, and what takes too long for it (t/long
 	@$(tests_env) RGPU_LONG=1 t/lib/run-checks $(T)
 
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
-check-asan: ## unit tests with address and undefined-behaviour sanitizers
+check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=softgpu, T=frame_test
 	+@$(call sanitized,asan,address$(comma)undefined) unit
 	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
-check-tsan: ## unit tests with the thread sanitizer
+check-tsan: ## unit tests with the thread sanitizer; T= as there
 	+@$(call sanitized,tsan,thread) unit stress
 	@for program in $(patsubst t/stress/%.cc,$(O)-tsan/t/stress/%,$(stress_sources)); do echo "stress $$program"; $$program || exit 1; done
 	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
