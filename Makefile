@@ -110,6 +110,11 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 $(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
+# What a cached kernel's code depends on, as a number: a changed compiler makes its own.
+compiler_sources := $(sort $(wildcard src/softgpu/abi.h src/softgpu/ptx/* src/softgpu/lower/* src/softgpu/compile/*))
+$(O)/obj/src/softgpu/lower/sources.o: $(compiler_sources)
+$(O)/obj/src/softgpu/lower/sources.o: CPP += -DRGPU_COMPILER_SOURCES='"$(shell cat $(compiler_sources) | sha256sum | cut -c1-16)"'
+
 # A template for each line of the table: optimised, they take minutes to compile.
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CXXFLAGS += -O0 -g0
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'

@@ -60,6 +60,7 @@ public:
 
     void *allocate(size_t bytes);  // 16-byte aligned, or null
     bool free(void *);             // false: not an address that allocate() gave
+    bool resize(size_t bytes);     // false: something was allocated already
 
 private:
     struct Impl;

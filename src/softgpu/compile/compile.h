@@ -7,9 +7,6 @@
 
 extern "C" {
 
-// Raised whenever the same IR may give other code; part of the cache's key.
-inline constexpr int kRgpuCompileVersion = 4;
-
 using rgpu_compile_done = void(void *context, const uint8_t *object, size_t bytes);
 
 // Compiles for this host's CPU. Calls `done` once with the object and returns 0, or returns 1 with

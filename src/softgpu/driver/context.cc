@@ -218,8 +218,8 @@ CUresult Context::set_limit(CUlimit which, size_t value)
     if (which == CU_LIMIT_SHMEM_SIZE || which == CU_LIMIT_CIG_ENABLED) return CUDA_ERROR_UNSUPPORTED_LIMIT;
     if (CUresult rc = limit(which, old)) return rc;
     std::lock_guard lock(settings_mutex_);
-    // CUDA: the heap has its size once a kernel could have used it.
-    if (which == CU_LIMIT_MALLOC_HEAP_SIZE && heap_ && value != old) return CUDA_ERROR_INVALID_VALUE;
+    // CUDA: the heap has its size once a kernel has used it.
+    if (which == CU_LIMIT_MALLOC_HEAP_SIZE && heap_ && value != old && !heap_->resize(value)) return CUDA_ERROR_INVALID_VALUE;
     limits_[which] = value;
     return CUDA_SUCCESS;
 }

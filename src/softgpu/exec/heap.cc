@@ -19,6 +19,16 @@ struct DeviceHeap::Impl {
     std::multimap<size_t, size_t> by_size;               // size → offset, of the same holes
     std::unordered_map<size_t, size_t> taken;            // offset → size
 
+    // At the first allocation.
+    bool reserve()
+    {
+        if (base) return true;
+        void *map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (map == MAP_FAILED) return false;
+        base = static_cast<uint8_t *>(map);
+        add(0, bytes);
+        return true;
+    }
     void add(size_t offset, size_t size)
     {
         holes.emplace(offset, size);
@@ -38,14 +48,15 @@ struct DeviceHeap::Impl {
 
 DeviceHeap::DeviceHeap(size_t bytes) : impl_(std::make_unique<Impl>())
 {
-    bytes = (bytes + 4095) / 4096 * 4096;
-    void *map = bytes ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                      : MAP_FAILED;
-    if (map == MAP_FAILED) return;
-    impl_->base = static_cast<uint8_t *>(map);
-    impl_->bytes = bytes;
-    impl_->add(0, bytes);
+    resize(bytes);
+}
+
+bool DeviceHeap::resize(size_t bytes)
+{
+    std::lock_guard lock(impl_->mutex);
+    if (impl_->base) return false;
+    impl_->bytes = (bytes + 4095) / 4096 * 4096;
+    return true;
 }
 
 DeviceHeap::~DeviceHeap()
@@ -55,9 +66,9 @@ DeviceHeap::~DeviceHeap()
 
 void *DeviceHeap::allocate(size_t bytes)
 {
-    if (bytes == 0 || bytes > impl_->bytes) return nullptr;
-    bytes = (bytes + 15) / 16 * 16;
     std::lock_guard lock(impl_->mutex);
+    if (bytes == 0 || bytes > impl_->bytes || !impl_->reserve()) return nullptr;
+    bytes = (bytes + 15) / 16 * 16;
     auto best = impl_->by_size.lower_bound(bytes);
     if (best == impl_->by_size.end()) return nullptr;
     auto [size, offset] = *best;

@@ -22,8 +22,8 @@ void add_sub(Lower &l)
     }
     V r = l.def(op, type, " ", a, ", ", b);
     if (l.has("cc")) {
-        // Carry out; of a subtraction the borrow.
-        V c = sub ? l.def("icmp ult ", type, " ", a, ", ", b)
+        // Carry out; a subtraction is the addition a + ~b + 1, so that its carry says that nothing was borrowed.
+        V c = sub ? l.def("icmp uge ", type, " ", a, ", ", b)
                   : l.def("icmp ult ", type, " ", r, ", ", a);
         l.emit("store i1 ", c, ", ptr ", l.carry());
     }
@@ -46,6 +46,7 @@ void add_sub_carry(Lower &l)
     std::string type = ll(t), op = sub ? "sub " : "add ";
     V a = l.get(1, t), b = l.get(2, t);
     V in = l.def("load i1, ptr ", l.carry());
+    if (sub) in = l.def("xor i1 ", in, ", true");
     V c = l.def("zext i1 ", in, " to ", type);
     V r1 = l.def(op, type, " ", a, ", ", b);
     V r = l.def(op, type, " ", r1, ", ", c);
@@ -54,7 +55,8 @@ void add_sub_carry(Lower &l)
                    : l.def("icmp ult ", type, " ", r1, ", ", a);
         V c2 = sub ? l.def("icmp ult ", type, " ", r1, ", ", c)
                    : l.def("icmp ult ", type, " ", r, ", ", r1);
-        l.emit("store i1 ", l.def("or i1 ", c1, ", ", c2), ", ptr ", l.carry());
+        V out = l.def("or i1 ", c1, ", ", c2);
+        l.emit("store i1 ", sub ? l.def("xor i1 ", out, ", true") : out, ", ptr ", l.carry());
     }
     l.set(r, t);
 }

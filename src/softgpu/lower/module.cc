@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "softgpu/compile/compile.h"
 #include "softgpu/ptx/grammar.h"
 #include "softgpu/ptx/parser.h"
 #include "util/sha256.h"
@@ -342,7 +341,7 @@ void Module::make_tables()
 std::string Module::cache_key(std::string_view kernel) const
 {
     Sha256 sha;
-    sha.add("rgpu ptx compiler ").add(std::to_string(kRgpuCompileVersion)).add(host_cpu());
+    sha.add("rgpu ptx compiler ").add(kCompilerSources).add(host_cpu());
     const ptx::Function *f = find_function(kernel);
     if (f) {
         auto functions = reachable(*f);

@@ -74,5 +74,7 @@ private:
 Result<std::vector<uint8_t>> compile_ir(const std::string &ir);
 // What this host's CPU is, for the cache's key: code is made for it.
 const std::string &host_cpu();
+// A digest of the compiler's sources, so that no code of an older one is taken from the cache.
+extern const char *const kCompilerSources;
 
 }  // namespace rgpu::softgpu::lower

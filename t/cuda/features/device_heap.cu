@@ -51,8 +51,15 @@ __global__ void walk(int *out)
 }
 __global__ void too_much(int *out) { *out = malloc(size_t{1} << 40) == nullptr; }
 
+__global__ void without(int *out) { *out = 5; }
+
 int main()
 {
+    // The heap has its size once a kernel has used it, not before.
+    int *early;
+    CHECK(cudaMalloc(&early, 4));
+    without<<<1, 1>>>(early);
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 32 << 20));
     size_t limit = 0;
     CHECK(cudaDeviceGetLimit(&limit, cudaLimitMallocHeapSize));
@@ -72,5 +79,6 @@ int main()
     too_much<<<1, 1>>>(sum);
     CHECK(cudaMemcpy(&n, sum, 4, cudaMemcpyDeviceToHost));
     TRUE(n == 1);
+    FAILS(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 << 20), cudaErrorInvalidValue);
     return right();
 }

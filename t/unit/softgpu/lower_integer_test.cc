@@ -330,6 +330,12 @@ Test(lower_integer, carries)
            (static_cast<unsigned __int128>(a) + b + (a + b < a)) >> 64),
         OP("{ .reg .b64 t; mad.lo.cc.u64 t, %a, %b, %b; madc.hi.u64 %d, %a, %b, 0; }",
            (static_cast<unsigned __int128>(a) * b + b) >> 64),
+        // What a subtraction leaves for an addition is the carry of a + ~b + 1, and the other way round: nvcc's own
+        // division of 128-bit integers counts on it.
+        OP("{ .reg .b64 t; sub.cc.u64 t, %a, %b; addc.u64 %d, 0, 0; }", a >= b),
+        OP("{ .reg .b64 t; add.cc.u64 t, %a, %b; subc.u64 %d, 0, 0; }", a + b < a ? 0 : -1),
+        OP("{ .reg .b64 t; sub.cc.u64 t, %a, %b; subc.cc.u64 t, %b, %a; addc.u64 %d, 0, 0; }",
+           static_cast<unsigned __int128>(b) >= static_cast<unsigned __int128>(a) + (a < b)),
     });
 }
 

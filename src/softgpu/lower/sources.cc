@@ -1,0 +1,8 @@
+// Made anew whenever a source of the compiler changes (Makefile).
+#include "softgpu/lower/module.h"
+
+namespace rgpu::softgpu::lower {
+
+const char *const kCompilerSources = RGPU_COMPILER_SOURCES;
+
+}  // namespace rgpu::softgpu::lower
