@@ -29,7 +29,7 @@ void Scheduler::make_ready(const TaskRef &task)
 {
     task->ready_ = true;
     if (task->by_caller_) {
-        if (waiting_) done_.notify_all();
+        if (task->waited_for_) done_.notify_all();
         return;
     }
     ready_.push_back(task);
@@ -85,9 +85,8 @@ void Scheduler::run_by_caller(const TaskRef &task)
 {
     {
         std::unique_lock lock(mutex_);
-        waiting_++;
+        task->waited_for_ = true;
         done_.wait(lock, [&] { return task->ready_; });
-        waiting_--;
     }
     task->work_();
     finish(task, false);
@@ -110,7 +109,8 @@ TaskRef Scheduler::finish(const TaskRef &task, bool take_next)
         else
             make_ready(t);
     }
-    if (waiting_) done_.notify_all();
+    // Whoever waits for the last of a thousand tasks is not woken by each of them.
+    if (task->waited_for_) done_.notify_all();
     return mine;
 }
 
@@ -142,9 +142,8 @@ void Scheduler::wait(const TaskRef &task)
 {
     if (!task) return;
     std::unique_lock lock(mutex_);
-    waiting_++;
+    task->waited_for_ = true;
     done_.wait(lock, [&] { return task->done_; });
-    waiting_--;
 }
 
 }  // namespace rgpu::softgpu::driver

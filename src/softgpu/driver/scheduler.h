@@ -24,6 +24,7 @@ private:
     std::vector<std::shared_ptr<Task>> next_;
     unsigned blockers_ = 0;
     bool done_ = false, ready_ = false, by_caller_ = false;
+    bool waited_for_ = false;  // somebody sleeps until it is done, or ready where it is its caller's
 };
 using TaskRef = std::shared_ptr<Task>;
 
@@ -55,7 +56,7 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable work_, done_;
     std::deque<TaskRef> ready_;
-    size_t idle_ = 0, threads_ = 0, waiting_ = 0;
+    size_t idle_ = 0, threads_ = 0;
 };
 
 }  // namespace rgpu::softgpu::driver

@@ -85,3 +85,34 @@ Test(driver_scheduler, the_caller_runs_its_task_in_its_turn)
     cr_expect(where == std::this_thread::get_id());
     cr_expect(scheduler().done(nullptr));
 }
+
+// Whoever sleeps is woken, also where two wait for different moments of the same task.
+Test(driver_scheduler, others_wait_for_what_a_caller_runs, .timeout = 60)
+{
+    for (int round = 0; round < 200; round++) {
+        std::atomic<bool> gate = false;
+        std::atomic<int> waiting = 0;
+        TaskRef first = task([&] {
+            while (!gate) std::this_thread::yield();
+        });
+        TaskRef mine = task([] {});
+        scheduler().add(first, {});
+        scheduler().add_for_caller(mine, {first});
+        std::vector<std::thread> others;
+        for (int i = 0; i < 2; i++)
+            others.emplace_back([&] {
+                waiting++;
+                scheduler().wait(mine);
+            });
+        std::thread caller([&] {
+            waiting++;
+            scheduler().run_by_caller(mine);
+        });
+        while (waiting < 3) std::this_thread::yield();
+        if (round % 2) std::this_thread::yield();
+        gate = true;
+        caller.join();
+        for (std::thread &t : others) t.join();
+        cr_assert(scheduler().done(mine));
+    }
+}
