@@ -95,11 +95,10 @@ void Scheduler::run_by_caller(const TaskRef &task)
 // Marks it done; returns one task that became ready by it for the caller to run, if asked to.
 TaskRef Scheduler::finish(const TaskRef &task, bool take_next)
 {
-    std::function<void()> work;  // destroyed without the lock
+    task->work_ = nullptr;  // without the lock, and before anybody hears that it is done: it may hold memory
     std::vector<TaskRef> next;
     TaskRef mine;
     std::lock_guard lock(mutex_);
-    work.swap(task->work_);
     next.swap(task->next_);
     task->done_ = true;
     for (const TaskRef &t : next) {

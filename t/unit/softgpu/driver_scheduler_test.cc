@@ -86,6 +86,26 @@ Test(driver_scheduler, the_caller_runs_its_task_in_its_turn)
     cr_expect(scheduler().done(nullptr));
 }
 
+// What its work held is gone: a graph's memory is free once the stream that launched it is.
+Test(driver_scheduler, work_is_destroyed_before_its_task_is_done)
+{
+    struct Slow {
+        std::atomic<bool> &gone;
+        ~Slow()
+        {
+            for (int i = 0; i < 1000; i++) std::this_thread::yield();
+            gone = true;
+        }
+    };
+    for (int i = 0; i < 20; i++) {
+        std::atomic<bool> gone = false;
+        TaskRef t = task([held = std::make_shared<Slow>(gone)] {});
+        scheduler().add(t, {});
+        scheduler().wait(t);
+        cr_assert(gone);
+    }
+}
+
 // Whoever sleeps is woken, also where two wait for different moments of the same task.
 Test(driver_scheduler, others_wait_for_what_a_caller_runs, .timeout = 60)
 {
