@@ -99,6 +99,23 @@ Test(ptx_parser, kernels_keep_the_registers_that_they_ask_for)
     cr_expect(!PtxModule::limit_registers("not PTX", 38).has_value());
 }
 
+Test(ptx_parser, knows_every_fence)
+{
+    std::string body;
+    for (const char *scope : {"cta", "cluster", "gpu", "sys"}) {
+        for (const char *order : {"sc", "acq_rel", "acquire", "release"}) body += std::string("fence.") + order + "." + scope + ";\n";
+    }
+    for (const char *line : {"membar.cta;", "membar.gl;", "membar.sys;", "fence.mbarrier_init.release.cluster;", "fence.proxy.alias;",
+                             "fence.proxy.async;", "fence.proxy.async.global;", "fence.proxy.async.shared::cta;",
+                             "fence.proxy.async.shared::cluster;", "fence.acquire.sync_restrict::shared::cluster.cluster;",
+                             "fence.release.sync_restrict::shared::cta.cluster;",
+                             "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
+                             "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"})
+        body += std::string(line) + "\n";
+    auto m = PtxModule::parse(kHead + ".visible .entry k() {\n" + body + "ret; }\n");
+    cr_assert(m.has_value(), "%s", m ? "" : m.error().text.c_str());
+}
+
 Test(ptx_parser, refuses_with_line_and_text)
 {
     refuses(".entry k() { .reg .b32 %r1;\n frobnicate.b32 %r1;\n}", ErrorKind::unsupported, "line 5: 'frobnicate.b32 %r1'");
