@@ -1,5 +1,6 @@
 #!/bin/bash
-# What the toolkit's headers make of a kernel: CUB, Thrust, cooperative groups, half precision, on the software GPU.
+# What the toolkit's headers make of a kernel: CUB, Thrust, libcu++, cooperative groups, half precision, on the software GPU; nvcc's
+# PTX and NVRTC's.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/cuda.sh"
 
@@ -29,10 +30,14 @@ is "$rc $out" "0 right" "a program of two objects with relocatable device code" 
 runs 75 groups
 runs 90 groups
 runs 80 half
+runs 90 libcudacxx
+runs 90 nvrtc -lnvrtc -lcuda "-L$cuda_libs/stubs" "-DTOOLKIT=\"$(realpath "$cuda_libs/..")\""
 if [ -n "${RGPU_LONG:-}" ]; then
     runs 75 cccl --extended-lambda
     runs 90 cccl --extended-lambda
     runs 80 groups
     runs 90 half
+    runs 75 libcudacxx
+    runs 75 thrust --extended-lambda
 fi
 done_testing
