@@ -180,7 +180,7 @@ const Row kRows[] = {
      kThread},
     {"wmma",
      "mma sync aligned row|col row|col " WMMA
-     " f32|s32|f64 bf16|tf32|s8|u8|f64 bf16|tf32|s8|u8|f64 f32|s32|f64 ?satfinite",
+     " f32|s32|f64 bf16|tf32|s8|u8|f64 bf16|tf32|s8|u8|f64 f32|s32|f64 ?rn ?satfinite",
      4, 4, multiply, kThread},
     {"wmma",
      "load a|b|c sync aligned row|col " WMMA

@@ -73,6 +73,20 @@ Test(video, all_at_a_time)
               {"vmax4.s32.s32.s32.add %d, %a, %b, %c;",
                EXPECT_OF(u(c) + std::max(s8(a, 0), s8(b, 0)) + std::max(s8(a, 1), s8(b, 1)) + std::max(s8(a, 2), s8(b, 2)) +
                          std::max(s8(a, 3), s8(b, 3)))},
+              {"vsub2.s32.s32.s32 %d, %a, %b, %c;", EXPECT_OF(((a - b) & 0xFFFF) | (((a >> 16) - (b >> 16)) << 16))},
+              {"vavrg2.s32.s32.s32 %d, %a, %b, %c;",
+               EXPECT_OF([&] {
+                   uint64_t r = 0;
+                   for (int i = 0; i < 2; i++) {
+                       const int64_t sum = h(a, i) + h(b, i);
+                       r |= (static_cast<uint64_t>((sum + (sum >= 0)) >> 1) & 0xFFFF) << 16 * i;
+                   }
+                   return r;
+               }())},
+              {"vmin2.u32.u32.u32 %d, %a, %b, %c;", EXPECT_OF(std::min(a & 0xFFFF, b & 0xFFFF) | std::min(a >> 16 & 0xFFFF, b >> 16 & 0xFFFF) << 16)},
+              {"vmax2.s32.s32.s32 %d, %a, %b, %c;",
+               EXPECT_OF((static_cast<uint64_t>(std::max(h(a, 0), h(b, 0))) & 0xFFFF) | (static_cast<uint64_t>(std::max(h(a, 1), h(b, 1))) & 0xFFFF) << 16)},
+              {"vmin4.s32.s32.s32 %d, %a, %b, %c;", EXPECT_OF(each_byte([&](int i) { return std::min(s8(a, i), s8(b, i)); }))},
               {"vset4.u32.u32.gt %d, %a, %b, %c;", EXPECT_OF(each_byte([&](int i) { return u8(a, i) > u8(b, i); }))},
               {"vset2.s32.s32.le.add %d, %a, %b, %c;", EXPECT_OF(u(c) + (h(a, 0) <= h(b, 0)) + (h(a, 1) <= h(b, 1)))},
               {"vabsdiff2.u32.s32.s32 %d.h0, %a, %b, %c;",
