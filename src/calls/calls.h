@@ -48,13 +48,14 @@ template <CallId> struct Row;
     };
 #include "calls/table.def"
 
-// A digest of the table's names in order: equal digests mean equal CallIds on both sides.
+// A digest of the table's names in order, and how each is carried out: equal digests mean equal CallIds on both sides,
+// and that both sides carry out the same calls.
 constexpr uint64_t table_digest()
 {
     uint64_t h = 0xcbf29ce484222325;  // FNV-1a
     for (const CallInfo &c : kCalls) {
         for (char ch : c.symbol) h = (h ^ static_cast<unsigned char>(ch)) * 0x100000001b3;
-        h = (h ^ 0xff) * 0x100000001b3;
+        h = (h ^ (0x80u | static_cast<unsigned>(c.mode) << 2 | static_cast<unsigned>(c.code))) * 0x100000001b3;
     }
     return h;
 }

@@ -1,10 +1,11 @@
 // The linker (cuLink*) works on the server; its result comes here, where the program looks at it.
 //
-// Bodies: create = number of the state and options; add = number of the state, type, name, options, data;
-// complete = number of the state. Answers carry the logs as loads do, complete's the image too.
+// Bodies: create = number of the state and options; add = number of the state, type, name, options, the data as an image
+// (wire/image.h); complete = number of the state. Answers carry the logs as loads do, complete's the image too.
 #include <fcntl.h>
 
 #include "interpose/jit.h"
+#include "interpose/known_images.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
@@ -53,14 +54,16 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     if (!session()) return not_ready();
     LinkState *s = state_of(state);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
-    if (!data || !bytes || bytes >= wire::kMaxImageBytes - wire::kMaxCallBytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!data || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<uint8_t> head;
+    wire::Writer w(head);
+    w.value(*Handles::get().id(state));
+    w.value(static_cast<uint32_t>(type));
+    w.string(name ? name : "");
+    JitOptions{count, options, values}.write(w);
+    const std::string_view image(static_cast<const char *>(data), bytes);
     Reply reply;
-    CUresult r = session()->ask(CallId::cuLinkAddData_v2, current_context(), [&](wire::Writer &w) {
-        w.value(*Handles::get().id(state));
-        w.value(static_cast<uint32_t>(type));
-        w.string(name ? name : "");
-        JitOptions{count, options, values}.write(w);
-    }, reply, {data, bytes});
+    CUresult r = ask_with_image(CallId::cuLinkAddData_v2, head, {&image, 1}, reply);
     s->jit.take_logs(reply.body);
     return r;
 }

@@ -1,12 +1,14 @@
 // Modules, libraries, and the functions found in them.
 //
 // Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options as pairs
-// (option, value), then the parts' bytes. Answer: what the compiler said (information, errors).
+// (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an ImageAnswer, and what the
+// compiler said (information, errors).
 // Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the
 // parameters as pairs (offset, bytes).
 #include "interpose/function.h"
 #include "interpose/image.h"
 #include "interpose/jit.h"
+#include "interpose/known_images.h"
 #include "interpose/log.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -27,24 +29,15 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
     }
     HandleId handle = Handles::get().make(calls::kHandleKind<T>, current_context());
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
-    std::string whole;
-    Payload payload;
-    if (measured->parts.size() == 1) {
-        payload = {measured->parts[0].data(), measured->parts[0].size()};
-    } else {
-        for (auto part : measured->parts) whole += part;
-        payload = {whole.data(), whole.size()};
-    }
+    std::vector<uint8_t> head;
+    wire::Writer w(head);
+    w.value(handle);
+    w.value(uint8_t{measured->wrapped});
+    w.value(static_cast<uint32_t>(measured->parts.size()));
+    for (auto part : measured->parts) w.value(uint64_t{part.size()});
+    jit.write(w);
     Reply reply;
-    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (payload.bytes < wire::kMaxImageBytes - wire::kMaxCallBytes)
-        r = session()->ask(id, current_context(), [&](wire::Writer &w) {
-            w.value(handle);
-            w.value(uint8_t{measured->wrapped});
-            w.value(static_cast<uint32_t>(measured->parts.size()));
-            for (auto part : measured->parts) w.value(uint64_t{part.size()});
-            jit.write(w);
-        }, reply, payload);
+    CUresult r = ask_with_image(id, head, measured->parts, reply);
     std::string errors;
     jit.take_logs(reply.body, &errors);
     if (r) {

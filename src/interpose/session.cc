@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -48,17 +49,27 @@ uint64_t now_ns()
     return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-std::vector<uint16_t> match_calls(const std::vector<std::string> &theirs)
+// What the server does not carry out has no number: it is not asked.
+std::vector<uint16_t> match_calls(const wire::Snapshot &theirs)
 {
     std::vector<uint16_t> numbers;
-    if (theirs.empty()) return numbers;
+    if (theirs.calls.empty()) return numbers;
     std::unordered_map<std::string_view, uint16_t> by_name;
-    for (size_t i = 0; i < theirs.size(); i++) by_name[theirs[i]] = static_cast<uint16_t>(i);
+    for (size_t i = 0; i < theirs.calls.size(); i++)
+        if (theirs.served[i]) by_name[theirs.calls[i]] = static_cast<uint16_t>(i);
     for (const calls::CallInfo &c : calls::kCalls) {
         auto it = by_name.find(c.symbol);
         numbers.push_back(it == by_name.end() ? kNoSuchCall : it->second);
     }
     return numbers;
+}
+
+void say_unserved(calls::CallId id)
+{
+    static std::array<std::atomic<bool>, calls::kCallCount> said{};
+    if (!said[static_cast<size_t>(id)].exchange(true))
+        say("%s answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version of rgpu, which does not carry it out",
+            calls::info(id).symbol.data());
 }
 
 }  // namespace
@@ -110,21 +121,20 @@ Result<Session *> Session::open(const LeaseServer &server)
         return std::move(snapshot).error();
     }
     s->snapshot_ = std::move(*snapshot);
-    s->call_numbers_ = match_calls(s->snapshot_.calls);
-    s->in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
+    s->call_numbers_ = match_calls(s->snapshot_);
+    s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
+    s->images.learn(s->snapshot_);
     std::thread([s] { s->pump(); }).detach();
     return s;
 }
 
 bool Session::server_has(calls::CallId id) const
 {
-    const auto row = static_cast<size_t>(id);
-    if (call_numbers_.empty() || call_numbers_[row] != kNoSuchCall) return true;
     std::string_view symbol = calls::info(id).symbol;
+    if (server_calls_.empty() || server_calls_.contains(symbol)) return true;
     if (!calls::is_per_thread(symbol)) return false;
     symbol.remove_suffix(5);
-    const auto &names = snapshot_.calls;
-    return std::find(names.begin(), names.end(), symbol) != names.end();
+    return server_calls_.contains(symbol);
 }
 
 size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
@@ -141,16 +151,19 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
     return at;
 }
 
-CUresult Session::end(size_t at, Payload payload, bool now)
+CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
 {
     const bool unknown = !call_numbers_.empty() && reinterpret_cast<FrameHeader *>(&out_[at])->type == kNoSuchCall;
     if (unknown) {
         out_.resize(at);
+        say_unserved(id);
         std::lock_guard lock(receive_);
         if (auto it = pending_.find(sequence_); it != pending_.end()) {
-            it->second->reply.result = CUDA_ERROR_NOT_SUPPORTED;
-            it->second->done = true;
+            Pending *p = it->second;
             pending_.erase(it);
+            p->reply.result = CUDA_ERROR_NOT_SUPPORTED;
+            p->done = true;
+            if (!p->waited) finish_unasked(p);
         }
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -164,7 +177,7 @@ CUresult Session::end(size_t at, Payload payload, bool now)
     const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
     const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt;
     // The pump is for what stays behind here, and for what comes while nobody waits.
-    if (pump_asleep_ && (later || pushes_under_way_)) pump_wanted_.notify_one();
+    if (pump_asleep_ && (later || pushes_expected())) pump_wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
     if (CUresult r = flush_locked()) return r;
     return payload.bytes ? send_bytes(payload.data, payload.bytes) : CUDA_SUCCESS;
@@ -213,7 +226,7 @@ void Session::expect(uint32_t sequence, Pending *p)
 {
     std::lock_guard lock(receive_);
     pending_[sequence] = p;
-    if (!p->waited) pushes_under_way_++, copies_under_way_++;
+    if (!p->waited) copies_under_way_++;
 }
 
 CUresult Session::wait(Pending &p)
@@ -244,7 +257,7 @@ void Session::read_some(std::unique_lock<std::mutex> &lock)
             p->done = true;
             if (!p->waited) delete p;
         }
-    if (!alive) pending_.clear(), pushes_under_way_ = copies_under_way_ = 0;
+    if (!alive) pending_.clear(), callbacks_under_way_ = copies_under_way_ = 0;
     answered_.notify_all();
 }
 
@@ -330,13 +343,14 @@ bool Session::take_data(const FrameHeader &h)
     p->to += h.bytes, p->left -= h.bytes;
     if (h.value) p->reply.result = static_cast<CUresult>(h.value);
     if (!(h.flags & wire::kLast)) return true;
+    if (p->left && !p->reply.result) {
+        die("the server ended a copy before its end");
+        return false;
+    }
     std::lock_guard lock(receive_);
     pending_.erase(h.sequence);
     p->done = true;
-    if (!p->waited) {
-        delete p;
-        pushes_under_way_--, copies_under_way_--;
-    }
+    if (!p->waited) finish_unasked(p);
     return true;
 }
 
@@ -357,9 +371,24 @@ bool Session::take_callback(const FrameHeader &h)
         return false;
     }
     if (!receive(&token, sizeof token)) return false;
-    pushes_under_way_--;
+    callback_came();
     callback_due(token, h.value);
     return true;
+}
+
+// One that nobody expected must not make the count huge, which would keep the pump awake for ever.
+void Session::callback_came()
+{
+    size_t n = callbacks_under_way_;
+    while (n && !callbacks_under_way_.compare_exchange_weak(n, n - 1)) {
+    }
+}
+
+// With receive_ held: a copy that nobody waits for is over.
+void Session::finish_unasked(Pending *p)
+{
+    delete p;
+    copies_under_way_--;
 }
 
 uint32_t Session::frames_sent()
@@ -395,7 +424,7 @@ void Session::take_pushes()
         receive.lock();
         if (!more) return;
     }
-    if (!reading_ && pushes_under_way_)
+    if (!reading_ && pushes_expected())
         read_some(receive);
     else
         answered_.wait_for(receive, 1ms);
@@ -413,7 +442,7 @@ void Session::pump()
             std::this_thread::sleep_for(kPumpDelay);
             lock.lock();
             flush_locked();
-        } else if (pushes_under_way_) {
+        } else if (pushes_expected()) {
             lock.unlock();
             take_pushes();
             lock.lock();

@@ -15,9 +15,11 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "calls/calls.h"
+#include "interpose/known_images.h"
 #include "interpose/lease.h"
 #include "net/socket.h"
 #include "util/spin.h"
@@ -53,7 +55,7 @@ public:
     // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
     CUresult state() const { return dead_.load(std::memory_order_acquire); }
 
-    // Whether the server's table has this line; a per-thread line is carried out as its plain one.
+    // Whether the server's table has this line, carried out or not; a per-thread line is carried out as its plain one.
     bool server_has(calls::CallId id) const;
     // In the child of a fork: lets go of the connection, which stays the parent's.
     void leave_to_parent() { fd_.reset(); }
@@ -77,7 +79,7 @@ public:
     uint64_t sent() const { return sent_.load(std::memory_order_acquire); }
 
     // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
-    void expect_callbacks(size_t n) { pushes_under_way_ += n; }
+    void expect_callbacks(size_t n) { callbacks_under_way_ += n; }
 
     // For whoever watches what the program does: frames so far, and whether some thread waits for an answer.
     uint32_t frames_sent();
@@ -85,6 +87,11 @@ public:
 
     // Whether bytes are under way into the program's memory that nobody waits for.
     bool copies_under_way() const { return copies_under_way_ != 0; }
+
+    // Whether something is to come that nobody may be waiting for.
+    bool pushes_expected() const { return callbacks_under_way_ || copies_under_way_; }
+
+    KnownImages images;
 
 private:
     // An answer that somebody waits for, or a copy whose bytes are under way.
@@ -98,7 +105,7 @@ private:
 
     // With send_ held: the frame's start in the buffer, and its end.
     size_t begin(calls::CallId id, uint32_t context, uint16_t flags);
-    CUresult end(size_t at, Payload payload, bool now);
+    CUresult end(calls::CallId id, size_t at, Payload payload, bool now);
     CUresult flush_locked();
     CUresult send_bytes(const void *data, size_t bytes);
 
@@ -113,6 +120,8 @@ private:
     bool take_text(const wire::FrameHeader &h);
     bool take_callback(const wire::FrameHeader &h);
     void die(const char *why);
+    void callback_came();
+    void finish_unasked(Pending *);
     void take_pushes();
     void pump();
 
@@ -121,6 +130,7 @@ private:
     std::string server_;
     wire::Snapshot snapshot_;
     std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal
+    std::unordered_set<std::string_view> server_calls_;  // by name, when not equal
     std::atomic<CUresult> dead_{CUDA_SUCCESS};
 
     std::mutex send_;
@@ -135,11 +145,11 @@ private:
     std::condition_variable answered_;
     bool reading_ = false;
     std::unordered_map<uint32_t, Pending *> pending_;
-    std::atomic<size_t> pushes_under_way_{0};  // copies and callbacks that come unasked
+    std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
     Spin spin_;                // the reader's
-    std::atomic<size_t> copies_under_way_{0};  // of these, copies
     static constexpr size_t kInBytes = 256 << 10;
-    std::unique_ptr<uint8_t[]> in_;  // kInBytes; received and not yet taken is what lies in [in_at_, in_end_)
+    // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).
+    std::unique_ptr<uint8_t[]> in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
     size_t in_at_ = 0, in_end_ = 0;
 };
 
@@ -159,7 +169,7 @@ CUresult Session::tell(calls::CallId id, uint32_t context, Write &&write, Payloa
     size_t at = begin(id, context, 0);
     wire::Writer w(out_);
     write(w);
-    return end(at, payload, false);
+    return end(id, at, payload, false);
 }
 
 template <class Write>
@@ -173,7 +183,7 @@ CUresult Session::ask(calls::CallId id, uint32_t context, Write &&write, Reply &
         wire::Writer w(out_);
         write(w);
         expect(sequence_, &p);
-        end(at, payload, true);
+        end(id, at, payload, true);
     }
     CUresult result = wait(p);
     reply = std::move(p.reply);
@@ -196,9 +206,10 @@ CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, vo
         wire::Writer w(out_);
         write(w);
         expect(sequence_, p);
-        end(at, {}, wait_for_it);
+        const CUresult sent = end(id, at, {}, wait_for_it);
+        if (!wait_for_it) return sent;
     }
-    return wait_for_it ? wait(mine) : CUDA_SUCCESS;
+    return wait(mine);
 }
 
 }  // namespace rgpu::interpose

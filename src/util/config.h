@@ -55,6 +55,7 @@ struct RgpudConfig {
     bool warm = true;
     bool open_metrics = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
+    uint64_t image_cache = defaults::kImageCache;
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"
     std::string squeue = "/usr/bin/squeue";
     Milliseconds slurm_check = defaults::kSlurmCheck;

@@ -86,6 +86,10 @@ std::vector<ConfigKey> keys()
         {.table = "rgpud", .name = "max_kernel",
          .help = "A program whose kernel runs longer than this is ended; 0 is no limit.",
          .field = FIELD(rgpud, max_kernel), .low = 0, .high = ms(24h)},
+        {.table = "rgpud", .name = "image_cache",
+         .help = "Module images (PTX, cubins, fat binaries) kept for each user below state_dir, so that programs "
+                 "send them once; 0 keeps none.",
+         .field = FIELD(rgpud, image_cache), .low = 0, .high = int64_t{1} << 44},
         {.table = "rgpud", .name = "qos_weights",
          .help = "Weights of Slurm's QOS, like \"high=4\": what tenants of a GPU leave over is divided by share times weight. "
                  "A QOS that is not named weighs 1.",

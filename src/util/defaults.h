@@ -61,6 +61,8 @@ inline constexpr Milliseconds kSlurmCheck = 60s;
 inline constexpr Milliseconds kKillAfter = 1s;
 // A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the others wait for it.
 inline constexpr Milliseconds kMaxKernel = 0s;
+// Module images kept on disk for each user, bytes (0: none): a framework's are some hundred MiB.
+inline constexpr uint64_t kImageCache = uint64_t{2} << 30;
 // What one control request may be: every valid one is below 4 KiB.
 inline constexpr size_t kMaxRequestBody = 64 * 1024;
 inline constexpr size_t kMaxRequestTarget = 512;

@@ -1,6 +1,10 @@
 // SHA-256 and HMAC as FIPS 180-4 and RFC 2104 describe them.
 #include "util/sha256.h"
 
+#include <cpuid.h>
+#include <immintrin.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -26,35 +30,85 @@ uint32_t big_endian(const uint8_t *p)
 
 }  // namespace
 
-void Sha256::block(const uint8_t *p)
+void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
 {
-    uint32_t w[64];
-    for (int i = 0; i < 16; i++) w[i] = big_endian(p + 4 * i);
-    for (int i = 16; i < 64; i++) {
-        uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
-        uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
-        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    for (; blocks; blocks--, p += 64) {
+        uint32_t w[64];
+        for (int i = 0; i < 16; i++) w[i] = big_endian(p + 4 * i);
+        for (int i = 16; i < 64; i++) {
+            uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
+            uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
+            w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+        }
+        uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+        uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+        for (int i = 0; i < 64; i++) {
+            uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+            uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
+            uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+            uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
+            h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+        }
+        const uint32_t sum[8] = {a, b, c, d, e, f, g, h};
+        for (int i = 0; i < 8; i++) state[i] += sum[i];
     }
-    auto [a, b, c, d, e, f, g, h] = h_;
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-        uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
-        uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
-        uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-        h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+}
+
+// Intel's SHA extensions: sha256rnds2 does two rounds on the state as the halves ABEF and CDGH.
+[[gnu::target("sha,sse4.1,ssse3")]] void sha256_blocks_by_processor(uint32_t h[8], const uint8_t *p, size_t blocks)
+{
+    const __m128i big_endian_words = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    auto *state = reinterpret_cast<__m128i *>(h);
+    const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(state), 0xb1);
+    const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(state + 1), 0x1b);
+    __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+    for (; blocks; blocks--, p += 64) {
+        const __m128i abef_before = abef, cdgh_before = cdgh;
+        __m128i w[4];
+        for (int i = 0; i < 4; i++)
+            w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p) + i), big_endian_words);
+        for (int i = 0; i < 16; i++) {
+            const __m128i wk = _mm_add_epi32(w[i % 4], _mm_loadu_si128(reinterpret_cast<const __m128i *>(kRound) + i));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
+            // The four words that come 16 rounds later.
+            const __m128i next = _mm_add_epi32(_mm_sha256msg1_epu32(w[i % 4], w[(i + 1) % 4]),
+                                               _mm_alignr_epi8(w[(i + 3) % 4], w[(i + 2) % 4], 4));
+            w[i % 4] = _mm_sha256msg2_epu32(next, w[(i + 3) % 4]);
+        }
+        abef = _mm_add_epi32(abef, abef_before), cdgh = _mm_add_epi32(cdgh, cdgh_before);
     }
-    const uint32_t sum[8] = {a, b, c, d, e, f, g, h};
-    for (int i = 0; i < 8; i++) h_[i] += sum[i];
+    const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128(state, _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128(state + 1, _mm_alignr_epi8(dchg, feba, 8));
+}
+
+bool has_sha_instructions()
+{
+    static const bool has = [] {
+        unsigned a, b, c, d;
+        const bool sse = __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("ssse3");
+        return sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
+    }();
+    return has;
 }
 
 Sha256 &Sha256::add(const void *data, size_t bytes)
 {
+    static const auto take_blocks = has_sha_instructions() ? sha256_blocks_by_processor : sha256_blocks;
     auto p = static_cast<const uint8_t *>(data);
     while (bytes) {
-        size_t have = total_ % 64, take = std::min(bytes, 64 - have);
+        const size_t have = total_ % 64;
+        if (!have && bytes >= 64) {
+            const size_t blocks = bytes / 64;
+            take_blocks(h_.data(), p, blocks);
+            total_ += blocks * 64, p += blocks * 64, bytes -= blocks * 64;
+            continue;
+        }
+        const size_t take = std::min(bytes, 64 - have);
         memcpy(pending_.data() + have, p, take);
         total_ += take, p += take, bytes -= take;
-        if (total_ % 64 == 0) block(pending_.data());
+        if (total_ % 64 == 0) take_blocks(h_.data(), pending_.data(), 1);
     }
     return *this;
 }

@@ -49,7 +49,10 @@ template <class Coder, class S> void snapshot(Coder &c, S &s)
     field(c, s.device_base);
     field(c, s.device_size);
     field(c, s.devices);
+    field(c, s.keeps_images);
+    field(c, s.images);
     field(c, s.calls);
+    field(c, s.served);
 }
 
 }  // namespace
@@ -72,6 +75,7 @@ Result<Snapshot> decode_snapshot(const void *data, size_t bytes)
         if (d.attributes.size() != d.attribute_status.size() ||
             d.can_access_peer.size() != s.devices.size())
             return error(ErrorKind::invalid, "the server's snapshot contradicts itself");
+    if (s.calls.size() != s.served.size()) return error(ErrorKind::invalid, "the server's snapshot contradicts itself");
     return s;
 }
 

@@ -28,8 +28,13 @@ struct Snapshot {
     // Where the server's device memory lies, if that is known beforehand; size 0 if not.
     uint64_t device_base = 0, device_size = 0;
     std::vector<DeviceSnapshot> devices;
-    // The server's table by name, in its order; empty when both sides have the same.
+    // Whether the server keeps module images, and the tags (wire/image.h) of those that it has of this user.
+    uint8_t keeps_images = 0;
+    std::vector<uint64_t> images;
+    // The server's table by name, in its order, and for each whether a client may send it; empty when both sides have
+    // the same.
     std::vector<std::string> calls;
+    std::vector<uint8_t> served;
 };
 
 std::vector<uint8_t> encode(const Snapshot &);

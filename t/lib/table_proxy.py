@@ -1,10 +1,11 @@
 """Stands between a client and rgpud's data port, and makes the server look like one of another rgpu version.
 
-table_proxy.py LEASE_FILE OUT_FILE [--without CALL,CALL...] [--version N]
+table_proxy.py LEASE_FILE OUT_FILE [--without CALL,CALL...] [--none CALL,CALL...] [--version N]
 
 Listens on a port of its own and writes OUT_FILE, a lease file that leads there. The server is told of another table, so
-that it sends its calls' names; the client gets them in another order, without the calls named, and, with --version,
-another driver version. Calls' numbers are translated on their way. Prints "sent CALL" for each call that passes, once.
+that it sends its calls' names; the client gets them in another order, without the calls named, those of --none as
+calls that the server knows and does not carry out (a client that sends one loses its connection, as the worker has it), and,
+with --version, another driver version. Calls' numbers are translated on their way. Prints "sent CALL" for each call that passes, once.
 """
 import json
 import os
@@ -38,7 +39,7 @@ def frames(sock):
 class Other:
     """The snapshot as the client gets it, and what its call numbers mean."""
 
-    def __init__(self, body, without, version):
+    def __init__(self, body, without, none, version):
         at = body.index(struct.pack('<I', len('cuGetErrorString')) + b'cuGetErrorString') - 8
         count, = struct.unpack_from('<Q', body, at)
         names, p = [], at + 8
@@ -46,7 +47,8 @@ class Other:
             n, = struct.unpack_from('<I', body, p)
             names.append(body[p + 4:p + 4 + n].decode())
             p += 4 + n
-        assert p == len(body)
+        served = body[p + 8:]
+        assert struct.unpack_from('<Q', body, p)[0] == len(served) == count
         numbers = [i for i in reversed(range(count)) if names[i] not in without]
         numbers = numbers[7:] + numbers[:7]
         self.names = names
@@ -56,10 +58,12 @@ class Other:
             server, = struct.unpack_from('<I', head, 0)
             struct.pack_into('<i', head, 4 + server, version)
         tail = b''.join(struct.pack('<I', len(names[i])) + names[i].encode() for i in numbers)
-        self.body = bytes(head) + struct.pack('<Q', len(numbers)) + tail
+        self.served = [served[i] and names[i] not in none for i in numbers]
+        assert any(self.served) and not all(self.served)
+        self.body = bytes(head) + struct.pack('<Q', len(numbers)) + tail + struct.pack('<Q', len(numbers)) + bytes(self.served)
 
 
-def serve(client, address, without, version):
+def serve(client, address, without, none, version):
     server = socket.create_connection(address)
     client.sendall(read(server, 40))
     hello = bytearray(read(client, 216))
@@ -67,7 +71,7 @@ def serve(client, address, without, version):
     server.sendall(hello)
     client.sendall(read(server, 192))
     head, body = next(frames(server))
-    other = Other(body, without, version)
+    other = Other(body, without, none, version)
     head[0] = len(other.body)
     client.sendall(HEADER.pack(*head) + other.body)
 
@@ -79,12 +83,16 @@ def serve(client, address, without, version):
     threading.Thread(target=down, daemon=True).start()
     said = set()
     for head, body in frames(client):
+        if not other.served[head[1]]:
+            print('refused', other.names[other.real[head[1]]], flush=True)
+            break
         head[1] = other.real[head[1]]
         if head[1] not in said:
             said.add(head[1])
             print('sent', other.names[head[1]], flush=True)
         server.sendall(HEADER.pack(*head) + body)
     server.shutdown(socket.SHUT_WR)
+    client.shutdown(socket.SHUT_RDWR)
 
 
 def main():
@@ -101,6 +109,7 @@ def main():
     while True:
         client, _ = listener.accept()
         threading.Thread(target=serve, args=(client, (host, int(port)), set(options.get('--without', '').split(',')),
+                                             set(options.get('--none', '').split(',')),
                                              int(options.get('--version', 0))), daemon=True).start()
 
 

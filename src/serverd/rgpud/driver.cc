@@ -49,7 +49,7 @@ Result<void> make_dirs(const RgpudConfig &config)
     };
     // Workers of several users share what stands for the host's software GPUs.
     for (const Dir &dir : {Dir{config.state_dir, 0755}, Dir{host_dir(config), 01777},
-                           Dir{config.state_dir + "/cache", 0755}})
+                           Dir{config.state_dir + "/cache", 0755}, Dir{config.state_dir + "/images", 0755}})
         if (Result<void> made = make_dir(dir.path, dir.mode); !made)
             return made;
     return {};
@@ -104,6 +104,19 @@ Result<Driver> ask(const RgpudConfig &config, const Account &account, const std:
 }
 
 }  // namespace
+
+std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account &account)
+{
+    const std::string path = config.state_dir + "/images/" + std::to_string(owner);
+    struct stat state;
+    const bool made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+    // An account may be new on this host: until then the owner's workers ran as another.
+    if (made && lstat(path.c_str(), &state) == 0 && S_ISDIR(state.st_mode) &&
+        (state.st_uid == account.uid || !account.change || lchown(path.c_str(), account.uid, account.gid) == 0))
+        return path;
+    log_warning("%s: %s; the images of uid %u's programs are sent anew each time", path.c_str(), strerror(errno), owner);
+    return {};
+}
 
 Result<Driver> find_driver(const RgpudConfig &config)
 {

@@ -28,4 +28,8 @@ OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::ve
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
                                const Account &account);
 
+// Where the images of an owner's programs are kept, for workers of this account; made when missing. Owners who share an
+// account (worker_user) do not share images. Empty when it cannot be.
+std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account &account);
+
 }  // namespace rgpu::serverd

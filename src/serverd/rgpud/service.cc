@@ -331,6 +331,10 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     launch.environment["RGPU_WORKER_BOARDS"] = boards;
     launch.environment["RGPU_WORKER_WEIGHT"] = std::to_string(weight_of(config_, lease.owner.qos));
     launch.environment["RGPU_WORKER_MAX_KERNEL"] = std::to_string(config_.max_kernel.count());
+    if (config_.image_cache) {
+        launch.environment["RGPU_WORKER_IMAGES"] = make_image_dir(config_, lease.owner.uid, account);
+        launch.environment["RGPU_WORKER_IMAGES_BYTES"] = std::to_string(config_.image_cache);
+    }
     launch.environment["RGPU_WORKER_LEASE"] = lease.id;
     launch.environment["RGPU_WORKER_SERVER"] = config_.name;
     return launch;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "serverd/worker/driver.h"
+#include "serverd/worker/image.h"
 #include "serverd/worker/jit.h"
 #include "serverd/worker/own.h"
 
@@ -46,19 +47,21 @@ Result<void> cuLinkAddData_v2(Session &s, Call &call)
     std::string name(r.string());
     Jit jit;
     if (auto read = jit.read(r); !read) return read;
-    const size_t bytes = r.left();
     if (!r.ok()) return misfit();
-    const uint8_t *first = r.bytes(bytes);
-    std::vector<uint8_t> data(first, first + bytes);
+    Image image;
+    if (auto read = image.read(s, r, std::move(*body)); !read) return read;
+    std::vector<uint8_t> data(image.view.begin(), image.view.end());
     data.push_back(0);  // PTX is text that ends with a NUL
     CUlinkState state = nullptr;
-    CUresult result = s.objects.get(id, state);
-    if (!result) result = DRIVER(cuLinkAddData_v2)(state, type, data.data(), bytes, name.c_str(), jit.count(),
+    CUresult result = image.missing ? CUDA_ERROR_NOT_FOUND : s.objects.get(id, state);
+    if (!result) result = DRIVER(cuLinkAddData_v2)(state, type, data.data(), image.view.size(), name.c_str(), jit.count(),
                                                    jit.options.data(), jit.values.data());
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
+    w.value(image.answer(s, result));
     if (state) options_of(state).write_logs(w);
     s.finish(call, result, answer);
+    if (!result) image.keep(s);
     return {};
 }
 

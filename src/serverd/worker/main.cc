@@ -41,7 +41,8 @@ constexpr char kHelp[] =
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
     "RGPU_WORKER_MEMORY, RGPU_WORKER_INDEX (cap and number on the host of each of them),\n"
     "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
-    "GPUs: the boards' descriptors, what the lease may have, milliseconds),\n"
+    "GPUs: the boards' descriptors, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
+    "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_CONFINE (0: no\n"
     "system call filter), RGPU_SOFTGPU_* (the software GPU's settings).\n"
@@ -123,7 +124,9 @@ int serve()
         session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});
         return 1;
     }
-    if (table != calls::table_digest()) snapshot->calls = worker::table_names();
+    if (table != calls::table_digest()) worker::name_calls(*snapshot);
+    snapshot->keeps_images = session.images.keeps();
+    snapshot->images = session.images.tags();
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
     auto r = session.run();
     if (r) return 0;

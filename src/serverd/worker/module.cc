@@ -1,5 +1,6 @@
 // Modules, libraries and the functions in them. The layouts are described in interpose/module.cc.
 #include "serverd/worker/driver.h"
+#include "serverd/worker/image.h"
 #include "serverd/worker/jit.h"
 #include "serverd/worker/own.h"
 
@@ -25,6 +26,7 @@ struct Load {
     std::vector<const void *> pointers;
     Jit jit;
     Wrapper wrapper;
+    Image bytes;
 
     Result<void> read(Session &s, const Call &call);
     const void *image();
@@ -41,13 +43,16 @@ Result<void> Load::read(Session &s, const Call &call)
     if (count == 0 || count > kMaxParts) return error(ErrorKind::invalid, "%u parts", count);
     std::vector<uint64_t> sizes;
     for (uint32_t i = 0; i < count && r.ok(); i++) sizes.push_back(r.value<uint64_t>());
+    if (!r.ok()) return error(ErrorKind::invalid, "its parts do not fit its body");
     if (auto read = jit.read(r); !read) return read;
+    if (auto read = bytes.read(s, r, std::move(*body)); !read || bytes.missing) return read;
+    wire::Reader image(bytes.view.data(), bytes.view.size());
     for (uint64_t size : sizes) {
-        const uint8_t *p = r.bytes(size);
+        const uint8_t *p = image.bytes(size);
         if (!p) break;
         parts.emplace_back(p, p + size).push_back(0);
     }
-    return r.at_end() ? Result<void>() : error(ErrorKind::invalid, "its parts do not fit its body");
+    return image.at_end() ? Result<void>() : error(ErrorKind::invalid, "its parts do not fit its image");
 }
 
 const void *Load::image()
@@ -69,12 +74,13 @@ template <class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadI
 {
     Load load;
     if (auto r = load.read(s, call); !r) return r;
-    const void *image = load.image();
-    CUresult result = load_image(load, image);
+    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND : load_image(load, load.image());
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
+    w.value(load.bytes.answer(s, result));
     load.jit.write_logs(w);
     s.finish(call, result, answer);
+    if (!result) load.bytes.keep(s);
     return {};
 }
 

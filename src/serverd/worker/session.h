@@ -11,6 +11,7 @@
 #include "serverd/worker/callbacks.h"
 #include "serverd/worker/console.h"
 #include "serverd/worker/copies.h"
+#include "serverd/worker/images.h"
 #include "serverd/worker/input.h"
 #include "serverd/worker/objects.h"
 #include "serverd/worker/sender.h"
@@ -57,6 +58,7 @@ public:
     Callbacks callbacks;
     Turns turns;
     Shared shared;
+    Images images;
 
 private:
     Result<void> step(const wire::FrameHeader &);

@@ -8,6 +8,7 @@
 #include "calls/errors.h"
 #include "calls/uuid.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/session.h"
 
 namespace rgpu::worker {
 
@@ -84,11 +85,12 @@ Result<wire::Snapshot> take_snapshot()
     return s;
 }
 
-std::vector<std::string> table_names()
+void name_calls(wire::Snapshot &s)
 {
-    std::vector<std::string> names;
-    for (const calls::CallInfo &c : calls::kCalls) names.emplace_back(c.symbol);
-    return names;
+    for (size_t i = 0; i < calls::kCallCount; i++) {
+        s.calls.emplace_back(calls::kCalls[i].symbol);
+        s.served.push_back(kServices[i].handle != nullptr);
+    }
 }
 
 Result<std::string> inventory_json()

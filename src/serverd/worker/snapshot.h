@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "wire/snapshot.h"
 
@@ -11,8 +10,9 @@ namespace rgpu::worker {
 // Asks the driver everything that does not change.
 Result<wire::Snapshot> take_snapshot();
 
-// The calls of this side's table, in order: what a client needs whose table is another.
-std::vector<std::string> table_names();
+// Adds the calls of this side's table, in order, and which of them it carries out: what a client needs whose table is
+// another.
+void name_calls(wire::Snapshot &);
 
 // {"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
 //  "compute_capability":"8.0","pci":"0000:01:00.0"}]} and a newline.

@@ -1,6 +1,9 @@
 // SHA-256 and HMAC against the vectors of FIPS 180-4's examples and RFC 4231.
 #include <criterion/criterion.h>
 
+#include <cstring>
+#include <vector>
+
 #include "util/sha256.h"
 
 using namespace rgpu;
@@ -28,6 +31,20 @@ Test(sha256, is_the_same_in_pieces)
         Sha256 h;
         h.add(text.substr(0, cut)).add(text.substr(cut));
         cr_expect(h.digest() == sha256(text), "cut at %zu", cut);
+    }
+}
+
+Test(sha256, is_the_same_with_and_without_the_processors_instructions)
+{
+    if (!has_sha_instructions()) cr_skip("this processor has no SHA instructions");
+    uint32_t seed = 1;
+    std::vector<uint8_t> text(64 * 50);
+    for (uint8_t &c : text) c = static_cast<uint8_t>((seed = seed * 1664525 + 1013904223) >> 24);
+    for (size_t blocks = 0; blocks <= 50; blocks++) {
+        uint32_t a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        sha256_blocks(a, text.data(), blocks);
+        sha256_blocks_by_processor(b, text.data(), blocks);
+        cr_expect(!memcmp(a, b, sizeof a), "%zu blocks", blocks);
     }
 }
 

@@ -26,7 +26,10 @@ static Snapshot example()
         d.can_access_peer = {0, 1};
         s.devices.push_back(d);
     }
+    s.keeps_images = 1;
+    s.images = {7, 0x123456789abcdef0};
     s.calls = {"cuInit", "cuMemAlloc_v2"};
+    s.served = {0, 1};
     return s;
 }
 
@@ -40,6 +43,8 @@ Test(snapshot, goes_both_ways)
     cr_expect(out->devices[1].name == "device 1");
     cr_expect(out->devices[1].attributes[2] == -1);
     cr_expect(out->calls[1] == "cuMemAlloc_v2");
+    cr_expect(out->served == in.served);
+    cr_expect(out->images == in.images);
 }
 
 Test(snapshot, is_refused_when_cut_anywhere)
