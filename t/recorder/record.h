@@ -1,6 +1,6 @@
 // How the recording driver notes a call, and how a test notes the same call: parameter by parameter, by role.
 //
-// in, ends: the value's bytes. ref: present byte, value. in_n: present byte, count (u64), values. str: present byte,
+// in, ends: the value's bytes. ref, inout: present byte, value (of structs with pointers all they lead to: deep.h). in_n: present byte, count (u64), values. str: present byte,
 // the string with its NUL. out, out_n, text: present byte (out_n, text: count). host, own: present byte.
 #pragma once
 
@@ -13,10 +13,9 @@
 
 #include "calls/handles.h"
 #include "calls/roles.h"
+#include "t/recorder/deep.h"
 
 namespace rgpu::recorder {
-
-using Bytes = std::vector<uint8_t>;
 
 // The recorder's device memory: copies to and from the host elsewhere are refused.
 inline constexpr CUdeviceptr kMemory = 0x500000000;
@@ -28,14 +27,6 @@ struct Note {
     Bytes in;   // the arguments
     Bytes out;  // what was written to the outputs, in order
 };
-
-inline void add(Bytes &to, const void *data, size_t n)
-{
-    const size_t at = to.size();
-    to.resize(at + n);
-    if (n) memcpy(to.data() + at, data, n);
-}
-template <class T> void add(Bytes &to, const T &value) { add(to, &value, sizeof value); }
 
 template <class T> size_t as_count(T v)
 {
@@ -50,8 +41,12 @@ template <calls::RoleKind Kind, class T> void note_in(Bytes &to, T arg, size_t c
         add(to, arg);
     } else {
         add(to, uint8_t{arg != nullptr});
-        if constexpr (Kind == RoleKind::ref) {
-            if (arg) add(to, *arg);
+        if constexpr (Kind == RoleKind::ref || Kind == RoleKind::inout) {
+            if constexpr (Deep<std::remove_cvref_t<decltype(*arg)>>) {
+                if (arg) deep(to, *arg);
+            } else {
+                if (arg) add(to, *arg);
+            }
         } else if constexpr (Kind == RoleKind::in_n) {
             add(to, uint64_t{arg ? count : 0});
             if (arg) add(to, arg, count * sizeof *arg);

@@ -21,23 +21,68 @@ std::mt19937_64 random_bytes(1);
 CUresult answer = CUDA_SUCCESS;
 uintptr_t next_handle = 0x7ec0000000;
 
-constexpr size_t kParameters = 3;  // of every kernel: 8 bytes each
-
 void fill(void *to, size_t n)
 {
     for (size_t i = 0; i < n; i++) static_cast<uint8_t *>(to)[i] = static_cast<uint8_t>(random_bytes());
 }
 
+// The last struct of each type that it was given: what it answers when it is asked for one.
+template <class T> struct Last {
+    static inline T value{};
+    static inline Blocks blocks;
+
+    static void set(const T &v)
+    {
+        value = v;
+        Blocks fresh;
+        keep(value, fresh);
+        blocks.swap(fresh);
+    }
+};
+
+void change(CUgraphNodeParams &p)
+{
+    if (p.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) fill(&p.alloc.dptr, sizeof p.alloc.dptr);
+}
+void change(CUDA_MEM_ALLOC_NODE_PARAMS &p) { fill(&p.dptr, sizeof p.dptr); }
+void change(CUDA_GRAPH_INSTANTIATE_PARAMS &p)
+{
+    p.hErrNode_out = reinterpret_cast<CUgraphNode>(next_handle += 16);
+    p.result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
+}
+void make(CUgraphExecUpdateResultInfo &i)
+{
+    i.result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    i.errorNode = reinterpret_cast<CUgraphNode>(next_handle += 16);
+    i.errorFromNode = reinterpret_cast<CUgraphNode>(next_handle += 16);
+}
+
 template <RoleKind Kind, class T> void write(Bytes &out, T arg, size_t count)
 {
+    using V = std::remove_pointer_t<T>;
+    if constexpr (Kind == RoleKind::ref || Kind == RoleKind::inout) {
+        if constexpr (Kept<std::remove_cv_t<V>>)
+            if (arg) Last<std::remove_cv_t<V>>::set(*arg);
+    }
+    if constexpr (Kind == RoleKind::inout) {
+        if constexpr (DeepOut<V>)
+            if (arg) change(*arg), deep_out(out, *arg);
+    }
     if constexpr (Kind == RoleKind::out) {
-        using V = std::remove_pointer_t<T>;
         if (!arg) return;
-        if constexpr (calls::kIsHandle<V>)
+        if constexpr (Kept<V>) {
+            *arg = Last<V>::value;
+            return;
+        } else if constexpr (Deep<V>) {
+            make(*arg);
+        } else if constexpr (calls::kIsHandle<V>)
             *arg = reinterpret_cast<V>(next_handle += 16);
         else
             fill(arg, sizeof *arg);
-        add(out, *arg);
+        if constexpr (Deep<V>)
+            deep(out, *arg);
+        else
+            add(out, *arg);
     } else if constexpr (Kind == RoleKind::out_n) {
         if (!arg) return;
         fill(arg, count * sizeof *arg);
@@ -84,8 +129,8 @@ template <CallId Id, class Args> bool special(const Args &args, Note &note, CUre
         add(note.in, from, bytes);
     } else if constexpr (Id == CallId::cuLaunchKernel) {
         void **params = std::get<9>(args), **extra = std::get<10>(args);
-        for (size_t i = 0; params && i < kParameters; i++) add(note.in, params[i], sizeof(uint64_t));
-        if (extra) add(note.in, extra[1], *static_cast<size_t *>(extra[3]));
+        const Bytes values = parameters(params, extra);
+        add(note.in, values.data(), values.size());
     } else if constexpr (Id == CallId::cuLinkComplete) {
         static char image[] = "a linked image";
         *std::get<1>(args) = image;

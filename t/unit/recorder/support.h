@@ -2,6 +2,9 @@
 // between them. Stands in for interpose/process.cc: the session is the one made here.
 #pragma once
 
+#include <sys/socket.h>
+
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -81,6 +84,22 @@ private:
     worker::Objects objects_;
     worker::Session *session_;
 };
+
+// Calls f(session) with a session whose server sends `stream` and closes.
+template <class Call> CUresult from_broken_server(const Bytes &stream, Call &&f)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds)) abort();
+    Fd server(fds[1]);
+    if (send(server.get(), stream.data(), stream.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(stream.size())) abort();
+    shutdown(server.get(), SHUT_WR);
+    interpose::Session broken(Fd(fds[0]), "broken");
+    interpose::Session *good = interpose::session();
+    use_session(&broken);
+    const CUresult r = f(broken);
+    use_session(good);
+    return r;
+}
 
 // Damaged forms of one frame: cut after each byte, shortened in itself, and with every byte and every four and eight
 // bytes set to values that lie about lengths. Calls `use` with each; `whole` says that the header's length is right.
