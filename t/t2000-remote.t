@@ -26,6 +26,7 @@ interposer_dir = "$interpose"
 library_path = ["$cuda_libs"]
 EOF
 chmod 755 "$T"
+mkdir "$T/direct"
 start rgpud "$build/sbin/rgpud" --config "$RGPU_CONF"
 wait_for 30 "$build/bin/rgpu" list || { diag "$(cat "$T/rgpud.log")"; fail "rgpud serves"; done_testing; exit 1; }
 
@@ -36,6 +37,22 @@ for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_s
         remote 2 "$build/cuda/$program-$cudart"
         is "$rc" 0 "$program, $cudart cudart" || diag "$out$err"
     done
+done
+
+# --- from eight threads of one process: each does the program's work, and prints what one prints directly
+
+ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
+# Times are nobody's results.
+results() { sed -E 's/[0-9.]+ (ms|s)\b/TIME/' <<< "$1" | sort | uniq -c; }
+# The others have variables that one thread at a time can use, capture (which forbids the other threads a lot), or look at
+# what all threads have allocated.
+for program in vector_add matmul_tiled warp_reduce streams two_device_sum unasked idle; do
+    try 60 env LD_LIBRARY_PATH="$softgpu" RGPU_SOFTGPU_HOST="$T/direct" RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_MEMORY=512M \
+        "$build/cuda/$program-static"
+    direct=$(results "$out" | awk '{$1 *= 8; print}')
+    remote 2 env LD_PRELOAD="$T/eight.so" "$build/cuda/$program-static"
+    is "$rc" 0 "$program from eight threads" || diag "$out$err"
+    is "$(results "$out" | awk '{$1 += 0; print}')" "$direct" "... with the results of one thread, directly"
 done
 
 # --- what the interposer says when it cannot

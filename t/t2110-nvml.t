@@ -19,7 +19,7 @@ is "$(readelf -d "$library" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | grep -vE
 
 # --- a lease
 
-rgpud gpu1 'softgpu_devices = 3' 'softgpu_memory = "512M"'
+rgpud gpu1 'softgpu_devices = 3' 'softgpu_memory = "512M"' 'warm = false'  # a worker only where it is asked
 rgpud_pid=$pid
 clients "gpu1=$control"
 remote() { try 60 "$build/bin/rgpu" run --wait 20s "$@"; }
@@ -81,7 +81,35 @@ is "$rc" 0 "the child of a fork asks, too" || diag "$err"
 no_worker() { [ "$(workers)" = 0 ]; }
 ok "no worker is left" wait_for 5 no_worker
 
+remote -n 1 -- python3 -c '
+import ctypes as c, time
+nvml = c.CDLL("libnvidia-ml.so.1"); table, events, data = c.POINTER(c.c_void_p)(), c.c_void_p(), (c.c_ulonglong * 8)()
+known = bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")
+assert nvml.nvmlInternalGetExportTable(c.byref(table), known) == 0
+entries = [c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p)(table[i]) for i in range(1, table[0] // 8)]
+assert len(entries) > 212 and {f(None, None) for f in entries} == {1}, "before nvmlInit"
+assert nvml.nvmlInit_v2() == 0 and {f(None, None) for f in entries} == {3}, "not supported"
+assert nvml.nvmlInternalGetExportTable(c.byref(table), bytes(16)) == 6, "another table"
+assert nvml.nvmlEventSetCreate(c.byref(events)) == 0
+start = time.monotonic()
+assert nvml.nvmlEventSetWait_v2(events, c.byref(data), 50) == 10 and time.monotonic() - start > 0.04, "no event comes"
+assert nvml.nvmlEventSetFree(events) == 0'
+is "$rc" 0 "what NVIDIA's own nvidia-smi asks for beyond nvml.h" || diag "$err"
+
 # --- clients that nobody here wrote
+
+smi=${RGPU_NVIDIA_SMI:-$(command -v nvidia-smi)}
+if [ -n "$smi" ]; then
+    remote -n 2 --memory 300M -- "$smi" --query-gpu=index,name,memory.total,memory.used --format=csv,noheader
+    is "$out" "0, rgpu software GPU, 300 MiB, 0 MiB
+1, rgpu software GPU, 300 MiB, 0 MiB" "nvidia-smi: the leased GPUs with the lease's memory" || diag "$err"
+    remote -n 2 --memory 300M -- "$smi"
+    is "$rc:$(grep -c '0MiB / *300MiB' <<< "$out")" 0:2 "... and without arguments" || diag "$out$err"
+    remote -n 2 -- "$smi" -q
+    is "$rc" 0 "... and all that it knows" || diag "$out$err"
+else
+    skip "no nvidia-smi (Debian's is non-free; RGPU_NVIDIA_SMI names one)" 3
+fi
 
 if ! python_env nvml nvidia-ml-py==13.580.82 gpustat==1.1.1 nvitop==1.7.2; then
     skip "no nvidia-ml-py, gpustat, nvitop: $(tail -n 1 <<< "$err")" 6

@@ -1,4 +1,6 @@
 // The NVML functions that can be answered for a remote GPU. All others: functions.def.
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -211,6 +213,31 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned room)
 nvmlReturn_t nvmlUnitGetCount(unsigned *count)
 {
     return with_pool([&](Pool &) { return give(count, 0); });
+}
+
+
+// --- events: none ever comes (nvmlDeviceRegisterEvents is not supported)
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+    static char any;
+    return with_pool([&](Pool &) { return set ? (*set = reinterpret_cast<nvmlEventSet_t>(&any), NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT; });
+}
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t)
+{
+    return with_pool([](Pool &) { return NVML_SUCCESS; });
+}
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *data, unsigned milliseconds)
+{
+    return with_pool([&](Pool &) -> nvmlReturn_t {
+        if (!data) return NVML_ERROR_INVALID_ARGUMENT;
+        poll(nullptr, 0, static_cast<int>(std::min(milliseconds, 1u << 30)));
+        return NVML_ERROR_TIMEOUT;
+    });
+}
+nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned milliseconds)
+{
+    return nvmlEventSetWait_v2(set, data, milliseconds);
 }
 
 // --- which devices there are
