@@ -16,6 +16,9 @@ for file in bin/rgpu sbin/rgpud libexec/rgpu-worker lib/rgpu/interpose/libcuda.s
     lib/rgpu/softgpu/librgpu-ptx.so lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
     ok "installs $file" test -s "$T/dest/usr/$file"
 done
+for unit in rgpud.service rgpu-sync.service rgpu-sync.timer; do
+    ok "installs $unit" test -s "$T/dest/usr/lib/systemd/system/$unit"
+done
 is "$(find "$T/dest" -mindepth 1 -maxdepth 1 -not -name usr -not -name etc)" "" "and nothing elsewhere"
 is "$(grep -rlE '@[a-z_]+@' "$T/dest" --include='*.conf' --include='*prolog*' --include='*epilog*' --include='*.service')" "" \
     "installed configuration holds no @name@ that nobody replaced"

@@ -79,6 +79,8 @@ is "$rc" 4 "rgpu health ends with 4"
 like "$out" 'FATAL +compute mode of GPU 0 +PROHIBITED \(DEFAULT\)
  +nvidia-smi -c DEFAULT' "... and says what to do"
 like "$(cat "$T/gpu2.log")" 'health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it passes; nvidia-smi -c DEFAULT' "... as the log does"
+api GET /metrics
+like "$body" 'rgpu_health_checks\{verdict="FATAL"\} 1' "... and Prometheus"
 kill "$job"; wait "$job"
 readings 0 88
 ok "back to DEFAULT: it is lent again" wait_for 20 all_free
@@ -109,12 +111,13 @@ is "$(of other version)" "[('FATAL', '')]" "a server that calls itself otherwise
 
 cat > "$T/nvml.cc" <<'EOF'
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 extern "C" {
 typedef struct nvmlDevice_st { int index; } *Device;
 struct Pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char id_text[32]; };
 static nvmlDevice_st devices[2] = {{0}, {1}};
-int nvmlInit_v2() { return 0; }
+int nvmlInit_v2() { return getenv("MISMATCH") ? 18 : 0; }
+const char *nvmlErrorString(int) { return "Driver/library version mismatch"; }
 int nvmlSystemGetDriverVersion(char *text, unsigned room) { snprintf(text, room, "580.65.06"); return 0; }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
@@ -137,6 +140,9 @@ is "$(json '[(k, j[k]) for k in ("driver", "cuda")]' "$out")" "[('driver', '580.
 is "$(json '[sorted(g.items()) for g in j["gpus"]][1]' "$out")" \
     "[('compute_mode', 3), ('ecc_uncorrected', 10), ('index', 1), ('nvlink', [1, 0]), ('p2p', [5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('shutdown', 92), ('slowdown', 87), ('temperature', 41), ('uuid', 'GPU-1')]" \
     "... each GPU; what NVML does not tell is left out"
+try 20 env MISMATCH=1 LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
+is "$(json 'j["why_not"], j["broken"]' "$out")" "('NVML does not start: Driver/library version mismatch', 1)" "... an NVML that does not start, and why"
+try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 is "$(json '"ecc_uncorrected" in j["gpus"][0]' "$out")" False "... and errors of a GPU whose ECC is off"
 try 20 env RGPU_DRIVER="$softgpu/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 like "$out" 'its GPUs are software' "... nothing where the driver is the software GPU's"

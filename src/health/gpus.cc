@@ -58,6 +58,9 @@ std::string version_text(int cuda)
 
 Findings driver(const Host &host)
 {
+    if (host.readings.broken)
+        return {fatal("", host.readings.why_not, "NVML starts",
+                      "nvidia-smi and dmesg say why; after an update of the driver restart the host")};
     if (!host.readings.why_not.empty())
         return {skipped("", host.readings.why_not)};
     std::string module = release_of_module(host);
@@ -164,6 +167,8 @@ bool is_broken(int xid)
 
 Findings xid(const Host &host)
 {
+    if (host.software)
+        return {skipped("", "its GPUs are software")};
     // /dev/kmsg: "priority,sequence,microseconds since boot,flags;NVRM: Xid (PCI:0000:3b:00): 79, pid=..., ..."
     std::string log = text_of(host, "/dev/kmsg");
     if (log.empty())

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include <nlohmann/json.hpp>
 
 #include "util/fd.h"
@@ -43,8 +45,13 @@ std::string text_of(const Host &host, const std::string &path)
     Fd file(open((host.root + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     std::string text;
     char block[16384];
-    for (ssize_t n; file && text.size() < kMostText && (n = read(file.get(), block, sizeof block)) > 0;)
-        text.append(block, static_cast<size_t>(n));
+    while (file && text.size() < kMostText) {
+        ssize_t n = read(file.get(), block, sizeof block);
+        if (n > 0)
+            text.append(block, static_cast<size_t>(n));
+        else if (n == 0 || errno != EPIPE)  // /dev/kmsg: some of it was overwritten meanwhile, and the rest follows
+            break;
+    }
     if (text.ends_with('\n'))
         text.pop_back();
     return text;
@@ -57,6 +64,7 @@ Result<Readings> parse_readings(std::string_view text)
         return error(ErrorKind::invalid, "no JSON object");
     Readings readings;
     readings.why_not = word(json, "why_not");
+    readings.broken = whole(json, "broken") > 0;
     readings.driver = word(json, "driver");
     readings.cuda = std::max(0, whole(json, "cuda"));
     if (auto gpus = json.find("gpus"); gpus != json.end() && gpus->is_array())

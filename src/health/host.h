@@ -56,6 +56,7 @@ struct GpuReading {
 // What `rgpu-worker --readings` prints.
 struct Readings {
     std::string why_not;  // why nothing could be read; empty: it could
+    bool broken = false;  // NVML is there and does not start
     std::string driver;   // NVML's release, "580.65.06"
     int cuda = 0;         // the newest CUDA version that it knows; 13000
     std::vector<GpuReading> gpus;
@@ -71,6 +72,7 @@ struct Host {
 
     // Of a server.
     std::string state_dir, worker;
+    bool software = false;  // its GPUs are
     int cuda = 0;  // the version of the driver that is in use
     struct Gpu {
         int index = 0;

@@ -295,7 +295,8 @@ Result<Trace> parse_trace(std::string_view text)
 {
     Trace trace;
     std::istringstream lines{std::string(text)};
-    int number = 0, servers = 0;
+    int number = 0;
+    int64_t servers = 0, gpus = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
         line.resize(std::min(line.find('#'), line.size()));
@@ -306,8 +307,13 @@ Result<Trace> parse_trace(std::string_view text)
         Result<void> read = kind == "servers"   ? read_servers(words, trace)
                             : kind == "request" ? read_request(words, trace)
                                                 : error(ErrorKind::invalid, "a line begins with servers or request");
-        if (read && kind == "servers" && (servers += std::min(trace.servers.back().count, kMostServers + 1)) > kMostServers)
-            read = error(ErrorKind::invalid, "these are more than %d servers", kMostServers);
+        if (read && kind == "servers") {
+            servers += trace.servers.back().count;
+            gpus += int64_t{trace.servers.back().count} * trace.servers.back().gpus;
+        }
+        if (servers > kMostServers || gpus > kMostSimulatedGpus)
+            read = error(ErrorKind::invalid, "these are more than %d servers, or %lld GPUs", kMostServers,
+                         static_cast<long long>(kMostSimulatedGpus));
         if (!read)
             return std::move(read).error().in("line " + std::to_string(number));
     }

@@ -30,6 +30,7 @@ struct Trace {
 };
 
 inline constexpr int kMostServers = 10000;
+inline constexpr int64_t kMostSimulatedGpus = 1000000;
 // Different forms of requests (GPUs, share, memory): servers are kept in order for each of them.
 inline constexpr size_t kMostForms = 256;
 

@@ -14,6 +14,7 @@ health::Host host_of(const RgpudConfig &config, const Driver &driver)
     host.server = true;
     host.state_dir = config.state_dir;
     host.worker = config.worker;
+    host.software = driver.software;
     host.cuda = driver.inventory.driver_version;
     for (const pool::GpuState &gpu : driver.inventory.gpus)
         host.gpus.push_back({gpu.index, gpu.uuid, gpu.pci});

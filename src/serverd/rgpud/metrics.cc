@@ -33,6 +33,10 @@ struct Metrics::State {
         counter("rgpu_workers_started_total", "Workers started since start");
     prometheus::Counter &refused =
         counter("rgpu_handshakes_refused_total", "Data connections refused");
+    prometheus::Family<prometheus::Gauge> &checks = prometheus::BuildGauge()
+                                                        .Name("rgpu_health_checks")
+                                                        .Help("Health checks of this host by how they ended")
+                                                        .Register(registry);
     prometheus::Family<prometheus::Counter> &requests = prometheus::BuildCounter()
                                                             .Name("rgpu_control_requests_total")
                                                             .Help("Control requests by HTTP status")
@@ -111,6 +115,8 @@ std::string Metrics::text(const Service::Count &count, const std::vector<Boards:
     state_->offers.Set(static_cast<double>(count.offers));
     state_->leases.Set(static_cast<double>(count.leases));
     state_->workers.Set(count.workers);
+    for (const auto &[verdict, number] : count.checks)
+        state_->checks.Add({{"verdict", verdict}}).Set(number);
     {
         // The service counts; two scrapes at once must not both add the difference.
         std::lock_guard lock(state_->mutex);

@@ -450,6 +450,9 @@ Service::Count Service::count() const
     count.workers = workers_.count();
     count.workers_started = workers_.started();
     count.leases_granted = leases_granted_;
+    for (auto verdict : {pool::Verdict::pass, pool::Verdict::skipped, pool::Verdict::marginal, pool::Verdict::fatal})
+        count.checks[pool::name(verdict)] = static_cast<int>(std::count_if(
+            findings_.begin(), findings_.end(), [&](const pool::Finding &finding) { return finding.verdict == verdict; }));
     return count;
 }
 

@@ -3,6 +3,7 @@
 // Any thread may call. Every change is one line in the log.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -84,6 +85,7 @@ public:
         size_t offers = 0, leases = 0;
         int workers = 0;
         uint64_t workers_started = 0, leases_granted = 0;
+        std::map<std::string, int> checks;  // how many health checks ended so the last time, by PASS, FATAL ...
     };
     Count count() const;
 

@@ -87,8 +87,11 @@ Json read()
     library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return {{"why_not", std::string("NVML cannot be opened: ") + dlerror()}};
-    if (!ask("nvmlInit_v2"))
-        return {{"why_not", "NVML does not start: is the driver's kernel module loaded?"}};
+    auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+    if (int status = init ? init() : -1) {
+        auto name = reinterpret_cast<const char *(*)(int)>(dlsym(library, "nvmlErrorString"));
+        return {{"why_not", "NVML does not start: " + (name ? std::string(name(status)) : "status " + std::to_string(status))}, {"broken", 1}};
+    }
     Json json = Json::object();
     char release[96] = "";
     if (ask("nvmlSystemGetDriverVersion", release, static_cast<unsigned>(sizeof release)))

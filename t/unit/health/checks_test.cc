@@ -208,6 +208,19 @@ Test(health, without_nvml_gpu_checks_are_skipped_with_the_reason)
     }
 }
 
+Test(health, an_nvml_that_does_not_start_is_fatal_once)
+{
+    Made made;
+    made.gpu();
+    made.host.readings = {};
+    made.host.readings.why_not = "NVML does not start: Driver/library version mismatch";
+    made.host.readings.broken = true;
+    says(driver(made.host), Verdict::fatal);
+    for (auto look : {gpu_count, ecc, temperature, p2p})
+        says(look(made.host), Verdict::skipped);
+    cr_assert(parse_readings("{\"why_not\": \"x\", \"broken\": 1}")->broken);
+}
+
 Test(health, driver_and_cuda_versions_against_each_other)
 {
     Made made;
@@ -291,6 +304,9 @@ Test(health, xid_errors_by_number_and_age)
     made.file("/dev/kmsg", "4,2,9000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.\n"
                            "4,3,9500000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python3, MMU Fault");
     says(xid(made.host), Verdict::fatal);
+    made.host.software = true;
+    says(xid(made.host), Verdict::skipped);
+    made.host.software = false;
     cr_assert(xid(made.host)[0].value.starts_with("Xid 79"), "%s", xid(made.host)[0].value.c_str());
     made.file("/dev/kmsg", "4,2,5000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.");
     says(xid(made.host), Verdict::marginal);

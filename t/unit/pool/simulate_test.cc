@@ -89,5 +89,6 @@ Test(simulate, a_wrong_trace_is_told_with_its_line)
     cr_assert_eq(text("servers 2 2 8G\n"), "it has no request");
     cr_assert_eq(text("request 0 1 100 0 5\n"), "it has no servers");
     cr_assert(text("servers 10000 8 80G\nservers 1 8 80G\nrequest 0 1 100 0 5\n").starts_with("line 2: these are more than 10000"));
+    cr_assert(text("servers 1000 1024 80G\nrequest 0 1 100 0 5\n").starts_with("line 1: these are more"));
     cr_assert(text("servers 2000000000 8 80G\nservers 2000000000 8 80G\n").starts_with("line 1: these are more"));
 }
