@@ -37,8 +37,9 @@ struct Limits {
     double xid_hours = 1;
     // The oldest CUDA version that programs of ours are built for.
     int cuda = 12040;
-    // The way to a server: seconds, bytes a second, seconds between the clocks (credentials are good for a minute).
-    double latency = 0.0005, bandwidth = 1e9, skew = 2, most_skew = 60;
+    // The way to a server: seconds, bytes a second (twice what 1 Gbit/s can; one HTTP reply of 8 MiB itself reaches some
+    // 0.5 GB/s over loopback), seconds between the clocks (credentials are good for a minute).
+    double latency = 0.0005, bandwidth = 0.25e9, skew = 2, most_skew = 60;
 };
 
 // A GPU as NVML tells of it; -1: it does not tell.

@@ -50,6 +50,8 @@ struct Transfer {
         set(CURLOPT_WRITEDATA, &body);
         set(CURLOPT_ERRORBUFFER, failure);
         set(CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
+        // 8 MiB over loopback came with 0.39 GB/s by its own 16 KiB, and with 0.59 GB/s so.
+        set(CURLOPT_BUFFERSIZE, 512L * 1024);
         set(CURLOPT_NOSIGNAL, 1L);
         set(CURLOPT_PROXY, "");
         set(CURLOPT_NOPROXY, "*");
