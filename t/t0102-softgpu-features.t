@@ -22,6 +22,7 @@ for source in "$root"/t/cuda/features/*.cu "$root"/t/cuda/features/*/main.cu; do
         like "$err" 'prints.cu:11: .*thread: \[5,0,0\] Assertion .*values stay small.* failed' "assert says which"
         ;;
     misaligned) like "$err" "not aligned" "the log says what was misaligned" ;;
+    clusters_sm90) like "$err" "wants clusters of 2 blocks" "the log says what was refused" ;;
     read_only_mapping) like "$err" "illegal address: the kernel writes to" "the log says what was written to" ;;
     esac
 done

@@ -53,6 +53,7 @@ struct Kernel {
     uint32_t registers = 0;         // an estimate, for cuFuncGetAttribute and occupancy
     Dim3 max_threads{0, 0, 0};      // .maxntid, 0 = none
     Dim3 required_threads{0, 0, 0}; // .reqntid, 0 = none
+    Dim3 cluster{0, 0, 0};          // .reqnctapercluster, 0 = none
 };
 
 // What compile() gives. `object` is position independent and self-contained but for the symbols

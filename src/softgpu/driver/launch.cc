@@ -113,6 +113,11 @@ CUresult check_shape(const KernelLaunch &l)
     if (static_cast<int>(b.count()) > most || (required.x && (b.x != required.x || b.y != required.y || b.z != required.z)))
         return CUDA_ERROR_INVALID_VALUE;
     if (l.dynamic_shared > f.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
+    if (f.kernel.cluster.count() > 1) {
+        complain("kernel %s wants clusters of %llu blocks: there are clusters of one", f.kernel.name.c_str(),
+                 static_cast<unsigned long long>(f.kernel.cluster.count()));
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (l.cooperative &&
         g.count() > uint64_t{resident_blocks(f, static_cast<unsigned>(b.count()), l.dynamic_shared)} * cores())
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;

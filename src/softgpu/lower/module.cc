@@ -319,6 +319,7 @@ void Module::make_tables()
         k.local_bytes = local_bytes(f, 0);
         k.max_threads = f.max_threads;
         k.required_threads = f.required_threads;
+        k.cluster = f.cluster;
         k.registers = register_estimate(f);
         kernels_.push_back(std::move(k));
     }

@@ -170,7 +170,9 @@ private:
             } else if (d == ".minnctapersm") {
                 if (!limits(ignored)) return false;
                 f.min_blocks = ignored.x;
-            } else if (d == ".maxnctapersm" || d == ".maxclusterrank" || d == ".reqnctapercluster" ||
+            } else if (d == ".reqnctapercluster") {
+                if (!limits(f.cluster)) return false;
+            } else if (d == ".maxnctapersm" || d == ".maxclusterrank" ||
                        d == ".abi_preserve" || d == ".abi_preserve_control") {
                 if (!limits(ignored)) return false;
             } else if (d == ".attribute") {
