@@ -11,6 +11,7 @@ namespace rgpu::softgpu::driver {
 namespace {
 
 constexpr uint64_t kMaxUnpacked = uint64_t{1} << 30, kMaxFatbin = uint64_t{1} << 32;
+constexpr uint64_t kMaxRatio = 65536;  // beyond what either packing can do: a small file cannot ask for much memory
 constexpr uint16_t kKindPtx = 1;
 constexpr uint64_t kFlagLz4 = 0x2000, kFlagZstd = 0x8000;
 
@@ -99,7 +100,8 @@ Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> bytes)
         uint64_t used = e.payload_bytes;
         if (entry.packing != FatbinEntry::Packing::none) {
             if (e.packed_bytes > used || e.packed_bytes > kMaxUnpacked) return damaged("packed size beyond its entry", at);
-            if (e.unpacked_bytes > kMaxUnpacked) return damaged("impossible unpacked size", at);
+            if (e.unpacked_bytes > kMaxUnpacked || e.unpacked_bytes / kMaxRatio > e.packed_bytes)
+                return damaged("impossible unpacked size", at);
             used = e.packed_bytes;
             entry.unpacked_bytes = e.unpacked_bytes;
         }

@@ -77,6 +77,17 @@ Test(driver_fatbin, unpacks_what_nvcc_packs)
     }
 }
 
+Test(driver_fatbin, a_small_file_cannot_ask_for_much_memory)
+{
+    for (Packing packing : {lz4, zstd}) {
+        Bytes b = fatbin({entry(kPtx, 80, ptx(80), packing)});
+        put<uint64_t>(b, 16 + 56, uint64_t{1} << 29);
+        auto best = best_ptx(b, 80);
+        cr_assert(!best.has_value());
+        cr_expect(best.error().text.find("impossible unpacked size") != std::string::npos, "%s", best.error().text.c_str());
+    }
+}
+
 Test(driver_fatbin, takes_the_newest_ptx_that_is_not_too_new)
 {
     const Bytes b = fatbin({entry(kPtx, 75, ptx(75), plain), entry(kPtx, 90, ptx(90), zstd), entry(kPtx, 80, ptx(80), lz4)});
