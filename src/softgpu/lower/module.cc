@@ -75,7 +75,7 @@ ptx::Variable reserved_shared()
 // A minus in front of a register: only vmad has it, for its product or for what is added to that.
 Result<void> check_minus(const ptx::Instruction &in, const Row &row, const ptx::Body &body)
 {
-    const Operand *o = &body.operands[in.first];
+    const Operand *o = body.operands.data() + in.first;
     uint32_t minus = 0;
     for (uint32_t i = 0; i < in.count; ++i) minus |= uint32_t{o[i].minus} << std::min(i, 31u);
     if (!minus) return {};
