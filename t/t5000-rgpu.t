@@ -99,6 +99,24 @@ kill -INT "$waits"
 wait "$waits"
 is $? 130 "a signal ends the waiting"
 
+# --- bench
+
+try 60 "$rgpu" bench gpu1
+like "$rc $out" '^0 rgpu software GPU of gpu1
+' "bench leases a GPU of the server and measures it" || diag "$err"
+like "$out" 'TCP connect to the server +[0-9.]+.*
+a call that waits .* +[0-9.]+' "... calls beside the network's own round trip"
+like "$out" '1M +[0-9.]+ +[0-9.]+' "... and copies"
+one_free() { "$rgpu" list | grep -q '^1 of 2 GPUs free'; }
+ok "... and gives it back" wait_for 20 one_free
+try 60 "$rgpu" run -p 0.5 -- "$rgpu" bench --json
+is "$(json 'j["server"], j["call"]["p50_us"] > 0, j["call"]["p50_us"] <= j["call"]["p99_us"], len(j["bandwidth"]) > 2, len(j["slow_down"]) > 3' "$out")" \
+    "('gpu1', True, True, True, True)" "bench --json, of the GPU that the process has" || diag "$err"
+try 20 "$rgpu" bench gpu9
+isnt=$rc
+ok "bench of a server that is none (status $isnt)" [ "$isnt" != 0 ]
+like "$err" 'gpu9' "... names it"
+
 # --- release
 
 lease=$(json 'j["leases"][0]["id"]' "$("$rgpu" leases --json)")

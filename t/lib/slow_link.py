@@ -1,0 +1,91 @@
+"""A link that is longer than loopback: every byte is late by half a round trip, and no faster than the link.
+
+slow_link.py LEASE_FILE OUT_FILE ROUND_TRIP_MS [MB_PER_S]
+
+Listens on a port of its own for each server of the lease and writes OUT_FILE, a lease file that leads there. Runs until
+it is killed. Bytes keep their order; what is under way is bounded by a second's worth or 64 MB.
+"""
+import asyncio
+import json
+import os
+import sys
+import time
+
+CHUNK = 256 << 10
+MOST_UNDER_WAY = 64 << 20
+
+
+class Line:
+    """One direction of one connection."""
+
+    def __init__(self, delay, rate):
+        self.delay, self.rate = delay, rate
+        self.free_at = 0.0
+        self.under_way = asyncio.Queue()
+        self.bytes = 0
+        self.room = asyncio.Condition()
+
+    async def take(self, reader):
+        while chunk := await reader.read(CHUNK):
+            # A link of finite rate is busy with one chunk after the other.
+            sent = max(time.monotonic(), self.free_at)
+            if self.rate:
+                sent += len(chunk) / self.rate
+            self.free_at = sent
+            async with self.room:
+                await self.room.wait_for(lambda: self.bytes < MOST_UNDER_WAY)
+                self.bytes += len(chunk)
+            self.under_way.put_nowait((sent + self.delay, chunk))
+        self.under_way.put_nowait((time.monotonic() + self.delay, b""))
+
+    async def give(self, writer):
+        while True:
+            due, chunk = await self.under_way.get()
+            left = due - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
+            if not chunk:
+                writer.close()
+                return
+            writer.write(chunk)
+            await writer.drain()
+            async with self.room:
+                self.bytes -= len(chunk)
+                self.room.notify_all()
+
+
+async def serve(address, delay, rate):
+    host, port = address.rsplit(":", 1)
+
+    async def connected(reader, writer):
+        try:
+            far_reader, far_writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except OSError:
+            writer.close()
+            return
+        there, back = Line(delay, rate), Line(delay, rate)
+        parts = [asyncio.ensure_future(part) for part in (
+            there.take(reader), there.give(far_writer), back.take(far_reader), back.give(writer))]
+        await asyncio.gather(*parts, return_exceptions=True)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    return server, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def main():
+    lease, out, round_trip = sys.argv[1], sys.argv[2], float(sys.argv[3]) / 1000
+    rate = float(sys.argv[4]) * 1e6 if len(sys.argv) > 4 else 0
+    with open(lease) as file:
+        told = json.load(file)
+    servers = []
+    for entry in told["servers"]:
+        server, entry["address"] = await serve(entry["address"], round_trip / 2, rate)
+        servers.append(server)
+    with open(out + ".new", "w") as file:
+        json.dump(told, file)
+    os.chmod(out + ".new", 0o400)
+    os.rename(out + ".new", out)
+    await asyncio.gather(*(server.serve_forever() for server in servers))
+
+
+asyncio.run(main())
