@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "serverd/handover.h"
+#include "util/defaults.h"
 #include "util/log.h"
 
 namespace rgpu::serverd {
@@ -158,23 +159,34 @@ Result<pool::Lease> Service::renew(const pool::Caller &caller, const std::string
     return ledger_.renew(caller, lease, end_expired());
 }
 
+void Service::await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases)
+{
+    workers_ended_.wait_for(lock, defaults::kReleaseWait, [&] {
+        return std::none_of(leases.begin(), leases.end(), [this](const pool::Lease &lease) {
+            return std::find(ending_.begin(), ending_.end(), lease.id) != ending_.end();
+        });
+    });
+}
+
 Result<void> Service::release(const pool::Caller &caller, const std::string &lease)
 {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Result<pool::Lease> released = ledger_.release(caller, lease, end_expired());
     if (!released)
         return std::move(released).error();
     ended({*released}, "released");
+    await_workers(lock, {*released});
     return {};
 }
 
 Result<size_t> Service::release_job(const pool::Caller &caller, const pool::LeaseFilter &filter)
 {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, end_expired());
     if (!released)
         return std::move(released).error();
     ended(*released, "released");
+    await_workers(lock, *released);
     return released->size();
 }
 
@@ -404,6 +416,7 @@ Time Service::tend()
         if (workers_.any(lease))
             return false;
         ledger_.let_go(lease);
+        workers_ended_.notify_all();
         return true;
     });
     return std::min(next, ledger_.next_expiry());

@@ -3,6 +3,7 @@
 // Any thread may call. Every change is one line in the log.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,8 @@ public:
     Result<pool::Lease> accept(const pool::Caller &caller, const std::string &offer);
     Result<void> reject(const pool::Caller &caller, const std::string &offer);
     Result<pool::Lease> renew(const pool::Caller &caller, const std::string &lease);
+    // These wait a moment for the workers, so that the GPUs are free when they return; a worker that takes its time
+    // is waited for by tend().
     Result<void> release(const pool::Caller &caller, const std::string &lease);
     Result<size_t> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
     // Administrators only. A GPU is named by its UUID or its number; empty: all of the server.
@@ -93,6 +96,7 @@ private:
     void ended(const std::vector<pool::Lease> &leases, const char *how);
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_workers(const pool::Lease &lease);
+    void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
                                Fd channel = {});
@@ -109,6 +113,7 @@ private:
     Workers workers_;
     MemoryFiles memory_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
+    std::condition_variable workers_ended_;
     uint64_t leases_granted_ = 0;
     std::vector<pool::Finding> findings_;
     Time looked_at_ = kNever;  // at the host's health
