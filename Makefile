@@ -49,7 +49,7 @@ complete := $(if $(SANITIZE),,-Wl,--no-undefined)
 # What each part is linked with, from the outside world.
 UTIL_LIBS = $(TOML_LIBS) $(SPDLOG_LIBS)
 POOL_LIBS = $(CURL_LIBS) $(MUNGE_LIBS) $(UTIL_LIBS)
-DAEMON_LIBS = $(HTTPLIB_LIBS) $(SQLITE_LIBS) $(SECCOMP_LIBS) $(HWLOC_LIBS) $(PROMETHEUS_LIBS) $(POOL_LIBS)
+DAEMON_LIBS = $(HTTPLIB_LIBS) $(SQLITE_LIBS) $(SECCOMP_LIBS) $(HWLOC_LIBS) $(PROMETHEUS_LIBS) $(OPENSSL_LIBS) $(POOL_LIBS)
 SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
 
 # --- sources
@@ -160,8 +160,9 @@ $(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share health u
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
 	$(call say,LD)$(call link,-rdynamic,$(DAEMON_LIBS) -ldl)
 
+# Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
 $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)
-	$(call say,LD)$(call link,,$(DAEMON_LIBS))
+	$(call say,LD)$(call link,-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/../lib/rgpu/deps',$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
 $(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,util) $(call map,src/plugin/spank/spank_rgpu.map)
@@ -210,6 +211,7 @@ unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libser
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
+unit_libs_net = $(OPENSSL_LIBS)
 unit_libs_pool = $(POOL_LIBS)
 unit_libs_serverd = $(DAEMON_LIBS) -ldl
 unit_libs_cli = $(DAEMON_LIBS)
@@ -360,6 +362,11 @@ demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1
 gpu-bundle: ## build/rgpu-gpu-bundle.tar.gz: contrib/gpu-check and all it needs, for a machine with a GPU
 	+@$(sub_make) all cuda
 	@contrib/gpu-bundle $(O) $(O)/rgpu-gpu-bundle.tar.gz
+
+.PHONY: client-bundle
+client-bundle: ## build/rgpu-client.tar.gz: rgpu and libcuda.so.1 for a machine or container without any package
+	+@$(sub_make) all
+	@contrib/client-bundle $(O) $(O)/rgpu-client.tar.gz
 
 .PHONY: coverage-table
 coverage-table: ## doc/driver-calls.md from the table of calls and from what the CUDA programs call

@@ -76,10 +76,28 @@ LeaseFile::~LeaseFile()
     rmdir(directory_.c_str());
 }
 
+namespace {
+
+// Where rgpu.conf says; where nothing lies there, beside the directory that this program is in: a bundle may be unpacked anywhere.
+std::string interposer_dir(const ClientConfig &config)
+{
+    char path[4096];
+    ssize_t n = access((config.interposer_dir + "/libcuda.so.1").c_str(), R_OK) == 0 ? 0 : readlink("/proc/self/exe", path, sizeof path);
+    std::string program(path, n > 0 ? static_cast<size_t>(n) : 0);
+    size_t slash = program.rfind('/');
+    size_t above = slash == program.npos || slash == 0 ? program.npos : program.rfind('/', slash - 1);
+    if (above == program.npos)
+        return config.interposer_dir;
+    std::string beside = program.substr(0, above) + "/lib/rgpu/interpose";
+    return access((beside + "/libcuda.so.1").c_str(), R_OK) == 0 ? beside : config.interposer_dir;
+}
+
+}  // namespace
+
 void set_environment(const std::string &lease_file, const ClientConfig &config)
 {
     setenv("RGPU_LEASE", lease_file.c_str(), 1);
-    std::string libraries = config.interposer_dir;
+    std::string libraries = interposer_dir(config);
     for (const std::string &dir : config.library_path)
         libraries += ":" + dir;
     if (const char *before = getenv("LD_LIBRARY_PATH"); before && *before)

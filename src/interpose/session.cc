@@ -19,7 +19,6 @@
 #include "interpose/callback.h"
 #include "interpose/log.h"
 #include "interpose/stats.h"
-#include "net/handshake.h"
 
 namespace rgpu::interpose {
 
@@ -91,15 +90,12 @@ bool Session::ours() const { return inode_of(fd_.get()) == inode_; }
 Result<Session *> Session::open(const LeaseServer &server)
 {
     auto deadline = net::Clock::now() + kConnectTimeout;
-    auto fd = net::connect(server.address, deadline);
-    if (!fd) return std::move(fd).error();
-    if (auto r = net::client_handshake(fd->get(), server.lease, server.secret,
-                                       calls::table_digest(), deadline);
-        !r)
-        return std::move(r).error();
+    auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), deadline);
+    if (!connection) return std::move(connection).error();
 
     // Never deleted: cudart calls the driver after static destructors ran.
-    auto *s = new Session(std::move(*fd), server.name + " (" + server.address + ")");
+    auto *s = new Session(std::move(connection->fd), server.name + " (" + server.address + ")");
+    s->tunnel_ = std::move(connection->tunnel);
     FrameHeader h;
     std::vector<uint8_t> body;
     auto read_snapshot = [&]() -> Result<void> {
@@ -126,6 +122,12 @@ Result<Session *> Session::open(const LeaseServer &server)
     s->images.learn(s->snapshot_);
     std::thread([s] { s->pump(); }).detach();
     return s;
+}
+
+void Session::leave_to_parent()
+{
+    fd_.reset();
+    if (tunnel_) tunnel_->leave_to_parent();
 }
 
 bool Session::server_has(calls::CallId id) const

@@ -21,7 +21,7 @@
 #include "calls/calls.h"
 #include "interpose/known_images.h"
 #include "interpose/lease.h"
-#include "net/socket.h"
+#include "net/data_connection.h"
 #include "util/spin.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -58,7 +58,7 @@ public:
     // Whether the server's table has this line, carried out or not; a per-thread line is carried out as its plain one.
     bool server_has(calls::CallId id) const;
     // In the child of a fork: lets go of the connection, which stays the parent's.
-    void leave_to_parent() { fd_.reset(); }
+    void leave_to_parent();
 
     // Sends a call that needs no answer (with RGPU_SYNC=1 waits for one all the same). `write` puts its body into a wire::Writer. `context` is the number of
     // the calling thread's current context.
@@ -126,6 +126,7 @@ private:
     void pump();
 
     Fd fd_;
+    std::shared_ptr<net::Tunnel> tunnel_;  // null: fd_ is the TCP socket
     uint64_t inode_ = 0;  // of the socket: a program that closes all descriptors may get this number for a file of its own
     std::string server_;
     wire::Snapshot snapshot_;

@@ -37,12 +37,14 @@ template <class Hello> Result<void> check_version(const Hello &h)
 
 }  // namespace
 
-Result<void> client_handshake(int fd, const std::string &lease, const std::string &secret,
-                              uint64_t table_digest, Deadline deadline, wire::Purpose purpose)
+Result<TunnelKey> client_handshake(int fd, const std::string &lease, const std::string &secret,
+                                   uint64_t table_digest, Deadline deadline, wire::Purpose purpose)
 {
     wire::ServerHello server;
-    if (auto r = receive_all(fd, &server, sizeof server, deadline); !r) return r;
-    if (auto r = check_version(server); !r) return r;
+    if (auto r = receive_all(fd, &server, sizeof server, deadline); !r) return std::move(r).error();
+    if (auto r = check_version(server); !r) return std::move(r).error();
+    if (server.flags & ~wire::kEncrypted)
+        return error(ErrorKind::invalid, "the server asks for something that this side does not know: install the same rgpu on both");
 
     wire::ClientHello hello;
     if (lease.size() >= sizeof hello.lease) return error(ErrorKind::invalid, "lease id too long");
@@ -52,17 +54,21 @@ Result<void> client_handshake(int fd, const std::string &lease, const std::strin
     hello.pid = static_cast<uint32_t>(getpid());
     hello.table_digest = table_digest;
     hello.purpose = purpose;
-    hello.proof = wire::proof(secret, wire::kClientLabel, server.nonce, hello.nonce, lease);
-    if (auto r = send_all(fd, &hello, sizeof hello, deadline); !r) return r;
+    hello.flags = server.flags;
+    auto prove = [&](std::string_view label) {
+        return wire::proof(secret, label, server.flags, server.nonce, hello.nonce, lease);
+    };
+    hello.proof = prove(wire::kClientLabel);
+    if (auto r = send_all(fd, &hello, sizeof hello, deadline); !r) return std::move(r).error();
 
     wire::ServerVerdict verdict;
-    if (auto r = receive_all(fd, &verdict, sizeof verdict, deadline); !r) return r;
+    if (auto r = receive_all(fd, &verdict, sizeof verdict, deadline); !r) return std::move(r).error();
     if (verdict.magic != wire::kMagic) return error(ErrorKind::invalid, "garbled verdict");
     if (!verdict.accepted) return error(ErrorKind::invalid, "%s", get(verdict.text).c_str());
-    Digest expected = wire::proof(secret, wire::kServerLabel, server.nonce, hello.nonce, lease);
+    Digest expected = prove(wire::kServerLabel);
     if (!equal_in_constant_time(expected.data(), verdict.proof.data(), expected.size()))
         return error(ErrorKind::invalid, "the server does not hold this lease's secret");
-    return {};
+    return server.flags & wire::kEncrypted ? TunnelKey(prove(wire::kKeyLabel)) : TunnelKey();
 }
 
 void refuse(int fd, const std::string &why, Deadline deadline)
@@ -72,9 +78,10 @@ void refuse(int fd, const std::string &why, Deadline deadline)
     (void)send_all(fd, &verdict, sizeof verdict, deadline).has_value();
 }
 
-Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline)
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline, bool encrypt)
 {
     wire::ServerHello mine;
+    mine.flags = encrypt ? wire::kEncrypted : 0;
     if (!fill_random(mine.nonce)) return error(ErrorKind::internal, "no random numbers");
     if (auto r = send_all(fd, &mine, sizeof mine, deadline); !r) return std::move(r).error();
 
@@ -88,20 +95,23 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
         refuse(fd, "this server does not know what the connection is for", deadline);
         return error(ErrorKind::invalid, "unknown purpose %u", static_cast<unsigned>(hello.purpose));
     }
-    Client client{get(hello.lease), get(hello.host), hello.pid, hello.table_digest, hello.purpose};
+    Client client{get(hello.lease), get(hello.host), hello.pid, hello.table_digest, hello.purpose, {}};
 
     // An unknown lease costs the same work as a known one.
     std::optional<std::string> secret = lookup(client.lease);
-    Digest expected = wire::proof(secret.value_or("no such lease"), wire::kClientLabel, mine.nonce,
-                                  hello.nonce, client.lease);
-    bool right = equal_in_constant_time(expected.data(), hello.proof.data(), expected.size());
+    auto prove = [&](std::string_view label) {
+        return wire::proof(secret.value_or("no such lease"), label, mine.flags, mine.nonce, hello.nonce, client.lease);
+    };
+    Digest expected = prove(wire::kClientLabel);
+    bool right = hello.flags == mine.flags && equal_in_constant_time(expected.data(), hello.proof.data(), expected.size());
     if (!secret || !right) {
         refuse(fd, "this lease is not known here, or has ended", deadline);
         return error(ErrorKind::invalid, "%s", secret ? "wrong secret" : "unknown or expired lease");
     }
     wire::ServerVerdict verdict;
     verdict.accepted = 1;
-    verdict.proof = wire::proof(*secret, wire::kServerLabel, mine.nonce, hello.nonce, client.lease);
+    verdict.proof = prove(wire::kServerLabel);
+    if (encrypt) client.key = prove(wire::kKeyLabel);
     if (auto r = send_all(fd, &verdict, sizeof verdict, deadline); !r) return std::move(r).error();
     return client;
 }

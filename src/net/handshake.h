@@ -10,11 +10,14 @@
 
 namespace rgpu::net {
 
+// The key for the tunnel that follows (tunnel.h), where the server asks for one.
+using TunnelKey = std::optional<Digest>;
+
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server
 // does. Fails with `disconnected`, `unavailable`, or `invalid` with the server's reason.
-Result<void> client_handshake(int fd, const std::string &lease, const std::string &secret,
-                              uint64_t table_digest, Deadline,
-                              wire::Purpose purpose = wire::Purpose::work);
+Result<TunnelKey> client_handshake(int fd, const std::string &lease, const std::string &secret,
+                                   uint64_t table_digest, Deadline,
+                                   wire::Purpose purpose = wire::Purpose::work);
 
 // Who has connected, after a successful handshake.
 struct Client {
@@ -23,14 +26,15 @@ struct Client {
     uint32_t pid = 0;  // likewise
     uint64_t table_digest = 0;
     wire::Purpose purpose = wire::Purpose::work;
+    TunnelKey key;
 };
 
 // The secret (raw bytes) of a lease that may connect now, or nothing.
 using SecretLookup = std::function<std::optional<std::string>(const std::string &lease)>;
 
 // Server: reads nothing but the hello, answers within the deadline. A lease that `lookup` does not know and a
-// wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong version), or as sockets fail.
-Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline);
+// wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong version), or as sockets fail. `encrypt`: a tunnel must follow.
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline, bool encrypt = false);
 
 // Server: tells a client why it is not served, before or instead of the verdict.
 void refuse(int fd, const std::string &why, Deadline);

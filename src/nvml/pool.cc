@@ -11,7 +11,6 @@
 #include "calls/calls.h"
 #include "calls/uuid.h"
 #include "interpose/log.h"
-#include "net/handshake.h"
 #include "util/json_reader.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -37,23 +36,24 @@ bool receive(int fd, wire::FrameHeader &h, std::vector<uint8_t> &body, net::Dead
 bool Link::connected()
 {
     // The child of a fork has a connection of its own.
-    if (fd_ && process_ == getpid()) return true;
+    if (to_.fd && process_ == getpid()) return true;
     if (refused_ && process_ == getpid()) return false;
-    fd_.reset();
+    if (process_ != getpid())
+        to_.leave_to_parent();
+    to_ = {};
     process_ = getpid();
     const auto deadline = net::Clock::now() + kPatience;
     auto connect = [&]() -> Result<void> {
-        auto fd = net::connect(server_.address, deadline);
-        if (!fd) return std::move(fd).error();
-        if (auto r = net::client_handshake(fd->get(), server_.lease, server_.secret, calls::table_digest(), deadline); !r) return r;
+        auto to = net::connect_data(server_.address, server_.lease, server_.secret, calls::table_digest(), deadline);
+        if (!to) return std::move(to).error();
         wire::FrameHeader h;
         std::vector<uint8_t> body;
-        if (!receive(fd->get(), h, body, deadline) || h.type != static_cast<uint16_t>(wire::ServerFrame::snapshot) || h.value)
+        if (!receive(to->fd.get(), h, body, deadline) || h.type != static_cast<uint16_t>(wire::ServerFrame::snapshot) || h.value)
             return error(ErrorKind::unavailable, "its driver does not start");
         auto snapshot = wire::decode_snapshot(body.data(), body.size());
         if (!snapshot) return std::move(snapshot).error();
         snapshot_ = std::make_unique<wire::Snapshot>(std::move(*snapshot));
-        fd_ = std::move(*fd);
+        to_ = std::move(*to);
         return {};
     };
     auto r = connect();
@@ -85,9 +85,9 @@ bool Link::ask(std::vector<wire::DeviceStatus> &all)
     h.flags = wire::kWantsReply;
     h.sequence = ++sequence_;
     std::vector<uint8_t> body;
-    if (!net::send_all(fd_.get(), &h, sizeof h, deadline)) return false;
+    if (!net::send_all(to_.fd.get(), &h, sizeof h, deadline)) return false;
     do {
-        if (!receive(fd_.get(), h, body, deadline)) return false;
+        if (!receive(to_.fd.get(), h, body, deadline)) return false;
     } while (h.type != static_cast<uint16_t>(wire::ServerFrame::reply) || h.sequence != sequence_);
     wire::Reader r(body.data(), body.size());
     all.resize(r.count(sizeof(wire::DeviceStatus)));
@@ -102,7 +102,7 @@ wire::DeviceStatus Link::status(const std::string &uuid)
     std::vector<wire::DeviceStatus> all;
     if (!connected()) return {};
     if (!ask(all)) {
-        fd_.reset();  // a server that was restarted, say: once more
+        to_ = {};  // a server that was restarted, say: once more
         if (!connected() || !ask(all)) return {};
     }
     const auto i = static_cast<size_t>(index_of(uuid));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "interpose/lease.h"
-#include "net/socket.h"
+#include "net/data_connection.h"
 #include "wire/snapshot.h"
 #include "wire/status.h"
 
@@ -40,7 +40,7 @@ private:
 
     const interpose::LeaseServer server_;
     std::mutex mutex_;
-    Fd fd_;
+    net::DataConnection to_;
     pid_t process_ = 0;
     bool refused_ = false;
     uint32_t sequence_ = 0;

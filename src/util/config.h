@@ -53,6 +53,7 @@ struct RgpudConfig {
     int64_t max_workers = defaults::kMaxWorkers;
     bool confine_workers = true;
     bool warm = true;
+    bool encrypt = false;
     bool open_metrics = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
     uint64_t image_cache = defaults::kImageCache;

@@ -70,6 +70,10 @@ std::vector<ConfigKey> keys()
         {.table = "rgpud", .name = "handshake_timeout",
          .help = "A program must prove within this time that it holds a lease.",
          .field = FIELD(rgpud, handshake_timeout), .low = ms(100ms), .high = ms(60s)},
+        {.table = "rgpud", .name = "encrypt",
+         .help = "Data connections are encrypted (TLS 1.3, with a key made from the lease's secret). Programs need OpenSSL "
+                 "(libssl.so.3) on their hosts.",
+         .field = FIELD(rgpud, encrypt)},
         {.table = "rgpud", .name = "max_handshakes", .help = "Connections at once that have not proved anything yet.",
          .field = FIELD(rgpud, max_handshakes), .low = 1, .high = 4096},
         {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",

@@ -9,7 +9,7 @@
 namespace rgpu::wire {
 
 // Raised when a frame's meaning changes. Both sides must have the same.
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 
 // In front of every frame's body.
 struct FrameHeader {

@@ -1,11 +1,12 @@
 // The handshake's messages: what is said before the first frame. Fixed layouts, no pointers.
 //
-//   server -> client  ServerHello: who I am, a nonce
-//   client -> server  ClientHello: which lease, a nonce, proof that I hold the lease's secret
+//   server -> client  ServerHello: who I am, a nonce, whether what follows is encrypted
+//   client -> server  ClientHello: which lease, a nonce, the same flags, proof that I hold the lease's secret
 //   server -> client  ServerProof: proof that I hold it too; or Refusal, and the connection closes
 //
-// The secret is never sent. A proof is HMAC-SHA256 with the secret as key over a label and both
-// nonces and the lease's id (RFC 2104), compared in constant time.
+// The secret is never sent. A proof is HMAC-SHA256 with the secret as key over a label, the server's flags, both
+// nonces and the lease's id (RFC 2104), compared in constant time. So is the key of the TLS connection that follows where
+// the server asks for one: nobody between the two can talk them out of it.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,14 @@ namespace rgpu::wire {
 inline constexpr uint32_t kMagic = 0x55504752;  // "RGPU"
 using Nonce = std::array<uint8_t, 32>;
 
+enum HelloFlag : uint16_t {
+    kEncrypted = 1,  // after the verdict comes TLS 1.3 (net/tunnel.h), and the frames inside it
+};
+
 struct ServerHello {
     uint32_t magic = kMagic;
     uint16_t version = kProtocolVersion;
-    uint16_t reserved = 0;
+    uint16_t flags = 0;  // HelloFlag bits
     Nonce nonce{};
 };
 static_assert(sizeof(ServerHello) == 40);
@@ -33,7 +38,7 @@ enum class Purpose : uint32_t { work = 0, hold = 1 };
 struct ClientHello {
     uint32_t magic = kMagic;
     uint16_t version = kProtocolVersion;
-    uint16_t reserved = 0;
+    uint16_t flags = 0;         // as the server's
     Nonce nonce{};
     char lease[64] = {};        // NUL-ended
     char host[64] = {};         // for the log, NUL-ended
@@ -54,10 +59,12 @@ struct ServerVerdict {
 static_assert(sizeof(ServerVerdict) == 192);
 
 // Proof of one side: `label` says whose.
-inline Digest proof(std::string_view secret, std::string_view label, const Nonce &server,
+inline Digest proof(std::string_view secret, std::string_view label, uint16_t flags, const Nonce &server,
                     const Nonce &client, std::string_view lease)
 {
     std::string message(label);
+    message.push_back(static_cast<char>(flags & 0xff));
+    message.push_back(static_cast<char>(flags >> 8));
     message.append(reinterpret_cast<const char *>(server.data()), server.size());
     message.append(reinterpret_cast<const char *>(client.data()), client.size());
     message.append(lease);
@@ -65,5 +72,6 @@ inline Digest proof(std::string_view secret, std::string_view label, const Nonce
 }
 inline constexpr std::string_view kClientLabel = "rgpu data client 1";
 inline constexpr std::string_view kServerLabel = "rgpu data server 1";
+inline constexpr std::string_view kKeyLabel = "rgpu data key 1";  // makes the TLS key, not a proof
 
 }  // namespace rgpu::wire

@@ -153,7 +153,7 @@ void DataPort::shake_hands(Fd socket, const std::string &peer)
 {
     auto deadline = net::Clock::now() + config_.handshake_timeout;
     auto lookup = [this](const std::string &lease) { return service_.secret(lease); };
-    Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline);
+    Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline, config_.encrypt);
     if (!client) {
         log_warning("data port: %s refused: %s", peer.c_str(), client.error().text.c_str());
         metrics_.handshake_refused();
@@ -163,7 +163,7 @@ void DataPort::shake_hands(Fd socket, const std::string &peer)
     if (client->purpose == wire::Purpose::hold)
         return hold(std::move(socket), client->lease);
     Result<void> started =
-        service_.start_worker(client->lease, socket, {who, client->table_digest});
+        service_.start_worker(client->lease, socket, {who, client->table_digest, client->key});
     if (!started) {
         log_warning("data port: %s refused: lease %s: %s", who.c_str(),
                     short_id(client->lease).c_str(), started.error().text.c_str());

@@ -1,6 +1,11 @@
 #include "serverd/rgpud/service.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "serverd/handover.h"
 #include "util/defaults.h"
@@ -35,6 +40,20 @@ int weight_of(const RgpudConfig &config, const std::string &qos)
         if (Result<QosWeight> weight = parse_qos_weight(entry); weight && weight->qos == qos)
             return weight->hundredths;
     return 100;
+}
+
+// A pipe with the key in it, which no environment and no command line shows. Nothing where there is no key.
+Result<Fd> key_pipe(const std::optional<Digest> &key)
+{
+    int ends[2];
+    if (!key)
+        return Fd();
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
+    Fd from(ends[0]), to(ends[1]);
+    if (write(to.get(), key->data(), key->size()) != static_cast<ssize_t>(key->size()))
+        return error(ErrorKind::internal, "pipe: %s", strerror(errno));
+    return from;
 }
 
 pool::TenantShare tenant_share(const share::TenantView &view)
@@ -365,11 +384,11 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
         return {};
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
-    return launch_worker(*lease, socket, {{"RGPU_WORKER_CLIENT_TABLE", digest}}, peer.who);
+    return launch_worker(*lease, socket, {{"RGPU_WORKER_CLIENT_TABLE", digest}}, peer.who, {}, peer.key);
 }
 
 Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
-                                    const std::string &who, Fd channel)
+                                    const std::string &who, Fd channel, const std::optional<Digest> &given)
 {
     Result<Account> account = worker_account(lease.owner.uid, config_);
     if (!account)
@@ -382,6 +401,14 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     for (const pool::Portion &gpu : lease.gpus)
         launch.descriptors.push_back(boards_.file(gpu.uuid));
     launch.environment.merge(more);
+    Result<Fd> key = key_pipe(given);
+    if (!key)
+        return std::move(key).error();
+    if (*key) {
+        // Workers::start() puts two in front of all but the first.
+        launch.environment["RGPU_WORKER_KEY"] = std::to_string(3 + 2 + launch.descriptors.size());
+        launch.descriptors.push_back(key->get());
+    }
     Result<pid_t> started = workers_.start(lease, std::move(launch), who, std::move(channel));
     if (!started)
         return std::move(started).error();
@@ -392,7 +419,8 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
 // program the time of its start, no more.
 void Service::warm_up(const pool::Lease &lease)
 {
-    if (!config_.warm)
+    // An encrypted connection's key is made when its client comes.
+    if (!config_.warm || config_.encrypt)
         return;
     auto channel = open_channel();
     Result<void> started = channel ? launch_worker(lease, channel->second, {{"RGPU_WORKER_WARM", "1"}},

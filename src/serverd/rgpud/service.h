@@ -20,6 +20,7 @@
 #include "serverd/rgpud/workers.h"
 #include "util/config.h"
 #include "util/fd.h"
+#include "util/sha256.h"
 
 namespace rgpu::serverd {
 
@@ -27,6 +28,7 @@ namespace rgpu::serverd {
 struct Peer {
     std::string who;            // for the log
     uint64_t table_digest = 0;  // of its call table
+    std::optional<Digest> key;  // of the tunnel that the worker is to open
 };
 
 class Service {
@@ -99,7 +101,7 @@ private:
     void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
-                               Fd channel = {});
+                               Fd channel = {}, const std::optional<Digest> &key = {});
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
     void warm_up(const pool::Lease &lease);
 

@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "net/tunnel.h"
 #include "serverd/handover.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/memory_cap.h"
+#include "serverd/worker/openssl_linked.h"
 #include "serverd/worker/readings.h"
 #include "serverd/worker/session.h"
 #include "serverd/worker/snapshot.h"
@@ -45,7 +47,8 @@ constexpr char kHelp[] =
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_CONFINE (0: no\n"
-    "system call filter), RGPU_SOFTGPU_* (the software GPU's settings).\n"
+    "system call filter), RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
+    "RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
     "client may, 4 a kernel ran past the limit.\n";
@@ -101,11 +104,48 @@ int readings()
     return 0;
 }
 
-int serve()
+constexpr auto kTunnelTimeout = std::chrono::seconds(10);
+
+// Where frames come from and go to: the client's connection, or the near end of a tunnel around it.
+struct Connection {
+    int fd = kSocket;
+    std::shared_ptr<net::Tunnel> tunnel;
+
+    // Before the process ends: what was sent is sent.
+    void finish() const
+    {
+        if (tunnel) tunnel->finish(fd);
+    }
+};
+
+Result<void> open_tunnel(Connection &connection)
+{
+    const char *where = getenv("RGPU_WORKER_KEY");
+    if (!where) return {};
+    Fd from(atoi(where));
+    Digest key;
+    if (read(from.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
+        return error(ErrorKind::internal, "no key from rgpud");
+    auto tunnel = net::Tunnel::open(Fd(kSocket), net::Side::server, key, worker::linked_openssl, net::Clock::now() + kTunnelTimeout);
+    if (!tunnel) return std::move(tunnel).error();
+    connection.fd = (*tunnel)->take_plain().release();
+    connection.tunnel = std::move(*tunnel);
+    return {};
+}
+
+int refuse(const Error &error)
+{
+    const char *lease = getenv("RGPU_WORKER_LEASE");
+    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?", error.text.c_str());
+    return error.kind == ErrorKind::disconnected ? 0 : 3;
+}
+
+int serve(Connection &connection)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
     if (!confined()) return 1;
     worker::serve_control(kControl);
+    if (auto opened = open_tunnel(connection); !opened) return refuse(opened.error());
     static worker::Console &console = *new worker::Console;
     const bool waiting = getenv("RGPU_WORKER_WARM");
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
@@ -118,7 +158,7 @@ int serve()
         dup2(visitor->socket.get(), kSocket);  // which closes the channel
         table = visitor->table_digest;
     }
-    static worker::Session &session = *new worker::Session(kSocket, console);
+    static worker::Session &session = *new worker::Session(connection.fd, console);
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
         session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});
@@ -129,10 +169,7 @@ int serve()
     snapshot->images = session.images.tags();
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
     auto r = session.run();
-    if (r) return 0;
-    const char *lease = getenv("RGPU_WORKER_LEASE");
-    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?", r.error().text.c_str());
-    return r.error().kind == ErrorKind::disconnected ? 0 : 3;
+    return r ? 0 : refuse(r.error());
 }
 
 }  // namespace
@@ -141,7 +178,9 @@ int main(int argc, char **argv)
 {
     int status = 2;
     if (argc == 1 && lseek(kSocket, 0, SEEK_CUR) == -1 && errno == ESPIPE) {
-        status = serve();
+        static Connection &connection = *new Connection;
+        status = serve(connection);
+        connection.finish();
     } else if (argc == 2 && !strcmp(argv[1], "--inventory")) {
         status = inventory();
     } else if (argc == 2 && !strcmp(argv[1], "--readings")) {

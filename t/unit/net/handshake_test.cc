@@ -39,7 +39,8 @@ Outcome shake(const std::string &lease, const std::string &secret, const std::st
             return l == "lease-1" ? std::optional(server_secret) : std::nullopt;
         }, deadline);
     });
-    o.client = client_handshake(p.client.get(), lease, secret, 42, deadline);
+    auto client = client_handshake(p.client.get(), lease, secret, 42, deadline);
+    o.client = client ? Result<void>() : Result<void>(std::move(client).error());
     server.join();
     return o;
 }
@@ -81,6 +82,52 @@ Test(handshake, a_server_that_does_not_hold_the_secret_is_found_out)
     impostor.join();
     cr_assert(!r);
     cr_expect(r.error().text.find("does not hold") != std::string::npos);
+}
+
+Test(handshake, both_sides_make_the_same_key_for_an_encrypted_connection)
+{
+    Pair p;
+    auto deadline = Clock::now() + 5s;
+    Result<Client> server = Error{};
+    std::thread other([&] {
+        server = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, true);
+    });
+    auto client = client_handshake(p.client.get(), "lease-1", "right", 0, deadline);
+    other.join();
+    cr_assert(client && server);
+    cr_assert(*client && server->key);
+    cr_expect(**client == *server->key);
+    cr_expect(**client != Digest{});
+}
+
+// Whoever sits between the two and takes the word "encrypted" away, or adds it, is found out by both.
+Test(handshake, nobody_between_them_can_talk_them_out_of_encryption)
+{
+    for (bool encrypt : {true, false}) {
+        Pair near, far;
+        auto deadline = Clock::now() + 5s;
+        Result<Client> server = Error{};
+        std::thread other([&] {
+            server = server_handshake(far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, encrypt);
+        });
+        std::thread between([&] {
+            wire::ServerHello hello;
+            wire::ClientHello answer;
+            wire::ServerVerdict verdict;
+            (void)receive_all(far.client.get(), &hello, sizeof hello, deadline).has_value();
+            hello.flags ^= wire::kEncrypted;
+            (void)send_all(near.server.get(), &hello, sizeof hello, deadline).has_value();
+            (void)receive_all(near.server.get(), &answer, sizeof answer, deadline).has_value();
+            answer.flags ^= wire::kEncrypted;
+            (void)send_all(far.client.get(), &answer, sizeof answer, deadline).has_value();
+            (void)receive_all(far.client.get(), &verdict, sizeof verdict, deadline).has_value();
+            (void)send_all(near.server.get(), &verdict, sizeof verdict, deadline).has_value();
+        });
+        auto client = client_handshake(near.client.get(), "lease-1", "right", 0, deadline);
+        other.join();
+        between.join();
+        cr_expect(!client && !server);
+    }
 }
 
 Test(handshake, garbage_and_other_versions_are_refused)

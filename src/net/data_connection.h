@@ -1,0 +1,23 @@
+// A client's connection to the data port: TCP, the handshake, and the tunnel where the server asks for one.
+#pragma once
+
+#include <memory>
+
+#include "net/handshake.h"
+#include "net/tunnel.h"
+
+namespace rgpu::net {
+
+struct DataConnection {
+    Fd fd;                           // to read and write
+    std::shared_ptr<Tunnel> tunnel;  // null: fd is the TCP socket itself
+
+    // In the child of a fork: lets go of the connection, which stays the parent's.
+    void leave_to_parent();
+};
+
+// For a worker. Fails as connect() and client_handshake() do, and with `unsupported` where the server asks for encryption and there is no OpenSSL here.
+Result<DataConnection> connect_data(const std::string &address, const std::string &lease, const std::string &secret,
+                                    uint64_t table_digest, Deadline);
+
+}  // namespace rgpu::net
