@@ -19,7 +19,7 @@ lease()  # [TERM_MS]
 }
 
 # A worker starts when a connection has proved itself, so that it can be told by it.
-rgpud gpu1 'warm = false' 'handshake_timeout = "1s"' 'max_handshakes = 2'
+rgpud gpu1 'warm = false' 'handshake_timeout = "3s"' 'max_handshakes = 2'
 rgpud_pid=$pid
 wrong=$(printf '00%.0s' $(seq 32))
 
@@ -50,11 +50,43 @@ gone() { api GET /v1/leases && ! grep -q "$lease" <<< "$body"; }
 wait_for 10 gone
 refused "an expired lease" 'unknown or expired lease' client "$lease" "$secret"
 
+lease
 exec 7<> "/dev/tcp/127.0.0.1/$data" 8<> "/dev/tcp/127.0.0.1/$data"
 two_pending() { head -c 40 <&7 | grep -q RGPU && head -c 40 <&8 | grep -q RGPU; }
 two_pending
-refused "a third handshake where two are allowed" 'max_handshakes' send ''
+# Whoever holds all of them and says nothing keeps nobody out: the oldest makes room for the one who comes.
+before=$(refusals)
+start third python3 "$root/t/lib/data_client.py" "$data" "$lease" "$secret"
+accepted() { grep -q 'accepted proved' "$T/third.log"; }
+ok "a third handshake where two are allowed is served" wait_for 10 accepted
+ok "... and the oldest of the two makes room: one line in the log" wait_for 10 one_more
+like "$(grep 'data port: .* refused' "$T/gpu1.log" | tail -n 1)" 'max_handshakes' "... which says why"
+ok "... it is closed" timeout 5 cat <&7
 exec 7>&- 8>&-
+api DELETE "/v1/leases/$lease"
+wait_for 10 no_workers
+# A handshake that somebody listened to, said again.
+api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
+api POST "/v1/offers/$(json 'j["id"]')/accept"
+replay()
+{
+    python3 - "$data" "$(json 'j["leases"][0]["id"]')" "$(json 'j["leases"][0]["secret"]')" <<'EOF'
+import hashlib, hmac, os, socket, struct, sys
+port, lease, secret = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.argv[3])
+said = None
+for _ in range(3):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+        magic, version, flags, nonce = struct.unpack("<4sHH32s", s.recv(40, socket.MSG_WAITALL))
+        mine = os.urandom(32)
+        proof = hmac.new(secret, b"rgpu data client 1" + struct.pack("<H", flags) + nonce + mine + lease, hashlib.sha256).digest()
+        said = said or struct.pack("<4sHH32s64s64sIIQ32s", magic, version, flags, mine, lease, b"h", 1, 0, 0, proof)
+        s.sendall(said)
+        print(s.recv(192, socket.MSG_WAITALL)[4], end=" ")
+EOF
+}
+is "$(replay)" "1 0 0 " "a hello is good once: said again, it is refused"
+api DELETE "/v1/leases/$(json 'j["leases"][0]["id"]')"
+wait_for 10 no_workers
 
 # --- served
 

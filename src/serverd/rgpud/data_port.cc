@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -129,31 +130,64 @@ void DataPort::take_one()
     }
     std::string peer = net::peer_name(socket.get());
     std::lock_guard lock(mutex_);
-    if (handshakes_ >= config_.max_handshakes) {
+    if (!make_room()) {
         log_warning("data port: %s refused: %lld handshakes are under way ([rgpud] max_handshakes)",
                     peer.c_str(), static_cast<long long>(handshakes_));
         metrics_.handshake_refused();
         return;
     }
+    const uint64_t id = next_++;
+    const int fd = socket.get();
     try {
-        std::thread([this, socket = std::move(socket), peer]() mutable {
-            shake_hands(std::move(socket), peer);
-            // Told under the lock: after it, this object may be gone.
+        std::thread([this, socket = std::move(socket), peer, id]() mutable {
+            shake_hands(socket, peer);
             std::lock_guard lock(mutex_);
+            unproved_.erase(id);
+            socket.reset();
+            // Told under the lock: after it, this object may be gone.
             --handshakes_;
             ended_.notify_all();
         }).detach();
         ++handshakes_;  // the thread cannot have ended before: the lock is held
+        unproved_[id] = fd;
     } catch (const std::system_error &failure) {
         log_error("data port: %s refused: no thread: %s", peer.c_str(), failure.what());
     }
 }
 
-void DataPort::shake_hands(Fd socket, const std::string &peer)
+// Under the lock. Whoever connects and says nothing must not keep others out: one who proves a lease needs a round trip, so the
+// oldest that has not is hardly one of them. Its thread ends at once; of threads that still have something to do
+// there are never more than as many again.
+bool DataPort::make_room()
+{
+    if (handshakes_ >= 2 * config_.max_handshakes)
+        return false;
+    if (static_cast<int64_t>(unproved_.size()) < config_.max_handshakes)
+        return true;
+    auto oldest = unproved_.begin();
+    log_warning("data port: %s refused: it has proved nothing, and others wait ([rgpud] max_handshakes)",
+                net::peer_name(oldest->second).c_str());
+    metrics_.handshake_refused();
+    shutdown(oldest->second, SHUT_RDWR);
+    unproved_.erase(oldest);
+    return true;
+}
+
+void DataPort::shake_hands(Fd &socket, const std::string &peer)
 {
     auto deadline = net::Clock::now() + config_.handshake_timeout;
     auto lookup = [this](const std::string &lease) { return service_.secret(lease); };
     Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline, config_.encrypt);
+    bool made_room = false;
+    {
+        std::lock_guard lock(mutex_);
+        auto own = std::find_if(unproved_.begin(), unproved_.end(), [&](const auto &entry) { return entry.second == socket.get(); });
+        made_room = own == unproved_.end();
+        if (!made_room)
+            unproved_.erase(own);  // proved, or refused: it is nobody's to close any more
+    }
+    if (made_room)
+        return;  // said already
     if (!client) {
         log_warning("data port: %s refused: %s", peer.c_str(), client.error().text.c_str());
         metrics_.handshake_refused();

@@ -35,7 +35,8 @@ public:
 private:
     void serve();
     void take_one();
-    void shake_hands(Fd socket, const std::string &peer);
+    void shake_hands(Fd &socket, const std::string &peer);
+    bool make_room();
     void hold(Fd socket, const std::string &lease);
     void look_at_holders(const std::vector<pollfd> &looks);
 
@@ -46,7 +47,9 @@ private:
     std::thread thread_;
     std::mutex mutex_;
     std::condition_variable ended_;
-    int64_t handshakes_ = 0;
+    int64_t handshakes_ = 0;             // threads
+    std::map<uint64_t, int> unproved_;  // their sockets, the oldest first
+    uint64_t next_ = 0;
     std::map<int, std::pair<Fd, std::string>> holders_;  // connections that hold a lease, by descriptor
 };
 
