@@ -124,6 +124,7 @@ if [ "$1" = --inventory ]; then
     echo '{"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-stubborn","name":"None","memory":1000,"compute_capability":"8.0"}]}'
     exit
 fi
+[ $# = 0 ] || exit 1
 trap '' TERM
 { env; id -u; grep NoNewPrivs /proc/self/status; ls -l /proc/$$/fd; } > "$RGPU_SOFTGPU_HOST/told.new"
 mv "$RGPU_SOFTGPU_HOST/told.new" "$RGPU_SOFTGPU_HOST/told"
