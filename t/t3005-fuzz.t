@@ -9,7 +9,7 @@ rss() { sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$server/status"; 
 healthy() { api GET /v1/health && [ "$code" = 200 ]; }
 same() { [ -e "/proc/$server" ] && ! tap_gone "$server"; }
 
-rgpud gpu1 'handshake_timeout = "2s"' 'softgpu_memory = "64M"'
+rgpud gpu1 'warm = false' 'handshake_timeout = "2s"' 'softgpu_memory = "64M"'
 server=$pid
 fuzz control "$control" $((600 * scale))
 is "$rc" 0 "requests of every shape, no credential needed: none is answered by an error of rgpud's own" || diag "$out$err"
