@@ -103,7 +103,7 @@ let_go dead
 like "$(cat "$T/big.log" "$T/big2.log")" 'lease [0-9a-f]{8}: expired' "... and the log says so"
 
 sed -i 's/^term = .*/term = "300s"/' "$T/rgpu.conf"
-rm -f "$T"/held.* "$T"/go.*
+rm -f "$T"/held.*
 hold long 2
 held long
 kill -9 "$pid"
