@@ -18,7 +18,7 @@ is "$(find "$T" -maxdepth 1 -name 'rgpu-t0001*')" "" "and their directory is rem
 script <<< 'plan 2; ok "false" false; ok "true" true'
 check
 is "$rc $last" "1 1 passed, 1 failed, 0 skipped" "a failed test is counted"
-like "$err" "what is left of it: $T/rgpu-t0001" "and its directory kept and told"
+like "$out" "what is left of it: $T/rgpu-t0001" "and its directory kept and told"
 
 script <<< 'plan 5; ok "true" true; exit 0'
 check

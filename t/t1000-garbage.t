@@ -49,7 +49,7 @@ for seed in $(seq 20); do
 done
 is "$crashed" "" "random bodies of every call crash nothing"
 
-is "$("$worker" --help | head -n 1)" "usage: rgpu-worker [--inventory | --help | --version]" "--help says how"
+is "$("$worker" --help | head -n 1)" "usage: rgpu-worker [--inventory | --readings | --help | --version]" "--help says how"
 try 10 "$worker"
 is "$rc" 2 "started by hand it says how it is used"
 like "$("$worker" --inventory)" '^\{"driver_version":[0-9]+,"gpus":\[\{"index":0,"uuid":"GPU-' "--inventory prints JSON"

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
-rgpud gpu1 'softgpu_memory = "64M"'
+# No worker but those of programs.
+rgpud gpu1 'warm = false' 'softgpu_memory = "64M"'
 rgpud_pid=$pid
 clients "gpu1=$control"
 no_worker() { ! pgrep -P "$rgpud_pid" rgpu-worker > /dev/null; }

@@ -59,7 +59,7 @@ inline constexpr Milliseconds kHolderGrace = 5s;
 inline constexpr Milliseconds kSlurmCheck = 60s;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.
 inline constexpr Milliseconds kKillAfter = 1s;
-inline constexpr Milliseconds kReleaseWait = 2s;      // ... for its workers, before a release is answered
+inline constexpr Milliseconds kReleaseWait = 500ms;  // ... for its workers, before a release is answered
 // A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the others wait for it.
 inline constexpr Milliseconds kMaxKernel = 0s;
 // Module images kept on disk for each user, bytes (0: none): a framework's are some hundred MiB.
