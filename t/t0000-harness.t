@@ -1,7 +1,7 @@
 #!/bin/bash
 # The harness itself: a test that fails, dies or hangs is counted as failed.
 . "$(dirname "$0")/lib/tap.sh"
-plan 12
+plan 13
 
 # A tree of its own with the harness and the tests that the case needs.
 tree=$T/tree
@@ -23,6 +23,10 @@ like "$out" "what is left of it: $T/rgpu-t0001" "and its directory kept and told
 script <<< 'plan 5; ok "true" true; exit 0'
 check
 is "$rc $last" "1 1 passed, 4 failed, 0 skipped" "what an ended script did not run has failed"
+
+script <<< 'plan 1; ok "true" true; ok "true" true'
+check
+is "$rc $last" "1 2 passed, 1 failed, 0 skipped" "more tests than were planned have failed"
 
 script <<< 'ok "true" true; kill -9 $$'
 check

@@ -21,9 +21,9 @@ double microseconds_of(auto &&work)
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-constexpr int kCalls = 2000, kPosts = 20'000, kConnects = 60;
+constexpr int kCalls = 2000, kFewest = 20, kPosts = 20'000, kConnects = 60;
 constexpr size_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
-constexpr double kCopyFor = 0.3e6;  // microseconds for each size and direction
+constexpr double kFor = 1e6, kCopyFor = 0.3e6;  // microseconds for calls; for each size and direction
 
 // One object of the driver's, and the first call that failed.
 class Gpu {
@@ -141,9 +141,11 @@ Result<Link> measure_link(void (*tell)(const char *))
     link.gpu = gpu.name;
 
     tell("calls that wait");
+    // On a long link fewer.
     std::vector<double> calls;
-    for (int i = 0; i < kCalls; ++i)
-        calls.push_back(microseconds_of([&] { gpu.from_gpu(4); }));
+    double sum = 0;
+    while (calls.size() < kFewest || (calls.size() < kCalls && sum < kFor))
+        sum += calls.emplace_back(microseconds_of([&] { gpu.from_gpu(4); }));
     link.call = latency_of(std::move(calls));
 
     tell("calls that do not");
@@ -155,10 +157,13 @@ Result<Link> measure_link(void (*tell)(const char *))
     link.post = latency_of(std::move(posts)).p50;
 
     tell("copies");
-    for (size_t bytes : kSizes)
-        if (bytes <= *most)
-            link.bandwidth.push_back({bytes, rate_to(gpu, bytes),
-                                      rate(bytes, [&] { gpu.from_gpu(bytes); })});
+    for (size_t bytes : kSizes) {
+        // What would take seconds on a slow link tells nothing that a smaller copy has not told.
+        const Bandwidth *last = link.bandwidth.empty() ? nullptr : &link.bandwidth.back();
+        if (bytes > *most || (last && static_cast<double>(bytes) / std::min(last->to_gpu, last->from_gpu) / 1e3 > kFor))
+            break;
+        link.bandwidth.push_back({bytes, rate_to(gpu, bytes), rate(bytes, [&] { gpu.from_gpu(bytes); })});
+    }
     if (Result<void> r = gpu.result(); !r)
         return std::move(r).error();
     return link;
