@@ -1,7 +1,6 @@
 #include "cli/link.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rgpu::cli {
 
@@ -31,11 +30,10 @@ Latency latency_of(std::vector<double> us)
 
 static double step_ms(const Profile &p, double wait_us, double post_us, double to_gpu, double from_gpu)
 {
-    const double host = (p.waits * wait_us + p.posts * post_us) / 1e3;
+    const double waits = p.waits * wait_us / 1e3, posts = p.posts * post_us / 1e3;
     const double copies = p.to_gpu / to_gpu + p.from_gpu / from_gpu;
     // What is posted is carried out while more is posted: of the two, the longer counts. Waits and copies come on top.
-    const double posting = p.posts * post_us / 1e3;
-    return std::max(p.gpu_ms, posting) + host - posting + copies;
+    return std::max(p.gpu_ms, posts) + waits + copies;
 }
 
 double slow_down(const Profile &profile, const Link &link)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "cli/link.h"
 #include "net/socket.h"
@@ -30,15 +29,15 @@ class Gpu {
 public:
     Result<void> open()
     {
-        library_.reset(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
-        if (!library_)
+        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: a driver has threads
+        if (!library)
             return error(ErrorKind::unavailable, "no CUDA driver: %s", dlerror());
         for (auto [name, to] : std::initializer_list<std::pair<const char *, void *>>{
                  {"cuInit", &init_}, {"cuDeviceGetName", &name_}, {"cuDevicePrimaryCtxRetain", &retain_},
                  {"cuCtxSetCurrent", &set_current_}, {"cuMemAlloc_v2", &alloc_}, {"cuMemHostAlloc", &host_alloc_},
                  {"cuMemcpyHtoD_v2", &to_gpu_}, {"cuMemcpyDtoH_v2", &from_gpu_}, {"cuMemsetD32Async", &set_},
                  {"cuCtxSynchronize", &synchronize_}}) {
-            void *symbol = dlsym(library_.get(), name);
+            void *symbol = dlsym(library, name);
             if (!symbol)
                 return error(ErrorKind::unavailable, "this CUDA driver has no %s", name);
             memcpy(to, &symbol, sizeof symbol);
@@ -85,10 +84,6 @@ private:
             failed_ = call, status_ = status;
     }
 
-    struct Close {
-        void operator()(void *) const {}  // a driver is never unloaded: it has threads
-    };
-    std::unique_ptr<void, Close> library_;
     decltype(&::cuInit) init_ = nullptr;
     decltype(&::cuDeviceGetName) name_ = nullptr;
     decltype(&::cuDevicePrimaryCtxRetain) retain_ = nullptr;

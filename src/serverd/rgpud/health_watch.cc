@@ -83,28 +83,7 @@ void HealthWatch::start()
     if (config_.health_check.count() == 0)
         return;
     look();
-    thread_ = std::thread([this] { watch(); });
-}
-
-void HealthWatch::stop()
-{
-    {
-        std::lock_guard lock(mutex_);
-        ending_ = true;
-    }
-    wake_.notify_all();
-    if (thread_.joinable())
-        thread_.join();
-}
-
-void HealthWatch::watch()
-{
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, config_.health_check, [this] { return ending_; })) {
-        lock.unlock();
-        look();
-        lock.lock();
-    }
+    looking_.start(config_.health_check, [this] { look(); });
 }
 
 void HealthWatch::look()

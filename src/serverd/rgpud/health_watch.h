@@ -3,12 +3,9 @@
 // What is leased stays leased. Checks in [rgpud] health_ignore are made and told, and never close the server.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
 #include "health/check.h"
 #include "serverd/rgpud/service.h"
+#include "util/periodic.h"
 
 namespace rgpu::serverd {
 
@@ -22,24 +19,19 @@ class HealthWatch {
 public:
     // Both must outlive it.
     HealthWatch(const RgpudConfig &config, Service &service) : config_(config), service_(service) {}
-    ~HealthWatch() { stop(); }
 
     // The first look is over when it returns, so that a sick server lends nothing at first. Does nothing where
     // [rgpud] health_check is 0.
     void start();
-    void stop();
+    void stop() { looking_.stop(); }
 
 private:
-    void watch();
     void look();
 
     const RgpudConfig &config_;
     Service &service_;
     std::string closed_;  // why, since the last look
-    std::thread thread_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool ending_ = false;
+    Periodic looking_;  // last: it ends before what it looks at
 };
 
 }  // namespace rgpu::serverd

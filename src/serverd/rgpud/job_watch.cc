@@ -52,34 +52,14 @@ void JobWatch::start()
         log_debug("%s is not here: leases of jobs that Slurm has forgotten end only by their epilog", config_.squeue.c_str());
         return;
     }
-    thread_ = std::thread([this] { watch(); });
+    looking_.start(config_.slurm_check, [this] { look(); });
 }
 
-void JobWatch::stop()
+void JobWatch::look()
 {
-    {
-        std::lock_guard lock(mutex_);
-        ending_ = true;
-    }
-    wake_.notify_all();
-    if (thread_.joinable())
-        thread_.join();
-}
-
-void JobWatch::watch()
-{
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, config_.slurm_check, [this] { return ending_; })) {
-        lock.unlock();
-        std::set<std::string> jobs = service_.jobs();
-        if (!jobs.empty())
-            look(jobs);
-        lock.lock();
-    }
-}
-
-void JobWatch::look(const std::set<std::string> &jobs)
-{
+    std::set<std::string> jobs = service_.jobs();
+    if (jobs.empty())
+        return;
     Result<std::string> printed = output_of(question(config_), kAnswerTime, kMostPrinted);
     if (!printed) {
         log_warning("asking Slurm for its jobs: %s", printed.error().text.c_str());

@@ -5,13 +5,11 @@
 // is gone when two questions in a row say so; where Slurm gives no answer nothing is concluded.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "serverd/rgpud/service.h"
+#include "util/periodic.h"
 
 namespace rgpu::serverd {
 
@@ -19,26 +17,21 @@ class JobWatch {
 public:
     // Both must outlive it.
     JobWatch(const RgpudConfig &config, Service &service) : config_(config), service_(service) {}
-    ~JobWatch() { stop(); }
 
     // Does nothing where [rgpud] squeue is not there.
     void start();
-    void stop();
+    void stop() { looking_.stop(); }
 
     // The jobs that what squeue printed (id and state on each line) says exist.
     static std::set<std::string> alive(const std::string &printed);
 
 private:
-    void watch();
-    void look(const std::set<std::string> &jobs);
+    void look();
 
     const RgpudConfig &config_;
     Service &service_;
     std::set<std::string> missed_;  // not there the last time
-    std::thread thread_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool ending_ = false;
+    Periodic looking_;  // last: it ends before what it looks at
 };
 
 }  // namespace rgpu::serverd
