@@ -78,6 +78,9 @@ for program in vector_add streams soft_streams unasked graph_host; do
     is "$rc" 0 "$program with RGPU_SYNC=1" || diag "$out$err"
 done
 
+remote 1 python3 "$root/t/lib/batch_copies.py"
+is "$out" right "batches of 3D copies" || diag "$err"
+
 # --- what is over already is not asked for
 
 remote 1 env RGPU_STATS="$T/idle.json" "$build/cuda/idle-static"

@@ -24,8 +24,7 @@ CUresult array_out(CUmemorytype type, CUarray &array)
 void array_in(CUmemorytype type, CUarray &array)
 {
     const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(array));
-    const bool known = type == CU_MEMORYTYPE_ARRAY && Handles::get().adopt(HandleKind::array, id, current_context());
-    array = known ? Handles::get().handle<CUarray>(id) : nullptr;
+    array = type == CU_MEMORYTYPE_ARRAY ? Handles::get().named<CUarray>(id, current_context()) : nullptr;
 }
 
 }  // namespace

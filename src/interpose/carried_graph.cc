@@ -63,8 +63,7 @@ CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(const CUDA_BATCH_MEM_OP_
 void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, CUDA_BATCH_MEM_OP_NODE_PARAMS &p, HandleId self)
 {
     p = {};
-    const auto context = r.value<HandleId>();
-    if (Handles::get().adopt(HandleKind::context, context, calls::kNoHandle)) p.ctx = Handles::get().handle<CUcontext>(context);
+    p.ctx = Handles::get().named<CUcontext>(r.value<HandleId>(), calls::kNoHandle);
     p.flags = r.value<unsigned>();
     p.count = static_cast<unsigned>(r.count(sizeof *p.paramArray));
     const uint8_t *operations = r.bytes(p.count * sizeof *p.paramArray);

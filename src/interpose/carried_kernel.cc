@@ -69,12 +69,11 @@ template <class P> void decode_kernel(wire::Reader &r, P &p, HandleId self)
     const uint8_t *block = r.bytes(bytes);
     p = {};
     Handles &handles = Handles::get();
-    auto named = [&]<class T>(HandleId id, T) {
-        return handles.adopt(calls::kHandleKind<T>, id, current_context()) ? handles.handle<T>(id) : nullptr;
-    };
-    Target t{named(h.function, CUfunction()), named(h.kernel, CUkernel()), named(h.context, CUcontext())};
+    const HandleId here = current_context();
+    Target t{handles.named<CUfunction>(h.function, here), handles.named<CUkernel>(h.kernel, here),
+             handles.named<CUcontext>(h.context, here)};
     // A CUkernel that was used as a CUfunction has a kernel's number.
-    if (!t.func && h.function) t.func = reinterpret_cast<CUfunction>(named(h.function, CUkernel()));
+    if (!t.func && h.function) t.func = reinterpret_cast<CUfunction>(handles.named<CUkernel>(h.function, here));
     set_target(p, t);
     p.gridDimX = h.grid[0], p.gridDimY = h.grid[1], p.gridDimZ = h.grid[2];
     p.blockDimX = h.block[0], p.blockDimY = h.block[1], p.blockDimZ = h.block[2];

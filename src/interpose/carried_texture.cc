@@ -17,8 +17,7 @@ template <class T> CUresult number_for(T &array)
 template <class T> void named_by(T &array)
 {
     const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(array));
-    const bool known = Handles::get().adopt(calls::kHandleKind<T>, id, current_context()) != nullptr;
-    array = known ? Handles::get().handle<T>(id) : nullptr;
+    array = Handles::get().named<T>(id, current_context());
 }
 
 }  // namespace

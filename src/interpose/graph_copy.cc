@@ -6,6 +6,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "interpose/box.h"
 #include "interpose/log.h"
 #include "interpose/own.h"
 #include "interpose/process.h"
@@ -35,32 +36,6 @@ bool is_host(CUmemorytype type, CUdeviceptr unified)
     return type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED && !is_device_address(unified));
 }
 
-void source_from(CUDA_MEMCPY3D &to, const CUDA_MEMCPY3D &c)
-{
-    to.srcXInBytes = c.srcXInBytes, to.srcY = c.srcY, to.srcZ = c.srcZ, to.srcLOD = c.srcLOD;
-    to.srcMemoryType = c.srcMemoryType, to.srcHost = c.srcHost, to.srcDevice = c.srcDevice, to.srcArray = c.srcArray;
-    to.srcPitch = c.srcPitch, to.srcHeight = c.srcHeight;
-}
-
-void destination_from(CUDA_MEMCPY3D &to, const CUDA_MEMCPY3D &c)
-{
-    to.dstXInBytes = c.dstXInBytes, to.dstY = c.dstY, to.dstZ = c.dstZ, to.dstLOD = c.dstLOD;
-    to.dstMemoryType = c.dstMemoryType, to.dstHost = c.dstHost, to.dstDevice = c.dstDevice, to.dstArray = c.dstArray;
-    to.dstPitch = c.dstPitch, to.dstHeight = c.dstHeight;
-}
-
-// A box that is nothing but the shadow, as a source and a destination.
-CUDA_MEMCPY3D whole_shadow(const CUDA_MEMCPY3D &c, CUdeviceptr shadow)
-{
-    CUDA_MEMCPY3D s{};
-    s.srcMemoryType = s.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    s.srcDevice = s.dstDevice = shadow;
-    s.srcPitch = s.dstPitch = s.WidthInBytes = c.WidthInBytes;
-    s.srcHeight = s.dstHeight = s.Height = c.Height;
-    s.Depth = c.Depth;
-    return s;
-}
-
 Key key_of(const CUDA_MEMCPY3D &c, bool to_device)
 {
     const bool unified = (to_device ? c.srcMemoryType : c.dstMemoryType) == CU_MEMORYTYPE_UNIFIED;
@@ -85,7 +60,7 @@ CUresult shadow_for(const CUDA_MEMCPY3D &c, bool to_device, CUdeviceptr &shadow)
     if (CUresult r = own::cuMemAlloc_v2(&shadow, c.WidthInBytes * c.Height * c.Depth)) return r;
     HostCopy copy;
     copy.to_device = to_device;
-    copy.transfer = whole_shadow(c, shadow);
+    copy.transfer = packed(c, shadow);
     if (to_device)
         source_from(copy.transfer, c);
     else
@@ -110,7 +85,7 @@ CUresult in_server_memory(CUDA_MEMCPY3D &c)
     CUdeviceptr shadow = 0;
     std::lock_guard lock(shadows().mutex);
     if (CUresult r = shadow_for(c, from_host, shadow)) return r;
-    const CUDA_MEMCPY3D whole = whole_shadow(c, shadow);
+    const CUDA_MEMCPY3D whole = packed(c, shadow);
     if (from_host)
         source_from(c, whole);
     else

@@ -53,6 +53,11 @@ public:
         return id < calls::kFirstHandle ? reinterpret_cast<T>(uintptr_t{id})
                                         : reinterpret_cast<T>(at(id));
     }
+    // The handle of an object that the server named; null for what can be no number.
+    template <class T> T named(HandleId id, HandleId parent)
+    {
+        return adopt(calls::kHandleKind<T>, id, parent) ? handle<T>(id) : nullptr;
+    }
     // The number of a handle that a program passed, if it is a live one of the right kind, null, or
     // (streams) a special one.
     template <class T> std::optional<HandleId> id(T handle)

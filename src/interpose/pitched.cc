@@ -1,6 +1,7 @@
 // 2D and 3D copies. Between device addresses and arrays they go to the server as they are; between linear memory and
 // the program's they are rows, and rows that lie close together are one plain copy; between arrays and the
 // program's memory they go through device memory that is allocated for the time.
+#include "interpose/box.h"
 #include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
@@ -49,18 +50,6 @@ template <class Copy> CUresult by_rows(const CUDA_MEMCPY3D &c, const Side &to, c
     return CUDA_SUCCESS;
 }
 
-// A box that lies row by row, slice by slice, from `memory` on; as source and as destination.
-CUDA_MEMCPY3D packed(const CUDA_MEMCPY3D &c, CUdeviceptr memory)
-{
-    CUDA_MEMCPY3D p{};
-    p.srcMemoryType = p.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    p.srcDevice = p.dstDevice = memory;
-    p.srcPitch = p.dstPitch = p.WidthInBytes = c.WidthInBytes;
-    p.srcHeight = p.dstHeight = p.Height = c.Height;
-    p.Depth = c.Depth;
-    return p;
-}
-
 // Between an array and the program's memory.
 CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream stream)
 {
@@ -68,12 +57,8 @@ CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream s
     if (CUresult r = own::cuMemAlloc_v2(&between, c.WidthInBytes * c.Height * c.Depth)) return r;
     const CUDA_MEMCPY3D box = packed(c, between);
     CUDA_MEMCPY3D first = c, second = c;
-    first.dstMemoryType = box.dstMemoryType, first.dstDevice = between;
-    first.dstPitch = box.dstPitch, first.dstHeight = box.dstHeight;
-    first.dstXInBytes = first.dstY = first.dstZ = 0;
-    second.srcMemoryType = box.srcMemoryType, second.srcDevice = between;
-    second.srcPitch = box.srcPitch, second.srcHeight = box.srcHeight;
-    second.srcXInBytes = second.srcY = second.srcZ = 0;
+    destination_from(first, box);
+    source_from(second, box);
     CUresult r = to_array ? copy_box(first, stream, CopyWait::never)
                           : remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&first), stream);
     if (!r)
@@ -145,12 +130,8 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D &c)
 CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_PEER &c)
 {
     CUDA_MEMCPY3D b{};
-    b.srcXInBytes = c.srcXInBytes, b.srcY = c.srcY, b.srcZ = c.srcZ, b.srcLOD = c.srcLOD;
-    b.srcMemoryType = c.srcMemoryType, b.srcHost = c.srcHost, b.srcDevice = c.srcDevice, b.srcArray = c.srcArray;
-    b.srcPitch = c.srcPitch, b.srcHeight = c.srcHeight;
-    b.dstXInBytes = c.dstXInBytes, b.dstY = c.dstY, b.dstZ = c.dstZ, b.dstLOD = c.dstLOD;
-    b.dstMemoryType = c.dstMemoryType, b.dstHost = c.dstHost, b.dstDevice = c.dstDevice, b.dstArray = c.dstArray;
-    b.dstPitch = c.dstPitch, b.dstHeight = c.dstHeight;
+    source_from(b, c);
+    destination_from(b, c);
     b.WidthInBytes = c.WidthInBytes, b.Height = c.Height, b.Depth = c.Depth;
     return b;
 }

@@ -115,9 +115,9 @@ void write(wire::Writer &w, T arg, HandleId id, size_t count, const std::vector<
 // A handle that the server named, as one of `owner`'s where it is part of a graph.
 template <class T> T found(HandleId id, HandleId owner)
 {
-    if (!Handles::get().adopt(calls::kHandleKind<T>, id, current_context())) return nullptr;
-    if (owner) belongs(id, owner);
-    return Handles::get().handle<T>(id);
+    const T handle = Handles::get().named<T>(id, current_context());
+    if (handle && owner) belongs(id, owner);
+    return handle;
 }
 
 template <RoleKind Kind, class T>

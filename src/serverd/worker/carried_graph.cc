@@ -10,10 +10,17 @@ namespace {
 // The array whose number stands in the field, and the way back.
 CUresult array_in(Session &s, CUmemorytype type, CUarray &array)
 {
-    const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(array));
+    if (type == CU_MEMORYTYPE_ARRAY) return s.objects.get_in_place(array);
     array = nullptr;
-    if (type != CU_MEMORYTYPE_ARRAY) return CUDA_SUCCESS;
-    return id ? s.objects.get(id, array) : CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_SUCCESS;
+}
+
+void array_out(Session &s, CUmemorytype type, CUarray &array)
+{
+    if (type == CU_MEMORYTYPE_ARRAY)
+        s.objects.number_in_place(array);
+    else
+        array = nullptr;
 }
 
 // A client's box may name device memory and arrays, never the worker's own memory.
@@ -43,11 +50,8 @@ CUresult Carried<CUDA_MEMCPY3D>::decode(wire::Reader &r, Session &s, CUDA_MEMCPY
 void Carried<CUDA_MEMCPY3D>::encode(wire::Writer &w, Session &s, const CUDA_MEMCPY3D &c)
 {
     CUDA_MEMCPY3D sent = c;
-    auto number = [&](CUmemorytype type, CUarray array) {
-        return reinterpret_cast<CUarray>(uintptr_t{type == CU_MEMORYTYPE_ARRAY ? s.objects.number(array) : 0});
-    };
-    sent.srcArray = number(c.srcMemoryType, c.srcArray);
-    sent.dstArray = number(c.dstMemoryType, c.dstArray);
+    array_out(s, c.srcMemoryType, sent.srcArray);
+    array_out(s, c.dstMemoryType, sent.dstArray);
     sent.srcHost = sent.dstHost = nullptr;
     w.value(sent);
 }

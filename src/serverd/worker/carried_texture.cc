@@ -4,22 +4,11 @@
 
 namespace rgpu::worker {
 
-namespace {
-
-template <class T> CUresult named_by(Session &s, T &array)
-{
-    const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(array));
-    array = nullptr;
-    return id ? s.objects.get(id, array) : CUDA_ERROR_INVALID_HANDLE;
-}
-
-}  // namespace
-
 CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_RESOURCE_DESC &d, CarriedMemory &)
 {
     d = r.value<CUDA_RESOURCE_DESC>();
-    if (d.resType == CU_RESOURCE_TYPE_ARRAY) return named_by(s, d.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return named_by(s, d.res.mipmap.hMipmappedArray);
+    if (d.resType == CU_RESOURCE_TYPE_ARRAY) return s.objects.get_in_place(d.res.array.hArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return s.objects.get_in_place(d.res.mipmap.hMipmappedArray);
     const bool linear = d.resType == CU_RESOURCE_TYPE_LINEAR || d.resType == CU_RESOURCE_TYPE_PITCH2D;
     return linear ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -27,11 +16,8 @@ CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_R
 void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA_RESOURCE_DESC &d)
 {
     CUDA_RESOURCE_DESC sent = d;
-    auto number = [&](auto &array) {
-        array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(uintptr_t{s.objects.number(array)});
-    };
-    if (d.resType == CU_RESOURCE_TYPE_ARRAY) number(sent.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) number(sent.res.mipmap.hMipmappedArray);
+    if (d.resType == CU_RESOURCE_TYPE_ARRAY) s.objects.number_in_place(sent.res.array.hArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) s.objects.number_in_place(sent.res.mipmap.hMipmappedArray);
     w.value(sent);
 }
 

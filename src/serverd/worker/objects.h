@@ -72,6 +72,15 @@ public:
         return CUDA_SUCCESS;
     }
 
+    // The same inside a struct that was carried, where the number stands in the handle's place; 0 is no object.
+    template <class T> CUresult get_in_place(T &handle) const
+    {
+        const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(handle));
+        handle = nullptr;
+        return id ? get(id, handle) : CUDA_ERROR_INVALID_HANDLE;
+    }
+    template <class T> void number_in_place(T &handle) { handle = reinterpret_cast<T>(uintptr_t{number(handle)}); }
+
 private:
     struct Object {
         HandleKind kind = HandleKind::none;
