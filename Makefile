@@ -344,13 +344,15 @@ check-long: deps ## what make check does, and what takes too long for it (t/long
 	+@$(sub_make) all unit cuda venv
 	@$(tests_env) RGPU_LONG=1 t/lib/run-checks $(T)
 
+# With T= only what it names is built: a program, or a folder of them.
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
+named_units = $(or $(if $(T),$(patsubst $(O)/%,$(O)-$1/%,$(filter %/$(T) $(O)/t/$(T)/%,$(UNIT)))),unit)
 check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=softgpu, T=frame_test
-	+@$(call sanitized,asan,address$(comma)undefined) unit
+	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
 	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
 check-tsan: ## unit tests with the thread sanitizer; T= as there
-	+@$(call sanitized,tsan,thread) unit stress
+	+@$(call sanitized,tsan,thread) $(call named_units,tsan) stress
 	@for program in $(patsubst t/stress/%.cc,$(O)-tsan/t/stress/%,$(stress_sources)); do echo "stress $$program"; $$program || exit 1; done
 	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
 

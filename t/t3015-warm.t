@@ -27,7 +27,12 @@ try 30 "$rgpu" run --lease gpus -- "$program"
 is "$rc $out" "0 ok" "a program sees a GPU that nobody used" || diag "$err"
 is "$(taken) $(cold)" "1 0" "... through the worker that waited"
 ok "when it has ended, the next worker waits" wait_for 20 ready 2
-try 30 "$rgpu" run --lease gpus -- sh -c "$program & $program; wait"
+# The first stays, on a pipe, until the second has ended.
+mkfifo hold said
+try 30 "$rgpu" run --lease gpus -- sh -c "
+    exec 3<> hold
+    $program hold <&3 > said & read -r first < said
+    echo \$first; $program; echo >&3; wait"
 is "$rc $out" "0 ok
 ok" "of two programs at once"
 is "$(taken) $(cold)" "2 1" "... one gets it, the other a worker of its own"

@@ -1,8 +1,10 @@
 // The primary context, from the first question to its end: whoever else may have made one, this process finds none.
+// With the word "hold" it stays, its context with it, until it has read a line.
 #include <cuda.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #define CHECK(call) \
     do \
@@ -30,7 +32,7 @@ static size_t available()
     return free;
 }
 
-int main()
+int main(int argc, char **argv)
 {
     constexpr size_t kBytes = 8 << 20;
     CHECK(cuInit(0));
@@ -74,4 +76,8 @@ int main()
     CHECK(cuCtxSetCurrent(context));
     TRUE(available() == all);
     puts("ok");
+    if (argc > 1 && !strcmp(argv[1], "hold")) {
+        fflush(stdout);
+        for (int c = 0; c != '\n' && c != EOF;) c = getchar();
+    }
 }
