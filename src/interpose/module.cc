@@ -1,10 +1,11 @@
 // Modules, libraries, and the functions found in them.
 //
 // Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options as pairs
-// (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an ImageAnswer, and what the
-// compiler said (information, errors).
-// Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the
-// parameters as pairs (offset, bytes).
+// (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an ImageAnswer, what the
+// compiler said (information, errors), and, where the server lists them, how many functions there are and what each
+// look-up would answer.
+// Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the name and the
+// parameters as pairs (offset, bytes). Of a function that was listed the look-up is posted.
 #include "interpose/function.h"
 #include "interpose/image.h"
 #include "interpose/jit.h"
@@ -13,9 +14,69 @@
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
+#include <unordered_map>
+
 namespace rgpu::interpose {
 
 namespace {
+
+// What an answer says of a function: its name and parameters.
+FunctionInfo read_info(wire::Reader &answer, HandleId owner)
+{
+    FunctionInfo info;
+    info.name = answer.string();
+    info.owner = owner;
+    info.parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
+    for (auto &p : info.parameters) {
+        p = answer.value<FunctionInfo::Parameter>();
+        info.parameter_bytes = std::max(info.parameter_bytes, p.offset + p.bytes);
+    }
+    return info;
+}
+
+// What is in each module and library, where the server has said so when it was loaded.
+class Listed {
+public:
+    void set(HandleId owner, wire::Reader answer)
+    {
+        List list{stamp(owner), {}};
+        for (auto n = answer.left() ? answer.value<uint32_t>() : 0; n && answer.ok(); n--)
+            list.functions.push_back(read_info(answer, owner));
+        if (!answer.ok()) return;
+        std::lock_guard lock(mutex_);
+        lists_[owner] = std::move(list);
+    }
+    // Empty: the server knows.
+    std::optional<FunctionInfo> find(HandleId owner, std::string_view name)
+    {
+        std::lock_guard lock(mutex_);
+        const auto list = lists_.find(owner);
+        if (list == lists_.end()) return std::nullopt;
+        if (list->second.stamp != stamp(owner)) {  // the number is another's now
+            lists_.erase(list);
+            return std::nullopt;
+        }
+        for (const FunctionInfo &info : list->second.functions)
+            if (info.name == name) return info;
+        return std::nullopt;
+    }
+
+private:
+    static uint32_t stamp(HandleId owner) { return Handles::get().at(owner)->stamp; }
+
+    struct List {
+        uint32_t stamp = 0;
+        std::vector<FunctionInfo> functions;
+    };
+    std::mutex mutex_;
+    std::unordered_map<HandleId, List> lists_;
+};
+
+Listed &listed()
+{
+    static Listed &lists = *new Listed;
+    return lists;
+}
 
 // Loads an image on the server with call `id`; `out` gets the module's or library's handle.
 template <class T> CUresult load(CallId id, T *out, const void *image, const JitOptions &jit)
@@ -39,28 +100,15 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
     Reply reply;
     CUresult r = ask_with_image(id, head, measured->parts, reply);
     std::string errors;
-    jit.take_logs(reply.body, &errors);
+    const size_t logs = jit.take_logs(reply.body, &errors);
     if (r) {
         Handles::get().end(handle);
         if (!errors.empty()) say("the server cannot load a module: %s", errors.c_str());
         return r;
     }
+    listed().set(handle, {reply.body.data() + logs, reply.body.size() - logs});
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
-}
-
-// What an answer says of a function: its name and parameters.
-FunctionInfo *read_info(wire::Reader &answer, HandleId owner)
-{
-    auto *info = new FunctionInfo;  // lives as long as the process: launches read it without a lock
-    info->name = answer.string();
-    info->owner = owner;
-    info->parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
-    for (auto &p : info->parameters) {
-        p = answer.value<FunctionInfo::Parameter>();
-        info->parameter_bytes = std::max(info->parameter_bytes, p.offset + p.bytes);
-    }
-    return info;
 }
 
 // All functions of a module or kernels of a library, as many as there is room for. Body: number of the owner, room.
@@ -79,7 +127,7 @@ template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned r
     for (uint32_t i = 0; i < count && i < room && answer.ok(); i++) {
         const auto number = answer.value<HandleId>();
         Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, *in);
-        FunctionInfo *info = read_info(answer, *in);
+        auto *info = new FunctionInfo(read_info(answer, *in));  // lives as long as the process, as below
         void *unknown = nullptr;
         if (!slot || !slot->data.compare_exchange_strong(unknown, info)) delete info;
         out[i] = slot ? Handles::get().handle<T>(number) : nullptr;
@@ -96,17 +144,20 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
     HandleId handle = Handles::get().make(calls::kHandleKind<T>, *in);
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    const auto body = [&](wire::Writer &w) { w.value(handle), w.value(*in), w.string(name); };
+    std::optional<FunctionInfo> info = listed().find(*in, name);
     Reply reply;
-    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
-        w.value(handle), w.value(*in), w.string(name);
-    }, reply);
+    CUresult r = info ? session()->post(id, current_context(), body) : session()->ask(id, current_context(), body, reply);
     if (r) {
         Handles::get().end(handle);
         return r;
     }
-    wire::Reader answer(reply.body.data(), reply.body.size());
-    FunctionInfo *info = read_info(answer, *in);
-    Handles::get().at(handle)->data.store(info, std::memory_order_release);
+    if (!info) {
+        wire::Reader answer(reply.body.data(), reply.body.size());
+        info = read_info(answer, *in);
+    }
+    // Lives as long as the process: launches read it without a lock.
+    Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)), std::memory_order_release);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
 }

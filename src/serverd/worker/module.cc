@@ -69,53 +69,86 @@ const void *Load::image()
     return &wrapper;
 }
 
-// `load` calls the driver and gives the handle's number its meaning.
-template <class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
-{
-    Load load;
-    if (auto r = load.read(s, call); !r) return r;
-    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND : load_image(load, load.image());
-    std::vector<uint8_t> answer;
-    wire::Writer w(answer);
-    w.value(load.bytes.answer(s, result));
-    load.jit.write_logs(w);
-    s.finish(call, result, answer);
-    if (!result) load.bytes.keep(s);
-    return {};
-}
-
-// The answer to a look-up: name and parameters. Launches of the function need the latter, too.
-template <class GetParam> std::vector<uint8_t> describe(Objects &objects, HandleId id, const char *name, GetParam get)
-{
+// What is told of a function or kernel: its name and where its parameters lie.
+struct Description {
+    std::string name;
     std::vector<Parameter> parameters;
+
+    void write(wire::Writer &w) const
+    {
+        w.string(name);
+        w.value(uint64_t{parameters.size()});
+        for (const Parameter &p : parameters) w.value(p);
+    }
+};
+
+template <class Get> Description describe(const char *name, Get get)
+{
+    Description d{name ? name : "", {}};
     size_t offset = 0, bytes = 0;
     for (size_t i = 0; get(i, &offset, &bytes) == CUDA_SUCCESS; i++)
-        parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
-    std::vector<uint8_t> answer;
-    wire::Writer w(answer);
-    w.string(name ? name : "");
-    w.value(uint64_t{parameters.size()});
-    for (const Parameter &p : parameters) w.value(p);
-    objects.set_parameters(id, std::move(parameters));
-    return answer;
+        d.parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
+    return d;
 }
 
-std::vector<uint8_t> describe(Objects &objects, HandleId id, CUfunction f)
+Description describe(CUfunction f)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuFuncGetName)) get(&name, f);
-    return describe(objects, id, name, [&](size_t i, size_t *offset, size_t *bytes) {
+    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
         return DRIVER(cuFuncGetParamInfo)(f, i, offset, bytes);
     });
 }
 
-std::vector<uint8_t> describe(Objects &objects, HandleId id, CUkernel k)
+Description describe(CUkernel k)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuKernelGetName)) get(&name, k);
-    return describe(objects, id, name, [&](size_t i, size_t *offset, size_t *bytes) {
+    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
         return DRIVER(cuKernelGetParamInfo)(k, i, offset, bytes);
     });
+}
+
+// All that is in a module or library, if it is not too much: then the client looks them up without asking. Writes nothing
+// where the driver cannot say (CUDA 12.4).
+constexpr unsigned kMostListed = 64;
+
+template <class Found, class Owner, class Count, class List>
+void list_found(wire::Writer &w, Owner owner, Count count_of, List list)
+{
+    unsigned count = 0;
+    if (!DRIVER(cuFuncGetParamInfo) || !count_of || !list) return;
+    if (count_of(&count, owner) || !count || count > kMostListed) return;
+    std::vector<Found> found(count);
+    if (list(found.data(), count, owner)) return;
+    w.value(count);
+    for (Found f : found) describe(f).write(w);
+}
+void list_found(wire::Writer &w, CUmodule m)
+{
+    list_found<CUfunction>(w, m, DRIVER(cuModuleGetFunctionCount), DRIVER(cuModuleEnumerateFunctions));
+}
+void list_found(wire::Writer &w, CUlibrary l)
+{
+    list_found<CUkernel>(w, l, DRIVER(cuLibraryGetKernelCount), DRIVER(cuLibraryEnumerateKernels));
+}
+
+// `load` calls the driver.
+template <class Made, class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
+{
+    Load load;
+    if (auto r = load.read(s, call); !r) return r;
+    Made made{};
+    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND : load_image(&made, load, load.image());
+    if (!result && !s.objects.set(load.handle, made)) result = CUDA_ERROR_INVALID_VALUE;
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.value(load.bytes.answer(s, result));
+    load.jit.write_logs(w);
+    if (!result) list_found(w, made);
+    s.finish(call, result, answer);
+    if (!result) load.bytes.keep(s);
+    return {};
 }
 
 // A look-up of `Found` in `Owner`; `find` asks the driver.
@@ -131,7 +164,14 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
     CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner) : CUDA_ERROR_NOT_SUPPORTED;
     if (!r) r = find(&found, owner, name.c_str());
     if (!r && !s.objects.set(id, found)) r = CUDA_ERROR_INVALID_VALUE;
-    s.finish(call, r, r ? std::vector<uint8_t>() : describe(s.objects, id, found));
+    std::vector<uint8_t> answer;
+    if (!r) {
+        Description d = describe(found);
+        wire::Writer w(answer);
+        if (call.wants_reply()) d.write(w);
+        s.objects.set_parameters(id, std::move(d.parameters));
+    }
+    s.finish(call, r, answer);
     return {};
 }
 
@@ -154,8 +194,9 @@ template <class Found, class Owner, class List> Result<void> serve_enumerate(Ses
     for (size_t i = 0; !r && i < found.size(); i++) {
         const HandleId id = s.objects.number(found[i]);
         w.value(id);
-        const std::vector<uint8_t> described = describe(s.objects, id, found[i]);
-        w.bytes(described.data(), described.size());
+        Description d = describe(found[i]);
+        d.write(w);
+        s.objects.set_parameters(id, std::move(d.parameters));
     }
     s.finish(call, r, answer);
     return {};
@@ -175,22 +216,17 @@ Result<void> cuLibraryEnumerateKernels(Session &s, Call &call)
 
 Result<void> cuModuleLoadDataEx(Session &s, Call &call)
 {
-    return serve_load(s, call, [&](Load &load, const void *image) {
-        CUmodule module = nullptr;
-        CUresult r = DRIVER(cuModuleLoadDataEx)(&module, image, load.jit.count(), load.jit.options.data(),
-                                                load.jit.values.data());
-        return r ? r : s.objects.set(load.handle, module) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return serve_load<CUmodule>(s, call, [&](CUmodule *module, Load &load, const void *image) {
+        return DRIVER(cuModuleLoadDataEx)(module, image, load.jit.count(), load.jit.options.data(), load.jit.values.data());
     });
 }
 
 Result<void> cuLibraryLoadData(Session &s, Call &call)
 {
-    return serve_load(s, call, [&](Load &load, const void *image) {
-        CUlibrary library = nullptr;
+    return serve_load<CUlibrary>(s, call, [&](CUlibrary *library, Load &load, const void *image) {
         auto function = DRIVER(cuLibraryLoadData);
         if (!function) return CUDA_ERROR_NOT_SUPPORTED;
-        CUresult r = function(&library, image, load.jit.options.data(), load.jit.values.data(), load.jit.count(), nullptr, nullptr, 0);
-        return r ? r : s.objects.set(load.handle, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return function(library, image, load.jit.options.data(), load.jit.values.data(), load.jit.count(), nullptr, nullptr, 0);
     });
 }
 
