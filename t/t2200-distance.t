@@ -18,6 +18,21 @@ is "$rc $out" "0 ok" "a program runs over it" || diag "$err"
 asked=$(json 'j["round_trips"]' "$(cat stats.json)")
 ok "... and asks no more than it must ($asked round trips)" [ "$asked" -le 25 ]
 
+RGPU_STATS=$T/start.json try 60 "$rgpu" run --lease far -- "$build/cuda/start-static"
+is "$rc $out" "0 ok" "a start of PyTorch's kind" || diag "$err"
+asked=$(json 'j["round_trips"]' "$(cat start.json)")
+ok "... takes five round trips at most ($asked)" [ "$asked" -le 5 ]
+
+RGPU_STATS=$T/facts.json try 60 "$rgpu" run --lease far -- "$build/cuda/facts-static"
+is "$rc $out" "0 ok" "what is known of functions and memory follows the program" || diag "$err"
+asked=$(json 'j["round_trips"]' "$(cat facts.json)")
+ok "... and is not asked for each time ($asked round trips)" [ "$asked" -lt 100 ]
+
+RGPU_STATS=$T/steps.json try 60 "$rgpu" run --lease far -- "$build/cuda/read_after_wait-static" 40
+is "$rc $out" "0 ok" "work, wait and read, step after step" || diag "$err"
+asked=$(json 'j["round_trips"]' "$(cat steps.json)")
+ok "... is one round trip a step ($asked for 40)" [ "$asked" -le 52 ]
+
 try 120 "$rgpu" run --lease far -- "$rgpu" bench --json
 is "$rc" 0 "its figures are measured" || diag "$err"
 figure() { json "$1" "$out"; }

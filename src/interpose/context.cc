@@ -67,6 +67,36 @@ Slot *current_slot()
     return id ? Handles::get().at(id) : nullptr;
 }
 
+// A device's stream priorities. Programs ask for them when they have their context: the question goes with that for it.
+struct Priorities {
+    std::mutex mutex;
+    struct Range {
+        bool known = false;
+        int least = 0, greatest = 0;
+    };
+    std::vector<Range> of = std::vector<Range>(session()->snapshot().devices.size());
+
+    static void question(wire::Writer &w) { w.value(uint8_t{1}), w.value(uint8_t{1}); }
+    void learn(CUdevice d, const Reply &reply)
+    {
+        wire::Reader r(reply.body.data(), reply.body.size());
+        Range range{true, r.value<int>(), r.value<int>()};
+        std::lock_guard lock(mutex);
+        if (!reply.result && r.ok()) of[static_cast<size_t>(d)] = range;
+    }
+    Range get(CUdevice d)
+    {
+        std::lock_guard lock(mutex);
+        return of[static_cast<size_t>(d)];
+    }
+};
+
+Priorities &priorities()
+{
+    static Priorities &p = *new Priorities;
+    return p;
+}
+
 // After a context was made on the server: it is the calling thread's current one.
 CUresult made(CUcontext context, unsigned flags, CUdevice d)
 {
@@ -114,10 +144,19 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     std::lock_guard lock(primaries().mutex);
     Primary &p = primaries().at(d);
     if (p.retained == 0 || p.reset) {
-        Reply reply;
+        static Session::Ahead &retaining = *new Session::Ahead;
+        Reply reply, range;
         // Outside any context: cudart makes the primary context current before it retains it.
-        CUresult r = session()->ask(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle,
-                                    [&](wire::Writer &w) { w.value(p.id), w.value(d); }, reply);
+        const auto body = [&](wire::Writer &w) { w.value(p.id), w.value(d); };
+        CUresult r;
+        if (!priorities().get(d).known &&
+            session()->ask_ahead(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle, body, retaining)) {
+            session()->ask(CallId::cuCtxGetStreamPriorityRange, p.id, Priorities::question, range);
+            priorities().learn(d, range);
+            r = session()->take_ahead(retaining, reply);
+        } else {
+            r = session()->ask(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle, body, reply);
+        }
         if (r) return r;
         p.retained_there++;
         p.reset = false;
@@ -182,6 +221,24 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned int *flags, int *active
     const Primary &p = primaries().at(d);
     if (flags) *flags = p.flags;
     if (active) *active = p.retained > 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    if (!session()) return not_ready();
+    const CUdevice d = current_device();
+    if (d < 0) return CUDA_ERROR_INVALID_CONTEXT;
+    Priorities::Range range = priorities().get(d);
+    if (!range.known) {
+        Reply reply;
+        CUresult r = session()->ask(CallId::cuCtxGetStreamPriorityRange, current_context(), Priorities::question, reply);
+        if (r) return r;
+        priorities().learn(d, reply);
+        range = priorities().get(d);
+    }
+    if (least) *least = range.least;
+    if (greatest) *greatest = range.greatest;
     return CUDA_SUCCESS;
 }
 

@@ -4,8 +4,10 @@
 // soon as the call returns. A copy to the host is one call, answered by data frames when the
 // stream gets there. Body: device address, bytes, stream (both directions).
 #include "interpose/capture.h"
+#include "interpose/idle.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
+#include "interpose/read_ahead.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
 
@@ -79,11 +81,14 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
             CUresult r = copy_on_device(*to, device, bytes, stream);
             return r || !wait ? r : own::cuStreamSynchronize(stream);
         }
+    if (wait && read_ahead::take(host, device, bytes, t.stream)) return CUDA_SUCCESS;
     if (CUresult r = shared::before_read(device)) return r;
-    const uint64_t mark = wait ? shared::mark() : 0;
+    const uint64_t mark = wait ? shared::mark() : 0, asked = idle::moment();
     CUresult r = session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
                                      [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
-    return r || !wait ? r : shared::reached_stream(mark, t.stream);
+    if (r || !wait) return r;
+    if (!shared::active()) idle::learn_stream(t.stream, asked);
+    return shared::reached_stream(mark, t.stream);
 }
 
 CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)

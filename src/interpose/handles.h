@@ -30,6 +30,7 @@ struct Slot {
     HandleId recorded_in = 0;
     uint32_t recorded_stamp = 0;
     std::atomic<bool> done{false};
+    std::atomic<uint64_t> legacy{0};  // a context's: the moment of its legacy default stream
 };
 inline constexpr size_t kSlotBytes = 64;
 static_assert(sizeof(Slot) <= kSlotBytes);

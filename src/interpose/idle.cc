@@ -21,6 +21,13 @@ bool may_know() { return session() && session()->state() == CUDA_SUCCESS && !any
 
 Slot *slot(HandleId id) { return id >= calls::kFirstHandle ? Handles::get().at(id) : nullptr; }
 
+// Where the moment of a stream is kept: the default streams are their context's.
+std::atomic<uint64_t> *moment_of(HandleId stream)
+{
+    Slot *s = slot(stream >= calls::kFirstHandle ? stream : current_context());
+    return !s ? nullptr : stream >= calls::kFirstHandle ? &s->moment : &s->legacy;
+}
+
 // Idle at that moment or after it.
 bool idle_since(HandleId id, uint64_t moment)
 {
@@ -29,10 +36,9 @@ bool idle_since(HandleId id, uint64_t moment)
 }
 
 // The question itself was the one call since: had others sent something, it would not be known when.
-void learn(HandleId id, uint64_t asked)
+void learn(std::atomic<uint64_t> *moment, uint64_t asked)
 {
-    Slot *s = slot(id);
-    if (s && session()->sent() == asked + 1) s->moment.store(asked + 1, std::memory_order_release);
+    if (moment && session()->sent() == asked + 1) moment->store(asked + 1, std::memory_order_release);
 }
 
 }  // namespace
@@ -44,7 +50,8 @@ bool stream(HandleId stream)
     if (!may_know()) return false;
     const uint64_t now = session()->sent();
     const Slot *s = slot(stream);
-    return idle_since(stream, now) || idle_since(s ? s->parent : current_context(), now);
+    const std::atomic<uint64_t> *moment = moment_of(stream);
+    return (moment && moment->load(std::memory_order_acquire) >= now) || idle_since(s ? s->parent : current_context(), now);
 }
 
 bool event(HandleId event)
@@ -60,8 +67,11 @@ bool event(HandleId event)
 }
 
 uint64_t moment() { return session() ? session()->sent() : 0; }
-void learn_context(HandleId context, uint64_t asked) { learn(context, asked); }
-void learn_stream(HandleId stream, uint64_t asked) { learn(stream, asked); }
+void learn_context(HandleId context, uint64_t asked)
+{
+    if (Slot *s = slot(context)) learn(&s->moment, asked);
+}
+void learn_stream(HandleId stream, uint64_t asked) { learn(moment_of(stream), asked); }
 
 uint64_t recorded(HandleId event)
 {

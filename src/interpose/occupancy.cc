@@ -13,7 +13,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     const wire::DeviceSnapshot *d = device(Handles::get().at(current_context())->device);
     int most = 0;
-    CUresult r = remote<CallId::cuFuncGetAttribute>(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f);
+    CUresult r = own::cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f);
     if (r) return r;
     const int warp = d->attributes[CU_DEVICE_ATTRIBUTE_WARP_SIZE];
     if (limit > 0) most = std::min(most, limit);
@@ -22,7 +22,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
     for (int size = (most + warp - 1) / warp * warp; size > 0; size -= warp) {
         const int threads = std::min(size, most);
         int blocks = 0;
-        r = remote<CallId::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags>(
+        r = own::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
             &blocks, f, threads, shared_for ? shared_for(threads) : shared, flags);
         if (r) return r;
         if (blocks * threads > best_threads) {

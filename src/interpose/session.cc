@@ -245,6 +245,32 @@ CUresult Session::wait(Pending &p)
     return p.reply.result;
 }
 
+// No round trip of its own, in most cases.
+void Session::wait_ahead(Ahead &a)
+{
+    std::unique_lock lock(receive_);
+    while (!a.pending_.done) {
+        if (reading_)
+            answered_.wait(lock);
+        else
+            read_some(lock);
+    }
+}
+
+CUresult Session::take_ahead(Ahead &a, Reply &reply)
+{
+    wait_ahead(a);
+    reply = std::move(a.pending_.reply);
+    return reply.result;
+}
+
+CUresult Session::take_ahead(Ahead &a, void *to)
+{
+    wait_ahead(a);
+    if (!a.pending_.reply.result) memcpy(to, a.bytes_.data(), a.bytes_.size());
+    return a.pending_.reply.result;
+}
+
 // One thread at a time is here; it lets go of the lock while it waits for bytes.
 void Session::read_some(std::unique_lock<std::mutex> &lock)
 {
@@ -324,6 +350,7 @@ bool Session::take_reply(const FrameHeader &h)
     std::lock_guard lock(receive_);
     auto it = pending_.find(h.sequence);
     if (it == pending_.end()) return true;
+    if (!it->second->ahead) heard_.fetch_add(1, std::memory_order_release);
     it->second->reply = {static_cast<CUresult>(h.value), std::move(body)};
     it->second->done = true;
     pending_.erase(it);
@@ -341,6 +368,7 @@ bool Session::take_data(const FrameHeader &h)
         die("the server sent data that nobody asked for");
         return false;
     }
+    if (!p->ahead) heard_.fetch_add(1, std::memory_order_release);
     if (!receive(p->to, h.bytes)) return false;
     p->to += h.bytes, p->left -= h.bytes;
     if (h.value) p->reply.result = static_cast<CUresult>(h.value);
@@ -373,6 +401,7 @@ bool Session::take_callback(const FrameHeader &h)
         return false;
     }
     if (!receive(&token, sizeof token)) return false;
+    heard_.fetch_add(1, std::memory_order_release);
     callback_came();
     callback_due(token, h.value);
     return true;
@@ -402,7 +431,7 @@ uint32_t Session::frames_sent()
 bool Session::waited_for()
 {
     std::lock_guard lock(receive_);
-    return std::any_of(pending_.begin(), pending_.end(), [](const auto &entry) { return entry.second->waited; });
+    return std::any_of(pending_.begin(), pending_.end(), [](const auto &entry) { return entry.second->waited && !entry.second->ahead; });
 }
 
 void Session::die(const char *why)

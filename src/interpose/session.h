@@ -75,8 +75,18 @@ public:
     template <class Write>
     CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait);
 
+    // A question, or a copy to the host of so many bytes, that goes out before anybody waits for it, with whatever is sent next;
+    // false: it does not. One at a time for each `Ahead`, which lives as long as the session.
+    class Ahead;
+    template <class Write> bool ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &, size_t bytes = 0);
+    // Its answer, or its bytes, when they have come.
+    CUresult take_ahead(Ahead &, Reply &);
+    CUresult take_ahead(Ahead &, void *to);
+
     // How many calls have been sent. Equal counts: nothing was asked of the server in between.
     uint64_t sent() const { return sent_.load(std::memory_order_acquire); }
+    // How many frames came, but for text and copies ahead. Equal counts: nothing was learned from the server in between.
+    uint64_t heard() const { return heard_.load(std::memory_order_acquire); }
 
     // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
     void expect_callbacks(size_t n) { callbacks_under_way_ += n; }
@@ -98,6 +108,7 @@ private:
     struct Pending {
         bool done = false;
         bool waited = true;         // false: a posted copy, nobody waits, owned by the map
+        bool ahead = false;         // nobody knows of it yet
         Reply reply;
         uint8_t *to = nullptr;      // destination of a copy
         size_t left = 0;
@@ -124,6 +135,7 @@ private:
     void finish_unasked(Pending *);
     void take_pushes();
     void pump();
+    void wait_ahead(Ahead &);
 
     Fd fd_;
     std::shared_ptr<net::Tunnel> tunnel_;  // null: fd_ is the TCP socket
@@ -137,7 +149,7 @@ private:
     std::mutex send_;
     std::vector<uint8_t> out_;
     uint32_t sequence_ = 0;
-    std::atomic<uint64_t> sent_{0};  // calls since the beginning
+    std::atomic<uint64_t> sent_{0}, heard_{0};  // calls since the beginning, and what came
     uint64_t last_flush_ = 0;  // nanoseconds
     std::condition_variable pump_wanted_;
     bool pump_asleep_ = false;
@@ -152,6 +164,19 @@ private:
     // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).
     std::unique_ptr<uint8_t[]> in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
     size_t in_at_ = 0, in_end_ = 0;
+};
+
+class Session::Ahead {
+public:
+    Ahead() = default;
+    Ahead(const Ahead &) = delete;
+    Ahead &operator=(const Ahead &) = delete;
+
+private:
+    friend Session;
+    std::vector<uint8_t> bytes_;
+    Pending pending_;
+    bool under_way_ = false;
 };
 
 template <class Write>
@@ -211,6 +236,27 @@ CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, vo
         if (!wait_for_it) return sent;
     }
     return wait(mine);
+}
+
+template <class Write>
+bool Session::ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &a, size_t bytes)
+{
+    if (state()) return false;
+    std::lock_guard lock(send_);
+    {
+        std::lock_guard receive(receive_);
+        if (a.under_way_ && !a.pending_.done) return false;
+        a.bytes_.resize(bytes);
+        a.pending_ = {};
+        a.pending_.ahead = a.under_way_ = true;
+        a.pending_.to = a.bytes_.data();
+        a.pending_.left = bytes;
+    }
+    size_t at = begin(id, context, wire::kWantsReply);
+    wire::Writer w(out_);
+    write(w);
+    expect(sequence_, &a.pending_);
+    return end(id, at, {}, false) == CUDA_SUCCESS;
 }
 
 }  // namespace rgpu::interpose

@@ -1,7 +1,10 @@
 // Calls that tell the program how far the device is: answered here where that is known (idle.h); else what
 // shared memory holds there comes back with the server's answer.
+#include <optional>
+
 #include "interpose/idle.h"
 #include "interpose/own.h"
+#include "interpose/read_ahead.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
 
@@ -9,26 +12,33 @@ namespace rgpu::interpose::own {
 
 namespace {
 
-// Carries `wait` out; if it says that the stream has got there, so has its memory.
-template <class Wait> CUresult in_stream(CUstream stream, Wait wait)
+// Carries `ask` out; if it says that the stream has got there, so has its memory.
+template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
 {
     if (!session()) return not_ready();
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (!shared::active() && current_context() && idle::stream(id)) return CUDA_SUCCESS;
-    const uint64_t mark = shared::mark(), asked = idle::moment();
-    if (CUresult r = wait()) return r;
+    const uint64_t mark = shared::mark();
+    std::optional<read_ahead::Wait> wait;
+    if (waits) wait.emplace(id);
+    const uint64_t asked = idle::moment();
+    if (CUresult r = ask()) return r;
+    if (wait) wait->over();
     if (shared::active()) return shared::reached_stream(mark, id);
     idle::learn_stream(id, asked);
     return CUDA_SUCCESS;
 }
 
-template <class Wait> CUresult at_event(CUevent event, Wait wait)
+template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 {
     const HandleId id = Handles::get().id(event).value_or(calls::kNoHandle);
     if (!shared::active() && idle::event(id)) return CUDA_SUCCESS;
     const uint64_t mark = shared::mark(), recorded = idle::recorded(id);
-    if (CUresult r = wait()) return r;
+    std::optional<read_ahead::Wait> wait;
+    if (waits) wait.emplace();
+    if (CUresult r = ask()) return r;
+    if (wait) wait->over();
     idle::learn_event(id, recorded);
     return shared::active() ? shared::reached_event(mark, id) : CUDA_SUCCESS;
 }
@@ -38,28 +48,31 @@ template <class Wait> CUresult at_event(CUevent event, Wait wait)
 CUresult cuCtxSynchronize()
 {
     if (!shared::active() && current_context() && idle::context(current_context())) return CUDA_SUCCESS;
-    const uint64_t mark = shared::mark(), asked = idle::moment();
+    const uint64_t mark = shared::mark();
+    read_ahead::Wait wait;
+    const uint64_t asked = idle::moment();
     if (CUresult r = remote<CallId::cuCtxSynchronize>()) return r;
+    wait.over();
     idle::learn_context(current_context(), asked);
     return shared::reached_everything(mark);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-    return in_stream(stream, [&] { return remote<CallId::cuStreamSynchronize>(stream); });
+    return in_stream<true>(stream, [&] { return remote<CallId::cuStreamSynchronize>(stream); });
 }
 CUresult cuStreamQuery(CUstream stream)
 {
-    return in_stream(stream, [&] { return remote<CallId::cuStreamQuery>(stream); });
+    return in_stream<false>(stream, [&] { return remote<CallId::cuStreamQuery>(stream); });
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
-    return at_event(event, [&] { return remote<CallId::cuEventSynchronize>(event); });
+    return at_event<true>(event, [&] { return remote<CallId::cuEventSynchronize>(event); });
 }
 CUresult cuEventQuery(CUevent event)
 {
-    return at_event(event, [&] { return remote<CallId::cuEventQuery>(event); });
+    return at_event<false>(event, [&] { return remote<CallId::cuEventQuery>(event); });
 }
 
 }  // namespace rgpu::interpose::own

@@ -1,5 +1,6 @@
 // Streams: what the client knows of them without asking.
 #include "interpose/own.h"
+#include "interpose/read_ahead.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose::own {
@@ -26,6 +27,7 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
     if (r) return r;
     Slot *s = Handles::get().slot(*out);
     s->flags = flags;
+    if (flags & CU_STREAM_NON_BLOCKING) read_ahead::streams_pass_by();
     s->priority = priority;
     return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // Virtual memory management and memory of other processes: which addresses are memory, the client must know.
 #include "interpose/memory.h"
 #include "interpose/own.h"
+#include "interpose/read_ahead.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose::own {
@@ -29,8 +30,15 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t bytes)
     return r;
 }
 
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
+{
+    read_ahead::written_elsewhere();
+    return remote<CallId::cuIpcGetMemHandle>(handle, address);
+}
+
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
 {
+    read_ahead::written_elsewhere();
     CUresult r = remote<CallId::cuIpcOpenMemHandle_v2>(out, handle, flags);
     if (r) return r;
     CUdeviceptr base = 0;
