@@ -215,7 +215,7 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
             std::unique_lock receive(receive_);
             if (reading_)
                 answered_.wait_for(receive, 1ms);  // someone else reads already
-            else
+            else if (input_is_there())
                 read_some(receive);
         } else {
             die(strerror(errno));
@@ -442,23 +442,30 @@ void Session::die(const char *why)
     if (ours()) shutdown(fd_.get(), SHUT_RDWR);
 }
 
-// For the pump: reads what has come, if nobody else does, and waits a moment if nothing has.
+// With receive_ held and nobody reading: read_some() will not have to wait for the server to say something more. Whoever
+// read last may have left frames in the buffer behind its own answer.
+bool Session::input_is_there() const
+{
+    pollfd w{fd_.get(), POLLIN, 0};
+    return in_at_ != in_end_ || poll(&w, 1, 0) > 0;
+}
+
+// For the pump: reads what has come, if nobody else does, and waits a moment if nothing has. It never waits for longer: others'
+// calls stay in the buffer meanwhile, and the server may be waiting for one of them.
 void Session::take_pushes()
 {
     std::unique_lock receive(receive_);
-    // Whoever read last may have left frames in the buffer behind its own answer.
-    const bool buffered = !reading_ && in_at_ != in_end_;
-    pollfd w{fd_.get(), POLLIN, 0};
-    if (!buffered) {
+    if (reading_ || !input_is_there()) {
         receive.unlock();
+        pollfd w{fd_.get(), POLLIN, 0};
         const bool more = poll(&w, 1, 1) > 0;
         receive.lock();
         if (!more) return;
     }
-    if (!reading_ && pushes_expected())
-        read_some(receive);
-    else
+    if (reading_ || !pushes_expected())
         answered_.wait_for(receive, 1ms);
+    else if (input_is_there())  // what poll() saw may be another's by now
+        read_some(receive);
 }
 
 // Sends what was gathered and then forgotten, and takes copies that arrive while nobody waits.

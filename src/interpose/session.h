@@ -133,6 +133,7 @@ private:
     void die(const char *why);
     void callback_came();
     void finish_unasked(Pending *);
+    bool input_is_there() const;
     void take_pushes();
     void pump();
     void wait_ahead(Ahead &);
