@@ -14,7 +14,7 @@ packages=(
     libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl
-    munge slurm-wlm slurmctld slurmd slurm-client
+    munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
     iproute2 procps util-linux man-db
 )
 

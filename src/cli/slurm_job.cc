@@ -73,11 +73,16 @@ Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
     return request;
 }
 
-int fail_job(const SlurmJob &job, const Error &error)
+void tell_of_job(const SlurmJob &job, const Error &error)
 {
     openlog("rgpu", LOG_PID, LOG_DAEMON);
     syslog(LOG_ERR, "job %s: %s", job.id.c_str(), error.text.c_str());
     fprintf(stderr, "rgpu: job %s: %s\n", job.id.c_str(), error.text.c_str());
+}
+
+int fail_job(const SlurmJob &job, const Error &error)
+{
+    tell_of_job(job, error);
     return kFailed;
 }
 

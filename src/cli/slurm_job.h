@@ -19,7 +19,7 @@ struct SlurmJob {
     unsigned long licences = 0;  // of rgpu, on the controller only
     bool ours = false;           // it asked for GPUs of the pool
     std::string share, memory;   // --rgpu-share and --rgpu-mem as typed; empty without
-    std::string qos;             // on the controller only
+    std::string qos;             // on the controller only, from Slurms that say it to their scripts
     bool restarted = false;
 };
 
@@ -30,8 +30,9 @@ Result<SlurmJob> slurm_job();
 // job holds do not pay for whole requests on each node.
 Result<pool::Request> request_for(const SlurmJob &job, const std::string &node);
 
-// Prints "rgpu: job 17: <text>" on stderr and to syslog, as Slurm keeps no output of its scripts;
-// returns kFailed.
+// Prints "rgpu: job 17: <text>" on stderr and to syslog, as Slurm keeps no output of its scripts.
+void tell_of_job(const SlurmJob &job, const Error &error);
+// The same; returns kFailed.
 int fail_job(const SlurmJob &job, const Error &error);
 
 }  // namespace rgpu::cli

@@ -123,8 +123,25 @@ void note_in_job(const SlurmJob &job, const std::string &text)
     (void)run_tool({"scontrol", "update", "JobId=" + job.id, "AdminComment=rgpu: " + text}).has_value();
 }
 
-Result<void> prolog(const SlurmJob &job, Context &context)
+// Slurm 22.05 does not tell its prologs the QOS. It only matters where a GPU is shared, so others' jobs cost slurmctld no call.
+// Without accounting there is none.
+void look_up_qos(SlurmJob &job)
 {
+    if (!job.qos.empty() || job.share.empty())
+        return;
+    Result<std::string> told = run_tool({"squeue", "-h", "-j", job.id, "-o", "%q"});
+    if (!told) {
+        tell_of_job(job, std::move(told).error().in("its QOS counts as an ordinary one"));
+        return;
+    }
+    job.qos = told->substr(0, told->find('\n'));
+    if (job.qos == "N/A" || job.qos == "(null)")
+        job.qos.clear();
+}
+
+Result<void> prolog(SlurmJob job, Context &context)
+{
+    look_up_qos(job);
     auto config = context.config();
     if (!config)
         return config.error();

@@ -1,7 +1,7 @@
 # What the t4*.t tests add to tap.sh:  . "$(dirname "$0")/lib/slurm.sh"   (after tap.sh)
 #
-#   cluster_up            a minicluster of the test's own, up within seconds, down with the test; Slurm's commands
-#                         and rgpu use it from then on. Skips the whole test where there is no Slurm.
+#   cluster_up [ARGS...]  a minicluster of the test's own (ARGS: as for minicluster up), up within seconds, down with the test;
+#                         Slurm's commands and rgpu use it from then on. Skips the whole test where there is no Slurm.
 #   all_free              true when every GPU of the pool is free and no worker runs
 #   workers               the pids of this cluster's workers
 #   submitted ARGS...     sbatch ARGS..., without output file unless -o is among them; sets $job
@@ -24,7 +24,7 @@ cluster_up()
     for file in slurmctld slurmd munged; do
         PATH=$PATH:/usr/sbin command -v $file > /dev/null || skip_all "$file is not installed"
     done
-    minicluster up > "$T/up.log" 2>&1 || { diag "$(cat "$T/up.log")"; bail "the minicluster did not come up"; }
+    minicluster up "$@" > "$T/up.log" 2>&1 || { diag "$(cat "$T/up.log")"; bail "the minicluster did not come up"; }
     cleanup_do cluster_down
     eval "$(minicluster env)"
 }
