@@ -9,6 +9,9 @@ licences() { squeue -h -j "$job" -o %W; }
 try 20 srun --help
 like "$out" '--rgpu-share=PCT' "srun --help lists --rgpu-share"
 like "$out" '--rgpu-mem=SIZE' "srun --help lists --rgpu-mem"
+for filter in server name uuid min-memory min-cc min-cuda; do
+    like "$out" "--rgpu-$filter=" "srun --help lists --rgpu-$filter"
+done
 
 try 20 srun --gres=rgpu:9 true
 is $rc 1 "nine GPUs on one node are refused"
@@ -20,10 +23,10 @@ try 20 srun --gres=rgpu:2 -N 5 true
 like "$err" 'room for 2 such nodes' "more nodes than the pool can serve are refused"
 try 20 srun --gres=rgpu:1 --rgpu-mem=1000G true
 like "$err" '1000 GiB of memory .* no server .* has more than' "more memory than any GPU has is refused"
-try 20 srun --gres=rgpu:1 -N 1-2 true
-like "$err" 'the number of nodes must be certain' "a range of nodes is refused"
+try 20 srun --gres=rgpu:2 -N 3-5 true
+like "$err" 'room for 2 such nodes' "nor is a range that begins with more"
 try 20 srun --gres=rgpu:a100:1 true
-like "$err" "no types in Slurm, but 'a100'" "a type is refused"
+like "$err" '1 GPU of type a100 on one node was asked for, but no server has any' "a type that the pool does not have is refused"
 try 20 srun --licenses=rgpu:100 true
 like "$err" 'licences of rgpu alone give no GPU' "licences without GPUs are refused"
 try 20 srun --gres=rgpu:1 --rgpu-share=0 true

@@ -19,7 +19,7 @@ public:
 
 protected:
     // The job has asked for GPUs of the pool. Returns the exit status.
-    virtual int run_for(const SlurmJob &job, Context &context) = 0;
+    virtual int run_for(SlurmJob &job, Context &context) = 0;
 };
 
 }  // namespace rgpu::cli

@@ -17,6 +17,25 @@ std::string variable(const char *name)
     return value ? value : "";
 }
 
+std::string option(const char *name)
+{
+    return variable(("SPANK_" + plugin::option_variable(name)).c_str());
+}
+
+// Which GPUs will do. The servers among the filters are for the client (pool::Client::only).
+pool::Wanted wanted(const SlurmJob &job)
+{
+    pool::Wanted out;
+    out.names = job.filters.names;
+    if (!job.type.empty())
+        out.names = {plugin::name_of_type(job.type)};
+    out.uuids = job.filters.uuids;
+    out.memory = job.filters.memory;
+    out.compute_capability = job.filters.compute_capability;
+    out.cuda = job.filters.cuda;
+    return out;
+}
+
 }  // namespace
 
 Result<SlurmJob> slurm_job()
@@ -30,11 +49,22 @@ Result<SlurmJob> slurm_job()
     job.node = variable("SLURMD_NODENAME");
     job.node_list = variable("SLURM_JOB_NODELIST");
     job.nodes = static_cast<unsigned>(strtoul(variable("SLURM_JOB_NUM_NODES").c_str(), nullptr, 10));
-    job.licences = plugin::rgpu_licences(variable("SLURM_JOB_LICENSES"));
+    job.all_licences = variable("SLURM_JOB_LICENSES");
+    job.licences = plugin::rgpu_licences(job.all_licences);
     // RGPU_NODES is job_submit's mark, which no user can set.
     job.ours = job.licences != 0 || getenv("SPANK_RGPU_NODES");
-    job.share = variable("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share");
-    job.memory = variable("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem");
+    std::string nodes = variable("SPANK_RGPU_NODES");
+    if (size_t dash = nodes.find('-'); dash != nodes.npos) {
+        job.most_nodes = static_cast<unsigned>(strtoul(nodes.c_str() + dash + 1, nullptr, 10));
+        job.each = strtoul(variable("SPANK_RGPU_EACH").c_str(), nullptr, 10);
+    }
+    job.type = variable("SPANK_RGPU_TYPE");
+    job.share = option("rgpu-share");
+    job.memory = option("rgpu-mem");
+    for (const plugin::FilterOption &filter : plugin::filter_options())
+        if (std::string value = option(filter.name); !value.empty())
+            if (auto added = plugin::add_filter(filter, value, job.filters); !added)
+                return added.error();
     job.qos = variable("SLURM_JOB_QOS");
     job.restarted = variable("SLURM_JOB_RESTART_COUNT").find_first_not_of('0') != std::string::npos;
     return job;
@@ -63,6 +93,7 @@ Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
                      "nodes; was job_submit_rgpu off when it was submitted?",
                      job.licences, request.share, job.nodes);
     request.gpus = static_cast<int>(job.licences / each);
+    request.wanted = wanted(job);
     request.owner.uid = job.uid;
     request.owner.user = job.user;
     request.owner.job = job.id;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "plugin/filters.h"
 #include "pool/messages.h"
 #include "util/result.h"
 
@@ -16,9 +17,14 @@ struct SlurmJob {
     std::string node;       // slurmd's name of this node; empty on the controller
     std::string node_list;  // as Slurm writes it
     unsigned nodes = 0;
-    unsigned long licences = 0;  // of rgpu, on the controller only
+    std::string all_licences;    // as Slurm writes them, on the controller only
+    unsigned long licences = 0;  // of rgpu among them
     bool ours = false;           // it asked for GPUs of the pool
     std::string share, memory;   // --rgpu-share and --rgpu-mem as typed; empty without
+    plugin::Filters filters;     // of our other options
+    std::string type;            // of rgpu:TYPE:N; empty without
+    unsigned most_nodes = 0;     // of a range of nodes; 0 without
+    unsigned long each = 0;      // with most_nodes: the licences of one node
     std::string qos;             // on the controller only, from Slurms that say it to their scripts
     bool restarted = false;
 };

@@ -88,7 +88,7 @@ Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
 
 class NodeProlog : public JobCommand {
 public:
-    int run_for(const SlurmJob &job, Context &context) override
+    int run_for(SlurmJob &job, Context &context) override
     {
         auto config = context.config();
         if (!config)
@@ -108,7 +108,7 @@ public:
 
 class NodeEpilog : public JobCommand {
 public:
-    int run_for(const SlurmJob &job, Context &context) override
+    int run_for(SlurmJob &job, Context &context) override
     {
         auto config = context.config();
         if (!config)

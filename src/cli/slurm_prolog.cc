@@ -11,6 +11,7 @@
 #include "cli/slurm_command.h"
 #include "cli/slurm_hostlist.h"
 #include "cli/slurm_tool.h"
+#include "plugin/licences.h"
 #include "pool/acquire.h"
 #include "pool/client.h"
 #include "util/clock.h"
@@ -123,6 +124,22 @@ void note_in_job(const SlurmJob &job, const std::string &text)
     (void)run_tool({"scontrol", "update", "JobId=" + job.id, "AdminComment=rgpu: " + text}).has_value();
 }
 
+// Of a range of nodes the job has paid for the most. Slurm lets its operators change what a running job, or one that
+// has just been requeued, holds.
+Result<void> pay_for(SlurmJob &job, unsigned nodes)
+{
+    unsigned long count = job.each * nodes;
+    if (job.most_nodes == 0 || job.licences == count)
+        return {};
+    auto licences = plugin::with_rgpu(job.all_licences, count);
+    if (!licences)
+        return licences.error();
+    if (auto done = run_tool({"scontrol", "update", "JobId=" + job.id, "Licenses=" + *licences}); !done)
+        return std::move(done).error().in("its licences cannot be counted for " + std::to_string(nodes) + " nodes");
+    job.licences = count;
+    return {};
+}
+
 // Slurm 22.05 does not tell its prologs the QOS. It only matters where a GPU is shared, so others' jobs cost slurmctld no call.
 // Without accounting there is none.
 void look_up_qos(SlurmJob &job)
@@ -139,7 +156,7 @@ void look_up_qos(SlurmJob &job)
         job.qos.clear();
 }
 
-Result<void> prolog(SlurmJob job, Context &context)
+Result<void> prolog(SlurmJob &job, Context &context)
 {
     look_up_qos(job);
     auto config = context.config();
@@ -148,7 +165,11 @@ Result<void> prolog(SlurmJob job, Context &context)
     auto client = context.pool();
     if (!client)
         return client.error();
+    if (auto servers = client->only(job.filters.servers); !servers)
+        return std::move(servers).error().in("--rgpu-server");
     stop_on_signals();
+    if (auto paid = pay_for(job, job.nodes); !paid)
+        return paid;
     // A run before this one may have left leases, where no server answered its epilog.
     if (job.restarted)
         if (auto released = client->release_job(job.id); !released)
@@ -161,7 +182,7 @@ Result<void> prolog(SlurmJob job, Context &context)
 
 class Prolog : public JobCommand {
 public:
-    int run_for(const SlurmJob &job, Context &context) override
+    int run_for(SlurmJob &job, Context &context) override
     {
         auto done = prolog(job, context);
         if (done)
@@ -173,11 +194,13 @@ public:
 
 class Epilog : public JobCommand {
 public:
-    int run_for(const SlurmJob &job, Context &context) override
+    int run_for(SlurmJob &job, Context &context) override
     {
         auto client = context.pool();
         if (!client)
             return fail_job(job, client.error());
+        // One that was requeued may get other nodes the next time. Slurm refuses it for a job that has ended.
+        (void)pay_for(job, job.most_nodes).has_value();
         auto released = release(*client, job);
         return released ? kOk : fail_job(job, std::move(released).error().in("giving its GPUs back"));
     }

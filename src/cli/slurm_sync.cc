@@ -20,11 +20,30 @@
 namespace rgpu::cli {
 namespace {
 
+plugin::PoolModel model_of(const pool::Inventory &inventory, const pool::GpuState &gpu)
+{
+    plugin::PoolModel out{1, gpu.memory, 0, inventory.driver_version, gpu.name};
+    if (auto cc = plugin::parse_compute_capability(gpu.compute_capability))
+        out.compute_capability = *cc;
+    // A line of the file.
+    std::replace_if(out.name.begin(), out.name.end(), [](unsigned char c) { return c < ' '; }, ' ');
+    return out;
+}
+
 plugin::PoolServer summary(const pool::Inventory &inventory, const std::string &name)
 {
     plugin::PoolServer out{name, static_cast<unsigned>(inventory.gpus.size()), 0};
-    for (const pool::GpuState &gpu : inventory.gpus)
+    for (const pool::GpuState &gpu : inventory.gpus) {
         out.memory = std::max(out.memory, gpu.memory);
+        plugin::PoolModel one = model_of(inventory, gpu);
+        auto same = std::find_if(out.models.begin(), out.models.end(), [&](const plugin::PoolModel &m) {
+            return m.name == one.name && m.memory == one.memory && m.compute_capability == one.compute_capability;
+        });
+        if (same == out.models.end())
+            out.models.push_back(std::move(one));
+        else
+            ++same->gpus;
+    }
     return out;
 }
 

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/child.h"
+#include "plugin/filters.h"
 
 namespace rgpu::cli {
 namespace {
@@ -30,16 +31,6 @@ pool::Owner own_process()
     owner.host = own_host();
     owner.pid = static_cast<uint32_t>(getpid());
     return owner;
-}
-
-// "8.0" or "12.4": major * step + minor * (step / 10).
-Result<int> version(const std::string &text, int step)
-{
-    int major = 0, minor = 0, end = 0;
-    if (sscanf(text.c_str(), "%d.%d%n", &major, &minor, &end) != 2 || end != static_cast<int>(text.size()) || major < 1 ||
-        major > 99 || minor < 0 || minor > 9)
-        return error(ErrorKind::invalid, "\"%s\" is no version: write it like 8.0", text.c_str());
-    return major * step + minor * (step / 10);
 }
 
 // Says once what is waited for; on a terminal the line follows the time.
@@ -116,16 +107,16 @@ Result<pool::Wanted> WantedOptions::filters() const
         wanted.memory = *size;
     }
     if (!compute_capability_.empty()) {
-        Result<int> number = version(compute_capability_, 10);
+        Result<int> number = plugin::parse_compute_capability(compute_capability_);
         if (!number)
             return std::move(number).error().in("--min-cc");
         wanted.compute_capability = *number;
     }
     if (!cuda_.empty()) {
-        Result<int> number = version(cuda_, 1000);
+        Result<int> number = plugin::parse_cuda_version(cuda_);
         if (!number)
             return std::move(number).error().in("--min-cuda");
-        wanted.cuda = *number / 1000 * 1000 + *number % 1000 / 10;
+        wanted.cuda = *number;
     }
     return wanted;
 }

@@ -1,6 +1,8 @@
 // Reads GRES lists and the values of our own options.
 #include "plugin/request.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "util/units.h"
@@ -59,40 +61,53 @@ std::optional<uint64_t> gres_count(std::string_view text)
     return *value << shift;
 }
 
-// The count of one element of the list, 0 where it is not ours.
-Result<unsigned> gpus_in_element(std::string_view element)
+// A word that could be a part of a GPU's name; numbers are counts.
+bool is_type(std::string_view text)
+{
+    auto good = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.'; };
+    return !text.empty() && isalpha(static_cast<unsigned char>(text[0])) && std::all_of(text.begin(), text.end(), good);
+}
+
+// What one element of the list asks for; count 0 where it is not ours.
+Result<TresGpus> gpus_in_element(std::string_view element)
 {
     std::string_view rest = element;
     if (rest.starts_with("gres:") || rest.starts_with("gres/"))
         rest.remove_prefix(5);
     if (next_token(rest, ":=") != "rgpu")
-        return 0u;
+        return TresGpus{};
+    TresGpus out{1, {}};
+    if (is_type(rest.substr(0, rest.find_first_of(":="))))
+        out.type = next_token(rest, ":=");
     if (rest.empty())
-        return 1u;
+        return out;
     auto count = gres_count(rest);
-    if (!count) {
-        std::string_view type = next_token(rest, ":=");
-        if (!gres_count(rest) && !rest.empty())
-            return invalid(quoted(element) + " is not understood; ask with --gres=rgpu:N");
-        return invalid("the GPUs of the pool have no types in Slurm, but " + quoted(type) +
-                       " was asked for; ask with --gres=rgpu:N");
-    }
+    if (!count)
+        return invalid(quoted(element) + " is not understood; ask with --gres=rgpu:N or --gres=rgpu:TYPE:N");
     if (*count > kMaxGpus)
         return invalid(quoted(element) + " is more than any pool has; ask with --gres=rgpu:N");
-    return static_cast<unsigned>(*count);
+    out.count = static_cast<unsigned>(*count);
+    return out;
 }
 
 }  // namespace
 
-Result<unsigned> gpus_in_tres(std::string_view tres)
+Result<TresGpus> gpus_in_tres(std::string_view tres)
 {
-    unsigned total = 0;
-    while (!tres.empty()) {
+    TresGpus total;
+    for (bool first = true; !tres.empty();) {
         auto gpus = gpus_in_element(next_token(tres, ",;"));
         if (!gpus)
             return gpus.error();
-        total += *gpus;
-        if (total > kMaxGpus)
+        if (gpus->count == 0)
+            continue;
+        if (!first && gpus->type != total.type)
+            return invalid("GPUs of several types were asked for; a job has one type of GPU, and the parts of a heterogeneous job "
+                           "(srun ... : ...) one each");
+        first = false;
+        total.type = gpus->type;
+        total.count += gpus->count;
+        if (total.count > kMaxGpus)
             return invalid("more GPUs than any pool has were asked for");
     }
     return total;
@@ -135,6 +150,13 @@ Result<uint64_t> parse_memory(std::string_view text)
     if (*bytes == 0)
         return invalid("--rgpu-mem: 0 is no memory; give that of each GPU, as in --rgpu-mem=8G");
     return *bytes;
+}
+
+std::string option_variable(std::string_view option)
+{
+    std::string name(option);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return "_SLURM_SPANK_OPTION_rgpu_" + name;
 }
 
 std::string memory_text(uint64_t bytes)

@@ -57,15 +57,85 @@ std::string gpus_text(unsigned long n)
     return std::to_string(n) + (n == 1 ? " GPU" : " GPUs");
 }
 
+// The server is one of those asked for.
+bool right_server(const PoolServer &s, const Filters &filters)
+{
+    return filters.servers.empty() || std::find(filters.servers.begin(), filters.servers.end(), s.name) != filters.servers.end();
+}
+
+bool right_model(const PoolModel &m, const Request &request)
+{
+    const Filters &f = request.filters;
+    bool named = f.names.empty() ||
+                 std::any_of(f.names.begin(), f.names.end(), [&](const std::string &part) { return holds(m.name, part); });
+    return named && holds(m.name, name_of_type(request.type)) && m.memory >= f.memory &&
+           m.compute_capability >= f.compute_capability && (m.cuda == 0 || m.cuda >= f.cuda);
+}
+
+// How many of the server's GPUs are of the kind, with so much memory. What the snapshot does not tell is taken to be right.
+unsigned right_gpus(const PoolServer &s, const Request &request, uint64_t memory)
+{
+    if (!right_server(s, request.filters))
+        return 0;
+    if (s.models.empty())
+        return s.memory >= std::max(memory, request.filters.memory) ? s.gpus : 0;
+    unsigned sum = 0;
+    for (const PoolModel &m : s.models)
+        if (m.memory >= memory && right_model(m, request))
+            sum += m.gpus;
+    return sum;
+}
+
+bool has_filters(const Request &request)
+{
+    const Filters &f = request.filters;
+    return !request.type.empty() || !f.servers.empty() || !f.names.empty() || !f.uuids.empty() || f.memory ||
+           f.compute_capability || f.cuda;
+}
+
 // How many requests of this form fit at once. A GPU holds as many tenants as the least share allows.
 unsigned long places(const Snapshot &pool, const Request &request)
 {
     unsigned long sum = 0;
-    for (const PoolServer &s : pool.servers) {
-        if (s.gpus >= request.gpus && s.memory >= request.memory.value_or(0))
-            sum += static_cast<unsigned long>(s.gpus) * (100 / std::max(1u, request.share.least)) / request.gpus;
-    }
+    for (const PoolServer &s : pool.servers)
+        if (unsigned right = right_gpus(s, request, request.memory.value_or(0)); right >= request.gpus)
+            sum += static_cast<unsigned long>(right) * (100 / std::max(1u, request.share.least)) / request.gpus;
     return sum;
+}
+
+// "gpu1 2 NVIDIA A100, gpu2 2 NVIDIA H100"
+std::string models_text(const Snapshot &pool)
+{
+    std::string out;
+    size_t shown = 0;
+    for (const PoolServer &s : pool.servers)
+        for (const PoolModel &m : s.models)
+            if (shown++ < kServersInSentence)
+                (out += out.empty() ? "" : ", ") += s.name + " " + std::to_string(m.gpus) + " " + m.name;
+    return shown > kServersInSentence ? out + ", ..." : out.empty() ? list_text(pool) : out;
+}
+
+// Refuses filters that no server passes with as many GPUs.
+Result<void> refuse_kind(const Snapshot &pool, const Request &request)
+{
+    if (!has_filters(request))
+        return {};
+    for (const std::string &name : request.filters.servers)
+        if (pool.complete() && std::none_of(pool.servers.begin(), pool.servers.end(), [&](const auto &s) { return s.name == name; }))
+            return error(ErrorKind::invalid, "--rgpu-server=%s: the pool has no such server (%s)", name.c_str(),
+                         list_text(pool).c_str());
+    if (!request.filters.uuids.empty() && request.filters.uuids.size() < request.gpus)
+        return error(ErrorKind::invalid, "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
+                     request.filters.uuids.size(), gpus_text(request.gpus).c_str());
+    unsigned most = 0;
+    for (const PoolServer &s : pool.servers)
+        most = std::max(most, right_gpus(s, request, 0));
+    if (!pool.complete() || most >= request.gpus)
+        return {};
+    std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
+    return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server has %s (%s); ask for what there is",
+                 gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
+                 most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str());
 }
 
 }  // namespace
@@ -95,6 +165,16 @@ Result<Snapshot> parse_snapshot(std::string_view text)
             PoolServer s{std::string(word(line)), 0, 0};
             good = !s.name.empty() && number(word(line), s.gpus) && number(word(line), s.memory);
             out.servers.push_back(std::move(s));
+        } else if (kind == "model") {
+            std::string_view server = word(line);
+            auto of = std::find_if(out.servers.begin(), out.servers.end(), [&](const auto &s) { return s.name == server; });
+            PoolModel m;
+            good = of != out.servers.end() && number(word(line), m.gpus) && number(word(line), m.memory) &&
+                   number(word(line), m.compute_capability) && number(word(line), m.cuda) && line.size() > 1;
+            if (good) {
+                m.name = line.substr(1);
+                of->models.push_back(std::move(m));
+            }
         }
         if (!good)
             return error(ErrorKind::invalid, "line %u is not understood", line_number);
@@ -120,7 +200,12 @@ std::string format_snapshot(std::vector<PoolServer> servers)
             break;
         out += line;
     }
-    return out;
+    std::string models;
+    for (const PoolServer &s : servers)
+        for (const PoolModel &m : s.models)
+            models += "model " + s.name + " " + std::to_string(m.gpus) + " " + std::to_string(m.memory) + " " +
+                      std::to_string(m.compute_capability) + " " + std::to_string(m.cuda) + " " + m.name + "\n";
+    return out.size() + models.size() <= kSnapshotBytes ? out + models : out;
 }
 
 Result<Snapshot> read_snapshot(const std::string &path)
@@ -173,9 +258,11 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
                      "for more nodes",
                      gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were", most,
                      list_text(pool).c_str(), most);
+    if (auto kind = refuse_kind(pool, request); !kind)
+        return kind;
     uint64_t memory = 0;
     for (const PoolServer &s : pool.servers)
-        memory = s.gpus >= request.gpus ? std::max(memory, s.memory) : memory;
+        memory = right_gpus(s, request, 0) >= request.gpus ? std::max(memory, s.memory) : memory;
     if (pool.complete() && request.memory.value_or(0) > memory)
         return error(ErrorKind::invalid,
                      "%s of memory on each GPU was asked for, but no server with %s has more than %s on one; ask "
@@ -189,6 +276,11 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
                      "ask for fewer nodes or fewer GPUs",
                      gpus_text(request.gpus).c_str(), nodes, fit, list_text(pool).c_str());
     return {};
+}
+
+unsigned nodes_that_fit(const Snapshot &pool, const Request &request, unsigned nodes)
+{
+    return pool.complete() && request.gpus ? static_cast<unsigned>(std::min<unsigned long>(nodes, places(pool, request))) : nodes;
 }
 
 }  // namespace rgpu::plugin

@@ -6,8 +6,10 @@
 //   rgpu-pool 1
 //   total SERVERS GPUS
 //   server NAME GPUS MEMORY     (bytes of its largest GPU), the largest servers first
+//   model SERVER GPUS MEMORY CC CUDA NAME     (8.0 is 80, CUDA 12.4 is 12040), the server's GPUs of one kind
 //
-// A pool with too many servers for the file leaves out the smallest; total counts all.
+// A pool with too many servers for the file leaves out the smallest; total counts all. Where the models of all do
+// not fit, none is there.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +24,20 @@ namespace rgpu::plugin {
 
 inline constexpr size_t kSnapshotBytes = 4096;
 
+// GPUs of one server that are alike.
+struct PoolModel {
+    unsigned gpus = 0;
+    uint64_t memory = 0;
+    int compute_capability = 0;
+    int cuda = 0;
+    std::string name;
+};
+
 struct PoolServer {
     std::string name;
     unsigned gpus = 0;
     uint64_t memory = 0;
+    std::vector<PoolModel> models = {};  // empty: not known
 };
 
 struct Snapshot {
@@ -52,5 +64,8 @@ Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> ser
 
 // Refuses, with a sentence for the user, what this pool could not give if all of it were free.
 Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes);
+
+// On how many nodes such a request can be served at most, as far as the snapshot tells; never more than `nodes`.
+unsigned nodes_that_fit(const Snapshot &pool, const Request &request, unsigned nodes);
 
 }  // namespace rgpu::plugin

@@ -9,6 +9,8 @@
 #   job_reason ID         why it is pending
 #   is_state ID STATE     for wait_for
 #   stepds ID             the pids of the slurmstepds of a job
+#   held, sold            hundredths of GPUs that leases of jobs hold, and that Slurm counts as used licences
+#   agree                 true when both are the same, for wait_for
 #   end_jobs              cancels all, and waits until the pool is free
 #
 # Each test has its own cluster, since one is up in a second: tests cannot disturb each other.
@@ -69,6 +71,12 @@ stepds()
         readlink "/proc/$pid"/fd/* 2>/dev/null | grep -qF "$cluster/" && echo "$pid"
     done
 }
+
+held() { rgpu list --json | python3 -c '
+import json, sys
+print(sum(max(g["share"], 1) for s in json.load(sys.stdin)["servers"] for l in s["leases"] if l["owner"].get("job") for g in l["gpus"]))'; }
+sold() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Used=\([0-9]*\) .*/\1/p'; }
+agree() { [ "$(held)" = "$(sold)" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 
 end_jobs()
 {

@@ -2,6 +2,7 @@
 #include "plugin/job_submit/decision.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "plugin/licences.h"
 
@@ -29,51 +30,48 @@ Result<void> refuse_other_tres(const Submission &job)
         auto gpus = gpus_in_tres(other.tres);
         if (!gpus)
             return gpus.error();
-        if (*gpus != 0)
+        if (gpus->count != 0)
             return refused(std::string("GPUs of the pool cannot be asked for by ") + other.what +
                            "; ask for them by node, with --gres=rgpu:N");
     }
     return {};
 }
 
-Result<Request> request_of(std::string_view tres, std::optional<std::string_view> share,
-                           std::optional<std::string_view> memory)
+Result<Request> request_of(const TresGpus &gpus, const Options &options)
 {
     Request out;
-    auto gpus = gpus_in_tres(tres);
-    if (!gpus)
-        return gpus.error();
-    out.gpus = *gpus;
-    if (share) {
-        auto value = parse_share(*share);
+    out.gpus = gpus.count;
+    out.type = gpus.type;
+    if (options.share) {
+        auto value = parse_share(*options.share);
         if (!value)
             return value.error();
         out.share = *value;
     }
-    if (memory) {
-        auto value = parse_memory(*memory);
+    if (options.memory) {
+        auto value = parse_memory(*options.memory);
         if (!value)
             return value.error();
         out.memory = *value;
     }
+    for (const auto &[option, value] : options.filters)
+        if (auto added = add_filter(*option, value, out.filters); !added)
+            return added.error();
     if (out.gpus && out.share.least == 0 && !out.memory)
         return refused("a share that begins at 0 has no memory of its own; add --rgpu-mem, as in --rgpu-mem=8G");
+    if (!out.type.empty() && !out.filters.names.empty())
+        return refused("a type (rgpu:" + out.type + ") and --rgpu-name both name the GPU; give one of them");
     return out;
 }
 
-// How many nodes the job will have. A range has no answer, and neither has a number of tasks that
-// Slurm would spread as it likes: such a job gets one node.
-Result<unsigned> nodes_of(const Submission &job)
+// How many nodes the job will have. Of a number of tasks that Slurm would spread as it likes nothing follows: such a
+// job gets one node.
+Nodes nodes_of(const Submission &job)
 {
     unsigned least = std::max({job.min_nodes.value_or(0), job.named_nodes, 1u});
     if (!job.min_nodes && job.tasks && job.tasks_per_node.value_or(0) != 0)
         least = std::max(least, (*job.tasks - 1) / *job.tasks_per_node + 1);
-    unsigned most = job.max_nodes.value_or(0);
-    if (most > least)
-        return refused("the number of nodes must be certain, because licences are counted before nodes are "
-                       "chosen, but " + number(least) + " to " + number(most) +
-                       " were asked for; ask for one number, as in -N " + number(most));
-    return least;
+    return {least, std::max(least, job.max_nodes.value_or(0))};
 }
 
 Result<void> refuse_unfit(const Snapshot *pool, const Request &request, unsigned nodes)
@@ -81,13 +79,45 @@ Result<void> refuse_unfit(const Snapshot *pool, const Request &request, unsigned
     return pool ? can_ever_fit(*pool, request, nodes) : Result<void>{};
 }
 
+unsigned long licences_of_node(const Request &request)
+{
+    return licences_for(request.gpus, request.share.least, 1);
+}
+
 }  // namespace
+
+Nodes parse_nodes(std::string_view text)
+{
+    auto number_at = [&](unsigned &value) {
+        auto [stop, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
+        text.remove_prefix(static_cast<size_t>(stop - text.data()));
+        return bad == std::errc();
+    };
+    Nodes out;
+    if (!number_at(out.least))
+        return {};
+    out.most = out.least;
+    if (text.starts_with('-')) {
+        text.remove_prefix(1);
+        if (!number_at(out.most))
+            return {};
+    }
+    return text.empty() && out.most >= out.least ? out : Nodes{};
+}
+
+std::string to_text(const Nodes &nodes)
+{
+    return nodes.range() ? number(nodes.least) + "-" + number(nodes.most) : number(nodes.least);
+}
 
 Result<std::optional<Terms>> judge_submission(const Submission &job, const Snapshot *pool)
 {
     if (auto other = refuse_other_tres(job); !other)
         return other.error();
-    auto request = request_of(job.tres_per_node, job.share, job.memory);
+    auto gpus = gpus_in_tres(job.tres_per_node);
+    if (!gpus)
+        return gpus.error();
+    auto request = request_of(*gpus, job.options);
     if (!request)
         return request.error();
     if (request->gpus == 0) {
@@ -96,15 +126,16 @@ Result<std::optional<Terms>> judge_submission(const Submission &job, const Snaps
                            "the licences itself");
         return std::optional<Terms>{};
     }
-    auto nodes = nodes_of(job);
-    if (!nodes)
-        return nodes.error();
-    if (auto fit = refuse_unfit(pool, *request, *nodes); !fit)
+    Nodes nodes = nodes_of(job);
+    if (auto fit = refuse_unfit(pool, *request, nodes.least); !fit)
         return fit.error();
-    auto licences = with_rgpu(job.licences, licences_for(request->gpus, request->share.least, *nodes));
+    if (pool && nodes.range())
+        nodes.most = std::max(nodes.least, nodes_that_fit(*pool, *request, nodes.most));
+    unsigned long each = licences_of_node(*request);
+    auto licences = with_rgpu(job.licences, each * nodes.most);
     if (!licences)
         return licences.error();
-    return std::optional<Terms>{Terms{*licences, *nodes}};
+    return std::optional<Terms>{Terms{*licences, nodes, each, request->type}};
 }
 
 namespace {
@@ -114,11 +145,11 @@ Result<std::optional<std::string>> judge_update_without_gpus(const KnownJob &job
     auto gpus = gpus_in_tres(update.tres_per_node.value_or(""));
     if (!gpus)
         return gpus.error();
-    if (*gpus != 0)
+    if (gpus->count != 0)
         return refused(job.known ? "this job was submitted without GPUs of the pool; submit it again with "
-                                   "--gres=rgpu:" + number(*gpus)
+                                   "--gres=rgpu:" + number(gpus->count)
                                  : "this slurmctld does not tell what the job has; submit it again with "
-                                   "--gres=rgpu:" + number(*gpus));
+                                   "--gres=rgpu:" + number(gpus->count));
     if (update.licences && (!job.known || names_rgpu(*update.licences)))
         return refused("licences of rgpu follow from --gres=rgpu:N and cannot be set");
     return std::optional<std::string>{};
@@ -126,48 +157,72 @@ Result<std::optional<std::string>> judge_update_without_gpus(const KnownJob &job
 
 Result<void> refuse_other_nodes(const KnownJob &job, const Update &update)
 {
-    unsigned least = update.min_nodes.value_or(job.nodes);
+    unsigned least = update.min_nodes.value_or(job.nodes.least);
     unsigned most = update.max_nodes.value_or(0);
-    bool shrinks = job.running && least <= job.nodes && most <= job.nodes;
-    bool same = least == job.nodes && (most == 0 || most == job.nodes);
+    bool shrinks = job.running && least <= job.nodes.most && most <= job.nodes.most;
+    bool same = least == job.nodes.least && (most == 0 || most == job.nodes.most);
     if (same || shrinks)
         return {};
-    return refused("the job's licences are counted for " + number(job.nodes) +
-                   (job.nodes == 1 ? " node" : " nodes") + "; submit it again to have another number");
+    return refused("the job's licences are counted for " + to_text(job.nodes) +
+                   (job.nodes.most == 1 ? " node" : " nodes") + "; submit it again to have another number");
 }
 
-// The licences of rgpu that the job must have after the update.
-Result<unsigned long> licences_after(const KnownJob &job, const Update &update, const Snapshot *pool)
+// The request that the job would have with this gres.
+Result<Request> request_after(const KnownJob &job, std::string_view tres, const Snapshot *pool)
 {
-    if (!update.tres_per_node)
-        return rgpu_licences(job.licences);
-    auto request = request_of(*update.tres_per_node, job.share, job.memory);
+    if (job.running)
+        return refused("the job runs already, on the GPUs it asked for; submit another to have more or fewer");
+    if (job.nodes.range())
+        return refused("the job's number of nodes is a range, for which its licences were counted; submit it again to have "
+                       "other GPUs");
+    auto gpus = gpus_in_tres(tres);
+    if (!gpus)
+        return gpus.error();
+    if (gpus->count != 0 && gpus->type != job.type) {
+        std::string now = job.type.empty() ? "without a type" : "of type " + std::string(job.type);
+        return refused("the job asks for GPUs " + now + ", and an update cannot change that; write gres=rgpu:" +
+                       (job.type.empty() ? "" : std::string(job.type) + ":") + number(gpus->count) + ", or submit it again");
+    }
+    auto request = request_of(*gpus, job.options);
     if (!request)
-        return request.error();
-    if (auto fit = refuse_unfit(pool, *request, job.nodes); !fit)
+        return request;
+    if (auto fit = refuse_unfit(pool, *request, job.nodes.least); !fit)
         return fit.error();
-    return licences_for(request->gpus, request->share.least, job.nodes);
+    return request;
+}
+
+// Licences for one of the numbers of nodes of a range, by the prolog that knows it, or its epilog.
+bool counts_nodes(const KnownJob &job, const Update &update, unsigned long count)
+{
+    return update.by_slurm && job.nodes.range() && job.each != 0 && count % job.each == 0 &&
+           count / job.each >= job.nodes.least && count / job.each <= job.nodes.most;
 }
 
 }  // namespace
 
 Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update, const Snapshot *pool)
 {
-    if (job.nodes == 0)
+    if (job.nodes.least == 0)
         return judge_update_without_gpus(job, update);
     if (auto nodes = refuse_other_nodes(job, update); !nodes)
         return nodes.error();
     if (!update.tres_per_node && !update.licences)
         return std::optional<std::string>{};
-    if (update.tres_per_node && job.running)
-        return refused("the job runs already, on the GPUs it asked for; submit another to have more or fewer");
-    auto count = licences_after(job, update, pool);
-    if (!count)
-        return count.error();
-    if (update.licences && names_rgpu(*update.licences) && rgpu_licences(*update.licences) != *count)
-        return refused("the job's GPUs need licences rgpu:" + number(*count) +
-                       "; they follow from --gres=rgpu:N and cannot be set to another number");
-    auto licences = with_rgpu(update.licences.value_or(job.licences), *count);
+    unsigned long count = rgpu_licences(job.licences);
+    if (update.tres_per_node) {
+        auto request = request_after(job, *update.tres_per_node, pool);
+        if (!request)
+            return request.error();
+        count = licences_of_node(*request) * job.nodes.least;
+    }
+    if (update.licences && names_rgpu(*update.licences) && rgpu_licences(*update.licences) != count) {
+        unsigned long asked = rgpu_licences(*update.licences);
+        if (!counts_nodes(job, update, asked))
+            return refused("the job's GPUs need licences rgpu:" + number(count) +
+                           "; they follow from --gres=rgpu:N and cannot be set to another number");
+        count = asked;
+    }
+    auto licences = with_rgpu(update.licences.value_or(job.licences), count);
     if (!licences)
         return licences.error();
     return std::optional<std::string>{*licences};

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "plugin/request.h"
 #include "plugin/snapshot.h"
@@ -14,19 +16,39 @@
 
 namespace rgpu::plugin {
 
+// The values of our SPANK options, as typed.
+struct Options {
+    std::optional<std::string_view> share, memory;  // --rgpu-share and --rgpu-mem
+    std::vector<std::pair<const FilterOption *, std::string_view>> filters;
+    bool any() const { return share || memory || !filters.empty(); }
+};
+
 // Strings are empty where Slurm has NULL, numbers where it has NO_VAL.
 struct Submission {
     std::string_view tres_per_node, tres_per_job, tres_per_socket, tres_per_task;
     std::string_view licences;
-    std::optional<std::string_view> share, memory;  // the values of --rgpu-share and --rgpu-mem
+    Options options;
     std::optional<unsigned> min_nodes, max_nodes, tasks, tasks_per_node;
     unsigned named_nodes = 0;  // in --nodelist
 };
 
+// The nodes that a job's licences were counted for. Of a range the licences are those of `most` until the controller's
+// prolog knows the nodes (rgpu slurm prolog lowers them, the epilog of a requeued job raises them again).
+struct Nodes {
+    unsigned least = 0, most = 0;  // 0: the job was submitted without rgpu
+    bool range() const { return most > least; }
+};
+
+// "2", "1-4"; what is neither is no nodes.
+Nodes parse_nodes(std::string_view text);
+std::string to_text(const Nodes &nodes);
+
 // What to write into the job.
 struct Terms {
     std::string licences;
-    unsigned nodes = 1;  // exactly so many: licences are counted before nodes are chosen
+    Nodes nodes;
+    unsigned long each = 0;  // licences of one node
+    std::string type;        // of rgpu:TYPE:N; empty without
 };
 
 // Nothing for a job that does not ask for the pool's GPUs. pool is null where there is no snapshot:
@@ -38,14 +60,17 @@ struct KnownJob {
     bool known = true;  // false: this slurmctld does not tell; then only harmless updates pass
     bool running = false;
     std::string_view licences;
-    std::optional<std::string_view> share, memory;
-    unsigned nodes = 0;  // those of its Terms; 0 where it was submitted without rgpu
+    Options options;
+    std::string_view type;  // of its Terms, as the next two
+    Nodes nodes;
+    unsigned long each = 0;  // where nodes is a range
 };
 
 // What an update would change.
 struct Update {
     std::optional<std::string_view> tres_per_node, licences;
     std::optional<unsigned> min_nodes, max_nodes;
+    bool by_slurm = false;  // root or SlurmUser asks: rgpu's own prolog does so
 };
 
 // The licences to put into the update, or nothing to leave it as it is.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <unistd.h>
 
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -29,10 +30,12 @@ void slurm_xfree(void **);
 namespace rgpu::plugin {
 namespace {
 
-constexpr const char *kShareOption = "_SLURM_SPANK_OPTION_rgpu_rgpu_share";
-constexpr const char *kMemoryOption = "_SLURM_SPANK_OPTION_rgpu_rgpu_mem";
-// Ours in the job's control environment: how many nodes its licences were counted for.
+// Ours in the job's control environment: how many nodes its licences were counted for, of a range also the licences of
+// one node, and the type in rgpu:TYPE:N.
 constexpr const char *kNodes = "RGPU_NODES";
+constexpr const char *kEach = "RGPU_EACH";
+constexpr const char *kType = "RGPU_TYPE";
+constexpr const char *kMarks[] = {kNodes, kEach, kType};
 
 std::string_view text(const char *s)
 {
@@ -91,6 +94,25 @@ unsigned count_names(const char *hosts)
     return n > 0 ? static_cast<unsigned>(n) : 0;
 }
 
+// get(variable) is the value of a variable, nothing where it is not set.
+template <class Get> Options options_of(Get &&get)
+{
+    static const std::string share = option_variable("rgpu-share"), memory = option_variable("rgpu-mem");
+    static const auto filters = [] {
+        std::vector<std::pair<const FilterOption *, std::string>> all;
+        for (const FilterOption &option : filter_options())
+            all.emplace_back(&option, option_variable(option.name));
+        return all;
+    }();
+    Options out;
+    out.share = get(share);
+    out.memory = get(memory);
+    for (const auto &[option, variable] : filters)
+        if (auto value = get(variable))
+            out.filters.emplace_back(option, *value);
+    return out;
+}
+
 Submission submission_of(const job_desc_msg_t &job)
 {
     Submission out;
@@ -104,13 +126,13 @@ Submission submission_of(const job_desc_msg_t &job)
     out.tasks = optional_number(job.num_tasks);
     out.tasks_per_node = optional_number16(job.ntasks_per_node);
     out.named_nodes = count_names(job.req_nodes);
-    for (uint32_t i = 0; i < job.spank_job_env_size; ++i) {
-        std::string_view entry = text(job.spank_job_env[i]);
-        if (auto share = value_of(entry, kShareOption))
-            out.share = share;
-        if (auto memory = value_of(entry, kMemoryOption))
-            out.memory = memory;
-    }
+    out.options = options_of([&](const std::string &name) {
+        std::optional<std::string_view> found;
+        for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
+            if (auto value = value_of(text(job.spank_job_env[i]), name))
+                found = value;
+        return found;
+    });
     return out;
 }
 
@@ -120,33 +142,51 @@ void replace(char *&slurm_string, const std::string &value)
     slurm_string = slurm_xstrdup(value.c_str());
 }
 
-// Puts RGPU_NODES into the job's control environment; one that the user forged goes.
-void note_nodes(job_desc_msg_t &job, std::optional<unsigned> nodes)
+bool is_mark(std::string_view entry)
+{
+    for (const char *mark : kMarks)
+        if (value_of(entry, mark))
+            return true;
+    return false;
+}
+
+// Puts our marks, "NAME=value", into the job's control environment; those that the user forged go.
+void note(job_desc_msg_t &job, const std::vector<std::string> &marks)
 {
     uint32_t size = job.spank_job_env_size;
     auto **fresh = static_cast<char **>(
-        slurm_xcalloc(size + 2, sizeof(char *), true, false, __FILE__, __LINE__, __func__));
+        slurm_xcalloc(size + marks.size() + 1, sizeof(char *), true, false, __FILE__, __LINE__, __func__));
     uint32_t kept = 0;
     for (uint32_t i = 0; i < size; ++i) {
         char *entry = job.spank_job_env[i];
-        if (entry && value_of(entry, kNodes))
+        if (entry && is_mark(entry))
             slurm_xfree(reinterpret_cast<void **>(&entry));
         else
             fresh[kept++] = entry;
     }
-    if (nodes)
-        fresh[kept++] = slurm_xstrdup((std::string(kNodes) + "=" + std::to_string(*nodes)).c_str());
+    for (const std::string &mark : marks)
+        fresh[kept++] = slurm_xstrdup(mark.c_str());
     slurm_xfree(reinterpret_cast<void **>(&job.spank_job_env));
     job.spank_job_env = fresh;
     job.spank_job_env_size = kept;
 }
 
-bool forged_nodes(const job_desc_msg_t &job)
+bool has_forged_marks(const job_desc_msg_t &job)
 {
     for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
-        if (value_of(text(job.spank_job_env[i]), kNodes))
+        if (is_mark(text(job.spank_job_env[i])))
             return true;
     return false;
+}
+
+std::vector<std::string> marks_of(const Terms &terms)
+{
+    std::vector<std::string> out{std::string(kNodes) + "=" + to_text(terms.nodes)};
+    if (terms.nodes.range())
+        out.push_back(std::string(kEach) + "=" + std::to_string(terms.each));
+    if (!terms.type.empty())
+        out.push_back(std::string(kType) + "=" + terms.type);
+    return out;
 }
 
 bool names_rgpu_anywhere(const Submission &job)
@@ -161,21 +201,23 @@ bool names_rgpu_anywhere(const Submission &job)
 int submit(job_desc_msg_t &job, char **err_msg)
 {
     Submission submission = submission_of(job);
-    if (!names_rgpu_anywhere(submission) && !forged_nodes(job)) {
-        if (submission.share || submission.memory)
-            tell(err_msg, "--rgpu-share and --rgpu-mem say how much of each GPU; without --gres=rgpu:N there is none");
+    if (!names_rgpu_anywhere(submission) && !has_forged_marks(job)) {
+        if (submission.options.any())
+            tell(err_msg, "the options --rgpu-... say which GPUs, and how much of each; without --gres=rgpu:N there is none");
         return SLURM_SUCCESS;
     }
     auto pool = pool_snapshot();
-    auto terms = judge_submission(submission, pool ? &*pool : nullptr);
-    if (!terms) {
-        tell(err_msg, terms.error().text);
+    auto judged = judge_submission(submission, pool ? &*pool : nullptr);
+    if (!judged) {
+        tell(err_msg, judged.error().text);
         return ESLURM_INVALID_GRES;
     }
-    note_nodes(job, *terms ? std::optional<unsigned>((*terms)->nodes) : std::nullopt);
-    if (*terms) {
-        replace(job.licenses, (*terms)->licences);
-        job.min_nodes = job.max_nodes = (*terms)->nodes;
+    const std::optional<Terms> &terms = *judged;
+    note(job, terms ? marks_of(*terms) : std::vector<std::string>());
+    if (terms) {
+        replace(job.licenses, terms->licences);
+        job.min_nodes = terms->nodes.least;
+        job.max_nodes = terms->nodes.most;
     }
     return SLURM_SUCCESS;
 }
@@ -212,16 +254,17 @@ KnownJob known_job(const JobVariables &variables)
     KnownJob out;
     out.known = variables.known();
     out.licences = variables.get("SLURM_JOB_LICENSES").value_or("");
-    out.share = variables.get(std::string("SPANK_") + kShareOption);
-    out.memory = variables.get(std::string("SPANK_") + kMemoryOption);
-    std::string nodes(variables.get(std::string("SPANK_") + kNodes).value_or("0"));
-    out.nodes = static_cast<unsigned>(strtoul(nodes.c_str(), nullptr, 10));
+    out.options = options_of([&](const std::string &name) { return variables.get("SPANK_" + name); });
+    auto mark = [&](const char *name) { return variables.get(std::string("SPANK_") + name).value_or(""); };
+    out.nodes = parse_nodes(mark(kNodes));
+    out.each = strtoul(std::string(mark(kEach)).c_str(), nullptr, 10);
+    out.type = mark(kType);
     std::string_view node_list = variables.get("SLURM_JOB_NODELIST").value_or("");
     out.running = !node_list.empty() && node_list != "(null)";
     return out;
 }
 
-int modify(job_desc_msg_t &change, void *job, char **err_msg)
+int modify(job_desc_msg_t &change, void *job, uint32_t uid, char **err_msg)
 {
     Update update;
     update.tres_per_node = optional_text(change.tres_per_node);
@@ -230,19 +273,20 @@ int modify(job_desc_msg_t &change, void *job, char **err_msg)
     update.max_nodes = optional_number(change.max_nodes);
     if (!update.tres_per_node && !update.licences && !update.min_nodes && !update.max_nodes)
         return SLURM_SUCCESS;
+    update.by_slurm = uid == 0 || uid == geteuid();
     JobVariables variables(job);
     auto pool = update.tres_per_node ? pool_snapshot() : std::nullopt;
-    auto licences = judge_update(known_job(variables), update, pool ? &*pool : nullptr);
-    if (!licences) {
-        tell(err_msg, licences.error().text);
+    auto judged = judge_update(known_job(variables), update, pool ? &*pool : nullptr);
+    if (!judged) {
+        tell(err_msg, judged.error().text);
         // scontrol before 23.02 shows the user the code's text only.
-        slurm_info("job_submit/rgpu: update refused: %s", licences.error().text.c_str());
+        slurm_info("job_submit/rgpu: update refused: %s", judged.error().text.c_str());
         return update.tres_per_node ? ESLURM_INVALID_GRES
                : update.licences    ? ESLURM_INVALID_LICENSES
                                     : ESLURM_INVALID_NODE_COUNT;
     }
-    if (*licences)
-        replace(change.licenses, **licences);
+    if (*judged)
+        replace(change.licenses, **judged);
     return SLURM_SUCCESS;
 }
 
@@ -263,9 +307,9 @@ int job_submit(job_desc_msg_t *job, uint32_t, char **err_msg)
     return guard("job_submit", SLURM_ERROR, [&] { return rgpu::plugin::submit(*job, err_msg); });
 }
 
-int job_modify(job_desc_msg_t *change, void *job, uint32_t, char **err_msg)
+int job_modify(job_desc_msg_t *change, void *job, uint32_t uid, char **err_msg)
 {
-    return guard("job_modify", SLURM_ERROR, [&] { return rgpu::plugin::modify(*change, job, err_msg); });
+    return guard("job_modify", SLURM_ERROR, [&] { return rgpu::plugin::modify(*change, job, uid, err_msg); });
 }
 
 }

@@ -1,6 +1,7 @@
 // Registers the options and checks their values; their effect is in job_submit and the prolog.
 #include "plugin/spank/options.h"
 
+#include "plugin/filters.h"
 #include "plugin/guard.h"
 #include "plugin/request.h"
 
@@ -28,25 +29,44 @@ int check_memory(int, const char *value, int remote)
                  [&] { return remote ? int(ESPANK_SUCCESS) : check(parse_memory(value ? value : "")); });
 }
 
+// `row` is the option's place among filter_options().
+int check_filter(int row, const char *value, int remote)
+{
+    return guard("a filter option", ESPANK_ERROR, [&] {
+        Filters filters;
+        const FilterOption &option = filter_options()[static_cast<size_t>(row)];
+        return remote ? int(ESPANK_SUCCESS) : check(add_filter(option, value ? value : "", filters));
+    });
+}
+
 // SPANK's table wants char *, and writes to none of them.
-spank_option options[] = {
-    {const_cast<char *>("rgpu-share"), const_cast<char *>("PCT[-PCT]"),
-     const_cast<char *>("[rgpu] percent of each GPU's time: guaranteed, or guaranteed-most"), 1, 0, check_share},
-    {const_cast<char *>("rgpu-mem"), const_cast<char *>("SIZE"),
-     const_cast<char *>("[rgpu] memory on each GPU, with its unit: 512M, 8G"), 1, 0, check_memory},
-};
+spank_option option(const char *name, const char *argument, const char *help, int value, spank_opt_cb_f check)
+{
+    return {const_cast<char *>(name), const_cast<char *>(argument), const_cast<char *>(help), 1, value, check};
+}
+
+int register_one(spank_t spank, spank_option option)
+{
+    spank_err_t rc = spank_option_register(spank, &option);
+    if (rc != ESPANK_SUCCESS)
+        slurm_error("rgpu: option --%s cannot be registered: %s", option.name, spank_strerror(rc));
+    return rc;
+}
 
 }  // namespace
 
 int register_options(spank_t spank)
 {
-    for (spank_option &option : options) {
-        if (spank_err_t rc = spank_option_register(spank, &option); rc != ESPANK_SUCCESS) {
-            slurm_error("rgpu: option --%s cannot be registered: %s", option.name, spank_strerror(rc));
-            return rc;
-        }
-    }
-    return ESPANK_SUCCESS;
+    int rc = register_one(spank, option("rgpu-share", "PCT[-PCT]",
+                                        "[rgpu] percent of each GPU's time: guaranteed, or guaranteed-most", 0, check_share));
+    if (rc == ESPANK_SUCCESS)
+        rc = register_one(spank, option("rgpu-mem", "SIZE", "[rgpu] memory on each GPU, with its unit: 512M, 8G", 0,
+                                        check_memory));
+    auto filters = filter_options();
+    for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
+        rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help, static_cast<int>(row),
+                                        check_filter));
+    return rc;
 }
 
 }  // namespace rgpu::plugin

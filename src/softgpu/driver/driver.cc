@@ -61,7 +61,7 @@ CUresult start(Driver &d)
 }  // namespace
 
 Device::Device(GpuHost &host, const Settings &s, int index, int host_index, CUuuid uuid)
-    : index(index), host_index(host_index), uuid(uuid), name("rgpu software GPU"), total(s.memory),
+    : index(index), host_index(host_index), uuid(uuid), name(s.name), total(s.memory),
       arena(host.base() + host_index * device_stride(s), device_stride(s), *this),
       primary(new Context(*this, true, 0, 3020)), default_pool(std::make_shared<Pool>(*this, true)), host_(host),
       pool_(default_pool)

@@ -74,6 +74,7 @@ Result<Settings> Settings::from_environment()
     if (const char *v = variable("RGPU_SOFTGPU_COMPUTE_CAPABILITY"))
         if (!parse_capability(v, s.major, s.minor))
             return error(ErrorKind::invalid, "RGPU_SOFTGPU_COMPUTE_CAPABILITY=%s: write for example 8.0", v);
+    if (const char *v = variable("RGPU_SOFTGPU_NAME")) s.name = std::string(v).substr(0, kMaxName);
     if (const char *v = variable("RGPU_SOFTGPU_HOST"))
         s.host = v;
     else

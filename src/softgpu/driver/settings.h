@@ -10,11 +10,13 @@
 namespace rgpu::softgpu::driver {
 
 constexpr int kMaxDevices = 16;
+constexpr size_t kMaxName = 63;  // what NVML leaves room for
 
 struct Settings {
     int devices = 1;                      // RGPU_SOFTGPU_DEVICES: 0..16
     uint64_t memory = uint64_t{2} << 30;  // RGPU_SOFTGPU_MEMORY: bytes of each, "512M", "2G"
     int major = 8, minor = 0;             // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
+    std::string name = "rgpu software GPU";  // RGPU_SOFTGPU_NAME
     std::string host;                     // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
 
     static Result<Settings> from_environment();

@@ -59,6 +59,31 @@ Test(slurm_job, asks_for_the_share_and_memory_of_its_options)
     cr_expect(request->gpus == 2 && request->share == 50 && request->most == 50, "a share alone is a ceiling, too");
 }
 
+Test(slurm_job, asks_for_the_kind_that_type_and_options_say)
+{
+    setenv("SPANK_RGPU_TYPE", "nvidia_h100", 1);
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_min_cc", "9.0", 1);
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_server", "gpu1,gpu2", 1);
+    SlurmJob job = job_with("rgpu:100", "1");
+    cr_expect(job.filters.servers.size() == 2);
+    auto request = request_for(job, "cn1");
+    cr_assert(request);
+    cr_expect(request->wanted.names.size() == 1 && request->wanted.names[0] == "nvidia h100" &&
+              request->wanted.compute_capability == 90);
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_min_cc", "nine", 1);
+    cr_expect(!slurm_job());
+}
+
+Test(slurm_job, knows_a_range_of_nodes)
+{
+    setenv("SPANK_RGPU_NODES", "1-4", 1);
+    setenv("SPANK_RGPU_EACH", "200", 1);
+    SlurmJob job = job_with("rgpu:800", "3");
+    cr_expect(job.most_nodes == 4 && job.each == 200);
+    setenv("SPANK_RGPU_NODES", "3", 1);
+    cr_expect(job_with("rgpu:600", "3").most_nodes == 0);
+}
+
 Test(slurm_job, best_effort_holds_one_licence_a_gpu)
 {
     setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share", "0-100", 1);

@@ -51,12 +51,12 @@ Test(decision, sells_hundredths_of_a_gpu_on_each_node)
     Submission job = asking("gres:rgpu");
     job.min_nodes = job.max_nodes = 3;
     Terms terms = accepted(job);
-    cr_expect(terms.licences == "rgpu:300" && terms.nodes == 3);
-    job.share = "30-100";
+    cr_expect(terms.licences == "rgpu:300" && terms.nodes.least == 3 && !terms.nodes.range());
+    job.options.share = "30-100";
     cr_expect(accepted(job).licences == "rgpu:90", "the least is sold");
-    job.share = "0-100";
+    job.options.share = "0-100";
     cr_expect(refused(job).find("--rgpu-mem") != std::string::npos);
-    job.memory = "1G";
+    job.options.memory = "1G";
     cr_expect(accepted(job).licences == "rgpu:3", "best effort costs one for each GPU");
 }
 
@@ -86,22 +86,39 @@ Test(decision, refuses_gpus_by_job_socket_or_task)
     }
 }
 
-Test(decision, wants_a_certain_number_of_nodes)
+Test(decision, of_a_range_of_nodes_the_most_that_fit_are_paid)
 {
     Submission job = asking("gres:rgpu:1");
     job.min_nodes = 1;
     job.max_nodes = 3;
-    cr_expect(refused(job).find("-N 3") != std::string::npos);
-    job.min_nodes = {};
-    job.max_nodes = {};
+    Terms terms = accepted(job);
+    cr_expect(terms.licences == "rgpu:300" && terms.nodes.least == 1 && terms.nodes.most == 3 && terms.each == 100);
+    cr_expect(to_text(terms.nodes) == "1-3");
+    job.max_nodes = 100;
+    cr_expect(accepted(job).nodes.most == 4, "the pool has four GPUs");
+    job.min_nodes = 5;
+    cr_expect(refused(job).find("room for 4 such nodes") != std::string::npos);
+}
+
+Test(decision, reads_the_nodes_that_it_wrote)
+{
+    cr_expect(parse_nodes("2").least == 2 && parse_nodes("2").most == 2);
+    cr_expect(parse_nodes("1-4").least == 1 && parse_nodes("1-4").most == 4);
+    for (const char *text : {"", "x", "1-", "-4", "4-1", "1-2-3", "1 "})
+        cr_expect(parse_nodes(text).least == 0, "'%s' was taken", text);
+}
+
+Test(decision, without_a_number_of_nodes_there_is_one)
+{
+    Submission job = asking("gres:rgpu:1");
     job.tasks = 4;
-    cr_expect(accepted(job).nodes == 1, "tasks alone stay on one node");
+    cr_expect(accepted(job).nodes.most == 1, "tasks alone stay on one node");
     job.tasks_per_node = 2;
-    cr_expect(accepted(job).nodes == 2);
+    cr_expect(accepted(job).nodes.least == 2);
     job.tasks = {};
     job.tasks_per_node = {};
     job.named_nodes = 2;
-    cr_expect(accepted(job).nodes == 2);
+    cr_expect(accepted(job).nodes.least == 2);
 }
 
 Test(decision, refuses_what_can_never_fit_only_where_the_pool_is_known)
@@ -115,10 +132,10 @@ Test(decision, refuses_what_can_never_fit_only_where_the_pool_is_known)
 Test(decision, checks_forged_options_again)
 {
     Submission job = asking("gres:rgpu:1");
-    job.share = "0";
+    job.options.share = "0";
     refused(job);
-    job.share = {};
-    job.memory = "lots";
+    job.options.share = {};
+    job.options.memory = "lots";
     refused(job);
 }
 
@@ -126,7 +143,7 @@ static KnownJob pending()
 {
     KnownJob out;
     out.licences = "matlab:1,rgpu:200";
-    out.nodes = 1;
+    out.nodes = {1, 1};
     return out;
 }
 
@@ -171,13 +188,64 @@ Test(decision, other_gpus_of_a_pending_job_are_other_licences)
     update.tres_per_node = "gres:none";
     cr_expect(updated(pending(), update) == "matlab:1");
     KnownJob job = pending();
-    job.share = "50";
+    job.options.share = "50";
     update.tres_per_node = "gres:rgpu:2";
     cr_expect(updated(job, update) == "matlab:1,rgpu:100");
     update.licences = "rgpu:1";
     update_refused(job, update);
     update.licences = "rgpu:100,x";
     cr_expect(updated(job, update) == "x,rgpu:100");
+}
+
+Test(decision, only_slurm_itself_counts_the_nodes_of_a_range)
+{
+    KnownJob job = pending();
+    job.nodes = {1, 2};
+    job.each = 100;
+    Update update;
+    update.licences = "matlab:1,rgpu:100";
+    update_refused(job, update);
+    update.by_slurm = true;
+    cr_expect(updated(job, update) == "matlab:1,rgpu:100");
+    job.running = true;
+    cr_expect(updated(job, update) == "matlab:1,rgpu:100");
+    for (const char *licences : {"rgpu:0", "rgpu:50", "rgpu:150", "rgpu:300"}) {
+        update.licences = licences;
+        update_refused(job, update);
+    }
+    job.running = false;
+    update = {};
+    update.tres_per_node = "gres:rgpu:1";
+    update_refused(job, update);
+}
+
+Test(decision, a_type_is_part_of_the_terms_and_stays)
+{
+    Snapshot snapshot = *parse_snapshot("rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n"
+                                        "model gpu1 2 2147483648 80 13000 NVIDIA A100\n"
+                                        "model gpu2 2 2147483648 90 13000 NVIDIA H100\n");
+    auto judged = judge_submission(asking("gres:rgpu:h100:2"), &snapshot);
+    cr_assert(judged && *judged);
+    cr_expect((*judged)->licences == "rgpu:200" && (*judged)->type == "h100");
+    cr_expect(!judge_submission(asking("gres:rgpu:b200:1"), &snapshot));
+    Submission both = asking("gres:rgpu:h100:1");
+    const FilterOption *name = nullptr;
+    for (const FilterOption &option : filter_options())
+        if (std::string_view(option.name) == "rgpu-name")
+            name = &option;
+    cr_assert(name);
+    both.options.filters = {{name, "h100"}};
+    cr_expect(!judge_submission(both, &snapshot), "the GPU is named twice");
+
+    KnownJob job = pending();
+    job.type = "h100";
+    Update update;
+    update.tres_per_node = "gres:rgpu:h100:1";
+    cr_expect(updated(job, update) == "matlab:1,rgpu:100");
+    update.tres_per_node = "gres:rgpu:a100:1";
+    update_refused(job, update);
+    update.tres_per_node = "gres:rgpu:1";
+    update_refused(job, update);
 }
 
 Test(decision, gpus_of_a_running_job_stay)
@@ -206,7 +274,7 @@ Test(decision, the_number_of_nodes_stays_as_counted)
     update.max_nodes = 4;
     update_refused(pending(), update);
     KnownJob running = pending();
-    running.nodes = 2;
+    running.nodes = {2, 2};
     running.running = true;
     update.min_nodes = update.max_nodes = 1;
     cr_expect(!updated(running, update), "a running job may shrink: it keeps the licences");

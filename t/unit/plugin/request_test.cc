@@ -10,7 +10,8 @@ static void expect_gpus(const char *tres, unsigned gpus)
 {
     auto got = gpus_in_tres(tres);
     cr_assert(got, "'%s' was refused: %s", tres, got ? "" : got.error().text.c_str());
-    cr_expect(*got == gpus, "'%s' gave %u, not %u", tres, *got, gpus);
+    cr_expect(got->count == gpus, "'%s' gave %u, not %u", tres, got->count, gpus);
+    cr_expect(got->type.empty());
 }
 
 Test(request, counts_gpus_as_every_slurm_writes_them)
@@ -35,9 +36,32 @@ Test(request, finds_rgpu_among_other_gres)
     expect_gpus("", 0);
 }
 
-Test(request, refuses_types_and_nonsense)
+Test(request, reads_types_as_every_slurm_writes_them)
 {
-    for (const char *tres : {"gres:rgpu:a100:2", "gres:rgpu:a100", "gres:rgpu:-1", "gres:rgpu:2:3:4",
+    for (const char *tres : {"gres:rgpu:a100:2", "gres/rgpu:a100:2", "gres/rgpu:a100=2", "gres:gpu:h100:4,gres:rgpu:a100:2",
+                             "gres:rgpu:a100:1,gres:rgpu:a100:1"}) {
+        auto got = gpus_in_tres(tres);
+        cr_assert(got, "'%s' was refused: %s", tres, got ? "" : got.error().text.c_str());
+        cr_expect(got->count == 2 && got->type == "a100", "'%s' gave %u of '%s'", tres, got->count, got->type.c_str());
+    }
+    auto one = gpus_in_tres("gres:rgpu:nvidia_h100-sxm5");
+    cr_expect(one && one->count == 1 && one->type == "nvidia_h100-sxm5");
+}
+
+Test(request, refuses_two_types_in_one_job)
+{
+    for (const char *tres : {"gres:rgpu:a100:1,gres:rgpu:h100:1", "gres:rgpu:1,gres:rgpu:h100:1"}) {
+        auto got = gpus_in_tres(tres);
+        cr_assert(!got, "'%s' was taken", tres);
+        cr_expect(got.error().text.find("heterogeneous job") != std::string::npos);
+    }
+    auto none = gpus_in_tres("gres:rgpu:a100:0,gres:rgpu:h100:1");
+    cr_expect(none && none->count == 1 && none->type == "h100");
+}
+
+Test(request, refuses_nonsense)
+{
+    for (const char *tres : {"gres:rgpu:a/b:2", "gres:rgpu:a100:x", "gres:rgpu::2", "gres:rgpu:-1", "gres:rgpu:2:3:4",
                              "gres:rgpu:99999999999999999999", "gres:rgpu:9999g"}) {
         auto got = gpus_in_tres(tres);
         cr_assert(!got, "'%s' was taken", tres);

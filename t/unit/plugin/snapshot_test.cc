@@ -54,7 +54,8 @@ Test(snapshot, refuses_what_is_none)
 {
     for (const char *text : {"", "x", "rgpu-pool 2\ntotal 0 0\n", "rgpu-pool 1\n", "rgpu-pool 1\ntotal 1 x\n",
                              "rgpu-pool 1\ntotal 0 0\nserver a 1 1\n", "rgpu-pool 1\ntotal 1 1\nserver a 1\n",
-                             "rgpu-pool 1\ntotal 1 1\nserver a -1 1\n"})
+                             "rgpu-pool 1\ntotal 1 1\nserver a -1 1\n", "rgpu-pool 1\ntotal 1 1\nserver a 1 1\nmodel b 1 1 80 1 x\n",
+                             "rgpu-pool 1\ntotal 1 1\nserver a 1 1\nmodel a 1 1 80 1\n"})
         cr_expect(!parse_snapshot(text), "'%s' was taken", text);
     cr_expect(!parse_snapshot(std::string("rgpu-pool 1\ntotal 0 0\n") + std::string(kSnapshotBytes, '\n')));
 }
@@ -120,6 +121,69 @@ Test(snapshot, compares_memory_with_servers_large_enough)
     auto got = can_ever_fit(*pool, request, 1);
     cr_assert(!got);
     cr_expect(got.error().text.find("8 GiB") != std::string::npos, "%s", got.error().text.c_str());
+}
+
+static Snapshot of_two_kinds()
+{
+    auto pool = parse_snapshot(format_snapshot({{"old", 4, 40 * kGiB, {{4, 40 * kGiB, 80, 12040, "NVIDIA A100-SXM4-40GB"}}},
+                                                {"new", 2, 80 * kGiB, {{2, 80 * kGiB, 90, 13000, "NVIDIA H100 80GB HBM3"}}}}));
+    cr_assert(pool);
+    cr_assert(pool->servers[0].models.size() == 1 && pool->servers[0].models[0].name == "NVIDIA A100-SXM4-40GB");
+    return *pool;
+}
+
+Test(snapshot, knows_the_kinds_of_gpus)
+{
+    Request request = gpus(2);
+    request.type = "h100";
+    cr_expect(can_ever_fit(of_two_kinds(), request, 1));
+    cr_expect(!can_ever_fit(of_two_kinds(), request, 2), "one server has them");
+    request.type = "nvidia_h100";
+    cr_expect(can_ever_fit(of_two_kinds(), request, 1), "_ stands for a space");
+    request.gpus = 3;
+    auto got = can_ever_fit(of_two_kinds(), request, 1);
+    cr_assert(!got);
+    cr_expect(got.error().text == "3 GPUs of type nvidia_h100 on one node were asked for, but no server has more than 2 of them "
+                                  "(old 4 NVIDIA A100-SXM4-40GB, new 2 NVIDIA H100 80GB HBM3); ask for what there is",
+              "%s", got.error().text.c_str());
+    cr_expect(nodes_that_fit(of_two_kinds(), gpus(2), 100) == 3);
+}
+
+Test(snapshot, compares_every_filter)
+{
+    struct {
+        const char *option, *value;
+        unsigned gpus;
+        bool fits;
+    } cases[] = {
+        {"rgpu-server", "new", 2, true},          {"rgpu-server", "new", 3, false},      {"rgpu-server", "new,old", 4, true},
+        {"rgpu-server", "other", 1, false},       {"rgpu-name", "a100", 4, true},        {"rgpu-name", "v100", 1, false},
+        {"rgpu-name", "v100,h100", 2, true},      {"rgpu-min-memory", "60G", 2, true},   {"rgpu-min-memory", "60G", 3, false},
+        {"rgpu-min-cc", "9.0", 2, true},          {"rgpu-min-cc", "10.0", 1, false},     {"rgpu-min-cuda", "12.4", 4, true},
+        {"rgpu-min-cuda", "12.5", 4, false},      {"rgpu-uuid", "GPU-1,GPU-2", 2, true}, {"rgpu-uuid", "GPU-1", 2, false},
+    };
+    for (const auto &c : cases) {
+        Request request = gpus(c.gpus);
+        for (const FilterOption &option : filter_options())
+            if (option.name == std::string_view(c.option))
+                cr_assert(add_filter(option, c.value, request.filters));
+        auto got = can_ever_fit(of_two_kinds(), request, 1);
+        cr_expect(got.has_value() == c.fits, "--%s=%s with %u GPUs: %s", c.option, c.value, c.gpus,
+                  got ? "taken" : got.error().text.c_str());
+    }
+}
+
+Test(snapshot, without_kinds_everything_may_be_of_one)
+{
+    Request request = gpus(2);
+    request.type = "h100";
+    cr_expect(can_ever_fit(two_by_two(), request, 2));
+    std::vector<PoolServer> many;
+    for (unsigned i = 0; i < 60; ++i)
+        many.push_back({"gpu" + std::to_string(i), 8, kGiB, {{8, kGiB, 90, 13000, std::string(50, 'x')}}});
+    auto pool = parse_snapshot(format_snapshot(many));
+    cr_assert(pool && pool->complete());
+    cr_expect(pool->servers[0].models.empty(), "all kinds or none");
 }
 
 Test(snapshot, path_comes_from_the_environment)
