@@ -46,7 +46,7 @@ ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -
 results() { sed -E 's/[0-9.]+ (ms|s)\b/TIME/' <<< "$1" | sort | uniq -c; }
 # The others have variables that one thread at a time can use, capture (which forbids the other threads a lot), or look at
 # what all threads have allocated.
-for program in vector_add matmul_tiled warp_reduce streams two_device_sum unasked idle read_after_wait; do
+for program in vector_add matmul_tiled warp_reduce streams two_device_sum unasked idle read_after_wait poll; do
     try 60 env LD_LIBRARY_PATH="$softgpu" RGPU_SOFTGPU_HOST="$T/direct" RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_MEMORY=512M \
         "$build/cuda/$program-static"
     direct=$(results "$out" | awk '{$1 *= 8; print}')

@@ -28,6 +28,12 @@ is "$rc $out" "0 ok" "what is known of functions and memory follows the program"
 asked=$(json 'j["round_trips"]' "$(cat facts.json)")
 ok "... and is not asked for each time ($asked round trips)" [ "$asked" -lt 100 ]
 
+RGPU_STATS=$T/poll.json try 120 "$rgpu" run --lease far -- "$build/cuda/poll-static"
+is "$rc $out" "0 ok" "events are polled" || diag "$err"
+asked=$(json 'j["by_name"]["cuEventQuery"]["round_trips"]' "$(cat poll.json)")
+queries=$(json 'j["by_name"]["cuEventQuery"]["calls"]' "$(cat poll.json)")
+ok "... $queries times, and the server is asked $asked times" [ $((asked * 20)) -lt "$queries" ]
+
 RGPU_STATS=$T/steps.json try 60 "$rgpu" run --lease far -- "$build/cuda/read_after_wait-static" 40
 is "$rc $out" "0 ok" "work, wait and read, step after step" || diag "$err"
 asked=$(json 'j["round_trips"]' "$(cat steps.json)")

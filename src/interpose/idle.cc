@@ -54,10 +54,12 @@ bool stream(HandleId stream)
     return (moment && moment->load(std::memory_order_acquire) >= now) || idle_since(s ? s->parent : current_context(), now);
 }
 
+bool may_know_events() { return !elsewhere.load(std::memory_order_relaxed) && may_know(); }
+
 bool event(HandleId event)
 {
     const Slot *e = slot(event);
-    if (!e || elsewhere.load(std::memory_order_relaxed) || !may_know()) return false;
+    if (!e || !may_know_events()) return false;
     const uint64_t recorded = e->moment.load(std::memory_order_acquire);
     if (recorded == kBeingRecorded) return false;
     if (!recorded) return true;  // CUDA: an event that was never recorded is complete

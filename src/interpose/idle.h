@@ -25,6 +25,8 @@ uint64_t recorded(HandleId event);
 // Around the call that records an event.
 void recording(HandleId event);
 void recorded_in(HandleId event, HandleId stream);
+// Whether anything can be known of events.
+bool may_know_events();
 // From now on events may be recorded by others than this client's calls.
 void events_elsewhere();
 

@@ -245,6 +245,18 @@ CUresult Session::wait(Pending &p)
     return p.reply.result;
 }
 
+void Session::hear_now()
+{
+    std::unique_lock lock(receive_);
+    if (!reading_ && input_is_there()) read_some(lock);
+}
+
+bool Session::has_come(const Ahead &a)
+{
+    std::lock_guard lock(receive_);
+    return a.pending_.done;
+}
+
 // No round trip of its own, in most cases.
 void Session::wait_ahead(Ahead &a)
 {
@@ -350,7 +362,7 @@ bool Session::take_reply(const FrameHeader &h)
     std::lock_guard lock(receive_);
     auto it = pending_.find(h.sequence);
     if (it == pending_.end()) return true;
-    if (!it->second->ahead) heard_.fetch_add(1, std::memory_order_release);
+    if (it->second->news) heard_.fetch_add(1, std::memory_order_release);
     it->second->reply = {static_cast<CUresult>(h.value), std::move(body)};
     it->second->done = true;
     pending_.erase(it);
@@ -368,7 +380,7 @@ bool Session::take_data(const FrameHeader &h)
         die("the server sent data that nobody asked for");
         return false;
     }
-    if (!p->ahead) heard_.fetch_add(1, std::memory_order_release);
+    if (p->news) heard_.fetch_add(1, std::memory_order_release);
     if (!receive(p->to, h.bytes)) return false;
     p->to += h.bytes, p->left -= h.bytes;
     if (h.value) p->reply.result = static_cast<CUresult>(h.value);

@@ -78,14 +78,20 @@ public:
     // A question, or a copy to the host of so many bytes, that goes out before anybody waits for it, with whatever is sent next;
     // false: it does not. One at a time for each `Ahead`, which lives as long as the session.
     class Ahead;
-    template <class Write> bool ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &, size_t bytes = 0);
+    enum class News { no, yes };  // whether its answer counts as heard
+    template <class Write>
+    bool ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &, size_t bytes = 0, News = News::no);
     // Its answer, or its bytes, when they have come.
     CUresult take_ahead(Ahead &, Reply &);
     CUresult take_ahead(Ahead &, void *to);
 
+    // Reads what has come, if nobody does; and whether that answer is among it.
+    void hear_now();
+    bool has_come(const Ahead &);
+
     // How many calls have been sent. Equal counts: nothing was asked of the server in between.
     uint64_t sent() const { return sent_.load(std::memory_order_acquire); }
-    // How many frames came, but for text and copies ahead. Equal counts: nothing was learned from the server in between.
+    // How many frames came, but for text and answers that are no news. Equal counts: nothing was learned from the server in between.
     uint64_t heard() const { return heard_.load(std::memory_order_acquire); }
 
     // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
@@ -108,7 +114,8 @@ private:
     struct Pending {
         bool done = false;
         bool waited = true;         // false: a posted copy, nobody waits, owned by the map
-        bool ahead = false;         // nobody knows of it yet
+        bool ahead = false;         // no thread waits for it
+        bool news = true;           // it may tell the program how far the GPU is
         Reply reply;
         uint8_t *to = nullptr;      // destination of a copy
         size_t left = 0;
@@ -240,7 +247,7 @@ CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, vo
 }
 
 template <class Write>
-bool Session::ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &a, size_t bytes)
+bool Session::ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &a, size_t bytes, News news)
 {
     if (state()) return false;
     std::lock_guard lock(send_);
@@ -250,6 +257,7 @@ bool Session::ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead
         a.bytes_.resize(bytes);
         a.pending_ = {};
         a.pending_.ahead = a.under_way_ = true;
+        a.pending_.news = news == News::yes;
         a.pending_.to = a.bytes_.data();
         a.pending_.left = bytes;
     }

@@ -4,6 +4,7 @@
 
 #include "interpose/idle.h"
 #include "interpose/own.h"
+#include "interpose/pushed.h"
 #include "interpose/read_ahead.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
@@ -72,7 +73,15 @@ CUresult cuEventSynchronize(CUevent event)
 }
 CUresult cuEventQuery(CUevent event)
 {
-    return at_event<false>(event, [&] { return remote<CallId::cuEventQuery>(event); });
+    return at_event<false>(event, [&] {
+        const auto id = Handles::get().id(event);
+        if (!session() || !id || shared::active()) return remote<CallId::cuEventQuery>(event);
+        if (const auto reached = pushed::query(*id)) return *reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        const uint64_t recorded = idle::recorded(*id), heard = session()->heard();
+        const CUresult r = remote<CallId::cuEventQuery>(event);
+        if (r == CUDA_ERROR_NOT_READY) pushed::not_ready(*id, recorded, heard);
+        return r;
+    });
 }
 
 }  // namespace rgpu::interpose::own
