@@ -1,7 +1,13 @@
 // rgpu top: who shares the GPUs, and what each was given; again and again on a terminal.
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -119,34 +125,81 @@ std::string top_json(const Sharings &sharings)
     return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// Keys come one by one, and without being shown, while this lives.
-class RawTerminal {
+// The terminal while the view is live: keys come one by one and are not shown, and it becomes as it was, also when a signal
+// ends the program. One at a time.
+class LiveTerminal {
 public:
-    RawTerminal()
+    LiveTerminal()
     {
-        raw_ = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before_) == 0;
+        if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &before_) != 0)
+            return;
+        struct sigaction action = {};
+        action.sa_handler = restore_and_end;
+        action.sa_flags = SA_RESETHAND;
+        for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+            sigaction(signal, &action, nullptr);
         termios now = before_;
         now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-        if (raw_)
-            tcsetattr(STDIN_FILENO, TCSANOW, &now);
+        tcsetattr(STDIN_FILENO, TCSANOW, &now);
+        raw_ = true;
     }
-    ~RawTerminal()
+    LiveTerminal(const LiveTerminal &) = delete;
+    ~LiveTerminal()
     {
         if (raw_)
             tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     }
-    // False when the user wants no more.
+
+    // From its first line; what has no room is cut, and how many lines are missing is said.
+    void show(const std::string &text) const
+    {
+        winsize size{};
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row < 2)
+            size.ws_col = size.ws_row = UINT16_MAX;
+        std::string screen = "\033[H\033[J";
+        size_t at = 0;
+        for (size_t row = 1; at < text.size(); ++row) {
+            const size_t end = std::min(text.find('\n', at), text.size());
+            const auto rest = static_cast<size_t>(std::count(text.begin() + static_cast<ptrdiff_t>(at), text.end(), '\n'));
+            if (row + 1 == size.ws_row && rest > 1) {
+                screen += std::to_string(rest) + " lines more\n";
+                break;
+            }
+            screen += fitting(text.substr(at, end - at), size.ws_col) + "\n";
+            at = end + 1;
+        }
+        fputs(screen.c_str(), stdout);
+    }
+
+    // Any key ends it. False when the user wants no more.
     bool pause(Milliseconds time) const
     {
         pollfd look{raw_ ? STDIN_FILENO : -1, POLLIN, 0};
         char key = 0;
-        if (poll(&look, 1, static_cast<int>(time.count())) <= 0)
-            return true;
-        return read(STDIN_FILENO, &key, 1) == 1 && key != 'q' && key != 'Q';
+        return poll(&look, 1, static_cast<int>(time.count())) <= 0 ||
+               (read(STDIN_FILENO, &key, 1) == 1 && key != 'q' && key != 'Q');
     }
 
 private:
-    termios before_{};
+    static void restore_and_end(int signal)
+    {
+        tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+        raise(signal);
+    }
+
+    // So many columns of it, no character in parts.
+    static std::string fitting(std::string line, size_t columns)
+    {
+        size_t seen = 0;
+        for (size_t i = 0; i < line.size(); ++i)
+            if ((line[i] & 0xc0) != 0x80 && ++seen > columns) {
+                line.resize(i);
+                break;
+            }
+        return line;
+    }
+
+    static inline termios before_{};
     bool raw_ = false;
 };
 
@@ -174,15 +227,17 @@ public:
         Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error());
-        const bool live = !json_ && isatty(STDOUT_FILENO);
-        const bool once = once_ || (interval_.empty() && !live);
-        RawTerminal terminal;
+        const bool once = once_ || (interval_.empty() && (json_ || !isatty(STDOUT_FILENO)));
+        std::optional<LiveTerminal> terminal;
+        if (!once && !json_ && isatty(STDOUT_FILENO))
+            terminal.emplace();
         for (;;) {
             Sharings sharings = client->sharing();
             std::string text = json_ ? top_json(sharings) : top_table(sharings);
-            if (live && !once)
-                fputs("\033[H\033[J", stdout);
-            fputs(text.c_str(), stdout);
+            if (terminal)
+                terminal->show(text);
+            else
+                fputs(text.c_str(), stdout);
             if (fflush(stdout) != 0)
                 return fail(error(ErrorKind::internal, "cannot write to stdout"));
             if (once) {
@@ -191,7 +246,9 @@ public:
                         return kOk;
                 return kNoServer;
             }
-            if (!terminal.pause(interval))
+            if (!terminal)
+                std::this_thread::sleep_for(interval);
+            else if (!terminal->pause(interval))
                 return kOk;
         }
     }

@@ -78,6 +78,7 @@ private:
         Labels labels = {{"gpu", uuid}, {"lease", t.lease.substr(0, 8)}};
         gauge("rgpu_share_least", "Part of the GPU's time that the tenant is promised", labels, t.terms.least / 100.0);
         gauge("rgpu_share_most", "Part of the GPU's time that the tenant may have", labels, t.terms.most / 100.0);
+        gauge("rgpu_share_weight", "Weight of the QOS of the tenant's job", labels, t.terms.weight / 100.0);
         gauge("rgpu_share_due", "Part that it is due among those who want it now", labels, t.due);
         const std::pair<const char *, double> windows[] = {{"1s", t.given_1s}, {"10s", t.given_10s}, {"1m", t.given_1min}};
         for (auto [window, given] : windows) {
