@@ -230,11 +230,13 @@ $(RECORDER): $(call obj,$(call under,t/recorder))
 
 $(filter $(O)/t/recorder/%_test,$(UNIT)): | $(RECORDER)
 
-# Programs of threads for the thread sanitizer: t/stress/<part>_stress.cc, with that part and util.
+# Programs of threads for the thread sanitizer: t/stress/<part>_stress.cc, with no more of that part than they need.
 stress_sources := $(filter t/stress/%,$(sources))
+stress_needs_share := $(unit_archives_share)
+stress_needs_serverd := $(call obj,src/serverd/worker/turn.cc src/serverd/worker/driver.cc) $(call archive,share calls util)
 define stress_rule
-$(patsubst t/stress/%.cc,$(O)/t/stress/%,$1): $(call obj,$1) $$(unit_archives_$(patsubst t/stress/%_stress.cc,%,$1))
-	$$(call say,LD)$$(call link,,)
+$(patsubst t/stress/%.cc,$(O)/t/stress/%,$1): $(call obj,$1) $$(stress_needs_$(patsubst t/stress/%_stress.cc,%,$1))
+	$$(call say,LD)$$(call link,-rdynamic,-ldl)
 endef
 $(foreach s,$(stress_sources),$(eval $(call stress_rule,$s)))
 .PHONY: stress
@@ -351,10 +353,10 @@ check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=sof
 	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
 	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
-check-tsan: ## unit tests with the thread sanitizer; T= as there
-	+@$(call sanitized,tsan,thread) $(call named_units,tsan) stress
+# Not the unit tests: Criterion does not start under it.
+check-tsan: ## the programs of threads (t/stress) with the thread sanitizer: the scheduler's board, a worker's turns
+	+@$(call sanitized,tsan,thread) stress
 	@for program in $(patsubst t/stress/%.cc,$(O)-tsan/t/stress/%,$(stress_sources)); do echo "stress $$program"; $$program || exit 1; done
-	@RGPU_BUILD=$(abspath $(O))-tsan t/lib/run-checks --unit-only $(T)
 
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
 	+@$(sub_make) all examples venv
