@@ -119,15 +119,31 @@ void charge(State &s, int64_t from, int64_t now)
     t.last_wanted = now;
 }
 
-// Those who do not want the GPU: their debts are forgiven with time, and so is what they are owed.
-void fade(Tenant &t, int64_t dt)
+// Those who do not want the GPU: their debts are forgiven with time, and so is what they are owed. Returns how much of that.
+int64_t fade(Tenant &t, int64_t dt)
 {
     auto time = static_cast<double>(dt);
     if (t.lag < 0)
         t.lag = std::min<int64_t>(0, t.lag + static_cast<int64_t>(time * std::max(kForgive, fraction(t.terms.least))));
-    else if (t.lag > kCredit)
-        t.lag -= static_cast<int64_t>(static_cast<double>(t.lag - kCredit) *
-                                      std::min(1.0, time / static_cast<double>(kSecond)));
+    if (t.lag <= kCredit)
+        return 0;
+    auto lost = static_cast<int64_t>(static_cast<double>(t.lag - kCredit) * std::min(1.0, time / static_cast<double>(kSecond)));
+    t.lag -= lost;
+    return lost;
+}
+
+// What one is not owed any more nobody owes: all debts shrink alike.
+void forgive(State &s, int64_t lost)
+{
+    double debts = 0;
+    for (int i = 0; i < s.tenant_end; ++i)
+        debts -= static_cast<double>(std::min<int64_t>(0, s.tenants[i].lag));
+    if (lost <= 0 || debts <= 0)
+        return;
+    const double part = std::min(1.0, static_cast<double>(lost) / debts);
+    for (int i = 0; i < s.tenant_end; ++i)
+        if (Tenant &t = s.tenants[i]; t.lag < 0)
+            t.lag -= static_cast<int64_t>(part * static_cast<double>(t.lag));
 }
 
 bool ceiled(const Tenant &t)
@@ -282,6 +298,7 @@ void settle(State &s, int64_t now)
     int64_t dt = now - s.settled_at;
     if (dt <= 0)
         return;
+    int64_t lost = 0;
     for (int i = 0; i < s.tenant_end; ++i) {
         Tenant &t = s.tenants[i];
         if (!t.key[0])
@@ -294,11 +311,12 @@ void settle(State &s, int64_t now)
         if (t.waiting)
             t.last_wanted = now;
         if (!earns(s, i, now) && s.holder != i)
-            fade(t, dt);
+            lost += fade(t, dt);
         if (ceiled(t))
             t.allowance = std::clamp(t.allowance + dt * t.terms.most / 100, -kHorizon,
                                      kAllowanceDepth * t.terms.most / 100);
     }
+    forgive(s, lost);
     if (s.holder != kNobody && s.busy)
         charge(s, s.settled_at, now);
     while (s.tenant_end > 0 && !s.tenants[s.tenant_end - 1].key[0])

@@ -260,6 +260,17 @@ Test(policy, a_newcomer_owes_nothing_and_is_owed_nothing)
     near(gpu, 0, 50, 6, "the first second");
 }
 
+Test(policy, what_nobody_is_owed_any_more_is_no_debt)
+{
+    auto away = [](int64_t t) { return t < 5 * kSecond || t >= 10 * kSecond; };
+    Gpu gpu({{range(50, 100), kMillisecond, 0, 0, [](int64_t) { return true; }, 2 * kSecond, 5 * kSecond - kMillisecond},
+             {range(50, 100), kMillisecond, 0, 0, away}});
+    gpu.run_to(10);
+    gpu.run_to(11);  // a twentieth of a second may still be owed, and as much be due
+    near(gpu, 0, 50, 10, "the first second after the other is back");
+    near(gpu, 1, 50, 10, "the first second after the other is back");
+}
+
 Test(policy, who_leaves_and_comes_back_keeps_its_debt)
 {
     auto s = std::make_unique<State>();
