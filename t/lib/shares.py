@@ -1,11 +1,12 @@
 """What tenants of a shared GPU got, from what their kernels noted (t/cuda/tenant.cu).
 
-  shares.py [--begin T] [--end T] [--window S] NAME=FILE...    (T in seconds since the epoch)
+  shares.py [--begin T] [--end T] [--window S] [--join MS] NAME=FILE...    (T in seconds since the epoch)
 
 Prints one JSON object: for each tenant its part of the time in percent ("share"), the least and the most in any window of S
 seconds ("low", "high"), its longest break ("stall", seconds); for all together "idle" (percent of the time in which no
 kernel ran), "overlap" (percent in which kernels of two tenants ran). With --times FILE, a JSON list of times: "held", at
-how many of them no kernel ran, and "wait", the longest time from one of these to the next kernel.
+how many of them no kernel ran, and "wait", the longest time from one of these to the next kernel. With --join breaks of a
+tenant of up to so many milliseconds count as its kernels: what launching takes on a machine that has other things to do.
 """
 import argparse
 import array
@@ -20,10 +21,10 @@ def load(path):
     return [(a / 1e9, b / 1e9) for a, b in spans]
 
 
-def union(spans):
+def union(spans, join=0.0):
     out = []
     for a, b in spans:
-        if out and a <= out[-1][1]:
+        if out and a <= out[-1][1] + join:
             out[-1][1] = max(out[-1][1], b)
         else:
             out.append([a, b])
@@ -97,10 +98,12 @@ def main():
     p.add_argument('--begin', type=float)
     p.add_argument('--end', type=float)
     p.add_argument('--window', type=float, default=5)
+    p.add_argument('--join', type=float, default=0)
     p.add_argument('--times')
     p.add_argument('tenants', nargs='+')
     a = p.parse_args()
-    tenants = {name: load(path) for name, path in (t.split('=', 1) for t in a.tenants)}
+    tenants = {name: union(load(path), a.join / 1000) if a.join else load(path)
+               for name, path in (t.split('=', 1) for t in a.tenants)}
     spans = [s for t in tenants.values() for s in t]
     begin = a.begin if a.begin is not None else min(s[0] for s in spans)
     end = a.end if a.end is not None else max(s[1] for s in spans)

@@ -7,7 +7,7 @@
 #   tenants_start, tenants_wait   the two halves of it
 #   got EXPRESSION                evaluates Python with t1, t2 ... (share, low, high, stall) and idle, overlap of $got
 #   within EXPRESSION WANTED BY NAME   passes when the expression is so near; its value is in the test's name
-#   look FROM TO WINDOW           $got anew: of these seconds after the begin, with windows of so many seconds
+#   look FROM TO WINDOW [ARGS]    $got anew: of these seconds after the begin, with windows of so many seconds; ARGS: see shares.py
 #
 # Software GPUs do not slice time: that kernels of two tenants never run at the same time is the token's doing. Kernels
 # spin for a time by the clock, so that a slow machine only makes the gaps between them longer.
@@ -49,7 +49,7 @@ tenants_wait()
 look()
 {
     got=$(python3 "$root/t/lib/shares.py" --begin "$(python3 -c "print($begin + $1)")" --end "$(python3 -c "print($begin + $2)")" \
-        --window "$3" "${tenant_files[@]}")
+        --window "$3" "${@:4}" "${tenant_files[@]}")
 }
 
 tenants() { tenants_start "$@"; tenants_wait; }

@@ -21,6 +21,8 @@ class Estimates {
 public:
     // What is not known is taken to be long, so that it is looked at alone.
     static constexpr int64_t kUnknown = 20 * share::kMillisecond;
+    // The first time may have been a rehearsal: one that was short is believed by and by.
+    static constexpr int64_t kLeastFirst = kUnknown / 8;
 
     int64_t of(const void *work) const
     {
@@ -41,7 +43,8 @@ public:
         for (const Group &g : groups) {
             auto [it, fresh] = known_.try_emplace(g.work, g.each);
             const double sample = static_cast<double>(g.each) * ratio;
-            const double next = fresh ? sample : 0.5 * static_cast<double>(it->second) + 0.5 * sample;
+            const double next = fresh ? std::max(sample, static_cast<double>(kLeastFirst))
+                                      : 0.5 * static_cast<double>(it->second) + 0.5 * sample;
             it->second = std::clamp<int64_t>(static_cast<int64_t>(next), share::kMicrosecond, 10 * share::kSecond);
         }
     }

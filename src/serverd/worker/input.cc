@@ -11,7 +11,9 @@
 namespace rgpu::worker {
 
 namespace {
-constexpr timeval kMoment = {0, 1000};
+// Longer than a program that keeps the GPU busy rests between two bursts of calls: each pause costs it an event. A newcomer to its GPU
+// waits as long for its first turn.
+constexpr timeval kMoment = {0, 5000};
 }
 
 // The kernel ends a wait after the moment: no call more is needed to notice a pause.

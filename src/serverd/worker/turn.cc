@@ -19,7 +19,7 @@ constexpr int64_t kGroup = kMillisecond, kGroupAlone = 20 * kMillisecond;
 // What is unfinished may wait for something that only comes behind the next launch: a host function's end, a value in
 // memory. Without any progress the launch is let through after this time.
 constexpr int64_t kPatience = 100 * kMillisecond;
-constexpr int kMostImpatient = 1024;
+constexpr int kMostImpatient = 16, kMostImpatientAlone = 1024;
 constexpr int64_t kLookAlone = 5 * kMillisecond;
 constexpr size_t kMaxKinds = 32, kMaxStreams = 16;
 // What was done is written down this often, for those who look.
@@ -81,8 +81,11 @@ void Turn::begin_slowly()
         const uint32_t call = board_.call_of(place_);
         int64_t again = 0;
         if (board_.ask(place_, now, again)) {
-            // Not without end, so that not everything is queued behind a long kernel.
-            if (full && ++impatient_ > kMostImpatient) patience_ = now + kPatience;
+            // Not without end, so that not everything is queued behind a long kernel, and others wait for all of it.
+            if (full && ++impatient_ > (alone() ? kMostImpatientAlone : kMostImpatient)) {
+                patience_ = now + kPatience;
+                impatient_ = 0;
+            }
             break;
         }
         board_.wait(place_, call, again);
