@@ -12,7 +12,7 @@ clients gpu1="$control"
 direct() { try 120 env LD_LIBRARY_PATH="$softgpu:$cuda_libs" "$@"; }
 remote() { try 120 env LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"; }
 
-for program in shared_managed shared_mapped shared_variable shared_graph; do
+for program in shared_managed shared_mapped shared_variable shared_graph shared_values; do
     direct "$build/cuda/$program-static"
     is "$rc" 0 "$program, directly" || diag "$out$err"
     for cudart in static shared; do

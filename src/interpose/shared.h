@@ -86,8 +86,14 @@ public:
     CUresult begin(HandleId stream, std::initializer_list<CUdeviceptr> named);
     CUresult begin_in(CUstream stream, std::initializer_list<CUdeviceptr> named);
 
+    // The work writes this memory as one value that the program may look for; or waits until the program has written one
+    // (cuStreamWaitValue's condition). Nothing where nothing is shared.
+    void flag(CUdeviceptr address, unsigned bytes);
+    void flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how);
+
 private:
     std::unique_lock<std::mutex> order_;
+    uint64_t stream_ = 0;
 };
 
 // For work that only reads what is named: sends what the program changed.

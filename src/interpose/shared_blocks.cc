@@ -249,6 +249,7 @@ void end_block(State &st, CUdeviceptr address)
     g_there--;
     if (b.shared) g_shared--;
     if (b.kind == Kind::registered) st.mirrors.erase(b.host);
+    st.flags.erase(st.flags.lower_bound(b.device), st.flags.lower_bound(b.device + b.bytes));
     if (b.kind == Kind::variable) {
         end_variable(st, b);
         return;

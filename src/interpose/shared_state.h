@@ -29,6 +29,18 @@ struct Span {
     bool any_time = false, read_only = false;
 };
 
+// Memory that a stream waits for or writes: its bytes always travel as one, behind all others.
+struct Flag {
+    struct Wait {
+        unsigned bytes = 0, how = 0;
+        uint64_t value = 0;
+        HandleId context = 0;
+        uint64_t stream = 0, work = 0;  // as in State::busy
+    };
+    unsigned bytes = 0;  // 4 or 8
+    std::vector<Wait> waits;
+};
+
 struct State {
     std::mutex order;
     // Guarded by `order`: how far the device may be.
@@ -46,6 +58,9 @@ struct State {
     bool device_wrote = false;              // perhaps, since the last pull
     HandleId last_context = 0;              // of the newest work
     unsigned writers = 0;                   // threads that may write managed memory now, see may_write()
+    std::map<CUdeviceptr, Flag> flags;      // in blocks that are there
+    bool looking = false;                   // a thread looks for what streams wait for
+    bool new_waits = false;                 // since its last look
 
     std::shared_mutex tables;  // taken last
     std::map<uint64_t, Segment> segments;
@@ -68,6 +83,10 @@ void may_write(State &, bool);
 // With `order` held.
 CUresult push(State &);
 CUresult pull(State &);
+// The flag's value in the program's memory; false when that is gone.
+bool read_flag(State &, CUdeviceptr, unsigned bytes, uint64_t &value);
+// Whether a stream waits for the program to write something.
+bool any_wait(const State &);
 
 // Work that may use memory at any time is under way from now on (shared_watch.cc).
 void arm_watch();

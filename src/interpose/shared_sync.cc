@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ranges>
 
 #include "interpose/capture.h"
 #include "interpose/process.h"
@@ -73,16 +75,98 @@ CUresult push_span(State &st, const Span &b, bool exclusive, std::vector<uint8_t
     return CUDA_SUCCESS;
 }
 
-// One stretch of an answer to a pull: into the twin, and into the program's memory.
-bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes)
+// The span that holds these addresses, or null.
+const Span *holding(State &st, uint64_t address, uint64_t bytes)
 {
     const auto &all = spans(st);
     auto it = std::upper_bound(all.begin(), all.end(), address, [](uint64_t a, const Span &s) { return a < s.device; });
-    if (it == all.begin()) return false;
-    const Span &b = *std::prev(it);
+    if (it == all.begin()) return nullptr;
+    --it;
+    const uint64_t offset = address - it->device;
+    return offset < it->bytes && bytes <= it->bytes - offset ? &*it : nullptr;
+}
+
+Span part(const Span &s, uint64_t from, uint64_t to)
+{
+    Span p = s;
+    p.device += from, p.host += from, p.twin += from;
+    p.bytes = to - from;
+    return p;
+}
+
+auto flags_in(State &st, CUdeviceptr address, uint64_t bytes)
+{
+    return std::ranges::subrange(st.flags.lower_bound(address), st.flags.lower_bound(address + bytes));
+}
+
+// All of a span but its flags.
+CUresult push_around_flags(State &st, const Span &s, bool exclusive, std::vector<uint8_t> &diff)
+{
+    uint64_t from = 0;
+    for (auto &[address, flag] : flags_in(st, s.device, s.bytes)) {
+        const uint64_t at = address - s.device;
+        if (at > from)
+            if (CUresult r = push_span(st, part(s, from, at), exclusive, diff)) return r;
+        from = std::max(from, at + flag.bytes);
+    }
+    return from < s.bytes ? push_span(st, part(s, from, s.bytes), exclusive, diff) : CUDA_SUCCESS;
+}
+
+// A flag as it was before the rest was sent: all its bytes in one write, when one has changed.
+CUresult push_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t value)
+{
+    const Span *s = holding(st, address, bytes);
+    if (!s) return CUDA_SUCCESS;
+    uint8_t now[sizeof value], *twin = s->twin + (address - s->device);
+    memcpy(now, &value, bytes);
+    if (!memcmp(now, twin, bytes)) return CUDA_SUCCESS;
+    for (unsigned i = 0; i < bytes; i++) twin[i] = static_cast<uint8_t>(~now[i]);
+    std::vector<uint8_t> diff;
+    wire::make_diff(now, twin, bytes, 0, wire::kPushBytes, diff);
+    return send({address, bytes}, true, travel_context(st), diff);
+}
+
+// The flags that a pull changed, which are behind all else that it brought: each into the program's memory as one value.
+void show_flags(State &st, const std::vector<CUdeviceptr> &changed)
+{
+    for (CUdeviceptr address : changed) {
+        const unsigned bytes = st.flags.at(address).bytes;
+        const Span *s = holding(st, address, bytes);
+        uint64_t value = 0;
+        if (!s || !read_flag(st, address, bytes, value)) continue;
+        memcpy(&value, s->twin + (address - s->device), bytes);
+        const uintptr_t to = s->host + (address - s->device);
+        if (bytes == sizeof(uint64_t))
+            std::atomic_ref(*reinterpret_cast<uint64_t *>(to)).store(value, std::memory_order_release);
+        else
+            std::atomic_ref(*reinterpret_cast<uint32_t *>(to)).store(static_cast<uint32_t>(value), std::memory_order_release);
+    }
+}
+
+// Changed bytes into the program's memory, but for those of flags, which are noted.
+void write_around_flags(State &st, const Span &s, uint64_t at, const uint8_t *data, size_t n, std::vector<CUdeviceptr> &changed)
+{
+    const auto to = reinterpret_cast<uint8_t *>(s.host);
+    const uint64_t end = at + n;
+    const CUdeviceptr first = s.device + at;
+    for (auto &[address, flag] : flags_in(st, first - std::min<uint64_t>(at, 7), n + std::min<uint64_t>(at, 7))) {
+        const uint64_t begins = address - s.device, ends = begins + flag.bytes;
+        if (ends <= at) continue;
+        if (begins > at) memcpy(to + at, data, begins - at), data += begins - at, at = begins;
+        changed.push_back(address);
+        const uint64_t skipped = std::min(ends, end) - at;
+        data += skipped, at += skipped;
+    }
+    if (at < end) memcpy(to + at, data, end - at);
+}
+
+// One stretch of an answer to a pull: into the twin, and into the program's memory.
+bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes, std::vector<CUdeviceptr> &flags)
+{
+    const Span *span = holding(st, address, bytes);
+    if (!span) return false;
+    const Span &b = *span;
     const uint64_t offset = address - b.device;
-    if (offset >= b.bytes || bytes > b.bytes - offset) return false;
-    auto to = reinterpret_cast<uint8_t *>(b.host + offset);
     bool there = true;
     if (b.kind == Kind::registered) {
         std::vector<uint8_t> probe(bytes);
@@ -90,11 +174,11 @@ bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size
     }
     return wire::apply_diff(diff, diff_bytes, bytes, [&](size_t at, const uint8_t *data, size_t n) {
         memcpy(b.twin + offset + at, data, n);
-        if (there) memcpy(to + at, data, n);
+        if (there) write_around_flags(st, b, offset + at, data, n, flags);
     });
 }
 
-CUresult pull(State &st, const std::vector<SharedRange> &ranges)
+CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUdeviceptr> &flags)
 {
     Reply reply;
     CUresult r = session()->ask(CallId::cuMemAllocManaged, travel_context(st), [&](wire::Writer &w) {
@@ -107,7 +191,7 @@ CUresult pull(State &st, const std::vector<SharedRange> &ranges)
         auto address = answer.value<uint64_t>();
         auto bytes = answer.value<uint32_t>(), n = answer.value<uint32_t>();
         const uint8_t *diff = answer.bytes(n);
-        if (!diff || !take(st, address, bytes, diff, n)) return CUDA_ERROR_UNKNOWN;
+        if (!diff || !take(st, address, bytes, diff, n, flags)) return CUDA_ERROR_UNKNOWN;
     }
     return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
@@ -118,6 +202,8 @@ template <class Reached> CUresult reached(uint64_t mark, Reached which)
     State &st = state();
     std::lock_guard order(st.order);
     std::erase_if(st.busy, [&](const auto &entry) { return which(entry.first, entry.second) && entry.second.last <= mark; });
+    for (auto &[address, flag] : st.flags)
+        std::erase_if(flag.waits, [&](const Flag::Wait &w) { return which(w.stream, {w.context, w.work}) && w.work <= mark; });
     return pull(st);
 }
 
@@ -139,6 +225,23 @@ thread_local Writer t_writer;
 
 }  // namespace
 
+bool read_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t &value)
+{
+    const Span *s = holding(st, address, bytes);
+    if (!s) return false;
+    const uintptr_t from = s->host + (address - s->device);
+    if (s->kind == Kind::registered) {
+        uint8_t raw[sizeof value] = {};
+        if (!read_carefully(raw, from, bytes)) return false;
+        memcpy(&value, raw, sizeof value);
+    } else if (bytes == sizeof(uint64_t)) {
+        value = std::atomic_ref(*reinterpret_cast<uint64_t *>(from)).load();
+    } else {
+        value = std::atomic_ref(*reinterpret_cast<uint32_t *>(from)).load();
+    }
+    return true;
+}
+
 void may_write(State &st, bool now)
 {
     if (now != t_writer.counted) st.writers += now ? 1u : -1u;
@@ -155,10 +258,21 @@ CUresult push(State &st)
 {
     const bool exclusive = st.busy.empty() && !st.device_wrote;
     std::vector<uint8_t> diff;
+    // A flag's value is read before what it stands for, and gets there behind it.
+    struct Seen {
+        CUdeviceptr address;
+        unsigned bytes;
+        uint64_t value;
+    };
+    std::vector<Seen> seen;
+    for (auto &[address, flag] : st.flags)
+        if (uint64_t value = 0; read_flag(st, address, flag.bytes, value)) seen.push_back({address, flag.bytes, value});
     for (const Span &s : spans(st)) {
         if (!s.any_time && !st.writers) continue;
-        if (CUresult r = push_span(st, s, exclusive, diff)) return r;
+        if (CUresult r = push_around_flags(st, s, exclusive, diff)) return r;
     }
+    for (const Seen &f : seen)
+        if (CUresult r = push_flag(st, f.address, f.bytes, f.value)) return r;
     may_write(st, false);
     return CUDA_SUCCESS;
 }
@@ -168,9 +282,10 @@ CUresult pull(State &st)
     may_write(st, true);
     if (!st.device_wrote) return CUDA_SUCCESS;
     std::vector<SharedRange> ranges;
+    std::vector<CUdeviceptr> flags;
     uint64_t bytes = 0;
     auto flush = [&]() -> CUresult {
-        CUresult r = ranges.empty() ? CUDA_SUCCESS : pull(st, ranges);
+        CUresult r = ranges.empty() ? CUDA_SUCCESS : pull(st, ranges, flags);
         ranges.clear();
         bytes = 0;
         return r;
@@ -186,6 +301,7 @@ CUresult pull(State &st)
         }
     }
     if (CUresult r = flush()) return r;
+    show_flags(st, flags);
     st.device_wrote = !st.busy.empty();
     return CUDA_SUCCESS;
 }
@@ -197,7 +313,8 @@ CUresult Work::begin(HandleId stream)
     order_ = std::unique_lock(st.order);
     if (CUresult r = push(st)) return r;
     st.last_context = current_context();
-    st.busy[stream_key(stream)] = {current_context(), ++st.works};
+    stream_ = stream_key(stream);
+    st.busy[stream_] = {current_context(), ++st.works};
     st.device_wrote = true;
     for (const Span &s : spans(st))
         if (s.any_time) {

@@ -57,7 +57,7 @@ int look(Session &session)
     std::vector<std::pair<HandleId, HandleId>> streams;
     {
         std::unique_lock order(st.order, std::try_to_lock);
-        if (!order) return 0;
+        if (!order || any_wait(st)) return 0;
         for (auto &[key, b] : st.busy) streams.emplace_back(b.context, static_cast<HandleId>(key));
         if (session.waited_for()) return program_wrote(st);
     }

@@ -243,6 +243,44 @@ template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address
     return CUDA_SUCCESS;
 }
 
+CUresult check_one(const CUstreamBatchMemOpParams &p)
+{
+    auto there = [](CUdeviceptr address, size_t bytes, bool write) {
+        return address % bytes == 0 && device_may_touch(address, bytes, write) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    };
+    switch (p.operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32: return there(p.waitValue.address, 4, false);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64: return there(p.waitValue.address, 8, false);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32: return there(p.writeValue.address, 4, true);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64: return there(p.writeValue.address, 8, true);
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_ERROR_NOT_SUPPORTED;  // CAN_FLUSH_REMOTE_WRITES is 0
+    case CU_STREAM_MEM_OP_BARRIER: return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+// In order; all or none.
+CUresult batch_mem_op(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
+{
+    if ((count && !p) || count > 256 || flags) return CUDA_ERROR_INVALID_VALUE;  // 256: CUDA's own limit
+    for (unsigned i = 0; i < count; i++)
+        if (CUresult rc = check_one(p[i])) return rc;
+    for (unsigned i = 0; i < count; i++) {
+        const auto &wait = p[i].waitValue;
+        const auto &write = p[i].writeValue;
+        CUresult rc = CUDA_SUCCESS;
+        switch (p[i].operation) {
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32: rc = wait_value<cuuint32_t>(stream, wait.address, wait.value, wait.flags); break;
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64: rc = wait_value<cuuint64_t>(stream, wait.address, wait.value64, wait.flags); break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32: rc = write_value<cuuint32_t>(stream, write.address, write.value, write.flags); break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64: rc = write_value<cuuint64_t>(stream, write.address, write.value64, write.flags); break;
+        default: break;  // each of the above is a barrier
+        }
+        if (rc) return rc;
+    }
+    return CUDA_SUCCESS;
+}
+
 RGPU_EXPORT(cuStreamCreate, create)
 RGPU_EXPORT(cuStreamCreateWithPriority, create_with_priority)
 RGPU_EXPORT(cuStreamDestroy, destroy)
@@ -270,6 +308,7 @@ RGPU_EXPORT_PTSZ(cuStreamWaitValue32_v2, wait_value<cuuint32_t>)
 RGPU_EXPORT_PTSZ(cuStreamWaitValue64_v2, wait_value<cuuint64_t>)
 RGPU_EXPORT_PTSZ(cuStreamWriteValue32_v2, write_value<cuuint32_t>)
 RGPU_EXPORT_PTSZ(cuStreamWriteValue64_v2, write_value<cuuint64_t>)
+RGPU_EXPORT_PTSZ(cuStreamBatchMemOp_v2, batch_mem_op)
 
 }  // namespace
 
