@@ -14,6 +14,14 @@ Test(lower_hints, what_only_hints_changes_nothing)
         OP("applypriority.global.L2::evict_normal [%in5], 128; mov.u64 %d, %b;", b),
         OP("{ .reg .b64 p, q; createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 p, 0.5; createpolicy.fractional.L2::evict_first.b64 q;"
            "ld.global.L2::cache_hint.u64 %d, [%in5], p; }", a),
+        // Memory that may be given up keeps what it holds here, and takes what is written behind that.
+        OP("discard.global.L2 [%in5], 128; ld.global.u64 %d, [%in5];", a),
+        OP("discard.L2 [%in5], 128; ld.u64 %d, [%in5+8];", b),
+        OP("{ .reg .b64 x; discard.global.L2 [%in5], 128; st.global.u64 [%in5], %b; ld.global.u64 x, [%in5]; st.global.u64 [%in5], %a; xor.b64 %d, x, %a; }",
+           a ^ b),
+        // Without a debugger a thread goes on, whether all of the warp stop there or some.
+        OP("brkpt; mov.u64 %d, %b;", b),
+        OP("{ .reg .pred p; setp.gt.u64 p, %a, %b; @p brkpt; @!p brkpt; selp.u64 %d, %a, %b, p; }", a > b ? a : b),
         OP("ldu.global.u64 %d, [%in5+8];", b),
         OP("{ .reg .b64 x, y; ldu.global.v2.u64 {x, y}, [%in5]; xor.b64 %d, x, y; }", a ^ b),
         OP("pmevent 3; pmevent.mask 5; griddepcontrol.wait; griddepcontrol.launch_dependents; mov.u64 %d, %a;", a),
