@@ -9,7 +9,7 @@
 
 #define CHECK(call) \
     do \
-        if (cudaError_t e = (call)) printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(e)), exit(1); \
+        if (cudaError_t failed = (call)) printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(failed)), exit(1); \
     while (0)
 #define TRUE(x) \
     do \
