@@ -424,7 +424,8 @@ int64_t Board::completed(int i, int64_t now)
     bool others = false;
     for (int j = 0; j < s.tenant_end; ++j)
         others = others || (j != s.holder && s.tenants[j].waiting);
-    if (m.token & kClosing) {
+    // Also without work: one who waits for each kernel would never reach its ceiling.
+    if (m.token & kClosing || should_stop(s, now, &again)) {
         try_end(true, now, &again);
         return 0;
     }

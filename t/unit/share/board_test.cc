@@ -212,3 +212,22 @@ Test(board, workers_of_one_lease_are_one_tenant, .timeout = 60)
     auto views = board->view(clock_now());
     cr_expect(views.size() == 1 && views[0].workers == 2);
 }
+
+// Its work has always ended when its end is seen.
+Test(board, a_ceiling_holds_for_who_waits_for_each_kernel, .timeout = 60)
+{
+    File file;
+    auto board = Board::map(file.fd.get());
+    Common *c = common();
+    pid_t worker = start(file.fd.get(), c, 0, {25, 25, 100}, 2 * kMillisecond);
+    while (!c->kernels[0])
+        pause_for(kMillisecond);
+    const int64_t begin = clock_now();
+    pause_for(2 * kSecond);
+    auto views = board->view(clock_now());
+    const double elapsed = static_cast<double>(clock_now() - begin) / kSecond;
+    end(worker);
+    cr_assert_eq(views.size(), 1);
+    cr_expect(views[0].given_seconds > 0.02 && views[0].given_seconds < 0.25 * elapsed + 0.1, "%.3f s of %.3f",
+              views[0].given_seconds, elapsed);
+}
