@@ -81,6 +81,11 @@ done
 remote 1 python3 "$root/t/lib/batch_copies.py"
 is "$out" right "batches of 3D copies" || diag "$err"
 
+try 60 env LD_LIBRARY_PATH="$softgpu:$cuda_libs" python3 "$root/t/lib/no_context.py"
+is "$out" right "what a driver refuses at once" || diag "$err"
+remote 1 python3 "$root/t/lib/no_context.py"
+is "$out" right "... and so does a remote one" || diag "$err"
+
 # --- what is over already is not asked for
 
 remote 1 env RGPU_STATS="$T/idle.json" "$build/cuda/idle-static"

@@ -217,10 +217,11 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned int *flags, int *active
 {
     if (!session()) return not_ready();
     if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(primaries().mutex);
     const Primary &p = primaries().at(d);
-    if (flags) *flags = p.flags;
-    if (active) *active = p.retained > 0;
+    *flags = p.flags;
+    *active = p.retained > 0;
     return CUDA_SUCCESS;
 }
 

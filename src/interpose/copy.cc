@@ -111,7 +111,9 @@ CUresult settle(CUresult r, CUstream stream) { return r || !shared::active() ? r
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous)
 {
     if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!bytes) return CUDA_SUCCESS;
+    if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
     if (to_is && from_is) {
         CUresult r = copy_on_device(to, from, bytes, stream);
@@ -148,6 +150,16 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     return copy_on_device(to, from, bytes, stream);
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                           CUstream stream)
+{
+    if (!session()) return not_ready();
+    if (!to_context || !from_context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    shared::Work work;
+    if (CUresult r = work.begin_in(stream, {to, from})) return r;
+    return remote<CallId::cuMemcpyPeerAsync>(to, to_context, from, from_context, bytes, stream);
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
@@ -216,7 +228,7 @@ SET(32, unsigned int)
     CUresult cuMemcpyPeer##suffix(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, \
                                   CUcontext from_context, size_t bytes) \
     { \
-        return remote<CallId::cuMemcpyPeerAsync>(to, to_context, from, from_context, bytes, stream); \
+        return own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream); \
     } \
     CUresult cuMemsetD8_v2##suffix(CUdeviceptr to, unsigned char value, size_t n) \
     { \

@@ -99,7 +99,8 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice d)
 
 CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice d)
 {
-    return ask(d, id, [&](auto &s) { return copy_text(id, room, s.pci_bus_id); });
+    constexpr int kRoom = 13;  // CUDA asks for that much, with the end of the string
+    return ask(d, id, [&](auto &s) { return room < kRoom ? CUDA_ERROR_INVALID_VALUE : copy_text(id, room, s.pci_bus_id); });
 }
 
 CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id)

@@ -239,6 +239,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
 CUresult cuMemFree_v2(CUdeviceptr base)
 {
     if (!session()) return not_ready();
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!base) return CUDA_SUCCESS;
     if (auto range = find_device(base); range && range->managed && range->base == base) {
         if (shared::find(base)->kind != shared::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
@@ -268,6 +269,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
 {
     if (!session()) return not_ready();
+    if (!stream && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuMemFreeAsync>(base, stream);
 }

@@ -123,7 +123,9 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute which, CUd
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, void **to, CUdeviceptr p)
 {
     if (!session()) return not_ready();
-    if (!which || !to) return CUDA_ERROR_INVALID_VALUE;
+    if (!which || !to || !count) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++)
+        if (!to[i] || which[i] < CU_POINTER_ATTRIBUTE_CONTEXT) return CUDA_ERROR_INVALID_VALUE;
     Known k = look_at(p);
     for (unsigned i = 0; i < count; i++) {
         memset(to[i], 0, size_of(which[i]));

@@ -167,6 +167,13 @@ template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
         return as_count(std::get<static_cast<size_t>(n)>(args));
 }
 
+// Posted calls that name neither an object nor a device work in the current context.
+template <CallId Id> consteval bool wants_context()
+{
+    return calls::Row<Id>::info.mode == Mode::post && Id != CallId::cuDevicePrimaryCtxRelease &&
+           Id != CallId::cuDevicePrimaryCtxRelease_v2;
+}
+
 // What a call is about: the graph that a new or found node belongs to, and the object whose parameters are asked for.
 template <class T> HandleId graph_of(T, [[maybe_unused]] HandleId id)
 {
@@ -194,6 +201,12 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         give_back();
         return result;
     }
+    // Told at once, as by a driver: posted, it would surface at a call that has nothing to do with it.
+    if constexpr (wants_context<Id>())
+        if (!current_context() && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...)) {
+            give_back();
+            return CUDA_ERROR_INVALID_CONTEXT;
+        }
     // The stream that the call is about, and what a capture says to that.
     [[maybe_unused]] HandleId stream = 0;
     if constexpr ((std::is_same_v<A, CUstream> || ...)) {
