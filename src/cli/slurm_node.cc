@@ -117,6 +117,9 @@ public:
         for (const std::string &file : {path, path + ".new", plugin::error_path(path)})
             if (unlink(file.c_str()) != 0 && errno != ENOENT)
                 return fail_job(job, failed("removing", file));
+        // Those that steps of the job locked; they are numbered without gaps.
+        for (unsigned place = 0; unlink(plugin::gpu_path(path, place).c_str()) == 0; ++place)
+            continue;
         if (rmdir(folder_of(path).c_str()) != 0 && errno != ENOENT)
             return fail_job(job, failed("removing", folder_of(path)));
         return kOk;

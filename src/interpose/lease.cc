@@ -46,6 +46,8 @@ Result<std::vector<LeaseServer>> read_lease(const std::string &path)
             server.name = s.text("name");
             server.address = s.text("address");
             server.lease = s.text("lease");
+            if (const Json *gpus = s.get("gpus"); gpus && gpus->array())
+                for (const Json &gpu : *gpus->array()) server.gpus.push_back(gpu.text("uuid"));
             if (server.address.empty() || server.lease.empty() ||
                 !from_hex(s.text("secret"), server.secret) || server.secret.empty())
                 return error(ErrorKind::invalid,

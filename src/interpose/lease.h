@@ -14,6 +14,7 @@ struct LeaseServer {
     std::string address;  // host:port of the data port
     std::string lease;
     std::string secret;   // raw bytes
+    std::vector<std::string> gpus;  // their UUIDs, in the lease's order
 };
 
 // Reads the file. Errors name the file, what is wrong and what to do.

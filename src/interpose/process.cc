@@ -9,6 +9,8 @@
 
 #include "interpose/log.h"
 #include "interpose/stub.h"
+#include "util/visible_devices.h"
+#include "wire/lease_name.h"
 
 namespace rgpu::interpose {
 
@@ -54,6 +56,17 @@ void in_forked_child()
     p.forked = begun;
 }
 
+// Keeps of the server's GPUs those that CUDA_VISIBLE_DEVICES lets this program see; false where that is none.
+bool choose_gpus(LeaseServer &server)
+{
+    const std::vector<int> seen = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), server.gpus);
+    // A lease file without GPUs is another version's: all of them then.
+    if (server.gpus.empty()) return true;
+    bool all = seen.size() == server.gpus.size() && std::is_sorted(seen.begin(), seen.end());
+    if (!all) server.lease = wire::to_text({server.lease, seen});
+    return !seen.empty();
+}
+
 CUresult open_session(Process &p)
 {
     const char *path = getenv("RGPU_LEASE");
@@ -72,7 +85,8 @@ CUresult open_session(Process &p)
             "supported yet", path, servers->size());
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    const LeaseServer &server = servers->front();
+    LeaseServer &server = servers->front();
+    if (!choose_gpus(server)) return CUDA_ERROR_NO_DEVICE;
     auto session = Session::open(server);
     if (!session) {
         say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(),

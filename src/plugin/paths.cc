@@ -11,6 +11,11 @@ std::string lease_path(std::string_view rundir, std::string_view node, std::stri
     return out + "/" + std::string(job) + "/lease.json";
 }
 
+std::string gpu_path(std::string_view lease_path, unsigned place)
+{
+    return std::string(lease_path.substr(0, lease_path.rfind('/'))) + "/gpu." + std::to_string(place);
+}
+
 std::string error_path(std::string_view lease_path)
 {
     return std::string(lease_path.substr(0, lease_path.rfind('/'))) + "/error";

@@ -10,6 +10,9 @@ namespace rgpu::plugin {
 // need directories of their own.
 std::string lease_path(std::string_view rundir, std::string_view node, std::string_view job);
 
+// Beside it: the file that a step locks which has this GPU of the job's for itself (place in the lease).
+std::string gpu_path(std::string_view lease_path, unsigned place);
+
 // Beside it: one line that says why there is no lease file.
 std::string error_path(std::string_view lease_path);
 

@@ -39,6 +39,26 @@ int check_filter(int row, const char *value, int remote)
     });
 }
 
+StepOptions step;
+
+// Keeps the value: this is its step, or the command that starts it.
+template <class T> int keep(Result<T> value, T &out)
+{
+    if (value)
+        out = *value;
+    return check(value);
+}
+
+int check_bind(int, const char *value, int)
+{
+    return guard("--rgpu-bind", ESPANK_ERROR, [&] { return keep(parse_bind(value ? value : ""), step.bind); });
+}
+
+int check_per_step(int, const char *value, int)
+{
+    return guard("--rgpus-per-step", ESPANK_ERROR, [&] { return keep(parse_per_step(value ? value : ""), step.per_step); });
+}
+
 // SPANK's table wants char *, and writes to none of them.
 spank_option option(const char *name, const char *argument, const char *help, int value, spank_opt_cb_f check)
 {
@@ -55,6 +75,11 @@ int register_one(spank_t spank, spank_option option)
 
 }  // namespace
 
+const StepOptions &step_options()
+{
+    return step;
+}
+
 int register_options(spank_t spank)
 {
     int rc = register_one(spank, option("rgpu-share", "PCT[-PCT]",
@@ -62,6 +87,12 @@ int register_options(spank_t spank)
     if (rc == ESPANK_SUCCESS)
         rc = register_one(spank, option("rgpu-mem", "SIZE", "[rgpu] memory on each GPU, with its unit: 512M, 8G", 0,
                                         check_memory));
+    if (rc == ESPANK_SUCCESS)
+        rc = register_one(spank, option("rgpu-bind", "HOW", "[rgpu] GPUs of each task: none (all), single:N, map:0,1, closest", 0,
+                                        check_bind));
+    if (rc == ESPANK_SUCCESS)
+        rc = register_one(spank, option("rgpus-per-step", "N", "[rgpu] GPUs on each node that no other step with this option has", 0,
+                                        check_per_step));
     auto filters = filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
         rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help, static_cast<int>(row),

@@ -1,11 +1,19 @@
 // The options that rgpu adds to srun, sbatch and salloc.
 #pragma once
 
+#include "plugin/bind.h"
 #include "plugin/slurm.h"
 
 namespace rgpu::plugin {
 
-// Registers --rgpu-share, --rgpu-mem and those of filters.h; for slurm_spank_init, in every context where options are
+// What the options say of this step's tasks; known in slurmstepd, after options were parsed.
+struct StepOptions {
+    Bind bind;
+    unsigned per_step = 0;  // 0: all of the job's GPUs
+};
+const StepOptions &step_options();
+
+// Registers --rgpu-share, --rgpu-mem, those of filters.h, --rgpu-bind and --rgpus-per-step; for slurm_spank_init, in every context where options are
 // parsed. A wrong value is told where it is typed. ESPANK_SUCCESS or Slurm's code.
 int register_options(spank_t spank);
 

@@ -3,12 +3,19 @@
 
 #include <cstdlib>
 #include <fcntl.h>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
+
+#include <slurm/slurm.h>
 
 #include "plugin/paths.h"
+#include "plugin/spank/options.h"
 #include "plugin/spank/settings.h"
+#include "plugin/spank/step_gpus.h"
 #include "plugin/spank/watch.h"
 
 namespace rgpu::plugin {
@@ -86,6 +93,46 @@ int set(spank_t spank, const char *name, const std::string &value)
     return rc;
 }
 
+// With --rgpus-per-step: places in the lease, or why there are none. Slurm 22.05 lets a step whose init_post_opt failed end
+// well, without a word, so its tasks tell.
+Result<std::vector<unsigned>> step_gpus = std::vector<unsigned>();
+
+// A step that srun made: batch scripts and interactive steps start others, and see all.
+bool is_srun_step(spank_t spank)
+{
+    uint32_t step = 0;
+    return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= SLURM_MAX_NORMAL_STEP_ID;
+}
+
+// What this task sees; nothing where it is all.
+Result<std::optional<std::vector<unsigned>>> visible(const std::string &lease, unsigned task)
+{
+    const StepOptions &options = step_options();
+    if (options.bind.kind == Bind::none && options.per_step == 0)
+        return std::optional<std::vector<unsigned>>{};
+    if (!step_gpus)
+        return step_gpus.error();
+    std::vector<unsigned> step = *step_gpus;
+    if (options.per_step == 0) {
+        auto all = gpus_in_lease(lease);
+        if (!all)
+            return std::move(all).error();
+        step.resize(*all);
+        std::iota(step.begin(), step.end(), 0u);
+    }
+    auto gpus = gpus_of_task(options.bind, step, task);
+    if (!gpus)
+        return std::move(gpus).error();
+    return std::optional(*gpus);
+}
+
+// Slurm sets both to the node's own GPUs of the step, which our libcuda.so.1 does not know.
+bool is_of_local_gpus(spank_t spank)
+{
+    std::string list = job_variable(spank, "CUDA_VISIBLE_DEVICES");
+    return !list.empty() && list == job_variable(spank, "GPU_DEVICE_ORDINAL");
+}
+
 }  // namespace
 
 int remote_post_opt(spank_t spank, int count, char **arguments)
@@ -94,6 +141,9 @@ int remote_post_opt(spank_t spank, int count, char **arguments)
         std::string lease = find_lease(spank, settings, job);
         if (!lease.empty())
             start_watch(settings, std::to_string(job), lease);
+        if (lease.empty() || step_options().per_step == 0 || !is_srun_step(spank))
+            return ESPANK_SUCCESS;
+        step_gpus = reserve_gpus(lease, step_options().per_step);
         return ESPANK_SUCCESS;
     });
 }
@@ -112,6 +162,32 @@ int remote_user_init(spank_t spank, int count, char **arguments)
         if (int rc = set(spank, "RGPU_LEASE", lease); rc != ESPANK_SUCCESS)
             return rc;
         return set(spank, "LD_LIBRARY_PATH", library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
+    });
+}
+
+int remote_task_init(spank_t spank, int count, char **arguments)
+{
+    return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
+        std::string lease = find_lease(spank, settings, job);
+        int task = 0;
+        if (lease.empty() || spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS)
+            return ESPANK_SUCCESS;
+        if (is_of_local_gpus(spank))
+            spank_unsetenv(spank, "CUDA_VISIBLE_DEVICES");
+        if (!is_srun_step(spank))
+            return ESPANK_SUCCESS;
+        auto gpus = visible(lease, static_cast<unsigned>(task));
+        if (!gpus) {
+            slurm_error("rgpu: %s", gpus.error().text.c_str());
+            // This is the task's own process. After an error Slurm 22.05 ends it with 0.
+            _exit(1);
+        }
+        if (!*gpus)
+            return ESPANK_SUCCESS;
+        std::string list;
+        for (unsigned gpu : **gpus)
+            list += (list.empty() ? "" : ",") + std::to_string(gpu);
+        return set(spank, "CUDA_VISIBLE_DEVICES", list);
     });
 }
 

@@ -51,6 +51,18 @@ int slurm_spank_user_init(spank_t spank, int count, char **arguments)
     });
 }
 
+int slurm_spank_task_init(spank_t spank, int count, char **arguments)
+{
+    return guard("task_init", ESPANK_ERROR, [&]() -> int {
+        switch (spank_context()) {
+        case S_CTX_REMOTE:
+            return remote_task_init(spank, count, arguments);
+        default:
+            return ESPANK_SUCCESS;
+        }
+    });
+}
+
 int slurm_spank_exit(spank_t, int, char **)
 {
     return guard("exit", ESPANK_ERROR, [&]() -> int {

@@ -13,6 +13,7 @@
 #include "net/handshake.h"
 #include "net/socket.h"
 #include "util/log.h"
+#include "wire/lease_name.h"
 
 namespace rgpu::serverd {
 
@@ -176,7 +177,10 @@ bool DataPort::make_room()
 void DataPort::shake_hands(Fd &socket, const std::string &peer)
 {
     auto deadline = net::Clock::now() + config_.handshake_timeout;
-    auto lookup = [this](const std::string &lease) { return service_.secret(lease); };
+    auto lookup = [this](const std::string &name) {
+        auto lease = wire::parse_lease_name(name);
+        return lease ? service_.secret(lease->lease) : std::nullopt;
+    };
     Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline, config_.encrypt);
     bool made_room = false;
     {
@@ -193,14 +197,15 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer)
         metrics_.handshake_refused();
         return;
     }
+    wire::LeaseName name = wire::parse_lease_name(client->lease).value_or(wire::LeaseName{});
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
     if (client->purpose == wire::Purpose::hold)
-        return hold(std::move(socket), client->lease);
+        return hold(std::move(socket), name.lease);
     Result<void> started =
-        service_.start_worker(client->lease, socket, {who, client->table_digest, client->key});
+        service_.start_worker(name.lease, socket, {who, client->table_digest, client->key, name.gpus});
     if (!started) {
         log_warning("data port: %s refused: lease %s: %s", who.c_str(),
-                    short_id(client->lease).c_str(), started.error().text.c_str());
+                    short_id(name.lease).c_str(), started.error().text.c_str());
         metrics_.handshake_refused();
     }
 }

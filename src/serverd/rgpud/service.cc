@@ -380,11 +380,37 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     if (workers_.count(id) >= config_.max_workers)
         return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
                      workers_.count(id));
-    if (workers_.hand_over(id, socket, peer.table_digest, peer.who))
+    if (peer.gpus.empty() && workers_.hand_over(id, socket, peer.table_digest, peer.who))
         return {};
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
-    return launch_worker(*lease, socket, {{"RGPU_WORKER_CLIENT_TABLE", digest}}, peer.who, {}, peer.key);
+    Environment more = {{"RGPU_WORKER_CLIENT_TABLE", digest}};
+    Result<pool::Lease> seen = seen_part(*lease, peer.gpus, more);
+    if (!seen)
+        return std::move(seen).error();
+    return launch_worker(*seen, socket, more, peer.who, {}, peer.key);
+}
+
+// The lease as a program sees it that wants some of its GPUs only. Its worker shares the memory account with the others.
+Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const
+{
+    if (gpus.empty())
+        return lease;
+    // Made now, it has room for all of the lease's GPUs.
+    if (Result<Fd> account = memory_.account(lease, config_.max_workers); !account)
+        return std::move(account).error();
+    pool::Lease seen = lease;
+    seen.gpus.clear();
+    std::string places;
+    for (int place : gpus) {
+        if (static_cast<size_t>(place) >= lease.gpus.size())
+            return error(ErrorKind::invalid, "the lease has %zu GPUs, and number %d is asked for", lease.gpus.size(), place);
+        seen.gpus.push_back(lease.gpus[static_cast<size_t>(place)]);
+        places += (places.empty() ? "" : ",") + std::to_string(place);
+    }
+    more["RGPU_WORKER_PLACES"] = places;
+    more["RGPU_WORKER_LEASE_GPUS"] = std::to_string(lease.gpus.size());
+    return seen;
 }
 
 Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,

@@ -29,6 +29,7 @@ struct Peer {
     std::string who;            // for the log
     uint64_t table_digest = 0;  // of its call table
     std::optional<Digest> key;  // of the tunnel that the worker is to open
+    std::vector<int> gpus = {};      // places in the lease of those that it wants to see; empty: all
 };
 
 class Service {
@@ -103,6 +104,7 @@ private:
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
                                Fd channel = {}, const std::optional<Digest> &key = {});
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
+    Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const;
     void warm_up(const pool::Lease &lease);
 
     const RgpudConfig config_;

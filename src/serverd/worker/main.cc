@@ -42,6 +42,7 @@ constexpr char kHelp[] =
     "\n"
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
     "RGPU_WORKER_MEMORY, RGPU_WORKER_INDEX (cap and number on the host of each of them),\n"
+    "RGPU_WORKER_PLACES, RGPU_WORKER_LEASE_GPUS (place in the lease, where they are not all of its GPUs),\n"
     "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
     "GPUs: the boards' descriptors, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"

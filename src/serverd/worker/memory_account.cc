@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 
 #include "serverd/worker/file_lock.h"
 
@@ -29,14 +30,21 @@ private:
 
 }  // namespace
 
-Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps)
+Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places, size_t gpus)
 {
+    if (places.empty()) {
+        gpus = caps.size();
+        places.resize(gpus);
+        std::iota(places.begin(), places.end(), size_t{0});
+    }
+    if (places.size() != caps.size() || std::any_of(places.begin(), places.end(), [&](size_t place) { return place >= gpus; }))
+        return error(ErrorKind::internal, "%zu caps and %zu places in a lease of %zu GPUs", caps.size(), places.size(), gpus);
     struct stat st;
     if (fstat(fd.get(), &st) != 0)
         return error(ErrorKind::internal, "the lease's memory account: %s", strerror(errno));
-    MemoryAccount account(std::move(fd), std::move(caps));
+    MemoryAccount account(std::move(fd), std::move(caps), std::move(places), gpus);
     account.bytes_ = static_cast<uint64_t>(st.st_size);
-    account.slots_ = account.bytes_ / slot_bytes(account.caps_.size());
+    account.slots_ = account.bytes_ / slot_bytes(gpus);
     if (account.slots_-- < 2)
         return error(ErrorKind::internal, "the lease's memory account has %lld bytes", static_cast<long long>(st.st_size));
     void *p = mmap(nullptr, account.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, account.fd_.get(), 0);
@@ -50,7 +58,7 @@ Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps)
 }
 
 MemoryAccount::MemoryAccount(MemoryAccount &&other) noexcept
-    : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), words_(std::exchange(other.words_, nullptr)),
+    : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), places_(std::move(other.places_)), gpus_(other.gpus_), words_(std::exchange(other.words_, nullptr)),
       bytes_(other.bytes_), slots_(other.slots_), slot_(other.slot_)
 {
 }
@@ -65,7 +73,7 @@ bool MemoryAccount::take_slot()
     Section section(fd_.get(), mutex_);
     for (slot_ = 0; slot_ < slots_; slot_++) {
         if (lock_byte(fd_.get(), F_OFD_SETLK, kFirstSlot + static_cast<off_t>(slot_), F_WRLCK) < 0) continue;
-        std::fill_n(words(slot_), caps_.size(), 0);
+        std::fill_n(words(slot_), gpus_, 0);
         return true;
     }
     return false;
@@ -76,12 +84,12 @@ uint64_t MemoryAccount::sum(size_t gpu)
 {
     uint64_t all = 0;
     for (uint64_t i = 0; i < slots_; i++) {
-        if (!words(i)[gpu]) continue;
+        if (!word(i, gpu)) continue;
         bool live = i == slot_ || lock_byte(fd_.get(), F_OFD_GETLK, kFirstSlot + static_cast<off_t>(i), F_WRLCK) != F_UNLCK;
         if (live)
-            all += words(i)[gpu];
+            all += word(i, gpu);
         else
-            std::fill_n(words(i), caps_.size(), 0);
+            std::fill_n(words(i), gpus_, 0);
     }
     return all;
 }
@@ -91,20 +99,20 @@ bool MemoryAccount::take(size_t gpu, uint64_t bytes)
     Section section(fd_.get(), mutex_);
     const uint64_t used = sum(gpu);
     if (used > caps_[gpu] || bytes > caps_[gpu] - used) return false;
-    words(slot_)[gpu] += bytes;
+    word(slot_, gpu) += bytes;
     return true;
 }
 
 void MemoryAccount::take_anyway(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    words(slot_)[gpu] += bytes;
+    word(slot_, gpu) += bytes;
 }
 
 void MemoryAccount::give(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    words(slot_)[gpu] -= std::min(bytes, words(slot_)[gpu]);
+    word(slot_, gpu) -= std::min(bytes, word(slot_, gpu));
 }
 
 uint64_t MemoryAccount::used(size_t gpu)

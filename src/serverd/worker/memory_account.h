@@ -20,7 +20,8 @@ public:
 
     // Takes a slot in the file that `fd` is open on; `caps` has bytes for each GPU. The descriptor must be of an
     // open file description of this process's own: locks belong to that. Fails with `exhausted` without a slot.
-    static Result<MemoryAccount> open(Fd fd, std::vector<uint64_t> caps);
+    // `places` says which of the lease's `gpus` each is; without them they are all of the lease's, in its order.
+    static Result<MemoryAccount> open(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places = {}, size_t gpus = 0);
     MemoryAccount(MemoryAccount &&other) noexcept;
     MemoryAccount &operator=(MemoryAccount &&) = delete;
     ~MemoryAccount();
@@ -36,13 +37,19 @@ public:
 
 private:
     static uint64_t slot_bytes(size_t gpus) { return 8 * gpus; }
-    MemoryAccount(Fd fd, std::vector<uint64_t> caps) : fd_(std::move(fd)), caps_(std::move(caps)) {}
+    MemoryAccount(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places, size_t gpus)
+        : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus)
+    {
+    }
     bool take_slot();
     uint64_t sum(size_t gpu);
-    uint64_t *words(uint64_t slot) { return words_ + (slot + 1) * caps_.size(); }
+    uint64_t *words(uint64_t slot) { return words_ + (slot + 1) * gpus_; }
+    uint64_t &word(uint64_t slot, size_t gpu) { return words(slot)[places_[gpu]]; }
 
     Fd fd_;
     std::vector<uint64_t> caps_;
+    std::vector<size_t> places_;  // of each GPU in the file's rows
+    size_t gpus_;                 // in each row
     uint64_t *words_ = nullptr;
     uint64_t bytes_ = 0, slots_ = 0, slot_ = 0;
     std::mutex mutex_;

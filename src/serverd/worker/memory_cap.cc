@@ -201,7 +201,9 @@ Result<void> enforce_memory_cap(Driver &driver, int account, int host_locks)
         cap = std::min<uint64_t>(cap, total);
     }
     if (!partial) return {};
-    auto opened = MemoryAccount::open(Fd(account), *caps);
+    auto places = list("RGPU_WORKER_PLACES"), gpus = list("RGPU_WORKER_LEASE_GPUS");
+    if (!places || !gpus) return std::move(places ? gpus : places).error();
+    auto opened = MemoryAccount::open(Fd(account), *caps, {places->begin(), places->end()}, gpus->empty() ? 0 : gpus->front());
     if (!opened) return std::move(opened).error();
     auto &cap = *new MemoryCap(driver, std::move(*opened), Fd(host_locks), {index->begin(), index->end()});
     put_in_front(driver, cap);

@@ -14,6 +14,7 @@
 #include "softgpu/driver/log.h"
 #include "softgpu/driver/pool.h"
 #include "util/sha256.h"
+#include "util/visible_devices.h"
 
 namespace rgpu::softgpu::driver {
 

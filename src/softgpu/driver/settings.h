@@ -26,8 +26,4 @@ struct Settings {
 // "64", "512M", "2G", "1.5G" -> bytes.
 Result<uint64_t> parse_bytes(const std::string &);
 
-// CUDA_VISIBLE_DEVICES: which of the host's devices are seen, in which order. `uuids` are the
-// devices' names ("GPU-..."). The list ends at the first item that names no device, or one named before.
-std::vector<int> visible_devices(const char *list, const std::vector<std::string> &uuids);
-
 }  // namespace rgpu::softgpu::driver

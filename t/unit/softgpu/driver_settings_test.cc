@@ -4,7 +4,10 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "util/visible_devices.h"
+
 using namespace rgpu::softgpu::driver;
+using rgpu::visible_devices;
 using List = std::vector<int>;
 
 static const std::vector<std::string> kUuids = {
