@@ -42,6 +42,26 @@ good shared "shared memory: pushes, pulls, and ranges outside it"
 closed damaged_diff 3 "cuMemAllocManaged.*a damaged diff" "a damaged diff"
 closed large_pull 3 "cuMemAllocManaged.*a pull of too many bytes" "a pull of too many bytes"
 
+good through_memory "a client that shares memory is served through it"
+good offer_declined "an offer of somebody else's connection is declined, and the connection goes on"
+good offer_unsealed "... of memory whose size can change"
+good offer_small "... of too little memory"
+good offer_one "... without its second descriptor"
+good offer_word "... and by somebody who does not know the client's word"
+closed offer_length 3 "an offer that no client makes" "an offer that is too long"
+closed offer_late 3 "call number 65521" "an offer that is not the first frame"
+closed offer_and_more 3 "frames behind an offer" "frames behind an offer"
+closed shared_cut 0 "inside a frame" "a client that ends inside a frame in the memory"
+closed shared_head 3 "has broken the shared memory" "a ring that holds more than it can"
+closed shared_segment 3 "has broken the shared memory" "a segment longer than a place"
+
+crashed=
+for seed in $(seq 10); do
+    client shared_scribble "$seed"
+    [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
+done
+is "$crashed" "" "a client that writes anything anywhere in the memory crashes nothing"
+
 crashed=
 for seed in $(seq 20); do
     client fuzz "$seed"

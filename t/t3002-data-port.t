@@ -81,7 +81,7 @@ for _ in range(3):
         proof = hmac.new(secret, b"rgpu data client 1" + struct.pack("<H", flags) + nonce + mine + lease, hashlib.sha256).digest()
         said = said or struct.pack("<4sHH32s64s64sIIQ32s", magic, version, flags, mine, lease, b"h", 1, 0, 0, proof)
         s.sendall(said)
-        print(s.recv(192, socket.MSG_WAITALL)[4], end=" ")
+        print(s.recv(192, socket.MSG_WAITALL)[4] & 1, end=" ")
 EOF
 }
 is "$(replay)" "1 0 0 " "a hello is good once: said again, it is refused"

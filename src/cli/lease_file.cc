@@ -97,6 +97,8 @@ std::string interposer_dir(const ClientConfig &config)
 void set_environment(const std::string &lease_file, const ClientConfig &config)
 {
     setenv("RGPU_LEASE", lease_file.c_str(), 1);
+    if (config.transport != "auto")
+        setenv("RGPU_TRANSPORT", config.transport.c_str(), 0);
     std::string libraries = interposer_dir(config);
     for (const std::string &dir : config.library_path)
         libraries += ":" + dir;

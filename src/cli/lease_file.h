@@ -31,8 +31,8 @@ Result<void> write_lease_file(const std::string &path, const std::vector<pool::G
 // The leases of such a file: server and lease id of each.
 Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path);
 
-// Sets RGPU_LEASE, and puts the interposer's directory in front and [client] library_path behind
-// it in LD_LIBRARY_PATH, of this process.
+// Sets RGPU_LEASE, RGPU_TRANSPORT where [client] transport says more than auto and nobody has set it, and puts the
+// interposer's directory in front and [client] library_path behind it in LD_LIBRARY_PATH, of this process.
 void set_environment(const std::string &lease_file, const ClientConfig &config);
 
 }  // namespace rgpu::cli

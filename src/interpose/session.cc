@@ -1,11 +1,6 @@
 // Sending, receiving, and what happens when the connection goes.
 #include "interpose/session.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -19,6 +14,9 @@
 #include "interpose/callback.h"
 #include "interpose/log.h"
 #include "interpose/stats.h"
+#include "net/data_connection.h"
+#include "net/shared_offer.h"
+#include "net/socket_transport.h"
 
 namespace rgpu::interpose {
 
@@ -36,12 +34,6 @@ constexpr auto kPumpDelay = 50us;              // how long gathered calls may wa
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
 constexpr uint16_t kNoSuchCall = 0xffff;
 constexpr char kNotOurs[] = "the program has closed the connection's descriptor";
-
-uint64_t inode_of(int fd)
-{
-    struct stat s;
-    return fstat(fd, &s) == 0 && S_ISSOCK(s.st_mode) ? s.st_ino : 0;
-}
 
 uint64_t now_ns()
 {
@@ -71,6 +63,18 @@ void say_unserved(calls::CallId id)
             calls::info(id).symbol.data());
 }
 
+enum class Wanted { any, tcp, shm };
+
+Result<Wanted> wanted_transport()
+{
+    const char *v = getenv("RGPU_TRANSPORT");
+    const std::string_view wanted = v ? v : "";
+    if (wanted.empty() || wanted == "auto") return Wanted::any;
+    if (wanted == "tcp") return Wanted::tcp;
+    if (wanted == "shm") return Wanted::shm;
+    return error(ErrorKind::invalid, "RGPU_TRANSPORT is \"%s\": auto, tcp or shm", v);
+}
+
 }  // namespace
 
 bool every_call_waits()
@@ -82,35 +86,46 @@ bool every_call_waits()
     return on;
 }
 
-Session::Session(Fd fd, std::string server) : fd_(std::move(fd)), inode_(inode_of(fd_.get())), server_(std::move(server)) {}
-
-// Asked before every read and write: nothing of ours may go into, or be taken from, a descriptor of the program's.
-bool Session::ours() const { return inode_of(fd_.get()) == inode_; }
+Session::Session(std::unique_ptr<net::Transport> transport, std::string server)
+    : transport_(std::move(transport)), server_(std::move(server)) {}
 
 Result<Session *> Session::open(const LeaseServer &server)
 {
     auto deadline = net::Clock::now() + kConnectTimeout;
+    const auto wanted = wanted_transport();
+    if (!wanted) return std::move(wanted).error();
     auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), deadline);
     if (!connection) return std::move(connection).error();
+    const int fd = connection->fd.get();
 
-    // Never deleted: cudart calls the driver after static destructors ran.
-    auto *s = new Session(std::move(connection->fd), server.name + " (" + server.address + ")");
-    s->tunnel_ = std::move(connection->tunnel);
+    Result<net::SharedOffer> offer = error(ErrorKind::unsupported, "the server is on another host, or encrypts");
+    if (*wanted != Wanted::tcp && connection->takes_offers) offer = net::SharedOffer::send(fd, deadline);
     FrameHeader h;
     std::vector<uint8_t> body;
     auto read_snapshot = [&]() -> Result<void> {
-        if (auto r = net::receive_all(s->fd_.get(), &h, sizeof h, deadline); !r) return r;
+        if (auto r = net::receive_all(fd, &h, sizeof h, deadline); !r) return r;
         if (h.type != static_cast<uint16_t>(ServerFrame::snapshot) || h.bytes > wire::kMaxServerBytes)
             return error(ErrorKind::invalid, "unexpected answer instead of a snapshot");
         if (h.value != CUDA_SUCCESS)
             return error(ErrorKind::unavailable, "the server's driver does not start (CUDA error %u)", h.value);
         body.resize(h.bytes);
-        return net::receive_all(s->fd_.get(), body.data(), body.size(), deadline);
+        return net::receive_all(fd, body.data(), body.size(), deadline);
     };
-    if (auto r = read_snapshot(); !r) {
-        delete s;
-        return std::move(r).error();
+    if (auto r = read_snapshot(); !r) return std::move(r).error();
+    std::unique_ptr<net::Transport> transport;
+    if (offer) {
+        auto shared = offer->settle(connection->fd, deadline);
+        if (!shared) return std::move(shared).error();
+        transport = std::move(*shared);
     }
+    if (!transport && *wanted == Wanted::shm)
+        return error(ErrorKind::unavailable, "RGPU_TRANSPORT is shm, and no memory can be shared: %s",
+                     offer ? "the worker cannot come to it" : offer.error().text.c_str());
+    if (!transport) transport = std::make_unique<net::SocketTransport>(std::move(connection->fd), std::move(connection->tunnel));
+    note_transport(transport->name());
+
+    // Never deleted: cudart calls the driver after static destructors ran.
+    auto *s = new Session(std::move(transport), server.name + " (" + server.address + ")");
     auto snapshot = wire::decode_snapshot(body.data(), body.size());
     if (!snapshot) {
         delete s;
@@ -126,8 +141,7 @@ Result<Session *> Session::open(const LeaseServer &server)
 
 void Session::leave_to_parent()
 {
-    fd_.reset();
-    if (tunnel_) tunnel_->leave_to_parent();
+    transport_->leave_to_parent();
 }
 
 bool Session::server_has(calls::CallId id) const
@@ -199,26 +213,27 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
     auto p = static_cast<const char *>(data);
     while (bytes) {
         if (CUresult dead = state()) return dead;
-        if (!ours()) {
+        if (!transport_->ours()) {
             die(kNotOurs);
             return state();
         }
-        ssize_t n = send(fd_.get(), p, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const iovec part{const_cast<char *>(p), bytes};
+        ssize_t n = transport_->send(&part, 1, 0);
         if (n > 0) {
             count_sent(static_cast<size_t>(n));
             p += n, bytes -= static_cast<size_t>(n);
-        } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        } else if (n < 0 && errno == EAGAIN) {
             // The server may itself be waiting until we read: do that rather than only wait.
-            pollfd w{fd_.get(), POLLIN | POLLOUT, 0};
-            poll(&w, 1, 1000);
-            if (!(w.revents & POLLIN) || w.revents & POLLOUT) continue;
+            using enum net::Transport::Event;
+            const unsigned there = transport_->wait(kData | kRoom, 1000);
+            if (!(there & kData) || there & kRoom) continue;
             std::unique_lock receive(receive_);
             if (reading_)
                 answered_.wait_for(receive, 1ms);  // someone else reads already
             else if (input_is_there())
                 read_some(receive);
         } else {
-            die(strerror(errno));
+            die(errno == EBADF ? kNotOurs : strerror(errno));
         }
     }
     return state();
@@ -328,23 +343,22 @@ bool Session::receive(void *data, size_t bytes)
         }
         in_at_ = in_end_ = 0;
         // Large rests go straight to where they belong; small ones are read in bulk.
-        const bool direct = bytes >= kInBytes / 2;
-        if (!ours()) {
+        const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes);
+        if (!transport_->ours()) {
             die(kNotOurs);
             return false;
         }
         void *const to = direct ? p : in_.get();
         const size_t room = direct ? bytes : kInBytes;
         ssize_t n = -1;
-        spin_.until([&] {
-            n = recv(fd_.get(), to, room, MSG_DONTWAIT);
-            return n >= 0 || (errno != EAGAIN && errno != EINTR);
+        const bool there = spin_.until([&] {
+            n = transport_->receive(to, room, 0);
+            return n >= 0 || errno != EAGAIN;
         });
-        if (n < 0) n = recv(fd_.get(), to, room, 0);
-        if (n < 0 && errno == EINTR) continue;
+        if (!there) n = transport_->receive(to, room, -1);
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {
-            die(n == 0 ? "connection closed by the server" : strerror(errno));
+            die(n == 0 ? "connection closed by the server" : errno == EBADF ? kNotOurs : strerror(errno));
             return false;
         }
         if (direct)
@@ -451,15 +465,14 @@ void Session::die(const char *why)
     CUresult alive = CUDA_SUCCESS;
     if (dead_.compare_exchange_strong(alive, CUDA_ERROR_EXTERNAL_DEVICE))
         say("lost the GPU server %s: %s; every CUDA call fails from now on", server_.c_str(), why);
-    if (ours()) shutdown(fd_.get(), SHUT_RDWR);
+    transport_->shutdown();
 }
 
 // With receive_ held and nobody reading: read_some() will not have to wait for the server to say something more. Whoever
 // read last may have left frames in the buffer behind its own answer.
 bool Session::input_is_there() const
 {
-    pollfd w{fd_.get(), POLLIN, 0};
-    return in_at_ != in_end_ || poll(&w, 1, 0) > 0;
+    return in_at_ != in_end_ || transport_->wait(net::Transport::kData, 0);
 }
 
 // For the pump: reads what has come, if nobody else does, and waits a moment if nothing has. It never waits for longer: others'
@@ -469,8 +482,7 @@ void Session::take_pushes()
     std::unique_lock receive(receive_);
     if (reading_ || !input_is_there()) {
         receive.unlock();
-        pollfd w{fd_.get(), POLLIN, 0};
-        const bool more = poll(&w, 1, 1) > 0;
+        const bool more = transport_->wait(net::Transport::kData, 1);
         receive.lock();
         if (!more) return;
     }

@@ -21,7 +21,7 @@
 #include "calls/calls.h"
 #include "interpose/known_images.h"
 #include "interpose/lease.h"
-#include "net/data_connection.h"
+#include "net/transport.h"
 #include "util/spin.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -48,7 +48,7 @@ public:
     // Connects, proves the lease, and reads the snapshot.
     static Result<Session *> open(const LeaseServer &server);
     // Over a connection that stands already and whose server has the same table; nothing reads by itself.
-    Session(Fd fd, std::string server);
+    Session(std::unique_ptr<net::Transport> transport, std::string server);
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
 
@@ -132,7 +132,6 @@ private:
     void read_some(std::unique_lock<std::mutex> &receive);
     bool read_frame();
     bool receive(void *data, size_t bytes);
-    bool ours() const;
     bool take_reply(const wire::FrameHeader &h);
     bool take_data(const wire::FrameHeader &h);
     bool take_text(const wire::FrameHeader &h);
@@ -145,9 +144,7 @@ private:
     void pump();
     void wait_ahead(Ahead &);
 
-    Fd fd_;
-    std::shared_ptr<net::Tunnel> tunnel_;  // null: fd_ is the TCP socket
-    uint64_t inode_ = 0;  // of the socket: a program that closes all descriptors may get this number for a file of its own
+    std::unique_ptr<net::Transport> transport_;
     std::string server_;
     wire::Snapshot snapshot_;
     std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal

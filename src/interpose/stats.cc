@@ -28,6 +28,7 @@ struct Row {
 constinit std::array<Row, calls::kCallCount> rows{};
 constinit Counter sent{}, received{}, round_trips{}, blocked_ns{};
 constinit std::atomic<pid_t> owner{};
+constinit std::atomic<const char *> transport{"none"};
 
 // What the thread waited for and no call has accounted for yet.
 constinit thread_local uint64_t my_round_trips = 0, my_blocked_ns = 0;
@@ -72,9 +73,9 @@ std::string as_table()
 {
     std::string out;
     const auto called = called_rows();
-    append(out, "rgpu stats: %llu calls of %zu names, %llu round trips, %llu bytes sent, %llu received, %.3f ms blocked\n",
+    append(out, "rgpu stats: %llu calls of %zu names, %llu round trips, %llu bytes sent, %llu received (%s), %.3f ms blocked\n",
            (unsigned long long)calls_of(called), called.size(), (unsigned long long)get(round_trips),
-           (unsigned long long)get(sent), (unsigned long long)get(received), ms(get(blocked_ns)));
+           (unsigned long long)get(sent), (unsigned long long)get(received), transport.load(), ms(get(blocked_ns)));
     append(out, "rgpu stats: %9s %8s %11s %12s %12s  %s\n", "calls", "failed", "round trips", "total ms", "blocked ms", "name");
     for (size_t i : called)
         append(out, "rgpu stats: %9llu %8llu %11llu %12.3f %12.3f  %s\n", (unsigned long long)get(rows[i].count),
@@ -88,9 +89,9 @@ std::string as_json()
     std::string out;
     const auto called = called_rows();
     append(out, "{\"pid\": %d, \"calls\": %llu, \"round_trips\": %llu, \"bytes_sent\": %llu, \"bytes_received\": %llu, "
-           "\"blocked_ms\": %.3f, \"by_name\": {", getpid(), (unsigned long long)calls_of(called),
+           "\"transport\": \"%s\", \"blocked_ms\": %.3f, \"by_name\": {", getpid(), (unsigned long long)calls_of(called),
            (unsigned long long)get(round_trips), (unsigned long long)get(sent), (unsigned long long)get(received),
-           ms(get(blocked_ns)));
+           transport.load(), ms(get(blocked_ns)));
     const char *comma = "";
     for (size_t i : called) {
         append(out, "%s\n  \"%s\": {\"calls\": %llu, \"failed\": %llu, \"round_trips\": %llu, \"ms\": %.3f, \"blocked_ms\": %.3f}",
@@ -147,6 +148,7 @@ void count_call(calls::CallId id, CUresult result, uint64_t ns)
     if (my_blocked_ns) add(row.blocked_ns, my_blocked_ns), my_blocked_ns = 0;
 }
 
+void note_transport(const char *name) { transport = name; }
 void count_sent(size_t bytes) { add(sent, bytes); }
 void count_received(size_t bytes) { add(received, bytes); }
 

@@ -19,6 +19,8 @@ bool counting();
 // since its last call is put to this one's account.
 void count_call(calls::CallId id, CUresult result, uint64_t ns);
 
+// How the connection carries bytes; a name that lives for ever.
+void note_transport(const char *name);
 // The connection's side; any thread. Cheap enough to be always on.
 void count_sent(size_t bytes);
 void count_received(size_t bytes);

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "net/shared_offer.h"
+
 namespace rgpu::net {
 
 namespace {
@@ -37,8 +39,8 @@ template <class Hello> Result<void> check_version(const Hello &h)
 
 }  // namespace
 
-Result<TunnelKey> client_handshake(int fd, const std::string &lease, const std::string &secret,
-                                   uint64_t table_digest, Deadline deadline, wire::Purpose purpose)
+Result<Accepted> client_handshake(int fd, const std::string &lease, const std::string &secret,
+                                  uint64_t table_digest, Deadline deadline, wire::Purpose purpose)
 {
     wire::ServerHello server;
     if (auto r = receive_all(fd, &server, sizeof server, deadline); !r) return std::move(r).error();
@@ -68,7 +70,10 @@ Result<TunnelKey> client_handshake(int fd, const std::string &lease, const std::
     Digest expected = prove(wire::kServerLabel);
     if (!equal_in_constant_time(expected.data(), verdict.proof.data(), expected.size()))
         return error(ErrorKind::invalid, "the server does not hold this lease's secret");
-    return server.flags & wire::kEncrypted ? TunnelKey(prove(wire::kKeyLabel)) : TunnelKey();
+    Accepted accepted;
+    if (server.flags & wire::kEncrypted) accepted.key = prove(wire::kKeyLabel);
+    accepted.takes_offers = verdict.accepted & wire::kTakesOffers;
+    return accepted;
 }
 
 void refuse(int fd, const std::string &why, Deadline deadline)
@@ -109,7 +114,10 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
         return error(ErrorKind::invalid, "%s", secret ? "wrong secret" : "unknown or expired lease");
     }
     wire::ServerVerdict verdict;
-    verdict.accepted = 1;
+    // An encrypted connection stays one: what is inside is the tunnel's.
+    const bool offers = hello.purpose == wire::Purpose::work && !encrypt && ends_meet(fd);
+    verdict.accepted = wire::kAccepted;
+    if (offers) verdict.accepted |= wire::kTakesOffers;
     verdict.proof = prove(wire::kServerLabel);
     if (encrypt) client.key = prove(wire::kKeyLabel);
     if (auto r = send_all(fd, &verdict, sizeof verdict, deadline); !r) return std::move(r).error();

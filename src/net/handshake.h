@@ -13,11 +13,17 @@ namespace rgpu::net {
 // The key for the tunnel that follows (tunnel.h), where the server asks for one.
 using TunnelKey = std::optional<Digest>;
 
+// What a client learns besides.
+struct Accepted {
+    TunnelKey key;
+    bool takes_offers = false;  // of shared memory (shared_offer.h)
+};
+
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server
 // does. Fails with `disconnected`, `unavailable`, or `invalid` with the server's reason.
-Result<TunnelKey> client_handshake(int fd, const std::string &lease, const std::string &secret,
-                                   uint64_t table_digest, Deadline,
-                                   wire::Purpose purpose = wire::Purpose::work);
+Result<Accepted> client_handshake(int fd, const std::string &lease, const std::string &secret,
+                                  uint64_t table_digest, Deadline,
+                                  wire::Purpose purpose = wire::Purpose::work);
 
 // Who has connected, after a successful handshake.
 struct Client {

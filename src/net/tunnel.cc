@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "net/own_socket.h"
+
 namespace rgpu::net {
 
 namespace {
@@ -26,34 +27,12 @@ constexpr std::string_view kIdentity = "rgpu";
 constexpr const char *kCipher = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kCipherNumber[] = {0x13, 0x01};
 
-uint64_t inode_of(int fd)
-{
-    struct stat s;
-    return fstat(fd, &s) == 0 && S_ISSOCK(s.st_mode) ? s.st_ino : 0;
-}
-
-// A descriptor that the program may have closed, and got again for something of its own.
-struct Guarded {
-    Fd fd;
-    uint64_t inode = 0;
-    explicit Guarded(Fd f) : fd(std::move(f)), inode(inode_of(fd.get())) {}
-    ~Guarded() { let_go(); }
-    bool ours() const { return fd && inode && inode_of(fd.get()) == inode; }
-    void let_go()
-    {
-        if (ours())
-            fd.reset();
-        else
-            (void)fd.release();
-    }
-};
-
 }  // namespace
 
 // Shared by the thread and the tunnel: whichever goes last.
 struct Tunnel::Ends {
     Ends(Fd s, Fd p) : socket(std::move(s)), plain(std::move(p)) {}
-    Guarded socket, plain;
+    OwnSocket socket, plain;
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<Result<void>> opened;
@@ -223,7 +202,7 @@ private:
         if (in_at_ == in_end_ && !open_some(moved)) return false;
         if (!deliver_some(moved)) return false;
         if (moved) return true;
-        pollfd looks[2] = {{ends_.socket.fd.get(), 0, 0}, {ends_.plain.fd.get(), 0, 0}};
+        pollfd looks[2] = {{ends_.socket.get(), 0, 0}, {ends_.plain.get(), 0, 0}};
         if (sealed_at_ != sealed_end_) looks[0].events |= POLLOUT;
         if (sealed_at_ == sealed_end_) looks[1].events |= POLLIN;
         if (in_at_ == in_end_) looks[0].events |= POLLIN;
@@ -236,7 +215,7 @@ private:
     {
         sealed_at_ = sealed_end_ = 0;
         if (!(sealed_end_ = tls_.drain(sealed_.data(), sealed_.size()))) {
-            const ssize_t n = recv(ends_.plain.fd.get(), out_.data(), out_.size(), MSG_DONTWAIT);
+            const ssize_t n = recv(ends_.plain.get(), out_.data(), out_.size(), MSG_DONTWAIT);
             if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
                 tls_.close();
                 sealed_end_ = tls_.drain(sealed_.data(), sealed_.size());
@@ -254,7 +233,7 @@ private:
     bool send_some(bool &moved)
     {
         if (sealed_at_ == sealed_end_) return true;
-        const ssize_t n = send(ends_.socket.fd.get(), &sealed_[sealed_at_], sealed_end_ - sealed_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const ssize_t n = send(ends_.socket.get(), &sealed_[sealed_at_], sealed_end_ - sealed_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         sealed_at_ += static_cast<size_t>(n);
         return moved = true;
@@ -279,7 +258,7 @@ private:
     bool deliver_some(bool &moved)
     {
         if (in_at_ == in_end_) return true;
-        const ssize_t n = send(ends_.plain.fd.get(), &in_[in_at_], in_end_ - in_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const ssize_t n = send(ends_.plain.get(), &in_[in_at_], in_end_ - in_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         in_at_ += static_cast<size_t>(n);
         return moved = true;
@@ -288,7 +267,7 @@ private:
     // 0: closed, -1: nothing now.
     ssize_t receive_some()
     {
-        const ssize_t n = recv(ends_.socket.fd.get(), out_.data(), out_.size(), MSG_DONTWAIT);
+        const ssize_t n = recv(ends_.socket.get(), out_.data(), out_.size(), MSG_DONTWAIT);
         if (n > 0) tls_.feed(out_.data(), static_cast<size_t>(n));
         return n < 0 && (errno == EAGAIN || errno == EINTR) ? -1 : n < 0 ? 0 : n;
     }
@@ -296,20 +275,20 @@ private:
     bool send_sealed(Deadline deadline)
     {
         while (size_t n = tls_.drain(sealed_.data(), sealed_.size()))
-            if (!ends_.socket.ours() || !send_all(ends_.socket.fd.get(), sealed_.data(), n, deadline)) return false;
+            if (!ends_.socket.ours() || !send_all(ends_.socket.get(), sealed_.data(), n, deadline)) return false;
         return true;
     }
-    static bool wait(const Guarded &end, short events, Deadline deadline)
+    static bool wait(const OwnSocket &end, short events, Deadline deadline)
     {
         auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-        pollfd look{end.fd.get(), events, 0};
+        pollfd look{end.get(), events, 0};
         return left > 0 && (poll(&look, 1, static_cast<int>(left)) != 0);
     }
 
     void shutdown_both()
     {
-        for (Guarded *end : {&ends_.socket, &ends_.plain})
-            if (end->ours()) shutdown(end->fd.get(), SHUT_RDWR);
+        for (OwnSocket *end : {&ends_.socket, &ends_.plain})
+            if (end->ours()) shutdown(end->get(), SHUT_RDWR);
     }
 
     Tunnel::Ends &ends_;

@@ -123,6 +123,10 @@ std::vector<ConfigKey> keys()
         {.table = "client", .name = "library_path",
          .help = "Directories put behind it in a program's LD_LIBRARY_PATH, like the CUDA Toolkit's lib64.",
          .field = FIELD(client, library_path)},
+        {.table = "client", .name = "transport",
+         .help = "How programs of rgpu run reach their server: auto (shared memory on one host, else TCP), tcp or shm; RGPU_TRANSPORT in "
+                 "a program's environment goes before it.",
+         .field = FIELD(client, transport), .choices = {"auto", "tcp", "shm"}},
         {.table = "client", .name = "server_timeout", .help = "A server that does not answer for this long counts as unreachable.",
          .field = FIELD(client, server_timeout), .low = ms(100ms), .high = ms(60s)},
         {.table = "client", .name = "wait", .help = "How long rgpu run waits for GPUs that are in use.",

@@ -49,10 +49,15 @@ struct ClientHello {
 };
 static_assert(sizeof(ClientHello) == 216);
 
+enum Accepted : uint32_t {
+    kAccepted = 1,
+    kTakesOffers = 2,  // the worker's first frame may be an offer of shared memory (shared_offer.h); a client that does not know says nothing
+};
+
 // Fits in front of a Refusal's text or a ServerProof's digest.
 struct ServerVerdict {
     uint32_t magic = kMagic;
-    uint32_t accepted = 0;   // 0: `text` says why not
+    uint32_t accepted = 0;   // Accepted bits; 0: `text` says why not
     Digest proof{};
     char text[152] = {};     // NUL-ended sentence
 };

@@ -3,11 +3,14 @@
 
 usage: wire_client.py WORKER CASE [SEED]
 
-Starts WORKER with one end of a socket pair as descriptor 3, reads the snapshot, does what CASE says, and prints
+Starts WORKER with one end of a TCP connection as descriptor 3, reads the snapshot, does what CASE says, and prints
 one line: the worker's exit status and what it wrote to standard error. Cases: --list.
 """
+import fcntl
+import mmap
 import os
 import random
+import select
 import socket
 import struct
 import subprocess
@@ -21,7 +24,11 @@ LIMIT = 30  # seconds for anything
 
 class Worker:
     def __init__(self, path):
-        mine, theirs = socket.socketpair()
+        with socket.create_server(('127.0.0.1', 0)) as listening:
+            mine = socket.create_connection(listening.getsockname())
+            theirs, _ = listening.accept()
+        for end in mine, theirs:
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         environment = dict(os.environ, RGPU_WORKER_LEASE='0123456789abcdef')
         # Descriptor 3 must be the socket, whatever number it has here.
         self.process = subprocess.Popen(
@@ -268,6 +275,227 @@ def case_large_pull(w):
     w.send(w.number('cuMemAllocManaged'), body, value=100)
 
 
+# --- memory that both sides share: doc/protocol.md, "Through shared memory"
+
+OFFER = 0xfff1
+RING, PLACES, PLACE = 256 << 10, 16, 256 << 10
+HEAD, TAIL, RETURNED, RECEIVER_SLEEPS, SENDER_SLEEPS, BYTES = 0, 64, 128, 192, 256, 4096
+DIRECTION = BYTES + RING + PLACES * PLACE
+
+
+def offer_of(w, port=None):
+    """An offer as a client makes it; the listening socket, and its body."""
+    host, own = w.socket.getsockname()
+    name, word, answer = os.urandom(16), os.urandom(32), os.urandom(32)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.settimeout(LIMIT)
+    listening.bind(b'\0rgpu-' + name.hex().encode())
+    listening.listen()
+    body = struct.pack('<HH', 4, port or own) + socket.inet_aton(host).ljust(16, b'\0') + name + word + answer
+    return listening, word, answer, body
+
+
+def send_offer(w, body, sequence=0, flags=WANTS_REPLY):
+    w.socket.sendall(HEADER.pack(len(body), OFFER, flags, sequence, 0) + body)
+
+
+class Shared:
+    """The client's end: two rings in a memory file, and two sockets."""
+
+    def __init__(self, w, seals=0b111, size=2 * DIRECTION, descriptors=2, answer=None):
+        self.worker = w
+        listening, word, right, body = offer_of(w)
+        send_offer(w, body)
+        self.bell, _ = listening.accept()
+        self.bell.settimeout(LIMIT)
+        assert self.bell.recv(32, socket.MSG_WAITALL) == word
+        memory = os.memfd_create('test', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(memory, size)
+        if seals:
+            fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+        self.room, theirs = socket.socketpair()
+        socket.send_fds(self.bell, [answer or right], [memory, theirs.fileno()][:descriptors])
+        kind, sequence, self.result, _ = w.receive()
+        assert kind == REPLY and sequence == 0
+        theirs.close()
+        self.memory = mmap.mmap(memory, size)
+        os.close(memory)
+        self.head = self.tail = 0
+
+    def close(self):
+        self.bell.close()
+        self.room.close()
+
+    def set(self, at, value, form='<Q'):
+        struct.pack_into(form, self.memory, at, value)
+
+    def get(self, at, form='<Q'):
+        return struct.unpack_from(form, self.memory, at)[0]
+
+    def publish(self):
+        self.set(HEAD, self.head)
+        self.bell.send(b'x')
+
+    def segment(self, data, place=0, announce=None):
+        """One segment up, its bytes in the ring or in a place."""
+        struct.pack_into('<II', self.memory, BYTES + self.head % RING, len(data) if announce is None else announce, place)
+        self.head += 8
+        if place:
+            at = BYTES + RING + (place - 1) * PLACE
+            self.memory[at:at + len(data)] = data
+            return
+        for i, byte in enumerate(data.ljust(-(-len(data) // 8) * 8, b'\0')):
+            self.memory[BYTES + (self.head + i) % RING] = byte
+        self.head += -(-len(data) // 8) * 8
+
+    def receive(self):
+        """What has come down, all of it; waits for something."""
+        out = b''
+        while not out:
+            self.set(DIRECTION + RECEIVER_SLEEPS, 1, '<I')
+            while self.tail != self.get(DIRECTION + HEAD):
+                n, place = struct.unpack_from('<II', self.memory, DIRECTION + BYTES + self.tail % RING)
+                self.tail += 8
+                if place:
+                    at = DIRECTION + BYTES + RING + (place - 1) * PLACE
+                    out += self.memory[at:at + n]
+                    self.set(DIRECTION + RETURNED, self.get(DIRECTION + RETURNED, '<I') | 1 << (place - 1), '<I')
+                else:
+                    out += bytes(self.memory[DIRECTION + BYTES + (self.tail + i) % RING] for i in range(n))
+                    self.tail += -(-n // 8) * 8
+            self.set(DIRECTION + TAIL, self.tail)
+            if not out:
+                select.select([self.bell], [], [], LIMIT)
+                if not self.bell.recv(100):
+                    raise EOFError
+        return out
+
+    def send(self, kind, body=b'', value=0):
+        self.worker.sequence += 1
+        self.segment(HEADER.pack(len(body), kind, WANTS_REPLY, self.worker.sequence, value) + body)
+        self.publish()
+
+    def ask(self, name, body=b'', value=0):
+        self.send(self.worker.number(name), body, value)
+        answer = self.receive()
+        while len(answer) < HEADER.size or len(answer) < HEADER.size + HEADER.unpack_from(answer)[0]:
+            answer += self.receive()
+        return HEADER.unpack_from(answer)[4], answer[HEADER.size:]
+
+
+def case_through_memory(w):
+    "a client that shares memory: calls, a copy each way, its end"
+    s = Shared(w)
+    assert s.result == 0, s.result
+    address = alive(s)
+    data = random.randbytes(4096)
+    head = struct.pack('<QQI', address, 4096, 0)
+    w.sequence += 1
+    s.segment(HEADER.pack(20 + 4096, w.number('cuMemcpyHtoDAsync_v2'), 0, w.sequence, 100) + head)
+    s.segment(data[:1000], place=3)
+    s.segment(data[1000:], place=1)
+    s.publish()
+    result, answer = s.ask('cuMemcpyDtoHAsync_v2', head, value=100)
+    assert result == 0 and answer == data, (result, len(answer))
+    s.close()
+
+
+def case_offer_declined(w):
+    "offers that no worker takes: the connection goes on as it was"
+    listening, _, _, body = offer_of(w, port=1)
+    send_offer(w, body)
+    kind, sequence, result, _ = w.receive()
+    assert (kind, sequence, result) == (REPLY, 0, 801), (kind, sequence, result)
+    alive(w)
+    w.close()
+
+
+def case_offer_unsealed(w):
+    "memory whose size the client can change"
+    assert Shared(w, seals=0b100).result == 801
+    alive(w)
+    w.close()
+
+
+def case_offer_small(w):
+    "memory that is too small"
+    assert Shared(w, size=4096).result == 801
+    w.close()
+
+
+def case_offer_one(w):
+    "one descriptor where there should be two"
+    assert Shared(w, descriptors=1).result == 801
+    w.close()
+
+
+def case_offer_word(w):
+    "somebody who does not know the word"
+    assert Shared(w, answer=bytes(32)).result == 801
+    w.close()
+
+
+def case_offer_length(w):
+    "an offer that is too long"
+    send_offer(w, offer_of(w)[3] + b'x')
+
+
+def case_offer_late(w):
+    "an offer that is not the first frame"
+    alive(w)
+    send_offer(w, offer_of(w)[3])
+
+
+def case_offer_and_more(w):
+    "frames behind an offer"
+    body = offer_of(w)[3]
+    w.socket.sendall((HEADER.pack(len(body), OFFER, WANTS_REPLY, 0, 0) + body) + HEADER.pack(0, 1, WANTS_REPLY, 1, 0))
+
+
+def case_shared_cut(w):
+    "a client that ends inside a frame"
+    s = Shared(w)
+    s.segment(HEADER.pack(9, w.number('cuMemAlloc_v2'), WANTS_REPLY, 1, 0) + b'x')
+    s.publish()
+    s.close()
+    w.close()
+
+
+def case_shared_head(w):
+    "a ring that holds more than it can"
+    s = Shared(w)
+    s.head = RING + 8
+    s.publish()
+    return s  # kept open: the worker must end by itself
+
+
+def case_shared_segment(w):
+    "a segment longer than a place"
+    s = Shared(w)
+    s.segment(b'', place=1, announce=PLACE + 1)
+    s.publish()
+    return s
+
+
+def case_shared_scribble(w):
+    "random words all over the shared memory, while calls go on"
+    s = Shared(w)
+    alive(s)
+    for _ in range(300):
+        w.sequence += 1
+        began = BYTES + s.head % RING
+        s.segment(HEADER.pack(4, w.number('cuStreamSynchronize'), WANTS_REPLY, w.sequence, 100) + struct.pack('<I', 0))
+        word = random.choice((HEAD, TAIL, RETURNED, RECEIVER_SLEEPS, SENDER_SLEEPS, began)) + random.choice((0, DIRECTION))
+        s.set(HEAD, s.head)
+        s.set(word, random.choice((0, 8, random.getrandbits(64), random.getrandbits(19) & ~7)))
+        try:
+            s.bell.send(b'x')
+        except (BrokenPipeError, ConnectionResetError):
+            break
+    s.close()
+    w.close()
+
+
 def case_fuzz(w):
     "random bodies of every call: errors or a closed connection"
     alive(w)
@@ -293,12 +521,13 @@ def main():
             print(f'{name}\t{f.__doc__}')
         return
     random.seed(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
-    w = Worker(sys.argv[1])
+    w, kept = Worker(sys.argv[1]), None
     try:
-        CASES[sys.argv[2]](w)
+        kept = CASES[sys.argv[2]](w)
     except EOFError:  # a case that waits for an answer, where the worker gives none
         pass
     status, err = w.end()
+    del kept
     print(f'status {status}; {err.strip()}')
 
 

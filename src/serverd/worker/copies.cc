@@ -14,7 +14,7 @@ void Copies::send_front(Queue &q)
         q.parts.pop_front();
         if (p.last) console_.drain(sender_);  // what was printed before the copy comes before its end
         sender_.data(p.sequence, r, p.chunk.data, r ? 0 : p.bytes, p.last);
-        staging_.give(p.chunk);
+        r ? staging_.give(p.chunk) : staging_.give_sent(p.chunk);
     }
 }
 

@@ -23,6 +23,46 @@ Target read_target(wire::Reader &r)
     return t;
 }
 
+// A part of the copy, as much as lies together.
+Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream, CUresult &result, size_t &n)
+{
+    const net::Lent lent = s.input.lend(most);
+    n = lent.data ? lent.bytes : 0;
+    Chunk chunk = lent.data ? s.staging.around(lent, s.context(), result) : s.staging.take(s.context(), result);
+    if (result) {
+        if (chunk.data || lent.data) s.staging.give_up(chunk);
+        return {};
+    }
+    const void *from = lent.data ? lent.data : chunk.data;
+    if (!lent.data) {
+        n = most;
+        if (auto r = s.input.read(chunk.data, n); !r) {
+            s.staging.give_up(chunk);
+            return r;
+        }
+    }
+    s.turns.copied(s.context(), n);
+    result = DRIVER(cuMemcpyHtoDAsync_v2)(to, from, n, stream);
+    if (!result) result = DRIVER(cuEventRecord)(chunk.event, stream);
+    if (result) {
+        s.staging.give_up(chunk);
+        return {};
+    }
+    s.staging.give_later(chunk);
+    s.staging.give_done();
+    return {};
+}
+
+// Takes all its bytes off the wire, also when it has failed.
+Result<void> copy_in(Session &s, const Target &t, CUstream stream, CUresult &result)
+{
+    size_t done = 0, n = 0;
+    for (; !result && done < t.bytes; done += n)
+        if (auto r = copy_some(s, t.device + done, t.bytes - done, stream, result, n); !r) return r;
+    std::vector<uint8_t> nowhere(t.bytes - done);
+    return s.input.read(nowhere.data(), nowhere.size());
+}
+
 // Tells streams apart, the default stream of each context too.
 uint64_t stream_key(const Call &call, HandleId stream)
 {
@@ -45,26 +85,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 
     CUstream stream = nullptr;
     CUresult result = s.context() ? s.objects.get(t.stream, stream) : CUDA_ERROR_INVALID_CONTEXT;
-    Chunk chunk;
-    if (!result) chunk = s.staging.take(s.context(), result);
-    if (result) {  // the bytes must be taken off the wire all the same
-        std::vector<uint8_t> nowhere(t.bytes);
-        if (chunk.data) s.staging.give(chunk);
-        if (auto r = s.input.read(nowhere.data(), nowhere.size()); !r) return r;
-        s.finish(call, result);
-        return {};
-    }
-    if (auto r = s.input.read(chunk.data, t.bytes); !r) {
-        s.staging.give(chunk);
-        return r;
-    }
-    s.turns.copied(s.context(), t.bytes);
-    result = DRIVER(cuMemcpyHtoDAsync_v2)(t.device, chunk.data, t.bytes, stream);
-    if (!result) result = DRIVER(cuEventRecord)(chunk.event, stream);
-    if (result)
-        s.staging.give(chunk);
-    else
-        s.staging.give_later(chunk);
+    if (auto r = copy_in(s, t, stream, result); !r) return r;
     s.finish(call, result);
     return {};
 }
@@ -80,9 +101,9 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
     while (!result && t.bytes) {
         Copies::Part part;
         part.sequence = call.header.sequence;
-        part.bytes = std::min<uint64_t>(t.bytes, Staging::kChunkBytes);
+        part.chunk = s.staging.take_to_send(s.context(), result);
+        part.bytes = std::min<uint64_t>(t.bytes, part.chunk.bytes);
         part.last = part.bytes == t.bytes;
-        part.chunk = s.staging.take(s.context(), result);
         if (!result) result = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, t.device, part.bytes, stream);
         if (!result) result = DRIVER(cuEventRecord)(part.chunk.event, stream);
         if (result) {

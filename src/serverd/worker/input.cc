@@ -1,8 +1,5 @@
-// recv(2) into one buffer.
+// The stream, into one buffer.
 #include "serverd/worker/input.h"
-
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,14 +7,7 @@
 
 namespace rgpu::worker {
 
-namespace {
-// Longer than a program that keeps the GPU busy rests between two bursts of calls: each pause costs it an event. A newcomer to its GPU
-// waits as long for its first turn.
-constexpr timeval kMoment = {0, 5000};
-}
-
-// The kernel ends a wait after the moment: no call more is needed to notice a pause.
-Input::Input(int fd) : fd_(fd), buffer_(256 << 10) { setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kMoment, sizeof kMoment); }
+Input::Input(net::Transport &from) : from_(&from), buffer_(256 << 10) {}
 
 void Input::on_pause(std::function<bool()> at_once, std::function<void()> pause)
 {
@@ -27,30 +17,33 @@ void Input::on_pause(std::function<bool()> at_once, std::function<void()> pause)
 
 ssize_t Input::receive(void *to, size_t bytes)
 {
-    for (;;) {
-        const ssize_t n = recv(fd_, to, bytes, at_once_ && at_once_() ? MSG_DONTWAIT : 0);
-        if (n >= 0 || (errno != EINTR && errno != EAGAIN)) return n;
-        if (errno == EINTR) continue;
-        if (pause_) pause_();
-        pollfd look{fd_, POLLIN, 0};
-        poll(&look, 1, -1);
-    }
+    ssize_t n = from_->receive(to, bytes, at_once_ && at_once_() ? 0 : kMoment);
+    if (n >= 0 || errno != EAGAIN) return n;
+    if (pause_) pause_();
+    return from_->receive(to, bytes, -1);
 }
 
 bool Input::fill()
 {
     begin_ = end_ = 0;
     ssize_t n = -1;
+    const auto look = [&] {
+        n = from_->receive(buffer_.data(), buffer_.size(), 0);
+        return n >= 0 || errno != EAGAIN;
+    };
     // Who is told at once is told before the look, too.
-    if (at_once_ && at_once_() && (n = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT)) < 0) pause_();
-    if (n < 0)
-        spin_.until([&] {
-            n = recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-            return n >= 0 || (errno != EAGAIN && errno != EINTR);
-        });
-    if (n < 0) n = receive(buffer_.data(), buffer_.size());
+    bool there = false;
+    if (at_once_ && at_once_() && !(there = look())) pause_();
+    if (!there && !spin_.until(look)) n = receive(buffer_.data(), buffer_.size());
     if (n > 0) end_ = static_cast<size_t>(n);
+    broken_ = n < 0 && errno == EPROTO;
     return n > 0;
+}
+
+Error Input::ended() const
+{
+    if (broken_) return error(ErrorKind::invalid, "the client has broken the shared memory");
+    return error(ErrorKind::disconnected, "connection closed inside a frame");
 }
 
 Result<void> Input::read(void *to, size_t bytes)
@@ -63,20 +56,35 @@ Result<void> Input::read(void *to, size_t bytes)
             begin_ += take, p += take, bytes -= take;
             continue;
         }
-        if (bytes < buffer_.size() / 2) {
-            if (!fill()) return error(ErrorKind::disconnected, "connection closed inside a frame");
+        if (bytes < std::min(from_->worth_reading(), buffer_.size())) {
+            if (!fill()) return ended();
             continue;
         }
         const ssize_t n = receive(p, bytes);
-        if (n <= 0) return error(ErrorKind::disconnected, "connection closed inside a frame");
+        broken_ = n < 0 && errno == EPROTO;
+        if (n <= 0) return ended();
         p += n, bytes -= static_cast<size_t>(n);
     }
     return {};
 }
 
+net::Lent Input::lend(size_t most)
+{
+    if (begin_ != end_) return {};
+    // A transport that lends nothing is not waited for.
+    if (!from_->lends()) return {};
+    using enum net::Transport::Event;
+    const auto there = [&] { return from_->wait(kData, 0) != 0; };
+    while (!there() && !spin_.until(there) && !from_->wait(kData, kMoment)) {
+        if (pause_) pause_();
+        from_->wait(kData, -1);
+    }
+    return from_->lend(most);
+}
+
 Result<wire::FrameHeader> Input::header()
 {
-    if (begin_ == end_ && !fill()) return Error{ErrorKind::disconnected, ""};
+    if (begin_ == end_ && !fill()) return broken_ ? ended() : Error{ErrorKind::disconnected, ""};
     wire::FrameHeader h;
     if (auto r = read(&h, sizeof h); !r) return std::move(r).error();
     return h;

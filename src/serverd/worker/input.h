@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "net/transport.h"
 #include "util/result.h"
 #include "util/spin.h"
 #include "wire/frame.h"
@@ -15,10 +16,17 @@ namespace rgpu::worker {
 
 class Input {
 public:
-    explicit Input(int fd);
+    // What the pause hook is for: shorter waits are none. Milliseconds. Longer than a program that keeps the GPU busy rests between
+    // two bursts of calls: each pause costs it an event. A newcomer to its GPU waits as long for its first turn.
+    static constexpr int kMoment = 5;
 
-    // Before it waits for more than a moment (1 ms, or none where `at_once` says so) it calls `pause`.
+    explicit Input(net::Transport &from);
+
+    // Before it waits for more than a moment (none where `at_once` says so) it calls `pause`.
     void on_pause(std::function<bool()> at_once, std::function<void()> pause);
+
+    // From now on from there.
+    void use(net::Transport &from) { from_ = &from; }
 
     // The next bytes of the stream. `disconnected` with an empty text: the client closed between frames.
     Result<void> read(void *to, size_t bytes);
@@ -28,17 +36,25 @@ public:
     // A long body into memory that grows with what has arrived, not with what was announced.
     Result<std::vector<uint8_t>> long_body(size_t bytes);
 
+    // The next bytes where the client put them, at most so many (Transport::lend); no data: they are to be read. Waits for some.
+    net::Lent lend(size_t most);
+
+    // Whether all that came was taken.
+    bool empty() const { return begin_ == end_; }
+
 private:
     bool fill();
+    Error ended() const;
     ssize_t receive(void *to, size_t bytes);
 
-    int fd_;
+    net::Transport *from_;
     std::function<bool()> at_once_;
     std::function<void()> pause_;
     std::vector<uint8_t> buffer_;
     size_t begin_ = 0, end_ = 0;
     std::vector<uint8_t> body_;
     Spin spin_;
+    bool broken_ = false;  // not ended: what came is none of a transport's
 };
 
 }  // namespace rgpu::worker

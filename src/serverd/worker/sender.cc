@@ -1,12 +1,10 @@
-// Header and body leave in one sendmsg.
+// Header and body leave together.
 #include "serverd/worker/sender.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 namespace rgpu::worker {
 
@@ -31,13 +29,9 @@ FrameHeader header(ServerFrame type, uint32_t sequence, CUresult result, size_t 
 void Sender::send(const FrameHeader &h, const void *body)
 {
     iovec parts[2] = {{const_cast<FrameHeader *>(&h), sizeof h}, {const_cast<void *>(body), h.bytes}};
-    msghdr m{};
-    m.msg_iov = parts;
-    m.msg_iovlen = h.bytes ? 2 : 1;
     std::lock_guard lock(mutex_);
     for (size_t left = sizeof h + h.bytes; left;) {
-        ssize_t n = sendmsg(fd_, &m, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR) continue;
+        ssize_t n = to_->send(parts, h.bytes ? 2 : 1, -1);
         if (n <= 0) _exit(0);  // the client is gone: so is what it asked for
         left -= static_cast<size_t>(n);
         for (iovec &part : parts) {
@@ -47,6 +41,12 @@ void Sender::send(const FrameHeader &h, const void *body)
             n -= static_cast<ssize_t>(took);
         }
     }
+}
+
+void Sender::use(net::Transport &to)
+{
+    std::lock_guard lock(mutex_);
+    to_ = &to;
 }
 
 void Sender::reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body)

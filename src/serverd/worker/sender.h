@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "calls/cuda_api.h"
+#include "net/transport.h"
 #include "wire/frame.h"
 
 namespace rgpu::worker {
 
 class Sender {
 public:
-    explicit Sender(int fd) : fd_(fd) {}
+    explicit Sender(net::Transport &to) : to_(&to) {}
+    // From now on that way.
+    void use(net::Transport &to);
 
     void reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body = {});
     // Bytes of a copy; `last` ends it.
@@ -26,7 +29,7 @@ public:
 private:
     void send(const wire::FrameHeader &, const void *body);
 
-    int fd_;
+    net::Transport *to_;
     std::mutex mutex_;
 };
 

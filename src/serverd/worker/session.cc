@@ -2,8 +2,10 @@
 #include "serverd/worker/session.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "calls/errors.h"
+#include "net/shared_offer.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/status.h"
 #include "wire/status.h"
@@ -21,8 +23,26 @@ Result<void> Session::run()
     }
 }
 
+// The client goes on through shared memory, if both can. It sends nothing more before it is answered.
+Result<void> Session::take_offer(const wire::FrameHeader &h)
+{
+    wire::SharedOffer offer;
+    if (h.bytes != sizeof offer || h.sequence || !(h.flags & wire::kWantsReply)) return error(ErrorKind::invalid, "an offer that no client makes");
+    if (auto r = input.read(&offer, sizeof offer); !r) return r;
+    if (!input.empty()) return error(ErrorKind::invalid, "frames behind an offer");
+    auto shared = net::take_offer(fd_, offer);
+    sender.reply(h.sequence, shared ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+    if (!shared) return {};
+    before_ = std::exchange(transport_, std::move(*shared));
+    input.use(*transport_);
+    sender.use(*transport_);
+    staging.use(*transport_);
+    return {};
+}
+
 Result<void> Session::step(const wire::FrameHeader &h)
 {
+    if (std::exchange(first_, false) && h.type == wire::kSharedOfferCall) return take_offer(h);
     if (h.type == wire::kStatusCall && !h.bytes) {
         sender.reply(h.sequence, CUDA_SUCCESS, device_status());
         return {};

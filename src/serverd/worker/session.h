@@ -5,9 +5,11 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <vector>
 
 #include "calls/calls.h"
+#include "net/socket_transport.h"
 #include "serverd/worker/callbacks.h"
 #include "serverd/worker/console.h"
 #include "serverd/worker/copies.h"
@@ -32,9 +34,11 @@ struct Call {
 
 class Session {
 public:
+    // Over this socket, and over shared memory where the client offers it.
     Session(int fd, Console &console)
-        : input(fd), sender(fd), copies(sender, console, staging, waiters),
-          turns([this](const std::string &text) { sender.text(text); }), console_(console) {}
+        : transport_(std::make_unique<net::SocketTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
+          copies(sender, console, staging, waiters), turns([this](const std::string &text) { sender.text(text); }),
+          console_(console), fd_(fd) {}
 
     // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
     Result<void> run();
@@ -49,6 +53,10 @@ public:
 
     CUcontext context() const { return context_; }
 
+private:
+    std::unique_ptr<net::Transport> transport_;
+
+public:
     Input input;
     Objects objects;
     Sender sender;
@@ -63,8 +71,12 @@ public:
 private:
     Result<void> step(const wire::FrameHeader &);
     CUresult enter(HandleId context);
+    Result<void> take_offer(const wire::FrameHeader &);
 
     Console &console_;
+    int fd_;
+    bool first_ = true;  // frame
+    std::unique_ptr<net::Transport> before_;  // the connection, where another way is used now
     CUcontext context_ = nullptr;
     std::atomic<CUresult> posted_error_{CUDA_SUCCESS};
 };

@@ -1,13 +1,16 @@
-// Pinned host buffers through which copies go: a bounded number of equal chunks.
+// Pinned host buffers through which copies go: a bounded number of equal chunks, and the transport's places, where it has any.
 //
 // take() waits for a free chunk, so that memory stays bounded however fast a client posts.
 #pragma once
 
 #include <condition_variable>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <vector>
 
 #include "calls/cuda_api.h"
+#include "net/transport.h"
 
 namespace rgpu::worker {
 
@@ -16,6 +19,9 @@ struct Chunk {
     CUevent event = nullptr;      // recorded behind the copy that uses the chunk
     CUcontext context = nullptr;  // that made the event
     bool pinned = false;          // the memory itself is the process's, and outlives every context
+    size_t bytes = 0;             // of the memory
+    bool reserved = false;        // a place of the transport's, to be sent from
+    net::Lent lent;               // with data: bytes in a place of the client's, to be given back
 };
 
 class Staging {
@@ -25,21 +31,46 @@ public:
 
     // A chunk, its event made in the current context `context`. Null data: no memory. Dispatcher only.
     Chunk take(CUcontext context, CUresult &result);
+    // The same for bytes that the client has put into shared memory. With an error the chunk has no event; it is to be given up all the same.
+    Chunk around(const net::Lent &lent, CUcontext context, CUresult &result);
+    // One to send from: a place of the transport's if it has any, where it waits for the client to return one.
+    Chunk take_to_send(CUcontext context, CUresult &result);
     // For the next one. Any thread.
     void give(Chunk);
+    // A chunk that was sent: a place is the transport's now. Any thread.
+    void give_sent(const Chunk &);
     // Gives it back when its event is reached: kept until a later take() finds it done. Dispatcher only.
     void give_later(Chunk c) { busy_.push_back(c); }
+    // What no copy uses after all. Dispatcher only.
+    void give_up(const Chunk &c) { free(c); }
+    // Gives those back whose turn has come. Dispatcher only.
+    void give_done();
     // Before a context ends, with its work done: what it made for chunks ends with it. Dispatcher only.
     void forget(CUcontext);
 
+    // Places are this transport's, from now on.
+    void use(net::Transport &transport) { transport_ = &transport; }
+
 private:
     bool collect(bool wait);
+    void free(const Chunk &);
+    void prepare(Chunk &, CUcontext context, CUresult &result);
+    Chunk prepared_place(const Chunk &fresh, CUcontext context, CUresult &result);
+    void idle(const void *place);
+    static void clear(Chunk &, CUcontext);
 
     std::mutex mutex_;
     std::condition_variable given_;
     std::vector<Chunk> free_;
-    std::vector<Chunk> busy_;  // copies to the device
+    std::deque<Chunk> busy_;  // copies to the device
     size_t made_ = 0;
+
+    struct Place {
+        Chunk chunk;     // with its event, and pinned
+        int users = 0;  // copies under way
+    };
+    net::Transport *transport_ = nullptr;
+    std::map<const void *, Place> places_;
 };
 
 }  // namespace rgpu::worker

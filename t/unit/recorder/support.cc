@@ -100,7 +100,7 @@ Wire::Wire()
 {
     auto [client_end, up_in] = two_sockets();
     auto [up_out, server_end] = two_sockets();
-    client_ = new interpose::Session(Fd(client_end), "test");
+    client_ = new interpose::Session(std::make_unique<net::SocketTransport>(Fd(client_end)), "test");
     server_ = new worker::Session(server_end, console());
     std::thread([this, in = up_in, out = up_out] { pass(in, out, true); }).detach();
     std::thread([this, in = up_out, out = up_in] { pass(in, out, false); }).detach();
@@ -170,10 +170,11 @@ bool Victim::takes(const Bytes &stream)
     } else {
         feeder = std::thread([&, to = mine] { write_all(to, stream), shutdown(to, SHUT_WR); });
     }
-    session_->input = worker::Input(its);
+    net::SocketTransport from{Fd(its)};
+    session_->input = worker::Input(from);
     session_->objects = objects_;
     const bool well = session_->run().has_value();
-    close(its);
+    shutdown(its, SHUT_RDWR);
     if (feeder.joinable()) feeder.join();
     close(mine);
     return well;

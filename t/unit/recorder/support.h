@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "interpose/stub.h"
+#include "net/socket_transport.h"
 #include "serverd/worker/serve.h"
 #include "serverd/worker/session.h"
 #include "t/recorder/record.h"
@@ -93,7 +94,7 @@ template <class Call> CUresult from_broken_server(const Bytes &stream, Call &&f)
     Fd server(fds[1]);
     if (send(server.get(), stream.data(), stream.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(stream.size())) abort();
     shutdown(server.get(), SHUT_WR);
-    interpose::Session broken(Fd(fds[0]), "broken");
+    interpose::Session broken(std::make_unique<net::SocketTransport>(Fd(fds[0])), "broken");
     interpose::Session *good = interpose::session();
     use_session(&broken);
     const CUresult r = f(broken);
