@@ -1,0 +1,91 @@
+#!/bin/bash
+# Daemons that end and come back while jobs hold GPUs: slurmctld, slurmd, rgpud; and an epilog that reaches no server.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/slurm.sh"
+cluster_up
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+
+until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
+both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
+holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }
+daemon() { env PATH="$PATH:/usr/sbin" RGPU_MINICLUSTER="$cluster" RGPU_SNAPSHOT="$cluster/run/pool.snapshot" "$@"; }
+# Killed, as by a crash, and seen to be gone.
+crash()
+{
+    local pid
+    pid=$(cat "$cluster/pid/$1")
+    kill -9 "$pid"
+    wait_for 20 tap_gone "$pid"
+}
+start_rgpud()
+{
+    RGPU_MINICLUSTER=$cluster setsid "$build/sbin/rgpud" --config "$cluster/etc/$1.conf" >> "$cluster/log/rgpud.$1" 2>&1 < /dev/null &
+    echo $! > "$cluster/pid/rgpud.$1"
+}
+synced() { rgpu slurm sync --quiet; }
+all_agree() { rgpu slurm check; }
+leases() { rgpu leases --json | grep -oE '"id": "[0-9a-f]+"' | sort; }
+
+# From here on both rgpud ask Slurm each second which jobs there are.
+for server in gpu1 gpu2; do
+    crash "rgpud.$server"
+    sed -i 's/^\[rgpud\]/&\nslurm_check = "1s"/' "$cluster/etc/$server.conf"
+    start_rgpud "$server"
+done
+ok "both servers are back" wait_for 30 synced
+
+# --- slurmctld
+
+submitted -N 2 --gres=rgpu:1 --wrap "$(until_file "$T/ctld")"; both=$job
+ok "a job on two nodes runs" wait_for 30 is_state "$both" RUNNING
+holds 200 "it holds its GPUs"
+before=$(leases)
+# How often the servers could not ask Slurm.
+in_vain() { cat "$cluster"/log/rgpud.gpu[12] | grep -c 'squeue'; }
+vain=$(in_vain)
+# An orderly end, which writes down the jobs: Slurm itself forgets those of the last seconds before a kill -9.
+ctld=$(cat "$cluster/pid/slurmctld")
+kill "$ctld"
+wait_for 20 tap_gone "$ctld"
+servers_asked() { [ "$(in_vain)" -gt "$vain" ]; }
+ok "slurmctld ends, and the servers notice that they cannot ask it" wait_for 60 servers_asked
+is "$(leases)" "$before" "the job keeps its leases"
+daemon slurmctld
+knows() { is_state "$both" RUNNING; }
+ok "the next slurmctld knows the job" wait_for 60 knows
+is "$(leases)" "$before" "which has the same leases"
+holds 200 "and the same licences"
+ok "Slurm and the pool agree" wait_for 60 all_agree
+
+# --- slurmd
+
+crash slurmd.cn1
+daemon slurmd -N cn1
+idle_or_used() { [[ $(sinfo -h -n cn1 -o %T) =~ ^(mixed|allocated|idle)$ ]]; }
+ok "slurmd is killed, and the next one is up" wait_for 60 idle_or_used
+is "$(job_state "$both") $(leases)" "RUNNING $before" "the job runs on, with its leases"
+try 30 srun --jobid="$both" -w cn1 -N 1 -n 1 --overlap sh -c 'grep -c uuid "$RGPU_LEASE"'
+is "$rc:$out" 0:1 "a new step on that node finds its GPU" || diag "$err"
+touch "$T/ctld"
+ok "the job ends well" wait_for 30 is_state "$both" COMPLETED
+ok "and gives everything back" wait_for 30 all_free
+
+# --- an epilog that reaches no server
+
+submitted --gres=rgpu:2 --wrap "$(until_file "$T/never")"; alone=$job
+wait_for 30 is_state "$alone" RUNNING
+server=$(rgpu leases --json | grep -oE '"name": "gpu[12]"|"job": "[0-9]+"' | grep -B1 '"job"' | grep -oE 'gpu[12]' | tail -n 1)
+[ -n "$server" ] || server=$(rgpu list | sed -n "s/^\(gpu[12]\) .*job $alone on.*/\1/p" | head -n 1)
+crash "rgpud.$server"
+scancel "$alone"
+ok "a job is cancelled whose server ($server) is away" wait_for 60 is_state "$alone" CANCELLED
+done_completing() { [ -z "$(squeue -h -o %i)" ]; }
+ok "its epilog gives up, and the job is gone" wait_for 60 done_completing
+rgpu slurm sync > "$T/sync" 2>&1
+like "$(cat "$T/sync")" '200 of 400 licences can be sold now' "that server's capacity is withheld"
+start_rgpud "$server"
+ok "the server comes back and ends the lease by itself, as Slurm does not know the job" wait_for 60 all_free
+rgpu slurm sync > "$T/sync" 2>&1
+like "$(cat "$T/sync")" '400 of 400 licences can be sold now' "then all can be sold"
+ok "Slurm and the pool agree" wait_for 60 all_agree
+done_testing
