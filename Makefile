@@ -351,7 +351,7 @@ sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
 named_units = $(or $(if $(T),$(patsubst $(O)/%,$(O)-$1/%,$(filter %/$(T) $(O)/t/$(T)/%,$(UNIT)))),unit)
 check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=softgpu, T=frame_test
 	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
-	@RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
+	@LSAN_OPTIONS=suppressions=t/lib/lsan.supp:print_suppressions=0 RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
 # Not the unit tests: Criterion does not start under it.
 check-tsan: ## the programs of threads (t/stress) with the thread sanitizer: the scheduler's board, a worker's turns
