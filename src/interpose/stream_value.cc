@@ -37,6 +37,7 @@ bool in_shared(const Operation &o)
 template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send send)
 {
     if (!session()) return not_ready();
+    if (!stream && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     for (size_t i = 0; i < count; i++)
         if (CUresult r = check(ops[i])) return r;
     HandleId id = 0;

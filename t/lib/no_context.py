@@ -25,6 +25,7 @@ for name, arguments in {
     'cuMemcpy': (word(0), word(0), size(0)), 'cuMemcpyAsync': (word(0), word(0), size(0), null),
     'cuMemcpyDtoD_v2': (word(0), word(0), size(0)), 'cuMemcpyHtoD_v2': (word(0), room(), size(0)), 'cuMemcpyDtoH_v2': (room(), word(0), size(0)),
     'cuMemcpyPeer': (word(0), null, word(0), null, size(0)), 'cuMemcpyPeerAsync': (word(0), null, word(0), null, size(0), null),
+    'cuStreamWaitValue32_v2': (null, word(0), number(0), number(0)), 'cuStreamWriteValue64_v2': (null, word(0), word(0), number(0)),
     'cuCtxSetLimit': (0, size(1024)), 'cuCtxSetFlags': (number(0),), 'cuCtxResetPersistingL2Cache': (), 'cuCtxSynchronize': (),
     'cuMemAlloc_v2': (room(), size(16)), 'cuMemGetInfo_v2': (room(), room()),
 }.items():
