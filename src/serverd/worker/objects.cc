@@ -31,7 +31,9 @@ void Objects::put(HandleId id, Object o)
 HandleId Objects::number(Object o)
 {
     if (indexed(o.kind)) {
-        if (auto it = numbers_.find(o.handle); it != numbers_.end()) return it->second;
+        // A driver gives an address again: a graph may lie where a node lay that ended with its own.
+        if (auto it = numbers_.find(o.handle); it != numbers_.end())
+            if (const Object *known = at(it->second); known && *known == o) return it->second;
     } else if (auto it = std::find(all_.begin(), all_.end(), o); it != all_.end()) {
         return static_cast<HandleId>(it - all_.begin());
     } else if (it = std::find(ours_.begin(), ours_.end(), o); it != ours_.end()) {
