@@ -71,7 +71,7 @@ for filter in --rgpu-min-cc=9.9 --rgpu-min-cuda=90.0 --rgpu-min-memory=64G --rgp
     like "$rc $err" '^1 .*of this kind on one node was asked for, but no server has any' "$filter: refused, as no GPU is so"
 done
 try 20 srun --gres=rgpu:1 --rgpu-min-cc=nine true
-like "$err" "--rgpu-min-cc: 'nine' is no version: write it like 8.0" "a wrong value is told where it is typed"
+like "$err" '--rgpu-min-cc: "nine" is no version: write it like 8.0' "a wrong value is told where it is typed"
 try 20 srun --rgpu-name=h100 true
 like "$rc $err" '^0 .*without --gres=rgpu:N there is none' "a filter without GPUs is remarked on"
 

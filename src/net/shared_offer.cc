@@ -28,6 +28,7 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 5s;
 // Strangers at the client's socket that say nothing: of more, the oldest go.
 constexpr size_t kVisitors = 8;
+constexpr int kWaiting = 64;  // that the client has not looked at yet
 
 // An end of a TCP connection, in the offer's form.
 struct End {
@@ -113,7 +114,7 @@ Result<SharedOffer> SharedOffer::send(int tcp, Deadline deadline)
     if (!memory) return std::move(memory).error();
     const Name name(offer.name);
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!listener || bind(listener.get(), name.get(), name.bytes) != 0 || ::listen(listener.get(), 4) != 0)
+    if (!listener || bind(listener.get(), name.get(), name.bytes) != 0 || ::listen(listener.get(), kWaiting) != 0)
         return error(ErrorKind::exhausted, "no Unix socket: %s", strerror(errno));
 
     struct {
@@ -193,8 +194,11 @@ Result<std::unique_ptr<Transport>> take_offer(int tcp, const wire::SharedOffer &
     if (!(theirs == end_of(tcp, getpeername))) return error(ErrorKind::unsupported, "the client is behind a proxy");
 
     const Name name(offer.name);
-    Fd bell(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!bell || ::connect(bell.get(), name.get(), name.bytes) != 0)
+    Fd bell(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    // Where strangers stand in the way it waits for its turn.
+    const timeval patience = {std::chrono::seconds(kPatience).count(), 0};
+    if (!bell || setsockopt(bell.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+        ::connect(bell.get(), name.get(), name.bytes) != 0 || fcntl(bell.get(), F_SETFL, O_NONBLOCK) != 0)
         return error(ErrorKind::unavailable, "the client cannot be met: %s", strerror(errno));
     const auto deadline = Clock::now() + kPatience;
     if (auto r = send_all(bell.get(), offer.worker.data(), offer.worker.size(), deadline); !r) return std::move(r).error();

@@ -26,7 +26,7 @@ std::optional<std::pair<int, int>> version(std::string_view text)
 
 Error no_version(std::string_view text, const char *example)
 {
-    return error(ErrorKind::invalid, "'%.*s' is no version: write it like %s", static_cast<int>(std::min<size_t>(text.size(), 80)),
+    return error(ErrorKind::invalid, "\"%.*s\" is no version: write it like %s", static_cast<int>(std::min<size_t>(text.size(), 80)),
                  text.data(), example);
 }
 

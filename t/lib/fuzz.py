@@ -200,7 +200,7 @@ def hello(port, rounds, lease, secret):
                 continue
             changed = data[:216] != good
             # The proof is not about what stands behind the lease's end, host, pid, purpose and the table's digest.
-            if len(answer) == 192 and answer[4:8] == b"\1\0\0\0":
+            if len(answer) == 192 and answer[4] & 1:
                 accepted += 1
                 told = [i for i in range(216) if data[i] != good[i]]
                 if changed and any(not 73 <= i < 184 for i in told):
