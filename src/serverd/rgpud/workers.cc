@@ -95,6 +95,9 @@ std::vector<std::string> Workers::without_worker()
     std::lock_guard lock(mutex_);
     std::vector<std::string> leases = std::move(ended_);
     ended_.clear();
+    // Several of one lease may have ended since.
+    std::sort(leases.begin(), leases.end());
+    leases.erase(std::unique(leases.begin(), leases.end()), leases.end());
     std::erase_if(leases, [this](const std::string &lease) {
         return std::any_of(workers_.begin(), workers_.end(),
                            [&](const auto &entry) { return entry.second.lease.id == lease; });
