@@ -6,6 +6,7 @@
 
 #include "cli/slurm_hostlist.h"
 #include "plugin/licences.h"
+#include "util/next_token.h"
 
 namespace rgpu::cli {
 namespace {
@@ -13,14 +14,6 @@ namespace {
 std::string number(unsigned long n)
 {
     return std::to_string(n);
-}
-
-std::string_view cut(std::string_view &rest, char separator)
-{
-    size_t end = rest.find(separator);
-    std::string_view part = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
-    return part;
 }
 
 // What leases of a job hold on one node, in licences.
@@ -85,7 +78,7 @@ bool all_answered(const Inventories &pool)
 std::string setting(std::string_view shown, std::string_view name)
 {
     while (!shown.empty()) {
-        std::string_view line = cut(shown, '\n');
+        std::string_view line = next_token(shown, "\n");
         size_t equals = line.find('=');
         if (equals == line.npos)
             continue;
@@ -103,7 +96,7 @@ std::string setting(std::string_view shown, std::string_view name)
 bool has_word(std::string_view list, std::string_view word)
 {
     while (!list.empty())
-        if (cut(list, ',') == word)
+        if (next_token(list, ",") == word)
             return true;
     return false;
 }
@@ -125,7 +118,7 @@ std::string rgpu_of(const std::string &gres)
     std::set<std::string> parts;
     std::string_view rest = gres;
     while (!rest.empty()) {
-        std::string_view part = cut(rest, ',');
+        std::string_view part = next_token(rest, ",");
         if (part.substr(0, part.find(':')) == "rgpu")
             parts.emplace(part);
     }
@@ -141,11 +134,11 @@ std::vector<ActiveJob> parse_jobs(std::string_view printed)
 {
     std::vector<ActiveJob> out;
     while (!printed.empty()) {
-        std::string_view line = cut(printed, '\n');
+        std::string_view line = next_token(printed, "\n");
         ActiveJob job;
-        job.id = cut(line, '|');
-        job.state = cut(line, '|');
-        job.nodes = cut(line, '|');
+        job.id = next_token(line, "|");
+        job.state = next_token(line, "|");
+        job.nodes = next_token(line, "|");
         job.licences = plugin::rgpu_licences(line);
         if (!job.id.empty())
             out.push_back(std::move(job));
@@ -249,7 +242,7 @@ std::vector<Disagreement> compare_nodes(std::string_view shown)
     std::vector<Disagreement> out;
     std::map<std::string, std::vector<std::string>> kinds;
     while (!shown.empty()) {
-        std::string_view line = cut(shown, '\n');
+        std::string_view line = next_token(shown, "\n");
         std::string node = word_of(line, "NodeName"), reason = word_of(line, "Reason");
         if (node.empty())
             continue;

@@ -6,6 +6,7 @@
 #include <syslog.h>
 
 #include "plugin/licences.h"
+#include "plugin/nodes.h"
 #include "plugin/request.h"
 
 namespace rgpu::cli {
@@ -53,9 +54,8 @@ Result<SlurmJob> slurm_job()
     job.licences = plugin::rgpu_licences(job.all_licences);
     // RGPU_NODES is job_submit's mark, which no user can set.
     job.ours = job.licences != 0 || getenv("SPANK_RGPU_NODES");
-    std::string nodes = variable("SPANK_RGPU_NODES");
-    if (size_t dash = nodes.find('-'); dash != nodes.npos) {
-        job.most_nodes = static_cast<unsigned>(strtoul(nodes.c_str() + dash + 1, nullptr, 10));
+    if (auto nodes = plugin::parse_nodes(variable("SPANK_RGPU_NODES")); nodes.range()) {
+        job.most_nodes = nodes.most;
         job.each = strtoul(variable("SPANK_RGPU_EACH").c_str(), nullptr, 10);
     }
     job.type = variable("SPANK_RGPU_TYPE");

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "util/next_token.h"
 #include "util/units.h"
 
 namespace rgpu::plugin {
@@ -21,14 +22,6 @@ std::string quoted(std::string_view text)
 {
     constexpr size_t kLongest = 80;
     return "'" + std::string(text.substr(0, kLongest)) + (text.size() > kLongest ? "...'" : "'");
-}
-
-std::string_view next_token(std::string_view &rest, std::string_view separators)
-{
-    size_t end = rest.find_first_of(separators);
-    std::string_view token = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
-    return token;
 }
 
 // All of text as a number, or nothing.

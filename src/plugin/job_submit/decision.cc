@@ -2,7 +2,6 @@
 #include "plugin/job_submit/decision.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "plugin/licences.h"
 
@@ -85,30 +84,6 @@ unsigned long licences_of_node(const Request &request)
 }
 
 }  // namespace
-
-Nodes parse_nodes(std::string_view text)
-{
-    auto number_at = [&](unsigned &value) {
-        auto [stop, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
-        text.remove_prefix(static_cast<size_t>(stop - text.data()));
-        return bad == std::errc();
-    };
-    Nodes out;
-    if (!number_at(out.least))
-        return {};
-    out.most = out.least;
-    if (text.starts_with('-')) {
-        text.remove_prefix(1);
-        if (!number_at(out.most))
-            return {};
-    }
-    return text.empty() && out.most >= out.least ? out : Nodes{};
-}
-
-std::string to_text(const Nodes &nodes)
-{
-    return nodes.range() ? number(nodes.least) + "-" + number(nodes.most) : number(nodes.least);
-}
 
 Result<std::optional<Terms>> judge_submission(const Submission &job, const Snapshot *pool)
 {

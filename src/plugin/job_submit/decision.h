@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/nodes.h"
 #include "plugin/request.h"
 #include "plugin/snapshot.h"
 #include "util/result.h"
@@ -31,17 +32,6 @@ struct Submission {
     std::optional<unsigned> min_nodes, max_nodes, tasks, tasks_per_node;
     unsigned named_nodes = 0;  // in --nodelist
 };
-
-// The nodes that a job's licences were counted for. Of a range the licences are those of `most` until the controller's
-// prolog knows the nodes (rgpu slurm prolog lowers them, the epilog of a requeued job raises them again).
-struct Nodes {
-    unsigned least = 0, most = 0;  // 0: the job was submitted without rgpu
-    bool range() const { return most > least; }
-};
-
-// "2", "1-4"; what is neither is no nodes.
-Nodes parse_nodes(std::string_view text);
-std::string to_text(const Nodes &nodes);
 
 // What to write into the job.
 struct Terms {

@@ -1,0 +1,20 @@
+// How many nodes a job has, as its licences count them: job_submit writes it into the job, Slurm's scripts read it there.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rgpu::plugin {
+
+// The nodes that a job's licences were counted for. Of a range the licences are those of `most` until the controller's
+// prolog knows the nodes (rgpu slurm prolog lowers them, the epilog of a requeued job raises them again).
+struct Nodes {
+    unsigned least = 0, most = 0;  // 0: the job was submitted without rgpu
+    bool range() const { return most > least; }
+};
+
+// "2", "1-4"; what is neither is no nodes.
+Nodes parse_nodes(std::string_view text);
+std::string to_text(const Nodes &nodes);
+
+}  // namespace rgpu::plugin
