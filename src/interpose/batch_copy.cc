@@ -1,4 +1,5 @@
 // Batches of 3D copies: in one stream they do what their copies do one after the other.
+#include "calls/array_format.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -11,22 +12,6 @@ namespace {
 
 bool is_array(const CUmemcpy3DOperand &o) { return o.type == CU_MEMCPY_OPERAND_TYPE_ARRAY; }
 
-// Of one channel; 0 for formats that are not made of such elements.
-size_t format_bytes(CUarray_format format)
-{
-    switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4;
-    default: return 0;
-    }
-}
-
 // CUDA: the array's; 1 between pointers.
 CUresult element_bytes(const CUDA_MEMCPY3D_BATCH_OP &op, size_t &bytes)
 {
@@ -35,7 +20,7 @@ CUresult element_bytes(const CUDA_MEMCPY3D_BATCH_OP &op, size_t &bytes)
     CUDA_ARRAY3D_DESCRIPTOR d{};
     const CUarray array = (is_array(op.src) ? op.src : op.dst).op.array.array;
     if (CUresult r = remote<CallId::cuArray3DGetDescriptor_v2>(&d, array)) return r;
-    bytes = format_bytes(d.Format) * d.NumChannels;
+    bytes = size_t{calls::format_bytes(d.Format)} * d.NumChannels;
     return bytes ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 

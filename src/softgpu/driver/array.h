@@ -3,14 +3,13 @@
 
 #include <cstdint>
 
-#include "calls/cuda_api.h"
+#include "calls/array_format.h"
 #include "softgpu/driver/copy.h"
 #include "softgpu/driver/driver.h"
 
 namespace rgpu::softgpu::driver {
 
-// Bytes of one component; 0: a format that there is not.
-unsigned format_bytes(CUarray_format);
+using calls::format_bytes;
 
 class Array {
 public:

@@ -8,21 +8,6 @@
 
 namespace rgpu::softgpu::driver {
 
-unsigned format_bytes(CUarray_format f)
-{
-    switch (f) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4;
-    default: return 0;
-    }
-}
-
 Array::Array(Context &c, const CUDA_ARRAY3D_DESCRIPTOR &d, uint64_t a)
     : context(c), shape(d), address(a), element(size_t{format_bytes(d.Format)} * d.NumChannels)
 {
