@@ -273,9 +273,9 @@ $(O)/cuda/%-static: contrib/examples/%.cu
 	$(call say,NVCC)$(call nvcc,static)
 $(O)/cuda/%-shared: contrib/examples/%.cu
 	$(call say,NVCC)$(call nvcc,shared)
-$(O)/cuda/%-static: t/cuda/%.cu
+$(O)/cuda/%-static: t/cuda/%.cu t/cuda/check.h
 	$(call say,NVCC)$(call nvcc,static)
-$(O)/cuda/%-shared: t/cuda/%.cu
+$(O)/cuda/%-shared: t/cuda/%.cu t/cuda/check.h
 	$(call say,NVCC)$(call nvcc,shared)
 
 # Small programs, one a feature of the driver, as PTX alone: t/cuda/features/NAME.cu, or a folder of several files that

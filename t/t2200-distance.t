@@ -13,31 +13,27 @@ is "$rc" 0 "a lease" || diag "$err"
 start link python3 "$root/t/lib/slow_link.py" gpus far "$round_trip"
 wait_for 20 test -s far || bail "the link does not come up: $(cat "$T/link.log")"
 
-RGPU_STATS=$T/stats.json try 60 "$rgpu" run --lease far -- "$build/cuda/primary-static"
-is "$rc $out" "0 ok" "a program runs over it" || diag "$err"
-asked=$(json 'j["round_trips"]' "$(cat stats.json)")
+# over_it SENTENCE PROGRAM...: it runs over the link and says ok; stats names what it has asked.
+over_it()
+{
+    rm -f stats.json
+    RGPU_STATS=$T/stats.json try 120 "$rgpu" run --lease far -- "$build/cuda/$2-static" "${@:3}"
+    is "$rc $out" "0 ok" "$1" || diag "$err"
+    asked=$(json 'j["round_trips"]' "$(cat stats.json)")
+}
+
+over_it "a program runs over it" primary
 ok "... and asks no more than it must ($asked round trips)" [ "$asked" -le 25 ]
-
-RGPU_STATS=$T/start.json try 60 "$rgpu" run --lease far -- "$build/cuda/start-static"
-is "$rc $out" "0 ok" "a start of PyTorch's kind" || diag "$err"
-asked=$(json 'j["round_trips"]' "$(cat start.json)")
+over_it "a start of PyTorch's kind" start
 ok "... takes five round trips at most ($asked)" [ "$asked" -le 5 ]
-
-RGPU_STATS=$T/facts.json try 60 "$rgpu" run --lease far -- "$build/cuda/facts-static"
-is "$rc $out" "0 ok" "what is known of functions and memory follows the program" || diag "$err"
-asked=$(json 'j["round_trips"]' "$(cat facts.json)")
+over_it "what is known of functions and memory follows the program" facts
 ok "... and is not asked for each time ($asked round trips)" [ "$asked" -lt 100 ]
-
-RGPU_STATS=$T/poll.json try 120 "$rgpu" run --lease far -- "$build/cuda/poll-static"
-is "$rc $out" "0 ok" "events are polled" || diag "$err"
-asked=$(json 'j["by_name"]["cuEventQuery"]["round_trips"]' "$(cat poll.json)")
-queries=$(json 'j["by_name"]["cuEventQuery"]["calls"]' "$(cat poll.json)")
-ok "... $queries times, and the server is asked $asked times" [ $((asked * 20)) -lt "$queries" ]
-
-RGPU_STATS=$T/steps.json try 60 "$rgpu" run --lease far -- "$build/cuda/read_after_wait-static" 40
-is "$rc $out" "0 ok" "work, wait and read, step after step" || diag "$err"
-asked=$(json 'j["round_trips"]' "$(cat steps.json)")
+over_it "work, wait and read, step after step" read_after_wait 40
 ok "... is one round trip a step ($asked for 40)" [ "$asked" -le 52 ]
+over_it "events are polled" poll
+asked=$(json 'j["by_name"]["cuEventQuery"]["round_trips"]' "$(cat stats.json)")
+queries=$(json 'j["by_name"]["cuEventQuery"]["calls"]' "$(cat stats.json)")
+ok "... $queries times, and the server is asked $asked times" [ $((asked * 20)) -lt "$queries" ]
 
 try 120 "$rgpu" run --lease far -- "$rgpu" bench --json
 is "$rc" 0 "its figures are measured" || diag "$err"

@@ -1,17 +1,8 @@
 // Facts of functions and memory that a program asks for again and again: they follow what the program changes.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
 #include <cstdlib>
-
-#define CHECK(call) \
-    do \
-        if (cudaError_t e = (call)) printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(e)), exit(1); \
-    while (0)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
 
 __global__ void shared_kernel(int *p)
 {

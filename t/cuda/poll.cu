@@ -1,20 +1,11 @@
 // Events that are polled until they are reached, and what else says that they must have been.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
-
-#define CHECK(call) \
-    do \
-        if (cudaError_t failed = (call)) printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(failed)), exit(1); \
-    while (0)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
 
 // Ends when *go is not 0.
 __global__ void held(volatile int *go)

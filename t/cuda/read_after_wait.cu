@@ -1,7 +1,7 @@
 // Wait for the work, read its result, step after step; and everything that can come between the two.
 //
 //   read_after_wait [STEPS]   with a number: that many plain steps, and nothing else
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <condition_variable>
 #include <cstdio>
@@ -10,10 +10,6 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call) \
-    do \
-        if (cudaError_t e = (call)) printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(e)), exit(1); \
-    while (0)
 #define IS(got, wanted) \
     do \
         if (const int g = (got), w = (wanted); g != w) printf("line %d: %d, not %d\n", __LINE__, g, w), exit(1); \

@@ -1,19 +1,11 @@
 // Graphs whose kernels use managed, pinned and registered memory: what the program wrote before a launch counts, and it
 // sees what the graph wrote after. Ends with 0 when every value was right.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
-#define CHECK(call) \
-    do { \
-        cudaError_t error = (call); \
-        if (error != cudaSuccess) { \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-            exit(1); \
-        } \
-    } while (0)
 #define EXPECT(condition, ...) \
     do { \
         if (!(condition)) { \

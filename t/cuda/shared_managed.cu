@@ -1,7 +1,7 @@
 // Managed memory: program and kernels use it in turn, by the same pointers. Ends with 0 when every byte was right.
 //   shared_managed [THREADS]   each check in so many threads at the same time, too
 //   shared_managed much        takes as much as it can get and says how much
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,14 +12,6 @@
 #include <unistd.h>
 #include <vector>
 
-#define CHECK(call) \
-    do { \
-        cudaError_t error = (call); \
-        if (error != cudaSuccess) { \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-            exit(1); \
-        } \
-    } while (0)
 #define EXPECT(condition, ...) \
     do { \
         if (!(condition)) { \

@@ -1,6 +1,6 @@
 // Pinned and registered host memory that kernels read and write. Ends with 0 when every byte was right.
 #include <cuda.h>
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,14 +9,6 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call) \
-    do { \
-        cudaError_t error = (call); \
-        if (error != cudaSuccess) { \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-            exit(1); \
-        } \
-    } while (0)
 #define EXPECT(condition, ...) \
     do { \
         if (!(condition)) { \

@@ -1,7 +1,7 @@
 // Streams that wait for and write values in host memory (cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp): the
 // program writes a flag, waits for one by looking at it, and makes no CUDA call meanwhile.
 #include <cuda.h>
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <chrono>
 #include <cstdint>
@@ -10,14 +10,6 @@
 #include <cstring>
 #include <thread>
 
-#define CHECK(call) \
-    do { \
-        cudaError_t error = (call); \
-        if (error != cudaSuccess) { \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-            exit(1); \
-        } \
-    } while (0)
 #define CHECK_CU(call) \
     do { \
         CUresult error = (call); \

@@ -1,15 +1,10 @@
 // How a program of PyTorch's kind starts: what its runtime asks of the devices and the memory, two kernels of a module that
 // was never used, and their result.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-
-#define CHECK(call) \
-    do \
-        if (cudaError_t e = (call)) printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(e)), exit(1); \
-    while (0)
 
 __global__ void fill(float *p, float value, int n)
 {
