@@ -382,10 +382,11 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
     *config = CU_FUNC_CACHE_PREFER_NONE;
     return CUDA_SUCCESS;
 }
-CUresult cuCtxSetCacheConfig(CUfunc_cache)
+CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
     if (!session()) return not_ready();
-    return current_slot() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    if (!current_slot()) return CUDA_ERROR_INVALID_CONTEXT;
+    return config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace own

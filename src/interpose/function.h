@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/accepted.h"
 #include "interpose/handles.h"
 
 namespace rgpu::interpose {
@@ -17,6 +18,7 @@ struct FunctionInfo {
     std::vector<Parameter> parameters;
     uint32_t parameter_bytes = 0;
     HandleId owner = 0;  // its module or library
+    mutable Accepted accepted;
 };
 
 // Null when the handle is none of ours. A CUkernel is looked up as a CUfunction.

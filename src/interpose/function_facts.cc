@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "interpose/function.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -104,6 +105,13 @@ CUresult attribute(CallId id, int *out, CUfunction_attribute a, T handle, CUdevi
     return r;
 }
 
+void note_set(const FunctionInfo *info, CUfunction_attribute a, int value, CUdevice device)
+{
+    facts().forget();
+    if (info && a == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        info->accepted.set_dynamic_shared(device, static_cast<uint32_t>(value));
+}
+
 }  // namespace
 
 namespace own {
@@ -122,14 +130,14 @@ CUresult cuKernelGetAttribute(int *out, CUfunction_attribute a, CUkernel k, CUde
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
     CUresult r = remote<CallId::cuFuncSetAttribute>(f, a, value);
-    facts().forget();
+    if (!r) note_set(function_info(f), a, value, current_device());
     return r;
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute a, int value, CUkernel k, CUdevice d)
 {
     CUresult r = remote<CallId::cuKernelSetAttribute>(a, value, k, d);
-    facts().forget();
+    if (!r) note_set(function_info(reinterpret_cast<CUfunction>(k)), a, value, d);
     return r;
 }
 

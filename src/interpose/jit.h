@@ -9,6 +9,7 @@
 #include "calls/cuda_api.h"
 #include "util/result.h"
 #include "wire/codec.h"
+#include "wire/image.h"
 
 namespace rgpu::interpose {
 
@@ -16,11 +17,13 @@ namespace rgpu::interpose {
 struct JitOptions {
     JitOptions() = default;
     JitOptions(unsigned count_, CUjit_option *options_, void **values_)
-        : count(count_), options(options_), values(values_), info_room_(room(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)),
+        : invalid(count_ > wire::kMaxJitOptions || (count_ && (!options_ || !values_))), count(invalid ? 0 : count_),
+          options(options_), values(values_), info_room_(room(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)),
           error_room_(room(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES))
     {
     }
 
+    bool invalid = false;  // more than there can be, or counted and not passed
     unsigned count = 0;
     CUjit_option *options = nullptr;
     void **values = nullptr;

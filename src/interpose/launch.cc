@@ -1,8 +1,10 @@
-// Kernel launches: posted, with the parameters as one block of bytes.
+// Kernel launches, with the parameters as one block of bytes; posted when the driver is known to take them (accepted.h).
 //
 // Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream, cooperative flag,
 // count of launch attributes and the attributes, then the parameter block.
+#include "interpose/accepted.h"
 #include "interpose/arguments.h"
+#include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
@@ -22,7 +24,7 @@ CUresult check_shape(const CUlaunchConfig &c)
     auto limit = [&](CUdevice_attribute a) { return static_cast<uint64_t>(d->attributes[a]); };
     for (int i = 0; i < 6; i++)
         if (dims[i] == 0 || (d && dims[i] > limit(limits[i]))) return CUDA_ERROR_INVALID_VALUE;
-    // The least limit that holds for every function; a function's own may be lower, and is the server's to check.
+    // What holds for every function; a function's own limit may be lower, and is the driver's to check.
     if (d && c.sharedMemBytes > limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)) return CUDA_ERROR_INVALID_VALUE;
     uint64_t threads = uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ;
     return d && threads > limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -44,6 +46,44 @@ bool can_send(CUlaunchAttributeID id)
     }
 }
 
+// Whether the driver is known to take a launch.
+class Sure {
+public:
+    Sure(const CUlaunchConfig &c, const FunctionInfo &info, HandleId function, bool cooperative)
+        : info_(info), device_(current_device()), threads_(c.blockDimX * c.blockDimY * c.blockDimZ), shared_(c.sharedMemBytes)
+    {
+        sure_ = info.accepted.covers(device_, threads_, shared_);
+        shape_.cooperative = cooperative;
+        for (unsigned i = 0; i < c.numAttrs; i++) {
+            const CUlaunchAttribute &a = c.attrs[i];
+            if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative) shape_.cooperative = true;
+            if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+                shape_.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+        }
+        if (!special()) return;
+        shape_.function = function, shape_.stamp = Handles::get().at(function)->stamp, shape_.device = device_;
+        shape_.grid = {c.gridDimX, c.gridDimY, c.gridDimZ}, shape_.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
+        shape_.dynamic_shared = c.sharedMemBytes;
+        sure_ = sure_ && was_taken(shape_);
+    }
+    explicit operator bool() const { return sure_; }
+    // It has taken this one.
+    void learn() const
+    {
+        info_.accepted.add(device_, {threads_, shared_});
+        if (special()) note_taken(shape_);
+    }
+
+private:
+    bool special() const { return shape_.cooperative || shape_.cluster[0]; }
+
+    const FunctionInfo &info_;
+    CUdevice device_;
+    uint32_t threads_, shared_;
+    LaunchShape shape_;
+    bool sure_ = false;
+};
+
 CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **extra, bool cooperative)
 {
     Session *s = session();
@@ -61,13 +101,20 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     if (CUresult r = arguments.take(*info, params, extra)) return r;
     shared::Work work;
     if (CUresult r = work.begin(stream)) return r;
-    return s->post(CallId::cuLaunchKernel, current_context(), [&](wire::Writer &w) {
-        const uint32_t head[] = {*Handles::get().id(f), c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY,
-                                 c.blockDimZ, c.sharedMemBytes, stream, cooperative, c.numAttrs};
+    const HandleId number = *Handles::get().id(f);
+    const auto body = [&](wire::Writer &w) {
+        const uint32_t head[] = {number,      c.gridDimX,       c.gridDimY, c.gridDimZ,  c.blockDimX, c.blockDimY,
+                                 c.blockDimZ, c.sharedMemBytes, stream,     cooperative, c.numAttrs};
         w.value(head);
         w.bytes(c.attrs, c.numAttrs * sizeof(CUlaunchAttribute));
         arguments.write(w);
-    });
+    };
+    const Sure sure(c, *info, number, cooperative);
+    if (sure) return s->post(CallId::cuLaunchKernel, current_context(), body);
+    Reply reply;
+    const CUresult r = s->ask(CallId::cuLaunchKernel, current_context(), body, reply);
+    if (!r) sure.learn();
+    return r;
 }
 
 CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,

@@ -30,10 +30,10 @@ LinkState *state_of(CUlinkState handle)
 CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *out)
 {
     if (!session()) return not_ready();
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    JitOptions jit{count, options, values};
+    if (!out || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
     HandleId id = Handles::get().make(HandleKind::link_state, current_context());
     if (!id) return CUDA_ERROR_OUT_OF_MEMORY;
-    JitOptions jit{count, options, values};
     Reply reply;
     CUresult r = session()->ask(CallId::cuLinkCreate_v2, current_context(), [&](wire::Writer &w) {
         w.value(id);
@@ -54,13 +54,14 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     if (!session()) return not_ready();
     LinkState *s = state_of(state);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
-    if (!data || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    JitOptions jit{count, options, values};
+    if (!data || !bytes || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> head;
     wire::Writer w(head);
     w.value(*Handles::get().id(state));
     w.value(static_cast<uint32_t>(type));
     w.string(name ? name : "");
-    JitOptions{count, options, values}.write(w);
+    jit.write(w);
     const std::string_view image(static_cast<const char *>(data), bytes);
     Reply reply;
     CUresult r = ask_with_image(CallId::cuLinkAddData_v2, head, {&image, 1}, reply);

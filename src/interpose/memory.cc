@@ -47,7 +47,8 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
 {
     if (!session()) return not_ready();
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    if (!out || !bytes || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr base = 0;
     CUresult r = shared::allocate(shared::Kind::pinned, bytes, base);
     if (!r && flags & CU_MEMHOSTALLOC_DEVICEMAP && (r = shared::share(base))) shared::give_back(base);
@@ -270,6 +271,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
 {
     if (!session()) return not_ready();
     if (!stream && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!base) return CUDA_SUCCESS;
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuMemFreeAsync>(base, stream);
 }

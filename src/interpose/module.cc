@@ -2,15 +2,16 @@
 //
 // Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options as pairs
 // (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an ImageAnswer, what the
-// compiler said (information, errors), and, where the server lists them, how many functions there are and what each
-// look-up would answer.
+// compiler said (information, errors), and, where the server lists them, how many functions there are, what each
+// look-up would answer, and the LaunchLimits of each.
 // Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the name and the
-// parameters as pairs (offset, bytes). Of a function that was listed the look-up is posted.
+// parameters as pairs (offset, bytes), then its LaunchLimits. Of a function that was listed the look-up is posted.
 #include "interpose/function.h"
 #include "interpose/image.h"
 #include "interpose/jit.h"
 #include "interpose/known_images.h"
 #include "interpose/log.h"
+#include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
@@ -34,6 +35,12 @@ FunctionInfo read_info(wire::Reader &answer, HandleId owner)
     return info;
 }
 
+// The limits of functions stand behind all else in an answer; a server may leave them out.
+void read_limits(wire::Reader &answer, const FunctionInfo &info)
+{
+    if (answer.left()) info.accepted.add(current_device(), answer.value<wire::LaunchLimits>());
+}
+
 // What is in each module and library, where the server has said so when it was loaded.
 class Listed {
 public:
@@ -42,6 +49,7 @@ public:
         List list{stamp(owner), {}};
         for (auto n = answer.left() ? answer.value<uint32_t>() : 0; n && answer.ok(); n--)
             list.functions.push_back(read_info(answer, owner));
+        for (const FunctionInfo &info : list.functions) read_limits(answer, info);
         if (!answer.ok()) return;
         std::lock_guard lock(mutex_);
         lists_[owner] = std::move(list);
@@ -82,7 +90,7 @@ Listed &listed()
 template <class T> CUresult load(CallId id, T *out, const void *image, const JitOptions &jit)
 {
     if (!session()) return not_ready();
-    if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+    if (!out || !image || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
     auto measured = measure_image(image);
     if (!measured) {
         say("cannot load a module image: %s", measured.error().text.c_str());
@@ -154,7 +162,8 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
     }
     if (!info) {
         wire::Reader answer(reply.body.data(), reply.body.size());
-        info = read_info(answer, *in);
+        info.emplace(read_info(answer, *in));
+        read_limits(answer, *info);
     }
     // Lives as long as the process: launches read it without a lock.
     Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)), std::memory_order_release);
@@ -229,6 +238,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options, void **values, unsigned int count,
                            CUlibraryOption *library_options, void **, unsigned int library_count)
 {
+    if (library_count && !library_options) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < library_count; i++)
         if (library_options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE) return CUDA_ERROR_NOT_SUPPORTED;
     return load(CallId::cuLibraryLoadData, out, code, {count, options, values});

@@ -79,6 +79,9 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
                       c.WidthInBytes);
     if (!r) r = side(to, c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ,
                      c.WidthInBytes);
+    HandleId array = 0;
+    for (auto [is_array, a] : {std::pair{from.array, c.srcArray}, std::pair{to.array, c.dstArray}})
+        if (!r && is_array) r = detail::id_in(a, array) || !array ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
     if (r) return r;
     if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_SUCCESS;
     HandleId number = 0;

@@ -1,4 +1,4 @@
-// Streams: what the client knows of them without asking.
+// Streams: what the client knows of them without asking. And which events there can be.
 #include "interpose/own.h"
 #include "interpose/read_ahead.h"
 #include "interpose/stub.h"
@@ -30,6 +30,14 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
     if (flags & CU_STREAM_NON_BLOCKING) read_ahead::streams_pass_by();
     s->priority = priority;
     return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+    constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    const bool timed_elsewhere = (flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING);
+    if (current_context() && (flags & ~known || timed_elsewhere)) return CUDA_ERROR_INVALID_VALUE;
+    return remote<CallId::cuEventCreate>(out, flags);
 }
 
 CUresult cuStreamCreate(CUstream *out, unsigned int flags) { return own::cuStreamCreateWithPriority(out, flags, 0); }

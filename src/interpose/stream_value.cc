@@ -79,9 +79,12 @@ CUresult as_operation(const CUstreamBatchMemOpParams &p, Operation &o)
     return CUDA_SUCCESS;
 }
 
+// CUDA Driver API, cuStreamBatchMemOp: less than 256.
+constexpr unsigned kMostOperations = 255;
+
 template <class Send> CUresult batch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *p, Send send)
 {
-    if (count && !p) return CUDA_ERROR_INVALID_VALUE;
+    if (count > kMostOperations || (count && !p)) return CUDA_ERROR_INVALID_VALUE;
     std::vector<Operation> ops(count);
     for (unsigned i = 0; i < count; i++)
         if (CUresult r = as_operation(p[i], ops[i])) return r;

@@ -167,6 +167,9 @@ template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
         return as_count(std::get<static_cast<size_t>(n)>(args));
 }
 
+// Of all arrays of a call: frames are limited.
+inline constexpr size_t kMostElements = wire::kMaxCallBytes / 64;
+
 // Posted calls that name neither an object nor a device work in the current context.
 template <CallId Id> consteval bool wants_context()
 {
@@ -213,6 +216,11 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         ((stream = std::is_same_v<A, CUstream> ? ids[I] : stream), ...);
         if (mode == Mode::post)
             if ((result = may_give_work(stream))) return result;
+    }
+    // More than a frame holds are counts that no program means.
+    if (((roles[I].kind == RoleKind::in_n ? count_of<Id, I>(args) : 0) + ... + 0) > kMostElements) {
+        give_back();
+        return CUDA_ERROR_INVALID_VALUE;
     }
     auto body = [&](wire::Writer &w) {
         (write<roles[I].kind>(w, std::get<I>(args), ids[I], count_of<Id, I>(args), carried), ...);

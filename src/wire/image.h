@@ -22,6 +22,9 @@ enum class ImageAnswer : uint8_t {
     missing = 2,  // nothing was done: send the bytes
 };
 
+// Options of the compiler that a load or a link takes at most; there are some forty.
+inline constexpr uint32_t kMaxJitOptions = 64;
+
 // Smaller images always go as they are: the digest would save nothing.
 inline constexpr size_t kSmallestKeptImage = 4096;
 

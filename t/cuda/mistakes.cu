@@ -28,6 +28,39 @@ static cudaError_t launch(dim3 grid, dim3 block, size_t shared, int *words)
     return cudaGetLastError();
 }
 
+__global__ void __launch_bounds__(256) bounded(int *words) { words[threadIdx.x] = 1; }
+__global__ void in_shared(int *words)
+{
+    extern __shared__ int own[];
+    own[threadIdx.x] = threadIdx.x;
+    words[0] = own[0];
+}
+__global__ void together(int *words) { words[0] = 1; }
+
+// What the launches of one kernel may be, and what the program may change.
+static void limits(int *words)
+{
+    auto bounded_by = [&](int threads) { return bounded<<<1, threads>>>(words), cudaGetLastError(); };
+    auto shared = [&](int bytes) { return in_shared<<<1, 32, bytes>>>(words), cudaGetLastError(); };
+    auto allow = [](int bytes) { return cudaFuncSetAttribute(in_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes); };
+    for (int round = 0; round < 3; round++) {
+        wants(bounded_by(16), cudaSuccess, "16 threads of 256");
+        wants(bounded_by(512), cudaErrorInvalidValue, "512 threads of 256");
+        wants(shared(48 << 10), cudaSuccess, "48 KiB of shared memory");
+        wants(shared(64 << 10), cudaErrorInvalidValue, "64 KiB of shared memory, unasked");
+        wants(allow(64 << 10), cudaSuccess, "allowing 64 KiB");
+        wants(shared(64 << 10), cudaSuccess, "64 KiB of shared memory");
+        wants(shared(65 << 10), cudaErrorInvalidValue, "65 KiB of shared memory");
+        wants(allow(4 << 10), cudaSuccess, "allowing no more than 4 KiB");
+        wants(shared(8 << 10), cudaErrorInvalidValue, "8 KiB of shared memory");
+        wants(allow(48 << 10), cudaSuccess, "allowing 48 KiB again");
+        void *arguments[] = {&words};
+        wants(cudaLaunchCooperativeKernel((void *)together, 2, 32, arguments, 0, 0), cudaSuccess, "two blocks together");
+        wants(cudaLaunchCooperativeKernel((void *)together, 1 << 20, 32, arguments, 0, 0), cudaErrorCooperativeLaunchTooLarge,
+              "a million blocks together");
+    }
+}
+
 // Zeros go up, are made ones, and come back.
 static void works(const char *when)
 {
@@ -47,6 +80,9 @@ static void works(const char *when)
 int main()
 {
     int *words, host[32] = {};
+    wants(cudaMalloc(&words, 2048), cudaSuccess, "cudaMalloc");
+    limits(words);
+    wants(cudaFree(words), cudaSuccess, "cudaFree");
     wants(cudaMalloc(&words, 64), cudaSuccess, "cudaMalloc");
     wants(cudaEventDestroy(nullptr), cudaErrorInvalidResourceHandle, "destroying no event");
     wants(cudaEventRecord(nullptr), cudaErrorInvalidResourceHandle, "recording no event");

@@ -3,10 +3,11 @@
 
 #include <cstring>
 
+#include "wire/image.h"
+
 namespace rgpu::worker {
 
 namespace {
-constexpr uint32_t kMaxOptions = 64;
 constexpr size_t kLogBytes = 64 << 10;
 }
 
@@ -19,7 +20,7 @@ void Jit::add(CUjit_option option, const void *value)
 Result<void> Jit::read(wire::Reader &r)
 {
     uint32_t n = r.value<uint32_t>();
-    if (n > kMaxOptions) return error(ErrorKind::invalid, "%u options", n);
+    if (n > wire::kMaxJitOptions) return error(ErrorKind::invalid, "%u options", n);
     for (uint32_t i = 0; i < n && r.ok(); i++) {
         auto option = static_cast<CUjit_option>(r.value<uint32_t>());
         auto value = r.value<uint64_t>();

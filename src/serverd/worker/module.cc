@@ -3,6 +3,7 @@
 #include "serverd/worker/image.h"
 #include "serverd/worker/jit.h"
 #include "serverd/worker/own.h"
+#include "wire/launch_limits.h"
 
 namespace rgpu::worker::own {
 
@@ -109,6 +110,28 @@ Description describe(CUkernel k)
     });
 }
 
+// What the driver takes at launches of it, as far as it says so.
+template <class Get> wire::LaunchLimits limits(Get get)
+{
+    int threads = 0, shared = 0;
+    if (get(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) || get(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES))
+        return {};
+    return {static_cast<uint32_t>(std::max(threads, 0)), static_cast<uint32_t>(std::max(shared, 0))};
+}
+
+wire::LaunchLimits limits(CUfunction f)
+{
+    return limits([f](int *value, CUfunction_attribute a) { return DRIVER(cuFuncGetAttribute)(value, a, f); });
+}
+
+wire::LaunchLimits limits(CUkernel k)
+{
+    CUdevice device = 0;
+    auto get = DRIVER(cuKernelGetAttribute);
+    if (!get || DRIVER(cuCtxGetDevice)(&device)) return {};
+    return limits([&](int *value, CUfunction_attribute a) { return get(value, a, k, device); });
+}
+
 // All that is in a module or library, if it is not too much: then the client looks them up without asking. Writes nothing
 // where the driver cannot say (CUDA 12.4).
 constexpr unsigned kMostListed = 64;
@@ -123,6 +146,7 @@ void list_found(wire::Writer &w, Owner owner, Count count_of, List list)
     if (list(found.data(), count, owner)) return;
     w.value(count);
     for (Found f : found) describe(f).write(w);
+    for (Found f : found) w.value(limits(f));
 }
 void list_found(wire::Writer &w, CUmodule m)
 {
@@ -168,7 +192,7 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
     if (!r) {
         Description d = describe(found);
         wire::Writer w(answer);
-        if (call.wants_reply()) d.write(w);
+        if (call.wants_reply()) d.write(w), w.value(limits(found));
         s.objects.set_parameters(id, std::move(d.parameters));
     }
     s.finish(call, r, answer);
