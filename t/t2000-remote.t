@@ -55,6 +55,12 @@ for program in vector_add matmul_tiled warp_reduce streams two_device_sum unaske
     is "$(results "$out" | awk '{$1 += 0; print}')" "$direct" "... with the results of one thread, directly"
 done
 
+# --- handles
+
+remote 1 "$build/cuda/parts-static" 200
+is "$rc" 0 "objects end with what they are part of, while other threads make new ones" || diag "$out$err"
+ok "... and their handles are used again (${out%%$'\n'*})" [ "${out%% *}" -lt 100 ]
+
 # --- what the interposer says when it cannot
 
 alone() { try 30 env LD_LIBRARY_PATH="$interpose:$cuda_libs" "$@"; }

@@ -1,4 +1,4 @@
-// The parts of each graph, as they were named.
+// The parts of each object, as they were named.
 #include "interpose/family.h"
 
 #include <unordered_map>
@@ -9,7 +9,7 @@ namespace {
 
 struct Families {
     std::mutex mutex;
-    std::unordered_map<HandleId, std::vector<HandleId>> parts;  // by graph
+    std::unordered_map<HandleId, std::vector<HandleId>> parts;  // by their whole
 };
 
 Families &families()
@@ -21,35 +21,34 @@ Families &families()
 bool is_part(const Slot &s)
 {
     const HandleKind kind = s.kind.load(std::memory_order_acquire);
-    return kind == HandleKind::graph_node || kind == HandleKind::graph;
+    return kind == HandleKind::graph_node || kind == HandleKind::graph || kind == HandleKind::function || kind == HandleKind::kernel;
 }
 
 // With the mutex held.
-void end_parts(HandleId graph, std::vector<HandleId> &ended)
+void take_parts(HandleId whole, std::vector<HandleId> &taken)
 {
-    auto it = families().parts.find(graph);
+    auto it = families().parts.find(whole);
     if (it == families().parts.end()) return;
     const std::vector<HandleId> parts = std::move(it->second);
     families().parts.erase(it);
     for (HandleId part : parts) {
         Slot *s = Handles::get().at(part);
         // A number may have been ended, and used again elsewhere, since it was noted here.
-        if (!is_part(*s) || s->parent != graph) continue;
-        end_parts(part, ended);
-        Handles::get().end(part);
-        ended.push_back(part);
+        if (!is_part(*s) || s->parent != whole) continue;
+        take_parts(part, taken);
+        taken.push_back(part);
     }
 }
 
 }  // namespace
 
-void belongs(HandleId part, HandleId graph)
+void belongs(HandleId part, HandleId whole)
 {
     Slot *s = Handles::get().at(part);
     std::lock_guard lock(families().mutex);
-    if (s->parent == graph) return;
-    s->parent = graph;
-    families().parts[graph].push_back(part);
+    if (s->parent == whole) return;
+    s->parent = whole;
+    families().parts[whole].push_back(part);
 }
 
 HandleId owner_of(HandleId part)
@@ -59,12 +58,17 @@ HandleId owner_of(HandleId part)
     return Handles::get().at(part)->parent;
 }
 
-std::vector<HandleId> end_parts(HandleId graph)
+std::vector<HandleId> take_parts(HandleId whole)
 {
-    std::vector<HandleId> ended;
+    std::vector<HandleId> taken;
     std::lock_guard lock(families().mutex);
-    end_parts(graph, ended);
-    return ended;
+    take_parts(whole, taken);
+    return taken;
+}
+
+void end_parts(const std::vector<HandleId> &parts)
+{
+    for (HandleId part : parts) Handles::get().end(part);
 }
 
 }  // namespace rgpu::interpose

@@ -1,4 +1,5 @@
-// Which graph a graph node, or the graph inside a child graph node, belongs to: with the graph its handles end.
+// What is part of something else and ends with it: nodes of a graph, the graph inside a child graph node, functions of a
+// module, kernels of a library.
 #pragma once
 
 #include <vector>
@@ -7,11 +8,13 @@
 
 namespace rgpu::interpose {
 
-// `part` is of `graph` (both numbers). Any thread, like all here.
-void belongs(HandleId part, HandleId graph);
-// The graph of a part; 0 when it has none.
+// `part` is of `whole` (both numbers). Any thread, like all here.
+void belongs(HandleId part, HandleId whole);
+// What a part is of; 0 when it is of nothing.
 HandleId owner_of(HandleId part);
-// Ends the handles of everything that belongs to the graph, and what belongs to that; their numbers.
-std::vector<HandleId> end_parts(HandleId graph);
+// The parts, and what is part of them. Their handles are still live: they end, by end_parts(), when the end of the whole is
+// on its way to the server. Another thread that got one of the numbers before would lose its object there.
+std::vector<HandleId> take_parts(HandleId whole);
+void end_parts(const std::vector<HandleId> &);
 
 }  // namespace rgpu::interpose

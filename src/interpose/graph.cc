@@ -176,12 +176,13 @@ CUresult cuGraphDestroy(CUgraph graph)
     // A graph inside a child graph node belongs to that node's graph.
     if (HandleId owner = owner_of(id); owner && Handles::get().at(owner)->kind.load() == HandleKind::graph)
         return CUDA_ERROR_INVALID_VALUE;
-    const std::vector<HandleId> parts = end_parts(id);
+    const std::vector<HandleId> parts = take_parts(id);
     for (HandleId part : parts) drop_kept(part);
     CUresult r = session()->post(CallId::cuGraphDestroy, current_context(), [&](wire::Writer &w) {
         w.value(id), w.value(uint64_t{parts.size()});
         w.bytes(parts.data(), parts.size() * sizeof(HandleId));
     });
+    end_parts(parts);
     if (r) return r;
     Handles::get().end(id);
     release_objects(id);

@@ -6,6 +6,7 @@
 // look-up would answer, and the LaunchLimits of each.
 // Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the name and the
 // parameters as pairs (offset, bytes), then its LaunchLimits. Of a function that was listed the look-up is posted.
+#include "interpose/family.h"
 #include "interpose/function.h"
 #include "interpose/image.h"
 #include "interpose/jit.h"
@@ -134,7 +135,8 @@ template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned r
     const auto count = answer.value<uint32_t>();
     for (uint32_t i = 0; i < count && i < room && answer.ok(); i++) {
         const auto number = answer.value<HandleId>();
-        Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, *in);
+        Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, calls::kNoHandle);
+        if (slot) belongs(number, *in);
         auto *info = new FunctionInfo(read_info(answer, *in));  // lives as long as the process, as below
         void *unknown = nullptr;
         if (!slot || !slot->data.compare_exchange_strong(unknown, info)) delete info;
@@ -150,7 +152,7 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
     if (!out) return CUDA_ERROR_INVALID_VALUE;
     auto in = Handles::get().id(owner);
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
-    HandleId handle = Handles::get().make(calls::kHandleKind<T>, *in);
+    HandleId handle = Handles::get().make(calls::kHandleKind<T>);
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
     const auto body = [&](wire::Writer &w) { w.value(handle), w.value(*in), w.string(name); };
     std::optional<FunctionInfo> info = listed().find(*in, name);
@@ -165,6 +167,7 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
         info.emplace(read_info(answer, *in));
         read_limits(answer, *info);
     }
+    belongs(handle, *in);
     // Lives as long as the process: launches read it without a lock.
     Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)), std::memory_order_release);
     *out = Handles::get().handle<T>(handle);

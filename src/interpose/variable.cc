@@ -1,6 +1,7 @@
 // Variables of modules and libraries, device and managed ones, and what goes when their owner is unloaded.
 //
 // Body of a look-up: number of the module or library, name. Answer: address, bytes (8 bytes each), managed (1).
+#include "interpose/family.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
@@ -32,10 +33,16 @@ template <class Owner> CUresult find(CallId id, CUdeviceptr *address, size_t *by
     return CUDA_SUCCESS;
 }
 
-template <class Owner> void forget(Owner owner)
+// The functions that were found in it end with it, here and on the server.
+template <CallId Unload, class Owner> CUresult unload(Owner owner)
 {
-    if (!shared::any()) return;
-    if (auto id = Handles::get().id(owner)) shared::forget_owner(*id);
+    const HandleId id = session() ? Handles::get().id(owner).value_or(0) : 0;
+    if (!id) return remote<Unload>(owner);
+    if (shared::any()) shared::forget_owner(id);
+    const std::vector<HandleId> parts = take_parts(id);
+    CUresult r = remote<Unload>(owner);
+    end_parts(parts);
+    return r;
 }
 
 }  // namespace
@@ -49,15 +56,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary libr
     return find(CallId::cuLibraryGetManaged, address, bytes, library, name);
 }
 
-CUresult cuModuleUnload(CUmodule module)
-{
-    forget(module);
-    return remote<CallId::cuModuleUnload>(module);
-}
-CUresult cuLibraryUnload(CUlibrary library)
-{
-    forget(library);
-    return remote<CallId::cuLibraryUnload>(library);
-}
+CUresult cuModuleUnload(CUmodule module) { return unload<CallId::cuModuleUnload>(module); }
+CUresult cuLibraryUnload(CUlibrary library) { return unload<CallId::cuLibraryUnload>(library); }
 
 }  // namespace rgpu::interpose::own

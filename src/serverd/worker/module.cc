@@ -193,7 +193,7 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
         Description d = describe(found);
         wire::Writer w(answer);
         if (call.wants_reply()) d.write(w), w.value(limits(found));
-        s.objects.set_parameters(id, std::move(d.parameters));
+        s.objects.set_function(id, owner_id, std::move(d.parameters));
     }
     s.finish(call, r, answer);
     return {};
@@ -220,7 +220,7 @@ template <class Found, class Owner, class List> Result<void> serve_enumerate(Ses
         w.value(id);
         Description d = describe(found[i]);
         d.write(w);
-        s.objects.set_parameters(id, std::move(d.parameters));
+        s.objects.set_function(id, owner_id, std::move(d.parameters));
     }
     s.finish(call, r, answer);
     return {};

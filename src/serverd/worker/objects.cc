@@ -1,16 +1,7 @@
 // The table's two halves, and the way back from a driver's handle to its number.
 #include "serverd/worker/objects.h"
 
-#include <algorithm>
-
 namespace rgpu::worker {
-
-namespace {
-
-// Kinds that are looked up by handle often enough for an index of their own.
-bool indexed(HandleKind kind) { return kind == HandleKind::graph || kind == HandleKind::graph_node; }
-
-}  // namespace
 
 Objects::Object *Objects::at(HandleId id)
 {
@@ -24,21 +15,42 @@ void Objects::put(HandleId id, Object o)
     auto &half = id < calls::kFirstServerHandle ? all_ : ours_;
     const size_t i = id < calls::kFirstServerHandle ? id : id - calls::kFirstServerHandle;
     if (i >= half.size()) half.resize(i + 1);
+    if (half[i].kind != HandleKind::none) end(id);  // the client has ended it; the driver would not
     half[i] = o;
-    if (indexed(o.kind)) numbers_[o.handle] = id;
+    numbers_[o] = id;
+}
+
+void Objects::clear(HandleId id, Object &o)
+{
+    if (auto it = numbers_.find(o); it != numbers_.end() && it->second == id) numbers_.erase(it);
+    functions_.erase(id);
+    o = {};
+}
+
+void Objects::end(HandleId id)
+{
+    Object *o = at(id);
+    if (!o || o->kind == HandleKind::none) return;
+    clear(id, *o);
+    if (id >= calls::kFirstServerHandle) free_.push_back(id);
+    const auto found = found_in_.find(id);
+    if (found == found_in_.end()) return;
+    const std::vector<HandleId> functions = std::move(found->second);
+    found_in_.erase(found);
+    for (HandleId f : functions)
+        // A number may have been another object's since.
+        if (auto it = functions_.find(f); it != functions_.end() && it->second.owner == id) end(f);
+}
+
+void Objects::set_function(HandleId id, HandleId owner, std::vector<Parameter> parameters)
+{
+    if (functions_[id].owner != owner) found_in_[owner].push_back(id);
+    functions_[id] = {owner, std::move(parameters)};
 }
 
 HandleId Objects::number(Object o)
 {
-    if (indexed(o.kind)) {
-        // A driver gives an address again: a graph may lie where a node lay that ended with its own.
-        if (auto it = numbers_.find(o.handle); it != numbers_.end())
-            if (const Object *known = at(it->second); known && *known == o) return it->second;
-    } else if (auto it = std::find(all_.begin(), all_.end(), o); it != all_.end()) {
-        return static_cast<HandleId>(it - all_.begin());
-    } else if (it = std::find(ours_.begin(), ours_.end(), o); it != ours_.end()) {
-        return static_cast<HandleId>(calls::kFirstServerHandle + static_cast<size_t>(it - ours_.begin()));
-    }
+    if (auto it = numbers_.find(o); it != numbers_.end()) return it->second;
     HandleId id;
     if (!free_.empty()) {
         id = free_.back();

@@ -1,7 +1,6 @@
 // The table from a client's handle numbers to the driver's handles. Used by the dispatcher only.
 #pragma once
 
-#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -19,12 +18,12 @@ struct Parameter {
 
 class Objects {
 public:
-    // The parameters of a function or kernel that was looked up.
-    void set_parameters(HandleId id, std::vector<Parameter> p) { parameters_[id] = std::move(p); }
+    // A function or kernel that was looked up in `owner`, with which it ends, and its parameters.
+    void set_function(HandleId id, HandleId owner, std::vector<Parameter>);
     const std::vector<Parameter> *parameters(HandleId id) const
     {
-        auto it = parameters_.find(id);
-        return it == parameters_.end() ? nullptr : &it->second;
+        auto it = functions_.find(id);
+        return it == functions_.end() ? nullptr : &it->second.parameters;
     }
 
     // False when the number is none that a client may choose.
@@ -43,17 +42,10 @@ public:
     // Whether it has a number.
     template <class T> bool known(T handle) const
     {
-        const Object o{calls::kHandleKind<T>, reinterpret_cast<void *>(handle)};
-        return std::find(all_.begin(), all_.end(), o) != all_.end() || std::find(ours_.begin(), ours_.end(), o) != ours_.end();
+        return numbers_.contains({calls::kHandleKind<T>, reinterpret_cast<void *>(handle)});
     }
-    void end(HandleId id)
-    {
-        Object *o = at(id);
-        if (!o) return;
-        if (auto it = numbers_.find(o->handle); it != numbers_.end() && it->second == id) numbers_.erase(it);
-        if (id >= calls::kFirstServerHandle && o->kind != HandleKind::none) free_.push_back(id);
-        *o = {};
-    }
+    // With the functions of a module or library.
+    void end(HandleId id);
     // The driver's handle for a number, or an error that says what is wrong with it. Null is null; the
     // special streams have their own values as numbers.
     template <class T> CUresult get(HandleId id, T &handle) const
@@ -87,14 +79,24 @@ private:
         void *handle = nullptr;
         bool operator==(const Object &) const = default;
     };
+    struct Hash {
+        size_t operator()(const Object &o) const { return std::hash<void *>()(o.handle) ^ static_cast<size_t>(o.kind); }
+    };
+    struct Function {
+        HandleId owner = 0;
+        std::vector<Parameter> parameters;
+    };
     Object *at(HandleId id);
     void put(HandleId id, Object);
+    void clear(HandleId id, Object &);
     HandleId number(Object);
 
     std::vector<Object> all_, ours_;  // by number; ours_ from kFirstServerHandle on
-    std::unordered_map<void *, HandleId> numbers_;  // of graphs and their nodes, which drivers name often
+    // The last number that an object got: a driver gives the address of one that ended to another.
+    std::unordered_map<Object, HandleId, Hash> numbers_;
     std::vector<HandleId> free_;      // of ours_
-    std::unordered_map<HandleId, std::vector<Parameter>> parameters_;
+    std::unordered_map<HandleId, Function> functions_;
+    std::unordered_map<HandleId, std::vector<HandleId>> found_in_;  // by owner
 };
 
 }  // namespace rgpu::worker
