@@ -183,7 +183,8 @@ void Turn::await(CUevent event, int64_t likely)
 {
     while (alone()) {
         if (DRIVER(cuEventQuery)(event) != CUDA_ERROR_NOT_READY) return;
-        std::this_thread::sleep_for(std::chrono::nanoseconds(kLookAlone));
+        const int64_t pause = std::clamp(likely - share::clock_now(), kLookAlone, kGroupAlone);
+        std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
     }
     // The estimate may be far off: it is believed for a millisecond.
     const int64_t pause = std::min(likely - share::clock_now(), kGroup);
