@@ -11,11 +11,11 @@ asked=(python3 "$root/t/lib/refusals.py" ask "${cuda_libs%/*}/include/cuda.h")
 
 try 300 env LD_LIBRARY_PATH="$softgpu" "${asked[@]}"
 is "$rc" 0 "every call is asked, directly" || diag "$err"
-echo "$out" > direct
+echo "$out" > "$T/direct"
 try 300 "$build/bin/rgpu" run --wait 30s -- "${asked[@]}"
 is "$rc" 0 "... and remotely" || diag "$err"
-echo "$out" > remote
-try 10 python3 "$root/t/lib/refusals.py" compare direct remote
+echo "$out" > "$T/remote"
+try 10 python3 "$root/t/lib/refusals.py" compare "$T/direct" "$T/remote"
 is "$rc $out" "0 " "the remote driver refuses the same, and at once" || diag "$err"
 
 done_testing

@@ -7,6 +7,7 @@
 #include "pool/http.h"
 #include "pool/message_json.h"
 #include "pool/placement.h"
+#include "pool/sealed.h"
 
 namespace rgpu::pool {
 namespace {
@@ -25,7 +26,7 @@ std::string escaped(const std::string &text)
     return out;
 }
 
-std::string leases_target(const LeaseFilter &filter)
+std::string leases_target(const LeaseFilter &filter, const std::string &key = {})
 {
     std::string query;
     auto add = [&](const std::string &name, const std::string &value) {
@@ -35,6 +36,7 @@ std::string leases_target(const LeaseFilter &filter)
     add("job", filter.job);
     add("node", filter.node);
     add("secrets", filter.secrets ? "1" : "");
+    add("key", key);
     return "/v1/leases" + query;
 }
 
@@ -78,6 +80,33 @@ struct Client::State {
     Milliseconds timeout{0};
     std::unique_ptr<Signer> signer;
     Http http;
+    std::optional<SealKey> own_key;
+
+    // The key that secrets are sealed for; made at the first use.
+    Result<std::string> key()
+    {
+        if (!own_key) {
+            Result<SealKey> made = SealKey::make();
+            if (!made)
+                return std::move(made).error();
+            own_key = std::move(*made);
+        }
+        return own_key->text();
+    }
+    // In place, with the key that was sent.
+    Result<void> unseal(std::vector<Lease> &leases) const
+    {
+        for (Lease &lease : leases) {
+            if (lease.sealed.empty())
+                continue;
+            Result<std::string> secret = own_key->open(lease.sealed, lease.id);
+            if (!secret)
+                return std::move(secret).error();
+            lease.secret = std::move(*secret);
+            lease.sealed.clear();
+        }
+        return {};
+    }
 
     // One request to several servers: what each says, decoded, in the order given.
     template <class T>
@@ -210,10 +239,14 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
 
 Result<Grant> Client::accept(const std::string &server, const std::string &offer)
 {
-    Result<Leases> accepted =
-        state_->ask_one<Leases>(server, "POST", "/v1/offers/" + offer + "/accept", decode_leases);
+    Result<std::string> key = state_->key();
+    if (!key)
+        return std::move(key).error();
+    Result<Leases> accepted = state_->ask_one<Leases>(server, "POST", "/v1/offers/" + offer + "/accept?key=" + *key, decode_leases);
     if (!accepted)
         return std::move(accepted).error();
+    if (Result<void> unsealed = state_->unseal(accepted->leases); !unsealed)
+        return std::move(unsealed).error().in("server " + server);
     if (accepted->leases.size() != 1)
         return error(ErrorKind::internal, "server %s: accepting an offer gave no lease",
                      server.c_str());
@@ -316,8 +349,14 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
     std::vector<Grant> grants;
     std::optional<Error> failure;
     LeaseFilter filter{job, node, true};
+    Result<std::string> key = state_->key();
+    if (!key)
+        return std::move(key).error();
     for (Told<Leases> &told :
-         state_->ask_all<Leases>("GET", leases_target(filter), "", decode_leases)) {
+         state_->ask_all<Leases>("GET", leases_target(filter, *key), "", decode_leases)) {
+        if (told.answer)
+            if (Result<void> unsealed = state_->unseal(told.answer->leases); !unsealed)
+                told.answer = std::move(unsealed).error().in("server " + told.server);
         if (!told.answer) {
             if (!failure)
                 failure = std::move(told.answer).error();

@@ -239,6 +239,8 @@ Json to_json(const Lease &lease)
                  {"workers", lease.workers}};
     if (!lease.secret.empty())
         json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
+    if (!lease.sealed.empty())
+        json["sealed"] = to_hex(lease.sealed.data(), lease.sealed.size());
     return json;
 }
 
@@ -250,6 +252,8 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
     std::string secret = reader.text("secret", false);
     if (!from_hex(secret, lease.secret))
         reader.wrong("secret", "must be hex digits");
+    if (!from_hex(reader.text("sealed", false), lease.sealed))
+        reader.wrong("sealed", "must be hex digits");
     if (const Json *owner = reader.member("owner")) {
         Reader owner_reader(*owner, "owner");
         lease.owner = read_owner(owner_reader);

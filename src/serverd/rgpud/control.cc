@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "pool/message_json.h"
+#include "pool/sealed.h"
 #include "serverd/rgpud/request_gate.h"
 #include "util/log.h"
 
@@ -155,6 +156,8 @@ struct Control::State {
     bool unfit(const Request &request, Response &response);
     httplib::Server::Handler checked(Handler handler);
     Result<pool::LeaseFilter> filter_of(const Request &request, bool with_secrets);
+    static Result<void> can_tell(const Request &request);
+    Result<std::string> with_secrets(std::vector<pool::Lease> leases, const Request &request);
     std::string one_lease(pool::Lease lease)
     {
         return pool::encode(pool::Leases{service.data_port(), {std::move(lease)}});
@@ -174,8 +177,10 @@ struct Control::State {
     Said offer(const pool::Caller &caller, const Request &request);
     Said accept(const pool::Caller &caller, const Request &request)
     {
+        if (Result<void> able = can_tell(request); !able)
+            return std::move(able).error();
         Result<pool::Lease> lease = service.accept(caller, request.matches[1]);
-        return lease ? Said(one_lease(std::move(*lease))) : Said(std::move(lease).error());
+        return lease ? with_secrets({std::move(*lease)}, request) : Said(std::move(lease).error());
     }
     Said reject(const pool::Caller &caller, const Request &request)
     {
@@ -206,7 +211,10 @@ struct Control::State {
         Result<pool::LeaseFilter> filter = filter_of(request, true);
         if (!filter)
             return std::move(filter).error();
-        return pool::encode(pool::Leases{service.data_port(), service.leases(caller, *filter)});
+        if (filter->secrets)
+            if (Result<void> able = can_tell(request); !able)
+                return std::move(able).error();
+        return with_secrets(service.leases(caller, *filter), request);
     }
     Said release_job(const pool::Caller &caller, const Request &request)
     {
@@ -312,11 +320,42 @@ Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool
             filter.node = value;
         else if (name == "secrets" && with_secrets && value == "1")
             filter.secrets = true;
+        else if (name == "key" && with_secrets)
+            continue;  // with_secrets() uses it
         else
             return error(ErrorKind::invalid, "unknown parameter: job, node%s are known",
-                         with_secrets ? " and secrets=1" : "");
+                         with_secrets ? ", secrets=1 and key" : "");
     }
     return filter;
+}
+
+// Whether a secret can be told: on the network only to a key of the asker's. To be asked before anything is given.
+Result<void> Control::State::can_tell(const Request &request)
+{
+    if (request.has_param("key")) {
+        Result<std::string> sealed = pool::seal(request.get_param_value("key"), {}, {});
+        return sealed ? Result<void>() : Result<void>(std::move(sealed).error());
+    }
+    if (is_loopback(request.remote_addr))
+        return {};
+    return error(ErrorKind::invalid, "a lease's secret is not sent in the clear: the request needs key= (doc/api.md); "
+                                     "an rgpu older than this server's does not send it");
+}
+
+// Leases as they are told: their secrets, if any, sealed for the asker's key.
+Result<std::string> Control::State::with_secrets(std::vector<pool::Lease> leases, const Request &request)
+{
+    const std::string key = request.get_param_value("key");
+    for (pool::Lease &lease : leases) {
+        if (lease.secret.empty() || key.empty())
+            continue;
+        Result<std::string> sealed = pool::seal(key, lease.id, lease.secret);
+        if (!sealed)
+            return std::move(sealed).error();
+        lease.sealed = std::move(*sealed);
+        lease.secret.clear();
+    }
+    return pool::encode(pool::Leases{service.data_port(), std::move(leases)});
 }
 
 void Control::State::routes()
