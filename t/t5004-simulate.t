@@ -21,6 +21,8 @@ try 20 "$rgpu" simulate "$T/pins"
 like "$rc $err" "^1 .*$T/pins: line 5: write request ARRIVAL" "a wrong line is told"
 try 20 "$rgpu" simulate /nonexistent/trace
 like "$rc $err" '^1 .*/nonexistent/trace: No such file' "no such trace"
+try 20 "$rgpu" simulate "$T"
+like "$rc $err" "^1 .*$T is a directory: name a file with a trace" "a directory is no trace"
 
 ok "contrib/pool-trace makes one" "$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7
 "$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7 > "$T/large"

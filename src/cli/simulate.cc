@@ -1,4 +1,5 @@
 // rgpu simulate: what a made-up pool does with a trace of requests.
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -56,6 +57,9 @@ public:
         if (policies.empty())
             policies = {Policy::best_fit, Policy::worst_fit, Policy::first_fit};
         std::ifstream file(trace_);
+        std::error_code unknown;
+        if (std::filesystem::is_directory(trace_, unknown))
+            return fail(error(ErrorKind::invalid, "%s is a directory: name a file with a trace, or - for standard input", trace_.c_str()));
         if (trace_ != "-" && !file)
             return fail(error(ErrorKind::invalid, "%s: %s", trace_.c_str(), strerror(errno)));
         std::istream &in = trace_ == "-" ? std::cin : file;
