@@ -65,6 +65,7 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
                                      [&](wire::Writer &w) { t.write(w); }, {p, t.bytes});
         if (r) return r;
         p += t.bytes, t.device += t.bytes, bytes -= t.bytes;
+        if (bytes) session()->let_others();
     }
     return CUDA_SUCCESS;
 }

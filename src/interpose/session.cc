@@ -139,6 +139,12 @@ Result<Session *> Session::open(const LeaseServer &server)
     return s;
 }
 
+void Session::let_others()
+{
+    constexpr int kMostYields = 1000;  // they may have lost the processor
+    for (int i = 0; i < kMostYields && asking_.load(std::memory_order_relaxed); i++) sched_yield();
+}
+
 void Session::leave_to_parent()
 {
     transport_->leave_to_parent();

@@ -101,6 +101,9 @@ public:
     uint32_t frames_sent();
     bool waited_for();
 
+    // Between parts of something large: lets threads go first that have a question to send.
+    void let_others();
+
     // Whether bytes are under way into the program's memory that nobody waits for.
     bool copies_under_way() const { return copies_under_way_ != 0; }
 
@@ -119,6 +122,13 @@ private:
         Reply reply;
         uint8_t *to = nullptr;      // destination of a copy
         size_t left = 0;
+    };
+
+    // A thread that has a question to send.
+    struct Asking {
+        explicit Asking(Session &s) : session(s) { session.asking_++; }
+        ~Asking() { session.asking_--; }
+        Session &session;
     };
 
     // With send_ held: the frame's start in the buffer, and its end.
@@ -151,6 +161,7 @@ private:
     std::unordered_set<std::string_view> server_calls_;  // by name, when not equal
     std::atomic<CUresult> dead_{CUDA_SUCCESS};
 
+    std::atomic<int> asking_{0};
     std::mutex send_;
     std::vector<uint8_t> out_;
     uint32_t sequence_ = 0;
@@ -209,6 +220,7 @@ CUresult Session::ask(calls::CallId id, uint32_t context, Write &&write, Reply &
     if (CUresult dead = state()) return dead;
     Pending p;
     {
+        const Asking asking(*this);
         std::lock_guard lock(send_);
         size_t at = begin(id, context, wire::kWantsReply);
         wire::Writer w(out_);
@@ -232,8 +244,9 @@ CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, vo
     p->left = bytes;
     p->waited = wait_for_it;
     {
+        const Asking asking(*this);
         std::lock_guard lock(send_);
-        size_t at = begin(id, context, wire::kWantsReply);
+        size_t at = begin(id, context, wire::kWantsReply | (wait_for_it ? wire::kCallerWaits : 0));
         wire::Writer w(out_);
         write(w);
         expect(sequence_, p);

@@ -24,6 +24,7 @@ static_assert(sizeof(FrameHeader) == 16);
 enum Flag : uint16_t {
     kWantsReply = 1,  // client: answer this frame
     kLast = 2,        // server: the last frame that answers `sequence`
+    kCallerWaits = 4,  // client: the calling thread waits for the answer, and nobody else can know that the call is over before
 };
 
 enum class ServerFrame : uint16_t {

@@ -14,6 +14,7 @@ void before_end(Session &s, CUcontext context)
     if (DRIVER(cuCtxSetCurrent)(context)) return;
     DRIVER(cuCtxSynchronize)();
     s.copies.send_finished();
+    s.long_copies.forget(context);
     s.staging.forget(context);
     s.turns.forget(context);
     s.shared.forget(context);

@@ -97,6 +97,11 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
         return misfit();
     CUstream stream = nullptr;
     CUresult result = s.objects.get(t.stream, stream);
+    if (!result && call.caller_waits() && call.header.sequence && t.bytes >= LongCopies::kLong) {
+        s.turns.copied(s.context(), t.bytes);
+        s.long_copies.start({call.header.sequence, s.context(), stream, t.device, t.bytes});
+        return {};
+    }
     const uint64_t key = stream_key(call, t.stream);
     while (!result && t.bytes) {
         Copies::Part part;

@@ -1,13 +1,14 @@
-// The way back to the client. Any thread; frames never mix. A client that is gone ends the process.
+// The way back to the client. Any thread; frames never mix, and go in the order in which their threads came. A client that is gone
+// ends the process.
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "calls/cuda_api.h"
 #include "net/transport.h"
+#include "util/fair_mutex.h"
 #include "wire/frame.h"
 
 namespace rgpu::worker {
@@ -30,7 +31,7 @@ private:
     void send(const wire::FrameHeader &, const void *body);
 
     net::Transport *to_;
-    std::mutex mutex_;
+    FairMutex mutex_;
 };
 
 }  // namespace rgpu::worker

@@ -37,6 +37,7 @@ Result<void> Session::take_offer(const wire::FrameHeader &h)
     input.use(*transport_);
     sender.use(*transport_);
     staging.use(*transport_);
+    long_copies.use(*transport_);
     return {};
 }
 

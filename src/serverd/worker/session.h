@@ -15,6 +15,7 @@
 #include "serverd/worker/copies.h"
 #include "serverd/worker/images.h"
 #include "serverd/worker/input.h"
+#include "serverd/worker/long_copies.h"
 #include "serverd/worker/objects.h"
 #include "serverd/worker/sender.h"
 #include "serverd/worker/shared.h"
@@ -30,6 +31,7 @@ struct Call {
     wire::Reader body{nullptr, 0};
 
     bool wants_reply() const { return header.flags & wire::kWantsReply; }
+    bool caller_waits() const { return header.flags & wire::kCallerWaits; }
 };
 
 class Session {
@@ -37,7 +39,7 @@ public:
     // Over this socket, and over shared memory where the client offers it.
     Session(int fd, Console &console)
         : transport_(std::make_unique<net::SocketTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
-          copies(sender, console, staging, waiters), turns([this](const std::string &text) { sender.text(text); }),
+          copies(sender, console, staging, waiters), long_copies(sender, console, waiters), turns([this](const std::string &text) { sender.text(text); }),
           console_(console), fd_(fd) {}
 
     // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
@@ -63,6 +65,7 @@ public:
     Staging staging;
     Waiters waiters;  // jobs: client threads that wait, and streams with copies to the host under way
     Copies copies;
+    LongCopies long_copies;
     Callbacks callbacks;
     Turns turns;
     Shared shared;

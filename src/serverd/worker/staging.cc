@@ -53,18 +53,19 @@ Chunk Staging::take(CUcontext context, CUresult &result)
 {
     Chunk c;
     result = CUDA_SUCCESS;
-    for (;;) {
+    for (bool make = false;;) {
         {
             std::unique_lock lock(mutex_);
-            if (free_.empty() && made_ == kChunks && busy_.empty()) given_.wait(lock, [&] { return !free_.empty(); });
+            if (free_.empty() && made_ == most_ && busy_.empty()) given_.wait(lock, [&] { return !free_.empty(); });
             if (!free_.empty()) {
                 c = free_.back();
                 free_.pop_back();
                 break;
             }
+            make = made_ < most_;
         }
         if (collect(false)) continue;
-        if (made_ < kChunks) {
+        if (make) {
             void *p = mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             if (p == MAP_FAILED) {
                 result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -72,6 +73,7 @@ Chunk Staging::take(CUcontext context, CUresult &result)
             }
             c.data = p;
             c.bytes = kChunkBytes;
+            std::lock_guard lock(mutex_);
             made_++;
             break;
         }

@@ -1,6 +1,7 @@
 // Pinned host buffers through which copies go: a bounded number of equal chunks, and the transport's places, where it has any.
 //
-// take() waits for a free chunk, so that memory stays bounded however fast a client posts.
+// take() waits for a free chunk, so that memory stays bounded however fast a client posts. Dispatcher only, where nothing else
+// is said; where no chunk is ever given later, as for long copies, any thread may take and give.
 #pragma once
 
 #include <condition_variable>
@@ -28,8 +29,12 @@ class Staging {
 public:
     static constexpr size_t kChunkBytes = 1 << 20;
     static constexpr size_t kChunks = 64;
+    // Its users bound what they take.
+    static constexpr size_t kNoLimit = SIZE_MAX;
 
-    // A chunk, its event made in the current context `context`. Null data: no memory. Dispatcher only.
+    explicit Staging(size_t most = kChunks) : most_(most) {}
+
+    // A chunk, its event made in the current context `context`. Null data: no memory.
     Chunk take(CUcontext context, CUresult &result);
     // The same for bytes that the client has put into shared memory. With an error the chunk has no event; it is to be given up all the same.
     Chunk around(const net::Lent &lent, CUcontext context, CUresult &result);
@@ -39,13 +44,13 @@ public:
     void give(Chunk);
     // A chunk that was sent: a place is the transport's now. Any thread.
     void give_sent(const Chunk &);
-    // Gives it back when its event is reached: kept until a later take() finds it done. Dispatcher only.
+    // Gives it back when its event is reached: kept until a later take() finds it done.
     void give_later(Chunk c) { busy_.push_back(c); }
-    // What no copy uses after all. Dispatcher only.
+    // What no copy uses after all.
     void give_up(const Chunk &c) { free(c); }
-    // Gives those back whose turn has come. Dispatcher only.
+    // Gives those back whose turn has come.
     void give_done();
-    // Before a context ends, with its work done: what it made for chunks ends with it. Dispatcher only.
+    // Before a context ends, with its work done: what it made for chunks ends with it.
     void forget(CUcontext);
 
     // Places are this transport's, from now on.
@@ -59,6 +64,7 @@ private:
     void idle(const void *place);
     static void clear(Chunk &, CUcontext);
 
+    const size_t most_;
     std::mutex mutex_;
     std::condition_variable given_;
     std::vector<Chunk> free_;

@@ -1,0 +1,52 @@
+// Large copies to the host that their caller waits for. Each is carried out by a thread of its own, a few chunks ahead of the
+// network, so that the dispatcher goes on with other threads' calls.
+//
+// Until its caller has the answer nobody can count on such a copy: calls that come meanwhile, in its stream too, are in no
+// order with it, and their answers need not wait for its bytes.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "serverd/worker/console.h"
+#include "serverd/worker/sender.h"
+#include "serverd/worker/staging.h"
+#include "util/waiters.h"
+
+namespace rgpu::worker {
+
+class LongCopies {
+public:
+    LongCopies(Sender &sender, Console &console, Waiters &waiters) : sender_(sender), console_(console), waiters_(waiters) {}
+
+    // Smaller ones are over before a thread has begun.
+    static constexpr size_t kLong = 4 * Staging::kChunkBytes;
+    // Chunks of a copy that are copied or sent at the same time: pinned memory of each client thread that waits for one.
+    static constexpr size_t kAhead = 8;
+
+    struct Copy {
+        uint32_t sequence = 0;
+        CUcontext context = nullptr;
+        CUstream stream = nullptr;
+        CUdeviceptr from = 0;
+        uint64_t bytes = 0;
+    };
+    // Dispatcher only, like all here. Answers the sequence, whatever comes.
+    void start(const Copy &);
+    // Before a context ends: waits until no copy is under way, and lets go of what was made in it.
+    void forget(CUcontext);
+    void use(net::Transport &transport) { staging_.use(transport); }
+
+private:
+    void carry_out(Copy);
+
+    Sender &sender_;
+    Console &console_;
+    Waiters &waiters_;
+    Staging staging_{Staging::kNoLimit};
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    size_t under_way_ = 0;
+};
+
+}  // namespace rgpu::worker
