@@ -7,7 +7,6 @@ steady=$build/cuda/steady-static
 [ -x "$steady" ] || skip_all "$steady is not built; run make cuda"
 
 run_when() { printf 'while [ ! -e %q ]; do sleep 0.05; done; exec %q %q' "$1" "$steady" "$2"; }
-server_of() { rgpu list | sed -n "s/^\(gpu[12]\) .*job $1 on.*/\1/p" | head -n 1; }
 # Slurm keeps a finished job for minutes: long enough to ask.
 ended() { case $(job_state "$job") in COMPLETED | FAILED | CANCELLED) ;; *) return 1 ;; esac; }
 exit_code() { scontrol show job "$job" | sed -n 's/.* ExitCode=\([0-9]*\):.*/\1/p'; }

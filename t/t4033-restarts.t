@@ -5,23 +5,8 @@
 cluster_up
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }
-daemon() { env PATH="$PATH:/usr/sbin" RGPU_MINICLUSTER="$cluster" RGPU_SNAPSHOT="$cluster/run/pool.snapshot" "$@"; }
-# Killed, as by a crash, and seen to be gone.
-crash()
-{
-    local pid
-    pid=$(cat "$cluster/pid/$1")
-    kill -9 "$pid"
-    wait_for 20 tap_gone "$pid"
-}
-start_rgpud()
-{
-    RGPU_MINICLUSTER=$cluster setsid "$build/sbin/rgpud" --config "$cluster/etc/$1.conf" >> "$cluster/log/rgpud.$1" 2>&1 < /dev/null &
-    echo $! > "$cluster/pid/rgpud.$1"
-}
 synced() { rgpu slurm sync --quiet; }
 all_agree() { rgpu slurm check; }
 leases() { rgpu leases --json | grep -oE '"id": "[0-9a-f]+"' | sort; }
@@ -74,8 +59,7 @@ ok "and gives everything back" wait_for 30 all_free
 
 submitted --gres=rgpu:2 --wrap "$(until_file "$T/never")"; alone=$job
 wait_for 30 is_state "$alone" RUNNING
-server=$(rgpu leases --json | grep -oE '"name": "gpu[12]"|"job": "[0-9]+"' | grep -B1 '"job"' | grep -oE 'gpu[12]' | tail -n 1)
-[ -n "$server" ] || server=$(rgpu list | sed -n "s/^\(gpu[12]\) .*job $alone on.*/\1/p" | head -n 1)
+server=$(server_of "$alone")
 crash "rgpud.$server"
 scancel "$alone"
 ok "a job is cancelled whose server ($server) is away" wait_for 60 is_state "$alone" CANCELLED

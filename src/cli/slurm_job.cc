@@ -66,7 +66,9 @@ Result<SlurmJob> slurm_job()
             if (auto added = plugin::add_filter(filter, value, job.filters); !added)
                 return added.error();
     job.qos = variable("SLURM_JOB_QOS");
-    job.restarted = variable("SLURM_JOB_RESTART_COUNT").find_first_not_of('0') != std::string::npos;
+    job.run = atoi(variable("SLURM_JOB_RESTART_COUNT").c_str());
+    std::string array = variable("SLURM_ARRAY_JOB_ID"), leader = variable("SLURM_HET_JOB_ID");
+    job.whole = !leader.empty() ? leader : !array.empty() ? array + "_" + variable("SLURM_ARRAY_TASK_ID") : job.id;
     return job;
 }
 
@@ -99,6 +101,7 @@ Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
     request.owner.job = job.id;
     request.owner.node = node;
     request.owner.qos = job.qos;
+    request.owner.run = job.run;
     if (request.share == 0 && request.memory == 0)
         return Error{ErrorKind::invalid, "--rgpu-share: a share that begins at 0 needs --rgpu-mem"};
     return request;

@@ -58,23 +58,22 @@ bool sleep_unless_stopped(Milliseconds time)
 // that two jobs never wait for each other's GPUs.
 Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, const std::vector<std::string> &nodes)
 {
-    pool::Outcome outcome;
-    for (size_t i = 0; i < nodes.size(); ++i) {
-        auto request = request_for(job, nodes[i]);
+    std::vector<pool::Grant> had;
+    for (const std::string &node : nodes) {
+        auto request = request_for(job, node);
         if (!request)
             return request.error();
         auto answer = client.acquire(*request);
         if (answer && answer->kind == pool::Outcome::granted) {
-            outcome = std::move(*answer);
+            had.push_back(std::move(*answer->grant));
             continue;
         }
-        if (i != 0) {
-            if (auto released = client.release_job(job.id); !released)
+        for (const pool::Grant &grant : had)
+            if (auto released = client.release(grant.server, grant.lease.id); !released)
                 return released.error();
-        }
         return answer;
     }
-    return outcome;
+    return pool::Outcome{pool::Outcome::granted, {}, {}};
 }
 
 // Waits for GPUs that others hold; licences say that there are enough of them, but they may lie on
@@ -108,12 +107,22 @@ Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds lim
     }
 }
 
-Result<int> release(pool::Client &client, const SlurmJob &job)
+// Each node has one lease: when so many have ended, a server that does not answer holds none.
+Result<void> release(pool::Client &client, const SlurmJob &job)
 {
+    unsigned ended = 0;
     for (int n = 0;; ++n) {
-        auto released = client.release_job(job.id);
-        if (released || n + 1 == kReleaseTries)
-            return released;
+        std::optional<Error> failure;
+        for (auto &told : client.release_each(job.id)) {
+            if (told.answer)
+                ended += static_cast<unsigned>(*told.answer);
+            else if (!failure)
+                failure = std::move(told.answer).error();
+        }
+        if (!failure || ended >= job.nodes)
+            return {};
+        if (n + 1 == kReleaseTries)
+            return std::move(*failure);
         std::this_thread::sleep_for(jittered_pause(n));
     }
 }
@@ -170,10 +179,12 @@ Result<void> prolog(SlurmJob &job, Context &context)
     stop_on_signals();
     if (auto paid = pay_for(job, job.nodes); !paid)
         return paid;
-    // A run before this one may have left leases, where no server answered its epilog.
-    if (job.restarted)
-        if (auto released = client->release_job(job.id); !released)
-            return released.error();
+    // A run before this one may have left leases, where a server did not answer its epilog. One that does not answer now
+    // either is not waited for: its lease says that it is of that run.
+    if (job.run > 0)
+        for (const auto &told : client->release_each(job.id))
+            if (!told.answer && told.answer.error().kind != ErrorKind::disconnected)
+                return told.answer.error();
     auto acquired = acquire(*client, job, (*config)->slurm.wait);
     if (!acquired)
         (void)client->release_job(job.id).has_value();

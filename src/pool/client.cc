@@ -370,6 +370,10 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
     // A node's GPUs come from one server: where there are some, they are all, whoever else is away.
     if (grants.empty() && failure)
         return std::move(*failure);
+    int last = -1;
+    for (const Grant &grant : grants)
+        last = std::max(last, grant.lease.owner.run);
+    std::erase_if(grants, [last](const Grant &grant) { return grant.lease.owner.run != last; });
     return grants;
 }
 
@@ -388,8 +392,7 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
         return error(ErrorKind::invalid, "a job id is needed to release a job's leases");
     int released = 0;
     std::optional<Error> failure;
-    for (Told<int> &told :
-         state_->ask_all<int>("DELETE", leases_target({job, node, false}), "", decode_released)) {
+    for (Told<int> &told : release_each(job, node)) {
         if (told.answer)
             released += *told.answer;
         else if (!failure)
@@ -398,6 +401,11 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
     if (failure)
         return std::move(*failure);
     return released;
+}
+
+std::vector<Told<int>> Client::release_each(const std::string &job, const std::string &node)
+{
+    return state_->ask_all<int>("DELETE", leases_target({job, node, false}), "", decode_released);
 }
 
 Result<void> Client::renew(const std::string &server, const std::string &lease)

@@ -55,7 +55,8 @@ public:
     // Each server's leases that the filter fits and the caller may see.
     std::vector<Told<std::vector<Lease>>> leases(const LeaseFilter &filter);
 
-    // The same as grants with secrets: what a node's prolog writes to lease.json. Fails when
+    // The same as grants with secrets: what a node's prolog writes to lease.json. Of several servers those of the job's
+    // last run: one that was away when the job started again may still hold what it had before. Fails when
     // none was found and a server did not answer.
     Result<std::vector<Grant>> grants(const std::string &job, const std::string &node);
 
@@ -65,6 +66,8 @@ public:
     // Ends every lease of a job (of its node, if given); returns how many. Fails, after having
     // tried all, when a server did not answer or refused.
     Result<int> release_job(const std::string &job, const std::string &node = {});
+    // The same, server by server: how many each ended.
+    std::vector<Told<int>> release_each(const std::string &job, const std::string &node = {});
 
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);

@@ -18,6 +18,7 @@ struct Owner {
     std::string job;   // Slurm's job id; empty outside Slurm
     std::string node;  // with job: the node whose tasks use it
     std::string qos;   // with job: Slurm's QOS; only administrators say it
+    int run = -1;      // with job: how often Slurm had started it again before; -1: not said
     std::string host;  // outside Slurm
     uint32_t pid = 0;  // outside Slurm
 };

@@ -12,6 +12,11 @@
 #   held, sold            hundredths of GPUs that leases of jobs hold, and that Slurm counts as used licences
 #   agree                 true when both are the same, for wait_for
 #   end_jobs              cancels all, and waits until the pool is free
+#   until_file FILE       the text of a script that ends when FILE is there
+#   daemon COMMAND...     runs Slurm's daemon as the minicluster does
+#   crash NAME            kill -9 of slurmctld, slurmd.cn1, rgpud.gpu1 ..., and waits until it is gone
+#   start_rgpud NAME      starts gpu1 or gpu2 again
+#   server_of ID          the server of a job's first lease
 #
 # Each test has its own cluster, since one is up in a second: tests cannot disturb each other.
 
@@ -77,6 +82,25 @@ import json, sys
 print(sum(max(g["share"], 1) for s in json.load(sys.stdin)["servers"] for l in s["leases"] if l["owner"].get("job") for g in l["gpus"]))'; }
 sold() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Used=\([0-9]*\) .*/\1/p'; }
 agree() { [ "$(held)" = "$(sold)" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
+
+until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
+daemon() { env PATH="$PATH:/usr/sbin" RGPU_MINICLUSTER="$cluster" RGPU_SNAPSHOT="$cluster/run/pool.snapshot" "$@"; }
+
+crash()
+{
+    local pid
+    pid=$(cat "$cluster/pid/$1")
+    kill -9 "$pid"
+    wait_for 20 tap_gone "$pid"
+}
+
+start_rgpud()
+{
+    RGPU_MINICLUSTER=$cluster setsid "$build/sbin/rgpud" --config "$cluster/etc/$1.conf" >> "$cluster/log/rgpud.$1" 2>&1 < /dev/null &
+    echo $! > "$cluster/pid/rgpud.$1"
+}
+
+server_of() { rgpu list | sed -n "s/^\(gpu[12]\) .*job $1 on.*/\1/p" | head -n 1; }
 
 end_jobs()
 {

@@ -109,3 +109,19 @@ Test(slurm_job, gets_nothing_for_licences_that_do_not_pay)
     cr_expect(!request_for(job_with("", "1"), "cn1"));
     cr_expect(!request_for(job_with("rgpu:100", "0"), "cn1"));
 }
+
+Test(slurm_job, knows_its_run_and_what_is_requeued_with_it)
+{
+    setenv("SLURM_JOB_RESTART_COUNT", "2", 1);
+    SlurmJob job = job_with("rgpu:100", "1");
+    cr_expect(job.run == 2 && job.whole == "17");
+    auto request = request_for(job, "cn1");
+    cr_assert(request);
+    cr_expect_eq(request->owner.run, 2);
+    setenv("SLURM_ARRAY_JOB_ID", "14", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "3", 1);
+    cr_expect(job_with("rgpu:100", "1").whole == "14_3");
+    unsetenv("SLURM_ARRAY_JOB_ID");
+    setenv("SLURM_HET_JOB_ID", "16", 1);
+    cr_expect(job_with("rgpu:100", "1").whole == "16");
+}
