@@ -14,8 +14,6 @@ for script in prolog epilog; do
 done
 ended() { grep -q "^$1:" "$T/$2.ended"; }
 how() { grep "^$1:" "$T/$2.ended" | tail -n 1; }
-start_now() { scontrol update JobId="$1" StartTime=now; }
-restarts() { scontrol show job "$1" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }
 
 crash rgpud.gpu2
 submitted --gres=rgpu:1 --wrap "$(until_file "$T/first")"; first=$job

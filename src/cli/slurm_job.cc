@@ -66,6 +66,8 @@ Result<SlurmJob> slurm_job()
             if (auto added = plugin::add_filter(filter, value, job.filters); !added)
                 return added.error();
     job.qos = variable("SLURM_JOB_QOS");
+    std::string exit = variable("SLURM_JOB_EXIT_CODE2");
+    job.failed = !exit.empty() && exit != "0:0";
     job.run = atoi(variable("SLURM_JOB_RESTART_COUNT").c_str());
     std::string array = variable("SLURM_ARRAY_JOB_ID"), leader = variable("SLURM_HET_JOB_ID");
     job.whole = !leader.empty() ? leader : !array.empty() ? array + "_" + variable("SLURM_ARRAY_TASK_ID") : job.id;

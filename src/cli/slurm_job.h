@@ -26,6 +26,7 @@ struct SlurmJob {
     unsigned most_nodes = 0;     // of a range of nodes; 0 without
     unsigned long each = 0;      // with most_nodes: the licences of one node
     std::string qos;             // on the controller only, from Slurms that say it to their scripts
+    bool failed = false;  // it has ended with another status than 0; known to EpilogSlurmctld only
     int run = 0;  // how often Slurm has started it again; known on the controller only
     // What scontrol calls it where all that Slurm requeues together is meant: the leader of a heterogeneous job, one task
     // of an array ("14_3").

@@ -3,6 +3,7 @@
 // For PrologSlurmctld and EpilogSlurmctld, on the controller.
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <random>
 #include <thread>
 
@@ -10,6 +11,8 @@
 
 #include "cli/slurm_command.h"
 #include "cli/slurm_hostlist.h"
+#include "cli/slurm_lost_server.h"
+#include "cli/slurm_record.h"
 #include "cli/slurm_tool.h"
 #include "plugin/licences.h"
 #include "pool/acquire.h"
@@ -22,6 +25,8 @@ namespace {
 constexpr int kReleaseTries = 5;  // pauses of 0.1 to 0.8 s lie between them
 // A server that is being restarted is back within seconds; where none answers for longer, waiting is no use.
 constexpr Milliseconds kUnreachableLimit{10'000};
+// The same for a job that has failed, before its server is taken for dead: rgpud's start asks the driver, which takes its time.
+constexpr Milliseconds kRestartLimit{30'000};
 
 std::atomic<bool> stopped = false;
 
@@ -77,9 +82,11 @@ Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, co
 }
 
 // Waits for GPUs that others hold; licences say that there are enough of them, but they may lie on
-// several servers, or a server may be away.
-Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds limit)
+// several servers, or a server may be away. Servers that `good` leaves out are asked only where none of its own could ever
+// serve the job.
+Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job, Milliseconds limit)
 {
+    pool::Client *client = &good;
     auto nodes = expand_hostlist(job.node_list);
     if (!nodes)
         return nodes.error();
@@ -88,11 +95,15 @@ Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds lim
                      job.node_list.c_str(), job.nodes);
     Time start = now(), answered = start;
     for (int n = 0;; ++n) {
-        auto outcome = acquire_once(client, job, *nodes);
+        auto outcome = acquire_once(*client, job, *nodes);
         if (!outcome)
             return outcome.error();
         if (outcome->kind == pool::Outcome::granted)
             return {};
+        if (outcome->kind == pool::Outcome::never && client != &all) {
+            client = &all;
+            continue;
+        }
         if (outcome->kind == pool::Outcome::never)
             return error(ErrorKind::unsupported, "no server can ever give this: %s", outcome->reason.c_str());
         if (outcome->kind == pool::Outcome::later)
@@ -107,30 +118,58 @@ Result<void> acquire(pool::Client &client, const SlurmJob &job, Milliseconds lim
     }
 }
 
-// Each node has one lease: when so many have ended, a server that does not answer holds none.
-Result<void> release(pool::Client &client, const SlurmJob &job)
+// What could not be given back, and why not.
+struct Rest {
+    std::optional<Error> failure;
+    std::vector<LostServer> silent;  // the servers that may have it
+};
+
+// Each node has one lease: when so many have ended (`ended` counts them), a server that does not answer holds none.
+Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, unsigned &ended)
 {
-    unsigned ended = 0;
+    Time start = now();
     for (int n = 0;; ++n) {
-        std::optional<Error> failure;
+        Rest rest;
         for (auto &told : client.release_each(job.id)) {
-            if (told.answer)
+            if (told.answer) {
                 ended += static_cast<unsigned>(*told.answer);
-            else if (!failure)
-                failure = std::move(told.answer).error();
+                continue;
+            }
+            if (told.answer.error().kind == ErrorKind::disconnected)
+                rest.silent.push_back({told.server, told.answer.error().text});
+            if (!rest.failure)
+                rest.failure = std::move(told.answer).error();
         }
-        if (!failure || ended >= job.nodes)
+        if (!rest.failure || ended >= job.nodes)
             return {};
-        if (n + 1 == kReleaseTries)
-            return std::move(*failure);
-        std::this_thread::sleep_for(jittered_pause(n));
+        if (n + 1 >= kReleaseTries && now() - start >= patience)
+            return rest;
+        std::this_thread::sleep_for(jittered_pause(std::min(n, kReleaseTries)));
     }
 }
 
-// The user sees of a failed prolog only that it failed; the reason stands in the job's AdminComment.
+// The user sees of a failed prolog only that it failed; the reason stands in the job's AdminComment, behind which servers the
+// job still avoids.
 void note_in_job(const SlurmJob &job, const std::string &text)
 {
-    (void)run_tool({"scontrol", "update", "JobId=" + job.id, "AdminComment=rgpu: " + text}).has_value();
+    auto record = look_at(job.whole);
+    std::string comment = record ? record->comment : "";
+    (void)put_note(job.whole, comment, text, avoided(comment, time(nullptr))).has_value();
+}
+
+// The servers that runs of the job before this one lost.
+std::vector<std::string> lost_before(const SlurmJob &job)
+{
+    std::vector<std::string> names;
+    if (job.run == 0)
+        return names;
+    auto record = look_at(job.whole);
+    if (!record)
+        tell_of_job(job, Error(record.error()).in("whether it lost a server is not known"));
+    else
+        for (Avoided &server : avoided(record->comment, time(nullptr)))
+            names.push_back(std::move(server.server));
+    return names;
 }
 
 // Of a range of nodes the job has paid for the most. Slurm lets its operators change what a running job, or one that
@@ -185,7 +224,16 @@ Result<void> prolog(SlurmJob &job, Context &context)
         for (const auto &told : client->release_each(job.id))
             if (!told.answer && told.answer.error().kind != ErrorKind::disconnected)
                 return told.answer.error();
-    auto acquired = acquire(*client, job, (*config)->slurm.wait);
+    std::optional<pool::Client> others;
+    if (auto lost = lost_before(job); !lost.empty()) {
+        auto second = context.pool();
+        if (!second)
+            return second.error();
+        others = std::move(*second);
+        (void)others->only(job.filters.servers).has_value();  // as above
+        others->without(lost);
+    }
+    auto acquired = acquire(others ? *others : *client, *client, job, (*config)->slurm.wait);
     if (!acquired)
         (void)client->release_job(job.id).has_value();
     return acquired;
@@ -203,17 +251,45 @@ public:
     }
 };
 
+// The job has failed, and servers that had GPUs of it do not answer. One that is only being restarted is waited for before its
+// job is started again. A failure for another reason in such a moment is rare enough: the job runs once more.
+Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, Rest rest, unsigned &ended)
+{
+    auto record = look_at(job.whole);
+    if (!record) {
+        tell_of_job(job, Error(record.error()).in("what becomes of it without its server"));
+        return rest;
+    }
+    // Of a heterogeneous job each part has an epilog, and the first requeues all.
+    if (record->restarts != job.run || !failed_by_itself(*record))
+        return rest;
+    if (fate_of(*record, slurm.lost_server, false) != Fate::leave)
+        rest = release(client, job, std::min(kRestartLimit, slurm.lost_after), ended);
+    if (rest.silent.empty())
+        return rest;
+    auto done = lose_servers(slurm, job.whole, *record, rest.silent, false);
+    tell_of_job(job, done ? Error{ErrorKind::disconnected, *done} : done.error());
+    return rest;
+}
+
 class Epilog : public JobCommand {
 public:
     int run_for(SlurmJob &job, Context &context) override
     {
+        auto config = context.config();
+        if (!config)
+            return fail_job(job, config.error());
         auto client = context.pool();
         if (!client)
             return fail_job(job, client.error());
+        const SlurmConfig &slurm = (*config)->slurm;
+        unsigned ended = 0;
+        Rest rest = release(*client, job, Milliseconds(0), ended);
+        if (job.failed && !rest.silent.empty())
+            rest = lose(*client, slurm, job, std::move(rest), ended);
         // One that was requeued may get other nodes the next time. Slurm refuses it for a job that has ended.
         (void)pay_for(job, job.most_nodes).has_value();
-        auto released = release(*client, job);
-        return released ? kOk : fail_job(job, std::move(released).error().in("giving its GPUs back"));
+        return rest.failure ? fail_job(job, std::move(*rest.failure).in("giving its GPUs back")) : kOk;
     }
 };
 

@@ -450,6 +450,16 @@ Result<void> Client::only(const std::vector<std::string> &servers)
     return {};
 }
 
+void Client::without(const std::vector<std::string> &servers)
+{
+    std::vector<ServerEntry> rest = state_->servers;
+    std::erase_if(rest, [&](const ServerEntry &server) {
+        return std::find(servers.begin(), servers.end(), server.name) != servers.end();
+    });
+    if (!rest.empty())
+        state_->servers = std::move(rest);
+}
+
 std::vector<Told<Inventory>> Client::inventory()
 {
     return state_->ask_all<Inventory>("GET", "/v1/inventory", "", decode_inventory);

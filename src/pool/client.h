@@ -80,6 +80,9 @@ public:
     // rgpu.conf has none of them.
     Result<void> only(const std::vector<std::string> &servers);
 
+    // From here on these servers are not asked; where no other would be left, they are all the same.
+    void without(const std::vector<std::string> &servers);
+
     std::vector<Told<Inventory>> inventory();
 
     Result<Inventory> inventory_of(const std::string &server);

@@ -81,6 +81,9 @@ struct SlurmConfig {
     std::string snapshot = defaults::kSnapshotPath;
     std::string reservation = "rgpu_missing";  // empty: none is kept
     Milliseconds wait = defaults::kWait;
+    std::string lost_server = "requeue";  // "requeue", "hold", "fail"
+    Milliseconds lost_after = defaults::kLostAfter;
+    Milliseconds lost_avoid = defaults::kLostAvoid;
 };
 
 struct Config {

@@ -144,6 +144,15 @@ std::vector<ConfigKey> keys()
          .field = FIELD(slurm, reservation)},
         {.table = "slurm", .name = "wait", .help = "How long the controller's prolog waits for GPUs that are in use.",
          .field = FIELD(slurm, wait), .low = 0, .high = ms(24h * 365)},
+        {.table = "slurm", .name = "lost_server",
+         .help = "What becomes of a batch job whose server dies: requeue, hold (requeued and held), or fail.",
+         .field = FIELD(slurm, lost_server), .choices = {"requeue", "hold", "fail"}},
+        {.table = "slurm", .name = "lost_after",
+         .help = "A server that has not answered rgpu slurm sync for this long is lost to the jobs that run with its GPUs.",
+         .field = FIELD(slurm, lost_after), .low = ms(1s), .high = ms(24h)},
+        {.table = "slurm", .name = "lost_avoid",
+         .help = "A job that lost a server keeps away from it for this long, unless no other could ever serve it.",
+         .field = FIELD(slurm, lost_avoid), .low = 0, .high = ms(24h * 365)},
     };
 }
 

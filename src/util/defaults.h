@@ -35,6 +35,13 @@ inline constexpr const char *kRundir = "/run/rgpu";
 // The size of the pool for job_submit_rgpu.so; RGPU_SNAPSHOT in slurmctld's environment goes before it.
 inline constexpr const char *kSnapshotPath = "/run/rgpu/pool.snapshot";
 
+// A server is lost to the jobs that hold its GPUs when it has not answered for this long (1 s to 24 h): rgpud may be restarted or
+// upgraded, and a host may boot, meanwhile.
+inline constexpr Milliseconds kLostAfter = 5min;
+// The next run of a job keeps away from a server that the job lost for this long (0 to 365 d): one that falls again and again
+// would take the same job each time.
+inline constexpr Milliseconds kLostAvoid = 1h;
+
 // --- ports (0..65535; 0 lets the kernel choose, for tests)
 inline constexpr int64_t kControlPort = 7710;  // neither is assigned by IANA
 inline constexpr int64_t kDataPort = 7711;

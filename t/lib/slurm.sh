@@ -17,6 +17,9 @@
 #   crash NAME            kill -9 of slurmctld, slurmd.cn1, rgpud.gpu1 ..., and waits until it is gone
 #   start_rgpud NAME      starts gpu1 or gpu2 again
 #   server_of ID          the server of a job's first lease
+#   restarts ID           how often Slurm has started a job again
+#   start_now ID          a requeued job is not kept for two minutes
+#   note_of ID            its AdminComment
 #
 # Each test has its own cluster, since one is up in a second: tests cannot disturb each other.
 
@@ -101,6 +104,10 @@ start_rgpud()
 }
 
 server_of() { rgpu list | sed -n "s/^\(gpu[12]\) .*job $1 on.*/\1/p" | head -n 1; }
+
+restarts() { scontrol show job "$1" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }
+start_now() { scontrol update JobId="$1" StartTime=now; }
+note_of() { scontrol show job "$1" | sed -n 's/^ *AdminComment=\(.*[^ ]\) *$/\1/p'; }
 
 end_jobs()
 {

@@ -1,0 +1,45 @@
+// What Slurm's own record of a job says, and our note in it: the AdminComment, which survives a requeue and slurmctld.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "util/result.h"
+
+namespace rgpu::cli {
+
+// As `scontrol show job` prints it.
+struct JobRecord {
+    std::string state, reason;
+    int restarts = 0;
+    bool batch = false, requeue = false;  // what Slurm may requeue is both
+    std::string comment;                  // AdminComment
+};
+// The first of those printed; nothing where there is none.
+std::optional<JobRecord> parse_job(std::string_view shown);
+
+// A server that the next runs of a job keep away from.
+struct Avoided {
+    std::string server;
+    int64_t until = 0;  // seconds since the epoch, wall clock
+    bool operator==(const Avoided &) const = default;
+};
+
+// Those that the comment names and that are still to be avoided.
+std::vector<Avoided> avoided(std::string_view comment, int64_t now);
+
+// The comment with this note of ours in place of the one before. Ours begins with "rgpu: " and is the last; what stands
+// before it is others', and stays.
+std::string with_note(std::string_view comment, std::string_view note, const std::vector<Avoided> &avoid);
+
+// Asks scontrol. `job` is what it calls the job: "17", "14_3".
+Result<JobRecord> look_at(const std::string &job);
+
+// Puts the note into the job's AdminComment. A job that has ended takes none from scontrol: then it goes into the accounting
+// database, where there is one.
+Result<void> put_note(const std::string &job, std::string_view comment, std::string_view note, const std::vector<Avoided> &avoid);
+
+}  // namespace rgpu::cli
