@@ -16,15 +16,6 @@ std::string number(unsigned long n)
     return std::to_string(n);
 }
 
-// What leases of a job hold on one node, in licences.
-unsigned long paid(const pool::Lease &lease)
-{
-    unsigned long sum = 0;
-    for (const pool::Portion &portion : lease.gpus)
-        sum += plugin::licences_for(1, static_cast<unsigned>(portion.share), 1);
-    return sum;
-}
-
 struct Held {
     std::string server;
     const pool::Lease *lease;

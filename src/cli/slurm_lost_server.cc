@@ -47,7 +47,7 @@ Step step_of(Fate fate, const std::string &job, bool running)
     case Fate::end: return {{"scancel", job}, "cancelled"};
     case Fate::leave: break;
     }
-    return {{}, running ? "it cannot be requeued, and runs on" : "it has failed"};
+    return {{}, running ? kRunsOn : "it has failed"};
 }
 
 }  // namespace

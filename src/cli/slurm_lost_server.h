@@ -26,6 +26,9 @@ enum class Fate {
 // of it may do well without the GPUs, and they may come back.
 Fate fate_of(const JobRecord &job, const std::string &lost_server, bool running);
 
+// What the note of a job says that runs and is left.
+inline constexpr const char *kRunsOn = "it cannot be requeued, and runs on";
+
 // The job failed by itself, as one does whose program gets an error of each call: not cancelled, not out of time.
 bool failed_by_itself(const JobRecord &job);
 

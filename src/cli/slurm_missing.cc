@@ -51,6 +51,14 @@ unsigned long held_by_jobs(const pool::Inventory &server, const std::string &uui
 
 }  // namespace
 
+unsigned long paid(const pool::Lease &lease)
+{
+    unsigned long sum = 0;
+    for (const pool::Portion &portion : lease.gpus)
+        sum += plugin::licences_for(1, static_cast<unsigned>(portion.share), 1);
+    return sum;
+}
+
 std::optional<Licences> parse_licences(std::string_view shown)
 {
     std::optional<Licences> found;

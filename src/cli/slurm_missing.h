@@ -22,6 +22,9 @@ std::optional<Licences> parse_licences(std::string_view shown);
 // where there is no such reservation.
 std::optional<unsigned long> parse_reserved(std::string_view shown, std::string_view name);
 
+// What the lease of a job holds, in licences.
+unsigned long paid(const pool::Lease &lease);
+
 // How large the reservation must be. What jobs hold stays theirs, wherever it is; of what nobody holds
 // Slurm may sell the free parts of GPUs that answer and are not drained. What others than Slurm's jobs hold
 // is missing, too. `before` tells how large servers are that do not answer now.

@@ -3,7 +3,7 @@
 //
 // A server that does not answer keeps what the snapshot said of it: the file tells what could ever
 // fit, and a server that is away comes back. Meanwhile its licences are in the reservation, so that jobs
-// pend that could only wait in their prolog.
+// pend that could only wait in their prolog. Jobs that run with its GPUs are minded by slurm_minding.cc.
 #include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "cli/slurm_minding.h"
 #include "cli/slurm_missing.h"
 #include "cli/slurm_tool.h"
 #include "util/fd.h"
@@ -87,7 +88,7 @@ public:
     void options(CLI::App &app) override
     {
         app.add_flag("-q,--quiet", quiet_, "Say nothing when all servers answered");
-        app.add_flag("--snapshot-only", snapshot_only_, "Leave the reservation as it is, and ask Slurm nothing");
+        app.add_flag("--snapshot-only", snapshot_only_, "Leave the reservation, jobs and leases as they are, and ask Slurm nothing");
     }
 
     int run(Context &context) override
@@ -117,6 +118,9 @@ public:
         if (!snapshot_only_ && !slurm.reservation.empty())
             if (auto kept = keep_reservation(slurm.reservation, pool, before ? &*before : nullptr, gpus); !kept)
                 return fail(kept.error());
+        if (!snapshot_only_)
+            if (auto minded = mind_jobs(slurm, *client, pool, quiet_); !minded)
+                return fail(minded.error());
         return silent(pool) ? kNoServer : kOk;
     }
 

@@ -116,4 +116,27 @@ start_now "$only"
 ok "and gets it when it is back" wait_for 60 runs "$only"
 scancel "$only"
 ok "all is given back in the end" wait_for 60 all_free
+# --- a job that runs on, though its server is silent, and cannot be requeued
+
+configure 'lost_after = "1s"'
+sync() { rgpu slurm sync >> "$T/sync" 2>&1; }
+syncs_until() { sync; "$@"; }
+start salloc salloc --gres=rgpu:1 sh -c "echo \$SLURM_JOB_ID > $T/salloc.id; $(until_file "$T/salloc.end")"
+salloc=$pid
+wait_for 30 test -s "$T/salloc.id"
+alloc=$(cat "$T/salloc.id")
+server=$(server_of "$alloc")
+crash "rgpud.$server"
+ok "a job of salloc gets a note" wait_for 60 syncs_until has_note "$alloc"
+like "$(note_of "$alloc")" "^rgpu: lost server $server .*: it cannot be requeued, and runs on$" "that it runs on"
+is "$(job_state "$alloc")" RUNNING "as it does"
+told() { grep -q "rgpu: lost server $server" "$T/salloc.log"; }
+ok "its user is told in the shell" wait_for 30 told
+sync
+is "$(grep -c "rgpu: lost server" "$T/salloc.log")" 1 "once"
+configure 'lost_after = "1s"' 'lost_server = "fail"'
+ok "lost_server = \"fail\": it is ended" wait_for 60 syncs_until is_state "$alloc" CANCELLED
+like "$(note_of "$alloc")" "lost server $server .*: cancelled$" "and its comment says why"
+touch "$T/salloc.end"
+wait_for 30 tap_gone "$salloc"
 done_testing

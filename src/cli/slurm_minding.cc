@@ -1,0 +1,140 @@
+#include "cli/slurm_minding.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <syslog.h>
+#include <thread>
+
+#include "cli/slurm_lost_server.h"
+#include "cli/slurm_runs.h"
+#include "cli/slurm_silence.h"
+#include "cli/slurm_tool.h"
+
+namespace rgpu::cli {
+namespace {
+
+// A server that is silent when its time is up is asked for this long once more: it may only just be restarted again.
+constexpr Milliseconds kAskAgain{10'000}, kAskPause{500};
+
+class Minding {
+public:
+    Minding(const SlurmConfig &slurm, pool::Client &client, bool quiet) : slurm_(slurm), client_(client), quiet_(quiet)
+    {
+        openlog("rgpu", LOG_PID, LOG_DAEMON);
+    }
+
+    Result<void> run(const Inventories &pool)
+    {
+        auto since = keep_silence(slurm_.snapshot + ".silent", pool, since_boot());
+        if (!since)
+            return since.error();
+        auto runs = look();
+        if (!runs)
+            return runs.error();
+        end_stale(*runs, pool);
+        return silence_is_over(*since, pool) ? give_up(*runs) : Result<void>();
+    }
+
+private:
+    [[gnu::format(printf, 2, 3)]] void tell(const char *format, ...)
+    {
+        char text[1024];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        syslog(LOG_WARNING, "%s", text);
+        if (!quiet_)
+            printf("%s\n", text);
+    }
+
+    static Result<std::vector<JobRun>> look()
+    {
+        auto squeue = run_tool({"squeue", "-h", "-a", "-O", kRunFormat});
+        return squeue ? Result<std::vector<JobRun>>(parse_runs(*squeue)) : std::move(squeue).error().in("its jobs are not minded");
+    }
+
+    void end_stale(const std::vector<JobRun> &runs, const Inventories &pool)
+    {
+        for (const StaleLease &stale : stale_leases(runs, pool)) {
+            auto released = client_.release(stale.server, stale.lease);
+            tell("job %s: its lease on %s of a run before this one: %s", stale.job.c_str(), stale.server.c_str(),
+                 released ? "ended" : released.error().text.c_str());
+        }
+    }
+
+    // All that are silent must have been so for long enough: which of them a job's GPUs are on is not known.
+    bool silence_is_over(const Silence &since, const Inventories &pool)
+    {
+        if (since.empty())
+            return false;
+        for (const auto &[server, time] : since)
+            if (since_boot() - time < slurm_.lost_after)
+                return false;
+        if (since.size() < pool.size())
+            return true;
+        // Nothing could serve the jobs if they were started again, and perhaps it is this host that sees nobody.
+        tell("no server has answered for %s: is this host's network in order? No job is given up", format_duration(slurm_.lost_after).c_str());
+        return false;
+    }
+
+    // Asked after Slurm was: a job that runs had its leases before.
+    Inventories ask_again()
+    {
+        Time end = now() + std::min(kAskAgain, slurm_.lost_after);
+        for (;;) {
+            Inventories pool = client_.inventory();
+            if (silent(pool) == 0 || now() >= end)
+                return pool;
+            std::this_thread::sleep_for(kAskPause);
+        }
+    }
+
+    Result<void> give_up(const std::vector<JobRun> &runs)
+    {
+        Inventories pool = ask_again();
+        std::vector<LostServer> lost;
+        for (const auto &told : pool)
+            if (is_silent(told))
+                lost.push_back({told.server, told.answer.error().text});
+        if (lost.empty())
+            return {};
+        for (const JobRun &run : runs_that_miss(runs, pool))
+            if (auto done = give_up(run, lost); !done)
+                return done;
+        return {};
+    }
+
+    Result<void> give_up(const JobRun &run, const std::vector<LostServer> &lost)
+    {
+        // scontrol shows all parts of a heterogeneous job for its leader's number, and the part for the part's.
+        auto record = look_at(run.name.find('+') == run.name.npos ? run.name : run.id);
+        if (!record)
+            return record.error();
+        // It has ended meanwhile, or been requeued with another part of it.
+        if ((record->state != "RUNNING" && record->state != "SUSPENDED") || record->restarts != run.restarts)
+            return {};
+        bool left = fate_of(*record, slurm_.lost_server, true) == Fate::leave;
+        if (left && record->comment.find(kRunsOn) != record->comment.npos)
+            return {};  // it has been told
+        auto done = lose_servers(slurm_, run.whole(), *record, lost, true);
+        tell("job %s: %s", run.whole().c_str(), done ? done->c_str() : done.error().text.c_str());
+        if (done && left)
+            (void)run_tool({"scontrol", "notify", run.whole(), "rgpu: " + *done}).has_value();
+        return {};
+    }
+
+    const SlurmConfig &slurm_;
+    pool::Client &client_;
+    bool quiet_;
+};
+
+}  // namespace
+
+Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool, bool quiet)
+{
+    return Minding(slurm, client, quiet).run(pool);
+}
+
+}  // namespace rgpu::cli

@@ -1,0 +1,73 @@
+#include "cli/slurm_runs.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/slurm_missing.h"
+#include "plugin/licences.h"
+
+namespace rgpu::cli {
+namespace {
+
+std::string_view cut(std::string_view &rest, char separator)
+{
+    size_t end = rest.find(separator);
+    std::string_view part = rest.substr(0, end);
+    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
+    return part;
+}
+
+}  // namespace
+
+std::vector<JobRun> parse_runs(std::string_view printed)
+{
+    std::vector<JobRun> out;
+    while (!printed.empty()) {
+        std::string_view line = cut(printed, '\n');
+        JobRun run;
+        run.id = cut(line, '|');
+        run.name = cut(line, '|');
+        run.state = cut(line, '|');
+        run.restarts = atoi(std::string(cut(line, '|')).c_str());
+        run.licences = plugin::rgpu_licences(cut(line, '|'));
+        if (!run.id.empty())
+            out.push_back(std::move(run));
+    }
+    return out;
+}
+
+std::vector<StaleLease> stale_leases(const std::vector<JobRun> &runs, const Inventories &pool)
+{
+    std::vector<StaleLease> out;
+    for (const auto &told : pool)
+        for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
+            const pool::Lease &lease = told.answer->leases[i];
+            if (lease.owner.job.empty() || lease.owner.run < 0)
+                continue;
+            if (std::any_of(runs.begin(), runs.end(),
+                            [&](const JobRun &run) { return run.id == lease.owner.job && run.restarts > lease.owner.run; }))
+                out.push_back({told.server, lease.id, lease.owner.job});
+        }
+    return out;
+}
+
+std::vector<JobRun> runs_that_miss(const std::vector<JobRun> &runs, const Inventories &pool)
+{
+    std::vector<JobRun> out;
+    for (const JobRun &run : runs) {
+        if (!run.runs() || run.licences == 0)
+            continue;
+        unsigned long there = 0;
+        for (const auto &told : pool)
+            for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
+                const pool::Lease &lease = told.answer->leases[i];
+                if (lease.owner.job == run.id && (lease.owner.run < 0 || lease.owner.run == run.restarts))
+                    there += paid(lease);
+            }
+        if (there < run.licences)
+            out.push_back(run);
+    }
+    return out;
+}
+
+}  // namespace rgpu::cli
