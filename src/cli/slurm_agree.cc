@@ -179,7 +179,10 @@ std::vector<Disagreement> compare_licences(const Licences &licences, const std::
         out.push_back({"licence count", "licence rgpu",
                        "Slurm sells " + number(licences.total) + ", and the pool has " + number(whole) + " hundredths of GPUs",
                        "set Licenses=rgpu:" + number(whole) + " in slurm.conf, then scontrol reconfigure"});
-    unsigned long missing = missing_licences(pool, snapshot, licences);
+    std::set<std::string> active;
+    for (const ActiveJob &job : jobs)
+        active.insert(job.id);
+    unsigned long missing = missing_licences(pool, snapshot, licences, &active);
     if (!name.empty() && missing != reserved)
         out.push_back({"reservation", "reservation " + name,
                        "it holds " + number(reserved) + " licences, and " + number(missing) + " cannot be given now",

@@ -24,16 +24,14 @@ public:
         openlog("rgpu", LOG_PID, LOG_DAEMON);
     }
 
-    Result<void> run(const Inventories &pool)
+    Result<void> run(const Inventories &pool, const std::vector<JobRun> &runs)
     {
         auto since = keep_silence(slurm_.snapshot + ".silent", pool, since_boot());
         if (!since)
             return since.error();
-        auto runs = look();
-        if (!runs)
-            return runs.error();
-        end_stale(*runs, pool);
-        return silence_is_over(*since, pool) ? give_up(*runs) : Result<void>();
+        end_stale(runs, pool);
+        renew(runs, pool);
+        return silence_is_over(*since, pool) ? give_up(runs) : Result<void>();
     }
 
 private:
@@ -49,19 +47,20 @@ private:
             printf("%s\n", text);
     }
 
-    static Result<std::vector<JobRun>> look()
-    {
-        auto squeue = run_tool({"squeue", "-h", "-a", "-O", kRunFormat});
-        return squeue ? Result<std::vector<JobRun>>(parse_runs(*squeue)) : std::move(squeue).error().in("its jobs are not minded");
-    }
-
     void end_stale(const std::vector<JobRun> &runs, const Inventories &pool)
     {
-        for (const StaleLease &stale : stale_leases(runs, pool)) {
+        for (const LeaseOf &stale : stale_leases(runs, pool)) {
             auto released = client_.release(stale.server, stale.lease);
             tell("job %s: its lease on %s of a run before this one: %s", stale.job.c_str(), stale.server.c_str(),
                  released ? "ended" : released.error().text.c_str());
         }
+    }
+
+    void renew(const std::vector<JobRun> &runs, const Inventories &pool)
+    {
+        for (const LeaseOf &lease : leases_to_renew(runs, pool))
+            if (auto renewed = client_.renew(lease.server, lease.lease); !renewed)
+                tell("job %s: its lease on %s is not renewed: %s", lease.job.c_str(), lease.server.c_str(), renewed.error().text.c_str());
     }
 
     // All that are silent must have been so for long enough: which of them a job's GPUs are on is not known.
@@ -132,9 +131,15 @@ private:
 
 }  // namespace
 
-Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool, bool quiet)
+Result<std::vector<JobRun>> look_at_runs()
 {
-    return Minding(slurm, client, quiet).run(pool);
+    auto squeue = run_tool({"squeue", "-h", "-a", "-O", kRunFormat});
+    return squeue ? Result<std::vector<JobRun>>(parse_runs(*squeue)) : squeue.error();
+}
+
+Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool, const std::vector<JobRun> &runs, bool quiet)
+{
+    return Minding(slurm, client, quiet).run(pool, runs);
 }
 
 }  // namespace rgpu::cli

@@ -39,12 +39,12 @@ template <class See> void each_line(std::string_view text, See &&see)
 }
 
 // What Slurm's jobs have paid for of a GPU. A share that begins at 0 costs one licence (plugin/licences.h).
-unsigned long held_by_jobs(const pool::Inventory &server, const std::string &uuid)
+unsigned long held_by_jobs(const pool::Inventory &server, const std::string &uuid, const std::set<std::string> *active)
 {
     unsigned long sum = 0;
     for (const pool::Lease &lease : server.leases)
         for (const pool::Portion &portion : lease.gpus)
-            if (!lease.owner.job.empty() && portion.uuid == uuid)
+            if (!lease.owner.job.empty() && portion.uuid == uuid && (!active || active->count(lease.owner.job)))
                 sum += plugin::licences_for(1, static_cast<unsigned>(portion.share), 1);
     return sum;
 }
@@ -83,7 +83,8 @@ std::optional<unsigned long> parse_reserved(std::string_view shown, std::string_
     return found;
 }
 
-unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before, const Licences &licences)
+unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before, const Licences &licences,
+                               const std::set<std::string> *active)
 {
     unsigned long there = 0, held = 0, away = 0;
     for (const auto &told : pool) {
@@ -94,7 +95,7 @@ unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *
             continue;
         }
         for (const pool::GpuState &gpu : told.answer->gpus) {
-            unsigned long of_jobs = held_by_jobs(*told.answer, gpu.uuid);
+            unsigned long of_jobs = held_by_jobs(*told.answer, gpu.uuid, active);
             auto free = static_cast<unsigned long>(gpu.drained.empty() ? gpu.free_share : 0);
             there += std::min<unsigned long>(of_jobs + free, std::max<unsigned long>(of_jobs, kWholeGpu));
             held += of_jobs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -27,7 +28,9 @@ unsigned long paid(const pool::Lease &lease);
 
 // How large the reservation must be. What jobs hold stays theirs, wherever it is; of what nobody holds
 // Slurm may sell the free parts of GPUs that answer and are not drained. What others than Slurm's jobs hold
-// is missing, too. `before` tells how large servers are that do not answer now.
-unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before, const Licences &licences);
+// is missing, too, and so is what a lease still holds whose job has ended. `before` tells how large servers are that do not
+// answer now, `active` which jobs run, begin or end; without it every job does that has a lease.
+unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before, const Licences &licences,
+                               const std::set<std::string> *active = nullptr);
 
 }  // namespace rgpu::cli

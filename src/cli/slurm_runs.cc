@@ -17,6 +17,19 @@ std::string_view cut(std::string_view &rest, char separator)
     return part;
 }
 
+// The leases of these jobs for which fits(run, lease) is true.
+template <class Fits> std::vector<LeaseOf> chosen(const std::vector<JobRun> &runs, const Inventories &pool, Fits &&fits)
+{
+    std::vector<LeaseOf> out;
+    for (const auto &told : pool)
+        for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
+            const pool::Lease &lease = told.answer->leases[i];
+            if (std::any_of(runs.begin(), runs.end(), [&](const JobRun &run) { return run.id == lease.owner.job && fits(run, lease); }))
+                out.push_back({told.server, lease.id, lease.owner.job});
+        }
+    return out;
+}
+
 }  // namespace
 
 std::vector<JobRun> parse_runs(std::string_view printed)
@@ -36,19 +49,18 @@ std::vector<JobRun> parse_runs(std::string_view printed)
     return out;
 }
 
-std::vector<StaleLease> stale_leases(const std::vector<JobRun> &runs, const Inventories &pool)
+std::vector<LeaseOf> stale_leases(const std::vector<JobRun> &runs, const Inventories &pool)
 {
-    std::vector<StaleLease> out;
-    for (const auto &told : pool)
-        for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
-            const pool::Lease &lease = told.answer->leases[i];
-            if (lease.owner.job.empty() || lease.owner.run < 0)
-                continue;
-            if (std::any_of(runs.begin(), runs.end(),
-                            [&](const JobRun &run) { return run.id == lease.owner.job && run.restarts > lease.owner.run; }))
-                out.push_back({told.server, lease.id, lease.owner.job});
-        }
-    return out;
+    return chosen(runs, pool, [](const JobRun &run, const pool::Lease &lease) {
+        return lease.owner.run >= 0 && run.restarts > lease.owner.run;
+    });
+}
+
+std::vector<LeaseOf> leases_to_renew(const std::vector<JobRun> &runs, const Inventories &pool)
+{
+    return chosen(runs, pool, [](const JobRun &run, const pool::Lease &lease) {
+        return lease.expires_in.count() != 0 && (lease.owner.run < 0 || run.restarts == lease.owner.run);
+    });
 }
 
 std::vector<JobRun> runs_that_miss(const std::vector<JobRun> &runs, const Inventories &pool)

@@ -115,12 +115,9 @@ public:
         if (!quiet_)
             printf("%s: %zu servers, %u GPUs; slurm.conf needs Licenses=rgpu:%u\n", slurm.snapshot.c_str(), servers.size(),
                    gpus, gpus * kWholeGpu);
-        if (!snapshot_only_ && !slurm.reservation.empty())
-            if (auto kept = keep_reservation(slurm.reservation, pool, before ? &*before : nullptr, gpus); !kept)
-                return fail(kept.error());
         if (!snapshot_only_)
-            if (auto minded = mind_jobs(slurm, *client, pool, quiet_); !minded)
-                return fail(minded.error());
+            if (auto done = tell_slurm(slurm, *client, pool, before ? &*before : nullptr, gpus); !done)
+                return fail(done.error());
         return silent(pool) ? kNoServer : kOk;
     }
 
@@ -140,9 +137,26 @@ private:
         return servers;
     }
 
-    Result<void> keep_reservation(const std::string &name, const Inventories &pool, const plugin::Snapshot *before,
-                                  unsigned gpus)
+    // The servers were asked before: what has a lease there then has had its job at that time.
+    Result<void> tell_slurm(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool, const plugin::Snapshot *before,
+                            unsigned gpus)
     {
+        auto runs = look_at_runs();
+        if (!runs)
+            return std::move(runs).error().in("the snapshot is written, the reservation is not kept");
+        if (!slurm.reservation.empty())
+            if (auto kept = keep_reservation(slurm.reservation, pool, before, gpus, *runs); !kept)
+                return kept;
+        return mind_jobs(slurm, client, pool, *runs, quiet_);
+    }
+
+    Result<void> keep_reservation(const std::string &name, const Inventories &pool, const plugin::Snapshot *before,
+                                  unsigned gpus, const std::vector<JobRun> &runs)
+    {
+        std::set<std::string> active;
+        for (const JobRun &run : runs)
+            if (run.state != "PENDING")
+                active.insert(run.id);
         auto shown = run_tool({"scontrol", "-o", "show", "lic"});
         if (!shown)
             return std::move(shown).error().in("the snapshot is written, the reservation is not kept");
@@ -155,7 +169,7 @@ private:
         if (licences->total < gpus * static_cast<unsigned long>(kWholeGpu))
             fprintf(stderr, "rgpu: the pool has %u GPUs, and Slurm sells less (rgpu:%lu); set Licenses=rgpu:%u in slurm.conf\n",
                     gpus, licences->total, gpus * kWholeGpu);
-        unsigned long missing = missing_licences(pool, before, *licences);
+        unsigned long missing = missing_licences(pool, before, *licences, &active);
         auto reservations = run_tool({"scontrol", "-o", "show", "reservation"});
         if (!reservations)
             return std::move(reservations).error().in("the snapshot is written, the reservation is not kept");

@@ -81,6 +81,17 @@ Test(slurm_missing, what_is_leased_outside_slurm_is_missing)
     cr_assert_eq(missing_licences(pool, nullptr, {200, 60}), 40ul);
 }
 
+Test(slurm_missing, what_a_job_left_behind_is_missing)
+{
+    Inventories pool = {server("a")};
+    lease(pool[0], 0, 100, "17");
+    lease(pool[0], 1, 30, "18");
+    std::set<std::string> active = {"18"};
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 30}, &active), 100ul);
+    active.insert("17");
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 30}, &active), 0ul, "17 has given its licences back, and its epilog runs");
+}
+
 Test(slurm_missing, a_share_that_begins_at_nothing_costs_one)
 {
     Inventories pool = {server("a")};

@@ -65,6 +65,18 @@ Test(slurm_runs, leases_of_runs_before_are_stale)
     cr_expect(stale[1].lease == "b" && stale[1].job == "18", "e is of nobody knows which run, f of a job that Slurm does not name");
 }
 
+Test(slurm_runs, leases_with_a_term_are_renewed_while_their_run_lasts)
+{
+    Inventories some = servers({lease("a", "17", 0), lease("b", "18", 0), lease("c", "19", 0)}, {lease("d", "17", 1), lease("e", "20", 0)});
+    for (auto &told : some)
+        for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i)
+            if (told.answer->leases[i].id != "b")
+                told.answer->leases[i].expires_in = std::chrono::seconds(30);
+    auto renewed = leases_to_renew({run("17", "RUNNING", 1, 100), run("18", "RUNNING", 0, 100), run("19", "CONFIGURING", 0, 100)}, some);
+    cr_assert_eq(renewed.size(), 2u, "a is of the run before, b has no term, and Slurm knows no job 20");
+    cr_expect(renewed[0].server == "gpu1" && renewed[0].lease == "c" && renewed[1].server == "gpu2" && renewed[1].lease == "d");
+}
+
 Test(slurm_runs, a_job_misses_what_it_paid_for_and_nobody_has)
 {
     Inventories some = servers({lease("a", "17", 0, 50, 2), lease("b", "18", 0)}, {lease("c", "18", 0), lease("d", "19", 0), lease("e", "21", 0, 0)});
