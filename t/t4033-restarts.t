@@ -9,6 +9,7 @@ both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), lic
 holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }
 synced() { rgpu slurm sync --quiet; }
 all_agree() { rgpu slurm check; }
+whole() { rgpu list | tail -n 1 | grep -qx '4 of 4 GPUs free'; }
 leases() { rgpu leases --json | grep -oE '"id": "[0-9a-f]+"' | sort; }
 
 # From here on both rgpud ask Slurm each second which jobs there are.
@@ -68,7 +69,7 @@ ok "its epilog gives up, and the job is gone" wait_for 60 done_completing
 rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '200 of 400 licences can be sold now' "that server's capacity is withheld"
 start_rgpud "$server"
-ok "the server comes back and ends the lease by itself, as Slurm does not know the job" wait_for 60 all_free
+ok "the server comes back and ends the lease by itself, as Slurm does not know the job" wait_for 60 whole
 rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '400 of 400 licences can be sold now' "then all can be sold"
 ok "Slurm and the pool agree" wait_for 60 all_agree
