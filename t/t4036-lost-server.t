@@ -35,6 +35,29 @@ is "$(restarts "$one")" 1 "that is no reason to start it again"
 touch "$T/lent"
 wait_for 30 all_free
 
+# --- booted under the job, and there again before anybody looks
+
+submitted --gres=rgpu:1 --wrap "$(fails_at "$T/booted")"; booted=$job
+wait_for 30 runs "$booted"
+server=$(server_of "$booted")
+crash "rgpud.$server"
+# What its leases know of the boot, as after another one.
+python3 - "$cluster/state/$server" "$(cat /proc/sys/kernel/random/boot_id)" <<'PY'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1] + '/leases.db') as db:
+    for id, body in db.execute('SELECT id, body FROM lease').fetchall():
+        assert sys.argv[2] in body
+        db.execute('UPDATE lease SET body = ? WHERE id = ?', (body.replace(sys.argv[2], 'another-boot'), id))
+PY
+back "$server"
+touch "$T/booted"
+ok "the server's host was booted under the job, which fails: it is requeued" wait_for 60 is_requeued "$booted"
+wait_for 20 has_note "$booted"
+like "$(note_of "$booted")" "^rgpu: lost server $server, whose host was started again under the job: requeued; avoids $server until" \
+    "though all servers answer"
+scancel "$booted"
+wait_for 30 all_free
+
 # --- only restarted
 
 configure 'lost_after = "1m"'

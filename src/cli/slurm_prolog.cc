@@ -118,21 +118,29 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
     }
 }
 
+// What has been given back.
+struct Ended {
+    unsigned leases = 0;
+    std::vector<LostServer> booted;  // servers whose host was started again under the job
+};
+
 // What could not be given back, and why not.
 struct Rest {
     std::optional<Error> failure;
     std::vector<LostServer> silent;  // the servers that may have it
 };
 
-// Each node has one lease: when so many have ended (`ended` counts them), a server that does not answer holds none.
-Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, unsigned &ended)
+// Each node has one lease: when so many have ended (`ended` counts them, try by try), a server that does not answer holds none.
+Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, Ended &ended)
 {
     Time start = now();
     for (int n = 0;; ++n) {
         Rest rest;
         for (auto &told : client.release_each(job.id)) {
             if (told.answer) {
-                ended += static_cast<unsigned>(*told.answer);
+                ended.leases += static_cast<unsigned>(told.answer->count);
+                if (told.answer->lost)
+                    ended.booted.push_back({told.server, "server " + told.server + ", whose host was started again under the job"});
                 continue;
             }
             if (told.answer.error().kind == ErrorKind::disconnected)
@@ -140,7 +148,7 @@ Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, u
             if (!rest.failure)
                 rest.failure = std::move(told.answer).error();
         }
-        if (!rest.failure || ended >= job.nodes)
+        if (!rest.failure || ended.leases >= job.nodes)
             return {};
         if (n + 1 >= kReleaseTries && now() - start >= patience)
             return rest;
@@ -251,9 +259,9 @@ public:
     }
 };
 
-// The job has failed, and servers that had GPUs of it do not answer. One that is only being restarted is waited for before its
+// The job has failed, and servers that had GPUs of it do not answer, or forgot its programs with all else. One that is only being restarted is waited for before its
 // job is started again. A failure for another reason in such a moment is rare enough: the job runs once more.
-Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, Rest rest, unsigned &ended)
+Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, Rest rest, Ended &ended)
 {
     auto record = look_at(job.whole);
     if (!record) {
@@ -263,11 +271,13 @@ Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, R
     // Of a heterogeneous job each part has an epilog, and the first requeues all.
     if (record->restarts != job.run || !failed_by_itself(*record))
         return rest;
-    if (fate_of(*record, slurm.lost_server, false) != Fate::leave)
+    if (!rest.silent.empty() && fate_of(*record, slurm.lost_server, false) != Fate::leave)
         rest = release(client, job, std::min(kRestartLimit, slurm.lost_after), ended);
-    if (rest.silent.empty())
+    std::vector<LostServer> lost = rest.silent;
+    lost.insert(lost.end(), ended.booted.begin(), ended.booted.end());
+    if (lost.empty())
         return rest;
-    auto done = lose_servers(slurm, job.whole, *record, rest.silent, false);
+    auto done = lose_servers(slurm, job.whole, *record, lost, false);
     tell_of_job(job, done ? Error{ErrorKind::disconnected, *done} : done.error());
     return rest;
 }
@@ -283,9 +293,9 @@ public:
         if (!client)
             return fail_job(job, client.error());
         const SlurmConfig &slurm = (*config)->slurm;
-        unsigned ended = 0;
+        Ended ended;
         Rest rest = release(*client, job, Milliseconds(0), ended);
-        if (job.failed && !rest.silent.empty())
+        if (job.failed && (!rest.silent.empty() || !ended.booted.empty()))
             rest = lose(*client, slurm, job, std::move(rest), ended);
         // One that was requeued may get other nodes the next time. Slurm refuses it for a job that has ended.
         (void)pay_for(job, job.most_nodes).has_value();

@@ -379,8 +379,8 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
 
 Result<void> Client::release(const std::string &server, const std::string &lease)
 {
-    Result<int> released =
-        state_->ask_one<int>(server, "DELETE", "/v1/leases/" + lease, decode_released);
+    Result<Released> released =
+        state_->ask_one<Released>(server, "DELETE", "/v1/leases/" + lease, decode_released);
     if (!released && released.error().kind != ErrorKind::unsupported)
         return std::move(released).error();
     return {};
@@ -392,9 +392,9 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
         return error(ErrorKind::invalid, "a job id is needed to release a job's leases");
     int released = 0;
     std::optional<Error> failure;
-    for (Told<int> &told : release_each(job, node)) {
+    for (Told<Released> &told : release_each(job, node)) {
         if (told.answer)
-            released += *told.answer;
+            released += told.answer->count;
         else if (!failure)
             failure = std::move(told.answer).error();
     }
@@ -403,9 +403,9 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
     return released;
 }
 
-std::vector<Told<int>> Client::release_each(const std::string &job, const std::string &node)
+std::vector<Told<Released>> Client::release_each(const std::string &job, const std::string &node)
 {
-    return state_->ask_all<int>("DELETE", leases_target({job, node, false}), "", decode_released);
+    return state_->ask_all<Released>("DELETE", leases_target({job, node, false}), "", decode_released);
 }
 
 Result<void> Client::renew(const std::string &server, const std::string &lease)

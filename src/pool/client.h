@@ -66,8 +66,8 @@ public:
     // Ends every lease of a job (of its node, if given); returns how many. Fails, after having
     // tried all, when a server did not answer or refused.
     Result<int> release_job(const std::string &job, const std::string &node = {});
-    // The same, server by server: how many each ended.
-    std::vector<Told<int>> release_each(const std::string &job, const std::string &node = {});
+    // The same, server by server.
+    std::vector<Told<Released>> release_each(const std::string &job, const std::string &node = {});
 
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);

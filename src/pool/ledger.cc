@@ -224,6 +224,7 @@ Result<Lease> Ledger::accept(const Caller &caller, const std::string &id, Time n
     held.lease.term = held.expires == kNever ? Milliseconds(0) : Milliseconds(held.expires - now);
     held.lease.expires_in = held.lease.term;
     held.lease.granted_at = time(nullptr);
+    held.lease.boot = limits_.boot;
     Result<void> stored = store_.put(held.lease);
     if (!stored)
         return std::move(stored).error().in("keeping the lease");

@@ -32,6 +32,7 @@ public:
         size_t offers = defaults::kMaxOffers;
         size_t offers_of_user = defaults::kMaxOffersOfUser;
         size_t leases = defaults::kMaxLeases;
+        std::string boot = {};  // the host's, for its leases
     };
 
     // The store must outlive the ledger. GPUs start free; load() takes what the store knows. A lease's

@@ -240,6 +240,8 @@ Json to_json(const Lease &lease)
                  {"expires_in_ms", lease.expires_in.count()},
                  {"granted_at", lease.granted_at},
                  {"workers", lease.workers}};
+    if (!lease.boot.empty())
+        json["boot"] = lease.boot;
     if (!lease.secret.empty())
         json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
     if (!lease.sealed.empty())
@@ -269,6 +271,7 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
     lease.expires_in = Milliseconds(reader.count<int64_t>("expires_in_ms"));
     lease.granted_at = reader.count<int64_t>("granted_at");
     lease.workers = reader.count("workers");
+    lease.boot = reader.text("boot", false);
     leases.push_back(std::move(lease));
     return reader.done();
 }
@@ -765,16 +768,18 @@ Result<Leases> decode_leases(std::string_view text)
     });
 }
 
-std::string encode_released(size_t count)
+std::string encode(const Released &released)
 {
-    return dump({{"released", count}});
+    return dump({{"released", released.count}, {"lost", released.lost}});
 }
 
-Result<int> decode_released(std::string_view text)
+Result<Released> decode_released(std::string_view text)
 {
-    return decode<int>(text, [](const Json &json) -> Result<int> {
+    return decode<Released>(text, [](const Json &json) -> Result<Released> {
         Reader reader(json, "reply");
-        int released = reader.count("released");
+        Released released;
+        released.count = reader.count("released");
+        released.lost = reader.count<int>("lost", false);
         Result<void> read = reader.done();
         if (!read)
             return std::move(read).error();

@@ -46,8 +46,8 @@ std::string encode(const Leases &leases);
 Result<Leases> decode_leases(std::string_view json);
 
 // {"released": n}
-std::string encode_released(size_t count);
-Result<int> decode_released(std::string_view json);
+std::string encode(const Released &released);
+Result<Released> decode_released(std::string_view json);
 
 // {"error": {"kind": "invalid", "text": "..."}}
 std::string encode_error(const Error &error);

@@ -113,6 +113,13 @@ struct Lease {
     Milliseconds expires_in{0};  // with a term
     int64_t granted_at = 0;      // seconds since the epoch, wall clock
     int workers = 0;             // running now
+    std::string boot;            // of the host, when it was granted: its programs do not survive another
+};
+
+// What the end of a job's leases on a server came to.
+struct Released {
+    int count = 0;
+    int lost = 0;  // of these: the host was booted after they were granted
 };
 
 // Which leases: empty fields do not filter.

@@ -195,7 +195,7 @@ struct Control::State {
     Said release(const pool::Caller &caller, const Request &request)
     {
         Result<void> done = service.release(caller, request.matches[1]);
-        return done ? Said(pool::encode_released(1)) : Said(std::move(done).error());
+        return done ? Said(pool::encode(pool::Released{1, 0})) : Said(std::move(done).error());
     }
     Said drain(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::drain); }
     Said resume(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::resume); }
@@ -223,8 +223,8 @@ struct Control::State {
             return std::move(filter).error();
         if (filter->job.empty())
             return error(ErrorKind::invalid, "which job? DELETE /v1/leases needs ?job=");
-        Result<size_t> count = service.release_job(caller, *filter);
-        return count ? Said(pool::encode_released(*count)) : Said(std::move(count).error());
+        Result<pool::Released> released = service.release_job(caller, *filter);
+        return released ? Said(pool::encode(*released)) : Said(std::move(released).error());
     }
 };
 

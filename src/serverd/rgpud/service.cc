@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "serverd/handover.h"
 #include "util/defaults.h"
@@ -25,11 +26,24 @@ std::string shape(const std::vector<pool::Portion> &gpus)
     return text;
 }
 
+// The kernel's name for the time since it was started.
+const std::string &this_boot()
+{
+    static const std::string id = [] {
+        std::ifstream file("/proc/sys/kernel/random/boot_id");
+        std::string line;
+        std::getline(file, line);
+        return line;
+    }();
+    return id;
+}
+
 pool::Ledger::Limits limits(const RgpudConfig &config)
 {
     pool::Ledger::Limits limits;
     limits.offer_timeout = config.offer_timeout;
     limits.max_term = config.max_term;
+    limits.boot = this_boot();
     return limits;
 }
 
@@ -198,7 +212,7 @@ Result<void> Service::release(const pool::Caller &caller, const std::string &lea
     return {};
 }
 
-Result<size_t> Service::release_job(const pool::Caller &caller, const pool::LeaseFilter &filter)
+Result<pool::Released> Service::release_job(const pool::Caller &caller, const pool::LeaseFilter &filter)
 {
     std::unique_lock lock(mutex_);
     Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, end_expired());
@@ -206,7 +220,10 @@ Result<size_t> Service::release_job(const pool::Caller &caller, const pool::Leas
         return std::move(released).error();
     ended(*released, "released");
     await_workers(lock, *released);
-    return released->size();
+    pool::Released out{static_cast<int>(released->size()), 0};
+    for (const pool::Lease &lease : *released)
+        out.lost += !lease.boot.empty() && lease.boot != this_boot();
+    return out;
 }
 
 Result<void> Service::find_gpu(const pool::Caller &caller, pool::Drain &drain) const

@@ -51,7 +51,7 @@ public:
     // These wait a moment for the workers, so that the GPUs are free when they return; a worker that takes its time
     // is waited for by tend().
     Result<void> release(const pool::Caller &caller, const std::string &lease);
-    Result<size_t> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
+    Result<pool::Released> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
     // Administrators only. A GPU is named by its UUID or its number; empty: all of the server.
     Result<void> drain(const pool::Caller &caller, pool::Drain drain);
     Result<void> resume(const pool::Caller &caller, pool::Drain drain);
