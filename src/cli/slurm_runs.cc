@@ -5,17 +5,10 @@
 
 #include "cli/slurm_missing.h"
 #include "plugin/licences.h"
+#include "util/next_token.h"
 
 namespace rgpu::cli {
 namespace {
-
-std::string_view cut(std::string_view &rest, char separator)
-{
-    size_t end = rest.find(separator);
-    std::string_view part = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
-    return part;
-}
 
 // The leases of these jobs for which fits(run, lease) is true.
 template <class Fits> std::vector<LeaseOf> chosen(const std::vector<JobRun> &runs, const Inventories &pool, Fits &&fits)
@@ -36,13 +29,13 @@ std::vector<JobRun> parse_runs(std::string_view printed)
 {
     std::vector<JobRun> out;
     while (!printed.empty()) {
-        std::string_view line = cut(printed, '\n');
+        std::string_view line = next_token(printed, "\n");
         JobRun run;
-        run.id = cut(line, '|');
-        run.name = cut(line, '|');
-        run.state = cut(line, '|');
-        run.restarts = atoi(std::string(cut(line, '|')).c_str());
-        run.licences = plugin::rgpu_licences(cut(line, '|'));
+        run.id = next_token(line, "|");
+        run.name = next_token(line, "|");
+        run.state = next_token(line, "|");
+        run.restarts = atoi(std::string(next_token(line, "|")).c_str());
+        run.licences = plugin::rgpu_licences(next_token(line, "|"));
         if (!run.id.empty())
             out.push_back(std::move(run));
     }
