@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/slurm_await.h"
 #include "cli/slurm_command.h"
 #include "cli/slurm_hostlist.h"
 #include "cli/slurm_lost_server.h"
@@ -293,6 +294,7 @@ public:
         if (!client)
             return fail_job(job, client.error());
         const SlurmConfig &slurm = (*config)->slurm;
+        await_programs(*client, job);
         Ended ended;
         Rest rest = release(*client, job, Milliseconds(0), ended);
         if (job.failed && (!rest.silent.empty() || !ended.booted.empty()))
