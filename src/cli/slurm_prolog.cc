@@ -12,6 +12,7 @@
 #include "cli/slurm_await.h"
 #include "cli/slurm_command.h"
 #include "cli/slurm_hostlist.h"
+#include "cli/slurm_keep.h"
 #include "cli/slurm_lost_server.h"
 #include "cli/slurm_record.h"
 #include "cli/slurm_tool.h"
@@ -119,10 +120,11 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
     }
 }
 
-// What has been given back.
+// What has been given back, and what it was used for.
 struct Ended {
     unsigned leases = 0;
     std::vector<LostServer> booted;  // servers whose host was started again under the job
+    JobUsage used;
 };
 
 // What could not be given back, and why not.
@@ -137,13 +139,16 @@ Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, E
     Time start = now();
     for (int n = 0;; ++n) {
         Rest rest;
-        for (auto &told : client.release_each(job.id)) {
+        ended.used.silent.clear();
+        for (auto &told : client.end_job(job.id)) {
             if (told.answer) {
                 ended.leases += static_cast<unsigned>(told.answer->count);
+                add(ended.used, told.server, told.answer->usage);
                 if (told.answer->lost)
                     ended.booted.push_back({told.server, "server " + told.server + ", whose host was started again under the job"});
                 continue;
             }
+            ended.used.silent.push_back(told.server);
             if (told.answer.error().kind == ErrorKind::disconnected)
                 rest.silent.push_back({told.server, told.answer.error().text});
             if (!rest.failure)
@@ -260,9 +265,10 @@ public:
     }
 };
 
-// The job has failed, and servers that had GPUs of it do not answer, or forgot its programs with all else. One that is only being restarted is waited for before its
-// job is started again. A failure for another reason in such a moment is rare enough: the job runs once more.
-Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, Rest rest, Ended &ended)
+// The job has failed, and servers that had GPUs of it do not answer, or forgot its programs with all else. One that is only being
+// restarted is waited for before its job is started again. A failure for another reason in such a moment is rare enough: the job
+// runs once more. `note`: what was done, in words.
+Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, Rest rest, Ended &ended, std::string &note)
 {
     auto record = look_at(job.whole);
     if (!record) {
@@ -279,6 +285,7 @@ Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, R
     if (lost.empty())
         return rest;
     auto done = lose_servers(slurm, job.whole, *record, lost, false);
+    note = done ? *done : done.error().text;
     tell_of_job(job, done ? Error{ErrorKind::disconnected, *done} : done.error());
     return rest;
 }
@@ -296,11 +303,15 @@ public:
         const SlurmConfig &slurm = (*config)->slurm;
         await_programs(*client, job);
         Ended ended;
+        std::string note;
         Rest rest = release(*client, job, Milliseconds(0), ended);
         if (job.failed && (!rest.silent.empty() || !ended.booted.empty()))
-            rest = lose(*client, slurm, job, std::move(rest), ended);
+            rest = lose(*client, slurm, job, std::move(rest), ended, note);
         // One that was requeued may get other nodes the next time. Slurm refuses it for a job that has ended.
         (void)pay_for(job, job.most_nodes).has_value();
+        // Slurm goes on with the job only when this ends: after what others wait for.
+        if (auto kept = keep_in_record(job, ended.used, note); !kept)
+            tell_of_job(job, std::move(kept).error());
         return rest.failure ? fail_job(job, std::move(*rest.failure).in("giving its GPUs back")) : kOk;
     }
 };

@@ -37,6 +37,7 @@ std::string leases_target(const LeaseFilter &filter, const std::string &key = {}
     add("node", filter.node);
     add("secrets", filter.secrets ? "1" : "");
     add("key", key);
+    add("usage", filter.usage ? "1" : "");
     return "/v1/leases" + query;
 }
 
@@ -406,6 +407,14 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
 std::vector<Told<Released>> Client::release_each(const std::string &job, const std::string &node)
 {
     return state_->ask_all<Released>("DELETE", leases_target({job, node, false}), "", decode_released);
+}
+
+std::vector<Told<Released>> Client::end_job(const std::string &job)
+{
+    LeaseFilter filter;
+    filter.job = job;
+    filter.usage = true;
+    return state_->ask_all<Released>("DELETE", leases_target(filter), "", decode_released);
 }
 
 Result<void> Client::renew(const std::string &server, const std::string &lease)

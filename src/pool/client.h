@@ -69,6 +69,9 @@ public:
     // The same, server by server.
     std::vector<Told<Released>> release_each(const std::string &job, const std::string &node = {});
 
+    // The same, and what the job's leases used, server by server: each tells it once.
+    std::vector<Told<Released>> end_job(const std::string &job);
+
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);
 

@@ -768,9 +768,65 @@ Result<Leases> decode_leases(std::string_view text)
     });
 }
 
+namespace {
+
+Json to_json(const LeaseUsage &usage)
+{
+    Json gpus = Json::array();
+    for (const GpuUsage &gpu : usage.gpus)
+        gpus.push_back({{"uuid", gpu.uuid},
+                        {"name", gpu.name},
+                        {"share", gpu.share},
+                        {"busy_s", rounded(gpu.busy_s)},
+                        {"blocked_s", rounded(gpu.blocked_s)},
+                        {"throttled_s", rounded(gpu.throttled_s)},
+                        {"memory_peak", gpu.memory_peak},
+                        {"launches", gpu.launches}});
+    return {{"lease", usage.lease},         {"owner", to_json(usage.owner)},  {"held_s", rounded(usage.held_s)},
+            {"bytes_in", usage.bytes_in}, {"bytes_out", usage.bytes_out}, {"gpus", std::move(gpus)}};
+}
+
+Result<void> read_gpu_usage(const Json &json, std::vector<GpuUsage> &gpus)
+{
+    Reader reader(json, "gpu");
+    GpuUsage gpu;
+    gpu.uuid = reader.text("uuid");
+    gpu.name = reader.text("name");
+    gpu.share = static_cast<int>(reader.number("share", 0, kWholeGpu));
+    gpu.busy_s = reader.real("busy_s");
+    gpu.blocked_s = reader.real("blocked_s");
+    gpu.throttled_s = reader.real("throttled_s");
+    gpu.memory_peak = reader.count<uint64_t>("memory_peak");
+    gpu.launches = reader.count<uint64_t>("launches");
+    gpus.push_back(std::move(gpu));
+    return reader.done();
+}
+
+Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
+{
+    Reader reader(json, "usage");
+    LeaseUsage usage;
+    usage.lease = reader.text("lease");
+    if (const Json *owner = reader.member("owner")) {
+        Reader owner_reader(*owner, "owner");
+        usage.owner = read_owner(owner_reader);
+    }
+    usage.held_s = reader.real("held_s");
+    usage.bytes_in = reader.count<uint64_t>("bytes_in");
+    usage.bytes_out = reader.count<uint64_t>("bytes_out");
+    reader.each("gpus", [&](const Json &gpu) { return read_gpu_usage(gpu, usage.gpus); });
+    usages.push_back(std::move(usage));
+    return reader.done();
+}
+
+}  // namespace
+
 std::string encode(const Released &released)
 {
-    return dump({{"released", released.count}, {"lost", released.lost}});
+    Json json = {{"released", released.count}, {"lost", released.lost}};
+    for (const LeaseUsage &usage : released.usage)
+        json["usage"].push_back(to_json(usage));
+    return dump(json);
 }
 
 Result<Released> decode_released(std::string_view text)
@@ -780,6 +836,8 @@ Result<Released> decode_released(std::string_view text)
         Released released;
         released.count = reader.count("released");
         released.lost = reader.count<int>("lost", false);
+        if (reader.member("usage", false))
+            reader.each("usage", [&](const Json &usage) { return read_usage(usage, released.usage); });
         Result<void> read = reader.done();
         if (!read)
             return std::move(read).error();

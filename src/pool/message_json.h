@@ -45,7 +45,7 @@ struct Leases {
 std::string encode(const Leases &leases);
 Result<Leases> decode_leases(std::string_view json);
 
-// {"released": n}
+// {"released": n, "lost": k, "usage": [...]}; without the third where there is none
 std::string encode(const Released &released);
 Result<Released> decode_released(std::string_view json);
 

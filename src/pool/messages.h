@@ -116,17 +116,38 @@ struct Lease {
     std::string boot;            // of the host, when it was granted: its programs do not survive another
 };
 
-// What the end of a job's leases on a server came to.
-struct Released {
-    int count = 0;
-    int lost = 0;  // of these: the host was booted after they were granted
-};
-
 // Which leases: empty fields do not filter.
 struct LeaseFilter {
     std::string job;
     std::string node;
     bool secrets = false;  // with their secrets, where the asker owns them or is an administrator
+    bool usage = false;    // of a release: with what they used
+};
+
+// What the programs of a lease used of one of its GPUs. Seconds of wall time.
+struct GpuUsage {
+    std::string uuid, name;
+    int share = kWholeGpu;    // the least
+    double busy_s = 0;        // their work was on the GPU
+    double blocked_s = 0;     // launches waited for other tenants' turns
+    double throttled_s = 0;   // launches waited as the lease's own ceiling was reached
+    uint64_t memory_peak = 0;  // bytes; the most that was seen
+    uint64_t launches = 0;
+};
+
+struct LeaseUsage {
+    std::string lease;  // its id
+    Owner owner;
+    double held_s = 0;  // from when it was granted to its end
+    uint64_t bytes_in = 0, bytes_out = 0;  // over connections: from programs, to them
+    std::vector<GpuUsage> gpus;
+};
+
+// What the end of leases on a server came to.
+struct Released {
+    int count = 0;
+    int lost = 0;  // of these: the host was booted after they were granted
+    std::vector<LeaseUsage> usage;  // where asked for: of these, and of leases of the job that ended before
 };
 
 // All that `rgpu list` shows of one server.

@@ -19,7 +19,7 @@ namespace rgpu::share {
 namespace {
 
 constexpr char kMagic[8] = "rgpushr";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 // Whoever waits looks after this time at the latest whether the holder still lives.
 constexpr int64_t kLook = 5 * kMillisecond;
 // A turn that should have ended, and whose work does not: after this the token goes on without it. The short one holds
@@ -80,6 +80,14 @@ Result<void> prepare(int fd, const std::string &path)
     memcpy(m->magic, kMagic, sizeof kMagic);
     munmap(p, sizeof(Memory));
     return {};
+}
+
+// What a broken process left there is no time that is believed.
+int64_t take_given(Tenant &t)
+{
+    int64_t fresh = std::max<int64_t>(0, t.given - t.collected);
+    t.collected = t.given;
+    return fresh;
 }
 
 }  // namespace
@@ -244,7 +252,7 @@ Result<int> Board::sit(const std::string &lease, Terms terms)
     pthread_mutex_lock(&s.alive);
     s.tenant = tenant;
     s.pid = getpid();
-    s.waiting = 0;
+    s.waiting = s.at_ceiling = 0;
     s.launches = s.completed = s.bytes = 0;
     s.under_way = s.memory = s.longest = 0;
     s.gates = 0;
@@ -356,8 +364,10 @@ bool Board::ask(int i, int64_t now, int64_t &again)
     } else if (!had) {
         pass(now, &again);
     }
-    if (s.holder != seat.tenant || m.token & kClosing)
+    if (s.holder != seat.tenant || m.token & kClosing) {
+        seat.at_ceiling = share::at_ceiling(s, seat.tenant);
         return false;
+    }
     if (seat.waiting) {
         unwant(s, seat.tenant);
         seat.waiting = 0;
@@ -401,7 +411,7 @@ void Board::count(Seat &seat, int64_t now)
     seat.bytes_seen = bytes;
 }
 
-int64_t Board::completed(int i, int64_t now)
+int64_t Board::completed(int i, int64_t now, int64_t *fresh)
 {
     Lock lock(*this);
     if (!lock)
@@ -411,6 +421,8 @@ int64_t Board::completed(int i, int64_t now)
     Seat &seat = m.seats[i];
     settle(s, now);
     count(seat, now);
+    if (fresh && seat.tenant >= 0 && seat.tenant < s.tenant_end)
+        *fresh += take_given(s.tenants[seat.tenant]);
     if (s.holder != seat.tenant)
         return 0;
     int64_t again = INT64_MAX;
@@ -468,6 +480,25 @@ int Board::workers()
     for (int i = 0; lock && i < memory_->seat_end; ++i)
         n += memory_->seats[i].used;
     return n;
+}
+
+std::vector<Board::Collected> Board::collect(const std::string &lease, int64_t now)
+{
+    std::vector<Collected> all;
+    Lock lock(*this);
+    if (!lock)
+        return all;
+    State &s = memory_->state;
+    settle(s, now);
+    for (int i = 0; i < s.tenant_end; ++i) {
+        Tenant &t = s.tenants[i];
+        std::string key(t.key, strnlen(t.key, kKeyBytes));
+        if (key.empty() || (lease.empty() ? t.workers != 0 : key != lease))
+            continue;
+        if (int64_t fresh = take_given(t))
+            all.push_back({std::move(key), fresh});
+    }
+    return all;
 }
 
 std::vector<TenantView> Board::view(int64_t now)

@@ -28,6 +28,7 @@ int64_t clock_now();
 struct Seat {
     pthread_mutex_t alive;  // robust; held by a thread of the worker for ever
     int32_t used, tenant, pid, waiting;
+    int32_t at_ceiling;     // while it waits: for its tenant's own ceiling
     // Counted before the driver is called, so that nobody takes the token between the look at it and the launch;
     // without work these two are equal.
     std::atomic<uint64_t> launches, completed;
@@ -99,8 +100,18 @@ public:
     void wait(int seat, uint32_t call, int64_t until);
     uint32_t call_of(int seat) const;
 
-    // Work of this seat has been completed. Returns when to call this again if nothing new happens; 0: no need.
-    int64_t completed(int seat, int64_t now);
+    // Of a wait for the token: what keeps it is the tenant's own ceiling. The seat's own thread.
+    bool at_ceiling(int seat) const { return memory_->seats[seat].at_ceiling != 0; }
+
+    // Work of this seat has been completed. Returns when to call this again if nothing new happens; 0: no need. To `fresh` is added
+    // the tenant's GPU time that nobody has collected yet.
+    int64_t completed(int seat, int64_t now, int64_t *fresh = nullptr);
+    // The same for who is no worker: of this tenant, or (empty) of all that have no worker left.
+    struct Collected {
+        std::string lease;
+        int64_t given = 0;
+    };
+    std::vector<Collected> collect(const std::string &lease, int64_t now);
     // How much work, in nanoseconds, the tenant may have unfinished on the GPU.
     int64_t ahead(int64_t now) const;
 

@@ -434,6 +434,11 @@ bool should_stop(State &s, int64_t now, int64_t *again)
     return stop;
 }
 
+bool at_ceiling(const State &s, int i)
+{
+    return is_tenant(s, i) && may_start_at(s.tenants[i], 0) > 0;
+}
+
 double due(const State &s, int i, int64_t now)
 {
     return is_tenant(s, i) ? parts_now(s, now).of[i] : 0;

@@ -45,6 +45,7 @@ struct Tenant {
     int64_t left_at;      // when its last worker went
     // What is shown.
     int64_t given;        // in all
+    int64_t collected;    // of it, what is in the lease's books already
     int64_t turns, overrun, longest;
     Window<uint32_t, 602, 100 * kMillisecond> given_in;  // nanoseconds
     Window<uint32_t, 62, kSecond> launches_in;
@@ -96,6 +97,9 @@ void end_turn(State &, bool cut, int64_t now);
 // The holder should stop launching now: its quota is used up and somebody else is due, somebody with a short burst is due
 // before it, or its ceiling is reached. `again` as above, for when this may change. Settles.
 bool should_stop(State &, int64_t now, int64_t *again);
+
+// The tenant's own ceiling keeps it from launching now, whoever else wants the GPU.
+bool at_ceiling(const State &, int tenant);
 
 // The part of the GPU (0 to 1) that the tenant is due among those who want it now.
 double due(const State &, int tenant, int64_t now);

@@ -8,26 +8,22 @@
 #include "util/sha256.h"
 
 namespace rgpu::serverd {
-namespace {
 
-// Two rgpud of one host have different state directories, and so different boards.
-std::string path_of(const std::string &state_dir, const std::string &uuid)
+std::string memory_path(const std::string &state_dir, const std::string &name)
 {
     char real[PATH_MAX];
     std::string dir = realpath(state_dir.c_str(), real) ? real : state_dir;
     Sha256 hash;
     hash.add(dir.data(), dir.size());
     auto digest = hash.digest();
-    return "/dev/shm/rgpu-" + to_hex(digest.data(), 8) + "-" + uuid;
+    return "/dev/shm/rgpu-" + to_hex(digest.data(), 8) + "-" + name;
 }
-
-}  // namespace
 
 Result<Boards> Boards::open(const std::string &state_dir, const std::vector<std::string> &uuids)
 {
     Boards boards;
     for (const std::string &uuid : uuids) {
-        std::string path = path_of(state_dir, uuid);
+        std::string path = memory_path(state_dir, uuid);
         Result<Fd> file = share::Board::file(path);
         if (!file)
             return std::move(file).error();
@@ -60,6 +56,15 @@ std::vector<Boards::Gpu> Boards::view() const
     for (One &one : all_)
         gpus.push_back({one.uuid, one.board.view(share::clock_now())});
     return gpus;
+}
+
+std::vector<Boards::Busy> Boards::collect(const std::string &lease) const
+{
+    std::vector<Busy> all;
+    for (One &one : all_)
+        for (share::Board::Collected &fresh : one.board.collect(lease, share::clock_now()))
+            all.push_back({one.uuid, std::move(fresh.lease), fresh.given});
+    return all;
 }
 
 void Boards::sweep() const

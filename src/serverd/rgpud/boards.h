@@ -15,6 +15,9 @@
 
 namespace rgpu::serverd {
 
+// A file in memory for the rgpud of this state_dir: two of one host have different ones.
+std::string memory_path(const std::string &state_dir, const std::string &name);
+
 class Boards {
 public:
     // Of the GPUs with these UUIDs. Fails with the file's name where one cannot be had.
@@ -32,6 +35,12 @@ public:
         std::vector<share::TenantView> tenants;
     };
     std::vector<Gpu> view() const;
+    // GPU time that workers did not live to count: of this lease, or (empty) of all without a worker. Told once. Any thread.
+    struct Busy {
+        std::string uuid, lease;
+        int64_t nanoseconds = 0;
+    };
+    std::vector<Busy> collect(const std::string &lease = {}) const;
     // What dead workers left goes, though nobody waits for it. Any thread.
     void sweep() const;
 

@@ -195,7 +195,7 @@ struct Control::State {
     Said release(const pool::Caller &caller, const Request &request)
     {
         Result<void> done = service.release(caller, request.matches[1]);
-        return done ? Said(pool::encode(pool::Released{1, 0})) : Said(std::move(done).error());
+        return done ? Said(pool::encode(pool::Released{1, 0, {}})) : Said(std::move(done).error());
     }
     Said drain(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::drain); }
     Said resume(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::resume); }
@@ -322,9 +322,11 @@ Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool
             filter.secrets = true;
         else if (name == "key" && with_secrets)
             continue;  // with_secrets() uses it
+        else if (name == "usage" && !with_secrets && value == "1")
+            filter.usage = true;
         else
             return error(ErrorKind::invalid, "unknown parameter: job, node%s are known",
-                         with_secrets ? ", secrets=1 and key" : "");
+                         with_secrets ? ", secrets=1 and key" : " and usage=1");
     }
     return filter;
 }

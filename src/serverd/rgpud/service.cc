@@ -124,8 +124,12 @@ Result<void> Service::load()
     for (const pool::Lease &lease : ledger_.leases({0, true}, {}, now()))
         known.insert(lease.id);
     Result<void> opened = memory_.open(config_.state_dir + "/memory");
+    if (!opened)
+        return opened;
+    memory_.forget_all_but(known);
+    opened = meters_.open(config_.state_dir);
     if (opened)
-        memory_.forget_all_but(known);
+        meters_.forget_all_but(known);
     return opened;
 }
 
@@ -142,10 +146,22 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         memory_.forget(lease.id);
-        if (!workers_.any(lease.id))
+        if (!workers_.any(lease.id)) {
+            close_meter(lease);
             continue;
+        }
         end_workers(lease);
+        unread_[lease.id] = lease;
     }
+}
+
+// Workers count until they end; one that takes too long to is not waited for.
+void Service::close_meter(const pool::Lease &lease)
+{
+    boards_.sweep();
+    meters_.add_busy(boards_.collect(lease.id), {lease});
+    meters_.close(lease);
+    unread_.erase(lease.id);
 }
 
 // Before anything is asked of the ledger, and with the same time: what expires by it is kept from
@@ -174,6 +190,8 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     if (!lease)
         return lease;
     ++leases_granted_;
+    if (Result<Fd> meter = meters_.file(*lease); !meter)
+        log_warning("lease %s: what it uses is not counted: %s", short_id(lease->id).c_str(), meter.error().text.c_str());
     log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
              to_text(lease->owner).c_str(), shape(lease->gpus).c_str());
     warm_up(*lease);
@@ -220,10 +238,15 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller, const po
         return std::move(released).error();
     ended(*released, "released");
     await_workers(lock, *released);
-    pool::Released out{static_cast<int>(released->size()), 0};
-    for (const pool::Lease &lease : *released)
-        out.lost += !lease.boot.empty() && lease.boot != this_boot();
-    return out;
+    pool::Released done{static_cast<int>(released->size()), 0, {}};
+    for (const pool::Lease &lease : *released) {
+        done.lost += !lease.boot.empty() && lease.boot != this_boot();
+        if (unread_.count(lease.id))
+            close_meter(lease);
+    }
+    if (filter.usage)
+        done.usage = meters_.take(caller, filter);
+    return done;
 }
 
 Result<void> Service::find_gpu(const pool::Caller &caller, pool::Drain &drain) const
@@ -413,9 +436,10 @@ Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vect
 {
     if (gpus.empty())
         return lease;
-    // Made now, it has room for all of the lease's GPUs.
+    // Made now, these have room for all of the lease's GPUs.
     if (Result<Fd> account = memory_.account(lease, config_.max_workers); !account)
         return std::move(account).error();
+    (void)meters_.file(lease).has_value();
     pool::Lease seen = lease;
     seen.gpus.clear();
     std::string places;
@@ -444,12 +468,18 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     for (const pool::Portion &gpu : lease.gpus)
         launch.descriptors.push_back(boards_.file(gpu.uuid));
     launch.environment.merge(more);
+    // Workers::start() puts two in front of all but the first.
+    auto number_of_next = [&] { return std::to_string(3 + 2 + launch.descriptors.size()); };
+    Result<Fd> meter = meters_.file(lease);
+    if (meter) {
+        launch.environment["RGPU_WORKER_METER"] = number_of_next();
+        launch.descriptors.push_back(meter->get());
+    }
     Result<Fd> key = key_pipe(given);
     if (!key)
         return std::move(key).error();
     if (*key) {
-        // Workers::start() puts two in front of all but the first.
-        launch.environment["RGPU_WORKER_KEY"] = std::to_string(3 + 2 + launch.descriptors.size());
+        launch.environment["RGPU_WORKER_KEY"] = number_of_next();
         launch.descriptors.push_back(key->get());
     }
     Result<pid_t> started = workers_.start(lease, std::move(launch), who, std::move(channel));
@@ -479,6 +509,8 @@ Time Service::tend()
     std::lock_guard lock(mutex_);
     const Time time = end_expired();
     boards_.sweep();
+    if (std::vector<Boards::Busy> left = boards_.collect(); !left.empty())
+        meters_.add_busy(left, ledger_.leases({0, true}, {}, time));
     Time next = workers_.tend(now());
     for (const std::string &id : workers_.without_worker())
         if (const pool::Lease *lease = ledger_.find(id, time))
@@ -487,6 +519,8 @@ Time Service::tend()
         if (workers_.any(lease))
             return false;
         ledger_.let_go(lease);
+        if (auto unread = unread_.find(lease); unread != unread_.end())
+            close_meter(pool::Lease(unread->second));
         workers_ended_.notify_all();
         return true;
     });

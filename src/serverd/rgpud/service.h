@@ -16,6 +16,7 @@
 #include "serverd/rgpud/boards.h"
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/memory_files.h"
+#include "serverd/rgpud/meters.h"
 #include "serverd/rgpud/topology.h"
 #include "serverd/rgpud/workers.h"
 #include "util/config.h"
@@ -99,6 +100,7 @@ private:
     void ended(const std::vector<pool::Lease> &leases, const char *how);
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_workers(const pool::Lease &lease);
+    void close_meter(const pool::Lease &lease);
     void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
@@ -116,7 +118,9 @@ private:
     pool::Ledger ledger_;
     Workers workers_;
     MemoryFiles memory_;
+    Meters meters_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
+    std::map<std::string, pool::Lease> unread_;  // of them, those whose meters are open
     std::condition_variable workers_ended_;
     uint64_t leases_granted_ = 0;
     std::vector<pool::Finding> findings_;

@@ -1,4 +1,5 @@
 // The ends of contexts: what the worker keeps in one for its own use goes before it.
+#include "serverd/worker/metering.h"
 #include "serverd/worker/own.h"
 #include "serverd/worker/serve.h"
 
@@ -13,6 +14,7 @@ void before_end(Session &s, CUcontext context)
     DRIVER(cuCtxGetCurrent)(&current);
     if (DRIVER(cuCtxSetCurrent)(context)) return;
     DRIVER(cuCtxSynchronize)();
+    Metering::here().look_at_memory(true);
     s.copies.send_finished();
     s.long_copies.forget(context);
     s.staging.forget(context);

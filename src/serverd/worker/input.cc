@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "serverd/worker/metering.h"
+
 namespace rgpu::worker {
 
 Input::Input(net::Transport &from) : from_(&from), buffer_(256 << 10) {}
@@ -15,12 +17,19 @@ void Input::on_pause(std::function<bool()> at_once, std::function<void()> pause)
     pause_ = std::move(pause);
 }
 
+ssize_t Input::take(void *to, size_t bytes, int timeout)
+{
+    const ssize_t n = from_->receive(to, bytes, timeout);
+    if (n > 0) Metering::here().received(static_cast<size_t>(n));
+    return n;
+}
+
 ssize_t Input::receive(void *to, size_t bytes)
 {
-    ssize_t n = from_->receive(to, bytes, at_once_ && at_once_() ? 0 : kMoment);
+    ssize_t n = take(to, bytes, at_once_ && at_once_() ? 0 : kMoment);
     if (n >= 0 || errno != EAGAIN) return n;
     if (pause_) pause_();
-    return from_->receive(to, bytes, -1);
+    return take(to, bytes, -1);
 }
 
 bool Input::fill()
@@ -28,7 +37,7 @@ bool Input::fill()
     begin_ = end_ = 0;
     ssize_t n = -1;
     const auto look = [&] {
-        n = from_->receive(buffer_.data(), buffer_.size(), 0);
+        n = take(buffer_.data(), buffer_.size(), 0);
         return n >= 0 || errno != EAGAIN;
     };
     // Who is told at once is told before the look, too.
@@ -79,7 +88,9 @@ net::Lent Input::lend(size_t most)
         if (pause_) pause_();
         from_->wait(kData, -1);
     }
-    return from_->lend(most);
+    const net::Lent lent = from_->lend(most);
+    Metering::here().received(lent.bytes);
+    return lent;
 }
 
 Result<wire::FrameHeader> Input::header()

@@ -46,6 +46,7 @@ private:
     bool fill();
     Error ended() const;
     ssize_t receive(void *to, size_t bytes);
+    ssize_t take(void *to, size_t bytes, int timeout);
 
     net::Transport *from_;
     std::function<bool()> at_once_;

@@ -49,6 +49,7 @@ constexpr char kHelp[] =
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_CONFINE (0: no\n"
     "system call filter), RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
+    "RGPU_WORKER_METER (descriptor of the file that counts what the lease uses),\n"
     "RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"

@@ -1,5 +1,6 @@
 // Memory calls that wait for the GPU though CUDA does not say so.
 #include "serverd/worker/driver.h"
+#include "serverd/worker/metering.h"
 #include "serverd/worker/own.h"
 
 namespace rgpu::worker::own {
@@ -8,6 +9,7 @@ Result<void> cuMemFree_v2(Session &s, Call &call)
 {
     const auto address = call.body.value<CUdeviceptr>();
     if (!call.body.at_end()) return misfit();
+    Metering::here().look_at_memory();
     if (!s.callbacks.pending()) {
         s.finish(call, DRIVER(cuMemFree_v2)(address));
         return {};

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "serverd/worker/metering.h"
+
 namespace rgpu::worker {
 
 using wire::FrameHeader;
@@ -30,6 +32,8 @@ void Sender::send(const FrameHeader &h, const void *body)
 {
     iovec parts[2] = {{const_cast<FrameHeader *>(&h), sizeof h}, {const_cast<void *>(body), h.bytes}};
     std::lock_guard lock(mutex_);
+    // Before the client can have them, and end.
+    Metering::here().sent(sizeof h + h.bytes);
     for (size_t left = sizeof h + h.bytes; left;) {
         ssize_t n = to_->send(parts, h.bytes ? 2 : 1, -1);
         if (n <= 0) _exit(0);  // the client is gone: so is what it asked for

@@ -17,6 +17,7 @@ Result<void> Session::run()
     input.on_pause([this] { return turns.waited_for(); }, [this] { turns.mark(); });
     for (;;) {
         auto h = input.header();
+        if (!h) turns.look_at_memory();
         if (!h && h.error().text.empty()) return {};  // the client has ended
         if (!h) return std::move(h).error();
         if (auto r = step(*h); !r) return r;

@@ -89,6 +89,8 @@ void Turn::begin_slowly()
             break;
         }
         board_.wait(place_, call, again);
+        const int64_t waited = share::clock_now() - now;
+        (board_.at_ceiling(place_) ? settings_.meter->throttled : settings_.meter->blocked).fetch_add(waited, std::memory_order_relaxed);
     }
     limit_ = board_.ahead(share::clock_now());
 }
@@ -96,6 +98,7 @@ void Turn::begin_slowly()
 void Turn::issued(CUcontext context, CUstream stream)
 {
     if (!unmarked_++) began_ = share::clock_now(), group_gates_ = gate_changes_;
+    settings_.meter->launches.fetch_add(1, std::memory_order_relaxed);
     unmarked_expected_ += last_estimate_;
     legacy_dirty_ = legacy_dirty_ || is_legacy(stream);
     if (dirty_.empty() || dirty_.back().stream != stream || dirty_.back().context != context) {
@@ -205,7 +208,7 @@ void Turn::watch()
             const bool some = marked_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !marks_.empty(); });
             if (!some) {
                 lock.unlock();
-                call_again = board_.completed(place_, share::clock_now());
+                call_again = report();
                 lock.lock();
             }
             continue;
@@ -220,11 +223,19 @@ void Turn::watch()
         }
         note_memory();
         finished(std::move(m));
-        call_again = board_.completed(place_, share::clock_now());
+        call_again = report();
         lock.lock();
         watching_ = false;
         progressed_.notify_all();
     }
+}
+
+int64_t Turn::report()
+{
+    int64_t given = 0;
+    const int64_t again = board_.completed(place_, share::clock_now(), &given);
+    settings_.meter->busy.fetch_add(given, std::memory_order_relaxed);
+    return again;
 }
 
 // The tenant's memory now and then, in the context whose work has just ended: it lives until forget() comes by.
@@ -234,6 +245,7 @@ void Turn::note_memory()
     size_t free = 0, total = 0;
     if (now < memory_at_ || DRIVER(cuMemGetInfo_v2)(&free, &total)) return;
     seat_->memory = static_cast<int64_t>(total - free);
+    serverd::raise(settings_.meter->memory_peak, total - free);
     memory_at_ = now + kReport;
 }
 

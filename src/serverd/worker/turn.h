@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "calls/cuda_api.h"
+#include "serverd/meter.h"
 #include "serverd/worker/estimates.h"
 #include "share/board.h"
 
@@ -23,6 +24,7 @@ public:
     struct Settings {
         std::string lease;
         share::Terms terms;
+        serverd::GpuMeter *meter = nullptr;        // what it counts into
         int64_t max_kernel = 0;                    // nanoseconds; 0: no limit
         std::function<void(int64_t)> broke_limit;  // told how long it has run; does not return
     };
@@ -86,6 +88,7 @@ private:
     void await(CUevent, int64_t likely);
     void finished(Mark);
     void note_memory();
+    int64_t report();
     void guard_limit();
 
     share::Board board_;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "serverd/worker/driver.h"
+#include "serverd/worker/metering.h"
 #include "util/units.h"
 
 namespace rgpu::worker {
@@ -69,6 +70,7 @@ Turn *Turns::of_device(CUdevice device)
     Turn::Settings settings;
     settings.lease = lease ? lease : "?";
     settings.terms = terms_[static_cast<size_t>(device)];
+    settings.meter = &Metering::here().gpu(device);
     settings.max_kernel = number("RGPU_WORKER_MAX_KERNEL", 0) * share::kMillisecond;
     settings.broke_limit = [this, lease = settings.lease, limit = settings.max_kernel, device](int64_t ran) {
         char text[256];
@@ -102,6 +104,15 @@ void Turns::forget(CUcontext context)
     for (Turn *t : started_) t->forget(context);
     of_context_.erase(context);
     if (last_context_ == context) last_context_ = nullptr, last_ = nullptr;
+}
+
+void Turns::look_at_memory()
+{
+    CUcontext current = nullptr;
+    DRIVER(cuCtxGetCurrent)(&current);
+    for (const auto &[context, turn] : of_context_)
+        if (turn && !DRIVER(cuCtxSetCurrent)(context)) Metering::here().look_at_memory(true);
+    DRIVER(cuCtxSetCurrent)(current);
 }
 
 void Turns::gate(bool closed)

@@ -39,6 +39,8 @@ public:
     // What was launched so far gets its events: a stream is about to end, or nothing more comes in for now.
     void mark();
     void forget(CUcontext);
+    // The program has ended: the memory that it has then may be the most that it had.
+    void look_at_memory();
     void copied(CUcontext context, size_t bytes)
     {
         if (Turn *t = turn(context)) t->copied(bytes);

@@ -201,3 +201,39 @@ Test(message_json, health_and_topology_go_there_and_back)
     cr_assert_eq(alive->time_ms, 1790000000000);
     cr_assert_eq(decode_alive(R"({"status": "ok", "name": "gpu1", "version": "0"})")->time_ms, 0, "an older server does not tell");
 }
+
+Test(message_json, a_release_tells_what_was_used)
+{
+    pool::Released released{2, 1, {}};
+    auto bare = pool::decode_released(pool::encode(released));
+    cr_assert(bare.has_value());
+    cr_expect_eq(bare->count, 2);
+    cr_expect_eq(bare->lost, 1);
+    cr_expect(bare->usage.empty());
+    pool::LeaseUsage usage;
+    usage.lease = "5d41";
+    usage.owner.uid = 7;
+    usage.owner.job = "17";
+    usage.owner.node = "cn1";
+    usage.held_s = 12.5;
+    usage.bytes_in = uint64_t{1} << 40;
+    usage.bytes_out = 3;
+    usage.gpus.push_back({"GPU-1", "H100", 0, 1.5, 0.25, 0.125, uint64_t{80} << 30, 9});
+    released.usage = {usage, usage};
+    auto back = pool::decode_released(pool::encode(released));
+    cr_assert(back.has_value());
+    cr_assert_eq(back->usage.size(), 2u);
+    const pool::LeaseUsage &one = back->usage[1];
+    cr_expect_eq(one.owner.job, "17");
+    cr_expect_float_eq(one.held_s, 12.5, 1e-9);
+    cr_expect_eq(one.bytes_in, usage.bytes_in);
+    cr_assert_eq(one.gpus.size(), 1u);
+    cr_expect_eq(one.gpus[0].name, "H100");
+    cr_expect_eq(one.gpus[0].share, 0);
+    cr_expect_float_eq(one.gpus[0].busy_s, 1.5, 1e-9);
+    cr_expect_float_eq(one.gpus[0].blocked_s, 0.25, 1e-9);
+    cr_expect_float_eq(one.gpus[0].throttled_s, 0.125, 1e-9);
+    cr_expect_eq(one.gpus[0].memory_peak, usage.gpus[0].memory_peak);
+    cr_expect_eq(one.gpus[0].launches, 9u);
+    cr_expect_not(pool::decode_released("{\"released\": 1, \"usage\": [{\"lease\": \"5d41\"}]}").has_value());
+}

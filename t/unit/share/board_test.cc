@@ -231,3 +231,52 @@ Test(board, a_ceiling_holds_for_who_waits_for_each_kernel, .timeout = 60)
     cr_expect(views[0].given_seconds > 0.02 && views[0].given_seconds < 0.25 * elapsed + 0.1, "%.3f s of %.3f",
               views[0].given_seconds, elapsed);
 }
+
+// What a worker did not live to write down is collected by others, and nothing twice.
+Test(board, tells_given_time_once)
+{
+    File file;
+    auto board = Board::map(file.fd.get());
+    cr_assert(board.has_value());
+    auto place = board->sit("mine", {});
+    cr_assert(place.has_value());
+    int64_t again = 0, fresh = 0;
+    const int64_t begin = clock_now();
+    cr_assert(board->ask(*place, begin, again));
+    cr_expect(board->collect("", begin + 5 * kMillisecond).empty(), "its worker lives and counts itself");
+    board->completed(*place, begin + 10 * kMillisecond, &fresh);
+    cr_expect_eq(fresh, 10 * kMillisecond);
+    board->completed(*place, begin + 30 * kMillisecond, &fresh);
+    cr_expect_eq(fresh, 30 * kMillisecond, "added to what was there");
+    cr_expect(board->collect("another", begin + 40 * kMillisecond).empty());
+    auto left = board->collect("mine", begin + 50 * kMillisecond);
+    cr_assert_eq(left.size(), 1u);
+    cr_expect_eq(left[0].lease, "mine");
+    cr_expect_eq(left[0].given, 20 * kMillisecond);
+    cr_expect(board->collect("mine", begin + 50 * kMillisecond).empty(), "once");
+}
+
+// A waiting tenant under a ceiling waits for itself.
+Test(board, knows_whether_a_ceiling_keeps_it_waiting)
+{
+    File file;
+    auto board = Board::map(file.fd.get());
+    auto other = Board::map(file.fd.get());
+    cr_assert(board.has_value() && other.has_value());
+    auto low = board->sit("low", {10, 10, 100});
+    auto high = other->sit("high", {50, 100, 100});
+    cr_assert(low.has_value() && high.has_value());
+    int64_t again = 0, now = clock_now();
+    cr_assert(board->ask(*low, now, again));
+    now += kSecond;  // far more than its allowance
+    board->seat(*low).completed = 1;
+    board->completed(*low, now);
+    cr_expect_not(board->ask(*low, now, again));
+    cr_expect(board->at_ceiling(*low));
+    cr_assert(other->ask(*high, now, again), "the GPU is free");
+    cr_expect_not(board->ask(*low, now + kMillisecond, again));
+    cr_expect(board->at_ceiling(*low), "still its own ceiling");
+    now += 20 * kSecond;
+    cr_expect_not(board->ask(*low, now, again));
+    cr_expect_not(board->at_ceiling(*low), "by now it is the other who has the GPU");
+}

@@ -1,0 +1,17 @@
+// Keeps what a job used in the job's record of Slurm's accounting.
+#pragma once
+
+#include <string>
+
+#include "cli/slurm_job.h"
+#include "cli/slurm_usage.h"
+#include "util/result.h"
+
+namespace rgpu::cli {
+
+// For the controller's epilog, as SlurmUser. Puts it behind the job's AdminComment, with `note` of ours in that (slurm_record.h) if
+// there is one. scontrol refuses that for a job that has ended, so that sacctmgr must; where there is no slurmdbd nothing is kept, and
+// that is no error. What fails tells in its text what was to be kept.
+Result<void> keep_in_record(const SlurmJob &job, const JobUsage &used, const std::string &note);
+
+}  // namespace rgpu::cli

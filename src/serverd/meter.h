@@ -1,0 +1,62 @@
+// What the programs of a lease use, counted while they run: a file in memory that rgpud makes with the lease, its workers count into, and
+// rgpud reads when the lease ends.
+//
+// So it outlives a worker that is killed, and rgpud too. A worker has it open: what somebody writes there who took over a worker
+// is wrong for his own lease only, and rgpud bears it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace rgpu::serverd {
+
+// Of one GPU of the lease. Times in nanoseconds.
+struct GpuMeter {
+    std::atomic<int64_t> busy;       // its work was on the GPU
+    std::atomic<int64_t> blocked;    // launches waited for other tenants' turns
+    std::atomic<int64_t> throttled;  // launches waited as the lease's own ceiling was reached
+    std::atomic<uint64_t> memory_peak, launches;
+};
+
+struct LeaseMeter {
+    char magic[8];
+    uint32_t gpus;
+    int64_t made;  // wall clock, nanoseconds since the epoch
+    std::atomic<uint64_t> bytes_in, bytes_out;  // of connections: from programs, to them
+    GpuMeter gpu[1];  // `gpus` of them, in the lease's order
+};
+
+class Meter {
+public:
+    // A fresh file's contents.
+    static Result<void> prepare(int fd, size_t gpus);
+    // Fails with `invalid` where the file is none.
+    static Result<Meter> map(int fd);
+    Meter(Meter &&other) noexcept : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_), gpus_(other.gpus_) {}
+    Meter &operator=(Meter &&) = delete;
+    ~Meter();
+
+    LeaseMeter &lease() const { return *memory_; }
+    size_t gpus() const { return gpus_; }
+    // In the lease's order; the last one for a number that there is none of.
+    GpuMeter &gpu(size_t i) const { return memory_->gpu[i < gpus_ ? i : gpus_ - 1]; }
+
+private:
+    Meter(LeaseMeter *memory, size_t bytes, size_t gpus) : memory_(memory), bytes_(bytes), gpus_(gpus) {}
+    LeaseMeter *memory_;
+    size_t bytes_;
+    size_t gpus_;  // what the file's size says, whatever is written in it
+};
+
+// Raises a mark.
+inline void raise(std::atomic<uint64_t> &mark, uint64_t value)
+{
+    for (uint64_t was = mark.load(std::memory_order_relaxed); was < value && !mark.compare_exchange_weak(was, value);)
+        continue;
+}
+
+}  // namespace rgpu::serverd
