@@ -57,6 +57,7 @@ V float_source(Lower &l, Type &s)
 
 void float_to_int(Lower &l, Type d, Type s)
 {
+    bool wide = s.width == 64 || d.width == 64;
     V v = float_source(l, s);
     std::string type = ll(s);
     std::string_view how = integral(l);
@@ -65,6 +66,11 @@ void float_to_int(Lower &l, Type d, Type s)
     V r = l.intrinsic(
         ll(d), join("llvm.fpto", d.is_signed() ? "s" : "u", "i.sat.", ll(d), ".", float_suffix(s)),
         {{type, v}});
+    // LLVM's NaN gives 0. PTX 9.0, cvt: 1 << (BitWidth(dst) - 1) where the source is f64 or the
+    // destination has 64 bits.
+    if (wide)
+        r = l.select(l.def("fcmp uno ", type, " ", v, ", ", v), d,
+                     std::to_string(INT64_MIN >> (64 - d.width)), r);
     l.set(r, d);
 }
 

@@ -71,9 +71,10 @@ uint64_t fma16(Format f, uint64_t a, uint64_t b, uint64_t c)
     return encode(f, s, e > 0 ? 1 : e < 0 ? -1 : 0);
 }
 
-template <class T> uint64_t to_int(double v, int mode)
+// A NaN gives the lowest number, as a bit pattern, where a 64-bit type takes part, else 0.
+template <class T> uint64_t to_int(double v, int mode, bool from_double = false)
 {
-    if (std::isnan(v)) return 0;
+    if (std::isnan(v)) return from_double || sizeof(T) == 8 ? uint64_t{1} << (8 * sizeof(T) - 1) : 0;
     double r = mode == FE_TONEAREST ? std::nearbyint(v) : mode == FE_TOWARDZERO ? std::trunc(v) : mode == FE_DOWNWARD ? std::floor(v) : std::ceil(v);
     constexpr int digits = std::numeric_limits<T>::digits;
     if (r >= std::ldexp(1.0, digits)) return static_cast<uint64_t>(std::numeric_limits<T>::max());
@@ -190,17 +191,20 @@ Test(lower_convert, float_to_integer)
         OP("cvt.rzi.u64.f32 %d, %a;", to_int<uint64_t>(f32(a), FE_TOWARDZERO)),
     });
     check("u64 f64", {
-        OP("cvt.rzi.s64.f64 %d, %a;", to_int<int64_t>(f64(a), FE_TOWARDZERO)),
-        OP("cvt.rni.u64.f64 %d, %a;", to_int<uint64_t>(f64(a), FE_TONEAREST)),
+        OP("cvt.rzi.s64.f64 %d, %a;", to_int<int64_t>(f64(a), FE_TOWARDZERO, true)),
+        OP("cvt.rni.u64.f64 %d, %a;", to_int<uint64_t>(f64(a), FE_TONEAREST, true)),
+        OP("cvt.rmi.u64.f64 %d, %a;", to_int<uint64_t>(f64(a), FE_DOWNWARD, true)),
     });
     check("u32 f64", {
-        OP("cvt.rni.s32.f64 %d, %a;", to_int<int32_t>(f64(a), FE_TONEAREST)),
-        OP("cvt.rpi.u32.f64 %d, %a;", to_int<uint32_t>(f64(a), FE_UPWARD)),
+        OP("cvt.rni.s32.f64 %d, %a;", to_int<int32_t>(f64(a), FE_TONEAREST, true)),
+        OP("cvt.rpi.u32.f64 %d, %a;", to_int<uint32_t>(f64(a), FE_UPWARD, true)),
+        OP("cvt.rzi.u16.f64 %d, %a;", to_int<uint16_t>(f64(a), FE_TOWARDZERO, true)),
     });
     check("u32 f16", {
         OP("cvt.rzi.s32.f16 %d, %a;", to_int<int32_t>(h(a), FE_TOWARDZERO)),
         OP("cvt.rni.u16.f16 %d, %a;", to_int<uint16_t>(h(a), FE_TONEAREST)),
     });
+    check("u64 f16", {OP("cvt.rmi.s64.f16 %d, %a;", to_int<int64_t>(h(a), FE_DOWNWARD))});
 }
 
 Test(lower_convert, integer_to_float)
