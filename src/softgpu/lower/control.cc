@@ -149,18 +149,41 @@ private:
         }
     }
 
+    struct Choice {
+        const std::vector<ptx::Variable> *returns = nullptr, *parameters = nullptr;
+        std::vector<const ptx::Function *> functions;
+    };
+
+    // The last operand names a prototype or a list of functions.
+    Choice choice()
+    {
+        Choice c;
+        for (const ptx::Prototype &p : l_.body().prototypes)
+            if (p.name == prototype_) return {&p.returns, &p.parameters, l_.unit().targets(p)};
+        for (const ptx::CallTable &t : l_.body().call_tables) {
+            if (t.name != prototype_) continue;
+            for (std::string_view name : t.functions) {
+                const ptx::Function *f = l_.unit().find(name).function_;
+                if (!f || !f->defined) continue;
+                if (!c.returns) c.returns = &f->returns, c.parameters = &f->parameters;
+                if (f->returns.size() == c.returns->size() &&
+                    f->parameters.size() == c.parameters->size())
+                    c.functions.push_back(f);
+            }
+        }
+        return c;
+    }
+
     // An address of a function is a number (ptx/grammar.h): choose among those it can be.
     void indirect()
     {
-        const ptx::Prototype *p = nullptr;
-        for (const ptx::Prototype &candidate : l_.body().prototypes)
-            if (candidate.name == prototype_) p = &candidate;
-        if (!p) return l_.fail("an indirect call needs a prototype");
-        if (!match(p->returns, p->parameters)) return;
+        const Choice c = choice();
+        if (!c.returns) return l_.fail("an indirect call needs a prototype or a list of functions");
+        if (!match(*c.returns, *c.parameters)) return;
         V address = l_.read(*callee_, kB64);
         std::string done = l_.block(), none = l_.block(), cases;
         std::vector<std::pair<std::string, const ptx::Function *>> targets;
-        for (const ptx::Function *f : l_.unit().targets(*p)) {
+        for (const ptx::Function *f : c.functions) {
             targets.emplace_back(l_.block(), f);
             cases += join(" i64 ", std::to_string(ptx::function_address(f->name)), ", label %",
                           targets.back().first);
@@ -174,7 +197,7 @@ private:
         l_.place_after_terminator(none);
         trap(l_);
         l_.place_after_terminator(done);
-        fetch(p->returns);
+        fetch(*c.returns);
     }
 
     Lower &l_;

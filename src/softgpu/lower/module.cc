@@ -143,6 +143,8 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
     }
     for (const ptx::Prototype &p : body.prototypes)
         info.indirect.push_back(signature(p.returns, p.parameters));
+    for (const ptx::CallTable &t : body.call_tables)
+        for (std::string_view f : t.functions) add_unique(info.callees, f);
     return {};
 }
 

@@ -84,6 +84,12 @@ struct LabelTable {
     std::vector<Operand> targets;
 };
 
+// .calltargets: whom an indirect call may reach.
+struct CallTable {
+    std::string_view name;
+    std::vector<std::string_view> functions;
+};
+
 struct Body {
     std::vector<Register> registers;
     std::vector<Variable> variables;  // .local, .shared, .param, .global declared inside
@@ -92,6 +98,7 @@ struct Body {
     std::vector<Label> labels;
     std::vector<LabelTable> tables;
     std::vector<Prototype> prototypes;
+    std::vector<CallTable> call_tables;
 };
 
 struct Function {

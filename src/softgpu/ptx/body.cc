@@ -103,7 +103,15 @@ bool BodyParser::label_directive(std::string_view name)
         body_.tables.push_back(std::move(table));
         return grammar_.expect(';');
     }
-    if (grammar_.accept(".calltargets")) return grammar_.skip_to(';');
+    if (grammar_.accept(".calltargets")) {
+        CallTable table;
+        table.name = name;
+        do
+            if (!grammar_.word(table.functions.emplace_back(), "function")) return false;
+        while (grammar_.accept(','));
+        body_.call_tables.push_back(std::move(table));
+        return grammar_.expect(';');
+    }
     body_.labels.push_back({name, scope_, static_cast<uint32_t>(body_.instructions.size())});
     return true;
 }

@@ -97,6 +97,14 @@ Test(lower_control, indirect_calls_through_memory_and_by_name)
     expect(out, [](uint64_t i) { return i > 5 || (i & 1) ? i + 1 : 2 * i; });
 }
 
+Test(lower_control, indirect_calls_by_a_list_of_functions)
+{
+    auto out = run_threads(kernel("list: .calltargets twice, next; and.b32 %r0, %i, 1; mul.wide.u32 %rd0, %r0, 8; mov.u64 %rd1, table; add.u64 %rd1, %rd1, %rd0; ld.global.u64 %rd2, [%rd1];\n"
+                                  "{ .param .b32 p0; .param .b32 r0; st.param.b32 [p0], %i; call (r0), %rd2, (p0), list; ld.param.b32 %r1, [r0]; }\n"
+                                  " cvt.u64.u32 %rd3, %r1; st.global.u64 [%o0], %rd3;", kFunctions), 10);
+    expect(out, [](uint64_t i) { return i & 1 ? i + 1 : 2 * i; });
+}
+
 Test(lower_control, exit_inside_a_function_ends_the_thread)
 {
     auto out = run_threads(kernel("mov.u64 %rd0, 1; st.global.u64 [%o0], %rd0; { .param .b32 p0; st.param.b32 [p0], %i; call leave, (p0); }\n"
