@@ -101,6 +101,9 @@ uint32_t rt_match_any(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t valu
 uint32_t rt_match_all(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t value, uint32_t *predicate);
 uint32_t rt_redux(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t value);
 uint32_t rt_activemask(rgpu_thread *, uint32_t site);
+// Around each call in a kernel that has rt_activemask: lanes are together that came the same way.
+void rt_enter(rgpu_thread *, uint32_t site);
+void rt_leave(rgpu_thread *);
 uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predicate);
 
 // Warp-wide cooperation on memory for mma, ldmatrix and the like: every lane of `mask` brings

@@ -5,6 +5,8 @@
 // and the same mask", so that lanes in both ways of a branch may meet. activemask is met by place.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "softgpu/exec/block.h"
@@ -20,6 +22,25 @@ struct Meeting {
     uint32_t arrived;  // who has
 };
 
+// Where a lane is: the sites of the calls that it is in, outermost first, then its own. Sites are
+// numbered in the order of the text, so that places compare as the text does.
+struct Place {
+    static constexpr uint32_t kDepth = 16;  // calls further inside are not told apart
+    uint32_t depth = 0;
+    std::array<uint32_t, kDepth> sites{};
+
+    void enter(uint32_t site)
+    {
+        if (depth < kDepth - 1) sites[depth] = site;
+        ++depth;
+    }
+    void leave() { set(--depth, 0); }
+    void at(uint32_t site) { set(depth, site); }
+
+private:
+    void set(uint32_t i, uint32_t site) { sites[std::min(i, kDepth - 1)] = site; }
+};
+
 struct Warp {
     Block *block = nullptr;
     Fiber *lanes = nullptr;
@@ -33,7 +54,9 @@ struct Warp {
     Meeting meetings[kWarp];
     // What each lane has brought, and what it takes away.
     uint64_t value[kWarp];
-    uint32_t b[kWarp], c[kWarp], site[kWarp];
+    uint32_t b[kWarp], c[kWarp];
+    Place place[kWarp];
+    bool placed = false;  // something in place[] is not as it was made
     uint32_t result[kWarp], flag[kWarp];
     const void *mine[kWarp];
     void *all[kWarp];

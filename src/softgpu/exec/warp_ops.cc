@@ -203,6 +203,19 @@ uint32_t rt_activemask(rgpu_thread *t, uint32_t site)
     return f.warp->converge(f, site);
 }
 
+void rt_enter(rgpu_thread *t, uint32_t site)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->placed = true;
+    f.warp->place[f.thread.lane].enter(site);
+}
+
+void rt_leave(rgpu_thread *t)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->place[f.thread.lane].leave();
+}
+
 uint32_t rt_elect(rgpu_thread *t, uint32_t, uint32_t mask, uint32_t *predicate)
 {
     Fiber &f = fiber_of(t);

@@ -47,6 +47,16 @@ bool waits(const ptx::Function &f, const ptx::Body &body)
     return false;
 }
 
+// Does it ask which lanes are together: activemask, and votes and shuffles as older compilers have?
+bool converges(const ptx::Body &body)
+{
+    return std::any_of(body.instructions.begin(), body.instructions.end(), [](const ptx::Instruction &in) {
+        return in.opcode.starts_with("activemask") ||
+               ((in.opcode.starts_with("vote.") || in.opcode.starts_with("shfl.")) &&
+                in.opcode.find(".sync") == in.opcode.npos);
+    });
+}
+
 bool exits(const ptx::Function &f, const ptx::Body &body)
 {
     return !f.kernel && std::any_of(body.instructions.begin(), body.instructions.end(),
@@ -170,6 +180,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         if (!body) return std::move(body).error();
         for (ptx::Instruction &in : body->instructions) in.form = find_form(in.opcode);
         unit.per_thread |= waits(*f, *body);
+        unit.converges |= converges(*body);
         unit.exits |= exits(*f, *body);
         local |= has_local(*body);
         registers += info(*f)->register_bytes;

@@ -108,8 +108,11 @@ void Lower::return_(bool ended)
 
 void Lower::call(const std::string &callee, const std::string &arguments)
 {
+    if (unit_.converges)
+        runtime("void", "rt_enter", "ptr, i32", join("ptr ", thread(), ", i32 ", site()));
     V ended =
         def("call i1 @\"f.", callee, "\"(", arguments, ")", unit_.per_thread ? " convergent" : "");
+    if (unit_.converges) runtime("void", "rt_leave", "ptr", "ptr " + thread());
     if (!unit_.exits) return;
     std::string yes = block(), no = block();
     branch(ended, yes, no);

@@ -24,6 +24,7 @@ using V = std::string;
 // What the functions of one kernel share while they are lowered.
 struct Unit {
     bool per_thread = false;  // kind "thread" (abi.h)
+    bool converges = false;   // it asks which lanes are together
     bool exits = false;       // a function of the kernel may end the thread
     bool parallel = false;    // the block's threads are iterations of a loop without dependences
     uint32_t sites = 0;       // numbers given to warp operations so far
