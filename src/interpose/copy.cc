@@ -8,6 +8,7 @@
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/read_ahead.h"
+#include "interpose/settled.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
 
@@ -104,9 +105,14 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
 
 namespace {
 
-// After a synchronous copy to the device the program may look at what the stream did before, and change
+// After a synchronous copy on the device the program may look at what the stream did before, and change
 // memory that is shared.
 CUresult settle(CUresult r, CUstream stream) { return r || !shared::active() ? r : own::cuStreamSynchronize(stream); }
+// After one to the device, other streams at what it brought.
+CUresult settle_in(CUresult r, CUstream stream)
+{
+    return r || shared::active() ? settle(r, stream) : settled::after_copy(stream);
+}
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous)
@@ -122,7 +128,7 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     }
     if (to_is) {
         CUresult r = copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
-        return synchronous ? settle(r, stream) : r;
+        return synchronous ? settle_in(r, stream) : r;
     }
     if (from_is) {
         const bool wait = synchronous || !find_host(reinterpret_cast<void *>(to));
@@ -212,7 +218,7 @@ SET(32, unsigned int)
 #define SYNCHRONOUS(suffix, stream) \
     CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, const void *from, size_t bytes) \
     { \
-        return settle(copy_to_device(to, from, bytes, stream), stream); \
+        return settle_in(copy_to_device(to, from, bytes, stream), stream); \
     } \
     CUresult cuMemcpyDtoH_v2##suffix(void *to, CUdeviceptr from, size_t bytes) \
     { \

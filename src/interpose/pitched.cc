@@ -5,6 +5,7 @@
 #include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
+#include "interpose/settled.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
 
@@ -94,10 +95,12 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
         return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
     }
     if (to.array || from.array) return through_device_memory(c, to.array, stream);
-    if (to.device)
-        return by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
+    if (to.device) {
+        r = by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
             return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream);
         });
+        return r || when != CopyWait::always ? r : settled::after_copy(stream);
+    }
     if (from.device) {
         const bool pinned = find_host(reinterpret_cast<void *>(to.first)).has_value();
         const bool wait = when == CopyWait::always || (when == CopyWait::as_memory_says && !pinned);

@@ -1,6 +1,7 @@
 // Streams: what the client knows of them without asking. And which events there can be.
 #include "interpose/own.h"
 #include "interpose/read_ahead.h"
+#include "interpose/settled.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose::own {
@@ -27,7 +28,10 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
     if (r) return r;
     Slot *s = Handles::get().slot(*out);
     s->flags = flags;
-    if (flags & CU_STREAM_NON_BLOCKING) read_ahead::streams_pass_by();
+    if (flags & CU_STREAM_NON_BLOCKING) {
+        read_ahead::streams_pass_by();
+        settled::others_look();
+    }
     s->priority = priority;
     return CUDA_SUCCESS;
 }

@@ -1,0 +1,54 @@
+// A synchronous copy to the device is over when it returns: streams that wait for no other see what it brought, and so do
+// other threads' own streams.
+#include "check.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+__global__ void copy(const int *from, int *to, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) to[i] = from[i];
+}
+
+constexpr int kWords = 1 << 18;
+static int *device, *other;
+static std::vector<int> out(kWords);
+
+// What a stream sees of the words there, by a copy or through a kernel.
+static bool sees(cudaStream_t s, int value, bool by_kernel)
+{
+    if (by_kernel) copy<<<kWords / 256, 256, 0, s>>>(device, other, kWords);
+    CHECK(cudaMemcpyAsync(out.data(), by_kernel ? other : device, kWords * sizeof(int), cudaMemcpyDeviceToHost, s));
+    CHECK(cudaStreamSynchronize(s));
+    return std::all_of(out.begin(), out.end(), [value](int word) { return word == value; });
+}
+
+int main()
+{
+    std::vector<int> words(kWords);
+    int *pinned;
+    CHECK(cudaMalloc(&device, kWords * sizeof(int)));
+    CHECK(cudaMalloc(&other, kWords * sizeof(int)));
+    CHECK(cudaMallocHost(&pinned, kWords * sizeof(int)));
+
+    // The stream is younger than the copy.
+    cudaStream_t stream;
+    std::fill(words.begin(), words.end(), -1);
+    CHECK(cudaMemcpy(device, words.data(), kWords * sizeof(int), cudaMemcpyHostToDevice));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    TRUE(sees(stream, -1, false));
+
+    for (int i = 0; i < 60; i++) {
+        int *const from = i % 3 ? words.data() : pinned;
+        std::fill(from, from + kWords, i);
+        if (i % 2)
+            CHECK(cudaMemcpy(device, from, kWords * sizeof(int), cudaMemcpyHostToDevice));
+        else
+            CHECK(cudaMemcpy2D(device, 4096, from, 4096, 4096, kWords * sizeof(int) / 4096, cudaMemcpyHostToDevice));
+        TRUE(sees(stream, i, i % 4 / 2));
+    }
+    std::thread([] { TRUE(sees(cudaStreamPerThread, 59, true)); }).join();
+    puts("right");
+}
