@@ -32,7 +32,7 @@ wait_for 30 "$build/bin/rgpu" list || { diag "$(cat "$T/rgpud.log")"; fail "rgpu
 
 remote() { try 120 "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"; }
 
-for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_kernels soft_memory soft_streams unasked mistakes sync_copies soft_graphs graph_host soft_vmm soft_driver; do
+for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_kernels soft_memory soft_streams unasked mistakes ends sync_copies soft_graphs graph_host soft_vmm soft_driver; do
     for cudart in static shared; do
         remote 2 "$build/cuda/$program-$cudart"
         is "$rc" 0 "$program, $cudart cudart" || diag "$out$err"

@@ -14,6 +14,7 @@ public:
     // Valid as long as the arguments are, for `extra` points to them.
     CUresult take(const FunctionInfo &f, void **params, void **extra)
     {
+        if (params && extra) return CUDA_ERROR_INVALID_VALUE;
         if (params) {
             for (const auto &p : f.parameters) size_ = std::max<size_t>(size_, p.offset + p.bytes);
             if (size_ > sizeof inline_) large_.resize(size_);

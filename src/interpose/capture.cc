@@ -301,6 +301,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
+    if (flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL} && Handles::get().slot(event)) return CUDA_ERROR_INVALID_VALUE;
     return record(event, stream, flags, [&] { return remote<CallId::cuEventRecordWithFlags>(event, stream, flags); });
 }
 

@@ -1,5 +1,6 @@
 // Contexts: which one is current is known here, making and ending them is asked of the server.
 #include "calls/export_tables.h"
+#include "interpose/family.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -178,6 +179,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
     forget_allocations(p.id);
     CUresult r = CUDA_SUCCESS;
     for (; p.retained_there && !r; p.retained_there--) r = remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
+    if (!r) end_made_in(p.id);
     return r;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return own::cuDevicePrimaryCtxRelease_v2(d); }
@@ -194,7 +196,9 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
     }
     calls::forget_context_storage(as_context(id));
     forget_allocations(id);
-    return remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
+    CUresult r = remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
+    if (!r) end_made_in(id);
+    return r;
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice d) { return own::cuDevicePrimaryCtxReset_v2(d); }
 
@@ -269,6 +273,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
     if (r) return r;
     calls::forget_context_storage(context);
     forget_allocations(*id);
+    end_made_in(*id);
     forget_context(*id);
     return CUDA_SUCCESS;
 }

@@ -11,6 +11,7 @@
 #include "interpose/settled.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
+#include "interpose/waiting.h"
 
 namespace rgpu::interpose {
 
@@ -41,7 +42,7 @@ CUresult capture_copy(CUdeviceptr device, const void *from_host, void *to_host, 
 CUresult prepare(CUstream stream, Target &t)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (CUresult r = detail::id_in(stream, t.stream)) return r;
     return may_give_work(t.stream);
 }
@@ -118,7 +119,7 @@ CUresult settle_in(CUresult r, CUstream stream)
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (!bytes) return CUDA_SUCCESS;
     if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
@@ -195,7 +196,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
     { \
         if (!session()) return not_ready(); \
-        if (n && !is_device_range(to, n * sizeof value)) return CUDA_ERROR_INVALID_VALUE; \
+        if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
@@ -203,8 +204,9 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
     { \
         if (!session()) return not_ready(); \
-        if (width && height && !is_device_range(to, (height - 1) * pitch + width * sizeof value)) \
+        if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
+        const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD2D##bits##Async>(to, pitch, value, width, height, stream); \

@@ -63,12 +63,23 @@ std::vector<HandleId> take_parts(HandleId whole)
     std::vector<HandleId> taken;
     std::lock_guard lock(families().mutex);
     take_parts(whole, taken);
+    for (HandleId part : taken)
+        if (part >= calls::kFirstServerHandle) Handles::get().end(part);
     return taken;
 }
 
 void end_parts(const std::vector<HandleId> &parts)
 {
-    for (HandleId part : parts) Handles::get().end(part);
+    for (HandleId part : parts)
+        if (part < calls::kFirstServerHandle) Handles::get().end(part);
+}
+
+void end_made_in(HandleId context)
+{
+    for (HandleId id : Handles::get().empty_context(context)) {
+        end_parts(take_parts(id));
+        Handles::get().end(id);
+    }
 }
 
 }  // namespace rgpu::interpose

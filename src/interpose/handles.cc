@@ -47,6 +47,7 @@ Slot *Handles::adopt(HandleKind kind, HandleId id, HandleId parent)
     if (id < calls::kFirstServerHandle) return nullptr;  // ours, and ended
     Slot *s = new (at(id)) Slot;
     s->parent = parent;
+    s->stamp = ++last_stamp_;
     s->kind.store(kind, std::memory_order_release);
     return s;
 }
@@ -57,7 +58,28 @@ void Handles::end(HandleId id)
     const bool ours = id >= calls::kFirstHandle && id < next_;
     const bool servers = id >= calls::kFirstServerHandle && id < calls::kMaxHandles;
     if (!ours && !servers) return;
-    if (at(id)->kind.exchange(HandleKind::none) != HandleKind::none && ours) free_.push_back(id);
+    const HandleKind was = at(id)->kind.exchange(HandleKind::none);
+    // Threads whose current context has ended must not find themselves in a new one.
+    if (was != HandleKind::none && was != HandleKind::context && ours) free_.push_back(id);
+}
+
+std::vector<HandleId> Handles::empty_context(HandleId context)
+{
+    std::vector<HandleId> found;
+    std::lock_guard lock(mutex_);
+    at(context)->stamp = ++last_stamp_;
+    for (HandleId id = calls::kFirstHandle; id < next_; id++) switch (at(id)->kind.load()) {
+        case HandleKind::module:
+        case HandleKind::stream:
+        case HandleKind::event:
+        case HandleKind::array:
+        case HandleKind::mipmapped_array:
+        case HandleKind::link_state:
+            if (at(id)->parent == context) found.push_back(id);
+            break;
+        default: break;
+        }
+    return found;
 }
 
 std::optional<HandleId> Handles::find(uintptr_t value, HandleKind kind)

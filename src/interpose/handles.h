@@ -44,8 +44,11 @@ public:
     HandleId make(HandleKind kind, HandleId parent = 0);
     // The slot of an object that the server named, made if it is new. Null for what can be no number.
     Slot *adopt(HandleKind kind, HandleId id, HandleId parent);
-    // The number may be used again. Unknown numbers are ignored.
+    // The number may be used again, but a context's. Unknown numbers are ignored.
     void end(HandleId id);
+    // A context has ended or was reset: it gets a new stamp. Returns what was made in it and ended with it (cuda.h:
+    // cuCtxDestroy), but for functions, which are their module's.
+    std::vector<HandleId> empty_context(HandleId context);
 
     Slot *at(HandleId id) { return reinterpret_cast<Slot *>(base_ + size_t{id} * kSlotBytes); }
 

@@ -1,13 +1,15 @@
 // Kernel launches, with the parameters as one block of bytes; posted when the driver is known to take them (accepted.h).
 //
 // Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream, cooperative flag,
-// count of launch attributes and the attributes, then the parameter block.
+// count of launch attributes and the attributes (events as their numbers), then the parameter block.
 #include "interpose/accepted.h"
 #include "interpose/arguments.h"
+#include "interpose/idle.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
+#include "wire/launch_event.h"
 
 namespace rgpu::interpose {
 
@@ -35,24 +37,53 @@ bool can_send(CUlaunchAttributeID id)
 {
     switch (id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: return true;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+#if CUDA_VERSION >= 12060
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+#endif
+#if CUDA_VERSION >= 12080
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+#endif
+#if CUDA_VERSION >= 13000
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+#endif
+        return true;
     default: return false;
     }
+}
+
+// A launch's attributes as they are sent: events as their numbers.
+CUresult to_send(const CUlaunchConfig &c, std::vector<CUlaunchAttribute> &sent)
+{
+    if (c.numAttrs && !c.attrs) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < c.numAttrs; i++) {
+        CUlaunchAttribute &a = sent.emplace_back(c.attrs[i]);
+        CUevent *event = wire::event_of(a);
+        if (!event && !can_send(a.id)) return CUDA_ERROR_NOT_SUPPORTED;
+        if (!event) continue;
+        HandleId number = 0;
+        if (CUresult r = detail::id_in(*event, number); r || !number) return CUDA_ERROR_INVALID_HANDLE;
+        *event = reinterpret_cast<CUevent>(uintptr_t{number});
+        idle::events_elsewhere();  // the launch records it
+    }
+    return CUDA_SUCCESS;
 }
 
 // Whether the driver is known to take a launch.
 class Sure {
 public:
-    Sure(const CUlaunchConfig &c, const FunctionInfo &info, HandleId function, bool cooperative)
+    Sure(const CUlaunchConfig &c, const FunctionInfo &info, HandleId function, HandleId stream, bool cooperative)
         : info_(info), device_(current_device()), threads_(c.blockDimX * c.blockDimY * c.blockDimZ), shared_(c.sharedMemBytes)
     {
-        sure_ = info.accepted.covers(device_, threads_, shared_);
+        sure_ = info.accepted.covers(device_, threads_, shared_) && at_home(stream);
         shape_.cooperative = cooperative;
         for (unsigned i = 0; i < c.numAttrs; i++) {
             const CUlaunchAttribute &a = c.attrs[i];
@@ -76,6 +107,14 @@ public:
 
 private:
     bool special() const { return shape_.cooperative || shape_.cluster[0]; }
+    // Stream and module are the current context's own.
+    bool at_home(HandleId stream) const
+    {
+        const HandleId here = current_context();
+        const Slot *owner = Handles::get().at(info_.owner);
+        return (stream < calls::kFirstHandle || Handles::get().at(stream)->parent == here) &&
+               (owner->kind.load() != HandleKind::module || owner->parent == here);
+    }
 
     const FunctionInfo &info_;
     CUdevice device_;
@@ -88,12 +127,12 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
 {
     Session *s = session();
     if (!s) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     const FunctionInfo *info = function_info(f);
     if (!info) return CUDA_ERROR_INVALID_HANDLE;
     if (CUresult r = check_shape(c)) return r;
-    for (unsigned i = 0; i < c.numAttrs; i++)
-        if (!can_send(c.attrs[i].id)) return CUDA_ERROR_NOT_SUPPORTED;
+    std::vector<CUlaunchAttribute> attributes;
+    if (CUresult r = to_send(c, attributes)) return r;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(c.hStream, stream)) return r;
     if (CUresult r = may_give_work(stream)) return r;
@@ -106,10 +145,10 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
         const uint32_t head[] = {number,      c.gridDimX,       c.gridDimY, c.gridDimZ,  c.blockDimX, c.blockDimY,
                                  c.blockDimZ, c.sharedMemBytes, stream,     cooperative, c.numAttrs};
         w.value(head);
-        w.bytes(c.attrs, c.numAttrs * sizeof(CUlaunchAttribute));
+        w.bytes(attributes.data(), c.numAttrs * sizeof(CUlaunchAttribute));
         arguments.write(w);
     };
-    const Sure sure(c, *info, number, cooperative);
+    const Sure sure(c, *info, number, stream, cooperative);
     if (sure) return s->post(CallId::cuLaunchKernel, current_context(), body);
     Reply reply;
     const CUresult r = s->ask(CallId::cuLaunchKernel, current_context(), body, reply);

@@ -86,7 +86,7 @@ void reserve_device_range(const wire::Snapshot &s)
 void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
-    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped, false};
+    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
 }
 
 void note_access(CUdeviceptr base, size_t bytes, bool allowed)
@@ -115,6 +115,13 @@ void note_managed(CUdeviceptr base, size_t bytes)
     note_allocation(base, bytes);
     std::lock_guard lock(ranges().mutex);
     ranges().device[base].managed = true;
+}
+
+void note_imported(CUdeviceptr base, size_t bytes)
+{
+    note_allocation(base, bytes);
+    std::lock_guard lock(ranges().mutex);
+    ranges().device[base].imported = true;
 }
 
 bool forget_allocation(CUdeviceptr base)
@@ -240,9 +247,11 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
 CUresult cuMemFree_v2(CUdeviceptr base)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
-    if (auto range = find_device(base); range && range->managed && range->base == base) {
+    const auto range = find_device(base);
+    if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
+    if (range && range->managed && range->base == base) {
         if (shared::find(base)->kind != shared::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
         if (CUresult r = own::cuCtxSynchronize()) return r;
         if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
@@ -272,6 +281,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
     if (!session()) return not_ready();
     if (!stream && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!base) return CUDA_SUCCESS;
+    if (const auto range = find_device(base); range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuMemFreeAsync>(base, stream);
 }
@@ -304,7 +314,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 {
     if (!session()) return not_ready();
     auto range = find_host(p);
-    if (!flags || !range) return CUDA_ERROR_INVALID_VALUE;
+    if (!flags || !range || !range->allocated) return CUDA_ERROR_INVALID_VALUE;
     // With unified addressing all of it is mapped, CUDA says.
     *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
@@ -314,7 +324,9 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
     if (!session()) return not_ready();
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!p || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
+                                CU_MEMHOSTREGISTER_READ_ONLY;
+    if (!p || !bytes || flags & ~kFlags) return CUDA_ERROR_INVALID_VALUE;
     if (find_host(p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     auto base = reinterpret_cast<uintptr_t>(p);
     {

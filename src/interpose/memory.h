@@ -19,6 +19,7 @@ struct DeviceRange {
     bool mapped = false;     // by cuMemMap: a piece of a range, not an allocation
     bool no_access = false;  // mapped, and cuMemSetAccess has not been called for it
     bool managed = false;
+    bool imported = false;  // another process's (cuIpcOpenMemHandle)
 };
 
 struct HostRange {
@@ -37,6 +38,7 @@ void note_access(CUdeviceptr base, size_t bytes, bool allowed);
 // Forgets the mapped pieces that begin in a range.
 void forget_mappings(CUdeviceptr base, size_t bytes);
 void note_managed(CUdeviceptr base, size_t bytes);
+void note_imported(CUdeviceptr base, size_t bytes);
 // Forgets what starts exactly at `base`; false when nothing does.
 bool forget_allocation(CUdeviceptr base);
 // Everything of a context that has ended.

@@ -16,6 +16,7 @@
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
+#include <map>
 #include <unordered_map>
 
 namespace rgpu::interpose {
@@ -47,7 +48,7 @@ class Listed {
 public:
     void set(HandleId owner, wire::Reader answer)
     {
-        List list{stamp(owner), {}};
+        List list{stamp(owner), {}, {}};
         for (auto n = answer.left() ? answer.value<uint32_t>() : 0; n && answer.ok(); n--)
             list.functions.push_back(read_info(answer, owner));
         for (const FunctionInfo &info : list.functions) read_limits(answer, info);
@@ -59,24 +60,45 @@ public:
     std::optional<FunctionInfo> find(HandleId owner, std::string_view name)
     {
         std::lock_guard lock(mutex_);
-        const auto list = lists_.find(owner);
-        if (list == lists_.end()) return std::nullopt;
-        if (list->second.stamp != stamp(owner)) {  // the number is another's now
-            lists_.erase(list);
-            return std::nullopt;
-        }
-        for (const FunctionInfo &info : list->second.functions)
+        for (const FunctionInfo &info : of(owner).functions)
             if (info.name == name) return info;
         return std::nullopt;
+    }
+    // The number of what was found before: a driver gives one handle for one function. A kernel has a function in each context.
+    HandleId found(HandleId owner, const std::string &name)
+    {
+        std::lock_guard lock(mutex_);
+        const auto &all = of(owner).found;
+        const auto it = all.find({place(owner), name});
+        return it == all.end() ? calls::kNoHandle : it->second;
+    }
+    void set_found(HandleId owner, const std::string &name, HandleId number)
+    {
+        std::lock_guard lock(mutex_);
+        of(owner).found[{place(owner), name}] = number;
     }
 
 private:
     static uint32_t stamp(HandleId owner) { return Handles::get().at(owner)->stamp; }
+    // A context's stamp tells it from what it was before a reset, too.
+    static uint32_t place(HandleId owner)
+    {
+        return Handles::get().at(owner)->kind.load() == HandleKind::kernel ? stamp(current_context()) : 0;
+    }
 
     struct List {
         uint32_t stamp = 0;
         std::vector<FunctionInfo> functions;
+        std::map<std::pair<uint32_t, std::string>, HandleId> found;  // by place and name
     };
+    // With the mutex held.
+    List &of(HandleId owner)
+    {
+        List &list = lists_[owner];
+        if (list.stamp != stamp(owner)) list = {stamp(owner), {}, {}};  // the number is another's now
+        return list;
+    }
+
     std::mutex mutex_;
     std::unordered_map<HandleId, List> lists_;
 };
@@ -138,6 +160,7 @@ template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned r
         Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, calls::kNoHandle);
         if (slot) belongs(number, *in);
         auto *info = new FunctionInfo(read_info(answer, *in));  // lives as long as the process, as below
+        if (slot) listed().set_found(*in, info->name, number);
         void *unknown = nullptr;
         if (!slot || !slot->data.compare_exchange_strong(unknown, info)) delete info;
         out[i] = slot ? Handles::get().handle<T>(number) : nullptr;
@@ -152,6 +175,10 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
     if (!out) return CUDA_ERROR_INVALID_VALUE;
     auto in = Handles::get().id(owner);
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
+    if (HandleId before = listed().found(*in, name)) {
+        *out = Handles::get().handle<T>(before);
+        return CUDA_SUCCESS;
+    }
     HandleId handle = Handles::get().make(calls::kHandleKind<T>);
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
     const auto body = [&](wire::Writer &w) { w.value(handle), w.value(*in), w.string(name); };
@@ -170,6 +197,7 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
     belongs(handle, *in);
     // Lives as long as the process: launches read it without a lock.
     Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)), std::memory_order_release);
+    listed().set_found(*in, name, handle);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
 }

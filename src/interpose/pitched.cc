@@ -8,6 +8,7 @@
 #include "interpose/settled.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
+#include "interpose/waiting.h"
 
 namespace rgpu::interpose {
 
@@ -37,6 +38,13 @@ CUresult side(Side &s, CUmemorytype type, const void *host, CUdeviceptr address,
     return s.pitch < x + width ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+// Whether a side lies within its allocation for sure. How large arrays are the server knows.
+bool fits(const CUDA_MEMCPY3D &c, const Side &s)
+{
+    const size_t bytes = (c.Depth - 1) * s.slice + (c.Height - 1) * s.pitch + c.WidthInBytes;
+    return !s.array && is_device_range(s.first, bytes);
+}
+
 // Rows, or as many as lie back to back on both sides.
 template <class Copy> CUresult by_rows(const CUDA_MEMCPY3D &c, const Side &to, const Side &from, Copy &&copy)
 {
@@ -60,6 +68,7 @@ CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream s
     CUDA_MEMCPY3D first = c, second = c;
     destination_from(first, box);
     source_from(second, box);
+    const Waiting unsure(true);
     CUresult r = to_array ? copy_box(first, stream, CopyWait::never)
                           : remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&first), stream);
     if (!r)
@@ -74,9 +83,10 @@ CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream s
 CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = context_state();
+    if (r) return r;
     Side to, from;
-    CUresult r = side(from, c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ,
+    r = side(from, c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ,
                       c.WidthInBytes);
     if (!r) r = side(to, c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ,
                      c.WidthInBytes);
@@ -92,6 +102,7 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     if (to.device && from.device) {
         shared::Work work;
         if ((r = work.begin(number, {to.first, from.first}))) return r;
+        const Waiting unsure(!fits(c, to) || !fits(c, from));
         return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
     }
     if (to.array || from.array) return through_device_memory(c, to.array, stream);

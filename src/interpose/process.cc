@@ -33,7 +33,11 @@ Process &process()
 
 struct Thread {
     std::vector<HandleId> contexts;
-    std::map<HandleId, HandleId> default_streams;  // context -> stream
+    struct Stream {
+        HandleId id = 0;
+        uint32_t stamp = 0;
+    };
+    std::map<HandleId, Stream> default_streams;  // by context
 };
 // A plain pointer: cudart calls on threads whose thread_locals are gone already.
 thread_local Thread *this_thread;
@@ -161,21 +165,34 @@ HandleId pop_context()
     return top;
 }
 
+CUresult context_state()
+{
+    const HandleId here = current_context();
+    if (!here) return CUDA_ERROR_INVALID_CONTEXT;
+    const bool lives = Handles::get().at(here)->kind.load(std::memory_order_relaxed) == HandleKind::context;
+    return lives ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 void forget_context(HandleId context)
 {
-    std::erase(thread().contexts, context);
+    if (current_context() == context) pop_context();
     thread().default_streams.erase(context);
 }
 
 HandleId thread_stream()
 {
-    HandleId &stream = thread().default_streams[current_context()];
-    if (!stream) {
+    Thread::Stream &stream = thread().default_streams[current_context()];
+    const auto lives = [&stream](const Slot *s) {
+        return s->kind.load(std::memory_order_acquire) == HandleKind::stream && s->stamp == stream.stamp;
+    };
+    // It ends with a primary context that is reset.
+    if (stream.id && !lives(Handles::get().at(stream.id))) stream = {};
+    if (!stream.id) {
         CUstream made = nullptr;
         if (remote<calls::CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT) == CUDA_SUCCESS)
-            stream = Handles::get().id(made).value_or(0);
+            if (const Slot *s = Handles::get().slot(made)) stream = {*Handles::get().id(made), s->stamp};
     }
-    return stream;
+    return stream.id;
 }
 
 }  // namespace rgpu::interpose

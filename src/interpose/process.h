@@ -35,7 +35,9 @@ HandleId current_context();
 void set_current(HandleId context);   // replaces the top
 void push_context(HandleId context);
 HandleId pop_context();               // 0 when empty
-// A context that ends leaves every thread's stack: it is no longer current for the caller.
+// What a driver says of the current context before all else: INVALID_CONTEXT with none, CONTEXT_IS_DESTROYED.
+CUresult context_state();
+// A context that ends is no longer current for the caller. Elsewhere it stays, and calls answer that it is destroyed.
 void forget_context(HandleId context);
 
 // The calling thread's own default stream in its current context (cuda.h: CU_STREAM_PER_THREAD),

@@ -14,6 +14,7 @@
 #include "interpose/callback.h"
 #include "interpose/log.h"
 #include "interpose/stats.h"
+#include "interpose/waiting.h"
 #include "net/data_connection.h"
 #include "net/shared_offer.h"
 #include "net/socket_transport.h"
@@ -75,6 +76,29 @@ Result<Wanted> wanted_transport()
     return error(ErrorKind::invalid, "RGPU_TRANSPORT is \"%s\": auto, tcp or shm", v);
 }
 
+thread_local int waiting;
+
+// Errors after which a context answers every call with the same (cuda.h: "the process must be terminated"). Then posting
+// would only hide the error from the call that is to return it.
+std::atomic<bool> broken{false};
+void note_broken(uint32_t result)
+{
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: broken.store(true, std::memory_order_relaxed);
+    default: break;
+    }
+}
+
 }  // namespace
 
 bool every_call_waits()
@@ -83,8 +107,11 @@ bool every_call_waits()
         const char *v = getenv("RGPU_SYNC");
         return v && *v && *v != '0';
     }();
-    return on;
+    return on || waiting || broken.load(std::memory_order_relaxed);
 }
+
+Waiting::Waiting(bool wait) : wait_(wait) { waiting += wait; }
+Waiting::~Waiting() { waiting -= wait_; }
 
 Session::Session(std::unique_ptr<net::Transport> transport, std::string server)
     : transport_(std::move(transport)), server_(std::move(server)) {}
@@ -379,6 +406,7 @@ bool Session::take_reply(const FrameHeader &h)
 {
     std::vector<uint8_t> body(h.bytes);
     if (!receive(body.data(), body.size())) return false;
+    note_broken(h.value);
     std::lock_guard lock(receive_);
     auto it = pending_.find(h.sequence);
     if (it == pending_.end()) return true;
@@ -403,7 +431,7 @@ bool Session::take_data(const FrameHeader &h)
     if (p->news) heard_.fetch_add(1, std::memory_order_release);
     if (!receive(p->to, h.bytes)) return false;
     p->to += h.bytes, p->left -= h.bytes;
-    if (h.value) p->reply.result = static_cast<CUresult>(h.value);
+    if (h.value) p->reply.result = static_cast<CUresult>(h.value), note_broken(h.value);
     if (!(h.flags & wire::kLast)) return true;
     if (p->left && !p->reply.result) {
         die("the server ended a copy before its end");

@@ -1,4 +1,6 @@
 // Streams: what the client knows of them without asking. And which events there can be.
+#include <algorithm>
+
 #include "interpose/own.h"
 #include "interpose/read_ahead.h"
 #include "interpose/settled.h"
@@ -24,6 +26,8 @@ CUresult look_up(CUstream stream, Slot *&slot)
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
 {
     if (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) return CUDA_ERROR_INVALID_VALUE;
+    if (int least = 0, greatest = 0; priority && !own::cuCtxGetStreamPriorityRange(&least, &greatest))
+        priority = std::clamp(priority, greatest, least);
     CUresult r = remote<CallId::cuStreamCreateWithPriority>(out, flags, priority);
     if (r) return r;
     Slot *s = Handles::get().slot(*out);

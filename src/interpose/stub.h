@@ -206,9 +206,9 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     }
     // Told at once, as by a driver: posted, it would surface at a call that has nothing to do with it.
     if constexpr (wants_context<Id>())
-        if (!current_context() && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...)) {
+        if (CUresult r = context_state(); r && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...)) {
             give_back();
-            return CUDA_ERROR_INVALID_CONTEXT;
+            return r;
         }
     // The stream that the call is about, and what a capture says to that.
     [[maybe_unused]] HandleId stream = 0;

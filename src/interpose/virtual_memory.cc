@@ -47,7 +47,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned
     CUdeviceptr base = 0;
     size_t bytes = 0;
     if ((r = remote<CallId::cuMemGetAddressRange_v2>(&base, &bytes, *out))) return r;
-    note_allocation(base, bytes);
+    note_imported(base, bytes);
     return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // Kernel launches. The layout of the body is described in interpose/launch.cc.
 #include "serverd/worker/driver.h"
 #include "serverd/worker/own.h"
+#include "wire/launch_event.h"
 
 namespace rgpu::worker::own {
 
@@ -46,6 +47,8 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
     CUresult result = s.objects.get(h.function, function);
     if (!result && !function) result = CUDA_ERROR_INVALID_HANDLE;
     if (!result) result = s.objects.get(h.stream, stream);
+    for (CUlaunchAttribute &a : attributes)
+        if (CUevent *event = wire::event_of(a); event && !result) result = s.objects.get_in_place(*event);
     if (result) {
         s.finish(call, result);
         return {};

@@ -62,7 +62,7 @@ Result<void> Session::step(const wire::FrameHeader &h)
         if (!body) return std::move(body).error();
         call.body = wire::Reader(*body, h.bytes);
     }
-    if (CUresult r = enter(h.value); r && !service.streams) {
+    if (CUresult r = enter(h.value, call.context_gone); r && !service.streams) {
         finish(call, r);
         return {};
     }
@@ -72,11 +72,12 @@ Result<void> Session::step(const wire::FrameHeader &h)
 }
 
 // Makes the client thread's current context the dispatcher's.
-CUresult Session::enter(HandleId id)
+CUresult Session::enter(HandleId id, bool &gone)
 {
     CUcontext context = nullptr, now = nullptr;
     context_ = nullptr;
-    if (CUresult r = objects.get(id, context)) return r;
+    // A client gives contexts' numbers once only. Without a context goes what needs none.
+    if (objects.get(id, context)) gone = true, context = nullptr;
     // Creating and destroying contexts changes what is current: look rather than remember.
     if (CUresult r = DRIVER(cuCtxGetCurrent)(&now)) return r;
     if (now != context)
@@ -87,6 +88,7 @@ CUresult Session::enter(HandleId id)
 
 void Session::finish(const Call &call, CUresult result, const std::vector<uint8_t> &body)
 {
+    result = call.told(result);
     if (call.wants_reply()) {
         sender.reply(call.header.sequence, result, body);
     } else if (result) {
@@ -107,7 +109,7 @@ void Session::finish_wait(const Call &call, CUresult result)
 {
     send_past();
     CUresult posted = posted_error_.exchange(CUDA_SUCCESS);
-    sender.reply(call.header.sequence, result ? result : posted);
+    sender.reply(call.header.sequence, result ? call.told(result) : posted);
 }
 
 }  // namespace rgpu::worker

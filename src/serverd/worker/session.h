@@ -29,7 +29,10 @@ struct Call {
     wire::FrameHeader header;
     calls::CallId id{};
     wire::Reader body{nullptr, 0};
+    bool context_gone = false;  // the client thread's current context has been destroyed
 
+    // What a driver says of a call that needs that context.
+    CUresult told(CUresult r) const { return context_gone && r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r; }
     bool wants_reply() const { return header.flags & wire::kWantsReply; }
     bool caller_waits() const { return header.flags & wire::kCallerWaits; }
 };
@@ -73,7 +76,7 @@ public:
 
 private:
     Result<void> step(const wire::FrameHeader &);
-    CUresult enter(HandleId context);
+    CUresult enter(HandleId context, bool &gone);
     Result<void> take_offer(const wire::FrameHeader &);
 
     Console &console_;

@@ -192,6 +192,7 @@ CUresult not_ready() { return CUDA_ERROR_NOT_INITIALIZED; }
 void set_initialized() {}
 const wire::DeviceSnapshot *device(CUdevice) { return nullptr; }
 HandleId current_context() { return test::the_context; }
+CUresult context_state() { return CUDA_SUCCESS; }
 void set_current(HandleId) {}
 void push_context(HandleId) {}
 HandleId pop_context() { return 0; }
