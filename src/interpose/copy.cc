@@ -115,6 +115,8 @@ CUresult settle_in(CUresult r, CUstream stream)
     return r || shared::active() ? settle(r, stream) : settled::after_copy(stream);
 }
 
+CUresult changed(CUresult r, CUdeviceptr to, CUstream stream) { return r ? r : settled::after_change(to, stream); }
+
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous)
 {
@@ -228,7 +230,7 @@ SET(32, unsigned int)
     } \
     CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
-        return copy_on_device(to, from, bytes, stream); \
+        return changed(copy_on_device(to, from, bytes, stream), to, stream); \
     } \
     CUresult cuMemcpy##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
@@ -237,31 +239,31 @@ SET(32, unsigned int)
     CUresult cuMemcpyPeer##suffix(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, \
                                   CUcontext from_context, size_t bytes) \
     { \
-        return own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream); \
+        return changed(own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream), to, stream); \
     } \
     CUresult cuMemsetD8_v2##suffix(CUdeviceptr to, unsigned char value, size_t n) \
     { \
-        return own::cuMemsetD8Async(to, value, n, stream); \
+        return changed(own::cuMemsetD8Async(to, value, n, stream), to, stream); \
     } \
     CUresult cuMemsetD16_v2##suffix(CUdeviceptr to, unsigned short value, size_t n) \
     { \
-        return own::cuMemsetD16Async(to, value, n, stream); \
+        return changed(own::cuMemsetD16Async(to, value, n, stream), to, stream); \
     } \
     CUresult cuMemsetD32_v2##suffix(CUdeviceptr to, unsigned int value, size_t n) \
     { \
-        return own::cuMemsetD32Async(to, value, n, stream); \
+        return changed(own::cuMemsetD32Async(to, value, n, stream), to, stream); \
     } \
     CUresult cuMemsetD2D8_v2##suffix(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) \
     { \
-        return own::cuMemsetD2D8Async(to, pitch, value, width, height, stream); \
+        return changed(own::cuMemsetD2D8Async(to, pitch, value, width, height, stream), to, stream); \
     } \
     CUresult cuMemsetD2D16_v2##suffix(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) \
     { \
-        return own::cuMemsetD2D16Async(to, pitch, value, width, height, stream); \
+        return changed(own::cuMemsetD2D16Async(to, pitch, value, width, height, stream), to, stream); \
     } \
     CUresult cuMemsetD2D32_v2##suffix(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height) \
     { \
-        return own::cuMemsetD2D32Async(to, pitch, value, width, height, stream); \
+        return changed(own::cuMemsetD2D32Async(to, pitch, value, width, height, stream), to, stream); \
     }
 SYNCHRONOUS(, nullptr)
 SYNCHRONOUS(_ptds, CU_STREAM_PER_THREAD)

@@ -100,10 +100,13 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     // In a graph the program's memory is not copied now: the table's carrier puts server memory in its place.
     if (is_captured(number)) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
     if (to.device && from.device) {
+        const Waiting unsure(!fits(c, to) || !fits(c, from));  // which may share memory: before the order is held
         shared::Work work;
         if ((r = work.begin(number, {to.first, from.first}))) return r;
-        const Waiting unsure(!fits(c, to) || !fits(c, from));
-        return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
+        r = remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
+        // Not with the order of work held.
+        work = {};
+        return r || when != CopyWait::always ? r : settled::after_change(to.first, stream);
     }
     if (to.array || from.array) return through_device_memory(c, to.array, stream);
     if (to.device) {

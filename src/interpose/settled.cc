@@ -6,6 +6,7 @@
 
 #include "interpose/own.h"
 #include "interpose/process.h"
+#include "interpose/shared.h"
 
 namespace rgpu::interpose::settled {
 
@@ -37,6 +38,11 @@ CUresult after_copy(CUstream stream)
         }
     }
     return own::cuStreamSynchronize(stream);
+}
+
+CUresult after_change(CUdeviceptr memory, CUstream stream)
+{
+    return shared::active() && shared::find(memory) ? own::cuStreamSynchronize(stream) : CUDA_SUCCESS;
 }
 
 void others_look()

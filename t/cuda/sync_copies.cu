@@ -1,5 +1,5 @@
 // A synchronous copy to the device is over when it returns: streams that wait for no other see what it brought, and so do
-// other threads' own streams.
+// other threads' own streams. Sets of memory that the program shares with kernels are over, too.
 #include "check.h"
 
 #include <algorithm>
@@ -49,6 +49,25 @@ int main()
             CHECK(cudaMemcpy2D(device, 4096, from, 4096, 4096, kWords * sizeof(int) / 4096, cudaMemcpyHostToDevice));
         TRUE(sees(stream, i, i % 4 / 2));
     }
-    std::thread([] { TRUE(sees(cudaStreamPerThread, 59, true)); }).join();
+    // The program looks at what it shares with kernels, right behind a set.
+    char *managed, *mapped, *mapped_there;
+    CHECK(cudaMallocManaged(&managed, 4096));
+    CHECK(cudaHostAlloc(&mapped, 4096, cudaHostAllocMapped));
+    CHECK(cudaHostGetDevicePointer(&mapped_there, mapped, 0));
+    for (int i = 1; i < 20; i++) {
+        CHECK(cudaMemset(managed, i, 4096));
+        TRUE(managed[100] == i && managed[4095] == i);
+        CHECK(cudaMemset2D(mapped_there, 64, i, 32, 8));
+        TRUE(mapped[31] == i && !mapped[32] && mapped[7 * 64 + 31] == i);
+        CHECK(cudaMemset(device, 3 * i, 4096));
+        CHECK(cudaMemcpy(managed, device, 4096, cudaMemcpyDeviceToDevice));
+        TRUE(managed[4095] == 3 * i);
+        CHECK(cudaMemcpy2D(managed, 64, device, 64, 32, 8, cudaMemcpyDeviceToDevice));
+        TRUE(managed[31] == 3 * i);
+    }
+
+    std::fill(words.begin(), words.end(), -2);
+    CHECK(cudaMemcpy(device, words.data(), kWords * sizeof(int), cudaMemcpyHostToDevice));
+    std::thread([] { TRUE(sees(cudaStreamPerThread, -2, true)); }).join();
     puts("right");
 }
