@@ -9,7 +9,8 @@ cluster_up --backup --rgpud 'slurm_check = "1s"'
 configure 'lost_after = "1s"'
 
 leases() { rgpu leases --json | grep -oE '"id": "[0-9a-f]+"' | sort; }
-all_agree() { rgpu slurm check; }
+# As by its timer: the sync before withheld what the old lease still held.
+all_agree() { rgpu slurm sync > "$T/sync" 2>&1; rgpu slurm check; }
 
 submitted -N 2 --gres=rgpu:1 --wrap "$(until_file "$T/both")"; both=$job
 wait_for 30 runs "$both"
