@@ -104,6 +104,10 @@ uint32_t rt_activemask(rgpu_thread *, uint32_t site);
 // Around each call in a kernel that has rt_activemask: lanes are together that came the same way.
 void rt_enter(rgpu_thread *, uint32_t site);
 void rt_leave(rgpu_thread *);
+// In such a kernel, at the header of each loop, with `nest` loops of the function around it; and behind loops, where the thread
+// is in `nest` of them.
+void rt_loop(rgpu_thread *, uint32_t nest, uint32_t site);
+void rt_unloop(rgpu_thread *, uint32_t nest);
 uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predicate);
 
 // Warp-wide cooperation on memory for mma, ldmatrix and the like: every lane of `mask` brings

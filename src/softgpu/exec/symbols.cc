@@ -65,7 +65,7 @@ void add_runtime(Table &t)
 #define ADD(name) t[#name] = address(&::name)
     ADD(rt_bar_sync); ADD(rt_bar_arrive); ADD(rt_bar_red); ADD(rt_bar_warp_sync);
     ADD(rt_shfl); ADD(rt_vote); ADD(rt_match_any); ADD(rt_match_all); ADD(rt_redux);
-    ADD(rt_activemask); ADD(rt_enter); ADD(rt_leave); ADD(rt_elect); ADD(rt_gather); ADD(rt_mma); ADD(rt_wmma); ADD(rt_wmma_load); ADD(rt_wmma_store);
+    ADD(rt_activemask); ADD(rt_enter); ADD(rt_leave); ADD(rt_loop); ADD(rt_unloop); ADD(rt_elect); ADD(rt_gather); ADD(rt_mma); ADD(rt_wmma); ADD(rt_wmma_load); ADD(rt_wmma_store);
     ADD(rt_ldmatrix); ADD(rt_stmatrix); ADD(rt_movmatrix); ADD(rt_yield); ADD(rt_nanosleep);
     ADD(rt_vprintf); ADD(rt_malloc); ADD(rt_free); ADD(rt_assertfail); ADD(rt_trap);
     ADD(rt_misaligned); ADD(rt_tex); ADD(rt_clock); ADD(rt_globaltimer);

@@ -60,7 +60,7 @@ void Warp::meet(Fiber &f, WarpOp op, uint32_t detail, uint32_t mask)
     block->suspend(f);
 }
 
-// Lanes whose place comes first in the text are behind, and go first: that is how structured code
+// Lanes whose place comes first are behind, and go first: that is how structured code
 // comes together again. `current`, if any, runs and is not made ready.
 void Warp::release_convergence(Fiber *current, bool everyone)
 {
@@ -71,8 +71,8 @@ void Warp::release_convergence(Fiber *current, bool everyone)
         uint32_t group = 0;
         for (uint32_t rest = converging; rest; rest &= rest - 1) {
             auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-            if (first && place[lane].sites > first->sites) continue;
-            if (!first || place[lane].sites < first->sites) group = 0;
+            if (first && place[lane] > *first) continue;
+            if (!first || place[lane] < *first) group = 0;
             first = &place[lane];
             group |= uint32_t{1} << lane;
         }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 
 #include "softgpu/exec/block.h"
@@ -22,23 +23,68 @@ struct Meeting {
     uint32_t arrived;  // who has
 };
 
-// Where a lane is: the sites of the calls that it is in, outermost first, then its own. Sites are
-// numbered in the order of the text, so that places compare as the text does.
-struct Place {
-    static constexpr uint32_t kDepth = 16;  // calls further inside are not told apart
-    uint32_t depth = 0;
-    std::array<uint32_t, kDepth> sites{};
-
+// Where a lane is, as numbers that compare as the order in which lanes that run together come by: for each call that it is
+// in, outermost first, the loops around it and its site; then the loops that it is in now, and its own site. A loop is its
+// header's site and how often the lane has come back there. Sites are numbered in the order of the text.
+class Place {
+public:
     void enter(uint32_t site)
     {
-        if (depth < kDepth - 1) sites[depth] = site;
-        ++depth;
+        if (frames_ < kFrames) {
+            at(site);
+            outer_[frames_] = frame_;
+            frame_ = ++depth_;
+        }
+        ++frames_;
     }
-    void leave() { set(--depth, 0); }
-    void at(uint32_t site) { set(depth, site); }
+    void leave()
+    {
+        if (--frames_ >= kFrames) return;
+        cut(frame_ - 1);
+        frame_ = outer_[frames_];
+    }
+    // The lane comes to the header of a loop, `nest` loops of the function around it: from outside, or again.
+    void loop(uint32_t nest, uint32_t site)
+    {
+        const uint32_t here = frame_ + 2 * nest;
+        const bool again = depth_ >= here + 2 && number(here) == site;
+        cut(again ? here + 2 : here);
+        if (!again) {
+            set(here, site);
+            depth_ = here + 2;
+        } else if (here + 1 < kDepth) {
+            ++numbers_[here + 1];
+        }
+    }
+    // It is in so many loops of the function, and no more.
+    void unloop(uint32_t nest)
+    {
+        if (depth_ > frame_ + 2 * nest) cut(frame_ + 2 * nest);
+    }
+    void at(uint32_t site) { set(depth_, site); }
+
+    auto operator<=>(const Place &other) const { return numbers_ <=> other.numbers_; }
+    bool operator==(const Place &other) const { return numbers_ == other.numbers_; }
 
 private:
-    void set(uint32_t i, uint32_t site) { sites[std::min(i, kDepth - 1)] = site; }
+    static constexpr uint32_t kDepth = 48, kFrames = 16;  // what is further inside is not told apart
+
+    uint32_t number(uint32_t i) const { return i < kDepth ? numbers_[i] : 0; }
+    void set(uint32_t i, uint32_t value)
+    {
+        if (i < kDepth) numbers_[i] = value;
+    }
+    void cut(uint32_t depth)
+    {
+        for (uint32_t i = depth; i <= depth_ && i < kDepth; ++i) numbers_[i] = 0;
+        depth_ = depth;
+    }
+
+    uint32_t depth_ = 0;   // where its own site stands
+    uint32_t frame_ = 0;   // where the function's loops begin
+    uint32_t frames_ = 0;  // calls that it is in
+    std::array<uint32_t, kFrames> outer_{};
+    std::array<uint32_t, kDepth> numbers_{};
 };
 
 struct Warp {

@@ -216,6 +216,19 @@ void rt_leave(rgpu_thread *t)
     f.warp->place[f.thread.lane].leave();
 }
 
+void rt_loop(rgpu_thread *t, uint32_t nest, uint32_t site)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->placed = true;
+    f.warp->place[f.thread.lane].loop(nest, site);
+}
+
+void rt_unloop(rgpu_thread *t, uint32_t nest)
+{
+    Fiber &f = fiber_of(t);
+    f.warp->place[f.thread.lane].unloop(nest);
+}
+
 uint32_t rt_elect(rgpu_thread *t, uint32_t, uint32_t mask, uint32_t *predicate)
 {
     Fiber &f = fiber_of(t);

@@ -7,6 +7,31 @@ namespace rgpu::softgpu::lower {
 
 namespace {
 
+void target(const ptx::Body &body, const Operand &o, std::vector<uint32_t> &out)
+{
+    if (o.kind == Operand::label && body.labels[o.index].instruction < body.instructions.size())
+        out.push_back(body.labels[o.index].instruction);
+}
+
+}  // namespace
+
+void successors(const ptx::Body &body, uint32_t i, std::vector<uint32_t> &out)
+{
+    out.clear();
+    const ptx::Instruction &in = body.instructions[i];
+    bool branch = in.opcode.starts_with("bra") || in.opcode.starts_with("brx");
+    bool leaves = in.opcode.starts_with("ret") || in.opcode == "exit" || in.opcode == "trap";
+    if (!(branch || leaves) || in.predicate >= 0)
+        if (i + 1 < body.instructions.size()) out.push_back(i + 1);
+    if (!branch) return;
+    for (uint32_t k = 0; k < in.count; ++k) target(body, body.operands[in.first + k], out);
+    if (in.opcode.starts_with("brx"))
+        for (const ptx::LabelTable &t : body.tables)
+            for (const Operand &o : t.targets) target(body, o, out);
+}
+
+namespace {
+
 // Tarjan's algorithm without recursion; nodes are instructions.
 class Components {
 public:
@@ -31,26 +56,6 @@ private:
         uint32_t next;
     };
 
-    void successors(uint32_t i, std::vector<uint32_t> &out) const
-    {
-        out.clear();
-        const ptx::Instruction &in = body_.instructions[i];
-        bool branch = in.opcode.starts_with("bra") || in.opcode.starts_with("brx");
-        bool leaves = in.opcode.starts_with("ret") || in.opcode == "exit" || in.opcode == "trap";
-        if (!(branch || leaves) || in.predicate >= 0)
-            if (i + 1 < n_) out.push_back(i + 1);
-        if (!branch) return;
-        for (uint32_t k = 0; k < in.count; ++k) target(body_.operands[in.first + k], out);
-        if (in.opcode.starts_with("brx"))
-            for (const ptx::LabelTable &t : body_.tables)
-                for (const Operand &o : t.targets) target(o, out);
-    }
-    void target(const Operand &o, std::vector<uint32_t> &out) const
-    {
-        if (o.kind == Operand::label && body_.labels[o.index].instruction < n_)
-            out.push_back(body_.labels[o.index].instruction);
-    }
-
     void visit(uint32_t root)
     {
         std::vector<Frame> frames{{root, 0}};
@@ -60,7 +65,7 @@ private:
         on_stack_[root] = 1;
         while (!frames.empty()) {
             Frame &f = frames.back();
-            successors(f.node, next);
+            successors(body_, f.node, next);
             if (f.next < next.size()) {
                 uint32_t to = next[f.next++];
                 if (!index_[to]) {

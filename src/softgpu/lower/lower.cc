@@ -44,7 +44,9 @@ Lower::Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body)
       loop_(find_loops(body)),
       congruences_(find_congruences(unit, f, body)),
       touches_memory_(touches_memory(body))
-{}
+{
+    if (unit.converges) nest_ = find_nest(body);
+}
 
 Lower::~Lower() = default;
 
@@ -460,12 +462,24 @@ V Lower::address(const Operand &o, Space space)
 
 // --- statements
 
+// Tells the engine where the thread is among loops.
+void Lower::follow_loops(uint32_t index)
+{
+    const Nest &n = nest_[index];
+    const std::string depth = std::to_string(n.depth);
+    if (n.kind == Nest::header)
+        runtime("void", "rt_loop", "ptr, i32, i32", join("ptr ", thread(), ", i32 ", depth, ", i32 ", site()));
+    else if (n.kind == Nest::behind)
+        runtime("void", "rt_unloop", "ptr, i32", join("ptr ", thread(), ", i32 ", depth));
+}
+
 void Lower::lower(uint32_t index)
 {
     in_ = &body_.instructions[index];
     form_ = static_cast<const Form *>(in_->form);
     in_loop_ = loop_[index];
     if (!open_) place(block());
+    if (!nest_.empty()) follow_loops(index);
     if (in_->predicate < 0) return form_->row->lower(*this);
     V p = def("load i1, ptr %r", in_->predicate);
     std::string yes = block(), no = block();

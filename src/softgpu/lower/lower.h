@@ -57,6 +57,12 @@ inline Type with_width(Type t, unsigned w) { return Type{t.kind, static_cast<uin
 
 struct Congruence;  // alignment.h
 
+// Of an instruction: whether a natural loop begins there, or some have just ended, and how many are around it.
+struct Nest {
+    enum Kind : uint8_t { inside, header, behind } kind = inside;
+    uint32_t depth = 0;  // of a header: without its own
+};
+
 class Lower {
 public:
     Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body);
@@ -159,6 +165,7 @@ private:
     V entry(std::string_view name, const std::string &text);
     std::string prologue();
     void lower(uint32_t index);
+    void follow_loops(uint32_t index);
     V constant(const Operand &, Type);
     uint32_t shared_offset(const ptx::Variable &);
     V symbol_value(const Operand &);
@@ -171,6 +178,7 @@ private:
     const ptx::Function &function_;
     const ptx::Body &body_;
     std::vector<uint8_t> pointer_rank_, loop_;
+    std::vector<Nest> nest_;  // where lanes ask who is with them
     std::vector<Congruence> congruences_;
     bool touches_memory_;
     std::string code_, entry_;
@@ -187,6 +195,10 @@ private:
 std::vector<uint8_t> find_pointers(const ptx::Function &, const ptx::Body &);
 // For every instruction: is it inside a loop. loops.cc
 std::vector<uint8_t> find_loops(const ptx::Body &);
+// The instructions that may come after one. loops.cc
+void successors(const ptx::Body &, uint32_t instruction, std::vector<uint32_t> &out);
+// The loops around every instruction. nest.cc
+std::vector<Nest> find_nest(const ptx::Body &);
 // Does anything in it read or write memory, other than parameters. alignment.cc
 bool touches_memory(const ptx::Body &);
 // True where a register operand is read by any instruction. loops.cc
