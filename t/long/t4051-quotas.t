@@ -1,8 +1,8 @@
 #!/bin/bash
 # Guaranteed shares, as etc/quotas.conf and etc/quotas.sh set them up: two accounts with two of four GPUs each. What one leaves the other
 # uses; when it is asked back, the youngest jobs over the quota are requeued, and go on from their checkpoints later.
-. "$(dirname "$0")/lib/tap.sh"
-. "$(dirname "$0")/lib/slurm.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/../lib/slurm.sh"
 for program in slurmdbd mariadbd; do
     PATH=$PATH:/usr/sbin command -v $program > /dev/null || skip_all "$program is not installed"
 done

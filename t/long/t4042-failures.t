@@ -1,10 +1,10 @@
 #!/bin/bash
 # Nodes that reboot, prologs that take long, and servers whose clocks are wrong.
-. "$(dirname "$0")/lib/tap.sh"
-. "$(dirname "$0")/lib/slurm.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
-. "$(dirname "$0")/lib/lost.sh"
+. "$(dirname "$0")/../lib/lost.sh"
 
 # --- a node reboots
 
