@@ -5,7 +5,7 @@
 rgpu=$build/bin/rgpu
 
 rgpud gpu1 'softgpu_memory = "256M"' 'softgpu_devices = 1'
-start proxy python3 "$root/t/lib/recording_proxy.py" "$control" "$T/record"
+start proxy python3 "$root/t/lib/record_proxy.py" "$control" "$T/record"
 has_port() { [ -s "$T/proxy.log" ]; }
 wait_for 20 has_port || bail "no proxy: $(cat "$T/proxy.log")"
 clients gpu1="$(cat "$T/proxy.log")"
