@@ -106,7 +106,8 @@ start_rgpud()
 server_of() { rgpu list | sed -n "s/^\(gpu[12]\) .*job $1 on.*/\1/p" | head -n 1; }
 
 restarts() { scontrol show job "$1" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }
-start_now() { scontrol update JobId="$1" StartTime=now; }
+# slurmd runs no prolog for a job that comes back while its last credential is good.
+start_now() { scontrol update JobId="$1" StartTime=now+15; }
 note_of() { scontrol show job "$1" | sed -n 's/^ *AdminComment=\(.*[^ ]\) *$/\1/p'; }
 
 end_jobs()

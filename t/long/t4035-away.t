@@ -1,7 +1,7 @@
 #!/bin/bash
 # A server that is away is in nobody's way but of those whose GPUs it has: others' jobs start, wait, start again and end.
-. "$(dirname "$0")/lib/tap.sh"
-. "$(dirname "$0")/lib/slurm.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/../lib/slurm.sh"
 cluster_up
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 

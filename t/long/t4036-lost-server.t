@@ -1,11 +1,11 @@
 #!/bin/bash
 # A GPU server dies under a job: the job starts again on another one, and says why; one that is only restarted costs nobody anything.
-. "$(dirname "$0")/lib/tap.sh"
-. "$(dirname "$0")/lib/slurm.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-. "$(dirname "$0")/lib/lost.sh"
+. "$(dirname "$0")/../lib/lost.sh"
 # A lost server is waited for as long.
 configure 'lost_after = "2s"'
 
