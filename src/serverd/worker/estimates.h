@@ -17,6 +17,11 @@ struct Group {
     int64_t each = 0;
 };
 
+struct Estimate {
+    int64_t each = 0;
+    bool settled = false;  // it was about right the last time
+};
+
 class Estimates {
 public:
     // What is not known is taken to be long, so that it is looked at alone.
@@ -24,10 +29,10 @@ public:
     // The first time may have been a rehearsal: one that was short is believed by and by.
     static constexpr int64_t kLeastFirst = kUnknown / 8;
 
-    int64_t of(const void *work) const
+    Estimate of(const void *work) const
     {
         auto it = known_.find(work);
-        return it == known_.end() ? kUnknown : it->second;
+        return it == known_.end() ? Estimate{kUnknown, false} : it->second;
     }
 
     // All of these together took so long.
@@ -41,17 +46,18 @@ public:
         // Handles end, and others get their addresses.
         if (known_.size() > kMost) known_.clear();
         for (const Group &g : groups) {
-            auto [it, fresh] = known_.try_emplace(g.work, g.each);
+            auto [it, fresh] = known_.try_emplace(g.work, Estimate{g.each, false});
             const double sample = static_cast<double>(g.each) * ratio;
             const double next = fresh ? std::max(sample, static_cast<double>(kLeastFirst))
-                                      : 0.5 * static_cast<double>(it->second) + 0.5 * sample;
-            it->second = std::clamp<int64_t>(static_cast<int64_t>(next), share::kMicrosecond, 10 * share::kSecond);
+                                      : 0.5 * static_cast<double>(it->second.each) + 0.5 * sample;
+            it->second.each = std::clamp<int64_t>(static_cast<int64_t>(next), share::kMicrosecond, 10 * share::kSecond);
+            it->second.settled = ratio > 0.5 && ratio < 2;
         }
     }
 
 private:
     static constexpr size_t kMost = 4096;
-    std::unordered_map<const void *, int64_t> known_;
+    std::unordered_map<const void *, Estimate> known_;
 };
 
 }  // namespace rgpu::worker

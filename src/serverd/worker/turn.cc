@@ -59,7 +59,7 @@ void Turn::prepare(const void *work, CUstream stream)
     if (legacy_dirty_ && !is_legacy(stream)) mark();
     last_work_ = work;
     std::lock_guard lock(mutex_);
-    last_estimate_ = estimates_.of(work);
+    last_ = estimates_.of(work);
 }
 
 void Turn::begin_slowly()
@@ -70,12 +70,12 @@ void Turn::begin_slowly()
         limit_ = board_.ahead(now);
         const uint64_t done = seat_->completed;
         if (done != seen_done_) seen_done_ = done, patience_ = now + kPatience, impatient_ = 0;
-        const bool full = done != issued_ && ahead_ + last_estimate_ > limit_;
+        const bool full = done != issued_ && ahead_ + last_.each > limit_;
         if (full && board_.may_launch(tenant_) && !seat_->gates && now < patience_) {
             std::unique_lock lock(mutex_);
             if (seat_->completed == done)
                 progressed_.wait_for(lock, std::chrono::milliseconds(5));
-            last_estimate_ = estimates_.of(last_work_);
+            last_ = estimates_.of(last_work_);
             continue;
         }
         const uint32_t call = board_.call_of(place_);
@@ -99,7 +99,8 @@ void Turn::issued(CUcontext context, CUstream stream)
 {
     if (!unmarked_++) began_ = share::clock_now(), group_gates_ = gate_changes_;
     settings_.meter->launches.fetch_add(1, std::memory_order_relaxed);
-    unmarked_expected_ += last_estimate_;
+    unmarked_expected_ += last_.each;
+    unmarked_settled_ = unmarked_settled_ && last_.settled;
     legacy_dirty_ = legacy_dirty_ || is_legacy(stream);
     if (dirty_.empty() || dirty_.back().stream != stream || dirty_.back().context != context) {
         auto same = [&](const Place &p) { return p.stream == stream && p.context == context; };
@@ -107,11 +108,11 @@ void Turn::issued(CUcontext context, CUstream stream)
         dirty_.push_back({context, stream});
     }
     auto group = std::find_if(groups_.rbegin(), groups_.rend(),
-                              [&](const Group &g) { return g.work == last_work_ && g.each == last_estimate_; });
+                              [&](const Group &g) { return g.work == last_work_ && g.each == last_.each; });
     if (group != groups_.rend())
         group->count++;
     else
-        groups_.push_back({last_work_, 1, last_estimate_});
+        groups_.push_back({last_work_, 1, last_.each});
     if (unmarked_expected_ >= (alone() ? kGroupAlone : kGroup) || groups_.size() >= kMaxKinds || dirty_.size() >= kMaxStreams)
         mark();
 }
@@ -157,7 +158,9 @@ void Turn::mark()
     m.began = began_;
     m.gate_changes = group_gates_;
     m.expected = unmarked_expected_;
+    m.settled = unmarked_settled_;
     unmarked_ = 0;
+    unmarked_settled_ = true;
     unmarked_expected_ = 0;
     legacy_dirty_ = false;
     dirty_.clear();
@@ -165,7 +168,7 @@ void Turn::mark()
     if (marks_.empty() && !watching_) seat_->under_way = m.began;
     marks_.push_back(std::move(m));
     marked_.notify_one();
-    if (last_work_) last_estimate_ = estimates_.of(last_work_);
+    if (last_work_) last_ = estimates_.of(last_work_);
 }
 
 void Turn::forget(CUcontext context)
@@ -181,17 +184,18 @@ void Turn::forget(CUcontext context)
 }
 
 // Where nobody waits for the end, it is enough to look now and then: a thread that waits in the driver can cost each kernel
-// something (softgpu wakes it whenever one ends).
-void Turn::await(CUevent event, int64_t likely)
+// something (softgpu wakes it whenever one ends). What nobody can tell yet is waited for: until it has ended, too little is launched.
+void Turn::await(CUevent event, const Mark &m)
 {
-    while (alone()) {
+    const int64_t likely = std::max(m.began, done_at_) + m.expected * 3 / 4;
+    while (m.settled && alone()) {
         if (DRIVER(cuEventQuery)(event) != CUDA_ERROR_NOT_READY) return;
         const int64_t pause = std::clamp(likely - share::clock_now(), kLookAlone, kGroupAlone);
         std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
     }
     // The estimate may be far off: it is believed for a millisecond.
     const int64_t pause = std::min(likely - share::clock_now(), kGroup);
-    if (pause > 0 && DRIVER(cuEventQuery)(event) == CUDA_ERROR_NOT_READY)
+    if (m.settled && pause > 0 && DRIVER(cuEventQuery)(event) == CUDA_ERROR_NOT_READY)
         std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
     DRIVER(cuEventSynchronize)(event);
 }
@@ -219,7 +223,7 @@ void Turn::watch()
         lock.unlock();
         for (const Point &p : m.points) {
             DRIVER(cuCtxSetCurrent)(p.context);
-            await(p.event, std::max(m.began, done_at_) + m.expected * 3 / 4);
+            await(p.event, m);
         }
         note_memory();
         finished(std::move(m));

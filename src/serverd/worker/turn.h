@@ -39,12 +39,12 @@ public:
         if (work != last_work_ || (legacy_dirty_ && !is_legacy(stream))) prepare(work, stream);
         seat_->launches.fetch_add(1, std::memory_order_seq_cst);
         if (!board_.may_launch(tenant_) || seat_->completed.load(std::memory_order_relaxed) == issued_ ||
-            ahead_.load(std::memory_order_relaxed) + last_estimate_ > limit_.load(std::memory_order_relaxed)) {
+            ahead_.load(std::memory_order_relaxed) + last_.each > limit_.load(std::memory_order_relaxed)) {
             seat_->launches.fetch_sub(1);
             begin_slowly();
         }
         issued_++;
-        ahead_.fetch_add(last_estimate_, std::memory_order_relaxed);
+        ahead_.fetch_add(last_.each, std::memory_order_relaxed);
     }
     void issued(CUcontext, CUstream);
     // Launches have been issued that no event stands behind.
@@ -76,6 +76,7 @@ private:
         std::vector<Group> groups;
         uint64_t upto = 0;  // launches in all
         int64_t began = 0, expected = 0;
+        bool settled = true;        // so long it will take
         uint32_t gate_changes = 0;  // when it began: what stood at a host function says nothing of kernels
     };
 
@@ -85,7 +86,7 @@ private:
     void begin_slowly();
     bool record(Place, Point &);
     void watch();
-    void await(CUevent, int64_t likely);
+    void await(CUevent, const Mark &);
     void finished(Mark);
     void note_memory();
     int64_t report();
@@ -99,8 +100,9 @@ private:
 
     // The dispatcher's.
     const void *last_work_ = nullptr;
-    int64_t last_estimate_ = 0;
+    Estimate last_;  // how long last_work_ takes
     uint64_t issued_ = 0, unmarked_ = 0;
+    bool unmarked_settled_ = true;
     int64_t unmarked_expected_ = 0, began_ = 0;
     bool legacy_dirty_ = false;
     uint64_t seen_done_ = 0;
