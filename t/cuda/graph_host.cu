@@ -256,6 +256,23 @@ static void user_objects()
     CHECK(cudaGraphExecDestroy(e));
     CHECK(cudaDeviceSynchronize());
     TRUE(becomes(11));
+
+    // An event that was recorded in a graph's capture does not keep what the graph held.
+    int hundred = 100;
+    cudaStream_t s;
+    cudaEvent_t recorded;
+    CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&recorded, cudaEventDisableTiming));
+    CHECK(cudaUserObjectCreate(&a, &hundred, end, 1, cudaUserObjectNoDestructorSync));
+    CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    CHECK(cudaMemsetAsync(device, 0, kBytes, s));
+    CHECK(cudaEventRecord(recorded, s));
+    CHECK(cudaStreamEndCapture(s, &g));
+    CHECK(cudaGraphRetainUserObject(g, a, 1, cudaGraphUserObjectMove));
+    CHECK(cudaGraphDestroy(g));
+    TRUE(becomes(111));
+    CHECK(cudaEventDestroy(recorded));
+    CHECK(cudaStreamDestroy(s));
 }
 
 int main()

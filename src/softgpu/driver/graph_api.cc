@@ -24,9 +24,12 @@ CUresult create(CUgraph *graph, unsigned flags)
 
 CUresult destroy(CUgraph handle)
 {
+    std::multiset<std::shared_ptr<UserObject>> gone;
     FIND(graph, graphs, handle)
     if (graph->is_child) return CUDA_ERROR_INVALID_VALUE;
     withdraw(*graph);
+    // Events that were recorded in its capture may keep the graph itself.
+    gone.swap(graph->user_objects);
     return CUDA_SUCCESS;
 }
 
