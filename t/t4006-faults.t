@@ -17,7 +17,7 @@ server=$(server_of "$job")
 ok "a job has a GPU of $server" [ -n "$server" ]
 kill -9 "$(cat "$cluster/pid/rgpud.$server")"
 touch "$T/go1"
-ok "its program starts when that server is gone, and ends" wait_for 30 ended
+ok "its program starts when that server is gone, tries for a while, and ends" wait_for 60 ended
 is "$(exit_code)" 3 "with a CUDA error"
 like "$(cat "$T/out1")" 'cudaMalloc: cudaError' "which the program can name"
 like "$(cat "$T/err1")" "$server" "its stderr names the server"

@@ -73,4 +73,35 @@ ok "the server comes back and ends the lease by itself, as Slurm does not know t
 rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '400 of 400 licences can be sold now' "then all can be sold"
 ok "Slurm and the pool agree" wait_for 60 all_agree
+
+# --- a prolog that is begun anew, as after the death of a slurmctld that was in it
+
+prolog=$cluster/libexec/rgpu/prolog-slurmctld
+mv "$prolog" "$prolog.once"
+printf '#!/bin/sh\n%q && exec %q\n' "$prolog.once" "$prolog.once" > "$prolog"
+chmod 755 "$prolog"
+submitted --gres=rgpu:2 -o "$T/anew" --wrap "$build/cuda/vector_add-static && touch $T/added; $(until_file "$T/anew.end")"
+ok "a job whose prolog took its GPUs twice runs" wait_for 60 test -e "$T/added" || diag "$(cat "$T/anew")"
+holds 200 "what was too much is given back"
+touch "$T/anew.end"
+wait_for 60 all_free
+submitted -N 2 --gres=rgpu:2 --wrap "$(until_file "$T/all.end")"
+ok "one that wants all GPUs does not wait for itself" wait_for 60 is_state "$job" RUNNING
+holds 400 "it has them"
+touch "$T/all.end"
+ok "and gives them back" wait_for 60 all_free
+mv "$prolog.once" "$prolog"
+
+# --- a program that starts while its server's rgpud is started again
+
+submitted --gres=rgpu:1 -o "$T/meanwhile" --wrap "$(until_file "$T/away"); exec $build/cuda/vector_add-static"; meanwhile=$job
+wait_for 30 is_state "$meanwhile" RUNNING
+server=$(server_of "$meanwhile")
+crash "rgpud.$server"
+touch "$T/away"
+tries() { grep -q "server $server .* takes no connections" "$T/meanwhile"; }
+ok "a program starts while its rgpud is away, and says what it waits for" wait_for 60 tries
+start_rgpud "$server"
+ok "it goes on when rgpud is back" wait_for 60 is_state "$meanwhile" COMPLETED || diag "$(cat "$T/meanwhile")"
+ok "every GPU is free" wait_for 60 all_free
 done_testing

@@ -70,6 +70,15 @@ Result<void> write_file(const std::string &path, const std::string &text, uid_t 
     return {};
 }
 
+// A slurmctld that died in a job's prolog begins it anew when it is back, and the lease that the first one took may lie on a server which the
+// second did not reach. One is what the job has paid for.
+void keep_one(pool::Client &client, const SlurmJob &job, std::vector<pool::Grant> &grants)
+{
+    for (; grants.size() > 1; grants.pop_back())
+        if (auto released = client.release(grants.back().server, grants.back().lease.id); !released)
+            tell_of_job(job, std::move(released).error().in("a lease too many"));
+}
+
 Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
 {
     auto client = context.pool();
@@ -80,6 +89,8 @@ Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
         if (grants && grants->empty())
             return error(ErrorKind::internal, "no server holds a lease of job %s for node %s; did PrologSlurmctld run?",
                          job.id.c_str(), job.node.c_str());
+        if (grants)
+            keep_one(*client, job, *grants);
         if (grants || n + 1 == kFetchTries)
             return grants;
         std::this_thread::sleep_for(pool::pause(n, 0.5));

@@ -110,6 +110,9 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
             return error(ErrorKind::unsupported, "no server can ever give this: %s", outcome->reason.c_str());
         if (outcome->kind == pool::Outcome::later)
             answered = now();
+        // A prolog of this run before this one, with which its slurmctld died, may be who has what the job wants.
+        if (outcome->kind == pool::Outcome::later && n == 0)
+            (void)all.release_each(job.id);
         if (now() - answered >= std::min(kUnreachableLimit, limit) && outcome->kind != pool::Outcome::later)
             return error(ErrorKind::unavailable, "no server of the pool answers: %s", outcome->reason.c_str());
         if (now() - start >= limit)

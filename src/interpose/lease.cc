@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "interpose/log.h"
+#include "net/data_connection.h"
 #include "util/fd.h"
 #include "util/json_reader.h"
 #include "util/sha256.h"
@@ -57,6 +59,12 @@ Result<std::vector<LeaseServer>> read_lease(const std::string &path)
     if (servers.empty())
         return error(ErrorKind::invalid, "lease file %s names no server", path.c_str());
     return servers;
+}
+
+void say_waiting(const LeaseServer &server)
+{
+    say("server %s (%s) takes no connections, as while its rgpud is started again; trying for %d s", server.name.c_str(),
+        server.address.c_str(), static_cast<int>(net::kRestartTime.count()));
 }
 
 }  // namespace rgpu::interpose

@@ -20,4 +20,7 @@ struct LeaseServer {
 // Reads the file. Errors name the file, what is wrong and what to do.
 Result<std::vector<LeaseServer>> read_lease(const std::string &path);
 
+// Tells the user why the program does not go on: the server refuses connections, and is tried again.
+void say_waiting(const LeaseServer &);
+
 }  // namespace rgpu::interpose

@@ -118,11 +118,13 @@ Session::Session(std::unique_ptr<net::Transport> transport, std::string server)
 
 Result<Session *> Session::open(const LeaseServer &server)
 {
-    auto deadline = net::Clock::now() + kConnectTimeout;
     const auto wanted = wanted_transport();
     if (!wanted) return std::move(wanted).error();
-    auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), deadline);
+    auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), kConnectTimeout, [&] {
+        say_waiting(server);
+    });
     if (!connection) return std::move(connection).error();
+    const auto deadline = net::Clock::now() + kConnectTimeout;
     const int fd = connection->fd.get();
 
     Result<net::SharedOffer> offer = error(ErrorKind::unsupported, "the server is on another host, or encrypts");

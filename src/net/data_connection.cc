@@ -1,8 +1,11 @@
 #include "net/data_connection.h"
 
-namespace rgpu::net {
+#include <thread>
 
-Result<DataConnection> connect_data(const std::string &address, const std::string &lease, const std::string &secret,
+namespace rgpu::net {
+namespace {
+
+Result<DataConnection> connect_once(const std::string &address, const std::string &lease, const std::string &secret,
                                     uint64_t table_digest, Deadline deadline)
 {
     auto fd = connect(address, deadline);
@@ -14,6 +17,22 @@ Result<DataConnection> connect_data(const std::string &address, const std::strin
     if (!tunnel) return std::move(tunnel).error();
     Fd plain = (*tunnel)->take_plain();
     return DataConnection{std::move(plain), std::move(*tunnel), false};
+}
+
+}  // namespace
+
+Result<DataConnection> connect_data(const std::string &address, const std::string &lease, const std::string &secret,
+                                    uint64_t table_digest, std::chrono::milliseconds limit, const std::function<void()> &waiting)
+{
+    constexpr std::chrono::milliseconds kMoment{1000}, kPause{100};
+    const auto begin = Clock::now();
+    for (bool told = false;;) {
+        auto connection = connect_once(address, lease, secret, table_digest, Clock::now() + limit);
+        const auto waited = Clock::now() - begin;
+        if (connection || connection.error().kind != ErrorKind::disconnected || waited > kRestartTime) return connection;
+        if (!told && waited > kMoment) waiting(), told = true;
+        std::this_thread::sleep_for(kPause);
+    }
 }
 
 void DataConnection::leave_to_parent()

@@ -1,7 +1,10 @@
 // A client's connection to the data port: TCP, the handshake, and the tunnel where the server asks for one.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "net/handshake.h"
 #include "net/tunnel.h"
@@ -17,8 +20,13 @@ struct DataConnection {
     void leave_to_parent();
 };
 
+// How long an rgpud that is started again may take until it listens.
+inline constexpr std::chrono::seconds kRestartTime{15};
+
 // For a worker. Fails as connect() and client_handshake() do, and with `unsupported` where the server asks for encryption and there is no OpenSSL here.
+// A server that refuses connections, or closes them at once, is tried again for kRestartTime; `waiting` is called once, when
+// that is more than a moment. Each try may take `limit`.
 Result<DataConnection> connect_data(const std::string &address, const std::string &lease, const std::string &secret,
-                                    uint64_t table_digest, Deadline);
+                                    uint64_t table_digest, std::chrono::milliseconds limit, const std::function<void()> &waiting);
 
 }  // namespace rgpu::net

@@ -98,7 +98,7 @@ Result<Fd> connect(std::string_view address, Deadline deadline)
         err = connect_one(*a, deadline, fd);
         if (err == 0) return fd;
     }
-    return error(ErrorKind::unavailable, "cannot connect to %.*s: %s",
+    return error(err == ECONNREFUSED ? ErrorKind::disconnected : ErrorKind::unavailable, "cannot connect to %.*s: %s",
                  static_cast<int>(address.size()), address.data(), strerror(err));
 }
 

@@ -42,10 +42,12 @@ bool Link::connected()
         to_.leave_to_parent();
     to_ = {};
     process_ = getpid();
-    const auto deadline = net::Clock::now() + kPatience;
     auto connect = [&]() -> Result<void> {
-        auto to = net::connect_data(server_.address, server_.lease, server_.secret, calls::table_digest(), deadline);
+        auto to = net::connect_data(server_.address, server_.lease, server_.secret, calls::table_digest(), kPatience, [&] {
+            interpose::say_waiting(server_);
+        });
         if (!to) return std::move(to).error();
+        const auto deadline = net::Clock::now() + kPatience;
         wire::FrameHeader h;
         std::vector<uint8_t> body;
         if (!receive(to->fd.get(), h, body, deadline) || h.type != static_cast<uint16_t>(wire::ServerFrame::snapshot) || h.value)
