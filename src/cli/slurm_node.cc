@@ -4,7 +4,9 @@
 // Slurm drains a node whose prolog or epilog fails.
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -22,6 +24,7 @@ namespace {
 constexpr int kFetchTries = 4;
 constexpr mode_t kLeaseMode = 0400;  // the job's user alone: it holds the secrets
 constexpr mode_t kErrorMode = 0444;
+constexpr time_t kEndedKept = 30 * 60;  // s; credentials that let slurmd skip a prolog are good for two minutes unless configured
 
 Error failed(const char *doing, const std::string &path)
 {
@@ -97,6 +100,18 @@ Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
     }
 }
 
+// Forgets jobs that have not been here for long.
+void sweep(const std::string &rundir)
+{
+    std::error_code failure;
+    for (const auto &entry : std::filesystem::directory_iterator(rundir, failure)) {
+        std::string ended = plugin::ended_path(entry.path().string() + "/lease.json");
+        struct stat status;
+        if (stat(ended.c_str(), &status) == 0 && status.st_mtime + kEndedKept < time(nullptr) && unlink(ended.c_str()) == 0)
+            rmdir(entry.path().c_str());  // not that of a job which is here again
+    }
+}
+
 class NodeProlog : public JobCommand {
 public:
     int run_for(SlurmJob &job, Context &context) override
@@ -111,6 +126,7 @@ public:
                               : write_file(plugin::error_path(path), grants.error().text, 0, kErrorMode);
         if (!written)
             return fail_job(job, written.error());
+        unlink(plugin::ended_path(path).c_str());
         if (!grants)
             fail_job(job, grants.error());
         return kOk;
@@ -131,8 +147,10 @@ public:
         // Those that steps of the job locked; they are numbered without gaps.
         for (unsigned place = 0; unlink(plugin::gpu_path(path, place).c_str()) == 0; ++place)
             continue;
-        if (rmdir(folder_of(path).c_str()) != 0 && errno != ENOENT)
-            return fail_job(job, failed("removing", folder_of(path)));
+        // slurmd may leave the next run's prolog out where the job comes back soon: its tasks are refused then.
+        if (auto noted = write_file(plugin::ended_path(path), "", 0, kErrorMode); !noted)
+            return fail_job(job, noted.error());
+        sweep(folder_of(folder_of(path)));
         return kOk;
     }
 };

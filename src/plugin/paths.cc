@@ -2,6 +2,14 @@
 #include "plugin/paths.h"
 
 namespace rgpu::plugin {
+namespace {
+
+std::string beside(std::string_view lease_path, const std::string &name)
+{
+    return std::string(lease_path.substr(0, lease_path.rfind('/'))) + "/" + name;
+}
+
+}  // namespace
 
 std::string lease_path(std::string_view rundir, std::string_view node, std::string_view job)
 {
@@ -13,12 +21,17 @@ std::string lease_path(std::string_view rundir, std::string_view node, std::stri
 
 std::string gpu_path(std::string_view lease_path, unsigned place)
 {
-    return std::string(lease_path.substr(0, lease_path.rfind('/'))) + "/gpu." + std::to_string(place);
+    return beside(lease_path, "gpu." + std::to_string(place));
 }
 
 std::string error_path(std::string_view lease_path)
 {
-    return std::string(lease_path.substr(0, lease_path.rfind('/'))) + "/error";
+    return beside(lease_path, "error");
+}
+
+std::string ended_path(std::string_view lease_path)
+{
+    return beside(lease_path, "ended");
 }
 
 }  // namespace rgpu::plugin

@@ -16,4 +16,7 @@ std::string gpu_path(std::string_view lease_path, unsigned place);
 // Beside it: one line that says why there is no lease file.
 std::string error_path(std::string_view lease_path);
 
+// Beside it: there when the job ran on this node before, and its epilog took the lease file away.
+std::string ended_path(std::string_view lease_path);
+
 }  // namespace rgpu::plugin

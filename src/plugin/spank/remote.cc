@@ -58,12 +58,16 @@ std::string find_lease(spank_t spank, const Settings &settings, uint32_t job)
     return stat(path.c_str(), &status) == 0 ? path : std::string();
 }
 
-// What the node's prolog left instead of a lease file, when it could not fetch the leases.
+// What the node's prolog left instead of a lease file, when it could not fetch the leases; or that it did not run.
 std::string prolog_error(spank_t spank, const Settings &settings, uint32_t job)
 {
-    std::string path = error_path(lease_path(settings.rundir, node_name(spank), std::to_string(job)));
+    std::string lease = lease_path(settings.rundir, node_name(spank), std::to_string(job));
     char text[1024];
-    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    int fd = open(error_path(lease).c_str(), O_RDONLY | O_CLOEXEC);
+    // A job that Slurm did not start again may have the number of another that was here before slurmctld lost its state.
+    if (fd < 0 && access(ended_path(lease).c_str(), F_OK) == 0 && !job_variable(spank, "SLURM_RESTART_COUNT").empty())
+        return "slurmd left out the Prolog of this run, as the job was on this node a moment ago and its credential is still good; requeue it "
+               "(scontrol requeue " + std::to_string(job) + "), and let Slurm choose when it starts, AuthInfo=cred_expire (two minutes) later";
     if (fd < 0)
         return {};
     ssize_t n = read(fd, text, sizeof text);
@@ -126,6 +130,14 @@ Result<std::optional<std::vector<unsigned>>> visible(const std::string &lease, u
     return std::optional(*gpus);
 }
 
+// In the task's own process. After an error of this callback Slurm 22.05 ends it with 0, and after one of user_init it runs a
+// batch script all the same.
+[[noreturn]] void refuse_task(const std::string &why)
+{
+    slurm_error("rgpu: %s", why.c_str());
+    _exit(1);
+}
+
 // Slurm sets both to the node's own GPUs of the step, which our libcuda.so.1 does not know.
 bool is_of_local_gpus(spank_t spank)
 {
@@ -152,13 +164,8 @@ int remote_user_init(spank_t spank, int count, char **arguments)
 {
     return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
         std::string lease = find_lease(spank, settings, job);
-        if (lease.empty()) {
-            std::string why = prolog_error(spank, settings, job);
-            if (why.empty())
-                return ESPANK_SUCCESS;
-            slurm_error("rgpu: this job's GPUs cannot be used on %s: %s", node_name(spank).c_str(), why.c_str());
-            return ESPANK_ERROR;
-        }
+        if (lease.empty())
+            return ESPANK_SUCCESS;
         if (int rc = set(spank, "RGPU_LEASE", lease); rc != ESPANK_SUCCESS)
             return rc;
         return set(spank, "LD_LIBRARY_PATH", library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
@@ -170,18 +177,20 @@ int remote_task_init(spank_t spank, int count, char **arguments)
     return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
         std::string lease = find_lease(spank, settings, job);
         int task = 0;
-        if (lease.empty() || spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS)
+        if (lease.empty()) {
+            if (std::string why = prolog_error(spank, settings, job); !why.empty())
+                refuse_task("this job's GPUs cannot be used on " + node_name(spank) + ": " + why);
+            return ESPANK_SUCCESS;
+        }
+        if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS)
             return ESPANK_SUCCESS;
         if (is_of_local_gpus(spank))
             spank_unsetenv(spank, "CUDA_VISIBLE_DEVICES");
         if (!is_srun_step(spank))
             return ESPANK_SUCCESS;
         auto gpus = visible(lease, static_cast<unsigned>(task));
-        if (!gpus) {
-            slurm_error("rgpu: %s", gpus.error().text.c_str());
-            // This is the task's own process. After an error Slurm 22.05 ends it with 0.
-            _exit(1);
-        }
+        if (!gpus)
+            refuse_task(gpus.error().text);
         if (!*gpus)
             return ESPANK_SUCCESS;
         std::string list;
