@@ -58,11 +58,11 @@ void hold_signals()
     sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
-std::optional<int> ending_signal()
+std::optional<int> ending_signal(Milliseconds within)
 {
     sigset_t set = set_of(kEnding);
-    timespec at_once{0, 0};
-    int signal = sigtimedwait(&set, nullptr, &at_once);
+    timespec limit{within.count() / 1000, static_cast<long>(within.count() % 1000) * 1000000};
+    int signal = sigtimedwait(&set, nullptr, &limit);
     return signal > 0 ? std::optional(signal) : std::nullopt;
 }
 

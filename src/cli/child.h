@@ -16,8 +16,8 @@ namespace rgpu::cli {
 // process; a command that is started gets them unblocked.
 void hold_signals();
 
-// A held signal that would end rgpu and has come, if any; it is taken.
-std::optional<int> ending_signal();
+// A held signal that would end rgpu and has come, or comes within this time, if any; it is taken.
+std::optional<int> ending_signal(Milliseconds within = Milliseconds(0));
 
 // Runs the command to its end in this process's environment; returns its exit status, 128 + n
 // when signal n ended it, kNotFound or kNotExecutable (told on stderr), or kOwnFailure. Signals that

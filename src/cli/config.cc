@@ -69,7 +69,7 @@ private:
         nlohmann::json servers = nlohmann::json::array();
         for (const ServerEntry &server : config.servers)
             if (!server.name.empty())
-                servers.push_back({{"name", server.name}, {"address", server.address}});
+                servers.push_back({{"name", server.name}, {"address", server.address}, {"node", server.node}});
         return nlohmann::json{{"file", config.path}, {"servers", servers}, {"keys", keys}}.dump(2) +
                "\n";
     }

@@ -22,6 +22,8 @@ std::vector<Avoided> now_avoided(const SlurmConfig &slurm, const JobRecord &reco
     int64_t now = time(nullptr), until = now + std::chrono::ceil<std::chrono::seconds>(slurm.lost_avoid).count();
     std::vector<Avoided> out = avoided(record.comment, now);
     for (const LostServer &server : lost) {
+        if (!server.avoid)
+            continue;
         std::erase_if(out, [&](const Avoided &a) { return a.server == server.name; });
         if (until > now)
             out.push_back({server.name, until});

@@ -13,6 +13,7 @@ namespace rgpu::cli {
 // A server that does not answer, and why not: "server gpu1 (gpu1:7710): Connection refused".
 struct LostServer {
     std::string name, why;
+    bool avoid = true;  // the job's next runs keep away from it for [slurm] lost_avoid
 };
 
 // What is done to a job that has lost a server.

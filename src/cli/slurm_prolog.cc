@@ -63,13 +63,15 @@ bool sleep_unless_stopped(Milliseconds time)
 
 // Asks for all nodes in turn. Where one cannot be served now, those before it are given back, so
 // that two jobs never wait for each other's GPUs.
-Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, const std::vector<std::string> &nodes)
+Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, const std::vector<std::string> &nodes, bool local_first)
 {
     std::vector<pool::Grant> had;
     for (const std::string &node : nodes) {
         auto request = request_for(job, node);
         if (!request)
             return request.error();
+        if (local_first)
+            client.prefer(node);
         auto answer = client.acquire(*request);
         if (answer && answer->kind == pool::Outcome::granted) {
             had.push_back(std::move(*answer->grant));
@@ -86,8 +88,9 @@ Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, co
 // Waits for GPUs that others hold; licences say that there are enough of them, but they may lie on
 // several servers, or a server may be away. Servers that `good` leaves out are asked only where none of its own could ever
 // serve the job.
-Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job, Milliseconds limit)
+Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job, const SlurmConfig &slurm)
 {
+    const Milliseconds limit = slurm.wait;
     pool::Client *client = &good;
     auto nodes = expand_hostlist(job.node_list);
     if (!nodes)
@@ -97,7 +100,7 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
                      job.node_list.c_str(), job.nodes);
     Time start = now(), answered = start;
     for (int n = 0;; ++n) {
-        auto outcome = acquire_once(*client, job, *nodes);
+        auto outcome = acquire_once(*client, job, *nodes, slurm.local_first);
         if (!outcome)
             return outcome.error();
         if (outcome->kind == pool::Outcome::granted)
@@ -126,7 +129,7 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
 // What has been given back, and what it was used for.
 struct Ended {
     unsigned leases = 0;
-    std::vector<LostServer> booted;  // servers whose host was started again under the job
+    std::vector<LostServer> lost;  // servers whose host was started again under the job, or that took its GPUs back
     JobUsage used;
 };
 
@@ -148,7 +151,9 @@ Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, E
                 ended.leases += static_cast<unsigned>(told.answer->count);
                 add(ended.used, told.server, told.answer->usage);
                 if (told.answer->lost)
-                    ended.booted.push_back({told.server, "server " + told.server + ", whose host was started again under the job"});
+                    ended.lost.push_back({told.server, "server " + told.server + ", whose host was started again under the job"});
+                if (told.answer->withdrawn)
+                    ended.lost.push_back({told.server, "GPUs of server " + told.server + ", whose own host needs them", false});
                 continue;
             }
             ended.used.silent.push_back(told.server);
@@ -250,7 +255,7 @@ Result<void> prolog(SlurmJob &job, Context &context)
         (void)others->only(job.filters.servers).has_value();  // as above
         others->without(lost);
     }
-    auto acquired = acquire(others ? *others : *client, *client, job, (*config)->slurm.wait);
+    auto acquired = acquire(others ? *others : *client, *client, job, (*config)->slurm);
     if (!acquired)
         (void)client->release_job(job.id).has_value();
     return acquired;
@@ -284,7 +289,7 @@ Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, R
     if (!rest.silent.empty() && fate_of(*record, slurm.lost_server, false) != Fate::leave)
         rest = release(client, job, std::min(kRestartLimit, slurm.lost_after), ended);
     std::vector<LostServer> lost = rest.silent;
-    lost.insert(lost.end(), ended.booted.begin(), ended.booted.end());
+    lost.insert(lost.end(), ended.lost.begin(), ended.lost.end());
     if (lost.empty())
         return rest;
     auto done = lose_servers(slurm, job.whole, *record, lost, false);
@@ -308,7 +313,7 @@ public:
         Ended ended;
         std::string note;
         Rest rest = release(*client, job, Milliseconds(0), ended);
-        if (job.failed && (!rest.silent.empty() || !ended.booted.empty()))
+        if (job.failed && (!rest.silent.empty() || !ended.lost.empty()))
             rest = lose(*client, slurm, job, std::move(rest), ended, note);
         // One that was requeued may get other nodes the next time. Slurm refuses it for a job that has ended.
         (void)pay_for(job, job.most_nodes).has_value();

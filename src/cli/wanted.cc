@@ -22,17 +22,6 @@ std::string own_host()
     return name;
 }
 
-pool::Owner own_process()
-{
-    pool::Owner owner;
-    owner.uid = getuid();
-    if (passwd *account = getpwuid(owner.uid))
-        owner.user = account->pw_name;
-    owner.host = own_host();
-    owner.pid = static_cast<uint32_t>(getpid());
-    return owner;
-}
-
 // Says once what is waited for; on a terminal the line follows the time.
 class WaitingLine {
 public:
@@ -80,6 +69,17 @@ private:
 };
 
 }  // namespace
+
+pool::Owner own_process()
+{
+    pool::Owner owner;
+    owner.uid = getuid();
+    if (passwd *account = getpwuid(owner.uid))
+        owner.user = account->pw_name;
+    owner.host = own_host();
+    owner.pid = static_cast<uint32_t>(getpid());
+    return owner;
+}
 
 void WantedOptions::add(CLI::App &app)
 {

@@ -25,6 +25,9 @@ private:
     std::vector<std::string> servers_, names_, uuids_;
 };
 
+// This process, as the owner of what it asks for.
+pool::Owner own_process();
+
 // Asks until GPUs are granted, saying on stderr what is waited for: a line, and on a terminal the time and a bar
 // that fills. A signal that came meanwhile ends it and is told.
 struct Acquired {

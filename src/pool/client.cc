@@ -78,6 +78,7 @@ private:
 
 struct Client::State {
     std::vector<ServerEntry> servers;
+    std::string here;  // the node whose servers are preferred
     Milliseconds timeout{0};
     std::unique_ptr<Signer> signer;
     Http http;
@@ -238,21 +239,36 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
     return state_->ask_all<Offer>("POST", "/v1/offers", encode(request), decode_offer);
 }
 
-Result<Grant> Client::accept(const std::string &server, const std::string &offer)
+// The one lease that the answer to a request of this kind holds, with its secret.
+Result<Grant> Client::granted(const std::string &server, const std::string &target, const std::string &body)
 {
     Result<std::string> key = state_->key();
     if (!key)
         return std::move(key).error();
-    Result<Leases> accepted = state_->ask_one<Leases>(server, "POST", "/v1/offers/" + offer + "/accept?key=" + *key, decode_leases);
-    if (!accepted)
-        return std::move(accepted).error();
-    if (Result<void> unsealed = state_->unseal(accepted->leases); !unsealed)
+    Result<Leases> told = state_->ask_one<Leases>(server, "POST", target + "?key=" + *key, decode_leases, body);
+    if (!told)
+        return std::move(told).error();
+    if (Result<void> unsealed = state_->unseal(told->leases); !unsealed)
         return std::move(unsealed).error().in("server " + server);
-    if (accepted->leases.size() != 1)
-        return error(ErrorKind::internal, "server %s: accepting an offer gave no lease",
-                     server.c_str());
-    return Grant{server, state_->data_address(server, accepted->data_port),
-                 std::move(accepted->leases[0])};
+    if (told->leases.size() != 1)
+        return error(ErrorKind::internal, "server %s: its answer holds no lease", server.c_str());
+    return Grant{server, state_->data_address(server, told->data_port), std::move(told->leases[0])};
+}
+
+Result<Grant> Client::accept(const std::string &server, const std::string &offer)
+{
+    return granted(server, "/v1/offers/" + offer + "/accept");
+}
+
+Result<Grant> Client::lend(const std::string &server, const Lend &lend)
+{
+    return granted(server, "/v1/lends", encode(lend));
+}
+
+Result<void> Client::withdraw(const std::string &server, const std::string &lend)
+{
+    Result<bool> done = state_->ask_one<bool>(server, "DELETE", "/v1/lends/" + lend, decode_nothing);
+    return done ? Result<void>() : Result<void>(std::move(done).error());
 }
 
 void Client::reject(const std::vector<Told<Offer>> &offers, const std::string &but)
@@ -316,6 +332,9 @@ Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
 Result<Outcome> Client::acquire(const Request &request)
 {
     std::vector<Told<Offer>> told = offers(request);
+    for (Told<Offer> &one : told)
+        if (one.answer)
+            one.answer->fit.here = state_->find(one.server)->node == state_->here;
     const Told<Offer> *best = best_of(told);
     if (!best)
         return without_offer(told);
@@ -467,6 +486,11 @@ void Client::without(const std::vector<std::string> &servers)
     });
     if (!rest.empty())
         state_->servers = std::move(rest);
+}
+
+void Client::prefer(const std::string &node)
+{
+    state_->here = node;
 }
 
 std::vector<Told<Inventory>> Client::inventory()

@@ -86,6 +86,14 @@ public:
     // From here on these servers are not asked; where no other would be left, they are all the same.
     void without(const std::vector<std::string> &servers);
 
+    // From here on acquire() takes an offer of a server on this Slurm node ([[server]] node) before any other; empty: of none.
+    void prefer(const std::string &node);
+
+    // Lends GPUs of a server's host to the pool: administrators only. The grant's lease is the lend: Holder keeps it, withdraw() ends
+    // it. The leases that the pool makes of its GPUs end after Lend::grace.
+    Result<Grant> lend(const std::string &server, const Lend &lend);
+    Result<void> withdraw(const std::string &server, const std::string &lend);
+
     std::vector<Told<Inventory>> inventory();
 
     Result<Inventory> inventory_of(const std::string &server);
@@ -102,6 +110,7 @@ public:
     std::vector<Told<Sharing>> sharing();
 
 private:
+    Result<Grant> granted(const std::string &server, const std::string &target, const std::string &body = {});
     struct State;
     explicit Client(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;

@@ -6,6 +6,9 @@
 namespace rgpu::pool {
 namespace {
 
+// Of a GPU that whoever may use it has not given to the pool.
+constexpr const char *kNotLent = "not lent";
+
 Error no_such(const char *what, const std::string &id)
 {
     return error(ErrorKind::unsupported, "there is no %s %.8s here (any more)", what, id.c_str());
@@ -99,13 +102,21 @@ void Ledger::mark_drained()
         auto own = drains_.find(gpu.uuid);
         gpu.drained = all != drains_.end()   ? all->second.reason
                       : own != drains_.end() ? own->second.reason
-                                             : closed_;
+                      : !closed_.empty()     ? closed_
+                      : only_ && !only_->count(gpu.uuid) ? kNotLent
+                                                         : "";
     }
 }
 
 void Ledger::close(std::string reason)
 {
     closed_ = std::move(reason);
+    mark_drained();
+}
+
+void Ledger::offer_only(std::set<std::string> gpus)
+{
+    only_ = std::move(gpus);
     mark_drained();
 }
 
@@ -290,6 +301,24 @@ Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const Lease
         auto next = std::next(held);
         if (!filter.job.empty() && fits(held->second.lease, filter) &&
             may(caller, held->second.lease)) {
+            Result<Lease> lease = end(held);
+            if (!lease)
+                return std::move(lease).error();
+            ended.push_back(std::move(*lease));
+        }
+        held = next;
+    }
+    return ended;
+}
+
+Result<std::vector<Lease>> Ledger::release_of(const std::string &gpu, Time now)
+{
+    end_expired(now);
+    std::vector<Lease> ended;
+    for (auto held = leases_.begin(); held != leases_.end();) {
+        auto next = std::next(held);
+        const std::vector<Portion> &parts = held->second.lease.gpus;
+        if (std::any_of(parts.begin(), parts.end(), [&](const Portion &part) { return part.uuid == gpu; })) {
             Result<Lease> lease = end(held);
             if (!lease)
                 return std::move(lease).error();

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,10 @@ public:
     Result<void> resume(const std::string &gpu);
     // A reason why nothing is offered now, in memory only; empty: none. The GPUs count as drained meanwhile.
     void close(std::string reason);
+    // From here on only these GPUs (UUIDs) are offered, the others count as drained; in memory only. Leases stay.
+    void offer_only(std::set<std::string> gpus);
+    // Ends the leases that have a part of this GPU; returns them.
+    Result<std::vector<Lease>> release_of(const std::string &gpu, Time now);
 
     // When expire() has something to do; kNever: nothing.
     Time next_expiry() const;
@@ -116,6 +122,7 @@ private:
     std::vector<Lease> expired_;
     std::map<std::string, Drain> drains_;
     std::string closed_;
+    std::optional<std::set<std::string>> only_;  // if set: what is offered
     std::map<std::string, std::vector<Portion>> kept_;
 };
 

@@ -304,23 +304,40 @@ Result<void> read_gpu(const Json &json, std::vector<GpuState> &gpus, bool with_f
     return reader.done();
 }
 
-Result<void> read_wanted(Reader &reader, Wanted &wanted)
+// An array of texts that may be missing.
+void read_words(Reader &reader, const char *key, std::vector<std::string> &to)
 {
     constexpr size_t kMostWords = 64;
-    auto words = [&](const char *key, std::vector<std::string> &to) {
-        const Json *array = reader.member(key, false);
-        if (!array)
-            return;
-        if (!array->is_array() || array->size() > kMostWords)
-            return reader.wrong(key, "must be an array of at most 64 texts");
-        for (const Json &word : *array) {
-            if (!word.is_string() || word.get<std::string>().size() > defaults::kMaxText)
-                return reader.wrong(key, "must hold texts of at most 255 characters");
-            to.push_back(word.get<std::string>());
-        }
-    };
-    words("names", wanted.names);
-    words("uuids", wanted.uuids);
+    const Json *array = reader.member(key, false);
+    if (!array)
+        return;
+    if (!array->is_array() || array->size() > kMostWords)
+        return reader.wrong(key, "must be an array of at most 64 texts");
+    for (const Json &word : *array) {
+        if (!word.is_string() || word.get<std::string>().size() > defaults::kMaxText)
+            return reader.wrong(key, "must hold texts of at most 255 characters");
+        to.push_back(word.get<std::string>());
+    }
+}
+
+// The owner as a request names it.
+Result<void> read_asker(Reader &reader, Owner &to)
+{
+    const Json *owner = reader.member("owner");
+    if (!owner)
+        return {};
+    Reader owner_reader(*owner, "owner");
+    to = read_owner(owner_reader);
+    Result<void> read = owner_reader.done_strictly();
+    if (read && to.job.empty() && to.host.empty())
+        reader.wrong("owner", "must name a job, or a host and a pid");
+    return read;
+}
+
+Result<void> read_wanted(Reader &reader, Wanted &wanted)
+{
+    read_words(reader, "names", wanted.names);
+    read_words(reader, "uuids", wanted.uuids);
     wanted.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
     wanted.compute_capability = static_cast<int>(reader.number("compute_capability", 0, 10000, false));
     wanted.cuda = static_cast<int>(reader.number("cuda", 0, 1000000, false));
@@ -367,6 +384,29 @@ Result<Drain> decode_drain(std::string_view text)
     });
 }
 
+std::string encode(const Lend &lend)
+{
+    return dump({{"gpus", lend.gpus}, {"grace_ms", lend.grace.count()}, {"owner", to_json(lend.owner)}});
+}
+
+Result<Lend> decode_lend(std::string_view text)
+{
+    return decode<Lend>(text, [](const Json &json) -> Result<Lend> {
+        Reader reader(json, "lend");
+        Lend lend;
+        read_words(reader, "gpus", lend.gpus);
+        lend.grace = Milliseconds(reader.number("grace_ms", 0, 86400 * 1000));
+        if (lend.gpus.empty())
+            reader.wrong("gpus", "must name at least one");
+        Result<void> read = read_asker(reader, lend.owner);
+        if (read)
+            read = reader.done_strictly();
+        if (!read)
+            return std::move(read).error();
+        return lend;
+    });
+}
+
 Result<Request> decode_request(std::string_view text)
 {
     return decode<Request>(text, [](const Json &json) -> Result<Request> {
@@ -387,16 +427,9 @@ Result<Request> decode_request(std::string_view text)
             if (!read)
                 return std::move(read).error();
         }
-        if (const Json *owner = reader.member("owner")) {
-            Reader owner_reader(*owner, "owner");
-            request.owner = read_owner(owner_reader);
-            Result<void> read = owner_reader.done_strictly();
-            if (!read)
-                return std::move(read).error();
-            if (request.owner.job.empty() && request.owner.host.empty())
-                reader.wrong("owner", "must name a job, or a host and a pid");
-        }
-        Result<void> read = reader.done_strictly();
+        Result<void> read = read_asker(reader, request.owner);
+        if (read)
+            read = reader.done_strictly();
         if (!read)
             return std::move(read).error();
         return request;
@@ -824,6 +857,8 @@ Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
 std::string encode(const Released &released)
 {
     Json json = {{"released", released.count}, {"lost", released.lost}};
+    if (released.withdrawn)
+        json["withdrawn"] = released.withdrawn;
     for (const LeaseUsage &usage : released.usage)
         json["usage"].push_back(to_json(usage));
     return dump(json);
@@ -836,6 +871,7 @@ Result<Released> decode_released(std::string_view text)
         Released released;
         released.count = reader.count("released");
         released.lost = reader.count<int>("lost", false);
+        released.withdrawn = reader.count<int>("withdrawn", false);
         if (reader.member("usage", false))
             reader.each("usage", [&](const Json &usage) { return read_usage(usage, released.usage); });
         Result<void> read = reader.done();

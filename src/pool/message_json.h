@@ -21,6 +21,9 @@ Result<Request> decode_request(std::string_view json);
 std::string encode(const Drain &drain);
 Result<Drain> decode_drain(std::string_view json);
 
+std::string encode(const Lend &lend);
+Result<Lend> decode_lend(std::string_view json);
+
 // Replies.
 std::string encode(const Offer &offer);
 Result<Offer> decode_offer(std::string_view json);
@@ -45,7 +48,7 @@ struct Leases {
 std::string encode(const Leases &leases);
 Result<Leases> decode_leases(std::string_view json);
 
-// {"released": n, "lost": k, "usage": [...]}; without the third where there is none
+// {"released": n, "lost": k, "withdrawn": w, "usage": [...]}; without the last two where there are none
 std::string encode(const Released &released);
 Result<Released> decode_released(std::string_view json);
 

@@ -67,6 +67,13 @@ struct Drain {
     int64_t since = 0;   // seconds since the epoch, wall clock
 };
 
+// Whoever may use GPUs of the server's host gives them to the pool, for as long as the connection lasts that holds it.
+struct Lend {
+    std::vector<std::string> gpus;  // UUIDs, or numbers in the order of the PCI bus, as Slurm and nvidia-smi count
+    Milliseconds grace{0};          // between its withdrawal and the end of the leases on it
+    Owner owner;
+};
+
 // A part of a GPU that an offer or a lease holds.
 struct Portion {
     int index = 0;  // on its server
@@ -92,6 +99,7 @@ struct Fit {
     int share_left = 0;       // free hundredths that remain
     int distance = 0;         // sum of the distances between the offered GPUs and to the network card; 0: unknown
     int load = 0;             // hundredths in use, per hundred that exist
+    bool here = false;        // the server is on the host where the GPUs are to be used; the client's own knowledge
 };
 
 struct Offer {
@@ -148,6 +156,7 @@ struct Released {
     int count = 0;
     int lost = 0;  // of these: the host was booted after they were granted
     std::vector<LeaseUsage> usage;  // where asked for: of these, and of leases of the job that ended before
+    int withdrawn = 0;  // with it: leases of the job that ended before, as their GPUs were withdrawn; each is told once
 };
 
 // All that `rgpu list` shows of one server.

@@ -118,9 +118,11 @@ Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen,
     Fit fit;
     int used = 0;
     for (const GpuState &gpu : gpus) {
+        used += kWholeGpu - gpu.free_share;
+        if (!gpu.drained.empty())
+            continue;
         fit.whole_left += gpu.free_share == kWholeGpu;
         fit.share_left += gpu.free_share;
-        used += kWholeGpu - gpu.free_share;
     }
     for (size_t i : chosen)
         fit.whole_taken += gpus[i].free_share == kWholeGpu;
@@ -218,7 +220,7 @@ bool better(const Fit &a, const Fit &b, Policy policy)
     if (policy == Policy::worst_fit)
         return std::make_tuple(a.whole_left, a.share_left) > std::make_tuple(b.whole_left, b.share_left);
     auto order = [](const Fit &fit) {
-        return std::make_tuple(fit.whole_taken, fit.whole_left, fit.share_left, fit.distance,
+        return std::make_tuple(!fit.here, fit.whole_taken, fit.whole_left, fit.share_left, fit.distance,
                                fit.load);
     };
     return order(a) < order(b);

@@ -42,7 +42,7 @@ std::optional<Policy> policy_named(std::string_view name);
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
                 const Distances &distances = {}, int cuda = 0, Policy policy = Policy::best_fit);
 
-// The first should be taken rather than the second.
+// The first should be taken rather than the second. Under best fit one on the host that asks goes before all others.
 bool better(const Fit &a, const Fit &b, Policy policy = Policy::best_fit);
 
 }  // namespace rgpu::pool

@@ -209,6 +209,8 @@ Result<void> read_server(const toml::node &node, Config &config)
     Result<HostPort> address = parse_address(server.address);
     if (!address)
         return place.wrong(node, "%s", address.error().text.c_str());
+    if (server.node.empty())
+        server.node = server.name;
     if (!plain_name(server.name))
         return place.wrong(node, "\"%s\" is no name: use letters, digits, and . _ -",
                            server.name.c_str());

@@ -22,6 +22,7 @@ namespace rgpu {
 struct ServerEntry {
     std::string name;     // the same as that rgpud's [rgpud] name
     std::string address;  // host:port of its control port
+    std::string node = {};  // the Slurm node on whose host it runs; empty in the file: as `name`; never empty after load
 };
 
 // [auth]
@@ -39,6 +40,7 @@ struct RgpudConfig {
     int64_t control_port = defaults::kControlPort;
     int64_t data_port = defaults::kDataPort;
     std::string driver = "auto";  // "auto", "softgpu" or a path
+    std::string lend = "all";     // "all", or "jobs": what rgpu lend holds
     int64_t softgpu_devices = defaults::kSoftgpuDevices;
     uint64_t softgpu_memory = defaults::kSoftgpuMemory;
     std::string softgpu_compute_capability = defaults::kSoftgpuComputeCapability;
@@ -84,6 +86,7 @@ struct SlurmConfig {
     std::string lost_server = "requeue";  // "requeue", "hold", "fail"
     Milliseconds lost_after = defaults::kLostAfter;
     Milliseconds lost_avoid = defaults::kLostAvoid;
+    bool local_first = false;
 };
 
 struct Config {

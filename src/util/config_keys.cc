@@ -22,6 +22,9 @@ std::vector<ConfigKey> keys()
          .field = SERVER_FIELD(name), .needed = true},
         {.table = "server", .name = "address", .help = "Host and control port, like \"gpu1:7710\".",
          .field = SERVER_FIELD(address), .needed = true},
+        {.table = "server", .name = "node",
+         .help = "Slurm's name of the compute node on whose host the server runs, where it runs on one; empty is the server's name.",
+         .field = SERVER_FIELD(node)},
 
         {.table = "auth", .name = "method",
          .help = "How requests prove who asks: munge; key (an HMAC with key_file, outside Slurm); "
@@ -46,6 +49,10 @@ std::vector<ConfigKey> keys()
         {.table = "rgpud", .name = "driver",
          .help = "auto (NVIDIA's driver where it finds a GPU, else software GPUs), softgpu, or the path of a libcuda.so.1.",
          .field = FIELD(rgpud, driver), .needed = true},
+        {.table = "rgpud", .name = "lend",
+         .help = "all: every GPU is in the pool. jobs: only those that rgpu lend holds, for hosts whose GPUs Slurm gives to its own jobs, too "
+                 "(gres/gpu).",
+         .field = FIELD(rgpud, lend), .choices = {"all", "jobs"}},
         {.table = "rgpud", .name = "softgpu_devices", .help = "How many software GPUs.",
          .field = FIELD(rgpud, softgpu_devices), .low = 1, .high = 64},
         {.table = "rgpud", .name = "softgpu_memory", .help = "Memory of each software GPU.",
@@ -153,6 +160,10 @@ std::vector<ConfigKey> keys()
         {.table = "slurm", .name = "lost_avoid",
          .help = "A job that lost a server keeps away from it for this long, unless no other could ever serve it.",
          .field = FIELD(slurm, lost_avoid), .low = 0, .high = ms(24h * 365)},
+        {.table = "slurm", .name = "local_first",
+         .help = "A job gets GPUs of the server on its own node ([[server]] node) where that can give it all of them now; programs reach "
+                 "these through shared memory.",
+         .field = FIELD(slurm, local_first)},
     };
 }
 

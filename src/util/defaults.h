@@ -62,6 +62,11 @@ inline constexpr int64_t kMaxWorkers = 256;
 // A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be alive, and
 // its connection alone gone.
 inline constexpr Milliseconds kHolderGrace = 5s;
+// What programs on a withdrawn GPU still have unless rgpu lend is told another time: less than Slurm's KillWait (30 s), in which
+// rgpu lend must see their end.
+inline constexpr Milliseconds kLendGrace = 25s;
+// After its start rgpud gives those who lent it GPUs this long to say so again (they try each second).
+inline constexpr Milliseconds kLendReturn = 15s;
 // How often Slurm is asked which jobs still exist (1 s to 24 h): one question for all of them.
 inline constexpr Milliseconds kSlurmCheck = 60s;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.

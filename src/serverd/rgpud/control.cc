@@ -197,6 +197,19 @@ struct Control::State {
         Result<void> done = service.release(caller, request.matches[1]);
         return done ? Said(pool::encode(pool::Released{1, 0, {}})) : Said(std::move(done).error());
     }
+    Said lend(const pool::Caller &caller, const Request &request)
+    {
+        if (Result<void> able = can_tell(request); !able)
+            return std::move(able).error();
+        Result<pool::Lend> wanted = pool::decode_lend(request.body);
+        Result<pool::Lease> lease = wanted ? service.lend(caller, *wanted) : std::move(wanted).error();
+        return lease ? with_secrets({std::move(*lease)}, request) : Said(std::move(lease).error());
+    }
+    Said withdraw(const pool::Caller &caller, const Request &request)
+    {
+        Result<void> done = service.withdraw(caller, request.matches[1]);
+        return done ? Said("{}") : Said(std::move(done).error());
+    }
     Said drain(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::drain); }
     Said resume(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::resume); }
     Said change(const pool::Caller &caller, const Request &request,
@@ -373,6 +386,8 @@ void Control::State::routes()
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
     server.Delete(offer_id, checked(&State::reject));
+    server.Post("/v1/lends", checked(&State::lend));
+    server.Delete("/v1/lends/([0-9a-f]{32})", checked(&State::withdraw));
     server.Post("/v1/drain", checked(&State::drain));
     server.Post("/v1/resume", checked(&State::resume));
     server.Get("/v1/leases", checked(&State::leases));

@@ -102,6 +102,7 @@ void DataPort::look_at_holders(const std::vector<pollfd> &looks)
 
 void DataPort::hold(Fd socket, const std::string &lease)
 {
+    service_.holder_here(lease);
     // A holder whose host is gone is noticed, too.
     int yes = 1, idle = 20, interval = 5, count = 3;
     setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);

@@ -18,6 +18,9 @@ namespace {
 // The worker's descriptors 3 to 7 are its socket, what Workers::start() puts behind it, memory account and host locks.
 constexpr int kFirstBoard = 8;
 
+// Jobs whose epilog may still ask what became of their leases.
+constexpr size_t kMostWithdrawn = 4096;
+
 std::string shape(const std::vector<pool::Portion> &gpus)
 {
     std::string text = std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU" : " GPUs");
@@ -107,6 +110,10 @@ Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::
 Result<void> Service::load()
 {
     std::lock_guard lock(mutex_);
+    if (config_.lend == "jobs") {
+        lends_.emplace(driver_.inventory.gpus, now());
+        offer_lent();
+    }
     Result<void> loaded = ledger_.load(now());
     if (!loaded)
         return loaded;
@@ -190,6 +197,7 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     if (!lease)
         return lease;
     ++leases_granted_;
+    withdrawn_.erase(lease->owner.job);
     if (Result<Fd> meter = meters_.file(*lease); !meter)
         log_warning("lease %s: what it uses is not counted: %s", short_id(lease->id).c_str(), meter.error().text.c_str());
     log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
@@ -244,8 +252,11 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller, const po
         if (unread_.count(lease.id))
             close_meter(lease);
     }
-    if (filter.usage)
+    if (filter.usage) {
         done.usage = meters_.take(caller, filter);
+        if (auto withdrawn = withdrawn_.extract(filter.job); withdrawn && caller.admin)
+            done.withdrawn = withdrawn.mapped();
+    }
     return done;
 }
 
@@ -285,6 +296,40 @@ Result<void> Service::resume(const pool::Caller &caller, pool::Drain drain)
     if (done)
         log_info("%s: resumed by uid %u", drain.gpu.empty() ? "all GPUs" : drain.gpu.c_str(), caller.uid);
     return done;
+}
+
+Result<pool::Lease> Service::lend(const pool::Caller &caller, const pool::Lend &lend)
+{
+    if (!caller.admin)
+        return error(ErrorKind::invalid, "only root and [auth] admins lend GPUs");
+    if (!lends_)
+        return error(ErrorKind::invalid, "all GPUs of this server are in the pool; set lend = \"jobs\" below [rgpud] in its rgpu.conf "
+                                         "where they are to be lent");
+    std::lock_guard lock(mutex_);
+    Result<pool::Lease> lent = lends_->add(lend, now());
+    if (!lent)
+        return lent;
+    offer_lent();
+    log_info("lend %s: %s is lent by uid %u, %s", short_id(lent->id).c_str(), shape(lent->gpus).c_str(), caller.uid,
+             to_text(lend.owner).c_str());
+    return lent;
+}
+
+Result<void> Service::withdraw(const pool::Caller &caller, const std::string &lend)
+{
+    if (!caller.admin)
+        return error(ErrorKind::invalid, "only root and [auth] admins lend GPUs");
+    std::lock_guard lock(mutex_);
+    if (!lends_ || !lends_->withdraw(lend, now()))
+        return error(ErrorKind::unsupported, "there is no lend %.8s here (any more)", lend.c_str());
+    offer_lent();
+    log_info("lend %s: withdrawn", short_id(lend).c_str());
+    return {};
+}
+
+void Service::offer_lent()
+{
+    ledger_.offer_only(lends_->lent());
 }
 
 std::vector<pool::Lease> Service::leases(const pool::Caller &caller,
@@ -335,7 +380,9 @@ std::optional<std::string> Service::secret(const std::string &id)
 {
     std::lock_guard lock(mutex_);
     const pool::Lease *lease = ledger_.find(id, end_expired());
-    return lease ? std::optional(lease->secret) : std::nullopt;
+    if (lease)
+        return lease->secret;
+    return lends_ ? lends_->secret(id) : std::nullopt;
 }
 
 std::set<std::string> Service::jobs()
@@ -358,10 +405,22 @@ void Service::job_gone(const std::string &job)
         log_error("job %s is gone: %s", job.c_str(), released.error().text.c_str());
 }
 
+void Service::holder_here(const std::string &id)
+{
+    std::lock_guard lock(mutex_);
+    if (lends_)
+        (void)lends_->held(id);
+}
+
 void Service::holder_gone(const std::string &id)
 {
     std::lock_guard lock(mutex_);
     Time time = end_expired();
+    if (lends_ && lends_->lost(id, time)) {
+        offer_lent();
+        log_info("lend %s: whoever lent it is gone; nothing more of it is offered", short_id(id).c_str());
+        return;
+    }
     if (!ledger_.find(id, time))
         return;
     log_info("lease %s: its holder's connection closed; it ends in %s unless it is renewed", short_id(id).c_str(),
@@ -504,10 +563,33 @@ void Service::warm_up(const pool::Lease &lease)
                     started.error().text.c_str());
 }
 
+// What nobody lends any more: its leases end when they have had their time, and so does one that was offered before.
+void Service::end_withdrawn(Time time)
+{
+    if (!lends_)
+        return;
+    for (const pool::Lease &lend : lends_->expire(time)) {
+        offer_lent();
+        log_info("lend %s: nobody came to hold it", short_id(lend.id).c_str());
+    }
+    for (const std::string &gpu : lends_->due(time)) {
+        Result<std::vector<pool::Lease>> released = ledger_.release_of(gpu, time);
+        if (!released) {
+            log_error("GPU %s is withdrawn: %s", gpu.c_str(), released.error().text.c_str());
+            continue;
+        }
+        for (const pool::Lease &lease : *released)
+            if (!lease.owner.job.empty() && (withdrawn_.size() < kMostWithdrawn || withdrawn_.count(lease.owner.job)))
+                ++withdrawn_[lease.owner.job];
+        ended(*released, "ended, as its GPUs were withdrawn");
+    }
+}
+
 Time Service::tend()
 {
     std::lock_guard lock(mutex_);
     const Time time = end_expired();
+    end_withdrawn(time);
     boards_.sweep();
     if (std::vector<Boards::Busy> left = boards_.collect(); !left.empty())
         meters_.add_busy(left, ledger_.leases({0, true}, {}, time));

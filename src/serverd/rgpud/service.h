@@ -15,6 +15,7 @@
 #include "pool/ledger.h"
 #include "serverd/rgpud/boards.h"
 #include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/lends.h"
 #include "serverd/rgpud/memory_files.h"
 #include "serverd/rgpud/meters.h"
 #include "serverd/rgpud/topology.h"
@@ -56,6 +57,10 @@ public:
     // Administrators only. A GPU is named by its UUID or its number; empty: all of the server.
     Result<void> drain(const pool::Caller &caller, pool::Drain drain);
     Result<void> resume(const pool::Caller &caller, pool::Drain drain);
+    // Administrators only, and where [rgpud] lend says so. The lend as a lease with its secret: whoever connects to hold it keeps
+    // the GPUs in the pool.
+    Result<pool::Lease> lend(const pool::Caller &caller, const pool::Lend &lend);
+    Result<void> withdraw(const pool::Caller &caller, const std::string &lend);
     std::vector<pool::Lease> leases(const pool::Caller &caller, const pool::LeaseFilter &filter);
     pool::Inventory inventory(const pool::Caller &caller);
 
@@ -69,14 +74,15 @@ public:
     pool::Health health() const;
     pool::Topology topology() const;
 
-    // The secret of a lease that may connect now.
+    // The secret of a lease, or a lend, that may connect now.
     std::optional<std::string> secret(const std::string &lease);
 
     // The Slurm jobs that hold leases here, and the end of one that Slurm does not know any more.
     std::set<std::string> jobs();
     void job_gone(const std::string &job);
 
-    // The connection of whoever held the lease has closed.
+    // The connection of whoever holds the lease, or the lend, is there; has closed.
+    void holder_here(const std::string &lease);
     void holder_gone(const std::string &lease);
 
     // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the lease
@@ -103,6 +109,8 @@ private:
     void close_meter(const pool::Lease &lease);
     void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
+    void end_withdrawn(Time time);
+    void offer_lent();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
                                Fd channel = {}, const std::optional<Digest> &key = {});
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
@@ -120,6 +128,8 @@ private:
     MemoryFiles memory_;
     Meters meters_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
+    std::optional<Lends> lends_;  // with [rgpud] lend = "jobs"
+    std::map<std::string, int> withdrawn_;  // by job: leases that ended with a lend, until its epilog asks
     std::map<std::string, pool::Lease> unread_;  // of them, those whose meters are open
     std::condition_variable workers_ended_;
     uint64_t leases_granted_ = 0;

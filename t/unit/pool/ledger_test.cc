@@ -311,3 +311,24 @@ Test(ledger, a_closed_one_offers_nothing_and_keeps_what_is_held)
     cr_assert(f.ledger.resume("GPU-1").has_value());
     cr_assert_eq(f.ask(1, kBob, kStart), Answer::now);
 }
+
+Test(ledger, offers_only_what_is_lent_and_ends_the_leases_of_the_rest)
+{
+    Fixture f(3);
+    Lease first = f.lease(1, kAlice, kStart), second = f.lease(1, kAlice, kStart, "18");
+    f.ledger.offer_only({"GPU-1", "GPU-2"});
+    cr_assert_eq(f.ledger.gpus()[0].drained, "not lent");
+    cr_assert_eq(f.ledger.gpus()[2].drained, "");
+    cr_assert_eq(f.ask(2, kBob, kStart), Answer::later);
+    cr_assert_eq(f.lease(1, kBob, kStart).gpus[0].uuid, "GPU-2");
+    cr_assert(f.ledger.drain({"GPU-0", "new fans", 0}).has_value());
+    cr_assert_eq(f.ledger.gpus()[0].drained, "new fans", "an administrator's word is shown first");
+
+    auto ended = f.ledger.release_of(first.gpus[0].uuid, kStart);
+    cr_assert(ended.has_value() && ended->size() == 1 && (*ended)[0].id == first.id);
+    cr_assert(f.ledger.find(second.id, kStart), "leases on other GPUs stay");
+    cr_assert(f.ledger.release_of("GPU-0", kStart)->empty(), "there is none left");
+    cr_assert(f.ledger.resume("GPU-0").has_value());
+    f.ledger.offer_only({"GPU-0"});
+    cr_assert_eq(f.lease(1, kBob, kStart).gpus[0].uuid, "GPU-0");
+}

@@ -219,8 +219,10 @@ Test(message_json, a_release_tells_what_was_used)
     usage.bytes_in = uint64_t{1} << 40;
     usage.bytes_out = 3;
     usage.gpus.push_back({"GPU-1", "H100", 0, 1.5, 0.25, 0.125, uint64_t{80} << 30, 9});
+    released.withdrawn = 3;
     released.usage = {usage, usage};
     auto back = pool::decode_released(pool::encode(released));
+    cr_expect(back && back->withdrawn == 3);
     cr_assert(back.has_value());
     cr_assert_eq(back->usage.size(), 2u);
     const pool::LeaseUsage &one = back->usage[1];
@@ -236,4 +238,22 @@ Test(message_json, a_release_tells_what_was_used)
     cr_expect_eq(one.gpus[0].memory_peak, usage.gpus[0].memory_peak);
     cr_expect_eq(one.gpus[0].launches, 9u);
     cr_expect_not(pool::decode_released("{\"released\": 1, \"usage\": [{\"lease\": \"5d41\"}]}").has_value());
+}
+
+Test(message_json, a_lend_and_what_is_wrong_with_one)
+{
+    pool::Lend lend{{"0", "GPU-1"}, Milliseconds(30000), {}};
+    lend.owner.job = "17";
+    lend.owner.node = "cn1";
+    auto back = pool::decode_lend(pool::encode(lend));
+    cr_assert(back.has_value(), "%s", back ? "" : back.error().text.c_str());
+    cr_expect(back->gpus == lend.gpus && back->grace == lend.grace && back->owner.job == "17" && back->owner.node == "cn1");
+    for (const char *wrong : {R"({"gpus": [], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}})",
+                              R"({"gpus": [0], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}})",
+                              R"({"gpus": ["0"], "owner": {"uid": 0, "job": "1"}})",
+                              R"({"gpus": ["0"], "grace_ms": -1, "owner": {"uid": 0, "job": "1"}})",
+                              R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0}})",
+                              R"({"gpus": ["0"], "grace_ms": 0})",
+                              R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}, "forever": true})"})
+        cr_expect_not(pool::decode_lend(wrong).has_value(), "%s", wrong);
 }

@@ -89,6 +89,28 @@ Test(placement, the_closest_of_equal_gpus_are_chosen)
     cr_assert_eq(placement.fit.distance, 1);
 }
 
+Test(placement, a_drained_gpu_is_no_hole)
+{
+    auto gpus = server({100, 100, 50, 100});
+    gpus[1].drained = gpus[2].drained = "not lent";
+    Placement placement = place(gpus, want(1));
+    cr_assert_eq(placement.fit.whole_left, 1);
+    cr_assert_eq(placement.fit.share_left, 100);
+}
+
+Test(placement, what_is_here_goes_before_any_fit_elsewhere)
+{
+    // The other server would be left without a hole, this one with a big one broken.
+    auto there = place(server({100}), want(1)), here = place(server({100, 100, 100, 100}), want(1));
+    cr_assert(better(there.fit, here.fit));
+    here.fit.here = true;
+    cr_assert(better(here.fit, there.fit));
+    cr_assert_not(better(there.fit, here.fit));
+    auto other = place(server({100, 100}), want(1));
+    other.fit.here = true;
+    cr_assert(better(other.fit, here.fit), "of two that are here the one that fits better");
+}
+
 Test(placement, exactly_enough_is_better_than_a_big_hole)
 {
     Placement two = place(server({100, 100}), want(2)),

@@ -38,6 +38,7 @@ address = "10.0.0.1:7710"
 [[server]]
 name = "gpu2"
 address = "[fd00::2]:7710"
+node = "cn2"
 [auth]
 admins = ["root", "1234"]
 [rgpud]
@@ -51,6 +52,8 @@ open_metrics = true
     cr_assert(config.has_value(), "%s", config ? "" : config.error().text.c_str());
     cr_assert_eq(config->servers.size(), 2u);
     cr_assert_eq(config->servers[1].address, "[fd00::2]:7710");
+    cr_assert_eq(config->servers[0].node, "gpu1", "unless it is given, the node is the server's");
+    cr_assert_eq(config->servers[1].node, "cn2");
     cr_assert_eq(config->auth.admins.size(), 2u);
     cr_assert_eq(config->rgpud.softgpu_devices, 4);
     cr_assert_eq(config->rgpud.softgpu_memory, 512u << 20);
