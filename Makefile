@@ -110,6 +110,9 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 $(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
+# rgpu slurm setup: Slurm's configuration, and the files of etc/ as they are installed.
+$(O)/obj/src/cli/slurm_setup.o: CPP += -DRGPU_SLURM_CONF='"$(slurm_sysconfdir)/slurm.conf"' -DRGPU_LINES_DIR='"$(datadir)/rgpu/etc"'
+
 # What a cached kernel's code depends on, as a number: a changed compiler makes its own.
 compiler_sources := $(sort $(wildcard src/softgpu/abi.h src/softgpu/ptx/* src/softgpu/lower/* src/softgpu/compile/*))
 $(O)/obj/src/softgpu/lower/sources.o: $(compiler_sources)
