@@ -105,6 +105,32 @@ like "$rc $out" '^3 .*node: node cn[12]: it has Gres rgpu:(8|1K), and most have 
 scontrol update node=cn2 gres=rgpu:1024
 ok "the same on all, they agree" all_agree
 
+# --- configuration that differs
+
+cp "$cluster/libexec/rgpu/prolog" "$T/prolog"
+sed 's/^\[client\]/&\nwait = "9m"/' "$cluster/etc/rgpu.conf" > "$T/other.conf"
+cp "$cluster/etc/plugstack.conf.d/rgpu.conf" "$T/spank.conf"
+on() { try 60 srun -w "$1" --gres=rgpu:1 true; is $rc 0 "a job on $1" || diag "$err"; wait_for 30 all_free; rgpu slurm sync > "$T/sync"; }
+on cn1
+on cn2
+ok "nodes with the same configuration agree" wait_for 30 all_agree
+sed -i "s|^exec|[ \$SLURMD_NODENAME = cn1 ] \|\| export RGPU_CONF=$T/other.conf\n&|" "$cluster/libexec/rgpu/prolog"
+on cn2
+check
+like "$rc $out" '^3 .*configuration: node cn2: its rgpu.conf \(\[client\]\) is not that of most' "a node with another rgpu.conf"
+is "$(grep -c ^configuration: <<< "$out")" 1 "it alone"
+like "$out" 'srun -w cn2 --gres=rgpu:1 true' "with the cure"
+cp "$T/prolog" "$cluster/libexec/rgpu/prolog"
+on cn2
+ok "put right, and seen again, they agree" all_agree
+sed -i 's/ libpath=[^ ]*/ libpath=\/other/' "$cluster/etc/plugstack.conf.d/rgpu.conf"
+on cn1
+cp "$T/spank.conf" "$cluster/etc/plugstack.conf.d/rgpu.conf"
+check
+like "$rc $out" '^3 .*configuration: node cn1: its plugstack.conf .* is not that of most' "a node with another plugstack.conf"
+on cn1
+ok "put right, and seen again, they agree" all_agree
+
 # --- a server that does not answer
 
 kill -9 "$(cat "$cluster/pid/rgpud.gpu2")"

@@ -231,6 +231,15 @@ std::vector<Disagreement> compare_config(std::string_view shown)
     return out;
 }
 
+std::vector<std::string> node_names(std::string_view shown)
+{
+    std::vector<std::string> out;
+    while (!shown.empty())
+        if (std::string node = word_of(next_token(shown, "\n"), "NodeName"); !node.empty())
+            out.push_back(node);
+    return out;
+}
+
 std::vector<Disagreement> compare_nodes(std::string_view shown)
 {
     std::vector<Disagreement> out;

@@ -47,6 +47,9 @@ std::vector<Disagreement> compare_snapshot(const plugin::Snapshot *snapshot, con
 // `scontrol show config`: what of rgpu's lines is not there.
 std::vector<Disagreement> compare_config(std::string_view shown);
 
+// Of `scontrol -o show node`.
+std::vector<std::string> node_names(std::string_view shown);
+
 // `scontrol -o show node`: nodes that differ in their GRES rgpu, and those on which gres.conf does not fit slurm.conf.
 std::vector<Disagreement> compare_nodes(std::string_view shown);
 

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/slurm_agree.h"
+#include "cli/slurm_drift.h"
 #include "cli/slurm_tool.h"
 
 namespace rgpu::cli {
@@ -39,12 +40,12 @@ public:
         auto client = context.pool();
         if (!client)
             return fail(client.error());
-        auto seen = look((*config)->slurm, *client);
+        auto seen = look(**config, *client);
         if (!seen)
             return fail(seen.error());
         if (!seen->all.empty()) {
             std::this_thread::sleep_for(kLookAgain);
-            auto again = look((*config)->slurm, *client);
+            auto again = look(**config, *client);
             if (!again)
                 return fail(again.error());
             // By what it is about: of something that goes on the numbers differ.
@@ -59,8 +60,9 @@ public:
     }
 
 private:
-    static Result<Seen> look(const SlurmConfig &slurm, pool::Client &client)
+    static Result<Seen> look(const Config &config, pool::Client &client)
     {
+        const SlurmConfig &slurm = config.slurm;
         auto squeue = run_tool({"squeue", "-h", "-a", "-t", "RUNNING,SUSPENDED,CONFIGURING,COMPLETING,STOPPED", "-o", kJobFormat});
         auto lic = run_tool({"scontrol", "-o", "show", "lic"}), reservations = run_tool({"scontrol", "-o", "show", "reservation"});
         auto settings = run_tool({"scontrol", "show", "config"}), nodes = run_tool({"scontrol", "-o", "show", "node"});
@@ -90,6 +92,11 @@ private:
         add(compare_snapshot(known, pool));
         add(compare_config(*settings));
         add(compare_nodes(*nodes));
+        std::vector<pool::NodeConfig> configs;
+        for (auto &told : client.node_configs())  // an older server has none
+            if (told.answer)
+                configs.insert(configs.end(), told.answer->nodes.begin(), told.answer->nodes.end());
+        add(compare_node_configs(configs, config_digests(config), node_names(*nodes)));
         return out;
     }
 

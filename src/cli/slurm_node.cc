@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/slurm_command.h"
+#include "cli/slurm_drift.h"
 #include "plugin/paths.h"
 #include "pool/acquire.h"
 #include "pool/client.h"
@@ -88,7 +89,7 @@ Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
     if (!client)
         return client.error();
     for (int n = 0;; ++n) {
-        auto grants = client->grants(job.id, job.node);
+        auto grants = client->grants(job.id, job.node, config_digests(**context.config()));
         if (grants && grants->empty())
             return error(ErrorKind::internal, "no server holds a lease of job %s for node %s; did PrologSlurmctld run?",
                          job.id.c_str(), job.node.c_str());

@@ -196,7 +196,7 @@ public:
             if (applies(line.entry.settings[0].key))
                 put(line);
         put_gres();
-        if (!site_.has_spank)
+        if (site_.spank.empty())
             of(site_.plugstack).added.push_back({own_.plugstack.text, own_.plugstack.why, false});
         for (FilePlan &file : files_)
             Builder(std::move(file), out_).build();
@@ -535,7 +535,7 @@ namespace {
 
 constexpr int kDeepest = 16;  // includes in includes
 
-bool names_spank(const std::string &text, const std::string &folder, int depth)
+std::string spank_line(const std::string &text, const std::string &folder, int depth)
 {
     std::string_view rest = text;
     while (!rest.empty()) {
@@ -547,13 +547,17 @@ bool names_spank(const std::string &text, const std::string &folder, int depth)
         if (same_key(words[0], "include")) {
             std::string pattern = words[1][0] == '/' ? words[1] : folder + words[1];
             for (const std::string &file : depth < kDeepest ? globbed(pattern) : std::vector<std::string>{})
-                if (auto included = read_bytes(file); included && names_spank(*included, folder, depth + 1))
-                    return true;
+                if (auto included = read_bytes(file))
+                    if (std::string found = spank_line(*included, folder, depth + 1); !found.empty())
+                        return found;
         } else if (words[1].substr(words[1].find_last_of('/') + 1) == "spank_rgpu.so") {
-            return true;
+            std::string out;
+            for (const std::string &word : words)
+                out += (out.empty() ? "" : " ") + word;
+            return out;
         }
     }
-    return false;
+    return {};
 }
 
 std::string folder_with_slash(const std::string &path)
@@ -582,7 +586,7 @@ Result<Site> read_site(const std::string &slurm_conf)
     if (!plugstack && plugstack.error().kind != ErrorKind::unavailable)
         return std::move(plugstack).error();
     out.plugstack = {path, real_path(path), plugstack.has_value(), plugstack ? *plugstack : std::string()};
-    out.has_spank = names_spank(out.plugstack.text, folder_with_slash(path), 0);
+    out.spank = spank_line(out.plugstack.text, folder_with_slash(path), 0);
     return out;
 }
 

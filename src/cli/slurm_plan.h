@@ -36,7 +36,7 @@ Result<OwnLines> read_own_lines(const std::string &folder);
 struct Site {
     Conf slurm, gres;
     ConfFile plugstack;
-    bool has_spank = false;  // plugstack.conf, or what it includes, names spank_rgpu.so
+    std::string spank;  // the line of plugstack.conf, or of what it includes, that names spank_rgpu.so
 };
 // gres.conf lies beside slurm.conf, and plugstack.conf, too, unless slurm.conf says otherwise.
 Result<Site> read_site(const std::string &slurm_conf);

@@ -183,7 +183,7 @@ private:
             obstacles.push_back({"rgpu.conf", "SlurmUser is " + user + ", who may not lease for others",
                                  "add \"" + user + "\" to admins below [auth], also on the GPU hosts, and restart rgpud"});
         std::string told = " rundir=" + (*config)->slurm.rundir + " ";
-        if (!site.has_spank && (own.plugstack.text + " ").find(told) == std::string::npos)
+        if (site.spank.empty() && (own.plugstack.text + " ").find(told) == std::string::npos)
             obstacles.push_back({"rgpu.conf", "rundir is " + (*config)->slurm.rundir + ", and rgpu's line for plugstack.conf has another one",
                                  "make them the same: [slurm] rundir in rgpu.conf, rundir= in " + own.plugstack.text});
     }

@@ -83,6 +83,7 @@ struct Client::State {
     std::unique_ptr<Signer> signer;
     Http http;
     std::optional<SealKey> own_key;
+    std::string node_config;  // goes with each request, unless it is empty
 
     // The key that secrets are sealed for; made at the first use.
     Result<std::string> key()
@@ -194,7 +195,7 @@ Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>
             continue;
         }
         asked.push_back(told.size() - 1);
-        calls.push_back({method, "http://" + server->address + target, *authorization, body});
+        calls.push_back({method, "http://" + server->address + target, *authorization, body, node_config});
     }
     std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
     for (size_t i = 0; i < replies.size(); ++i) {
@@ -364,8 +365,14 @@ std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)
     return all;
 }
 
-Result<std::vector<Grant>> Client::grants(const std::string &job, const std::string &node)
+std::vector<Told<NodeConfigs>> Client::node_configs()
 {
+    return state_->ask_all<NodeConfigs>("GET", "/v1/nodes", "", decode_node_configs);
+}
+
+Result<std::vector<Grant>> Client::grants(const std::string &job, const std::string &node, const std::string &config)
+{
+    state_->node_config = config;
     std::vector<Grant> grants;
     std::optional<Error> failure;
     LeaseFilter filter{job, node, true};

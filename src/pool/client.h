@@ -58,7 +58,9 @@ public:
     // The same as grants with secrets: what a node's prolog writes to lease.json. Of several servers those of the job's
     // last run: one that was away when the job started again may still hold what it had before. Fails when
     // none was found and a server did not answer.
-    Result<std::vector<Grant>> grants(const std::string &job, const std::string &node);
+    // `config` is what node_configs() then tells of this node.
+    Result<std::vector<Grant>> grants(const std::string &job, const std::string &node, const std::string &config = {});
+    std::vector<Told<NodeConfigs>> node_configs();
 
     // Ends a lease and its workers. A lease that is not there any more is success.
     Result<void> release(const std::string &server, const std::string &lease);

@@ -37,6 +37,8 @@ struct Transfer {
         headers = curl_slist_append(headers, "Content-Type: application/json");
         if (!call.authorization.empty())
             headers = curl_slist_append(headers, ("Authorization: " + call.authorization).c_str());
+        if (!call.node_config.empty())
+            headers = curl_slist_append(headers, ("Rgpu-Node-Config: " + call.node_config).c_str());
         set(CURLOPT_URL, call.url.c_str());
         set(CURLOPT_CUSTOMREQUEST, call.method.c_str());
         if (call.method == "POST") {

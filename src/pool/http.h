@@ -15,6 +15,7 @@ struct HttpCall {
     std::string url;
     std::string authorization;  // empty: none
     std::string body;           // JSON; POST only
+    std::string node_config;    // the header Rgpu-Node-Config; empty: none
 };
 
 struct HttpReply {

@@ -749,6 +749,31 @@ Result<Alive> decode_alive(std::string_view text)
     });
 }
 
+std::string encode(const NodeConfigs &configs)
+{
+    Json nodes = Json::array();
+    for (const NodeConfig &one : configs.nodes)
+        nodes.push_back({{"node", one.node}, {"config", one.config}, {"age_ms", one.age_ms}});
+    return dump({{"nodes", std::move(nodes)}});
+}
+
+Result<NodeConfigs> decode_node_configs(std::string_view text)
+{
+    return decode<NodeConfigs>(text, [](const Json &json) -> Result<NodeConfigs> {
+        Reader reader(json, "reply");
+        NodeConfigs configs;
+        reader.each("nodes", [&](const Json &node) -> Result<void> {
+            Reader one(node, "node");
+            configs.nodes.push_back({one.text("node"), one.text("config"), one.count<int64_t>("age_ms")});
+            return one.done();
+        });
+        Result<void> read = reader.done();
+        if (!read)
+            return std::move(read).error();
+        return configs;
+    });
+}
+
 std::string encode(const Topology &topology)
 {
     Json gpus = Json::array();

@@ -37,6 +37,8 @@ std::string encode(const Health &health);
 Result<Health> decode_health(std::string_view json);
 std::string encode(const Alive &alive);
 Result<Alive> decode_alive(std::string_view json);
+std::string encode(const NodeConfigs &configs);
+Result<NodeConfigs> decode_node_configs(std::string_view json);
 std::string encode(const Topology &topology);
 Result<Topology> decode_topology(std::string_view json);
 

@@ -227,6 +227,17 @@ struct Alive {
     int64_t time_ms = 0;  // its wall clock, since the epoch; 0: it does not say
 };
 
+// What a compute node's prolog said of its configuration when it last fetched a lease here: words PART:DIGEST, as the node
+// has them. Told to administrators, as long as rgpud runs.
+struct NodeConfig {
+    std::string node;
+    std::string config;
+    int64_t age_ms = 0;
+};
+struct NodeConfigs {
+    std::vector<NodeConfig> nodes;
+};
+
 // How two GPUs, or a GPU and the network card, are joined, in the words of nvidia-smi topo -m.
 enum class Link { self, nv, pix, pxb, phb, node, sys, unknown };
 // "X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS", "?".

@@ -11,6 +11,7 @@
 
 #include "pool/message_json.h"
 #include "pool/sealed.h"
+#include "serverd/rgpud/node_configs.h"
 #include "serverd/rgpud/request_gate.h"
 #include "util/log.h"
 
@@ -139,6 +140,7 @@ struct Control::State {
     Service &service;
     pool::Verifier &verifier;
     Metrics &metrics;
+    NodeConfigs node_configs;
     Server server;
     std::thread thread;
 
@@ -173,6 +175,10 @@ struct Control::State {
     }
     Said checks(const pool::Caller &, const Request &) { return pool::encode(service.health()); }
     Said topology(const pool::Caller &, const Request &) { return pool::encode(service.topology()); }
+    Said nodes(const pool::Caller &caller, const Request &)
+    {
+        return pool::encode(caller.admin ? node_configs.tell() : pool::NodeConfigs{});
+    }
     Said probe(const pool::Caller &, const Request &request);
     Said offer(const pool::Caller &caller, const Request &request);
     Said accept(const pool::Caller &caller, const Request &request)
@@ -227,6 +233,9 @@ struct Control::State {
         if (filter->secrets)
             if (Result<void> able = can_tell(request); !able)
                 return std::move(able).error();
+        // A node's prolog. Its credential does not cover the header, which nothing but rgpu slurm check is told.
+        if (caller.admin && filter->secrets && request.has_header("Rgpu-Node-Config"))
+            node_configs.heard(filter->node, request.get_header_value("Rgpu-Node-Config"));
         return with_secrets(service.leases(caller, *filter), request);
     }
     Said release_job(const pool::Caller &caller, const Request &request)
@@ -382,6 +391,7 @@ void Control::State::routes()
     server.Get("/v1/sharing", checked(&State::sharing));
     server.Get("/v1/checks", checked(&State::checks));
     server.Get("/v1/topology", checked(&State::topology));
+    server.Get("/v1/nodes", checked(&State::nodes));
     server.Get("/v1/probe", checked(&State::probe));
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));

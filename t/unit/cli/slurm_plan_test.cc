@@ -41,7 +41,7 @@ static Conf conf_of(const std::string &name, const std::string &text)
     return out;
 }
 
-static Plan planned(const std::string &slurm, Wishes wishes = {400, {}, {}}, const std::string &gres = "Name=rgpu Count=1\n", bool spank = true)
+static Plan planned(const std::string &slurm, Wishes wishes = {400, {}, {}}, const std::string &gres = "Name=rgpu Count=1\n", const char *spank = "required spank_rgpu.so")
 {
     Site site{conf_of("slurm.conf", slurm), conf_of("gres.conf", gres), {"plugstack.conf", "plugstack.conf", false, ""}, spank};
     OwnLines lines = own();
@@ -102,7 +102,7 @@ Test(slurm_plan, own_lines_have_their_reasons)
 
 Test(slurm_plan, adds_all_to_a_file_that_has_nothing)
 {
-    Plan plan = planned("ClusterName=c\nNodeName=cn1 CPUs=4\n", {400, {}, {}}, "", false);
+    Plan plan = planned("ClusterName=c\nNodeName=cn1 CPUs=4\n", {400, {}, {}}, "", "");
     cr_assert(plan.obstacles.empty());
     expect_text(after(plan),
                      "ClusterName=c\n"
@@ -254,7 +254,7 @@ Test(slurm_plan, fits_into_odd_files)
         {"", "#\nGresTypes=rgpu\n"},
     };
     for (const auto &c : cases) {
-        Site site{conf_of("slurm.conf", c.before), conf_of("gres.conf", "Name=rgpu\n"), {}, true};
+        Site site{conf_of("slurm.conf", c.before), conf_of("gres.conf", "Name=rgpu\n"), {}, "required spank_rgpu.so"};
         OwnLines lines = own();
         std::erase_if(lines.slurm, [](const OwnLine &line) { return line.entry.settings[0].key != "GresTypes"; });
         Plan plan = plan_setup(site, lines, {400, {}, {}});

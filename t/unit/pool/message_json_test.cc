@@ -202,6 +202,15 @@ Test(message_json, health_and_topology_go_there_and_back)
     cr_assert_eq(decode_alive(R"({"status": "ok", "name": "gpu1", "version": "0"})")->time_ms, 0, "an older server does not tell");
 }
 
+Test(message_json, nodes_and_what_they_said)
+{
+    auto told = pool::decode_node_configs(pool::encode(pool::NodeConfigs{{{"cn1", "client:1", 2000}, {"cn2", "client:2", 0}}}));
+    cr_assert(told.has_value());
+    cr_assert_eq(told->nodes.size(), 2u);
+    cr_expect(told->nodes[0].node == "cn1" && told->nodes[0].config == "client:1" && told->nodes[0].age_ms == 2000);
+    cr_expect_not(pool::decode_node_configs("{\"nodes\": [{\"node\": \"cn1\"}]}").has_value());
+}
+
 Test(message_json, a_release_tells_what_was_used)
 {
     pool::Released released{2, 1, {}};
