@@ -1,7 +1,7 @@
 #!/bin/bash
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 27
+plan 28
 
 cd "$root" || bail "no $root"
 try 60 make help
@@ -22,6 +22,11 @@ done
 is "$(find "$T/dest" -mindepth 1 -maxdepth 1 -not -name usr -not -name etc)" "" "and nothing elsewhere"
 is "$(grep -rlE '@[a-z_]+@' "$T/dest" --include='*.conf' --include='*prolog*' --include='*epilog*' --include='*.service')" "" \
     "installed configuration holds no @name@ that nobody replaced"
+
+echo 'NodeName=cn1' > "$T/slurm.conf"
+try 60 env RGPU_CONF="$T/dest/etc/rgpu/rgpu.conf" "$T/dest/usr/bin/rgpu" slurm setup --conf "$T/slurm.conf" --lines "$T/dest/usr/share/rgpu/etc" --licences 100
+like "$out" "slurm.conf:1: change.* Gres=rgpu:1024.*Licenses=rgpu:100.*PrologSlurmctld=/usr/libexec/rgpu/prolog-slurmctld.*Name=rgpu Count=1024.*/usr/lib/slurm/spank_rgpu.so" \
+    "rgpu slurm setup finds its lines in what is installed"
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' '; }
 exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sed 's/@.*//'; }

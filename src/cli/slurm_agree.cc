@@ -178,7 +178,8 @@ std::vector<Disagreement> compare_licences(const Licences &licences, const std::
     if (whole != licences.total && (all_answered(pool) || snapshot))
         out.push_back({"licence count", "licence rgpu",
                        "Slurm sells " + number(licences.total) + ", and the pool has " + number(whole) + " hundredths of GPUs",
-                       "set Licenses=rgpu:" + number(whole) + " in slurm.conf, then scontrol reconfigure"});
+                       "set Licenses=rgpu:" + number(whole) + " in slurm.conf (rgpu slurm setup --apply --licences " + number(whole) +
+                           "), then scontrol reconfigure"});
     std::set<std::string> active;
     for (const ActiveJob &job : jobs)
         active.insert(job.id);
@@ -213,7 +214,8 @@ std::vector<Disagreement> compare_config(std::string_view shown)
 {
     std::vector<Disagreement> out;
     auto missing = [&](const char *name, const std::string &found, const std::string &cure) {
-        out.push_back({"slurm.conf", name, found.empty() || found == "(null)" ? std::string("it is not set") : "it is " + found, cure});
+        out.push_back({"slurm.conf", name, found.empty() || found == "(null)" ? std::string("it is not set") : "it is " + found,
+                       cure + "; rgpu slurm setup says all that slurm.conf needs"});
     };
     struct {
         const char *name, *word, *cure;

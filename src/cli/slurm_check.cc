@@ -88,7 +88,7 @@ private:
             add(compare_licences(*licences, jobs, pool, known, slurm.reservation,
                                  parse_reserved(*reservations, slurm.reservation).value_or(0)));
         else
-            add({{"licence count", "licence rgpu", "Slurm does not sell it", "rgpu slurm sync prints the Licenses= line for slurm.conf"}});
+            add({{"licence count", "licence rgpu", "Slurm does not sell it", "rgpu slurm setup --apply writes the Licenses= line"}});
         add(compare_snapshot(known, pool));
         add(compare_config(*settings));
         add(compare_nodes(*nodes));
