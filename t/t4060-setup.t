@@ -77,8 +77,9 @@ like "$out" "slurm.conf: 11 lines written
 .*/gres.conf: 1 line written, a new file
 .*/plugstack.conf: 1 line written, a new file
 next:
-  1\. have the same on every machine .*
-  2\. systemctl restart slurmctld, then slurmd" "it says what it wrote, and what is next"
+  1\. have rgpu installed on every machine with this slurm.conf, .*
+  2\. have the same on every machine .*
+  3\. systemctl restart slurmctld, then slurmd" "it says what it wrote, and what is next"
 is "$(stat -c %a "$site/slurm.conf") $(stat -c %a "$site/rgpu-setup")" "640 700" "the mode stays; what the file was is for its owner alone"
 applied=$(state)
 setup --apply

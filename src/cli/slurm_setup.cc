@@ -20,6 +20,8 @@
 namespace rgpu::cli {
 namespace {
 
+constexpr const char *kSpank = "spank_rgpu.so";
+
 constexpr const char *kFooter =
     "The files are gres.conf and plugstack.conf beside slurm.conf, and what slurm.conf includes. --apply and --undo write all\n"
     "of them or none; what they were is kept in rgpu-setup/ beside slurm.conf. Where something must be decided first,\n"
@@ -67,7 +69,7 @@ void look_at_plugins(const OwnLines &own, std::vector<Obstacle> &obstacles)
 {
     std::string folders = own.value("PluginDir"), first = folders.substr(0, folders.find(':'));
     auto running = version_here();
-    for (const char *name : {"job_submit_rgpu.so", "spank_rgpu.so"}) {
+    for (const char *name : {"job_submit_rgpu.so", kSpank}) {
         std::string path = first + "/" + name;
         auto built = plugin_version_of(path);
         if (!built)
@@ -212,7 +214,11 @@ private:
         std::vector<std::string> files;
         for (const ChangedFile &file : plan.files)
             files.push_back(file.path);
-        auto out = next_steps(site, files, std::any_of(plan.lines.begin(), plan.lines.end(), [](const PlannedLine &l) { return l.restart; }));
+        auto any = [&](auto which) { return std::any_of(plan.lines.begin(), plan.lines.end(), which); };
+        auto out = next_steps(site, files, any([](const PlannedLine &l) { return l.restart; }));
+        if (any([](const PlannedLine &l) { return l.now.starts_with("PluginDir=") || l.now.find(kSpank) != std::string::npos; }))
+            out.insert(out.begin(), "have rgpu installed on every machine with this slurm.conf, login nodes, too: Slurm's commands and daemons "
+                                    "do not start where a directory of PluginDir is missing");
         out.push_back("systemctl enable --now rgpu-sync.timer, on this machine");
         out.push_back("rgpu slurm check; srun --gres=rgpu:1 sh -c 'echo $RGPU_LEASE'");
         return out;
