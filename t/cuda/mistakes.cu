@@ -93,6 +93,9 @@ int main()
     wants(cudaMemcpy(words, host, 0, cudaMemcpyHostToDevice), cudaSuccess, "a copy of nothing");
     wants(cudaMemset(words, 0, 0), cudaSuccess, "a set of nothing");
     wants(cudaFree(host), cudaErrorInvalidValue, "freeing the program's own memory");
+    cudaMemPool_t own;
+    wants(cudaDeviceGetDefaultMemPool(&own, 0), cudaSuccess, "cudaDeviceGetDefaultMemPool");
+    wants(cudaMemPoolDestroy(own), cudaErrorInvalidValue, "destroying the pool that is the device's own");
     wants(cudaDeviceSynchronize(), cudaSuccess, "waiting: each was told where it happened");
     works("after mistakes");
     wants(cudaDeviceReset(), cudaSuccess, "cudaDeviceReset");
