@@ -401,7 +401,7 @@ D = $(DESTDIR)
 filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bindir=$(bindir) sbindir=$(sbindir) \
 	libexecdir=$(libexecdir) libdir=$(libdir) rundir=/run/rgpu interposedir=$(pkglibdir)/interpose \
 	softgpudir=$(pkglibdir)/softgpu cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
-	slurm_plugindir=$(slurm_plugindir) licences=$(licences) VERSION=$(VERSION)
+	slurm_plugindir=$(slurm_plugindir) licences=$(licences) crun=crun VERSION=$(VERSION)
 fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
 scripts := prolog epilog prolog-slurmctld epilog-slurmctld
 samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))

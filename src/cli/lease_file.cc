@@ -76,9 +76,6 @@ LeaseFile::~LeaseFile()
     rmdir(directory_.c_str());
 }
 
-namespace {
-
-// Where rgpu.conf says; where nothing lies there, beside the directory that this program is in: a bundle may be unpacked anywhere.
 std::string interposer_dir(const ClientConfig &config)
 {
     char path[4096];
@@ -91,8 +88,6 @@ std::string interposer_dir(const ClientConfig &config)
     std::string beside = program.substr(0, above) + "/lib/rgpu/interpose";
     return access((beside + "/libcuda.so.1").c_str(), R_OK) == 0 ? beside : config.interposer_dir;
 }
-
-}  // namespace
 
 void set_environment(const std::string &lease_file, const ClientConfig &config)
 {

@@ -32,19 +32,23 @@ std::string environment_of(const char *pid)
     return text;
 }
 
-// The job's tasks on this node: nothing else has its lease file in the environment.
+bool has(const std::string &environment, const std::string &variable)
+{
+    std::string mark = variable + std::string(1, '\0');
+    size_t at = environment.find(mark);
+    return at != environment.npos && (at == 0 || environment[at - 1] == '\0');
+}
+
+// The job's tasks on this node: nothing else has its lease file in the environment (in containers: rgpu container).
 int kill_tasks(const std::string &lease)
 {
-    std::string mark = "RGPU_LEASE=" + lease;
-    mark.push_back('\0');
     DIR *proc = opendir("/proc");
     int killed = 0;
     while (dirent *entry = proc ? readdir(proc) : nullptr) {
         if (strspn(entry->d_name, "0123456789") != strlen(entry->d_name))
             continue;
         std::string environment = environment_of(entry->d_name);
-        size_t at = environment.find(mark);
-        if (at == environment.npos || (at != 0 && environment[at - 1] != '\0'))
+        if (!has(environment, "RGPU_LEASE=" + lease) && !has(environment, "RGPU_LEASE_OUTSIDE=" + lease))
             continue;
         killed += kill(static_cast<pid_t>(atoi(entry->d_name)), SIGKILL) == 0;
     }

@@ -184,6 +184,9 @@ int remote_task_init(spank_t spank, int count, char **arguments)
         }
         if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS)
             return ESPANK_SUCCESS;
+        // Slurm 22.05 makes a container's environment before plugins can add to it. What then runs the container (rgpu container, by
+        // oci.conf) has this process's.
+        setenv("RGPU_LEASE", lease.c_str(), 1);
         if (is_of_local_gpus(spank))
             spank_unsetenv(spank, "CUDA_VISIBLE_DEVICES");
         if (!is_srun_step(spank))
@@ -196,6 +199,7 @@ int remote_task_init(spank_t spank, int count, char **arguments)
         std::string list;
         for (unsigned gpu : **gpus)
             list += (list.empty() ? "" : ",") + std::to_string(gpu);
+        setenv("CUDA_VISIBLE_DEVICES", list.c_str(), 1);
         return set(spank, "CUDA_VISIBLE_DEVICES", list);
     });
 }
