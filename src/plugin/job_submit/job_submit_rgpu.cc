@@ -86,7 +86,7 @@ unsigned count_names(const char *hosts)
 {
     if (!hosts || !*hosts)
         return 0;
-    hostlist_t list = slurm_hostlist_create(hosts);
+    auto list = slurm_hostlist_create(hosts);  // its type is hostlist_t in Slurm 22.05, hostlist_t * in 24.11
     if (!list)
         return 0;
     int n = slurm_hostlist_count(list);
