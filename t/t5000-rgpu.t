@@ -149,7 +149,7 @@ like "$("$rgpu" run --help)" '121 .*never' "run --help tells the exit statuses"
 
 stop "$server"
 status 123 "list without a server" list
-like "$out" "no answer from server gpu1 \(127.0.0.1:$control\): .*connect" "... names it and says why"
+like "$out" "no answer from server gpu1 \(127.0.0.1:$control\): .*Connection refused" "... names it and says why"
 status 123 "list --json without a server" list --json
 is "$(json 'j["servers"][0]["reachable"]' "$out")" False "... says it in JSON"
 status 123 "run without a server" run -- true

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "util/defaults.h"
@@ -73,11 +74,20 @@ struct Transfer {
         curl_easy_setopt(easy, option, value);
     }
 
+    // libcurl 8 says that it could not connect, and not why.
+    std::string reason() const
+    {
+        long number = 0;
+        curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
+        const char *text = number ? strerror(static_cast<int>(number)) : "";
+        return *text && !strstr(failure, text) ? std::string(" (") + text + ")" : std::string();
+    }
+
     Result<HttpReply> reply()
     {
         if (code != CURLE_OK)
-            return error(ErrorKind::disconnected, "%s",
-                         failure[0] ? failure : curl_easy_strerror(code));
+            return error(ErrorKind::disconnected, "%s%s",
+                         failure[0] ? failure : curl_easy_strerror(code), reason().c_str());
         HttpReply reply;
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply.status);
         reply.body = std::move(body);
