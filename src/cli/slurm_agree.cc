@@ -65,7 +65,7 @@ bool all_answered(const Inventories &pool)
     return silent(pool) == 0;
 }
 
-// NAME = value in scontrol show config.
+// NAME = value in scontrol show config; NAME[0] = value where there may be several (the prologs, in Slurm 24.11).
 std::string setting(std::string_view shown, std::string_view name)
 {
     while (!shown.empty()) {
@@ -74,7 +74,7 @@ std::string setting(std::string_view shown, std::string_view name)
         if (equals == line.npos)
             continue;
         std::string_view key = line.substr(0, equals);
-        key = key.substr(0, key.find_last_not_of(' ') + 1);
+        key = key.substr(0, std::min(key.find_last_not_of(' ') + 1, key.find('[')));
         if (key == name) {
             std::string_view value = line.substr(equals + 1);
             value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));

@@ -101,6 +101,8 @@ Test(slurm_agree, finds_what_is_missing_in_slurm_conf)
                               "EpilogSlurmctld         = /x\nProlog                  = /x\nEpilog                  = /x\n"
                               "PrologFlags             = Alloc,Contain\n";
     cr_expect(compare_config(right).empty());
+    cr_expect(compare_config("GresTypes = rgpu\nJobSubmitPlugins = rgpu\nPrologSlurmctld[0] = /x\nPrologSlurmctld[1] = /y\nEpilogSlurmctld[0] = /x\n"
+                             "Prolog[0] = /x\nEpilog[0] = /x\nPrologFlags = Alloc\n").empty(), "as Slurm 24.11 writes it");
     for (const char *line : {"GresTypes", "JobSubmitPlugins", "PrologSlurmctld", "EpilogSlurmctld", "Prolog ", "Epilog ", "PrologFlags"}) {
         std::string without = right;
         size_t at = line == std::string("Prolog ") || line == std::string("Epilog ") ? without.find(std::string("\n") + line) + 1
