@@ -20,6 +20,7 @@
 #   restarts ID           how often Slurm has started a job again
 #   start_now ID          a requeued job is not kept for two minutes
 #   note_of ID            its AdminComment
+#   slurm_is VERSION      true where Slurm is of this version (23.02) or newer: what it does differently is asked by this
 #
 # Each test has its own cluster, since one is up in a second: tests cannot disturb each other.
 
@@ -60,6 +61,13 @@ all_free()
     [[ $last =~ ^([0-9]+)\ of\ ([0-9]+)\ GPUs\ free$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] ||
         { rgpu list; return 1; }
     [ -z "$(workers)" ] || { echo "workers: $(workers)"; return 1; }
+}
+
+slurm_is()
+{
+    local ours
+    ours=$(sinfo -V | sed 's/^[^0-9]*//')
+    [ "$(printf '%s\n' "$1" "$ours" | sort -V | head -n 1)" = "$1" ]
 }
 
 submitted()

@@ -82,6 +82,9 @@ std::optional<Snapshot> pool_snapshot()
     return {};
 }
 
+// Slurm 23.02: "Limit het job license requests to the leader job only".
+constexpr bool kLicencesOfLeaderOnly = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0);
+
 unsigned count_names(const char *hosts)
 {
     if (!hosts || !*hosts)
@@ -213,6 +216,11 @@ int submit(job_desc_msg_t &job, char **err_msg)
         return ESLURM_INVALID_GRES;
     }
     const std::optional<Terms> &terms = *judged;
+    if (terms && kLicencesOfLeaderOnly && job.het_job_offset != 0 && job.het_job_offset != NO_VAL) {
+        tell(err_msg, "Slurm (23.02 and newer) gives licences to the first part of a heterogeneous job alone: ask for all of its GPUs "
+                      "of the pool there");
+        return ESLURM_INVALID_GRES;
+    }
     note(job, terms ? marks_of(*terms) : std::vector<std::string>());
     if (terms) {
         replace(job.licenses, terms->licences);
