@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <bit>
+#include <iterator>
 #include <mutex>
 
 #include <pthread.h>
