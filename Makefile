@@ -329,7 +329,7 @@ $(O)/venv/.done: contrib/examples/requirements.txt
 
 # --- checks
 
-.PHONY: check check-long check-asan check-tsan demo deps
+.PHONY: check check-long check-trixie check-asan check-tsan demo deps
 tests_env = RGPU_BUILD=$(abspath $(O)) RGPU_CUDA_LIBDIR=$(CUDA)/lib64
 
 # Without root, or elsewhere than on Debian, what is missing may still be there in another way: configure decides.
@@ -348,6 +348,10 @@ check: deps ## build and run all tests; T=t2010 or T=frame_test for some of them
 check-long: deps ## what make check does, and what takes too long for it (t/long/); T= as there
 	+@$(sub_make) all unit cuda venv
 	@$(tests_env) RGPU_LONG=1 t/lib/run-checks $(T)
+
+# debian-root builds what `make all` does.
+check-trixie: ## the Slurm tests in Debian 13, with its Slurm: a root of its own below build-trixie/ (as root); T= as there
+	@contrib/debian-root $(O)-trixie sh -c 'make -j"$${JOBS:-$$(nproc)}" cuda venv && t/lib/run-checks "$$1"' sh $(or $(T),t4)
 
 # With T= only what it names is built: a program, or a folder of them.
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
@@ -441,4 +445,4 @@ clean: ## remove what was built
 	rm -rf $(O) $(O)-asan $(O)-tsan
 
 distclean: clean ## remove what configure wrote, too
-	rm -rf config.mk config.log config.status configure configure~ autom4te.cache
+	rm -rf $(O)-trixie config.mk config.log config.status configure configure~ autom4te.cache
