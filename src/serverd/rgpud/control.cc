@@ -24,7 +24,12 @@ using httplib::Response;
 // httplib's thread that accepts hands connections to the gate by itself.
 class AtOnce : public httplib::TaskQueue {
 public:
-    void enqueue(std::function<void()> task) override { task(); }
+    using Taken = decltype(std::declval<httplib::TaskQueue &>().enqueue(nullptr));  // void in httplib 0.11, bool in 0.18
+    Taken enqueue(std::function<void()> task) override
+    {
+        task();
+        return Taken(true);
+    }
     void shutdown() override {}
 };
 
@@ -93,7 +98,20 @@ private:
     {
         Collected request(socket, received);
         bool closed = false;
-        return process_request(request, last, closed, nullptr) && !closed;
+        return process(request, last, closed) && !closed;
+    }
+    // httplib 0.11 asks the stream for its ends, 0.18 wants to be told.
+    template <class Stream> bool process(Stream &request, bool last, bool &closed)
+    {
+        if constexpr (requires { this->process_request(request, last, closed, nullptr); }) {
+            return this->process_request(request, last, closed, nullptr);
+        } else {
+            std::string peer, own;
+            int peer_port = 0, own_port = 0;
+            request.get_remote_ip_and_port(peer, peer_port);
+            request.get_local_ip_and_port(own, own_port);
+            return this->process_request(request, peer, peer_port, own, own_port, last, closed, nullptr);
+        }
     }
 
     RequestGate gate_;
