@@ -1,6 +1,7 @@
 #include "cli/slurm_usage.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -44,7 +45,10 @@ TypeUsage &type_of(JobUsage &usage, const std::string &name)
 TypeUsage read_type(const Json &json)
 {
     TypeUsage type;
+    // sacctmgr of Slurm 22.05 makes small letters of all, 24.11 does not: one type of GPU is one line all the same.
     type.name = json.at("name").get<std::string>();
+    for (char &c : type.name)
+        c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
     type.gpu_seconds = json.value("gpu_seconds", 0.0);
     type.busy_seconds = json.value("busy_seconds", 0.0);
     type.blocked_seconds = json.value("blocked_seconds", 0.0);

@@ -86,6 +86,18 @@ Test(slurm_usage, comes_back_as_it_went)
     }
 }
 
+Test(slurm_usage, is_one_type_whatever_slurm_makes_of_its_letters)
+{
+    JobUsage used;
+    add(used, "gpu1", {lease(1, {gpu("NVIDIA H100", 100, 1, 1)})});
+    const std::string comment = to_comment(used);
+    for (const std::string &kept : {comment, through_sacctmgr(comment)}) {
+        auto back = from_comment(kept);
+        cr_assert(back && back->gpus.size() == 1);
+        cr_expect(back->gpus[0].name == "nvidia h100", "%s", back->gpus[0].name.c_str());
+    }
+}
+
 Test(slurm_usage, reads_nothing_out_of_others_comments)
 {
     JobUsage used;
