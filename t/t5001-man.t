@@ -26,6 +26,12 @@ for command in $(commands) $(commands slurm | sed 's/^/slurm:/'); do
     ok "... and the command" grep -qE "^(\.SS|\.B|\.BR) ${command#*:}\$" <(sed 's/\\-/-/g' "$man/rgpu.1.in")
 done
 
+# The options' and arguments' names as the plugin's code has them.
+names=$(grep -ohE '"rgpus?-[a-z-]+"' "$root"/src/plugin/spank/options.cc "$root"/src/plugin/filters.cc | tr -d '"' | sed 's/^/--/')
+arguments=$(grep -oE '\{"[a-z]+", &out\.' "$root/src/plugin/spank/settings.cc" | cut -d'"' -f2 | sed 's/$/=/')
+is "$(wc -w <<< "$names $arguments")" 14 "the SPANK plugin has ten options and four arguments"
+is "$(for name in $names $arguments; do plain "$man/spank_rgpu.8.in" | grep -qF -- "$name" || echo "$name"; done)" "" "spank_rgpu(8) has them all"
+
 "$rgpu" config --defaults --json > "$T/keys.json"
 python3 - "$T/keys.json" "$man/rgpu.conf.5.in" > "$T/keys" <<'EOF'
 import json, re, sys
