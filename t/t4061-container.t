@@ -108,6 +108,9 @@ gone() { ! alive "$1"; }
 see_long() { start "long.$1" srun --container="$T/plain" --gres=rgpu:1 /bin/sh -c ": $1; trap 'exit 1' TERM; see_gpus; while :; do sleep 1; done"; }
 sees() { grep -q '^GPUs 1' "$T/long.$1.log"; }
 mark=rgpu-t4061-$$
+# Slurm 22.05 gives them nothing by which minicluster down would know them.
+end_marked() { local pid; for pid in $(pgrep -f "^/bin/sh -c : $mark"); do kill -9 "$pid"; done; }
+cleanup_do end_marked
 see_long $mark-a
 ok "a container that stays" wait_for 60 sees $mark-a
 scancel "$(squeue -h -t RUNNING -o %i)"
