@@ -1,8 +1,10 @@
 #include "cli/slurm_keep.h"
 
+#include <cstdlib>
 #include <ctime>
 #include <thread>
 
+#include "cli/slurm_conf.h"
 #include "cli/slurm_record.h"
 #include "cli/slurm_tool.h"
 #include "pool/acquire.h"
@@ -25,11 +27,22 @@ bool no_accounting(const Error &error)
     return error.kind == ErrorKind::unsupported || error.text.find("accounting_storage plugin") != std::string::npos;
 }
 
+// Slurm keeps no records of jobs, says its configuration. Then it need not be asked, which takes two processes.
+bool keeps_nothing()
+{
+    const char *path = getenv("SLURM_CONF");
+    auto conf = path ? read_conf(path) : Result<Conf>(error(ErrorKind::unavailable, "SLURM_CONF is not set"));
+    if (!conf || !conf->files[0].exists)
+        return false;
+    std::string type = conf->value("AccountingStorageType").value_or("none");
+    return type.ends_with("none");
+}
+
 }  // namespace
 
 Result<void> keep_in_record(const SlurmJob &job, const JobUsage &used, const std::string &note)
 {
-    if (used.empty())
+    if (used.empty() || keeps_nothing())
         return {};
     const std::string comment = to_comment(used, comment_of(job, note));
     for (int n = 0;; ++n) {

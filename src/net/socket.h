@@ -18,7 +18,8 @@ using Deadline = Clock::time_point;
 inline constexpr std::chrono::seconds kPeerGone{120};
 
 // Connects to "host:port" or "[v6]:port", TCP_NODELAY and keep-alive set, blocking. Fails with `unavailable` when
-// nobody answers before the deadline (the text names address and reason), `invalid` on a bad address.
+// nobody answers before the deadline (the text names address and reason), `disconnected` when the host says that nobody
+// listens there, `invalid` on a bad address.
 Result<Fd> connect(std::string_view address, Deadline);
 
 // Listens on "host:port" (port 0: any); SO_REUSEADDR set, and TCP_NODELAY and keep-alive for what is accepted.

@@ -164,7 +164,7 @@ Test(connect, names_the_address_and_the_reason)
     listening->reset();
     auto refused = connect(address, Clock::now() + 5s);
     cr_assert(!refused);
-    cr_expect(refused.error().kind == ErrorKind::unavailable);
+    cr_expect(refused.error().kind == ErrorKind::disconnected);
     cr_expect(refused.error().text.find(address) != std::string::npos);
     cr_expect(connect("nowhere", Clock::now() + 1s).error().kind == ErrorKind::invalid);
 }

@@ -57,6 +57,6 @@ Test(socket, a_port_that_nobody_listens_on_is_named)
     listening->reset();
     auto client = net::connect(address, net::Clock::now() + 10s);
     cr_assert(!client.has_value());
-    cr_expect_eq(client.error().kind, ErrorKind::unavailable);
+    cr_expect_eq(client.error().kind, ErrorKind::disconnected);
     cr_expect(client.error().text.find(address) != std::string::npos, "%s", client.error().text.c_str());
 }
