@@ -142,15 +142,16 @@ public:
         if (!config)
             return fail_job(job, config.error());
         std::string path = plugin::lease_path((*config)->slurm.rundir, job.node, job.id);
+        // slurmd may leave the next run's prolog out where the job comes back soon: its tasks are refused then. Before the lease file
+        // goes: a task never finds nothing.
+        if (auto noted = write_file(plugin::ended_path(path), "", 0, kErrorMode); !noted)
+            return fail_job(job, noted.error());
         for (const std::string &file : {path, path + ".new", plugin::error_path(path)})
             if (unlink(file.c_str()) != 0 && errno != ENOENT)
                 return fail_job(job, failed("removing", file));
         // Those that steps of the job locked; they are numbered without gaps.
         for (unsigned place = 0; unlink(plugin::gpu_path(path, place).c_str()) == 0; ++place)
             continue;
-        // slurmd may leave the next run's prolog out where the job comes back soon: its tasks are refused then.
-        if (auto noted = write_file(plugin::ended_path(path), "", 0, kErrorMode); !noted)
-            return fail_job(job, noted.error());
         sweep(folder_of(folder_of(path)));
         return kOk;
     }

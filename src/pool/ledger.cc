@@ -292,15 +292,13 @@ Result<Lease> Ledger::release(const Caller &caller, const std::string &id, Time 
     return end(held);
 }
 
-Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const LeaseFilter &filter,
-                                               Time now)
+template <class Which> Result<std::vector<Lease>> Ledger::end_those(Which &&which, Time now)
 {
     end_expired(now);
     std::vector<Lease> ended;
     for (auto held = leases_.begin(); held != leases_.end();) {
         auto next = std::next(held);
-        if (!filter.job.empty() && fits(held->second.lease, filter) &&
-            may(caller, held->second.lease)) {
+        if (which(held->second.lease)) {
             Result<Lease> lease = end(held);
             if (!lease)
                 return std::move(lease).error();
@@ -311,22 +309,17 @@ Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const Lease
     return ended;
 }
 
+Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const LeaseFilter &filter,
+                                               Time now)
+{
+    return end_those([&](const Lease &lease) { return !filter.job.empty() && fits(lease, filter) && may(caller, lease); }, now);
+}
+
 Result<std::vector<Lease>> Ledger::release_of(const std::string &gpu, Time now)
 {
-    end_expired(now);
-    std::vector<Lease> ended;
-    for (auto held = leases_.begin(); held != leases_.end();) {
-        auto next = std::next(held);
-        const std::vector<Portion> &parts = held->second.lease.gpus;
-        if (std::any_of(parts.begin(), parts.end(), [&](const Portion &part) { return part.uuid == gpu; })) {
-            Result<Lease> lease = end(held);
-            if (!lease)
-                return std::move(lease).error();
-            ended.push_back(std::move(*lease));
-        }
-        held = next;
-    }
-    return ended;
+    return end_those([&](const Lease &lease) {
+        return std::any_of(lease.gpus.begin(), lease.gpus.end(), [&](const Portion &part) { return part.uuid == gpu; });
+    }, now);
 }
 
 std::vector<Lease> Ledger::leases(const Caller &caller, const LeaseFilter &filter, Time now)

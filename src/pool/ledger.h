@@ -107,6 +107,7 @@ private:
     Result<void> take(const std::vector<Portion> &portions, bool back = false);
     void end_expired(Time now);
     Result<Lease> end(Leases::iterator held);
+    template <class Which> Result<std::vector<Lease>> end_those(Which &&which, Time now);
     GpuState *gpu(const std::string &uuid);
     void mark_drained();
     Leases::iterator find_for(const Caller &caller, const std::string &lease);
