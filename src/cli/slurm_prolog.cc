@@ -1,6 +1,7 @@
 // rgpu slurm prolog, epilog: take a job's GPUs from the pool before it starts, give them back after.
 //
 // For PrologSlurmctld and EpilogSlurmctld, on the controller.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <ctime>
@@ -52,12 +53,22 @@ Milliseconds jittered_pause(int n)
     return pool::pause(n, std::uniform_real_distribution<double>(0, 1)(engine));
 }
 
+// Jobs that start together ask for the same GPUs, and what one is offered the others see locked for some milliseconds: the first
+// pauses are short.
+constexpr int kShortPauses = 3;
+
+Milliseconds pause_for_gpus(int n)
+{
+    return n < kShortPauses ? jittered_pause(0) / (1 << (kShortPauses - n)) : jittered_pause(n - kShortPauses);
+}
+
 // False when a signal came.
 bool sleep_unless_stopped(Milliseconds time)
 {
     constexpr Milliseconds kLook{50};
-    for (Time end = now() + time; now() < end && !stopped;)
-        std::this_thread::sleep_for(kLook);
+    const Time end = now() + time;
+    for (Time at = now(); at < end && !stopped; at = now())
+        std::this_thread::sleep_for(std::min(kLook, Milliseconds(end - at)));
     return !stopped;
 }
 
@@ -114,14 +125,14 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
         if (outcome->kind == pool::Outcome::later)
             answered = now();
         // A prolog of this run before this one, with which its slurmctld died, may be who has what the job wants.
-        if (outcome->kind == pool::Outcome::later && n == 0)
+        if (outcome->kind == pool::Outcome::later && n == kShortPauses)
             (void)all.release_each(job.id);
         if (now() - answered >= std::min(kUnreachableLimit, limit) && outcome->kind != pool::Outcome::later)
             return error(ErrorKind::unavailable, "no server of the pool answers: %s", outcome->reason.c_str());
         if (now() - start >= limit)
             return error(ErrorKind::unavailable, "no GPUs within %s: %s", format_duration(limit).c_str(),
                          outcome->reason.c_str());
-        if (!sleep_unless_stopped(std::min(jittered_pause(n), limit)))
+        if (!sleep_unless_stopped(std::min(pause_for_gpus(n), limit)))
             return Error{ErrorKind::unavailable, "it was cancelled while it waited: " + outcome->reason};
     }
 }
