@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "util/fd.h"
+#include "util/next_token.h"
 
 namespace rgpu::cli {
 namespace {
@@ -22,18 +23,6 @@ constexpr int kMostLinks = 40;  // as Linux
 // is the image's.
 constexpr const char *kLibraryDirs[] = {"/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64",
                                         "/usr/lib", "/lib"};
-
-std::vector<std::string> split(const std::string &text, char separator)
-{
-    std::vector<std::string> parts;
-    for (size_t at = 0; at <= text.size();) {
-        size_t end = std::min(text.find(separator, at), text.size());
-        if (end > at)
-            parts.push_back(text.substr(at, end - at));
-        at = end + 1;
-    }
-    return parts;
-}
 
 bool is_file(const std::string &path)
 {
@@ -117,7 +106,7 @@ std::string libc_dir(const std::string &rootfs)
 
 Result<std::string> resolve_in(const std::string &rootfs, const std::string &path)
 {
-    std::vector<std::string> left = split(path, '/');
+    std::vector<std::string> left = tokens(path, "/");
     std::reverse(left.begin(), left.end());
     std::string at;
     for (int links = 0; !left.empty();) {
@@ -139,7 +128,7 @@ Result<std::string> resolve_in(const std::string &rootfs, const std::string &pat
             return error(ErrorKind::invalid, "%s%s: too many symbolic links", rootfs.c_str(), path.c_str());
         if (target[0] == '/')
             at.clear();
-        std::vector<std::string> more = split(std::string(target, static_cast<size_t>(n)), '/');
+        std::vector<std::string> more = tokens(std::string_view(target, static_cast<size_t>(n)), "/");
         left.insert(left.end(), more.rbegin(), more.rend());
     }
     return at.empty() ? "/" : at;
@@ -153,7 +142,7 @@ std::vector<std::string> places_for(const std::string &rootfs, const std::string
     std::vector<std::string> others = cached(rootfs, name);
     for (std::string &path : compat(rootfs, name))
         others.push_back(std::move(path));
-    for (const std::string &directory : split(search, ':'))
+    for (const std::string &directory : tokens(search, ":"))
         others.push_back(directory + "/" + name);
     std::vector<std::string> places;
     if (auto place = resolve_in(rootfs, standard + "/" + name))

@@ -2,10 +2,7 @@
 //
 // In a Slurm job that others may preempt it makes GPUs the pool's that Slurm has no other job for: whoever wants them as gres/gpu
 // preempts it, and has them when it has ended.
-#include <climits>
 #include <cstdlib>
-#include <sstream>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -14,6 +11,7 @@
 #include "cli/holder.h"
 #include "cli/wanted.h"
 #include "util/clock.h"
+#include "util/next_token.h"
 
 namespace rgpu::cli {
 namespace {
@@ -35,21 +33,11 @@ std::string variable(const char *name)
     return value ? value : "";
 }
 
-std::vector<std::string> split(const std::string &list)
-{
-    std::vector<std::string> words;
-    std::istringstream in(list);
-    for (std::string word; std::getline(in, word, ',');)
-        if (!word.empty())
-            words.push_back(word);
-    return words;
-}
-
 // Those that Slurm gave the step, or the job on this node: SLURM_..._GPUS counts all of the host's, whatever the job can see.
 std::vector<std::string> gpus_of_job()
 {
     for (const char *name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"})
-        if (auto gpus = split(variable(name)); !gpus.empty())
+        if (auto gpus = tokens(variable(name), ","); !gpus.empty())
             return gpus;
     return {};
 }
@@ -58,9 +46,8 @@ std::string this_node()
 {
     if (std::string name = variable("SLURMD_NODENAME"); !name.empty())
         return name;
-    char host[HOST_NAME_MAX + 1] = {};
-    gethostname(host, HOST_NAME_MAX);
-    return std::string(host).substr(0, std::string(host).find('.'));
+    std::string host = own_process().host;
+    return host.substr(0, host.find('.'));
 }
 
 Result<std::string> server_here(const Config &config)

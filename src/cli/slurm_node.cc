@@ -88,8 +88,9 @@ Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
     auto client = context.pool();
     if (!client)
         return client.error();
+    const std::string digests = config_digests(**context.config());
     for (int n = 0;; ++n) {
-        auto grants = client->grants(job.id, job.node, config_digests(**context.config()));
+        auto grants = client->grants(job.id, job.node, digests);
         if (grants && grants->empty())
             return error(ErrorKind::internal, "no server holds a lease of job %s for node %s; did PrologSlurmctld run?",
                          job.id.c_str(), job.node.c_str());

@@ -19,13 +19,9 @@ constexpr const char *kMarker = "# rgpu, GPUs of other machines: rgpu slurm setu
 
 // --- words
 
-std::vector<std::string> words_of(std::string_view list, std::string_view separators = ",")
+std::vector<std::string> words_of(std::string_view list)
 {
-    std::vector<std::string> out;
-    while (!list.empty())
-        if (std::string_view word = next_token(list, separators); !word.empty())
-            out.emplace_back(word);
-    return out;
+    return tokens(list, ",");
 }
 
 bool has(const std::vector<std::string> &words, std::string_view word)
@@ -294,9 +290,9 @@ private:
     void put_path(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
     {
         const std::string &own = line.entry.settings[0].value;
-        std::vector<std::string> folders = words_of(own, ":");
+        std::vector<std::string> folders = tokens(own, ":");
         if (there) {
-            if (!has(words_of(there->entry.settings[0].value, ":"), folders[0]))
+            if (!has(tokens(there->entry.settings[0].value, ":"), folders[0]))
                 append(*there, ":" + folders[0], line, rule);
             return;
         }
@@ -384,7 +380,7 @@ private:
         for (const PlacedEntry &placed : site_.slurm.entries) {
             const ConfSetting *gres = same_key(placed.entry.settings[0].key, "NodeName") ? placed.entry.find("Gres") : nullptr;
             for (const std::string &word : gres ? words_of(gres->value) : std::vector<std::string>{}) {
-                std::vector<std::string> parts = words_of(word, ":");
+                std::vector<std::string> parts = tokens(word, ":");
                 bool typed = parts.size() > 2 && parts[0] == "rgpu" && parts[1] != "no_consume";
                 if (typed && std::find(out.begin(), out.end(), parts[1]) == out.end())
                     out.push_back(parts[1]);
@@ -541,7 +537,7 @@ std::string spank_line(const std::string &text, const std::string &folder, int d
     while (!rest.empty()) {
         std::string line(next_token(rest, "\n"));
         line = line.substr(0, line.find('#'));
-        std::vector<std::string> words = words_of(line, " \t\r");
+        std::vector<std::string> words = tokens(line, " \t\r");
         if (words.size() < 2)
             continue;
         if (same_key(words[0], "include")) {

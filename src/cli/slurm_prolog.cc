@@ -122,11 +122,12 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
         }
         if (outcome->kind == pool::Outcome::never)
             return error(ErrorKind::unsupported, "no server can ever give this: %s", outcome->reason.c_str());
-        if (outcome->kind == pool::Outcome::later)
+        if (outcome->kind == pool::Outcome::later) {
             answered = now();
-        // A prolog of this run before this one, with which its slurmctld died, may be who has what the job wants.
-        if (outcome->kind == pool::Outcome::later && n == kShortPauses)
-            (void)all.release_each(job.id);
+            // A prolog of this run before this one, with which its slurmctld died, may be who has what the job wants.
+            if (n == kShortPauses)
+                (void)all.release_each(job.id);
+        }
         if (now() - answered >= std::min(kUnreachableLimit, limit) && outcome->kind != pool::Outcome::later)
             return error(ErrorKind::unavailable, "no server of the pool answers: %s", outcome->reason.c_str());
         if (now() - start >= limit)

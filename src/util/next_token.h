@@ -1,7 +1,9 @@
 // Lists in text, taken apart from the front.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace rgpu {
 
@@ -12,6 +14,16 @@ inline std::string_view next_token(std::string_view &rest, std::string_view sepa
     std::string_view token = rest.substr(0, end);
     rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
     return token;
+}
+
+// All of the list, but what is empty.
+inline std::vector<std::string> tokens(std::string_view list, std::string_view separators)
+{
+    std::vector<std::string> out;
+    while (!list.empty())
+        if (std::string_view token = next_token(list, separators); !token.empty())
+            out.emplace_back(token);
+    return out;
 }
 
 }  // namespace rgpu
