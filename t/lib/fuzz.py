@@ -14,6 +14,7 @@ fuzz.py config RGPU ROUNDS FILE   rgpu.conf, starting from FILE
 
 Exit status: 0 nothing fell over, 1 something did (it is said what).
 """
+import contextlib
 import ctypes
 import hashlib
 import hmac
@@ -301,7 +302,14 @@ def client(library, rounds):
         # The worker's snapshot is what RGPU_FUZZ_SNAPSHOT holds, as it was recorded; else zeros.
         recorded = bytes.fromhex(os.environ.get("RGPU_FUZZ_SNAPSHOT", "")) or bytes(400)
 
-        def serve(kind, first, rest):
+        # Who loses the connection tries again, as a server may be restarting, until somebody answers who is none.
+        def serve(over, kind, first, rest):
+            nonsense(kind, first, rest)
+            while not over.is_set():
+                with listening.accept()[0] as s, contextlib.suppress(OSError):
+                    s.sendall(b"HTTP/1.1 400 Bad Request\r\n" * 10)
+
+        def nonsense(kind, first, rest):
             s, _ = listening.accept()
             with s:
                 s.settimeout(5)
@@ -329,9 +337,12 @@ def client(library, rounds):
             body = mutated(recorded, 4)
             header = struct.pack("<IHHII", dice.choice([len(body)] * 6 + [0, 1 << 20, 0xffffffff]), dice.choice([4] * 9 + [1]), 2, 0, 0)
             rest = mutated(struct.pack("<4sI32s152s", b"RGPU", 1, bytes(32), b""), 3) if kind == 1 else header + body
-            thread = threading.Thread(target=serve, args=(kind, first, rest), daemon=True)
+            over = threading.Event()
+            thread = threading.Thread(target=serve, args=(over, kind, first, rest), daemon=True)
             thread.start()
             status = in_child(lambda: cuda(library), 25)
+            over.set()
+            socket.create_connection(listening.getsockname()).close()
             thread.join(10)
             if os.WIFSIGNALED(status):
                 print("round", i, "kind", kind, "signal", os.WTERMSIG(status), "by", rest[:400].hex())
