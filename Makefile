@@ -48,7 +48,7 @@ complete := $(if $(SANITIZE),,-Wl,--no-undefined)
 
 # What each part is linked with, from the outside world.
 UTIL_LIBS = $(TOML_LIBS) $(SPDLOG_LIBS)
-POOL_LIBS = $(CURL_LIBS) $(MUNGE_LIBS) $(OPENSSL_LIBS) $(UTIL_LIBS)
+POOL_LIBS = $(MUNGE_LIBS) $(OPENSSL_LIBS) $(UTIL_LIBS)
 DAEMON_LIBS = $(HTTPLIB_LIBS) $(SQLITE_LIBS) $(SECCOMP_LIBS) $(HWLOC_LIBS) $(PROMETHEUS_LIBS) $(POOL_LIBS)
 SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
 

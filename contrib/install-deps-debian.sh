@@ -10,7 +10,7 @@ packages=(
     # build
     g++ make autoconf
     libslurm-dev libmunge-dev llvm-19-dev
-    libseccomp-dev libssl-dev libcurl4-openssl-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev libcpp-httplib-dev
+    libseccomp-dev libssl-dev libboost-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev libcpp-httplib-dev
     libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl

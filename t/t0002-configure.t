@@ -12,7 +12,7 @@ ok "autoconf makes configure" autoconf
 # A linker that finds no library but the compiler's own stands for a machine that has none of ours.
 cat > "$T/g++" <<'END'
 #!/bin/bash
-for argument; do case $argument in -lcurl | -lhwloc) exit 1 ;; esac; done
+for argument; do case $argument in -lmunge | -lhwloc) exit 1 ;; esac; done
 exec g++ "$@"
 END
 chmod +x "$T/g++"
@@ -20,7 +20,7 @@ try 120 ./configure CXX="$T/g++" --with-cuda="$T/empty" --with-slurm="$T/empty" 
 not_ok "configure fails" test "$rc" = 0
 like "$err" "CUDA Toolkit .* in $T/empty .*--with-cuda" "it names the CUDA Toolkit"
 like "$err" "Debian: llvm-19-dev" "and LLVM's package"
-like "$err" "Debian: libcurl4-openssl-dev" "and libcurl's"
+like "$err" "Debian: libmunge-dev" "and MUNGE's"
 like "$err" "Debian: libhwloc-dev" "and hwloc's"
 # /usr/include holds Slurm's headers whatever --with-slurm says, so they may or may not be missed here.
 unlike "$err" "libzstd-dev" "but not what is there"

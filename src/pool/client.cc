@@ -195,7 +195,7 @@ Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>
             continue;
         }
         asked.push_back(told.size() - 1);
-        calls.push_back({method, "http://" + server->address + target, *authorization, body, node_config});
+        calls.push_back({method, server->address, target, *authorization, body, node_config});
     }
     std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
     for (size_t i = 0; i < replies.size(); ++i) {
