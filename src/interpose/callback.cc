@@ -81,7 +81,7 @@ CUresult enqueue(const Function &f)
 {
     Session *s = session();
     if (!s) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (!f.plain && !f.with_status) return CUDA_ERROR_INVALID_VALUE;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(f.stream, stream)) return r;

@@ -125,7 +125,8 @@ CUresult capture_info(CUstream stream, const Info &out)
     if (!session()) return not_ready();
     HandleId number = 0;
     if (CUresult r = detail::id_in(stream, number)) return r;
-    if (number < calls::kFirstHandle && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (number < calls::kFirstHandle)
+        if (CUresult r = context_state()) return r;
     if (!out.status) return CUDA_ERROR_INVALID_VALUE;
     *out.status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (!any_capture()) return CUDA_SUCCESS;

@@ -40,6 +40,13 @@ Primaries &primaries()
     return p;
 }
 
+// Its number stays good for making it current, and for retaining it again; until then it is a context that is destroyed.
+void end_primary(HandleId id)
+{
+    Handles::get().at(id)->done = true;
+    end_made_in(id);
+}
+
 CUcontext as_context(HandleId id) { return Handles::get().handle<CUcontext>(id); }
 
 CUresult primary_handle(CUcontext *out, CUdevice d)
@@ -164,6 +171,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     }
     p.retained++;
     Handles::get().at(p.id)->flags = p.flags;
+    Handles::get().at(p.id)->done = false;
     *out = as_context(p.id);
     return CUDA_SUCCESS;
 }
@@ -179,7 +187,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
     forget_allocations(p.id);
     CUresult r = CUDA_SUCCESS;
     for (; p.retained_there && !r; p.retained_there--) r = remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
-    if (!r) end_made_in(p.id);
+    if (!r) end_primary(p.id);
     return r;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return own::cuDevicePrimaryCtxRelease_v2(d); }
@@ -197,7 +205,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
     calls::forget_context_storage(as_context(id));
     forget_allocations(id);
     CUresult r = remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
-    if (!r) end_made_in(id);
+    if (!r) end_primary(id);
     return r;
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice d) { return own::cuDevicePrimaryCtxReset_v2(d); }
@@ -232,8 +240,8 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned int *flags, int *active
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
     if (!session()) return not_ready();
+    if (CUresult r = context_state()) return r;
     const CUdevice d = current_device();
-    if (d < 0) return CUDA_ERROR_INVALID_CONTEXT;
     Priorities::Range range = priorities().get(d);
     if (!range.known) {
         Reply reply;
@@ -351,10 +359,9 @@ CUresult cuCtxSynchronize_v2(CUcontext context)
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
     if (!session()) return not_ready();
-    Slot *s = current_slot();
-    if (!s) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (!flags) return CUDA_ERROR_INVALID_VALUE;
-    *flags = s->flags;
+    *flags = current_slot()->flags;
     return CUDA_SUCCESS;
 }
 
@@ -390,7 +397,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
     if (!session()) return not_ready();
-    if (!current_slot()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     return config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -38,12 +38,21 @@ CUresult capture_copy(CUdeviceptr device, const void *from_host, void *to_host, 
     return remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&c), stream);
 }
 
+// What every set checks before it looks at the address.
+CUresult may_set(CUstream stream)
+{
+    HandleId id = 0;
+    if (!session()) return not_ready();
+    if (CUresult r = detail::id_in(stream, id)) return r;
+    return context_state();
+}
+
 // What every copy checks; resolves the stream.
 CUresult prepare(CUstream stream, Target &t)
 {
     if (!session()) return not_ready();
-    if (CUresult r = context_state()) return r;
     if (CUresult r = detail::id_in(stream, t.stream)) return r;
+    if (CUresult r = context_state()) return r;
     return may_give_work(t.stream);
 }
 
@@ -98,6 +107,7 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
 {
     if (!session()) return not_ready();
     // Told at once, as a driver does; posted, it would surface later.
+    if (CUresult r = context_state()) return r;
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
     shared::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
@@ -125,6 +135,7 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     if (!bytes) return CUDA_SUCCESS;
     if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
+    if ((!to_is && is_freed(to, bytes)) || (!from_is && is_freed(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
     if (to_is && from_is) {
         CUresult r = copy_on_device(to, from, bytes, stream);
         return synchronous ? settle(r, stream) : r;
@@ -197,7 +208,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
 #define SET(bits, type) \
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
     { \
-        if (!session()) return not_ready(); \
+        if (CUresult r = may_set(stream)) return r; \
         if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
@@ -205,7 +216,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     } \
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
     { \
-        if (!session()) return not_ready(); \
+        if (CUresult r = may_set(stream)) return r; \
         if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
         const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \

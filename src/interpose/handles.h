@@ -29,7 +29,7 @@ struct Slot {
     std::atomic<uint64_t> moment{0};
     HandleId recorded_in = 0;
     uint32_t recorded_stamp = 0;
-    std::atomic<bool> done{false};
+    std::atomic<bool> done{false};     // an event's; of a primary context: it was reset or released, and not retained since
     std::atomic<uint64_t> legacy{0};  // a context's: the moment of its legacy default stream
 };
 inline constexpr size_t kSlotBytes = 64;

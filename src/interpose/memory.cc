@@ -2,7 +2,11 @@
 #include "interpose/memory.h"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -26,6 +30,26 @@ struct Ranges {
     bool reserved_here = false;  // by us, and by nothing else
 };
 
+// All addresses of device memory that there ever was lie in it. It only grows, with the mutex of Ranges held.
+class Hull {
+public:
+    void include(CUdeviceptr begin, CUdeviceptr end)
+    {
+        if (begin < begin_) begin_ = begin;
+        if (end > end_) end_ = end;
+    }
+    bool holds(CUdeviceptr address) const { return address >= begin_ && address < end_; }
+
+private:
+    std::atomic<CUdeviceptr> begin_{~CUdeviceptr{0}}, end_{0};
+};
+
+Hull &hull()
+{
+    static Hull &h = *new Hull;
+    return h;
+}
+
 Ranges &ranges()
 {
     static Ranges &r = *new Ranges;
@@ -46,7 +70,7 @@ size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~size_t{4095}; }
 CUresult allocate_host(void **out, size_t bytes, unsigned flags)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || !bytes || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr base = 0;
@@ -86,6 +110,7 @@ void reserve_device_range(const wire::Snapshot &s)
 void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
+    hull().include(base, base + bytes);
     ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
 }
 
@@ -152,6 +177,17 @@ std::optional<HostRange> find_host(const void *address)
     std::lock_guard lock(ranges().mutex);
     HostRange *r = holding(ranges().host, reinterpret_cast<uintptr_t>(address));
     return r ? std::optional(*r) : std::nullopt;
+}
+
+bool is_freed(CUdeviceptr address, size_t bytes)
+{
+    if (!hull().holds(address)) return false;
+    const auto absent = [](CUdeviceptr at) {
+        char byte;
+        const iovec to{&byte, 1}, from{reinterpret_cast<void *>(at), 1};
+        return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+    };
+    return absent(address) || absent(address + bytes - 1);
 }
 
 bool is_device_address(CUdeviceptr address)
@@ -236,7 +272,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = shared::allocate(shared::Kind::managed, bytes, *out)) return r;
     if (flags == CU_MEM_ATTACH_HOST) shared::set_any_time(*out, true);
@@ -279,7 +315,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
 {
     if (!session()) return not_ready();
-    if (!stream && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!stream)
+        if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
     if (const auto range = find_device(base); range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
@@ -323,7 +360,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                                 CU_MEMHOSTREGISTER_READ_ONLY;
     if (!p || !bytes || flags & ~kFlags) return CUDA_ERROR_INVALID_VALUE;
@@ -358,7 +395,7 @@ CUresult cuMemHostUnregister(void *p)
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned int flags)
 {
     if (!session()) return not_ready();
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     if (!out || flags) return CUDA_ERROR_INVALID_VALUE;
     const auto host = reinterpret_cast<uintptr_t>(p);
     auto range = find_host(p);

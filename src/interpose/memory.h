@@ -53,6 +53,9 @@ bool in_reserved_range(CUdeviceptr address, size_t bytes);
 // True for an address that means memory of the server, shared memory too.
 bool is_device_address(CUdeviceptr address);
 
+// True for bytes that are no device memory, lie where some was, and are none of the program's either: the program has freed them.
+bool is_freed(CUdeviceptr address, size_t bytes);
+
 // True for bytes that a copy may touch as device memory: not past the end of the allocation they begin in. Pinned
 // memory is shared from then on.
 bool is_device_range(CUdeviceptr address, size_t bytes);

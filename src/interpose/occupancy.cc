@@ -10,7 +10,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
 {
     if (!session()) return not_ready();
     if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = context_state()) return r;
     const wire::DeviceSnapshot *d = device(Handles::get().at(current_context())->device);
     int most = 0;
     CUresult r = own::cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f);

@@ -169,7 +169,8 @@ CUresult context_state()
 {
     const HandleId here = current_context();
     if (!here) return CUDA_ERROR_INVALID_CONTEXT;
-    const bool lives = Handles::get().at(here)->kind.load(std::memory_order_relaxed) == HandleKind::context;
+    const Slot &s = *Handles::get().at(here);
+    const bool lives = s.kind.load(std::memory_order_relaxed) == HandleKind::context && !s.done.load(std::memory_order_relaxed);
     return lives ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 

@@ -16,7 +16,8 @@ CUresult look_up(CUstream stream, Slot *&slot)
     if (!session()) return not_ready();
     auto id = Handles::get().id(stream);
     if (!id) return CUDA_ERROR_INVALID_HANDLE;
-    if (*id < calls::kFirstHandle && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (*id < calls::kFirstHandle)
+        if (CUresult r = context_state()) return r;
     slot = *id >= calls::kFirstHandle ? Handles::get().at(*id) : nullptr;
     return CUDA_SUCCESS;
 }

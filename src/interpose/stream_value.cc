@@ -1,9 +1,12 @@
 // Streams that wait for values in memory, and write them. Memory that the program shares with the device may hold them:
 // then its bytes travel when the stream gets there, without a call of the program (shared_flags.cc).
+#include <algorithm>
+
 #include "interpose/callback.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
+#include "interpose/waiting.h"
 
 namespace rgpu::interpose {
 
@@ -15,7 +18,7 @@ struct Operation {
     unsigned bytes = 0;  // 0: it has no address
     bool writes = false;
     uint64_t value = 0;
-    unsigned flags = 0;
+    unsigned flags = 0;  // as the call gives them; with no address: whether it may be refused
 };
 
 // A host function makes what the device has written the program's; this one does no more.
@@ -33,15 +36,27 @@ bool in_shared(const Operation &o)
     return o.bytes && b && b->shared;
 }
 
+// A driver may refuse it, at once: the call waits for that then. All programs' usual ones are taken.
+bool is_odd(const Operation &o)
+{
+    constexpr unsigned kWaits = CU_STREAM_WAIT_VALUE_NOR, kWrites = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+    if (!o.bytes) return o.flags;
+    if (o.flags & ~(o.writes ? kWrites : kWaits)) return true;
+    const auto range = find_device(o.address);
+    return !in_shared(o) && (!range || range->no_access);
+}
+
 // Posts what `send` posts: the operations, in this order.
 template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send send)
 {
     if (!session()) return not_ready();
-    if (!stream && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!stream)
+        if (CUresult r = context_state()) return r;
     for (size_t i = 0; i < count; i++)
         if (CUresult r = check(ops[i])) return r;
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
+    const Waiting odd(std::any_of(ops, ops + count, is_odd));
     const bool here = shared::active() && !is_captured(id);
     const Operation *in_memory = nullptr;
     bool writes = false;
@@ -70,9 +85,9 @@ CUresult as_operation(const CUstreamBatchMemOpParams &p, Operation &o)
     switch (p.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32: o = {p.waitValue.address, 4, false, p.waitValue.value, p.waitValue.flags}; break;
     case CU_STREAM_MEM_OP_WAIT_VALUE_64: o = {p.waitValue.address, 8, false, p.waitValue.value64, p.waitValue.flags}; break;
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32: o = {p.writeValue.address, 4, true, 0, 0}; break;
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64: o = {p.writeValue.address, 8, true, 0, 0}; break;
-    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32: o = {p.writeValue.address, 4, true, 0, p.writeValue.flags}; break;
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64: o = {p.writeValue.address, 8, true, 0, p.writeValue.flags}; break;
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: o.flags = 1; break;  // not every device has it
     case CU_STREAM_MEM_OP_BARRIER: break;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
@@ -116,10 +131,12 @@ VALUES(64, _v2)
 
 CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
 {
+    const Waiting odd(flags != 0);
     return batch(stream, count, p, [&] { return remote<CallId::cuStreamBatchMemOp>(stream, count, p, flags); });
 }
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
 {
+    const Waiting odd(flags != 0);
     return batch(stream, count, p, [&] { return remote<CallId::cuStreamBatchMemOp_v2>(stream, count, p, flags); });
 }
 

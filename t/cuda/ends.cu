@@ -268,8 +268,62 @@ static void broken()
     WANTS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
 }
 
+// A primary context that nobody retains is destroyed, for the thread too whose current one it stays; retained again it is good again.
+static void released()
+{
+    CUcontext primary;
+    CUdeviceptr p, q;
+    CUdevice device;
+    CUevent event;
+    CUstream stream;
+    unsigned flags;
+    int value = 0;
+    void *host;
+    size_t free, total;
+    DRIVER(cuInit(0));
+    for (int i = 0; i < 2; i++) {
+        DRIVER(cuDevicePrimaryCtxRetain(&primary, 0));
+        DRIVER(cuCtxSetCurrent(primary));
+        DRIVER(cuMemAlloc(&p, 64));
+        DRIVER(cuMemcpyHtoD(p, &value, sizeof value));
+        DRIVER(i ? cuDevicePrimaryCtxReset(0) : cuDevicePrimaryCtxRelease(0));
+        for (CUresult r : {cuMemcpyDtoH(&value, p, 4), cuMemcpyHtoD(p, &value, 4), cuMemcpyDtoD(p, p + 8, 4), cuMemcpy(p, p + 8, 4),
+                           cuMemsetD8(p, 0, 4), cuMemsetD2D32Async(p, 8, 0, 1, 2, nullptr), cuMemAlloc(&q, 4), cuMemFree(p),
+                           cuMemHostAlloc(&host, 4, 0), cuMemAllocManaged(&q, 4, CU_MEM_ATTACH_GLOBAL), cuMemAllocAsync(&q, 4, nullptr),
+                           cuMemHostRegister(&value, 4, 0), cuMemGetInfo(&free, &total), cuCtxSynchronize(), cuStreamSynchronize(nullptr),
+                           cuStreamQuery(nullptr), cuEventCreate(&event, 0), cuStreamCreate(&stream, 0), cuCtxGetFlags(&flags),
+                           cuCtxGetStreamPriorityRange(&value, &value), cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1),
+                           cuStreamWriteValue32(nullptr, p, 1, 0), cuStreamWaitValue32(nullptr, p, 1, 0),
+                           cuLaunchHostFunc(nullptr, [](void *) {}, nullptr)})
+            WANTS(r, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        DRIVER(cuCtxGetDevice(&device));
+    }
+    DRIVER(cuDevicePrimaryCtxRetain(&primary, 0));
+    DRIVER(cuCtxSynchronize());
+    DRIVER(cuMemAlloc(&p, 4096));
+    DRIVER(cuMemAlloc(&q, 4096));
+    DRIVER(cuMemFree(q));
+    WANTS(cuMemcpy(q, p, 4), CUDA_ERROR_INVALID_VALUE);
+    WANTS(cuMemcpy(q, q + 8, 4), CUDA_ERROR_INVALID_VALUE);
+    WANTS(cuMemcpy(reinterpret_cast<CUdeviceptr>(&value), q, 4), CUDA_ERROR_INVALID_VALUE);
+    // Told by the call itself, and not by one that comes later.
+    WANTS(cuStreamWriteValue32(nullptr, p, 1, 0x40), CUDA_ERROR_INVALID_VALUE);
+    WANTS(cuStreamWriteValue32(nullptr, q, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    WANTS(cuStreamWriteValue32(nullptr, p + 4096, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    WANTS(cuStreamWaitValue32(nullptr, p, 1, 0x10), CUDA_ERROR_INVALID_VALUE);
+    CUstreamBatchMemOpParams write{};
+    write.writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, p, {7}, 0x40, 0};
+    WANTS(cuStreamBatchMemOp(nullptr, 1, &write, 0), CUDA_ERROR_INVALID_VALUE);
+    DRIVER(cuCtxSynchronize());
+    DRIVER(cuMemFree(p));
+    // Twice: the reset one counts as retained until it is released.
+    while (cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS) continue;
+    DRIVER(cuCtxSetCurrent(nullptr));
+}
+
 int main()
 {
+    released();
     resets();
     CHECK(cudaFree(nullptr));
     functions();

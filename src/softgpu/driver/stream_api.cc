@@ -219,11 +219,24 @@ template <class Value> bool reached(Value seen, Value wanted, unsigned how)
     }
 }
 
+// CAN_FLUSH_REMOTE_WRITES is 0.
+CUresult check_wait(unsigned flags)
+{
+    if (flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
+    return flags & ~unsigned{CU_STREAM_WAIT_VALUE_NOR} ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult check_write(unsigned flags)
+{
+    return flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER} ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 template <class Value> CUresult wait_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned how)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
     if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, false)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = check_wait(how)) return rc;
     if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted, how] {
         // Whoever writes it, a kernel or the host, tells nobody.
@@ -233,11 +246,12 @@ template <class Value> CUresult wait_value(CUstream handle, CUdeviceptr address,
     return CUDA_SUCCESS;
 }
 
-template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned)
+template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned flags)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
     if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, true)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = check_write(flags)) return rc;
     if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted] { std::atomic_ref(*reinterpret_cast<Value *>(address)).store(wanted); });
     return CUDA_SUCCESS;
@@ -245,15 +259,16 @@ template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address
 
 CUresult check_one(const CUstreamBatchMemOpParams &p)
 {
-    auto there = [](CUdeviceptr address, size_t bytes, bool write) {
-        return address % bytes == 0 && device_may_touch(address, bytes, write) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    auto there = [&p](CUdeviceptr address, size_t bytes, bool write) {
+        if (address % bytes || !device_may_touch(address, bytes, write)) return CUDA_ERROR_INVALID_VALUE;
+        return write ? check_write(p.writeValue.flags) : check_wait(p.waitValue.flags);
     };
     switch (p.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32: return there(p.waitValue.address, 4, false);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64: return there(p.waitValue.address, 8, false);
     case CU_STREAM_MEM_OP_WRITE_VALUE_32: return there(p.writeValue.address, 4, true);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64: return there(p.writeValue.address, 8, true);
-    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_ERROR_NOT_SUPPORTED;  // CAN_FLUSH_REMOTE_WRITES is 0
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_ERROR_NOT_SUPPORTED;  // as above
     case CU_STREAM_MEM_OP_BARRIER: return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_VALUE;
