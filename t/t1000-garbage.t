@@ -72,7 +72,7 @@ is "$crashed" "" "random bodies of every call crash nothing"
 is "$("$worker" --help | head -n 1)" "usage: rgpu-worker [--inventory | --readings | --help | --version]" "--help says how"
 try 10 "$worker"
 is "$rc" 2 "started by hand it says how it is used"
-like "$("$worker" --inventory)" '^\{"driver_version":[0-9]+,"gpus":\[\{"index":0,"uuid":"GPU-' "--inventory prints JSON"
+like "$("$worker" --inventory)" '^\{"driver_version":[0-9]+,"driver_release":"[0-9.]+","gpus":\[\{"index":0,"uuid":"GPU-' "--inventory prints JSON"
 RGPU_DRIVER=/nonexistent/libcuda.so.1 try 10 "$worker" --inventory
 is "$rc" 1 "a driver that is not there: exit status 1"
 like "$err" "/nonexistent/libcuda.so.1" "... and the path is named"

@@ -8,7 +8,14 @@ all_free() { free | awk '{ exit !($1 == $3) }'; }
 
 rgpud gpu1 'softgpu_memory = "64M"'
 first=$control server=$pid
-rgpud gpu2 'softgpu_memory = "128M"' 'softgpu_compute_capability = "9.0"'
+# gpu2's driver says that it is an older one.
+cat > "$T/worker" <<EOF
+#!/bin/sh
+[ "\$1" = --inventory ] || exec "$build/libexec/rgpu-worker" "\$@"
+"$build/libexec/rgpu-worker" --inventory | sed 's/"driver_release":"[^"]*"/"driver_release":"570.9"/'
+EOF
+chmod 755 "$T/worker"
+rgpud gpu2 'softgpu_memory = "128M"' 'softgpu_compute_capability = "9.0"' "worker = \"$T/worker\""
 clients "gpu1=$first" "gpu2=$control"
 sed -i 's/^term = .*/term = "60s"/' "$T/rgpu.conf"
 
@@ -52,6 +59,45 @@ try 20 "$rgpu" run --min-cuda 99.0 -- true
 is "$rc" 121 "--min-cuda: never"
 try 20 "$rgpu" run --min-cuda 12.4 -- true
 is "$rc" 0 "--min-cuda: as new as needed"
+is "$("$rgpu" list --json | python3 -c 'import json, sys; print(*[s["driver_release"] for s in json.load(sys.stdin)["servers"]])')" \
+    "580.65.06 570.9" "rgpu list --json: each server's driver"
+is "$("$rgpu" list | awk '$1 ~ /^gpu/ { print $1, $7 }' | sort -u | xargs)" "gpu1 580.65.06 gpu2 570.9" "... and rgpu list"
+try 20 "$rgpu" run --min-driver 570.86.10 -v -- true
+like "$rc $err" '^0 rgpu: gpu1 ' "--min-driver: 570.9 is older than 570.86.10"
+try 20 "$rgpu" run --min-driver 570 --server gpu2 -v -- true
+like "$rc $err" '^0 rgpu: gpu2 ' "... and newer than 570"
+try 20 "$rgpu" run --min-driver 600 -- true
+like "$rc $err" '^121 .*gpu1: its driver is 580.65.06, 600 or newer is wanted; gpu2: its driver is 570.9, ' "... never, and why"
+try 20 "$rgpu" run --min-driver new -- true
+like "$rc $err" '^2 .*--min-driver: "new" is no version: write it like 570.86.10' "... a wrong one is told"
+# An rgpud of before the filter refuses what it does not know.
+cat > "$T/old.py" <<'EOF'
+import http.server, json, sys
+class Old(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"]))).get("wanted", {})
+        known, text = "driver" not in wanted, 'wanted: has the unknown field "driver"'
+        body = json.dumps({"answer": "later", "reason": "in use"} if known else {"error": {"kind": "invalid", "text": text}}).encode()
+        self.send_response(200 if known else 400)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.HTTPServer(("127.0.0.1", 0), Old)
+with open(sys.argv[1], "w") as port:
+    port.write(str(server.server_port))
+server.serve_forever()
+EOF
+start old python3 "$T/old.py" "$T/old.port"
+wait_for 20 test -s "$T/old.port"
+cp "$RGPU_CONF" "$T/with-old.conf"
+printf '[[server]]\nname = "old"\naddress = "127.0.0.1:%s"\n' "$(cat "$T/old.port")" >> "$T/with-old.conf"
+try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-driver 580 -v -- true
+like "$rc $err" '^0 rgpu: gpu1 ' "a server of an older rgpu beside it: from one that tells"
+try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-driver 580 --server old -- true
+like "$rc $err" "^121 .*old: its rgpu is older and does not tell its driver's release, 580 or newer is wanted" "... never from itself, and why"
+try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-cc 1.0 --wait 0 --server old -- true
+like "$rc $err" '^122 .*old: in use' "... other filters it knows"
+stop "$pid"
 uuid=$("$rgpu" list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][1]["gpus"][1]["uuid"])')
 try 20 "$rgpu" run --uuid "$uuid" -v -- true
 like "$rc $err" '^0 rgpu: gpu2 GPU 1 ' "--uuid: that GPU"

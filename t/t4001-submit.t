@@ -9,7 +9,7 @@ licences() { squeue -h -j "$job" -o %W; }
 try 20 srun --help
 like "$out" '--rgpu-share=PCT' "srun --help lists --rgpu-share"
 like "$out" '--rgpu-mem=SIZE' "srun --help lists --rgpu-mem"
-for filter in server name uuid min-memory min-cc min-cuda; do
+for filter in server name uuid min-memory min-cc min-cuda min-driver; do
     like "$out" "--rgpu-$filter=" "srun --help lists --rgpu-$filter"
 done
 

@@ -64,9 +64,9 @@ done
 uuid=$(rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][1]["gpus"][1]["uuid"])')
 try 20 srun --gres=rgpu:1 --rgpu-uuid="$uuid" sh -c 'cat "$RGPU_LEASE"'
 like "$out" "$uuid" "--rgpu-uuid: that GPU" || diag "$err"
-try 20 srun --gres=rgpu:1 --rgpu-min-cc=8.0 --rgpu-min-cuda=12.0 --rgpu-min-memory=1G true
-is $rc 0 "--rgpu-min-cc, --rgpu-min-cuda, --rgpu-min-memory that all pass" || diag "$err"
-for filter in --rgpu-min-cc=9.9 --rgpu-min-cuda=90.0 --rgpu-min-memory=64G --rgpu-name=v100; do
+try 20 srun --gres=rgpu:1 --rgpu-min-cc=8.0 --rgpu-min-cuda=12.0 --rgpu-min-driver=570.86.10 --rgpu-min-memory=1G true
+is $rc 0 "--rgpu-min-cc, --rgpu-min-cuda, --rgpu-min-driver, --rgpu-min-memory that all pass" || diag "$err"
+for filter in --rgpu-min-cc=9.9 --rgpu-min-cuda=90.0 --rgpu-min-driver=900 --rgpu-min-memory=64G --rgpu-name=v100; do
     try 20 srun --gres=rgpu:1 "$filter" true
     like "$rc $err" '^1 .*of this kind on one node was asked for, but no server has any' "$filter: refused, as no GPU is so"
 done

@@ -29,7 +29,7 @@ done
 # The options' and arguments' names as the plugin's code has them.
 names=$(grep -ohE '"rgpus?-[a-z-]+"' "$root"/src/plugin/spank/options.cc "$root"/src/plugin/filters.cc | tr -d '"' | sed 's/^/--/')
 arguments=$(grep -oE '\{"[a-z]+", &out\.' "$root/src/plugin/spank/settings.cc" | cut -d'"' -f2 | sed 's/$/=/')
-is "$(wc -w <<< "$names $arguments")" 14 "the SPANK plugin has ten options and four arguments"
+is "$(wc -w <<< "$names $arguments")" 15 "the SPANK plugin has eleven options and four arguments"
 is "$(for name in $names $arguments; do plain "$man/spank_rgpu.8.in" | grep -qF -- "$name" || echo "$name"; done)" "" "spank_rgpu(8) has them all"
 
 "$rgpu" config --defaults --json > "$T/keys.json"

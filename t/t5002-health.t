@@ -118,7 +118,7 @@ struct Pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char 
 static nvmlDevice_st devices[2] = {{0}, {1}};
 int nvmlInit_v2() { return getenv("MISMATCH") ? 18 : 0; }
 const char *nvmlErrorString(int) { return "Driver/library version mismatch"; }
-int nvmlSystemGetDriverVersion(char *text, unsigned room) { snprintf(text, room, "580.65.06"); return 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned room) { snprintf(text, room, "580.65.06"); return getenv("MISMATCH") ? 1 : 0; }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, Device *d) { *d = &devices[i]; return 0; }
@@ -144,6 +144,18 @@ try 20 env MISMATCH=1 LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --r
 is "$(json 'j["why_not"], j["broken"]' "$out")" "('NVML does not start: Driver/library version mismatch', 1)" "... an NVML that does not start, and why"
 try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 is "$(json '"ecc_uncorrected" in j["gpus"][0]' "$out")" False "... and errors of a GPU whose ECC is off"
+cat > "$T/cuda.cc" <<'EOF'
+extern "C" {
+int cuInit(unsigned) { return 0; }
+int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
+int cuDeviceGetCount(int *count) { *count = 0; return 0; }
+}
+EOF
+ok "a driver is made up" g++ -shared -fPIC -o "$T/nvml/libcuda.so.1" "$T/cuda.cc"
+try 20 env RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --inventory
+is "$out" '{"driver_version":12080,"driver_release":"580.65.06","gpus":[]}' "rgpu-worker --inventory: the driver's release is NVML's word"
+try 20 env MISMATCH=1 RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --inventory
+is "$out" '{"driver_version":12080,"driver_release":"","gpus":[]}' "... and not known where that does not start"
 try 20 env RGPU_DRIVER="$softgpu/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 like "$out" 'its GPUs are software' "... nothing where the driver is the software GPU's"
 try 20 "$build/libexec/rgpu-worker" --readings

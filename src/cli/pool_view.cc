@@ -95,17 +95,18 @@ size_t silent(const Inventories &inventories)
 std::string pool_table(const Inventories &inventories)
 {
     std::vector<std::vector<std::string>> rows = {
-        {"SERVER", "GPU", "NAME", "CC", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
+        {"SERVER", "GPU", "NAME", "CC", "DRIVER", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
     int64_t free = 0, all = 0;
     for (const auto &told : inventories) {
         if (!told.answer)
             continue;
         for (const pool::GpuState &gpu : told.answer->gpus) {
             std::string who = holders(*told.answer, gpu.uuid);
+            const std::string &driver = told.answer->driver_release;
             bool hidden = who.empty() && gpu.free_share < kWholeGpu;
             std::string drained = gpu.drained.empty() ? "" : "[drained: " + gpu.drained + "] ";
             rows.push_back({told.server, std::to_string(gpu.index), gpu.name,
-                            gpu.compute_capability, std::to_string(gpu.free_share) + "%",
+                            gpu.compute_capability, driver.empty() ? "-" : driver, std::to_string(gpu.free_share) + "%",
                             human_size(gpu.free_memory), human_size(gpu.memory),
                             drained + (hidden ? "(another user)" : who)});
             free += gpu.drained.empty() ? gpu.free_share : 0;

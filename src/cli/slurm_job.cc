@@ -34,6 +34,7 @@ pool::Wanted wanted(const SlurmJob &job)
     out.memory = job.filters.memory;
     out.compute_capability = job.filters.compute_capability;
     out.cuda = job.filters.cuda;
+    out.driver = job.filters.driver;
     return out;
 }
 

@@ -34,6 +34,7 @@ plugin::PoolModel model_of(const pool::Inventory &inventory, const pool::GpuStat
 plugin::PoolServer summary(const pool::Inventory &inventory, const std::string &name)
 {
     plugin::PoolServer out{name, static_cast<unsigned>(inventory.gpus.size()), 0};
+    out.driver = inventory.driver_release;
     for (const pool::GpuState &gpu : inventory.gpus) {
         out.memory = std::max(out.memory, gpu.memory);
         plugin::PoolModel one = model_of(inventory, gpu);

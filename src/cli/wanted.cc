@@ -93,6 +93,7 @@ void WantedOptions::add(CLI::App &app)
     app.add_option("--min-memory", least_memory_, "Only GPUs that have so much memory in all")->type_name("SIZE");
     app.add_option("--min-cc", compute_capability_, "Only GPUs of at least this compute capability, like 8.0")->type_name("X.Y");
     app.add_option("--min-cuda", cuda_, "Only servers whose driver has at least this CUDA version, like 12.4")->type_name("X.Y");
+    app.add_option("--min-driver", driver_, "Only servers whose driver is of at least this release, like 570.86.10")->type_name("RELEASE");
 }
 
 Result<pool::Wanted> WantedOptions::filters() const
@@ -117,6 +118,12 @@ Result<pool::Wanted> WantedOptions::filters() const
         if (!number)
             return std::move(number).error().in("--min-cuda");
         wanted.cuda = *number;
+    }
+    if (!driver_.empty()) {
+        Result<std::string> release = plugin::parse_driver_release(driver_);
+        if (!release)
+            return std::move(release).error().in("--min-driver");
+        wanted.driver = *release;
     }
     return wanted;
 }

@@ -21,7 +21,7 @@ private:
     Result<pool::Wanted> filters() const;
 
     int gpus_ = 1;
-    std::string share_, memory_, wait_, least_memory_, compute_capability_, cuda_;
+    std::string share_, memory_, wait_, least_memory_, compute_capability_, cuda_, driver_;
     std::vector<std::string> servers_, names_, uuids_;
 };
 

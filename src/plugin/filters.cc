@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "util/driver_release.h"
 #include "util/units.h"
 
 namespace rgpu::plugin {
@@ -65,6 +66,8 @@ constexpr FilterOption kOptions[] = {
      [](std::string_view value, Filters &out) { return set(parse_compute_capability(value), out.compute_capability); }},
     {"rgpu-min-cuda", "X.Y", "[rgpu] only servers whose driver has at least this CUDA version: 12.4",
      [](std::string_view value, Filters &out) { return set(parse_cuda_version(value), out.cuda); }},
+    {"rgpu-min-driver", "RELEASE", "[rgpu] only servers whose driver is of at least this release: 570.86.10",
+     [](std::string_view value, Filters &out) { return set(parse_driver_release(value), out.driver); }},
 };
 
 char lower(char c)
@@ -95,6 +98,11 @@ Result<int> parse_cuda_version(std::string_view text)
 {
     auto parts = version(text);
     return parts ? Result<int>(parts->first * 1000 + parts->second * 10) : no_version(text, "12.4");
+}
+
+Result<std::string> parse_driver_release(std::string_view text)
+{
+    return is_driver_release(text) ? Result<std::string>(std::string(text)) : no_version(text, "570.86.10");
 }
 
 std::string name_of_type(std::string_view type)

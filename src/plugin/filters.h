@@ -22,6 +22,7 @@ struct Filters {
     uint64_t memory = 0;         // at least so many bytes in all
     int compute_capability = 0;  // at least; 80 is 8.0
     int cuda = 0;                // the driver's CUDA version, at least; 12040 is 12.4
+    std::string driver;          // the driver's release, at least: "570.86.10"
 };
 
 struct FilterOption {
@@ -39,6 +40,8 @@ Result<void> add_filter(const FilterOption &option, std::string_view value, Filt
 // "8.0" is 80, "12.4" is 12040.
 Result<int> parse_compute_capability(std::string_view text);
 Result<int> parse_cuda_version(std::string_view text);
+// The text itself where it is one: "570", "570.86.10" (util/driver_release.h).
+Result<std::string> parse_driver_release(std::string_view text);
 
 // A type as Slurm writes it (nvidia_a100-sxm4-80gb) as a part of a GPU's name: its _ are spaces there.
 std::string name_of_type(std::string_view type);

@@ -7,16 +7,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/defaults.h"
+#include "util/driver_release.h"
 
 namespace rgpu::plugin {
 namespace {
 
 constexpr std::string_view kFirstLine = "rgpu-pool 1\n";
 constexpr size_t kServersInSentence = 8;
+constexpr std::string_view kUntold = "-";  // the release of a driver that its server does not tell
 
 std::string_view word(std::string_view &line)
 {
@@ -57,10 +60,11 @@ std::string gpus_text(unsigned long n)
     return std::to_string(n) + (n == 1 ? " GPU" : " GPUs");
 }
 
-// The server is one of those asked for.
+// The server is one of those asked for, and its driver new enough.
 bool right_server(const PoolServer &s, const Filters &filters)
 {
-    return filters.servers.empty() || std::find(filters.servers.begin(), filters.servers.end(), s.name) != filters.servers.end();
+    bool named = filters.servers.empty() || std::find(filters.servers.begin(), filters.servers.end(), s.name) != filters.servers.end();
+    return named && (!s.driver || !is_older_release(*s.driver, filters.driver));
 }
 
 bool right_model(const PoolModel &m, const Request &request)
@@ -90,7 +94,7 @@ bool has_filters(const Request &request)
 {
     const Filters &f = request.filters;
     return !request.type.empty() || !f.servers.empty() || !f.names.empty() || !f.uuids.empty() || f.memory ||
-           f.compute_capability || f.cuda;
+           f.compute_capability || f.cuda || !f.driver.empty();
 }
 
 // How many requests of this form fit at once. A GPU holds as many tenants as the least share allows.
@@ -115,6 +119,17 @@ std::string models_text(const Snapshot &pool)
     return shown > kServersInSentence ? out + ", ..." : out.empty() ? list_text(pool) : out;
 }
 
+// " (drivers: gpu1 580.95.05, gpu2 does not tell)", where that is asked for and known.
+std::string drivers_text(const Snapshot &pool, const Filters &filters)
+{
+    std::string out;
+    size_t shown = 0;
+    for (const PoolServer &s : pool.servers)
+        if (!filters.driver.empty() && s.driver && shown++ < kServersInSentence)
+            (out += out.empty() ? " (drivers: " : ", ") += s.name + " " + (s.driver->empty() ? "does not tell" : *s.driver);
+    return out.empty() ? out : out + (shown > kServersInSentence ? ", ...)" : ")");
+}
+
 // Refuses filters that no server passes with as many GPUs.
 Result<void> refuse_kind(const Snapshot &pool, const Request &request)
 {
@@ -133,9 +148,10 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     if (!pool.complete() || most >= request.gpus)
         return {};
     std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
-    return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server has %s (%s); ask for what there is",
+    return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server has %s (%s)%s; ask for what there is",
                  gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
-                 most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str());
+                 most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str(),
+                 drivers_text(pool, request.filters).c_str());
 }
 
 }  // namespace
@@ -175,6 +191,14 @@ Result<Snapshot> parse_snapshot(std::string_view text)
                 m.name = line.substr(1);
                 of->models.push_back(std::move(m));
             }
+        } else if (kind == "driver") {
+            std::string_view release = word(line);
+            good = release == kUntold || is_driver_release(release);
+            for (std::string_view name = word(line); good && !name.empty(); name = word(line)) {
+                auto of = std::find_if(out.servers.begin(), out.servers.end(), [&](const auto &s) { return s.name == name; });
+                if ((good = of != out.servers.end()))
+                    of->driver = release == kUntold ? "" : release;
+            }
         }
         if (!good)
             return error(ErrorKind::invalid, "line %u is not understood", line_number);
@@ -205,7 +229,16 @@ std::string format_snapshot(std::vector<PoolServer> servers)
         for (const PoolModel &m : s.models)
             models += "model " + s.name + " " + std::to_string(m.gpus) + " " + std::to_string(m.memory) + " " +
                       std::to_string(m.compute_capability) + " " + std::to_string(m.cuda) + " " + m.name + "\n";
-    return out.size() + models.size() <= kSnapshotBytes ? out + models : out;
+    if (out.size() + models.size() > kSnapshotBytes)
+        return out;
+    std::map<std::string_view, std::string> drivers;
+    for (const PoolServer &s : servers)
+        if (s.driver)
+            drivers[is_driver_release(*s.driver) ? std::string_view(*s.driver) : kUntold] += " " + s.name;
+    std::string releases;
+    for (const auto &[release, of] : drivers)
+        (releases += "driver ") += std::string(release) + of + "\n";
+    return out + models + (out.size() + models.size() + releases.size() <= kSnapshotBytes ? releases : "");
 }
 
 Result<Snapshot> read_snapshot(const std::string &path)

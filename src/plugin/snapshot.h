@@ -7,12 +7,14 @@
 //   total SERVERS GPUS
 //   server NAME GPUS MEMORY     (bytes of its largest GPU), the largest servers first
 //   model SERVER GPUS MEMORY CC CUDA NAME     (8.0 is 80, CUDA 12.4 is 12040), the server's GPUs of one kind
+//   driver RELEASE SERVER...     (580.95.05; - does not tell), the servers with this release of NVIDIA's driver
 //
 // A pool with too many servers for the file leaves out the smallest; total counts all. Where the models of all do
-// not fit, none is there.
+// not fit, none is there, and no driver.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,7 @@ struct PoolServer {
     unsigned gpus = 0;
     uint64_t memory = 0;
     std::vector<PoolModel> models = {};  // empty: not known
+    std::optional<std::string> driver = {};  // its release: empty where the server does not tell; without: not known
 };
 
 struct Snapshot {

@@ -235,9 +235,26 @@ Result<Client> Client::create(const Config &config)
     return Client(std::move(state));
 }
 
+namespace {
+
+// A server of an rgpu before this one refuses a request with a field that it does not know, in these words since the first.
+bool is_unknown_there(const Error &error, const std::string &field)
+{
+    return error.kind == ErrorKind::invalid && error.text.find("unknown field \"" + field + "\"") != error.text.npos;
+}
+
+}  // namespace
+
 std::vector<Told<Offer>> Client::offers(const Request &request)
 {
-    return state_->ask_all<Offer>("POST", "/v1/offers", encode(request), decode_offer);
+    auto told = state_->ask_all<Offer>("POST", "/v1/offers", encode(request), decode_offer);
+    // Such a server never gives what is asked for; others may.
+    for (Told<Offer> &one : told) {
+        if (!one.answer && !request.wanted.driver.empty() && is_unknown_there(one.answer.error(), "driver"))
+            one.answer = Offer{Answer::never, "its rgpu is older and does not tell its driver's release, " + request.wanted.driver +
+                                                  " or newer is wanted", {}, {}, {}, {}};
+    }
+    return told;
 }
 
 // The one lease that the answer to a request of this kind holds, with its secret.

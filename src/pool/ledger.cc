@@ -34,8 +34,8 @@ Milliseconds until(Time expires, Time now)
 }  // namespace
 
 Ledger::Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances,
-               int cuda)
-    : gpus_(std::move(gpus)), store_(store), limits_(limits), distances_(std::move(distances)), cuda_(cuda)
+               DriverVersions driver)
+    : gpus_(std::move(gpus)), store_(store), limits_(limits), distances_(std::move(distances)), driver_(std::move(driver))
 {
     for (GpuState &gpu : gpus_) {
         gpu.free_share = kWholeGpu;
@@ -197,7 +197,7 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
                      limits_.offers_of_user);
 
     Offer offer;
-    Placement placement = place(gpus_, request, distances_, cuda_);
+    Placement placement = place(gpus_, request, distances_, driver_);
     offer.answer = placement.answer;
     offer.reason = placement.reason;
     if (offer.answer == Answer::later && !closed_.empty())

@@ -40,7 +40,7 @@ public:
     // The store must outlive the ledger. GPUs start free; load() takes what the store knows. A lease's
     // term starts again with load(): while rgpud was away nobody could renew it. What it holds of a GPU that
     // is not here any more stays in the lease, and is nowhere taken.
-    Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {}, int cuda = 0);
+    Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {}, DriverVersions driver = {});
     Result<void> load(Time now);
 
     // With answer now the GPUs are locked for Limits::offer_timeout. Fails with `exhausted` when
@@ -117,7 +117,7 @@ private:
     LeaseStore &store_;
     Limits limits_;
     Distances distances_;
-    int cuda_;  // the driver's version; 0: unknown
+    DriverVersions driver_;
     std::map<std::string, Locked> offers_;
     Leases leases_;
     std::vector<Lease> expired_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "util/defaults.h"
+#include "util/driver_release.h"
 #include "util/sha256.h"
 
 namespace rgpu::pool {
@@ -341,6 +342,9 @@ Result<void> read_wanted(Reader &reader, Wanted &wanted)
     wanted.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
     wanted.compute_capability = static_cast<int>(reader.number("compute_capability", 0, 10000, false));
     wanted.cuda = static_cast<int>(reader.number("cuda", 0, 1000000, false));
+    wanted.driver = reader.text("driver", false);
+    if (!wanted.driver.empty() && !is_driver_release(wanted.driver))
+        reader.wrong("driver", "must be numbers with dots between them, like 570.86.10");
     return reader.done_strictly();
 }
 
@@ -362,6 +366,8 @@ std::string encode(const Request &request)
                           {"memory", wanted.memory},
                           {"compute_capability", wanted.compute_capability},
                           {"cuda", wanted.cuda}};
+    if (!wanted.driver.empty())
+        json["wanted"]["driver"] = wanted.driver;
     return dump(json);
 }
 
@@ -504,6 +510,7 @@ std::string encode(const Inventory &inventory)
     return dump({{"name", inventory.name},
                  {"version", inventory.version},
                  {"driver_version", inventory.driver_version},
+                 {"driver_release", inventory.driver_release},
                  {"software", inventory.software},
                  {"data_port", inventory.data_port},
                  {"gpus", std::move(gpus)},
@@ -518,6 +525,7 @@ Result<Inventory> decode_inventory(std::string_view text)
         inventory.name = reader.text("name");
         inventory.version = reader.text("version");
         inventory.driver_version = reader.count("driver_version");
+        inventory.driver_release = reader.text("driver_release", false);
         inventory.software = reader.flag("software");
         inventory.data_port = static_cast<int>(reader.number("data_port", 0, 65535));
         reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, true); });
@@ -948,6 +956,7 @@ Result<DriverInventory> decode_driver_inventory(std::string_view text)
         Reader reader(json, "inventory");
         DriverInventory inventory;
         inventory.driver_version = reader.count("driver_version");
+        inventory.driver_release = reader.text("driver_release", false);
         reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, false); });
         Result<void> read = reader.done();
         if (!read)

@@ -62,6 +62,7 @@ Error decode_error(std::string_view json, long status);
 // What `rgpu-worker --inventory` prints.
 struct DriverInventory {
     int driver_version = 0;
+    std::string driver_release;  // empty: not known
     std::vector<GpuState> gpus;
 };
 Result<DriverInventory> decode_driver_inventory(std::string_view json);

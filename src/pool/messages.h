@@ -33,7 +33,8 @@ struct Wanted {
     uint64_t memory = 0;  // at least so many bytes in all
     int compute_capability = 0;  // at least; 80 is 8.0
     int cuda = 0;                // the driver's CUDA version, at least; 12040 is 12.4
-    bool empty() const { return names.empty() && uuids.empty() && !memory && !compute_capability && !cuda; }
+    std::string driver;          // the driver's release, at least: "570.86.10" (util/driver_release.h)
+    bool empty() const { return names.empty() && uuids.empty() && !memory && !compute_capability && !cuda && driver.empty(); }
 };
 
 // GPUs wanted, all from one server.
@@ -164,6 +165,7 @@ struct Inventory {
     std::string name;
     std::string version;
     int driver_version = 0;  // as cuDriverGetVersion: 13000 is 13.0
+    std::string driver_release;  // as nvmlSystemGetDriverVersion: "580.95.05"; empty: it does not tell
     bool software = false;
     int data_port = 0;
     std::vector<GpuState> gpus;

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <tuple>
 
+#include "util/driver_release.h"
+
 namespace rgpu::pool {
 namespace {
 
@@ -88,16 +90,19 @@ std::string counted(size_t count, const char *what)
 }
 
 // Why the server could not give it even if nobody held anything; empty if it could.
-std::string why_never(const std::vector<GpuState> &gpus, const Request &request, int cuda)
+std::string why_never(const std::vector<GpuState> &gpus, const Request &request, const DriverVersions &driver)
 {
     auto wanted = static_cast<size_t>(request.gpus);
     std::string are_wanted = std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
     if (gpus.size() < wanted)
         return "it has " + counted(gpus.size(), "GPU") + ", " + are_wanted;
+    if (const std::string &least = request.wanted.driver; is_older_release(driver.release, least))
+        return (driver.release.empty() ? "its driver's release is not known" : "its driver is " + driver.release) + ", " + least +
+               " or newer is wanted";
     size_t large = 0, right = 0;
     uint64_t largest = 0;
     for (const GpuState &gpu : gpus) {
-        if (!is_wanted(gpu, request.wanted, cuda))
+        if (!is_wanted(gpu, request.wanted, driver))
             continue;
         ++right;
         large += gpu.memory >= request.memory;
@@ -144,7 +149,7 @@ uint64_t memory_of(const GpuState &gpu, const Request &request)
            gpu.memory % kWholeGpu * static_cast<uint64_t>(request.share) / kWholeGpu;
 }
 
-bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda)
+bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &driver)
 {
     auto holds = [&](const std::string &part) {
         auto same = [](char a, char b) { return tolower(static_cast<unsigned char>(a)) == tolower(static_cast<unsigned char>(b)); };
@@ -156,7 +161,7 @@ bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda)
            (wanted.uuids.empty() ||
             std::find(wanted.uuids.begin(), wanted.uuids.end(), gpu.uuid) != wanted.uuids.end()) &&
            gpu.memory >= wanted.memory && (!wanted.compute_capability || (known && major * 10 + minor >= wanted.compute_capability)) &&
-           (!cuda || cuda >= wanted.cuda);
+           (!driver.cuda || driver.cuda >= wanted.cuda) && !is_older_release(driver.release, wanted.driver);
 }
 
 const char *name(Policy policy)
@@ -174,16 +179,16 @@ std::optional<Policy> policy_named(std::string_view wanted)
 }
 
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances, int cuda, Policy policy)
+                const Distances &distances, const DriverVersions &driver, Policy policy)
 {
     Placement placement;
-    placement.reason = why_never(gpus, request, cuda);
+    placement.reason = why_never(gpus, request, driver);
     if (!placement.reason.empty())
         return placement;
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
-        if (gpus[i].drained.empty() && is_wanted(gpus[i], request.wanted, cuda) && gpus[i].free_share >= request.share &&
+        if (gpus[i].drained.empty() && is_wanted(gpus[i], request.wanted, driver) && gpus[i].free_share >= request.share &&
             gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);
     auto count = static_cast<size_t>(request.gpus);

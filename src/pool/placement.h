@@ -12,8 +12,14 @@
 
 namespace rgpu::pool {
 
-// The GPU is of those wanted; `cuda` is its driver's CUDA version (0: unknown, and good enough).
-bool is_wanted(const GpuState &gpu, const Wanted &wanted, int cuda);
+// What a server's driver says of itself.
+struct DriverVersions {
+    int cuda = 0;         // 0: unknown, and good enough
+    std::string release;  // empty: unknown, and never good enough
+};
+
+// The GPU, which is used through this driver, is of those wanted.
+bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &driver);
 
 // distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric); [a][a]: how far from the
 // network card. Empty: nothing is known. rgpud's topology.h fills it.
@@ -40,7 +46,7 @@ const char *name(Policy policy);
 std::optional<Policy> policy_named(std::string_view name);
 
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances = {}, int cuda = 0, Policy policy = Policy::best_fit);
+                const Distances &distances = {}, const DriverVersions &driver = {}, Policy policy = Policy::best_fit);
 
 // The first should be taken rather than the second. Under best fit one on the host that asks goes before all others.
 bool better(const Fit &a, const Fit &b, Policy policy = Policy::best_fit);

@@ -122,7 +122,7 @@ private:
         auto &place_of = form.of_server[server];
         if (place_of != form.candidates.end())
             form.candidates.erase(place_of);
-        Placement placement = place(servers_[server], form.request, {}, 0, policy_);
+        Placement placement = place(servers_[server], form.request, {}, {}, policy_);
         place_of = placement.answer == Answer::now ? form.candidates.insert({placement.fit, server}).first : form.candidates.end();
     }
 
@@ -141,7 +141,7 @@ private:
     {
         Form &form = *forms_[form_of_[number]];
         size_t at = form.candidates.begin()->server;
-        Placement placement = place(servers_[at], form.request, {}, 0, policy_);
+        Placement placement = place(servers_[at], form.request, {}, {}, policy_);
         const Trace::Arrival &arrival = trace_.requests[number];
         ends_.push({time_ + arrival.duration, number, at, placement.chosen});
         change(at, placement.chosen, form.request, -1);

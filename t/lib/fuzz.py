@@ -42,7 +42,7 @@ TARGETS = [b"/v1/offers", b"/v1/offers/" + ID, b"/v1/offers/" + ID + b"/accept",
 OWNER = {"uid": 0, "user": "x", "host": "here", "pid": 1}
 BODIES = [{"gpus": 1, "owner": OWNER}, {"gpus": 2, "share": 30, "most": 100, "memory": 1 << 20, "term_ms": 1000, "owner": OWNER},
           {"gpus": 1, "owner": {"uid": 0, "job": "1", "node": "n", "qos": "q"},
-           "wanted": {"names": ["a"], "uuids": ["GPU-1"], "memory": 1, "compute_capability": 80, "cuda": 12000}},
+           "wanted": {"names": ["a"], "uuids": ["GPU-1"], "memory": 1, "compute_capability": 80, "cuda": 12000, "driver": "570.86.10"}},
           {"gpus": ["0"], "grace_ms": 0, "owner": OWNER}, {"gpu": "0", "reason": "x"}, {}, {"gpu": ""}]
 
 

@@ -103,7 +103,8 @@ pool::TenantShare tenant_share(const share::TenantView &view)
 
 Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology)
     : config_(config), driver_(std::move(driver)), boards_(std::move(boards)), topology_(std::move(topology)),
-      ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances, driver_.inventory.driver_version)
+      ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances,
+              {driver_.inventory.driver_version, driver_.inventory.driver_release})
 {
 }
 
@@ -348,6 +349,7 @@ pool::Inventory Service::inventory(const pool::Caller &caller)
     inventory.name = config_.name;
     inventory.version = RGPU_VERSION;
     inventory.driver_version = driver_.inventory.driver_version;
+    inventory.driver_release = driver_.inventory.driver_release;
     inventory.software = driver_.software;
     inventory.data_port = data_port_;
     inventory.leases = leases(caller, {});

@@ -88,6 +88,7 @@ void meter_device(const Driver &driver, int device, wire::DeviceStatus &s)
 
 std::string driver_release(const Driver &driver)
 {
+    if (auto software = reinterpret_cast<const char *(*)()>(driver.symbol("rgpu_softgpu_driver_release"))) return software();
     char text[96] = "";
     void *library = driver.symbol(kSoftwareMark) ? nullptr : nvml().library;
     auto get = library ? reinterpret_cast<int (*)(char *, unsigned)>(dlsym(library, "nvmlSystemGetDriverVersion")) : nullptr;

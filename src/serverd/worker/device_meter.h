@@ -17,7 +17,7 @@ std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device);
 // Fills in what NVML knows of the device's load, heat and clocks.
 void meter_device(const Driver &driver, int device, wire::DeviceStatus &);
 
-// The release of NVIDIA's driver ("580.65.06"), or "".
+// The release of NVIDIA's driver ("580.65.06"), or that whose calls the software GPU has; "" where neither tells.
 std::string driver_release(const Driver &driver);
 
 }  // namespace rgpu::worker

@@ -7,6 +7,7 @@
 
 #include "calls/errors.h"
 #include "calls/uuid.h"
+#include "serverd/worker/device_meter.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/session.h"
 
@@ -97,7 +98,8 @@ Result<std::string> inventory_json()
 {
     auto s = take_snapshot();
     if (!s) return std::move(s).error();
-    std::string out = "{\"driver_version\":" + std::to_string(s->driver_version) + ",\"gpus\":[";
+    std::string out = "{\"driver_version\":" + std::to_string(s->driver_version) + ",\"driver_release\":" + json_string(driver_release(driver())) +
+                      ",\"gpus\":[";
     for (size_t i = 0; i < s->devices.size(); i++) {
         const wire::DeviceSnapshot &d = s->devices[i];
         auto attribute = [&](CUdevice_attribute a) { return std::to_string(d.attributes[static_cast<size_t>(a)]); };

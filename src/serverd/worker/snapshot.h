@@ -14,7 +14,7 @@ Result<wire::Snapshot> take_snapshot();
 // another.
 void name_calls(wire::Snapshot &);
 
-// {"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
+// {"driver_version":13000,"driver_release":"580.95.05","gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
 //  "compute_capability":"8.0","pci":"0000:01:00.0"}]} and a newline.
 Result<std::string> inventory_json();
 

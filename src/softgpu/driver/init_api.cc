@@ -113,3 +113,11 @@ RGPU_EXPORT(cuProfilerStop, profiler)
 }  // namespace
 
 }  // namespace rgpu::softgpu::driver
+
+// For who tells a GPU host's inventory (rgpu-worker), as NVML knows nothing of software: the release of NVIDIA's driver that was the
+// first with kDriverVersion.
+extern "C" [[gnu::visibility("default")]] const char *rgpu_softgpu_driver_release()
+{
+    static_assert(rgpu::softgpu::driver::kDriverVersion == 13000);
+    return "580.65.06";
+}

@@ -23,6 +23,7 @@ Test(filters, reads_each_option)
     cr_expect(add("rgpu-min-memory", "40G", f) && f.memory == 40ull << 30);
     cr_expect(add("rgpu-min-cc", "8.6", f) && f.compute_capability == 86);
     cr_expect(add("rgpu-min-cuda", "12.4", f) && f.cuda == 12040);
+    cr_expect(add("rgpu-min-driver", "570.86.10", f) && f.driver == "570.86.10");
 }
 
 Test(filters, refuses_wrong_values_by_the_option)
@@ -31,7 +32,8 @@ Test(filters, refuses_wrong_values_by_the_option)
         const char *name, *value;
     } cases[] = {{"rgpu-server", ""},      {"rgpu-server", "a,,b"}, {"rgpu-name", "a,"},    {"rgpu-uuid", ","},
                  {"rgpu-min-memory", "x"}, {"rgpu-min-cc", "8"},    {"rgpu-min-cc", "8.x"}, {"rgpu-min-cc", "8.-1"},
-                 {"rgpu-min-cc", "8.60"},  {"rgpu-min-cuda", ""},   {"rgpu-min-cuda", "12.4.1"}};
+                 {"rgpu-min-cc", "8.60"},  {"rgpu-min-cuda", ""},   {"rgpu-min-cuda", "12.4.1"},
+                 {"rgpu-min-driver", ""},  {"rgpu-min-driver", "new"}};
     for (const auto &c : cases) {
         Filters f;
         auto got = add(c.name, c.value, f);

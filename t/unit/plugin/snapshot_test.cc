@@ -125,8 +125,8 @@ Test(snapshot, compares_memory_with_servers_large_enough)
 
 static Snapshot of_two_kinds()
 {
-    auto pool = parse_snapshot(format_snapshot({{"old", 4, 40 * kGiB, {{4, 40 * kGiB, 80, 12040, "NVIDIA A100-SXM4-40GB"}}},
-                                                {"new", 2, 80 * kGiB, {{2, 80 * kGiB, 90, 13000, "NVIDIA H100 80GB HBM3"}}}}));
+    auto pool = parse_snapshot(format_snapshot({{"old", 4, 40 * kGiB, {{4, 40 * kGiB, 80, 12040, "NVIDIA A100-SXM4-40GB"}}, "570.9"},
+                                                {"new", 2, 80 * kGiB, {{2, 80 * kGiB, 90, 13000, "NVIDIA H100 80GB HBM3"}}, "580.65.06"}}));
     cr_assert(pool);
     cr_assert(pool->servers[0].models.size() == 1 && pool->servers[0].models[0].name == "NVIDIA A100-SXM4-40GB");
     return *pool;
@@ -161,6 +161,8 @@ Test(snapshot, compares_every_filter)
         {"rgpu-name", "v100,h100", 2, true},      {"rgpu-min-memory", "60G", 2, true},   {"rgpu-min-memory", "60G", 3, false},
         {"rgpu-min-cc", "9.0", 2, true},          {"rgpu-min-cc", "10.0", 1, false},     {"rgpu-min-cuda", "12.4", 4, true},
         {"rgpu-min-cuda", "12.5", 4, false},      {"rgpu-uuid", "GPU-1,GPU-2", 2, true}, {"rgpu-uuid", "GPU-1", 2, false},
+        {"rgpu-min-driver", "570.9", 4, true},    {"rgpu-min-driver", "570.10", 2, true},
+        {"rgpu-min-driver", "570.10", 3, false},  {"rgpu-min-driver", "580.65.7", 1, false},
     };
     for (const auto &c : cases) {
         Request request = gpus(c.gpus);
@@ -171,6 +173,24 @@ Test(snapshot, compares_every_filter)
         cr_expect(got.has_value() == c.fits, "--%s=%s with %u GPUs: %s", c.option, c.value, c.gpus,
                   got ? "taken" : got.error().text.c_str());
     }
+}
+
+Test(snapshot, a_driver_that_is_not_told_is_never_new_enough)
+{
+    Request request = gpus(1);
+    request.filters.driver = "570";
+    auto told = parse_snapshot(format_snapshot({{"gpu1", 1, kGiB, {{1, kGiB, 80, 12040, "A"}}, "560.35"},
+                                                {"gpu2", 1, kGiB, {{1, kGiB, 80, 12040, "A"}}, ""}}));
+    cr_assert(told && told->servers[0].driver == "560.35" && told->servers[1].driver == "");
+    auto got = can_ever_fit(*told, request, 1);
+    cr_assert(!got);
+    cr_expect(got.error().text.find("(drivers: gpu1 560.35, gpu2 does not tell)") != std::string::npos, "%s", got.error().text.c_str());
+    // The line of an rgpu before this one: then nothing is known.
+    auto silent = parse_snapshot(format_snapshot({{"gpu1", 1, kGiB, {{1, kGiB, 80, 12040, "A"}}}}));
+    cr_assert(silent && !silent->servers[0].driver);
+    cr_expect(can_ever_fit(*silent, request, 1));
+    for (const char *line : {"driver 570 gpu9\n", "driver new gpu1\n"})
+        cr_expect(!parse_snapshot("rgpu-pool 1\ntotal 1 1\nserver gpu1 1 1\n" + std::string(line)), "%s", line);
 }
 
 Test(snapshot, without_kinds_everything_may_be_of_one)

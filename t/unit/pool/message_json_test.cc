@@ -103,6 +103,7 @@ Test(message_json, what_a_request_may_not_say_is_refused_in_words)
         {R"({"gpus":1,"owner":{"uid":4294967296,"host":"h"}})", "uid must be"},
         {R"({"gpus":1,"owner":{"uid":1,"host":"a\nb"}})", "printable"},
         {R"({"gpus":1,"owner":{"uid":1,"host":"h","admin":true}})", "unknown field \"admin\""},
+        {R"({"gpus":1,"wanted":{"driver":"new"},"owner":{"uid":1,"host":"h"}})", "wanted: driver must be numbers"},
         {R"({"gpus":1,"type":"h100","owner":{"uid":1,"host":"h"}})", "unknown field \"type\""},
     };
     for (auto &row : rows)
@@ -149,6 +150,18 @@ Test(message_json, a_lease_carries_its_secret_only_when_it_has_one)
     cr_assert_eq(again->leases[0].secret, lease.secret);
 }
 
+Test(message_json, a_wanted_driver_is_said_only_where_one_is_wanted)
+{
+    auto request = decode_request(kGood);
+    cr_assert(request.has_value());
+    request->wanted.cuda = 12040;
+    cr_expect(encode(*request).find("driver") == std::string::npos, "servers before this one know no such field");
+    request->wanted.driver = "570.86.10";
+    auto again = decode_request(encode(*request));
+    cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
+    cr_expect(again->wanted.driver == "570.86.10" && again->wanted.cuda == 12040);
+}
+
 Test(message_json, an_error_comes_back_with_its_kind)
 {
     Error told = decode_error(encode_error(error(ErrorKind::exhausted, "too many")), 429);
@@ -165,6 +178,9 @@ Test(message_json, a_driver_s_inventory_is_checked)
         R"({"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-0","name":"N","memory":1024,"compute_capability":"8.0"}]})");
     cr_assert(good.has_value(), "%s", good ? "" : good.error().text.c_str());
     cr_assert_eq(good->gpus[0].free_memory, 1024u);
+    cr_expect(good->driver_release.empty());
+    auto told = decode_driver_inventory(R"({"driver_version":13000,"driver_release":"580.95.05","gpus":[]})");
+    cr_assert(told.has_value() && told->driver_release == "580.95.05");
     cr_assert_not(decode_driver_inventory(R"({"driver_version":13000})").has_value());
     cr_assert_not(decode_driver_inventory("Segmentation fault").has_value());
 }

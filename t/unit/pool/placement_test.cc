@@ -167,8 +167,8 @@ Test(placement, policies_to_compare_with)
 {
     auto pool = server({100, 40, 80});
     cr_assert_eq(place(pool, want(1, 30)).chosen, std::vector<size_t>{1});
-    cr_assert_eq(place(pool, want(1, 30), {}, 0, Policy::worst_fit).chosen, std::vector<size_t>{0});
-    cr_assert_eq(place(server({20, 40, 80}), want(1, 30), {}, 0, Policy::first_fit).chosen, std::vector<size_t>{1});
+    cr_assert_eq(place(pool, want(1, 30), {}, {}, Policy::worst_fit).chosen, std::vector<size_t>{0});
+    cr_assert_eq(place(server({20, 40, 80}), want(1, 30), {}, {}, Policy::first_fit).chosen, std::vector<size_t>{1});
     Fit full, empty;
     full.whole_left = 0, empty.whole_left = 4;
     cr_assert(better(full, empty));
@@ -178,4 +178,18 @@ Test(placement, policies_to_compare_with)
     for (Policy policy : {Policy::best_fit, Policy::worst_fit, Policy::first_fit})
         cr_assert(policy_named(name(policy)) == policy);
     cr_assert_not(policy_named("best fit"));
+}
+
+Test(placement, a_driver_must_be_told_and_new_enough)
+{
+    Request request = want(1);
+    request.wanted.driver = "570.86.10";
+    cr_assert_eq(place(server({100}), request, {}, {13000, "570.86.10"}).answer, Answer::now);
+    Placement older = place(server({100}), request, {}, {13000, "570.9"});
+    cr_assert_eq(older.answer, Answer::never);
+    cr_assert_eq(older.reason, "its driver is 570.9, 570.86.10 or newer is wanted");
+    Placement untold = place(server({100}), request, {}, {13000, ""});
+    cr_assert_eq(untold.answer, Answer::never);
+    cr_assert_eq(untold.reason, "its driver's release is not known, 570.86.10 or newer is wanted");
+    cr_assert_eq(place(server({100}), want(1), {}, {13000, ""}).answer, Answer::now);
 }
