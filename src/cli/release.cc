@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "cli/command.h"
 #include "cli/lease_file.h"
 #include "cli/pool_view.h"
@@ -53,9 +55,13 @@ private:
         auto leases = read_lease_file(file_);
         if (!leases)
             return std::move(leases).error();
+        std::optional<Error> failure;
         for (const auto &[server, lease] : *leases)
-            if (Result<void> released = client.release(server, lease); !released)
-                return std::move(released).error();
+            if (Result<void> released = client.release(server, lease); !released && !failure)
+                failure = std::move(released).error();
+        // It is tried again then, and what has ended already is no error.
+        if (failure)
+            return std::move(*failure).in("the file stays");
         unlink(file_.c_str());
         return static_cast<int>(leases->size());
     }

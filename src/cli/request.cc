@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cstdlib>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -52,21 +53,24 @@ public:
         Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error());
-        if (Result<void> only = client->only(wanted_.servers()); !only)
-            return fail(only.error(), kUsage);
+        if (Result<void> chosen = wanted_.choose(*client); !chosen)
+            return fail(chosen.error(), kUsage);
         hold_signals();
         auto [outcome, signal] = acquire_showing(*client, *request, wait);
         if (!outcome)
             return fail(outcome.error());
-        if (!outcome->grant)
+        if (outcome->grants.empty())
             return signal ? 128 + *signal : told_without_lease(*outcome, wait.limit);
-        const pool::Grant &grant = *outcome->grant;
-        Result<void> written = signal ? error(ErrorKind::unavailable, "a signal came") : write_lease_file(file_, {grant});
+        Result<void> written = signal ? error(ErrorKind::unavailable, "a signal came") : write_lease_file(file_, outcome->grants);
         if (!written) {
-            (void)client->release(grant.server, grant.lease.id).has_value();
+            (void)client->release(outcome->grants).has_value();
             return signal ? 128 + *signal : fail(written.error());
         }
-        printf("%s: %zu GPUs of %s\n", file_.c_str(), grant.lease.gpus.size(), grant.server.c_str());
+        const char *between = "";
+        printf("%s: ", file_.c_str());
+        for (const pool::Grant &grant : outcome->grants)
+            printf("%s%zu GPUs of %s", std::exchange(between, ", "), grant.lease.gpus.size(), grant.server.c_str());
+        printf("\n");
         return kOk;
     }
 

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 
 #include <CLI/CLI.hpp>
 
@@ -42,8 +43,6 @@ public:
             fprintf(stderr, "rgpu: %s; the lease ends by itself within %s\n",
                     released.error().text.c_str(), format_duration(grant_.lease.term).c_str());
     }
-
-    const pool::Grant &grant() const { return grant_; }
 
     // How often tend() wants to be called.
     static constexpr Milliseconds kTend{1000};
@@ -119,8 +118,8 @@ public:
         Result<pool::Client> client = context.pool();
         if (!client)
             return fail(client.error(), kOwnFailure);
-        if (Result<void> only = client->only(wanted_.servers()); !only)
-            return fail(only.error(), kUsage);
+        if (Result<void> chosen = wanted_.choose(*client); !chosen)
+            return fail(chosen.error(), kUsage);
         hold_signals();
         return lease_and_run(*client, **config, *request, wait, command);
     }
@@ -144,18 +143,24 @@ private:
         auto [outcome, signal] = acquire_showing(client, request, wait);
         if (!outcome)
             return fail(outcome.error(), kOwnFailure);
-        if (!outcome->grant)
+        if (outcome->grants.empty())
             return signal ? 128 + *signal : told_without_lease(*outcome, wait.limit);
-        HeldLease held(client, std::move(*outcome->grant));
+        std::deque<HeldLease> held;  // in which nothing is moved
+        for (const pool::Grant &grant : outcome->grants)
+            held.emplace_back(client, grant);
         if (signal)
             return 128 + *signal;
-        if (verbose_)
-            tell(held.grant());
-        Result<LeaseFile> file = LeaseFile::write({held.grant()});
+        for (const pool::Grant &grant : outcome->grants)
+            if (verbose_)
+                tell(grant);
+        Result<LeaseFile> file = LeaseFile::write(outcome->grants);
         if (!file)
             return fail(file.error(), kOwnFailure);
         set_environment(file->path(), config.client);
-        return run_command(command, HeldLease::kTend, [&] { held.tend(); });
+        return run_command(command, HeldLease::kTend, [&] {
+            for (HeldLease &lease : held)
+                lease.tend();
+        });
     }
 
     static void tell(const pool::Grant &grant)

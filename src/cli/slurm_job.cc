@@ -62,6 +62,7 @@ Result<SlurmJob> slurm_job()
     job.type = variable("SPANK_RGPU_TYPE");
     job.share = option("rgpu-share");
     job.memory = option("rgpu-mem");
+    job.span = getenv(("SPANK_" + plugin::option_variable(plugin::kSpanOption)).c_str()) != nullptr;
     for (const plugin::FilterOption &filter : plugin::filter_options())
         if (std::string value = option(filter.name); !value.empty())
             if (auto added = plugin::add_filter(filter, value, job.filters); !added)

@@ -22,6 +22,7 @@ struct SlurmJob {
     bool ours = false;           // it asked for GPUs of the pool
     std::string share, memory;   // --rgpu-share and --rgpu-mem as typed; empty without
     plugin::Filters filters;     // of our other options
+    bool span = false;           // --rgpu-span
     std::string type;            // of rgpu:TYPE:N; empty without
     unsigned most_nodes = 0;     // of a range of nodes; 0 without
     unsigned long each = 0;      // with most_nodes: the licences of one node

@@ -2,6 +2,7 @@
 //
 // For Prolog and Epilog of slurmd, as root. They end with 0 unless this node itself is unfit, for
 // Slurm drains a node whose prolog or epilog fails.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -18,6 +19,7 @@
 #include "plugin/paths.h"
 #include "pool/acquire.h"
 #include "pool/client.h"
+#include "pool/span.h"
 
 namespace rgpu::cli {
 namespace {
@@ -75,12 +77,19 @@ Result<void> write_file(const std::string &path, const std::string &text, uid_t 
 }
 
 // A slurmctld that died in a job's prolog begins it anew when it is back, and the lease that the first one took may lie on a server which the
-// second did not reach. One is what the job has paid for.
-void keep_one(pool::Client &client, const SlurmJob &job, std::vector<pool::Grant> &grants)
+// second did not reach. What the job has paid for is one request: one lease, or those of one span.
+Result<std::vector<pool::Grant>> keep_one(pool::Client &client, const SlurmJob &job, const std::vector<pool::Grant> &grants)
 {
-    for (; grants.size() > 1; grants.pop_back())
-        if (auto released = client.release(grants.back().server, grants.back().lease.id); !released)
-            tell_of_job(job, std::move(released).error().in("a lease too many"));
+    std::vector<pool::Grant> whole = pool::whole_request(grants), rest;
+    if (whole.empty())
+        return error(ErrorKind::internal, "of the GPUs that job %s has of several servers for node %s not all are there any more", job.id.c_str(),
+                     job.node.c_str());
+    for (const pool::Grant &grant : grants)
+        if (std::none_of(whole.begin(), whole.end(), [&](const pool::Grant &kept) { return kept.lease.id == grant.lease.id; }))
+            rest.push_back(grant);
+    if (auto released = client.release(rest); !released)
+        tell_of_job(job, std::move(released).error().in("leases too many"));
+    return whole;
 }
 
 Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
@@ -95,8 +104,8 @@ Result<std::vector<pool::Grant>> fetch(Context &context, const SlurmJob &job)
             return error(ErrorKind::internal, "no server holds a lease of job %s for node %s; did PrologSlurmctld run?",
                          job.id.c_str(), job.node.c_str());
         if (grants)
-            keep_one(*client, job, *grants);
-        if (grants || n + 1 == kFetchTries)
+            return keep_one(*client, job, *grants);
+        if (n + 1 == kFetchTries)
             return grants;
         std::this_thread::sleep_for(pool::pause(n, 0.5));
     }

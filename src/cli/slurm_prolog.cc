@@ -85,12 +85,11 @@ Result<pool::Outcome> acquire_once(pool::Client &client, const SlurmJob &job, co
             client.prefer(node);
         auto answer = client.acquire(*request);
         if (answer && answer->kind == pool::Outcome::granted) {
-            had.push_back(std::move(*answer->grant));
+            had.insert(had.end(), answer->grants.begin(), answer->grants.end());
             continue;
         }
-        for (const pool::Grant &grant : had)
-            if (auto released = client.release(grant.server, grant.lease.id); !released)
-                return released.error();
+        if (auto released = client.release(had); !released)
+            return released.error();
         return answer;
     }
     return pool::Outcome{pool::Outcome::granted, {}, {}};
@@ -141,6 +140,7 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const SlurmJob &job,
 // What has been given back, and what it was used for.
 struct Ended {
     unsigned leases = 0;
+    int gpus = 0;
     std::vector<LostServer> lost;  // servers whose host was started again under the job, or that took its GPUs back
     JobUsage used;
 };
@@ -151,7 +151,16 @@ struct Rest {
     std::vector<LostServer> silent;  // the servers that may have it
 };
 
-// Each node has one lease: when so many have ended (`ended` counts them, try by try), a server that does not answer holds none.
+// A job that spans servers has as many GPUs as it paid for, on however many of them; of others each node has one lease.
+bool is_all(const SlurmJob &job, const Ended &ended)
+{
+    if (!job.span)
+        return ended.leases >= job.nodes;
+    auto request = request_for(job, "");
+    return request && ended.gpus >= request->gpus * static_cast<int>(job.nodes);
+}
+
+// When all has ended (`ended` counts it, try by try), a server that does not answer holds nothing.
 Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, Ended &ended)
 {
     Time start = now();
@@ -161,6 +170,7 @@ Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, E
         for (auto &told : client.end_job(job.id)) {
             if (told.answer) {
                 ended.leases += static_cast<unsigned>(told.answer->count);
+                ended.gpus += told.answer->gpus;
                 add(ended.used, told.server, told.answer->usage);
                 if (told.answer->lost)
                     ended.lost.push_back({told.server, "server " + told.server + ", whose host was started again under the job"});
@@ -174,7 +184,7 @@ Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, E
             if (!rest.failure)
                 rest.failure = std::move(told.answer).error();
         }
-        if (!rest.failure || ended.leases >= job.nodes)
+        if (!rest.failure || is_all(job, ended))
             return {};
         if (n + 1 >= kReleaseTries && now() - start >= patience)
             return rest;
@@ -249,6 +259,8 @@ Result<void> prolog(SlurmJob &job, Context &context)
         return client.error();
     if (auto servers = client->only(job.filters.servers); !servers)
         return std::move(servers).error().in("--rgpu-server");
+    if (job.span)
+        client->span();
     stop_on_signals();
     if (auto paid = pay_for(job, job.nodes); !paid)
         return paid;
@@ -265,6 +277,8 @@ Result<void> prolog(SlurmJob &job, Context &context)
             return second.error();
         others = std::move(*second);
         (void)others->only(job.filters.servers).has_value();  // as above
+        if (job.span)
+            others->span();
         others->without(lost);
     }
     auto acquired = acquire(others ? *others : *client, *client, job, (*config)->slurm);

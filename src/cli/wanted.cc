@@ -87,6 +87,7 @@ void WantedOptions::add(CLI::App &app)
     app.add_option("-p,--share", share_, "Part of each GPU: 0.5 or 50%, or a range, 30-100 (1)")->type_name("SHARE");
     app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")->type_name("SIZE");
     app.add_option("-w,--wait", wait_, "How long to wait for GPUs in use: 30m; 0 gives up at once")->type_name("TIME");
+    app.add_flag("--span", span_, "GPUs of several servers will do, where no one server has all");
     app.add_option("--server", servers_, "Only of this server, by name or address; may be repeated")->type_name("NAME");
     app.add_option("--gpu-name", names_, "Only GPUs with this in their name, like H100; may be repeated")->type_name("TEXT");
     app.add_option("--uuid", uuids_, "Only this GPU; may be repeated")->type_name("UUID");
@@ -94,6 +95,13 @@ void WantedOptions::add(CLI::App &app)
     app.add_option("--min-cc", compute_capability_, "Only GPUs of at least this compute capability, like 8.0")->type_name("X.Y");
     app.add_option("--min-cuda", cuda_, "Only servers whose driver has at least this CUDA version, like 12.4")->type_name("X.Y");
     app.add_option("--min-driver", driver_, "Only servers whose driver is of at least this release, like 570.86.10")->type_name("RELEASE");
+}
+
+Result<void> WantedOptions::choose(pool::Client &client) const
+{
+    if (span_)
+        client.span();
+    return client.only(servers_);
 }
 
 Result<pool::Wanted> WantedOptions::filters() const

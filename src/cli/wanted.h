@@ -14,13 +14,14 @@ public:
     void add(CLI::App &app);
     // Fails with `invalid` and the option's name. The wait is the configuration's unless --wait says otherwise.
     Result<pool::Request> request(const ClientConfig &config, pool::Wait &wait) const;
-    // --server, each time it was given.
-    const std::vector<std::string> &servers() const { return servers_; }
+    // From here on the client asks the servers of --server, and with --span for GPUs of several. Fails with `invalid`.
+    Result<void> choose(pool::Client &client) const;
 
 private:
     Result<pool::Wanted> filters() const;
 
     int gpus_ = 1;
+    bool span_ = false;
     std::string share_, memory_, wait_, least_memory_, compute_capability_, cuda_, driver_;
     std::vector<std::string> servers_, names_, uuids_;
 };

@@ -21,8 +21,12 @@ struct Share {
     unsigned most = 100;
 };
 
+// Has no value: that it was given is all.
+inline constexpr const char *kSpanOption = "rgpu-span";
+
 struct Request {
     unsigned gpus = 0;  // on each node
+    bool span = false;  // those of a node may be of several servers
     Share share;
     std::optional<uint64_t> memory;  // bytes on each GPU; without it the share's part of the GPU's
     std::string type;                // of rgpu:TYPE:N; a part of the GPU's name (name_of_type)

@@ -100,11 +100,29 @@ bool has_filters(const Request &request)
 // How many requests of this form fit at once. A GPU holds as many tenants as the least share allows.
 unsigned long places(const Snapshot &pool, const Request &request)
 {
-    unsigned long sum = 0;
-    for (const PoolServer &s : pool.servers)
-        if (unsigned right = right_gpus(s, request, request.memory.value_or(0)); right >= request.gpus)
-            sum += static_cast<unsigned long>(right) * (100 / std::max(1u, request.share.least)) / request.gpus;
+    const unsigned long tenants = 100 / std::max(1u, request.share.least);
+    unsigned long sum = 0, all = 0;
+    for (const PoolServer &s : pool.servers) {
+        unsigned long right = right_gpus(s, request, request.memory.value_or(0));
+        all += right;
+        if (right >= request.gpus)
+            sum += right * tenants / request.gpus;
+    }
+    if (request.span)
+        return all >= request.gpus ? all * tenants / request.gpus : 0;
     return sum;
+}
+
+// What one request could have if nobody held anything.
+unsigned long most_right(const Snapshot &pool, const Request &request)
+{
+    unsigned long most = 0, all = 0;
+    for (const PoolServer &s : pool.servers) {
+        unsigned long right = right_gpus(s, request, 0);
+        most = std::max(most, right);
+        all += right;
+    }
+    return request.span ? all : most;
 }
 
 // "gpu1 2 NVIDIA A100, gpu2 2 NVIDIA H100"
@@ -130,6 +148,19 @@ std::string drivers_text(const Snapshot &pool, const Filters &filters)
     return out.empty() ? out : out + (shown > kServersInSentence ? ", ...)" : ")");
 }
 
+// Refuses more GPUs on a node than one server has, or all with a span.
+Result<void> refuse_size(const Snapshot &pool, const Request &request)
+{
+    const unsigned most = request.span ? pool.total_gpus : pool.servers.front().gpus;
+    if (request.gpus <= most)
+        return {};
+    const bool would_span = !request.span && request.gpus <= pool.total_gpus;
+    return error(ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u, or for more nodes%s",
+                 gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were",
+                 request.span ? "the whole pool has" : "no server has more than", most, list_text(pool).c_str(), most,
+                 would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
+}
+
 // Refuses filters that no server passes with as many GPUs.
 Result<void> refuse_kind(const Snapshot &pool, const Request &request)
 {
@@ -142,15 +173,13 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     if (!request.filters.uuids.empty() && request.filters.uuids.size() < request.gpus)
         return error(ErrorKind::invalid, "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
                      request.filters.uuids.size(), gpus_text(request.gpus).c_str());
-    unsigned most = 0;
-    for (const PoolServer &s : pool.servers)
-        most = std::max(most, right_gpus(s, request, 0));
+    const unsigned long most = most_right(pool, request);
     if (!pool.complete() || most >= request.gpus)
         return {};
     std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
-    return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server has %s (%s)%s; ask for what there is",
+    return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is",
                  gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
-                 most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str(),
+                 request.span && most ? ", nor all together," : "", most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str(),
                  drivers_text(pool, request.filters).c_str());
 }
 
@@ -284,23 +313,19 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
         return {};
     if (pool.servers.empty())
         return Error{ErrorKind::invalid, "the pool has no servers; ask its administrator"};
-    unsigned most = pool.servers.front().gpus;
-    if (request.gpus > most)
-        return error(ErrorKind::invalid,
-                     "%s on one node %s asked for, but no server has more than %u (%s); ask for at most %u, or "
-                     "for more nodes",
-                     gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were", most,
-                     list_text(pool).c_str(), most);
+    if (auto size = refuse_size(pool, request); !size)
+        return size;
     if (auto kind = refuse_kind(pool, request); !kind)
         return kind;
     uint64_t memory = 0;
+    const unsigned least = request.span ? 1 : request.gpus;
     for (const PoolServer &s : pool.servers)
-        memory = right_gpus(s, request, 0) >= request.gpus ? std::max(memory, s.memory) : memory;
+        memory = right_gpus(s, request, 0) >= least ? std::max(memory, s.memory) : memory;
     if (pool.complete() && request.memory.value_or(0) > memory)
         return error(ErrorKind::invalid,
                      "%s of memory on each GPU was asked for, but no server with %s has more than %s on one; ask "
                      "for less with --rgpu-mem",
-                     memory_text(*request.memory).c_str(), gpus_text(request.gpus).c_str(),
+                     memory_text(*request.memory).c_str(), gpus_text(least).c_str(),
                      memory_text(memory).c_str());
     unsigned long fit = places(pool, request);
     if (pool.complete() && nodes > fit)

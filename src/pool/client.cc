@@ -8,6 +8,7 @@
 #include "pool/message_json.h"
 #include "pool/placement.h"
 #include "pool/sealed.h"
+#include "pool/span.h"
 
 namespace rgpu::pool {
 namespace {
@@ -79,6 +80,7 @@ private:
 struct Client::State {
     std::vector<ServerEntry> servers;
     std::string here;  // the node whose servers are preferred
+    bool spans = false;  // GPUs of several servers will do
     Milliseconds timeout{0};
     std::unique_ptr<Signer> signer;
     Http http;
@@ -249,11 +251,12 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
 {
     auto told = state_->ask_all<Offer>("POST", "/v1/offers", encode(request), decode_offer);
     // Such a server never gives what is asked for; others may.
-    for (Told<Offer> &one : told) {
-        if (!one.answer && !request.wanted.driver.empty() && is_unknown_there(one.answer.error(), "driver"))
+    for (Told<Offer> &one : told)
+        if (!one.answer && !request.span.empty() && is_unknown_there(one.answer.error(), "span"))
+            one.answer = Offer{Answer::never, "its rgpu is older and shares no request with other servers", {}, {}, {}, {}};
+        else if (!one.answer && !request.wanted.driver.empty() && is_unknown_there(one.answer.error(), "driver"))
             one.answer = Offer{Answer::never, "its rgpu is older and does not tell its driver's release, " + request.wanted.driver +
                                                   " or newer is wanted", {}, {}, {}, {}};
-    }
     return told;
 }
 
@@ -263,7 +266,11 @@ Result<Grant> Client::granted(const std::string &server, const std::string &targ
     Result<std::string> key = state_->key();
     if (!key)
         return std::move(key).error();
-    Result<Leases> told = state_->ask_one<Leases>(server, "POST", target + "?key=" + *key, decode_leases, body);
+    return grant_of(server, state_->ask_one<Leases>(server, "POST", target + "?key=" + *key, decode_leases, body));
+}
+
+Result<Grant> Client::grant_of(const std::string &server, Result<Leases> told)
+{
     if (!told)
         return std::move(told).error();
     if (Result<void> unsealed = state_->unseal(told->leases); !unsealed)
@@ -289,11 +296,12 @@ Result<void> Client::withdraw(const std::string &server, const std::string &lend
     return done ? Result<void>() : Result<void>(std::move(done).error());
 }
 
-void Client::reject(const std::vector<Told<Offer>> &offers, const std::string &but)
+void Client::reject(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but)
 {
     std::vector<std::pair<const ServerEntry *, std::string>> targets;
     for (const Told<Offer> &told : offers)
-        if (told.answer && told.answer->answer == Answer::now && told.server != but)
+        if (told.answer && told.answer->answer == Answer::now &&
+            std::find(but.begin(), but.end(), told.server) == but.end())
             targets.emplace_back(state_->find(told.server), "/v1/offers/" + told.answer->id);
     // What does not arrive expires by itself.
     state_->ask<bool>(targets, "DELETE", "", decode_nothing);
@@ -311,60 +319,139 @@ const Told<Offer> *best_of(const std::vector<Told<Offer>> &offers)
     return best;
 }
 
-// What offers without any "now" come to.
-Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
-{
-    Outcome outcome;
+// What each server's offer comes to, where nothing can be accepted. `free` of `fitting` GPUs are what a span would have.
+struct Summary {
     Reasons reasons;
     size_t later = 0, never = 0, wrong = 0;
+    int free = 0, fitting = 0;
     const Error *first_wrong = nullptr;
+};
+
+Summary sum_up(const std::vector<Told<Offer>> &offers)
+{
+    Summary s;
     for (const Told<Offer> &told : offers) {
         if (told.answer) {
-            (told.answer->answer == Answer::later ? later : never)++;
-            reasons.add(told.server, told.answer->reason);
+            const Offer &offer = *told.answer;
+            (offer.answer == Answer::never ? s.never : s.later)++;
+            s.free += static_cast<int>(offer.gpus.size());
+            s.fitting += offer.fitting;
+            s.reasons.add(told.server, offer.answer != Answer::now ? offer.reason
+                                       : std::to_string(offer.gpus.size()) + " of " + std::to_string(offer.fitting) + " that would do are free");
             continue;
         }
         const Error &failure = told.answer.error();
         bool hopeless = failure.kind != ErrorKind::disconnected &&
                         failure.kind != ErrorKind::unavailable &&
                         failure.kind != ErrorKind::exhausted;
-        if (hopeless && !first_wrong)
-            first_wrong = &failure;
-        wrong += hopeless;
-        reasons.add("", failure.text);
+        if (hopeless && !s.first_wrong)
+            s.first_wrong = &failure;
+        s.wrong += hopeless;
+        s.reasons.add("", failure.text);
     }
-    if (wrong == offers.size())
-        return *first_wrong;
-    outcome.reason = reasons.text();
-    if (later)
+    return s;
+}
+
+// What offers without any "now" come to.
+Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
+{
+    const Summary s = sum_up(offers);
+    if (s.wrong == offers.size())
+        return *s.first_wrong;
+    Outcome outcome;
+    outcome.reason = s.reasons.text();
+    if (s.later)
         outcome.kind = Outcome::later;
-    else if (never == offers.size())
+    else if (s.never == offers.size())
         outcome.kind = Outcome::never;
     else
-        outcome.kind = never ? Outcome::later : Outcome::unreachable;
+        outcome.kind = s.never ? Outcome::later : Outcome::unreachable;
+    return outcome;
+}
+
+// What offers come to that together have too few GPUs for a span.
+Result<Outcome> with_too_few(const std::vector<Told<Offer>> &offers, int gpus)
+{
+    const Summary s = sum_up(offers);
+    if (s.wrong == offers.size())
+        return *s.first_wrong;
+    const bool all_told = s.later + s.never == offers.size();
+    Outcome outcome;
+    if (s.fitting < gpus && all_told)
+        outcome.kind = Outcome::never;
+    else
+        outcome.kind = s.later + s.never ? Outcome::later : Outcome::unreachable;
+    const std::string wanted = std::to_string(gpus) + (gpus == 1 ? " GPU is" : " GPUs are") + " wanted, ";
+    outcome.reason = outcome.kind == Outcome::later   ? wanted + std::to_string(s.free) + " in all can be had now: "
+                     : outcome.kind == Outcome::never ? wanted + "all servers together have " + std::to_string(s.fitting) + ": "
+                                                      : "";
+    outcome.reason += s.reasons.text();
     return outcome;
 }
 
 }  // namespace
 
-Result<Outcome> Client::acquire(const Request &request)
+Result<Outcome> Client::acquire(const Request &wanted)
 {
+    Request request = wanted;
+    if (state_->spans)
+        request.span = random_id();
     std::vector<Told<Offer>> told = offers(request);
     for (Told<Offer> &one : told)
         if (one.answer)
             one.answer->fit.here = state_->find(one.server)->node == state_->here;
+    if (state_->spans)
+        return acquire_span(request, std::move(told));
     const Told<Offer> *best = best_of(told);
     if (!best)
         return without_offer(told);
     Result<Grant> grant = accept(best->server, best->answer->id);
-    reject(told, best->server);
+    reject(told, {best->server});
     Outcome outcome;
     if (grant) {
         outcome.kind = Outcome::granted;
-        outcome.grant = std::move(*grant);
+        outcome.grants.push_back(std::move(*grant));
     } else {
         outcome.kind = Outcome::later;
         outcome.reason = grant.error().text;
+    }
+    return outcome;
+}
+
+Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Offer>> told)
+{
+    std::vector<Offer> offered;
+    for (const Told<Offer> &one : told)
+        offered.push_back(one.answer ? *one.answer : Offer{});
+    const std::vector<Part> parts = parts_for(request.gpus, offered);
+    Result<std::string> key = parts.empty() ? std::string() : state_->key();
+    if (parts.empty() || !key) {
+        reject(told);
+        return key ? with_too_few(told, request.gpus) : std::move(key).error();
+    }
+    std::vector<std::pair<const ServerEntry *, std::string>> targets;
+    std::vector<std::string> servers;
+    for (const Part &part : parts) {
+        servers.push_back(told[part.offer].server);
+        targets.emplace_back(state_->find(servers.back()), "/v1/offers/" + offered[part.offer].id + "/accept?key=" + *key +
+                                                               "&gpus=" + std::to_string(part.gpus));
+    }
+    Outcome outcome;
+    outcome.kind = Outcome::granted;
+    for (Told<Leases> &one : state_->ask<Leases>(targets, "POST", "", decode_leases)) {
+        Result<Grant> grant = grant_of(one.server, std::move(one.answer));
+        if (grant) {
+            outcome.grants.push_back(std::move(*grant));
+        } else {
+            outcome.kind = Outcome::later;
+            outcome.reason = grant.error().text;
+        }
+    }
+    reject(told, servers);
+    if (outcome.kind == Outcome::later) {
+        if (Result<void> released = release(outcome.grants); !released)
+            outcome.reason += "; giving the others back: " + released.error().text;
+        outcome.grants.clear();
     }
     return outcome;
 }
@@ -411,13 +498,13 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
                               state_->data_address(told.server, told.answer->data_port),
                               std::move(lease)});
     }
-    // A node's GPUs come from one server: where there are some, they are all, whoever else is away.
-    if (grants.empty() && failure)
-        return std::move(*failure);
     int last = -1;
     for (const Grant &grant : grants)
         last = std::max(last, grant.lease.owner.run);
     std::erase_if(grants, [last](const Grant &grant) { return grant.lease.owner.run != last; });
+    // Where all of a request are there, they are all, whoever else is away.
+    if (failure && whole_request(grants).empty())
+        return std::move(*failure);
     return grants;
 }
 
@@ -428,6 +515,18 @@ Result<void> Client::release(const std::string &server, const std::string &lease
     if (!released && released.error().kind != ErrorKind::unsupported)
         return std::move(released).error();
     return {};
+}
+
+Result<void> Client::release(const std::vector<Grant> &grants)
+{
+    std::vector<std::pair<const ServerEntry *, std::string>> targets;
+    for (const Grant &grant : grants)
+        targets.emplace_back(state_->find(grant.server), "/v1/leases/" + grant.lease.id);
+    std::optional<Error> failure;
+    for (Told<Released> &told : state_->ask<Released>(targets, "DELETE", "", decode_released))
+        if (!told.answer && told.answer.error().kind != ErrorKind::unsupported && !failure)
+            failure = std::move(told.answer).error();
+    return failure ? Result<void>(std::move(*failure)) : Result<void>();
 }
 
 Result<int> Client::release_job(const std::string &job, const std::string &node)
@@ -510,6 +609,11 @@ void Client::without(const std::vector<std::string> &servers)
     });
     if (!rest.empty())
         state_->servers = std::move(rest);
+}
+
+void Client::span()
+{
+    state_->spans = true;
 }
 
 void Client::prefer(const std::string &node)

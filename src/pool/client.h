@@ -16,6 +16,8 @@
 
 namespace rgpu::pool {
 
+struct Leases;  // message_json.h
+
 // What one server said, or why it did not.
 template <class T> struct Told {
     std::string server;
@@ -25,13 +27,13 @@ template <class T> struct Told {
 // How one round of asking ended.
 struct Outcome {
     enum Kind {
-        granted,      // `grant` is set
+        granted,      // `grants` has all that was wanted
         later,        // a server could, but not now, or did not answer while the others said never
         never,        // no server ever could
         unreachable,  // no server answered
     } kind = unreachable;
     std::string reason;  // why not, server by server, in words
-    std::optional<Grant> grant;
+    std::vector<Grant> grants;  // one, or with span() one of each server, in the order of rgpu.conf
 };
 
 class Client {
@@ -44,26 +46,29 @@ public:
     ~Client();
 
     // One round: offers from all, the best accepted, the rest rejected. Fails only where asking
-    // again cannot help (credentials, a request that servers find invalid).
+    // again cannot help (credentials, a request that servers find invalid). All or nothing: where one of several offers cannot
+    // be accepted, the leases of the others are given back.
     Result<Outcome> acquire(const Request &request);
 
     // The parts of acquire(), one by one.
     std::vector<Told<Offer>> offers(const Request &request);
     Result<Grant> accept(const std::string &server, const std::string &offer);
-    void reject(const std::vector<Told<Offer>> &offers, const std::string &but = {});
+    void reject(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but = {});
 
     // Each server's leases that the filter fits and the caller may see.
     std::vector<Told<std::vector<Lease>>> leases(const LeaseFilter &filter);
 
     // The same as grants with secrets: what a node's prolog writes to lease.json. Of several servers those of the job's
     // last run: one that was away when the job started again may still hold what it had before. Fails when
-    // none was found and a server did not answer.
+    // none was found, or of a span not all (span.h), and a server did not answer.
     // `config` is what node_configs() then tells of this node.
     Result<std::vector<Grant>> grants(const std::string &job, const std::string &node, const std::string &config = {});
     std::vector<Told<NodeConfigs>> node_configs();
 
     // Ends a lease and its workers. A lease that is not there any more is success.
     Result<void> release(const std::string &server, const std::string &lease);
+    // The same with several, at once; the first failure, after all were tried.
+    Result<void> release(const std::vector<Grant> &grants);
 
     // Ends every lease of a job (of its node, if given); returns how many. Fails, after having
     // tried all, when a server did not answer or refused.
@@ -87,6 +92,9 @@ public:
 
     // From here on these servers are not asked; where no other would be left, they are all the same.
     void without(const std::vector<std::string> &servers);
+
+    // From here on acquire() takes GPUs of several servers where no one server has all: of the fewest that do (span.h).
+    void span();
 
     // From here on acquire() takes an offer of a server on this Slurm node ([[server]] node) before any other; empty: of none.
     void prefer(const std::string &node);
@@ -113,6 +121,8 @@ public:
 
 private:
     Result<Grant> granted(const std::string &server, const std::string &target, const std::string &body = {});
+    Result<Grant> grant_of(const std::string &server, Result<Leases> told);
+    Result<Outcome> acquire_span(const Request &request, std::vector<Told<Offer>> told);
     struct State;
     explicit Client(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;

@@ -200,15 +200,12 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     Placement placement = place(gpus_, request, distances_, driver_);
     offer.answer = placement.answer;
     offer.reason = placement.reason;
+    offer.fitting = placement.fitting;
     if (offer.answer == Answer::later && !closed_.empty())
         offer.reason = closed_;
     if (offer.answer != Answer::now)
         return offer;
-    for (size_t i : placement.chosen) {
-        const GpuState &gpu = gpus_[i];
-        offer.gpus.push_back(
-            {gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request), request.most});
-    }
+    offer.gpus = portions_of(placement.chosen, request);
     Result<void> taken = take(offer.gpus);
     if (!taken)
         return std::move(taken).error();
@@ -219,13 +216,42 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     return offer;
 }
 
-Result<Lease> Ledger::accept(const Caller &caller, const std::string &id, Time now)
+std::vector<Portion> Ledger::portions_of(const std::vector<size_t> &chosen, const Request &request) const
+{
+    std::vector<Portion> portions;
+    for (size_t i : chosen) {
+        const GpuState &gpu = gpus_[i];
+        portions.push_back({gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request), request.most});
+    }
+    return portions;
+}
+
+// Of the GPUs that are locked those that go together best; the others are free again.
+Result<void> Ledger::keep_of(Locked &offer, int gpus)
+{
+    if (gpus < 0 || static_cast<size_t>(gpus) > offer.gpus.size() || (gpus && offer.request.span.empty()))
+        return error(ErrorKind::invalid, "%d GPUs of an offer of %zu cannot be accepted", gpus, offer.gpus.size());
+    if (gpus == 0 || static_cast<size_t>(gpus) == offer.gpus.size())
+        return {};
+    (void)take(offer.gpus, true);
+    std::vector<GpuState> offered = gpus_;
+    for (GpuState &gpu : offered)
+        gpu.drained = std::any_of(offer.gpus.begin(), offer.gpus.end(), [&](const Portion &p) { return p.uuid == gpu.uuid; }) ? "" : "not offered";
+    Request request = offer.request;
+    request.gpus = gpus;
+    offer.gpus = portions_of(place(offered, request, distances_, driver_).chosen, request);
+    return take(offer.gpus);
+}
+
+Result<Lease> Ledger::accept(const Caller &caller, const std::string &id, Time now, int gpus)
 {
     end_expired(now);
     auto offer = offers_.find(id);
     if (offer == offers_.end() || offer->second.caller.uid != caller.uid)
         return no_such("offer", id);
     Locked &locked = offer->second;
+    if (Result<void> kept = keep_of(locked, gpus); !kept)
+        return std::move(kept).error();
     Held held;
     held.expires = expiry(locked.request.term, now);
     held.lease.id = random_id();
@@ -236,6 +262,8 @@ Result<Lease> Ledger::accept(const Caller &caller, const std::string &id, Time n
     held.lease.expires_in = held.lease.term;
     held.lease.granted_at = time(nullptr);
     held.lease.boot = limits_.boot;
+    if (!locked.request.span.empty())
+        held.lease.span = {locked.request.span, locked.request.gpus};
     Result<void> stored = store_.put(held.lease);
     if (!stored)
         return std::move(stored).error().in("keeping the lease");

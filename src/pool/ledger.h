@@ -46,8 +46,9 @@ public:
     // With answer now the GPUs are locked for Limits::offer_timeout. Fails with `exhausted` when
     // the caller, or all, hold too many offers.
     Result<Offer> offer(const Caller &caller, const Request &request, Time now);
-    // Only by the caller who asked. Fails with `unsupported` when there is no such offer (any more).
-    Result<Lease> accept(const Caller &caller, const std::string &offer, Time now);
+    // Only by the caller who asked. Fails with `unsupported` when there is no such offer (any more). Of a span, `gpus` of those
+    // offered; 0: all.
+    Result<Lease> accept(const Caller &caller, const std::string &offer, Time now, int gpus = 0);
     Result<void> reject(const Caller &caller, const std::string &offer, Time now);
 
     // The lease starts its term again. These two fail with `unsupported` when there is no such
@@ -105,6 +106,8 @@ private:
     using Leases = std::map<std::string, Held>;
 
     Result<void> take(const std::vector<Portion> &portions, bool back = false);
+    std::vector<Portion> portions_of(const std::vector<size_t> &chosen, const Request &request) const;
+    Result<void> keep_of(Locked &offer, int gpus);
     void end_expired(Time now);
     Result<Lease> end(Leases::iterator held);
     template <class Which> Result<std::vector<Lease>> end_those(Which &&which, Time now);

@@ -243,6 +243,8 @@ Json to_json(const Lease &lease)
                  {"workers", lease.workers}};
     if (!lease.boot.empty())
         json["boot"] = lease.boot;
+    if (!lease.span.id.empty())
+        json["span"] = {{"id", lease.span.id}, {"gpus", lease.span.gpus}};
     if (!lease.secret.empty())
         json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
     if (!lease.sealed.empty())
@@ -273,6 +275,12 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
     lease.granted_at = reader.count<int64_t>("granted_at");
     lease.workers = reader.count("workers");
     lease.boot = reader.text("boot", false);
+    if (const Json *span = reader.member("span", false)) {
+        Reader span_reader(*span, "span");
+        lease.span = {span_reader.text("id"), span_reader.count("gpus")};
+        if (Result<void> read = span_reader.done(); !read)
+            return read;
+    }
     leases.push_back(std::move(lease));
     return reader.done();
 }
@@ -304,6 +312,8 @@ Result<void> read_gpu(const Json &json, std::vector<GpuState> &gpus, bool with_f
     gpus.push_back(std::move(gpu));
     return reader.done();
 }
+
+constexpr size_t kIdDigits = 32;  // of random_id()
 
 // An array of texts that may be missing.
 void read_words(Reader &reader, const char *key, std::vector<std::string> &to)
@@ -358,6 +368,8 @@ std::string encode(const Request &request)
                  {"memory", request.memory},
                  {"term_ms", request.term.count()},
                  {"owner", to_json(request.owner)}};
+    if (!request.span.empty())
+        json["span"] = request.span;
     const Wanted &wanted = request.wanted;
     // Where nothing is filtered it is not said: older servers understand that.
     if (!wanted.empty())
@@ -425,6 +437,7 @@ Result<Request> decode_request(std::string_view text)
         request.most = static_cast<int>(reader.number("most", least, kWholeGpu, false, least));
         request.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
         request.term = Milliseconds(reader.number("term_ms", 0, 366LL * 86400 * 1000, false));
+        request.span = reader.text("span", false, kIdDigits);
         if (request.share == 0 && request.memory == 0)
             reader.wrong("memory", "must be given with share 0: no part of the GPU's memory follows from it");
         if (const Json *wanted = reader.member("wanted", false)) {
@@ -444,18 +457,22 @@ Result<Request> decode_request(std::string_view text)
 
 std::string encode(const Offer &offer)
 {
-    if (offer.answer != Answer::now)
-        return dump({{"answer", name(offer.answer)}, {"reason", offer.reason}});
-    return dump({{"answer", name(offer.answer)},
-                 {"id", offer.id},
-                 {"expires_in_ms", offer.expires_in.count()},
-                 {"gpus", to_json(offer.gpus)},
-                 {"fit",
-                  {{"whole_taken", offer.fit.whole_taken},
+    Json json = {{"answer", name(offer.answer)}};
+    if (offer.fitting)
+        json["fitting"] = offer.fitting;
+    if (offer.answer != Answer::now) {
+        json["reason"] = offer.reason;
+        return dump(json);
+    }
+    json["id"] = offer.id;
+    json["expires_in_ms"] = offer.expires_in.count();
+    json["gpus"] = to_json(offer.gpus);
+    json["fit"] = {{"whole_taken", offer.fit.whole_taken},
                    {"whole_left", offer.fit.whole_left},
                    {"share_left", offer.fit.share_left},
                    {"distance", offer.fit.distance},
-                   {"load", offer.fit.load}}}});
+                   {"load", offer.fit.load}};
+    return dump(json);
 }
 
 Result<Offer> decode_offer(std::string_view text)
@@ -469,6 +486,7 @@ Result<Offer> decode_offer(std::string_view text)
                 offer.answer = known;
         if (answer != name(offer.answer))
             reader.wrong("answer", "must be now, later or never");
+        offer.fitting = reader.count("fitting", false);
         if (offer.answer != Answer::now) {
             offer.reason = reader.text("reason");
         } else {
@@ -890,6 +908,8 @@ Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
 std::string encode(const Released &released)
 {
     Json json = {{"released", released.count}, {"lost", released.lost}};
+    if (released.gpus)
+        json["gpus"] = released.gpus;
     if (released.withdrawn)
         json["withdrawn"] = released.withdrawn;
     for (const LeaseUsage &usage : released.usage)
@@ -904,6 +924,7 @@ Result<Released> decode_released(std::string_view text)
         Released released;
         released.count = reader.count("released");
         released.lost = reader.count<int>("lost", false);
+        released.gpus = reader.count<int>("gpus", false);
         released.withdrawn = reader.count<int>("withdrawn", false);
         if (reader.member("usage", false))
             reader.each("usage", [&](const Json &usage) { return read_usage(usage, released.usage); });

@@ -37,15 +37,22 @@ struct Wanted {
     bool empty() const { return names.empty() && uuids.empty() && !memory && !compute_capability && !cuda && driver.empty(); }
 };
 
-// GPUs wanted, all from one server.
+// GPUs wanted, all from one server unless it spans several.
 struct Request {
     int gpus = 1;
     int share = kWholeGpu;  // hundredths of each: the least; 0: only what others leave
     int most = kWholeGpu;   // ... and what it may have while others leave it
     uint64_t memory = 0;    // bytes of each; 0: the share's part of the GPU's memory
     Milliseconds term{0};   // 0: until it is released
+    std::string span;       // not empty: a part of them will do; the id of the span that its leases form
     Wanted wanted;
     Owner owner;
+};
+
+// What the leases of one request on several servers have in common.
+struct Span {
+    std::string id;  // empty: the lease has all that was wanted
+    int gpus = 0;    // how many they have together
 };
 
 // A GPU as it is, and what of it nobody holds.
@@ -110,6 +117,9 @@ struct Offer {
     Milliseconds expires_in{0};
     std::vector<Portion> gpus;
     Fit fit;
+    // Of a request with a span: how many of its GPUs the server could give if nobody held anything. An offer of fewer than are
+    // wanted has answer now, too.
+    int fitting = 0;
 };
 
 struct Lease {
@@ -123,6 +133,7 @@ struct Lease {
     int64_t granted_at = 0;      // seconds since the epoch, wall clock
     int workers = 0;             // running now
     std::string boot;            // of the host, when it was granted: its programs do not survive another
+    Span span;
 };
 
 // Which leases: empty fields do not filter.
@@ -156,6 +167,7 @@ struct LeaseUsage {
 struct Released {
     int count = 0;
     int lost = 0;  // of these: the host was booted after they were granted
+    int gpus = 0;  // of all of them
     std::vector<LeaseUsage> usage;  // where asked for: of these, and of leases of the job that ended before
     int withdrawn = 0;  // with it: leases of the job that ended before, as their GPUs were withdrawn; each is told once
 };

@@ -89,11 +89,19 @@ std::string counted(size_t count, const char *what)
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// Why the server could not give it even if nobody held anything; empty if it could.
+// The GPUs that would do if nobody held anything.
+int fitting(const std::vector<GpuState> &gpus, const Request &request, const DriverVersions &driver)
+{
+    return static_cast<int>(std::count_if(gpus.begin(), gpus.end(), [&](const GpuState &gpu) {
+        return is_wanted(gpu, request.wanted, driver) && gpu.memory >= request.memory;
+    }));
+}
+
+// Why the server could not give it even if nobody held anything; empty if it could. To a span one GPU is enough to give.
 std::string why_never(const std::vector<GpuState> &gpus, const Request &request, const DriverVersions &driver)
 {
-    auto wanted = static_cast<size_t>(request.gpus);
-    std::string are_wanted = std::to_string(wanted) + (wanted == 1 ? " is wanted" : " are wanted");
+    const size_t wanted = request.span.empty() ? static_cast<size_t>(request.gpus) : 1;
+    std::string are_wanted = std::to_string(request.gpus) + (request.gpus == 1 ? " is wanted" : " are wanted");
     if (gpus.size() < wanted)
         return "it has " + counted(gpus.size(), "GPU") + ", " + are_wanted;
     if (const std::string &least = request.wanted.driver; is_older_release(driver.release, least))
@@ -185,6 +193,8 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
     placement.reason = why_never(gpus, request, driver);
     if (!placement.reason.empty())
         return placement;
+    if (!request.span.empty())
+        placement.fitting = fitting(gpus, request, driver);
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
@@ -192,6 +202,8 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
             gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);
     auto count = static_cast<size_t>(request.gpus);
+    if (!request.span.empty() && !candidates.empty())
+        count = std::min(count, candidates.size());
     if (candidates.size() < count) {
         placement.answer = Answer::later;
         placement.reason = std::to_string(candidates.size()) + " of its " +

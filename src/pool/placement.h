@@ -28,8 +28,9 @@ using Distances = std::vector<std::vector<int>>;
 struct Placement {
     Answer answer = Answer::never;
     std::string reason;          // for later and never
-    std::vector<size_t> chosen;  // positions in the vector given, ascending
+    std::vector<size_t> chosen;  // positions in the vector given, ascending; of a request with a span there may be fewer than wanted
     Fit fit;
+    int fitting = 0;             // as Offer::fitting
 };
 
 // The memory that a request takes of this GPU.

@@ -36,14 +36,14 @@ NASTY = [b"\0", b"\xff\xfe", b"\xc3\x28", b"%00", b"%n%s", b"../" * 40, b"A" * 5
          b"18446744073709551616", b"4294967296", b"NaN", b"null", b"true", b"\xf0\x9f\x92\xa9", b"0x10", b" ", b""]
 METHODS = [b"GET", b"POST", b"DELETE", b"PUT", b"HEAD", b"OPTIONS", b"PATCH", b"CONNECT", b"TRACE", b"get", b"", b"G" * 300, b"PRI"]
 ID = b"0123456789abcdef0123456789abcdef"
-TARGETS = [b"/v1/offers", b"/v1/offers/" + ID, b"/v1/offers/" + ID + b"/accept", b"/v1/leases", b"/v1/leases/" + ID,
+TARGETS = [b"/v1/offers", b"/v1/offers/" + ID, b"/v1/offers/" + ID + b"/accept", b"/v1/offers/" + ID + b"/accept?gpus=2", b"/v1/leases", b"/v1/leases/" + ID,
            b"/v1/leases/" + ID + b"/renew", b"/v1/leases?job=1&node=x&secrets=1", b"/v1/drain", b"/v1/resume", b"/v1/lends",
            b"/v1/lends/" + ID, b"/v1/inventory", b"/v1/sharing", b"/v1/health", b"/metrics", b"/", b"*", b"http://x/v1/health", b"/v1/health?" + b"a=b&" * 100]
 OWNER = {"uid": 0, "user": "x", "host": "here", "pid": 1}
 BODIES = [{"gpus": 1, "owner": OWNER}, {"gpus": 2, "share": 30, "most": 100, "memory": 1 << 20, "term_ms": 1000, "owner": OWNER},
           {"gpus": 1, "owner": {"uid": 0, "job": "1", "node": "n", "qos": "q"},
            "wanted": {"names": ["a"], "uuids": ["GPU-1"], "memory": 1, "compute_capability": 80, "cuda": 12000, "driver": "570.86.10"}},
-          {"gpus": ["0"], "grace_ms": 0, "owner": OWNER}, {"gpu": "0", "reason": "x"}, {}, {"gpu": ""}]
+          {"gpus": 3, "span": "5a", "owner": OWNER}, {"gpus": ["0"], "grace_ms": 0, "owner": OWNER}, {"gpu": "0", "reason": "x"}, {}, {"gpu": ""}]
 
 
 def mutated(data, most=6):

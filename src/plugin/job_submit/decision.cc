@@ -41,6 +41,7 @@ Result<Request> request_of(const TresGpus &gpus, const Options &options)
     Request out;
     out.gpus = gpus.count;
     out.type = gpus.type;
+    out.span = options.span;
     if (options.share) {
         auto value = parse_share(*options.share);
         if (!value)

@@ -21,7 +21,8 @@ namespace rgpu::plugin {
 struct Options {
     std::optional<std::string_view> share, memory;  // --rgpu-share and --rgpu-mem
     std::vector<std::pair<const FilterOption *, std::string_view>> filters;
-    bool any() const { return share || memory || !filters.empty(); }
+    bool span = false;  // --rgpu-span
+    bool any() const { return share || memory || span || !filters.empty(); }
 };
 
 // Strings are empty where Slurm has NULL, numbers where it has NO_VAL.

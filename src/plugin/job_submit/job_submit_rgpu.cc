@@ -101,6 +101,7 @@ unsigned count_names(const char *hosts)
 template <class Get> Options options_of(Get &&get)
 {
     static const std::string share = option_variable("rgpu-share"), memory = option_variable("rgpu-mem");
+    static const std::string span = option_variable(kSpanOption);
     static const auto filters = [] {
         std::vector<std::pair<const FilterOption *, std::string>> all;
         for (const FilterOption &option : filter_options())
@@ -110,6 +111,7 @@ template <class Get> Options options_of(Get &&get)
     Options out;
     out.share = get(share);
     out.memory = get(memory);
+    out.span = get(span).has_value();
     for (const auto &[option, variable] : filters)
         if (auto value = get(variable))
             out.filters.emplace_back(option, *value);

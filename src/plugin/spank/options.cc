@@ -62,7 +62,7 @@ int check_per_step(int, const char *value, int)
 // SPANK's table wants char *, and writes to none of them.
 spank_option option(const char *name, const char *argument, const char *help, int value, spank_opt_cb_f check)
 {
-    return {const_cast<char *>(name), const_cast<char *>(argument), const_cast<char *>(help), 1, value, check};
+    return {const_cast<char *>(name), const_cast<char *>(argument), const_cast<char *>(help), argument != nullptr, value, check};
 }
 
 int register_one(spank_t spank, spank_option option)
@@ -93,6 +93,9 @@ int register_options(spank_t spank)
     if (rc == ESPANK_SUCCESS)
         rc = register_one(spank, option("rgpus-per-step", "N", "[rgpu] GPUs on each node that no other step with this option has", 0,
                                         check_per_step));
+    if (rc == ESPANK_SUCCESS)
+        rc = register_one(spank, option(kSpanOption, nullptr, "[rgpu] GPUs of several servers will do, where no one server has all", 0,
+                                        nullptr));
     auto filters = filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
         rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help, static_cast<int>(row),

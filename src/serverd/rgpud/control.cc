@@ -203,7 +203,10 @@ struct Control::State {
     {
         if (Result<void> able = can_tell(request); !able)
             return std::move(able).error();
-        Result<pool::Lease> lease = service.accept(caller, request.matches[1]);
+        Result<int64_t> gpus = parse_integer(request.has_param("gpus") ? request.get_param_value("gpus") : "0", 0, defaults::kMaxGpusOfRequest);
+        if (!gpus)
+            return std::move(gpus).error().in("gpus");
+        Result<pool::Lease> lease = service.accept(caller, request.matches[1], static_cast<int>(*gpus));
         return lease ? with_secrets({std::move(*lease)}, request) : Said(std::move(lease).error());
     }
     Said reject(const pool::Caller &caller, const Request &request)
@@ -219,7 +222,7 @@ struct Control::State {
     Said release(const pool::Caller &caller, const Request &request)
     {
         Result<void> done = service.release(caller, request.matches[1]);
-        return done ? Said(pool::encode(pool::Released{1, 0, {}})) : Said(std::move(done).error());
+        return done ? Said(pool::encode(pool::Released{1, 0, 0, {}})) : Said(std::move(done).error());
     }
     Said lend(const pool::Caller &caller, const Request &request)
     {

@@ -191,10 +191,10 @@ Result<pool::Offer> Service::offer(const pool::Caller &caller, const pool::Reque
     return offer;
 }
 
-Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::string &offer)
+Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::string &offer, int gpus)
 {
     std::lock_guard lock(mutex_);
-    Result<pool::Lease> lease = ledger_.accept(caller, offer, end_expired());
+    Result<pool::Lease> lease = ledger_.accept(caller, offer, end_expired(), gpus);
     if (!lease)
         return lease;
     ++leases_granted_;
@@ -247,8 +247,10 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller, const po
         return std::move(released).error();
     ended(*released, "released");
     await_workers(lock, *released);
-    pool::Released done{static_cast<int>(released->size()), 0, {}};
+    pool::Released done;
+    done.count = static_cast<int>(released->size());
     for (const pool::Lease &lease : *released) {
+        done.gpus += static_cast<int>(lease.gpus.size());
         done.lost += !lease.boot.empty() && lease.boot != this_boot();
         if (unread_.count(lease.id))
             close_meter(lease);

@@ -47,7 +47,7 @@ public:
 
     // As pool::Ledger, with the clock filled in and the workers of ended leases ended.
     Result<pool::Offer> offer(const pool::Caller &caller, const pool::Request &request);
-    Result<pool::Lease> accept(const pool::Caller &caller, const std::string &offer);
+    Result<pool::Lease> accept(const pool::Caller &caller, const std::string &offer, int gpus = 0);
     Result<void> reject(const pool::Caller &caller, const std::string &offer);
     Result<pool::Lease> renew(const pool::Caller &caller, const std::string &lease);
     // These wait a moment for the workers, so that the GPUs are free when they return; a worker that takes its time

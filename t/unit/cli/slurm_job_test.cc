@@ -46,6 +46,13 @@ Test(slurm_job, asks_for_what_its_licences_pay)
               request->owner.node == "cn2");
 }
 
+Test(slurm_job, an_option_without_a_value_counts_by_being_there)
+{
+    cr_expect(!job_with("rgpu:100", "1").span);
+    setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_span", "", 1);
+    cr_expect(job_with("rgpu:100", "1").span);
+}
+
 Test(slurm_job, asks_for_the_share_and_memory_of_its_options)
 {
     setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share", "30-100", 1);

@@ -60,6 +60,15 @@ Test(decision, sells_hundredths_of_a_gpu_on_each_node)
     cr_expect(accepted(job).licences == "rgpu:3", "best effort costs one for each GPU");
 }
 
+Test(decision, a_span_is_sold_as_any_other)
+{
+    Submission job = asking("gres:rgpu:3");
+    cr_expect(refused(job).find("--rgpu-span") != std::string::npos);
+    job.options.span = true;
+    cr_expect(accepted(job).licences == "rgpu:300");
+    cr_expect(job.options.any());
+}
+
 Test(decision, keeps_other_licences_and_replaces_a_forged_one)
 {
     Submission job = asking("gres:rgpu:2");

@@ -193,6 +193,39 @@ Test(snapshot, a_driver_that_is_not_told_is_never_new_enough)
         cr_expect(!parse_snapshot("rgpu-pool 1\ntotal 1 1\nserver gpu1 1 1\n" + std::string(line)), "%s", line);
 }
 
+Test(snapshot, a_span_may_have_all_of_the_pool)
+{
+    Request request = gpus(3);
+    auto no = can_ever_fit(two_by_two(), request, 1);
+    cr_assert(!no);
+    cr_expect(no.error().text.ends_with("ask for at most 2, or for more nodes, or for GPUs of several servers (--rgpu-span)"), "%s",
+              no.error().text.c_str());
+    request.span = true;
+    cr_expect(can_ever_fit(two_by_two(), request, 1));
+    cr_expect(!can_ever_fit(two_by_two(), request, 2), "one such node has it");
+    cr_expect_eq(nodes_that_fit(two_by_two(), request, 9), 1u);
+    request.share = {50, 100};
+    cr_expect_eq(nodes_that_fit(two_by_two(), request, 9), 2u);
+    request = gpus(5);
+    request.span = true;
+    no = can_ever_fit(two_by_two(), request, 1);
+    cr_assert(!no);
+    cr_expect(no.error().text.find("the whole pool has 4 (") != std::string::npos, "%s", no.error().text.c_str());
+
+    request = gpus(5);
+    request.span = true;
+    request.type = "a100";
+    no = can_ever_fit(of_two_kinds(), request, 1);
+    cr_assert(!no);
+    cr_expect(no.error().text.find("nor all together, has more than 4 of them") != std::string::npos, "%s", no.error().text.c_str());
+    request.type = "nvidia";
+    cr_expect(can_ever_fit(of_two_kinds(), request, 1));
+    request.memory = 60 * kGiB;
+    cr_expect(!can_ever_fit(of_two_kinds(), request, 1), "two have so much");
+    request.gpus = 2;
+    cr_expect(can_ever_fit(of_two_kinds(), request, 1));
+}
+
 Test(snapshot, without_kinds_everything_may_be_of_one)
 {
     Request request = gpus(2);

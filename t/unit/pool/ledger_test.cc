@@ -332,3 +332,63 @@ Test(ledger, offers_only_what_is_lent_and_ends_the_leases_of_the_rest)
     f.ledger.offer_only({"GPU-0"});
     cr_assert_eq(f.lease(1, kBob, kStart).gpus[0].uuid, "GPU-0");
 }
+
+static Request span(int count, const Caller &caller)
+{
+    Request request = want(count, caller);
+    request.span = "5a";
+    return request;
+}
+
+Test(ledger, to_a_span_as_many_are_offered_as_there_are)
+{
+    Fixture f(3);
+    f.lease(1, kBob, kStart);
+    auto offer = f.ledger.offer(kAlice, span(4, kAlice), kStart);
+    cr_assert(offer.has_value());
+    cr_expect(offer->answer == Answer::now && offer->gpus.size() == 2 && offer->fitting == 3);
+    cr_expect_eq(f.free(), 0, "they are locked");
+    auto later = f.ledger.offer(kBob, span(1, kBob), kStart);
+    cr_assert(later.has_value());
+    cr_expect(later->answer == Answer::later && later->fitting == 3);
+    Request large = span(4, kBob);
+    large.memory = 2000;
+    auto never = f.ledger.offer(kBob, large, kStart);
+    cr_assert(never.has_value());
+    cr_expect(never->answer == Answer::never && never->fitting == 0);
+}
+
+Test(ledger, of_an_offer_to_a_span_a_part_can_be_accepted)
+{
+    Fixture f(4);
+    auto offer = f.ledger.offer(kAlice, span(6, kAlice), kStart);
+    cr_assert(offer.has_value() && offer->gpus.size() == 4);
+    cr_expect_not(f.ledger.accept(kAlice, offer->id, kStart, 5).has_value());
+    cr_expect_not(f.ledger.accept(kAlice, offer->id, kStart, -1).has_value());
+    auto lease = f.ledger.accept(kAlice, offer->id, kStart, 3);
+    cr_assert(lease.has_value(), "%s", lease ? "" : lease.error().text.c_str());
+    cr_expect(lease->gpus.size() == 3 && lease->span.id == "5a" && lease->span.gpus == 6);
+    cr_expect_eq(f.free(), 100, "what is left is free at once");
+    cr_expect_eq(f.ask(1, kBob, kStart), Answer::now);
+    // The others of a lock are not given away in its place.
+    Fixture used(3);
+    used.lease(1, kBob, kStart);
+    auto rest = used.ledger.offer(kAlice, span(2, kAlice), kStart);
+    cr_assert(rest.has_value() && rest->gpus.size() == 2);
+    auto one = used.ledger.accept(kAlice, rest->id, kStart, 1);
+    cr_assert(one.has_value() && one->gpus.size() == 1);
+    cr_expect(one->gpus[0].uuid == rest->gpus[0].uuid || one->gpus[0].uuid == rest->gpus[1].uuid);
+    cr_expect_eq(used.free(), 100);
+}
+
+Test(ledger, without_a_span_an_offer_is_accepted_whole)
+{
+    Fixture f(2);
+    auto offer = f.ledger.offer(kAlice, want(2, kAlice), kStart);
+    cr_assert(offer.has_value());
+    cr_expect_eq(offer->fitting, 0);
+    cr_expect_not(f.ledger.accept(kAlice, offer->id, kStart, 1).has_value());
+    auto lease = f.ledger.accept(kAlice, offer->id, kStart);
+    cr_assert(lease.has_value());
+    cr_expect(lease->span.id.empty());
+}

@@ -158,7 +158,7 @@ Test(many_servers, a_reservation_among_500_asks_each_once_and_is_quick)
         auto outcome = client->acquire(request);
         times.push_back(std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start).count());
         cr_assert(outcome.has_value() && outcome->kind == Outcome::granted);
-        cr_assert_eq(outcome->grant->lease.gpus.size(), static_cast<size_t>(request.gpus));
+        cr_assert_eq(outcome->grants[0].lease.gpus.size(), static_cast<size_t>(request.gpus));
         for (int i = 0; i < kServers; ++i)
             cr_assert_eq(servers.asked[i] - before[static_cast<size_t>(i)], 1, "server %d was asked %d times", i,
                          servers.asked[i] - before[static_cast<size_t>(i)]);

@@ -150,6 +150,37 @@ Test(message_json, a_lease_carries_its_secret_only_when_it_has_one)
     cr_assert_eq(again->leases[0].secret, lease.secret);
 }
 
+Test(message_json, a_span_is_said_only_where_there_is_one)
+{
+    auto request = decode_request(kGood);
+    cr_assert(request.has_value());
+    cr_expect(encode(*request).find("span") == std::string::npos, "servers before this one know no such field");
+    request->span = "00112233445566778899aabbccddeeff";
+    auto again = decode_request(encode(*request));
+    cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
+    cr_expect_eq(again->span, request->span);
+    cr_expect_not(wrong(R"({"gpus":1,"span":true,"owner":{"uid":1,"host":"h"}})").empty());
+    cr_expect_not(wrong(R"({"gpus":1,"span":")" + std::string(33, 'a') + R"(","owner":{"uid":1,"host":"h"}})").empty());
+
+    Offer offer{Answer::later, "in use", "", {}, {}, {}, 3};
+    auto told = decode_offer(encode(offer));
+    cr_assert(told.has_value() && told->fitting == 3);
+
+    Lease lease;
+    lease.id = "ab";
+    cr_expect(encode(Leases{1, {lease}}).find("span") == std::string::npos);
+    lease.span = {"5a", 4};
+    auto leases = decode_leases(encode(Leases{1, {lease}}));
+    cr_assert(leases.has_value(), "%s", leases ? "" : leases.error().text.c_str());
+    cr_expect(leases->leases[0].span.id == "5a" && leases->leases[0].span.gpus == 4);
+
+    Released released;
+    released.count = 2;
+    released.gpus = 3;
+    auto ended = decode_released(encode(released));
+    cr_assert(ended.has_value() && ended->count == 2 && ended->gpus == 3);
+}
+
 Test(message_json, a_wanted_driver_is_said_only_where_one_is_wanted)
 {
     auto request = decode_request(kGood);

@@ -1,0 +1,164 @@
+#!/bin/bash
+# GPUs of several servers in one request (--span): which servers give them, all or nothing, renewed and given back on each.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
+rgpu=$build/bin/rgpu
+free() { "$rgpu" list | tail -n 1; }
+is_free() { free | grep -qx "$1 of [0-9.]* GPUs free" || { "$rgpu" list; return 1; }; }
+all_free() { free | awk '{ exit !($1 == $3) }' || { "$rgpu" list; return 1; }; }
+# "gpu1:2 gpu3:1": the servers of a lease file, in its order, and how many GPUs each has there.
+parts() { python3 -c 'import json, sys; print(*["%s:%d" % (s["name"], len(s["gpus"])) for s in json.load(open(sys.argv[1]))["servers"]])' "$1"; }
+# The same of what a command with these options gets.
+spans() { try 30 "$rgpu" run "$@" -- sh -c 'cp "$RGPU_LEASE" "$0"' "$T/lease"; [ "$rc" = 0 ] && parts "$T/lease" || diag "$err"; rm -f "$T/lease"; }
+
+rgpud gpu1; first=$control
+rgpud gpu2; second=$control
+rgpud gpu3 'softgpu_devices = 1'; third=$control third_pid=$pid
+clients "gpu1=$first" "gpu2=$second" "gpu3=$third"
+
+# --- which servers
+
+try 20 "$rgpu" run -n 3 -- true
+like "$rc $err" '^121 .*gpu1, gpu2: it has 2 GPUs, 3 are wanted' "three GPUs that no server has: without --span never"
+like "$(spans -n 2 --span)" '^gpu[12]:2$' "--span: one server that has all goes before several"
+is "$(spans -n 3 --span)" "gpu1:2 gpu3:1" "else the fewest servers, and of these those on which the least is left"
+is "$(spans -n 4 --span)" "gpu1:2 gpu2:2" "not more servers than are needed"
+is "$(spans -n 5 --span)" "gpu1:2 gpu2:2 gpu3:1" "the whole pool, in the order of rgpu.conf"
+is "$(spans -n 3 --span --server gpu2 --server gpu1 | tr ' ' '\n' | sort | xargs)" "gpu1:2 gpu2:1" "of the servers that are asked for; what is too much of an offer stays"
+is "$(free)" "5 of 5 GPUs free" "all are given back"
+like "$(spans -n 5 -p 0.5 --span)" '^gpu1:2 gpu2:2 gpu3:1$' "shares of them"
+try 20 "$rgpu" run -n 3 --span -v -- true
+is "$rc $(grep -c '^rgpu: gpu[13] GPU [01] (rgpu software GPU), 100%, ' <<< "$err")" "0 3" "-v names each GPU" || diag "$err"
+
+# --- never, later, and when it is given back
+
+try 20 "$rgpu" run -n 6 --span -- true
+like "$rc $err" '^121 .*6 GPUs are wanted, all servers together have 5: ' "more than all have together: never, at once"
+try 20 "$rgpu" run -n 4 --span --min-cc 99.0 -- true
+like "$rc $err" '^121 .*all servers together have 0: gpu1, gpu2: 0 of its 2 GPUs are of the kind that is asked for' "none is of the kind: never, and why"
+is "$(free)" "5 of 5 GPUs free" "... and nothing stays locked"
+
+cd "$T"
+try 20 "$rgpu" request -n 3 --span -o held
+is "$rc $out" "0 held: 2 GPUs of gpu1, 1 GPUs of gpu3" "rgpu request --span holds GPUs of two servers"
+is "$(stat -c %a held) $(parts held)" "400 gpu1:2 gpu3:1" "... in one lease file"
+is "$("$rgpu" leases --json | python3 -c 'import json, sys
+all = json.load(sys.stdin)["leases"]
+print(len(all), len({l["span"]["id"] for l in all}), {l["span"]["gpus"] for l in all})')" "2 1 {3}" "... by two leases, which say that they belong together"
+try 20 "$rgpu" run -n 3 --span --wait 0 -- true
+like "$rc $err" '^122 .*3 GPUs are wanted, 2 in all can be had now: .*gpu2: 2 of 2 that would do are free' "too few are free now: later, and which are"
+is "$(free)" "2 of 5 GPUs free" "... and nothing stays locked"
+start waiting sh -c '"$0" run -n 3 --span --wait 60s -- sh -c "cp \$RGPU_LEASE new; mv new got" 2> waits' "$rgpu"
+waiting=$pid
+ok "whoever waits says for what" wait_for 20 grep -q '3 GPUs are wanted' waits
+try 20 "$rgpu" release --file held
+is "$rc $out" "0 2 released" "rgpu release gives back what both servers have"
+wait_for 60 test -e got
+is "$(parts got)" "gpu1:2 gpu3:1" "... and whoever waited has them"
+wait_for 20 tap_gone "$waiting"
+ok "... until he ends" wait_for 20 all_free
+
+# Each secret opens its own server's door: a program runs with the part of the file that one server has.
+try 20 "$rgpu" request -n 3 --span -o held
+for server in gpu1 gpu3; do
+    python3 -c 'import json, sys
+lease = json.load(open("held"))
+lease["servers"] = [s for s in lease["servers"] if s["name"] == sys.argv[1]]
+json.dump(lease, open("part." + sys.argv[1], "w"))' "$server"
+    ok "a program runs on $server with its part of the lease" "$rgpu" run --lease "part.$server" -- "$build/cuda/vector_add-static"
+done
+kill -9 "$third_pid"; wait "$third_pid" 2>/dev/null
+try 30 "$rgpu" release --file held
+like "$rc $err" '^123 .*the file stays: server gpu3 ' "a server that is away: the release says so, and keeps the file"
+is "$("$rgpu" list | grep -c 'gpu1 .*100%')" 2 "... the other's GPUs are free"
+rm "$T/gpu3.ready"; rgpud gpu3 'softgpu_devices = 1' "control_port = $third"; third_pid=$pid
+try 20 "$rgpu" release --file held
+is "$rc $out $([ -e held ] && echo there)" "0 2 released " "... when it is back, the rest is released, and the file goes"
+ok "... and all are free" wait_for 20 all_free
+
+# --- renewed, and killed
+
+start holds "$rgpu" run -n 5 --span -- sh -c 'echo $$ > pid; exec sleep 300'
+holds=$pid
+wait_for 20 test -s pid
+is "$(free)" "0 of 5 GPUs free" "a command holds the whole pool"
+# Terms are 3 s: who is older was renewed.
+old() { "$rgpu" leases --json | python3 -c 'import json, sys, time
+sys.exit(sum(time.time() - l["granted_at"] > 4 for l in json.load(sys.stdin)["leases"]) != 3)'; }
+ok "each server's lease is renewed" wait_for 30 old
+is "$(free)" "0 of 5 GPUs free" "... and still held"
+kill -9 "$holds"; wait "$holds" 2>/dev/null
+ok "kill -9 of rgpu run: all servers have their GPUs back" wait_for 30 all_free
+kill "$(cat pid)" 2>/dev/null
+start holds "$rgpu" run -n 5 --span -- sh -c 'echo > there; exec sleep 300'
+holds=$pid
+wait_for 20 test -e there
+kill "$holds"
+ok "SIGTERM: the same" wait_for 20 all_free
+
+# --- everybody wins, somebody spins
+
+for name in a b; do
+    rm -f "$name.go"
+    start "$name" "$rgpu" run -n 3 --span --wait 60s -- sh -c "parts=\$(grep -c uuid \$RGPU_LEASE); echo \$parts > $name.has; while [ ! -e $name.go ]; do sleep 0.05; done"
+    eval "pid_$name=$pid"
+done
+one() { [ "$(cat ./*.has 2>/dev/null)" = 3 ]; }
+both() { [ "$(cat ./*.has 2>/dev/null | xargs)" = "3 3" ]; }
+ok "two that want three of five: one has them" wait_for 30 one
+is "$(free)" "2 of 5 GPUs free" "... and the other holds nothing while it waits"
+if [ -e a.has ]; then touch a.go; else touch b.go; fi
+ok "... when it ends the other has three" wait_for 60 both
+touch a.go b.go
+# shellcheck disable=SC2154
+wait_for 20 tap_gone "$pid_a"; wait_for 20 tap_gone "$pid_b"
+ok "... and all are free in the end" wait_for 20 all_free
+
+# --- all or nothing: servers that are made up
+
+cat > server.py <<'PY'
+import http.server, json, sys
+how = sys.argv[2]
+gpus = [{"index": i, "uuid": "GPU-%d" % i, "name": "None", "share": 100, "most": 100, "memory": 1} for i in range(2)]
+fit = {"whole_taken": 2, "whole_left": 0, "share_left": 0, "distance": 0, "load": 0}
+class Server(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or "{}")
+        if self.path != "/v1/offers":
+            self.say(503, {"error": {"kind": "unavailable", "text": "it has thought better of it"}})
+        elif how == "breaks":
+            self.say(200, {"answer": "now", "id": "0" * 32, "expires_in_ms": 5000, "gpus": gpus, "fit": fit, "fitting": 2})
+        elif "span" in request:
+            self.say(400, {"error": {"kind": "invalid", "text": 'request: has the unknown field "span"'}})
+        else:
+            self.say(200, {"answer": "later", "reason": "in use"})
+    def do_DELETE(self):
+        self.say(200, {})
+    def say(self, status, json_of):
+        body = json.dumps(json_of).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.HTTPServer(("127.0.0.1", 0), Server)
+with open(sys.argv[1], "w") as port:
+    port.write(str(server.server_port))
+server.serve_forever()
+PY
+for how in breaks old; do
+    start "$how" python3 server.py "$how.port" "$how"
+    wait_for 20 test -s "$how.port"
+done
+clients "gpu1=$first" "broken=$(cat breaks.port)"
+before=$(logged gpu1 'lease .*: granted')
+try 30 "$rgpu" run -n 4 --span --wait 0 -- true
+like "$rc $err" '^122 .*server broken .*it has thought better of it' "one server takes its offer back: nothing is leased"
+is "$(($(logged gpu1 'lease .*: granted') - before)) $("$rgpu" list | grep -c '^gpu1 .*100%')" "1 2" "... and what the other gave is given back"
+clients "gpu1=$first" "old=$(cat old.port)"
+try 20 "$rgpu" run -n 3 --span -- true
+like "$rc $err" '^121 .*all servers together have 2: .*old: its rgpu is older and shares no request with other servers' "a server of an older rgpu gives nothing to a span, and that is told"
+is "$(spans -n 2 --span)" "gpu1:2" "... others do"
+clients "gpu1=$first" "gone=$(free_port)"
+try 20 "$rgpu" run -n 3 --span --wait 0 -- true
+like "$rc $err" '^122 ' "a server that does not answer may have the rest: later"
+done_testing

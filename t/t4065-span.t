@@ -1,0 +1,117 @@
+#!/bin/bash
+# Jobs with GPUs of several servers on one node (--rgpu-span): submit, leases, lease file, binding, leftovers, a server that dies.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/slurm.sh"
+cluster_up
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+. "$(dirname "$0")/lib/lost.sh"
+unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
+check() { rgpu slurm check > "$T/check" 2>&1 || { cat "$T/check"; false; }; }
+# "gpu1:2 gpu2:1": the servers of a lease file, in its order, and how many GPUs each has there.
+cat > "$T/parts.py" <<'PY'
+import json, os, sys
+servers = json.load(open(sys.argv[1] if len(sys.argv) > 1 else os.environ["RGPU_LEASE"]))["servers"]
+assert len({g["uuid"] for s in servers for g in s["gpus"]}) == sum(len(s["gpus"]) for s in servers)
+print(*[f'{s["name"]}:{len(s["gpus"])}' for s in servers])
+PY
+parts() { python3 "$T/parts.py" "$cluster/run/cn1/$1/lease.json"; }
+
+# --- submit
+
+try 20 srun --help
+like "$out" '--rgpu-span ' "srun --help lists --rgpu-span, which has no value"
+try 20 srun --gres=rgpu:3 true
+like "$rc $err" '^1 .*no server has more than 2 .*ask for at most 2, or for more nodes, or for GPUs of several servers \(--rgpu-span\)' \
+    "three GPUs without it are refused, and it is named"
+try 20 srun --gres=rgpu:5 --rgpu-span true
+like "$rc $err" '^1 .*5 GPUs on one node were asked for, but the whole pool has 4 ' "with it more than the whole pool has are refused"
+try 20 srun -N 2 --gres=rgpu:3 --rgpu-span true
+like "$rc $err" '^1 .*room for 1 such nodes' "... and more nodes"
+try 20 srun --rgpu-span true
+like "$rc $err" '^0 .*without --gres=rgpu:N there is none' "... alone it is remarked on"
+
+# --- which GPUs
+
+try 60 srun --gres=rgpu:3 --rgpu-span sh -c 'python3 "$0"; stat -c %a.%u "$RGPU_LEASE"' "$T/parts.py"
+like "$rc $(xargs <<< "$out")" '^0 gpu1:[12] gpu2:[12] 400\.0$' "three GPUs of two servers in one lease file" || diag "$err"
+try 60 srun --gres=rgpu:2 --rgpu-span python3 "$T/parts.py"
+like "$rc $out" '^0 gpu[12]:2$' "two of one server, which has them" || diag "$err"
+try 60 srun -N 2 --gres=rgpu:3 --rgpu-share=50 --rgpu-span python3 "$T/parts.py"
+is "$rc $(grep -cE '^gpu1:[12] gpu2:[12]$' <<< "$out")" "0 2" "on two nodes halves of three each" || diag "$err"
+try 60 srun -n 3 --gres=rgpu:3 --rgpu-span --rgpu-bind=single:1 sh -c 'echo "$CUDA_VISIBLE_DEVICES"'
+is "$rc $(sort <<< "$out" | xargs)" "0 0 1 2" "--rgpu-bind counts them over all servers" || diag "$err"
+ok "all are given back" wait_for 20 all_free
+
+# --- a job of its own life
+
+submitted -w cn1 --gres=rgpu:4 --rgpu-span --wrap "$(until_file "$T/end")"
+wait_for 30 is_state "$job" RUNNING
+is "$(parts "$job")" "gpu1:2 gpu2:2" "a batch job has the whole pool"
+is "$(held) $(sold)" "400 400" "leases and licences are the same"
+ok "rgpu slurm check: all agree" check
+like "$(cat "$T/check")" "1 job with GPUs of the pool, 2 leases: all agree" "... with two leases of one job on one node"
+submitted --gres=rgpu:1 --wrap true; next=$job
+waits() { [ "$(job_state "$next") $(job_reason "$next")" = "PENDING Licenses" ]; }
+ok "another job waits for licences" wait_for 30 waits
+touch "$T/end"
+ok "... and runs when it has ended" wait_for 60 is_state "$next" COMPLETED
+submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap 'sleep 300'
+wait_for 30 is_state "$job" RUNNING
+scancel "$job"
+ok "scancel: both servers have their GPUs back" wait_for 60 all_free
+
+# --- leftovers: leases of a prolog with which its slurmctld died
+
+submitted -w cn1 --gres=rgpu:3 --rgpu-share=30 --rgpu-span --wrap 'sleep 300'
+wait_for 30 is_state "$job" RUNNING
+prolog_env=(SLURM_JOB_ID="$job" SLURM_JOB_UID=0 SLURM_JOB_USER=root SLURM_JOB_NODELIST=cn1 SLURM_JOB_NUM_NODES=1 SLURM_JOB_LICENSES=rgpu:90
+    SLURMD_NODENAME=cn1 SPANK_RGPU_NODES=1 SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share=30 SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_span=)
+leases() { rgpu leases --json | python3 -c 'import json, sys
+print(len([l for l in json.load(sys.stdin)["leases"] if l["owner"].get("job") == sys.argv[1]]))' "$job"; }
+in_file() { grep -oE '"lease": "[0-9a-f]+"' "$cluster/run/cn1/$job/lease.json" | grep -oE '[0-9a-f]{32}'; }
+ok "its prolog is run once more" env "${prolog_env[@]}" rgpu slurm prolog
+is "$(leases)" 4 "... and takes as many again"
+ok "the node's prolog" env -u SLURM_JOB_LICENSES "${prolog_env[@]}" rgpu slurm node-prolog
+is "$(leases) $(parts "$job" | tr ' ' '\n' | grep -cE '^gpu[12]:[12]$')" "2 2" "... keeps those of one request, and gives the others back"
+ok "all agree" check
+ok "once more" env "${prolog_env[@]}" rgpu slurm prolog
+known=$(in_file | head -n 1)
+for lease in $(rgpu leases --json | python3 -c 'import json, sys
+known = sys.argv[1]
+all = [l for l in json.load(sys.stdin)["leases"]]
+span = next(l["span"]["id"] for l in all if l["id"] == known)
+print(*[l["id"] for l in all if l["span"]["id"] != span][:1])' "$known"); do
+    ok "a part of the second is lost" rgpu release "$lease"
+done
+is "$(leases)" 3 "... three are left"
+ok "the node's prolog" env "${prolog_env[@]}" rgpu slurm node-prolog
+is "$(leases) $(in_file | grep -c "$known")" "2 1" "... goes on with the one that is whole"
+ok "a part of that is lost, too" rgpu release "$known"
+try 30 env "${prolog_env[@]}" rgpu slurm node-prolog
+is "$(cat "$cluster/run/cn1/$job/error")" "of the GPUs that job $job has of several servers for node cn1 not all are there any more" \
+    "then the job's tasks are refused, and why"
+scancel "$job"
+ok "the rest is given back" wait_for 60 all_free
+
+# --- one of the servers dies
+
+configure 'lost_after = "1s"'
+submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap "$(fails_at "$T/die")"; one=$job
+wait_for 30 runs "$one"
+crash rgpud.gpu2
+touch "$T/die"
+ok "a batch job that fails without one of its servers is requeued" wait_for 90 is_requeued "$one"
+ok "... says why" wait_for 20 has_note "$one"
+like "$(note_of "$one")" "^rgpu: lost server gpu2 .*: requeued; avoids gpu2 until" "... and avoids that server"
+is "$(rgpu list | grep -c '^gpu1 .*100%')" 2 "... the other has its GPUs back"
+try 60 srun --gres=rgpu:2 --rgpu-span sh -c 'echo "$SLURM_JOB_ID"; python3 "$0"' "$T/parts.py"
+is "$rc ${out#*$'\n'}" "0 gpu1:2" "another that one server can serve runs meanwhile" || diag "$err"
+two=${out%%$'\n'*}
+is_gone() { [ -z "$(squeue -h -j "$two" 2> /dev/null)" ]; }
+wait_for 30 is_gone
+is "$(grep -E "JobId=$two " "$cluster/log/slurmctld" | grep -ci "epilog.*status")" 0 "... and its epilog misses nothing on the server that is away"
+back gpu2
+synced_free() { rgpu slurm sync > "$T/sync" 2>&1; all_free; }
+ok "the server is back: what it has of that run is ended" wait_for 90 synced_free
+scancel "$one"
+done_testing
