@@ -10,6 +10,7 @@
 #include "interpose/capture.h"
 #include "interpose/graph_plan.h"
 #include "interpose/own.h"
+#include "interpose/servers.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
 #include "util/waiters.h"
@@ -23,10 +24,13 @@ struct Function {
     CUstreamCallback with_status = nullptr;
     CUstream stream = nullptr;
     void *data = nullptr;
+    std::function<void(CUresult)> job = nullptr;
 
     void run(CUresult status) const
     {
-        if (with_status)
+        if (job)
+            job(status);
+        else if (with_status)
             with_status(stream, status, data);
         else if (status == CUDA_SUCCESS)  // a host function does not run in a failed context
             plain(data);
@@ -49,8 +53,9 @@ Callbacks &callbacks()
     return c;
 }
 
-void run(uint64_t token, CUresult status)
+void run(Session &s, uint64_t token, CUresult status)
 {
+    const At at(s.index());
     Callbacks &c = callbacks();
     Function f;
     bool of_graph = false;
@@ -71,10 +76,9 @@ void run(uint64_t token, CUresult status)
     f.run(status);
     shared::after_host_function();
     if (of_graph) after_host_node(token);
-    if (Session *s = session())
-        s->tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
-            w.value(CallbackStep::done), w.value(token);
-        });
+    s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
+        w.value(CallbackStep::done), w.value(token);
+    });
 }
 
 CUresult enqueue(const Function &f)
@@ -82,13 +86,13 @@ CUresult enqueue(const Function &f)
     Session *s = session();
     if (!s) return not_ready();
     if (CUresult r = context_state()) return r;
-    if (!f.plain && !f.with_status) return CUDA_ERROR_INVALID_VALUE;
+    if (!f.plain && !f.with_status && !f.job) return CUDA_ERROR_INVALID_VALUE;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(f.stream, stream)) return r;
     if (CUresult r = may_give_work(stream)) return r;
     if (is_captured(stream)) {
         // CUDA: "cuStreamAddCallback ... is not supported in a capture".
-        if (f.with_status) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        if (f.with_status || f.job) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         const uint64_t token = graph_function(f.plain, f.data);
         return s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
             w.value(CallbackStep::capture), w.value(stream), w.value(token);
@@ -114,14 +118,21 @@ CUresult enqueue(const Function &f)
 
 }  // namespace
 
-void callback_due(uint64_t token, uint32_t status)
+void callback_due(Session &s, uint64_t token, uint32_t status)
 {
-    callbacks().threads.run([=] { run(token, static_cast<CUresult>(status)); });
+    callbacks().threads.run([&s, token, status] { run(s, token, static_cast<CUresult>(status)); });
 }
 
 CUresult call_in_stream(CUstream stream, CUhostFn function, void *data)
 {
     return enqueue({function, nullptr, stream, data});
+}
+
+CUresult call_in_stream(CUstream stream, std::function<void(CUresult)> job)
+{
+    Function f;
+    f.stream = stream, f.job = std::move(job);
+    return enqueue(f);
 }
 
 uint64_t graph_function(CUhostFn function, void *data)

@@ -7,19 +7,26 @@
 
 #include <cstdint>
 
+#include <functional>
+
 #include "calls/cuda_api.h"
 
 namespace rgpu::interpose {
+
+class Session;
 
 // The first word of the body of a cuLaunchHostFunc frame: what it says.
 // capture: like enqueue, but the stream is being captured, and the token is a graph's (graph_function()).
 enum class CallbackStep : uint32_t { enqueue, done, capture };
 
 // A callback frame came: its function is to run. Called by whichever thread reads, which it does not hold up.
-void callback_due(uint64_t token, uint32_t status);
+void callback_due(Session &, uint64_t token, uint32_t status);
 
 // Puts `function` into the stream as cuLaunchHostFunc does.
 CUresult call_in_stream(CUstream, CUhostFn function, void *data);
+
+// The same for the client's own ends: `job` may wait, and call the server. It is called with an error, too, when the stream failed.
+CUresult call_in_stream(CUstream, std::function<void(CUresult)> job);
 
 // The token that graphs' nodes have for this function and its argument; a node may call it any number of times.
 uint64_t graph_function(CUhostFn function, void *data);

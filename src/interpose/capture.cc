@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "interpose/between.h"
 #include "interpose/idle.h"
 #include "interpose/kept.h"
 #include "interpose/own.h"
@@ -149,8 +150,9 @@ CUresult capture_info(CUstream stream, const Info &out)
     // The arrays are the driver's own, until the stream is asked again.
     std::vector<uint8_t> arrays(n * (sizeof(CUgraphNode) + sizeof(CUgraphEdgeData)));
     CUgraph found_graph = detail::found<CUgraph>(graph, calls::kNoHandle);
+    const HandleId owner = Handles::get().id(found_graph).value_or(calls::kNoHandle);
     std::vector<CUgraphNode> nodes;
-    for (size_t i = 0; i < n; i++) nodes.push_back(detail::found<CUgraphNode>(answer.value<HandleId>(), graph));
+    for (size_t i = 0; i < n; i++) nodes.push_back(detail::found<CUgraphNode>(answer.value<HandleId>(), owner));
     if (n) memcpy(arrays.data(), nodes.data(), n * sizeof(CUgraphNode));
     if (const uint8_t *p = answer.bytes(n * sizeof(CUgraphEdgeData)); p && n)
         memcpy(arrays.data() + n * sizeof(CUgraphNode), p, n * sizeof(CUgraphEdgeData));
@@ -309,6 +311,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     HandleId s = 0, e = 0;
+    if (spanning() && Handles::get().slot(event) && !is_here(*Handles::get().id(event))) return between::wait_event(stream, event);
     if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) && !detail::id_in(event, e)) {
         std::lock_guard lock(captures().mutex);
         Capture *of_its_own = of_stream(s), *of_the_event = of_event(e);

@@ -29,6 +29,7 @@ struct Primaries {
         if (!p.id) {
             p.id = Handles::get().make(HandleKind::context);
             Handles::get().at(p.id)->device = d;
+            Handles::get().at(p.id)->server = static_cast<uint8_t>(server_of(d));
         }
         return p;
     }
@@ -59,7 +60,6 @@ CUresult primary_handle(CUcontext *out, CUdevice d)
 }
 
 CUcontext current_for_tables() { return as_context(current_context()); }
-int device_count() { return session() ? static_cast<int>(session()->snapshot().devices.size()) : 0; }
 
 CUresult device_pci(int *domain, int *bus, int *dev, CUdevice d)
 {
@@ -82,7 +82,7 @@ struct Priorities {
         bool known = false;
         int least = 0, greatest = 0;
     };
-    std::vector<Range> of = std::vector<Range>(session()->snapshot().devices.size());
+    std::vector<Range> of = std::vector<Range>(static_cast<size_t>(device_count()));
 
     static void question(wire::Writer &w) { w.value(uint8_t{1}), w.value(uint8_t{1}); }
     void learn(CUdevice d, const Reply &reply)
@@ -129,7 +129,7 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
     static const bool once = [] {
         calls::DriverFacts facts;
-        facts.driver_version = session() ? session()->snapshot().driver_version : CUDA_VERSION;
+        facts.driver_version = driver_version();
         facts.current_context = current_for_tables;
         facts.primary_context = primary_handle;
         facts.device_count = device_count;
@@ -155,7 +155,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
         static Session::Ahead &retaining = *new Session::Ahead;
         Reply reply, range;
         // Outside any context: cudart makes the primary context current before it retains it.
-        const auto body = [&](wire::Writer &w) { w.value(p.id), w.value(d); };
+        const auto body = [&](wire::Writer &w) { w.value(p.id), w.value(to_wire(d)); };
         CUresult r;
         if (!priorities().get(d).known &&
             session()->ask_ahead(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle, body, retaining)) {
@@ -383,6 +383,19 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
     if (!version) return CUDA_ERROR_INVALID_VALUE;
     *version = 3020;  // what drivers answer for contexts of the v2 and later interfaces
     return CUDA_SUCCESS;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+    const Slot *s = Handles::get().slot(peer);
+    if (session() && s && !is_here(*Handles::get().id(peer))) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return remote<CallId::cuCtxEnablePeerAccess>(peer, flags);
+}
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    const Slot *s = Handles::get().slot(peer);
+    if (session() && s && !is_here(*Handles::get().id(peer))) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    return remote<CallId::cuCtxDisablePeerAccess>(peer);
 }
 
 // On hardware with a fixed or automatic split these are hints; they change nothing that can be seen.

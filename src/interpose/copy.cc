@@ -3,6 +3,7 @@
 // A copy to the device goes out in chunks behind their frames; the program may reuse its memory as
 // soon as the call returns. A copy to the host is one call, answered by data frames when the
 // stream gets there. Body: device address, bytes, stream (both directions).
+#include "interpose/between.h"
 #include "interpose/capture.h"
 #include "interpose/idle.h"
 #include "interpose/memory.h"
@@ -60,6 +61,8 @@ CUresult prepare(CUstream stream, Target &t)
 
 CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream)
 {
+    if (between::is_elsewhere(device))
+        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream, CopyWait::as_memory_says);
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
@@ -83,6 +86,8 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
 
 CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, bool wait)
 {
+    if (between::is_elsewhere(device))
+        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream, wait ? CopyWait::always : CopyWait::as_memory_says);
     Target t{device, bytes, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (!bytes) return CUDA_SUCCESS;
@@ -106,8 +111,9 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
 CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     if (!session()) return not_ready();
-    // Told at once, as a driver does; posted, it would surface later.
     if (CUresult r = context_state()) return r;
+    if (between::is_elsewhere(to) || between::is_elsewhere(from)) return between::copy(to, from, bytes, stream, CopyWait::never);
+    // Told at once, as a driver does; posted, it would surface later.
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
     shared::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
@@ -125,6 +131,13 @@ CUresult settle_in(CUresult r, CUstream stream)
     return r || shared::active() ? settle(r, stream) : settled::after_copy(stream);
 }
 
+// Whether a copy between these contexts is one between servers, or for another than calls go to.
+bool are_apart(CUcontext to, CUcontext from)
+{
+    const Slot *t = Handles::get().slot(to), *f = Handles::get().slot(from);
+    return spanning() && t && f && (t->server != here() || f->server != here());
+}
+
 CUresult changed(CUresult r, CUdeviceptr to, CUstream stream) { return r ? r : settled::after_change(to, stream); }
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
@@ -137,6 +150,8 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
     if ((!to_is && is_freed(to, bytes)) || (!from_is && is_freed(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
     if (to_is && from_is) {
+        if (synchronous && (between::is_elsewhere(to) || between::is_elsewhere(from)))
+            return between::copy(to, from, bytes, stream, CopyWait::always);
         CUresult r = copy_on_device(to, from, bytes, stream);
         return synchronous ? settle(r, stream) : r;
     }
@@ -177,6 +192,8 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 {
     if (!session()) return not_ready();
     if (!to_context || !from_context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (are_apart(to_context, from_context))
+        return between::copy(to, to_context, from, from_context, bytes, stream, CopyWait::never);
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
     shared::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
@@ -209,6 +226,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
+        if (between::is_elsewhere(to)) \
+            return between::change(to, stream, [=](CUstream s) { return own::cuMemsetD##bits##Async(to, value, n, s); }); \
         if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
@@ -217,6 +236,10 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
+        if (between::is_elsewhere(to)) \
+            return between::change(to, stream, [=](CUstream s) { \
+                return own::cuMemsetD2D##bits##Async(to, pitch, value, width, height, s); \
+            }); \
         if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
         const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \
@@ -241,6 +264,8 @@ SET(32, unsigned int)
     } \
     CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
+        if (between::is_elsewhere(to) || between::is_elsewhere(from)) \
+            return between::copy(to, from, bytes, stream, CopyWait::always); \
         return changed(copy_on_device(to, from, bytes, stream), to, stream); \
     } \
     CUresult cuMemcpy##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
@@ -250,6 +275,8 @@ SET(32, unsigned int)
     CUresult cuMemcpyPeer##suffix(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, \
                                   CUcontext from_context, size_t bytes) \
     { \
+        if (to_context && from_context && are_apart(to_context, from_context)) \
+            return between::copy(to, to_context, from, from_context, bytes, stream, CopyWait::always); \
         return changed(own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream), to, stream); \
     } \
     CUresult cuMemsetD8_v2##suffix(CUdeviceptr to, unsigned char value, size_t n) \

@@ -1,10 +1,11 @@
 // Devices: answered from the snapshot.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <strings.h>
 
 #include "interpose/own.h"
-#include "interpose/process.h"
+#include "interpose/stub.h"
 
 namespace rgpu::interpose::own {
 
@@ -61,10 +62,9 @@ CUresult cuDeviceGet(CUdevice *out, int ordinal)
 
 CUresult cuDeviceGetCount(int *count)
 {
-    Session *s = session();
-    if (!s) return not_ready();
+    if (!session()) return not_ready();
     if (!count) return CUDA_ERROR_INVALID_VALUE;
-    *count = static_cast<int>(s->snapshot().devices.size());
+    *count = device_count();
     return CUDA_SUCCESS;
 }
 
@@ -105,19 +105,18 @@ CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice d)
 
 CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id)
 {
-    Session *s = session();
-    if (!s) return not_ready();
+    if (!session()) return not_ready();
     if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
     // The domain may be left out or be shorter than the four digits that drivers print.
     unsigned want[4] = {0, 0, 0, 0}, have[4];
     if (sscanf(id, "%x:%x:%x.%x", &want[0], &want[1], &want[2], &want[3]) < 3 &&
         (want[0] = 0, sscanf(id, "%x:%x.%x", &want[1], &want[2], &want[3])) < 2)
         return CUDA_ERROR_INVALID_VALUE;
-    const auto &all = s->snapshot().devices;
-    for (size_t i = 0; i < all.size(); i++)
-        if (sscanf(all[i].pci_bus_id.c_str(), "%x:%x:%x.%x", &have[0], &have[1], &have[2], &have[3]) == 4 &&
+    // Of several servers' the first: each counts its own.
+    for (CUdevice d = 0; d < device_count(); d++)
+        if (sscanf(device(d)->pci_bus_id.c_str(), "%x:%x:%x.%x", &have[0], &have[1], &have[2], &have[3]) == 4 &&
             memcmp(want, have, sizeof want) == 0)
-            return *out = static_cast<CUdevice>(i), CUDA_SUCCESS;
+            return *out = d, CUDA_SUCCESS;
     return CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -125,9 +124,34 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice d, CUdevice peer)
 {
     return ask(d, can, [&](auto &s) {
         if (!device(peer)) return CUDA_ERROR_INVALID_DEVICE;
-        *can = s.can_access_peer[static_cast<size_t>(peer)];
+        const bool apart = server_of(d) != server_of(peer);
+        *can = !apart && s.can_access_peer[static_cast<size_t>(spanning() ? places()[static_cast<size_t>(peer)].number : peer)];
         return CUDA_SUCCESS;
     });
 }
+
+// Between two servers: no access, so no rank and no atomics.
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute which, CUdevice from, CUdevice to)
+{
+    if (!session()) return not_ready();
+    const bool apart = device(from) && device(to) && server_of(from) != server_of(to);
+    if (!apart) return remote<CallId::cuDeviceGetP2PAttribute>(value, which, from, to);
+    if (!value || which < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK) return CUDA_ERROR_INVALID_VALUE;
+    *value = 0;
+    return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 13000
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count,
+                                          CUdevice from, CUdevice to)
+{
+    if (!session()) return not_ready();
+    const bool apart = device(from) && device(to) && server_of(from) != server_of(to);
+    if (!apart) return remote<CallId::cuDeviceGetP2PAtomicCapabilities>(capabilities, operations, count, from, to);
+    if (!capabilities || !operations || !count) return CUDA_ERROR_INVALID_VALUE;
+    std::fill_n(capabilities, count, 0);
+    return CUDA_SUCCESS;
+}
+#endif
 
 }  // namespace rgpu::interpose::own

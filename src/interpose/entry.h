@@ -6,6 +6,7 @@
 #include "interpose/own.h"
 #include "interpose/stub.h"
 #include "interpose/trace.h"
+#include "interpose/turn.h"
 
 namespace rgpu::interpose {
 
@@ -41,6 +42,11 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
 
     static CUresult call(A... args)
     {
+        if (spanning()) {
+            Turn turn;
+            if constexpr (info.mode != Mode::none) turn_to<Id>(turn, args...);
+            return observing() ? observed<Id>(carry_out, args...) : carry_out(args...);
+        }
         return observing() ? observed<Id>(carry_out, args...) : carry_out(args...);
     }
     static CUresult carry_out(A... args)

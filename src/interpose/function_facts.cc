@@ -96,7 +96,7 @@ CUresult attribute(CallId id, int *out, CUfunction_attribute a, T handle, CUdevi
     }
     CUresult r = ask_for_all(f, id, of, index, [&](wire::Writer &w, size_t which) {
         w.value(uint8_t{1}), w.value(static_cast<CUfunction_attribute>(which)), w.value(number);
-        if (device != kNoDevice) w.value(device);
+        if (device != kNoDevice) w.value(to_wire(device));
     });
     if (r)
         f.attributes.erase(of);

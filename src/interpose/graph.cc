@@ -37,7 +37,7 @@ CUresult destroyed(CUgraphExec *exec, CUresult why)
 // The memory that an allocation node will give is known from now on.
 void note_node_memory(CUresult r, CUdeviceptr base, size_t bytes)
 {
-    if (!r && base && !find_device(base)) note_allocation(base, bytes);
+    if (!r && base && !is_known_here(base)) note_allocation(base, bytes);
 }
 
 }  // namespace

@@ -180,6 +180,7 @@ Called find_called(uint64_t token)
         for (auto &[exec, plan] : plans().by_exec) all.push_back(plan);
     }
     for (auto &plan : all) {
+        if (!is_here(plan->context)) continue;  // the same function in another server's graph
         std::unique_lock lock(plan->mutex);
         for (Plan::HostNode &n : plan->host_nodes)
             if (n.token == token && plan->launch_of_call(n.calls)) return {plan, &n, std::move(lock)};

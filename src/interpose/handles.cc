@@ -5,6 +5,8 @@
 
 #include <new>
 
+#include "interpose/servers.h"
+
 namespace rgpu::interpose {
 
 Handles &Handles::get()
@@ -13,11 +15,21 @@ Handles &Handles::get()
     return table;
 }
 
-Handles::Handles()
+Handles::Handles() { map(1); }
+
+// Numbers that servers give: a range for each, the worker's own for the first (serverd/worker/objects.h).
+void Handles::map(size_t servers)
 {
-    void *p = mmap(nullptr, size_t{calls::kMaxHandles} * kSlotBytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p != MAP_FAILED) base_ = reinterpret_cast<uintptr_t>(p);
+    end_ = static_cast<HandleId>(calls::kFirstServerHandle * (1 + servers));
+    void *p = mmap(nullptr, size_t{end_} * kSlotBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    base_ = p == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(p);
+}
+
+void Handles::make_room(size_t servers)
+{
+    std::lock_guard lock(mutex_);
+    if (base_) munmap(reinterpret_cast<void *>(base_), size_t{end_} * kSlotBytes);
+    map(servers);
 }
 
 HandleId Handles::make(HandleKind kind, HandleId parent)
@@ -35,19 +47,24 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
     Slot *s = new (at(id)) Slot;
     s->parent = parent;
     s->stamp = ++last_stamp_;
+    const bool everywhere = spanning() && (kind == HandleKind::library || kind == HandleKind::kernel);
+    s->server = everywhere ? kEverywhere : static_cast<uint8_t>(here());
     s->kind.store(kind, std::memory_order_release);
     return id;
 }
 
-Slot *Handles::adopt(HandleKind kind, HandleId id, HandleId parent)
+Slot *Handles::adopt(HandleKind kind, HandleId &id, HandleId parent)
 {
     if (id < calls::kFirstHandle || id >= calls::kMaxHandles || !base_) return nullptr;
+    const unsigned server = here();
+    if (id >= calls::kFirstServerHandle) id += server * calls::kFirstServerHandle;
     std::lock_guard lock(mutex_);
     if (at(id)->kind.load() == kind) return at(id);
     if (id < calls::kFirstServerHandle) return nullptr;  // ours, and ended
     Slot *s = new (at(id)) Slot;
     s->parent = parent;
     s->stamp = ++last_stamp_;
+    s->server = static_cast<uint8_t>(server);
     s->kind.store(kind, std::memory_order_release);
     return s;
 }
@@ -56,7 +73,7 @@ void Handles::end(HandleId id)
 {
     std::lock_guard lock(mutex_);
     const bool ours = id >= calls::kFirstHandle && id < next_;
-    const bool servers = id >= calls::kFirstServerHandle && id < calls::kMaxHandles;
+    const bool servers = id >= calls::kFirstServerHandle && id < end_;
     if (!ours && !servers) return;
     const HandleKind was = at(id)->kind.exchange(HandleKind::none);
     // Threads whose current context has ended must not find themselves in a new one.
@@ -90,7 +107,7 @@ std::optional<HandleId> Handles::find(uintptr_t value, HandleKind kind)
         return std::nullopt;
     }
     const uintptr_t offset = value - base_;
-    if (value < base_ || offset >= size_t{calls::kMaxHandles} * kSlotBytes || offset % kSlotBytes)
+    if (value < base_ || offset >= size_t{end_} * kSlotBytes || offset % kSlotBytes)
         return std::nullopt;
     auto id = static_cast<HandleId>(offset / kSlotBytes);
     HandleKind have = at(id)->kind.load(std::memory_order_acquire);

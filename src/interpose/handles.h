@@ -21,7 +21,7 @@ struct Slot {
     std::atomic<HandleKind> kind{HandleKind::none};
     HandleId parent = 0;               // context of a stream, module of a function, ...
     std::atomic<void *> data{nullptr};  // what the client knows of the object; never freed
-    uint32_t flags = 0;                // a stream's or context's flags
+    uint32_t flags = 0;                // a stream's or context's flags; of a library, the servers that did not take it
     int32_t priority = 0;              // a stream's priority
     int32_t device = 0;                // a context's device
     uint32_t stamp = 0;                // tells objects apart that had the same number one after the other
@@ -30,8 +30,10 @@ struct Slot {
     HandleId recorded_in = 0;
     uint32_t recorded_stamp = 0;
     std::atomic<bool> done{false};     // an event's; of a primary context: it was reset or released, and not retained since
+    uint8_t server = 0;                // where it is (servers.h)
     std::atomic<uint64_t> legacy{0};  // a context's: the moment of its legacy default stream
 };
+inline constexpr uint8_t kEverywhere = 255;  // a library or kernel, which all servers have
 inline constexpr size_t kSlotBytes = 64;
 static_assert(sizeof(Slot) <= kSlotBytes);
 
@@ -40,10 +42,14 @@ public:
     // The process's table, made at first use.
     static Handles &get();
 
+    // For so many servers, before there is a handle.
+    void make_room(size_t servers);
+
     // A new number of this kind; 0 when all are in use.
     HandleId make(HandleKind kind, HandleId parent = 0);
-    // The slot of an object that the server named, made if it is new. Null for what can be no number.
-    Slot *adopt(HandleKind kind, HandleId id, HandleId parent);
+    // The slot of an object that the server named, made if it is new, and its number here: several servers give the same
+    // numbers. Null for what can be no number.
+    Slot *adopt(HandleKind kind, HandleId &id, HandleId parent);
     // The number may be used again, but a context's. Unknown numbers are ignored.
     void end(HandleId id);
     // A context has ended or was reset: it gets a new stamp. Returns what was made in it and ended with it (cuda.h:
@@ -79,7 +85,10 @@ private:
     Handles();
     std::optional<HandleId> find(uintptr_t value, HandleKind kind);
 
+    void map(size_t servers);
+
     uintptr_t base_ = 0;
+    HandleId end_ = calls::kMaxHandles;  // of all numbers
     std::mutex mutex_;
     HandleId next_ = calls::kFirstHandle;
     std::vector<HandleId> free_;

@@ -130,6 +130,8 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     if (CUresult r = context_state()) return r;
     const FunctionInfo *info = function_info(f);
     if (!info) return CUDA_ERROR_INVALID_HANDLE;
+    if (spanning())
+        if (CUresult r = may_run_here(info->owner)) return r;
     if (CUresult r = check_shape(c)) return r;
     std::vector<CUlaunchAttribute> attributes;
     if (CUresult r = to_send(c, attributes)) return r;

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "interpose/log.h"
+#include "interpose/one_space.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
 #include "interpose/stub.h"
@@ -23,11 +24,21 @@ namespace {
 
 struct Ranges {
     std::mutex mutex;
-    std::map<CUdeviceptr, DeviceRange> device;
+    EachServer<std::map<CUdeviceptr, DeviceRange>> device;
     std::map<uintptr_t, HostRange> host;
     uint64_t next_buffer_id = 1;
-    CUdeviceptr reserved_base = 0, reserved_end = 0;
-    bool reserved_here = false;  // by us, and by nothing else
+    // Where a server's memory lies.
+    struct Known {
+        CUdeviceptr base = 0, end = 0;
+        bool held = false;  // by us, and by nothing else
+    };
+    EachServer<Known> known;
+    // Of cuMemAddressReserve; noted only where several servers are.
+    struct Reservation {
+        size_t bytes = 0;
+        AddressOwner owner;
+    };
+    std::map<CUdeviceptr, Reservation> reservations;
 };
 
 // All addresses of device memory that there ever was lie in it. It only grows, with the mutex of Ranges held.
@@ -65,6 +76,20 @@ template <class Map> typename Map::mapped_type *holding(Map &map, typename Map::
     return address - it->first < it->second.bytes ? &it->second : nullptr;
 }
 
+// With the mutex held: the range that holds the address, here before elsewhere; and which server's it is.
+DeviceRange *holding(CUdeviceptr address, unsigned *server = nullptr)
+{
+    const unsigned first = here();
+    for (unsigned i = 0, n = server_count(); i < n; i++) {
+        const unsigned s = i == 0 ? first : i <= first ? i - 1 : i;
+        if (DeviceRange *r = holding(ranges().device.at(s), address)) {
+            if (server) *server = s;
+            return r;
+        }
+    }
+    return nullptr;
+}
+
 size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~size_t{4095}; }
 
 CUresult allocate_host(void **out, size_t bytes, unsigned flags)
@@ -91,16 +116,22 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
 
 }  // namespace
 
-void reserve_device_range(const wire::Snapshot &s)
+void reserve_device_range(const Session &session)
 {
+    const wire::Snapshot &s = session.snapshot();
     if (!s.device_size) return;
-    Ranges &r = ranges();
-    r.reserved_base = s.device_base;
-    r.reserved_end = s.device_base + s.device_size;
+    Ranges::Known &known = ranges().known.at(session.index());
+    known.base = s.device_base;
+    known.end = s.device_base + s.device_size;
+    for (unsigned other = 0; other < session.index(); other++) {
+        const Ranges::Known &k = ranges().known.at(other);
+        known.held |= k.held && k.base == known.base && k.end == known.end;
+    }
+    if (known.held) return;
     void *want = reinterpret_cast<void *>(s.device_base);
     void *got = mmap(want, s.device_size, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    r.reserved_here = got == want;
+    known.held = got == want;
     if (got != want)
         say("warning: this program uses addresses that the GPU server uses for device memory "
             "(%#llx, %llu bytes); a pointer to one may be taken for the other",
@@ -111,50 +142,54 @@ void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
     hull().include(base, base + bytes);
-    ranges().device[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
+    ranges().device()[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
 }
 
 void note_access(CUdeviceptr base, size_t bytes, bool allowed)
 {
     std::lock_guard lock(ranges().mutex);
-    for (auto &[address, range] : ranges().device)
+    for (auto &[address, range] : ranges().device())
         if (range.mapped && address >= base && address - base < bytes) range.no_access = !allowed;
 }
 
 void forget_mappings(CUdeviceptr base, size_t bytes)
 {
     std::lock_guard lock(ranges().mutex);
-    std::erase_if(ranges().device, [&](auto &entry) {
+    std::erase_if(ranges().device(), [&](auto &entry) {
         return entry.second.mapped && entry.first >= base && entry.first - base < bytes;
     });
 }
 
 bool in_reserved_range(CUdeviceptr address, size_t bytes)
 {
-    const Ranges &r = ranges();
-    return r.reserved_here && address >= r.reserved_base && bytes <= r.reserved_end - address && address < r.reserved_end;
+    for (unsigned s = 0; s < server_count(); s++) {
+        const Ranges::Known &k = ranges().known.at(s);
+        if (k.held && address >= k.base && address < k.end && bytes <= k.end - address) return true;
+    }
+    return false;
 }
 
 void note_managed(CUdeviceptr base, size_t bytes)
 {
     note_allocation(base, bytes);
     std::lock_guard lock(ranges().mutex);
-    ranges().device[base].managed = true;
+    ranges().device()[base].managed = true;
 }
 
 void note_imported(CUdeviceptr base, size_t bytes)
 {
     note_allocation(base, bytes);
     std::lock_guard lock(ranges().mutex);
-    ranges().device[base].imported = true;
+    ranges().device()[base].imported = true;
 }
 
 bool forget_allocation(CUdeviceptr base)
 {
     std::lock_guard lock(ranges().mutex);
-    auto it = ranges().device.find(base);
-    if (it == ranges().device.end() || it->second.mapped) return false;
-    ranges().device.erase(it);
+    auto &all = ranges().device();
+    auto it = all.find(base);
+    if (it == all.end() || it->second.mapped) return false;
+    all.erase(it);
     return true;
 }
 
@@ -162,14 +197,79 @@ void forget_allocations(HandleId context)
 {
     shared::forget_context(context);
     std::lock_guard lock(ranges().mutex);
-    std::erase_if(ranges().device, [&](auto &entry) { return entry.second.context == context; });
+    for (unsigned s = 0; s < server_count(); s++)
+        std::erase_if(ranges().device.at(s), [&](auto &entry) { return entry.second.context == context; });
 }
 
 std::optional<DeviceRange> find_device(CUdeviceptr address)
 {
     std::lock_guard lock(ranges().mutex);
-    DeviceRange *r = holding(ranges().device, address);
+    DeviceRange *r = holding(address);
     return r ? std::optional(*r) : std::nullopt;
+}
+
+bool is_known_here(CUdeviceptr address)
+{
+    std::lock_guard lock(ranges().mutex);
+    return holding(ranges().device(), address);
+}
+
+std::optional<AddressOwner> owner_of_address(CUdeviceptr address)
+{
+    {
+        std::lock_guard lock(ranges().mutex);
+        AddressOwner owner;
+        if (DeviceRange *r = holding(address, &owner.server)) {
+            owner.context = r->context;
+            return owner;
+        }
+        if (auto *r = holding(ranges().reservations, address)) return r->owner;
+    }
+    if (!shared::any()) return std::nullopt;
+    const auto b = shared::find(address);
+    return b && b->shared && b->context ? std::optional(AddressOwner{Handles::get().at(b->context)->server, b->context}) : std::nullopt;
+}
+
+namespace {
+
+// Whether [base, base + bytes) meets one of the map's ranges, which do not meet each other, for which `counts` holds.
+template <class Map, class Counts> bool meets(const Map &map, CUdeviceptr base, size_t bytes, Counts counts)
+{
+    for (auto it = map.lower_bound(base + bytes); it != map.begin();) {
+        --it;
+        if (it->first + it->second.bytes > base && counts(it->second)) return true;
+        if (it->first <= base) break;
+    }
+    return false;
+}
+
+}  // namespace
+
+bool taken_elsewhere(CUdeviceptr base, size_t bytes)
+{
+    if (!spanning()) return false;
+    const unsigned mine = here();
+    if (shared::addresses_elsewhere(base, bytes)) return true;
+    std::lock_guard lock(ranges().mutex);
+    for (unsigned s = 0; s < server_count(); s++)
+        if (s != mine && meets(ranges().device.at(s), base, bytes, [](const DeviceRange &) { return true; })) return true;
+    return meets(ranges().reservations, base, bytes, [&](const Ranges::Reservation &r) { return r.owner.server != mine; }) ||
+           meets(ranges().host, base, bytes, [&](const HostRange &h) {
+               return h.allocated && Handles::get().at(h.context)->server != mine;
+           });
+}
+
+void note_reservation(CUdeviceptr base, size_t bytes)
+{
+    if (!spanning()) return;
+    std::lock_guard lock(ranges().mutex);
+    ranges().reservations[base] = {bytes, {here(), current_context()}};
+}
+
+void forget_reservation(CUdeviceptr base)
+{
+    std::lock_guard lock(ranges().mutex);
+    ranges().reservations.erase(base);
 }
 
 std::optional<HostRange> find_host(const void *address)
@@ -194,8 +294,8 @@ bool is_device_address(CUdeviceptr address)
 {
     if (shared::any())
         if (auto b = shared::find(address)) return b->shared;
-    const Ranges &r = ranges();
-    if (address >= r.reserved_base && address < r.reserved_end) return true;
+    for (unsigned s = 0; s < server_count(); s++)
+        if (const Ranges::Known &k = ranges().known.at(s); address >= k.base && address < k.end) return true;
     return find_device(address).has_value();
 }
 
@@ -213,7 +313,7 @@ bool is_device_range(CUdeviceptr address, size_t bytes)
         if (!range->mapped) return false;
     }
     // Where the server's memory lies is known beforehand: there, what no call gave is nothing.
-    return !ranges().reserved_end && is_device_address(address);
+    return !ranges().known().end && is_device_address(address);
 }
 
 namespace {
@@ -256,7 +356,8 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
-    CUresult r = remote<CallId::cuMemAlloc_v2>(out, bytes);
+    CUresult r = in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAlloc_v2>(out, bytes); },
+                              [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); });
     if (!r) note_allocation(*out, bytes);
     return r;
 }
@@ -264,7 +365,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
 {
     if (!pitch) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element);
+    CUresult r = in_one_space(out, [&] { return *pitch * height; },
+                              [&] { return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element); },
+                              [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); });
     if (!r) note_allocation(*out, *pitch * height);
     return r;
 }
@@ -300,14 +403,17 @@ CUresult cuMemFree_v2(CUdeviceptr base)
 
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    CUresult r = remote<CallId::cuMemAllocAsync>(out, bytes, stream);
+    CUresult r = in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
+                              [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); });
     if (!r) note_allocation(*out, bytes);
     return r;
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    CUresult r = remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream);
+    CUresult r = in_one_space(out, [&] { return bytes; },
+                              [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
+                              [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); });
     if (!r) note_allocation(*out, bytes);
     return r;
 }
@@ -319,6 +425,11 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
         if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
     if (const auto range = find_device(base); range && range->imported) return CUDA_ERROR_INVALID_VALUE;
+    if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt; owner && owner->server != here()) {
+        if (CUresult r = own::cuStreamSynchronize(stream)) return r;
+        const At at(owner->server, owner->context);
+        return own::cuMemFree_v2(base);
+    }
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuMemFreeAsync>(base, stream);
 }
@@ -339,7 +450,10 @@ CUresult cuMemFreeHost(void *p)
         ranges().host.erase(it);
     }
     // Work that still reads or writes these pages must end before they go, as in CUDA.
-    CUresult r = current_context() ? own::cuCtxSynchronize() : CUDA_SUCCESS;
+    const At at(Handles::get().at(range.context)->server);
+    CUresult r = current_context() && is_here(current_context()) ? own::cuCtxSynchronize() : CUDA_SUCCESS;
+    for (unsigned s = 0; spanning() && s < server_count(); s++)
+        if (s != here()) session_at(s)->wait_for_copies();
     if (shared::find(range.base))
         shared::give_back(range.base);
     else
@@ -408,6 +522,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned int fl
     if (!range->allocated)
         if (CUresult r = shared::mirror(*range, device)) return r;
     if (!shared::find(device)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult r = shared::must_be_here(device)) return r;
     if (CUresult r = shared::share(device)) return r;
     *out = device + (host - range->base);
     return CUDA_SUCCESS;
@@ -429,7 +544,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary libra
     size_t n = 0;
     CUresult r = remote<CallId::cuLibraryGetGlobal>(&a, &n, library, name);
     if (r) return r;
-    if (!find_device(a)) note_allocation(a, n);
+    if (!is_known_here(a)) note_allocation(a, n);
     if (address) *address = a;
     if (bytes) *bytes = n;
     return CUDA_SUCCESS;

@@ -44,8 +44,23 @@ bool forget_allocation(CUdeviceptr base);
 // Everything of a context that has ended.
 void forget_allocations(HandleId context);
 
+// Of several servers the one that calls go to is looked at first.
 std::optional<DeviceRange> find_device(CUdeviceptr address);
+// Whether it is memory of that server.
+bool is_known_here(CUdeviceptr address);
 std::optional<HostRange> find_host(const void *address);
+
+// Where several servers (servers.h) are: whose memory an address is, and a context of it; nothing for what is no device memory.
+struct AddressOwner {
+    unsigned server = 0;
+    HandleId context = 0;
+};
+std::optional<AddressOwner> owner_of_address(CUdeviceptr address);
+// Whether bytes there are memory, or reserved addresses, of another server than the calls' own.
+bool taken_elsewhere(CUdeviceptr base, size_t bytes);
+// Addresses that cuMemAddressReserve gave; forgets those that begin at `base`.
+void note_reservation(CUdeviceptr base, size_t bytes);
+void forget_reservation(CUdeviceptr base);
 
 // True when these addresses were reserved here for the server's memory.
 bool in_reserved_range(CUdeviceptr address, size_t bytes);

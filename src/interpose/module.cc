@@ -109,6 +109,26 @@ Listed &listed()
     return lists;
 }
 
+bool is_everywhere(HandleId id) { return spanning() && Handles::get().at(id)->server == kEverywhere; }
+
+// What has been done here with a library or kernel, at the other servers: its number means the same there. One that cannot, say
+// because its GPUs need other code, refuses what the program then does with it there.
+template <class F> void elsewhere(HandleId library, F f)
+{
+    uint32_t &refused = Handles::get().at(library)->flags;
+    const unsigned first = here();
+    for (unsigned s = 0; s < server_count(); s++) {
+        if (s == first || refused >> s & 1) continue;
+        const At at(s);
+        const CUresult r = f();
+        if (!r) continue;
+        refused |= 1u << s;
+        if (!session()->state())
+            say("server %s does not take code that server %s has taken (CUDA error %d): its GPUs cannot run that",
+                session()->server().c_str(), session_at(first)->server().c_str(), static_cast<int>(r));
+    }
+}
+
 // Loads an image on the server with call `id`; `out` gets the module's or library's handle.
 template <class T> CUresult load(CallId id, T *out, const void *image, const JitOptions &jit)
 {
@@ -129,8 +149,9 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
     for (auto part : measured->parts) w.value(uint64_t{part.size()});
     jit.write(w);
     Reply reply;
-    CUresult r = ask_with_image(id, head, measured->parts, reply);
+    const auto ask = [&] { return ask_with_image(id, head, measured->parts, reply); };
     std::string errors;
+    CUresult r = ask();
     const size_t logs = jit.take_logs(reply.body, &errors);
     if (r) {
         Handles::get().end(handle);
@@ -138,6 +159,7 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
         return r;
     }
     listed().set(handle, {reply.body.data() + logs, reply.body.size() - logs});
+    if (is_everywhere(handle)) elsewhere(handle, ask);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
 }
@@ -156,7 +178,7 @@ template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned r
     wire::Reader answer(reply.body.data(), reply.body.size());
     const auto count = answer.value<uint32_t>();
     for (uint32_t i = 0; i < count && i < room && answer.ok(); i++) {
-        const auto number = answer.value<HandleId>();
+        auto number = answer.value<HandleId>();
         Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, calls::kNoHandle);
         if (slot) belongs(number, *in);
         auto *info = new FunctionInfo(read_info(answer, *in));  // lives as long as the process, as below
@@ -184,7 +206,11 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
     const auto body = [&](wire::Writer &w) { w.value(handle), w.value(*in), w.string(name); };
     std::optional<FunctionInfo> info = listed().find(*in, name);
     Reply reply;
-    CUresult r = info ? session()->post(id, current_context(), body) : session()->ask(id, current_context(), body, reply);
+    const bool listed_before = info.has_value();
+    const auto send = [&] {
+        return listed_before ? session()->post(id, current_context(), body) : session()->ask(id, current_context(), body, reply);
+    };
+    CUresult r = send();
     if (r) {
         Handles::get().end(handle);
         return r;
@@ -194,12 +220,33 @@ template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, co
         info.emplace(read_info(answer, *in));
         read_limits(answer, *info);
     }
+    if (is_everywhere(handle)) elsewhere(*in, send);
     belongs(handle, *in);
     // Lives as long as the process: launches read it without a lock.
     Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)), std::memory_order_release);
     listed().set_found(*in, name, handle);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
+}
+
+// Numbers that one server gives to kernels mean nothing to the others: each is looked up by its name instead.
+CUresult enumerate_everywhere(CUkernel *out, unsigned room, CUlibrary library)
+{
+    if (!session()) return not_ready();
+    auto in = Handles::get().id(library);
+    if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
+    if (room && !out) return CUDA_ERROR_INVALID_VALUE;
+    Reply reply;
+    CUresult r = session()->ask(CallId::cuLibraryEnumerateKernels, current_context(),
+                                [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
+    wire::Reader answer(reply.body.data(), reply.body.size());
+    const auto count = r ? 0 : answer.value<uint32_t>();
+    for (uint32_t i = 0; i < count && i < room && answer.ok() && !r; i++) {
+        answer.value<HandleId>();
+        const std::string name = read_info(answer, *in).name;
+        r = answer.ok() ? find(CallId::cuLibraryGetKernel, out + i, library, name.c_str()) : CUDA_ERROR_UNKNOWN;
+    }
+    return r;
 }
 
 CUresult parameter(CUfunction f, size_t index, size_t *offset, size_t *bytes)
@@ -298,6 +345,7 @@ CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned int room, CUmodule
 }
 CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int room, CUlibrary library)
 {
+    if (spanning()) return enumerate_everywhere(out, room, library);
     return enumerate(CallId::cuLibraryEnumerateKernels, out, room, library);
 }
 

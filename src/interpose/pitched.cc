@@ -1,6 +1,7 @@
 // 2D and 3D copies. Between device addresses and arrays they go to the server as they are; between linear memory and
 // the program's they are rows, and rows that lie close together are one plain copy; between arrays and the
 // program's memory they go through device memory that is allocated for the time.
+#include "interpose/between.h"
 #include "interpose/box.h"
 #include "interpose/capture.h"
 #include "interpose/memory.h"
@@ -83,6 +84,7 @@ CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream s
 CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
 {
     if (!session()) return not_ready();
+    if (between::is_elsewhere(c)) return between::copy(c, stream, when);
     CUresult r = context_state();
     if (r) return r;
     Side to, from;

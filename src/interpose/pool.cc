@@ -38,7 +38,7 @@ CUresult ask_graph_memory(CallId id, CUdevice device, CUgraphMem_attribute attri
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
     CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
-        w.value(device), w.value(static_cast<uint32_t>(attribute));
+        w.value(to_wire(device)), w.value(static_cast<uint32_t>(attribute));
         if (set) w.value(*static_cast<cuuint64_t *>(value));
     }, reply);
     if (!r && !set)

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "interpose/log.h"
+#include "interpose/servers.h"
 #include "interpose/stub.h"
 #include "util/visible_devices.h"
 #include "wire/lease_name.h"
@@ -20,7 +21,7 @@ struct Process {
     std::mutex mutex;
     bool tried = false;
     CUresult result = CUDA_ERROR_NOT_INITIALIZED;
-    Session *session = nullptr;
+    std::vector<Session *> sessions;        // one for each server that has GPUs for this program
     std::atomic<Session *> ready{nullptr};  // set by cuInit
     std::atomic<bool> forked{false};
 };
@@ -55,23 +56,56 @@ void in_forked_child()
 {
     Process &p = process();
     const bool begun = p.forked || p.ready;
-    if (p.session) p.session->leave_to_parent();
+    for (Session *s : p.sessions) s->leave_to_parent();
     new (&p) Process;
+    forget_servers();
     p.forked = begun;
 }
 
-// Keeps of the server's GPUs those that CUDA_VISIBLE_DEVICES lets this program see; false where that is none.
-bool choose_gpus(LeaseServer &server)
+// The program's GPUs: of all those of the servers, one after the other, the ones that CUDA_VISIBLE_DEVICES lets it see, in its
+// order. Servers without any are left out; the others' lease names say which GPUs are seen. False where none is.
+bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
 {
-    const std::vector<int> seen = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), server.gpus);
-    // A lease file without GPUs is another version's: all of them then.
-    if (server.gpus.empty()) return true;
-    bool all = seen.size() == server.gpus.size() && std::is_sorted(seen.begin(), seen.end());
-    if (!all) server.lease = wire::to_text({server.lease, seen});
-    return !seen.empty();
+    std::vector<std::string> uuids;
+    std::vector<Place> all;
+    for (unsigned s = 0; s < servers.size(); s++)
+        for (const std::string &uuid : servers[s].gpus) {
+            all.push_back({s, static_cast<CUdevice>(all.empty() || all.back().server != s ? 0 : all.back().number + 1)});
+            uuids.push_back(uuid);
+        }
+    // A lease file without GPUs is another version's, for one server: all of them then.
+    if (all.empty()) return servers.resize(1), true;
+    std::vector<std::vector<int>> seen(servers.size());
+    for (int place : visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids)) {
+        const Place &p = all[static_cast<size_t>(place)];
+        devices.push_back({p.server, static_cast<CUdevice>(seen[p.server].size())});
+        seen[p.server].push_back(p.number);
+    }
+    std::vector<LeaseServer> used;
+    for (unsigned s = 0; s < servers.size(); s++) {
+        if (seen[s].empty()) continue;
+        for (Place &p : devices)
+            if (p.server == s) p.server = static_cast<unsigned>(used.size());
+        LeaseServer &server = used.emplace_back(std::move(servers[s]));
+        const bool whole = seen[s].size() == server.gpus.size() && std::is_sorted(seen[s].begin(), seen[s].end());
+        if (!whole) server.lease = wire::to_text({server.lease, seen[s]});
+    }
+    servers = std::move(used);
+    return !servers.empty();
 }
 
-CUresult open_session(Process &p)
+CUresult open_session(const LeaseServer &server, std::vector<Session *> &sessions)
+{
+    auto session = Session::open(server);
+    if (session) {
+        sessions.push_back(*session);
+        return CUDA_SUCCESS;
+    }
+    say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(), session.error().text.c_str());
+    return session.error().kind == ErrorKind::invalid ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
+CUresult open_sessions(Process &p)
 {
     const char *path = getenv("RGPU_LEASE");
     if (!path || !*path) {
@@ -84,22 +118,19 @@ CUresult open_session(Process &p)
         say("%s", servers.error().text.c_str());
         return CUDA_ERROR_NO_DEVICE;
     }
-    if (servers->size() > 1) {
-        say("lease file %s names %zu servers; GPUs of several servers in one program are not "
-            "supported yet", path, servers->size());
+    std::vector<Place> devices;
+    if (!choose_gpus(*servers, devices)) return CUDA_ERROR_NO_DEVICE;
+    if (servers->size() > kMostServers) {
+        say("lease file %s names %zu servers with GPUs for this program; one program can use those of %zu", path,
+            servers->size(), kMostServers);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    LeaseServer &server = servers->front();
-    if (!choose_gpus(server)) return CUDA_ERROR_NO_DEVICE;
-    auto session = Session::open(server);
-    if (!session) {
-        say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(),
-            session.error().text.c_str());
-        return session.error().kind == ErrorKind::invalid ? CUDA_ERROR_NOT_PERMITTED
-                                                          : CUDA_ERROR_SYSTEM_NOT_READY;
-    }
-    p.session = *session;
-    reserve_device_range(p.session->snapshot());
+    std::vector<Session *> sessions;
+    for (const LeaseServer &server : *servers)
+        if (CUresult r = open_session(server, sessions)) return r;
+    p.sessions = sessions;
+    if (sessions.size() > 1) set_servers(sessions, std::move(devices));
+    for (Session *s : sessions) reserve_device_range(*s);
     pthread_atfork(nullptr, nullptr, in_forked_child);
     return CUDA_SUCCESS;
 }
@@ -113,21 +144,33 @@ CUresult connect_once()
     std::lock_guard lock(p.mutex);
     if (!p.tried) {
         p.tried = true;
-        p.result = open_session(p);
+        p.result = open_sessions(p);
     }
     return p.result;
 }
 
-int driver_version() { return connect_once() == CUDA_SUCCESS ? process().session->snapshot().driver_version : CUDA_VERSION; }
+int driver_version()
+{
+    if (connect_once()) return CUDA_VERSION;
+    int lowest = process().sessions.front()->snapshot().driver_version;
+    for (const Session *s : process().sessions) lowest = std::min(lowest, s->snapshot().driver_version);
+    return lowest;
+}
 
 bool server_has(calls::CallId id)
 {
-    return calls::info(id).mode == calls::Mode::local || connect_once() != CUDA_SUCCESS || process().session->server_has(id);
+    if (calls::info(id).mode == calls::Mode::local || connect_once()) return true;
+    const auto &all = process().sessions;
+    return std::all_of(all.begin(), all.end(), [id](const Session *s) { return s->server_has(id); });
 }
 
-void set_initialized() { process().ready = process().session; }
+void set_initialized() { process().ready = process().sessions.front(); }
 
-Session *session() { return process().ready.load(std::memory_order_acquire); }
+Session *session()
+{
+    Session *s = process().ready.load(std::memory_order_acquire);
+    return s && spanning() ? session_at(here()) : s;
+}
 
 CUresult not_ready()
 {
@@ -135,11 +178,18 @@ CUresult not_ready()
     return p.tried && p.result && !p.forked ? p.result : CUDA_ERROR_NOT_INITIALIZED;
 }
 
+int device_count()
+{
+    const Session *s = session();
+    return static_cast<int>(!s ? 0 : spanning() ? places().size() : s->snapshot().devices.size());
+}
+
 const wire::DeviceSnapshot *device(CUdevice d)
 {
-    Session *s = session();
-    if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
-    return &s->snapshot().devices[static_cast<size_t>(d)];
+    if (d < 0 || d >= device_count()) return nullptr;
+    const Place p = spanning() ? places()[static_cast<size_t>(d)] : Place{0, d};
+    const auto &of_server = (spanning() ? session_at(p.server) : session())->snapshot().devices;
+    return static_cast<size_t>(p.number) < of_server.size() ? &of_server[static_cast<size_t>(p.number)] : nullptr;
 }
 
 HandleId current_context()

@@ -1,4 +1,4 @@
-// What this process is to rgpu: its lease, its one session, and the calling thread's contexts.
+// What this process is to rgpu: its lease, its sessions, and the calling thread's contexts.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,21 @@ namespace rgpu::interpose {
 // In the child of a fork: CUDA_ERROR_NOT_INITIALIZED if the parent had called cuInit; else the child connects anew.
 CUresult connect_once();
 
-// What the server's driver is (13000 = 13.0). Connects, so that it can be asked before cuInit; without a server the
-// version that this library was built for.
+// What the server's driver is (13000 = 13.0), of several servers the oldest. Connects, so that it can be asked before cuInit;
+// without a server the version that this library was built for.
 int driver_version();
-// Whether the server can carry this line of the table out, or the client alone does; true without a server.
+// Whether every server can carry this line of the table out, or the client alone does; true without a server.
 bool server_has(calls::CallId id);
 
-// The session after a successful cuInit, or null.
+// The session after a successful cuInit, or null; of several the one that the calling thread's calls go to (servers.h).
 Session *session();
 // What a call answers when session() is null: NOT_INITIALIZED, or why cuInit failed.
 CUresult not_ready();
 // Called by cuInit once connect_once() succeeded.
 void set_initialized();
 
+// How many devices the program has, 0 before cuInit.
+int device_count();
 // The snapshot of device `d`, or null when there is no such device.
 const wire::DeviceSnapshot *device(CUdevice d);
 

@@ -8,6 +8,7 @@
 
 #include "interpose/idle.h"
 #include "interpose/process.h"
+#include "interpose/servers.h"
 
 namespace rgpu::interpose::pushed {
 
@@ -29,8 +30,8 @@ struct Table {
 
 Table &table()
 {
-    static Table &t = *new Table;
-    return t;
+    static EachServer<Table> &all = *new EachServer<Table>;
+    return all();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "interpose/capture.h"
 #include "interpose/memory.h"
 #include "interpose/process.h"
+#include "interpose/servers.h"
 #include "interpose/shared.h"
 
 namespace rgpu::interpose::read_ahead {
@@ -48,8 +49,8 @@ struct Memory {
 
 Memory &memory()
 {
-    static Memory &m = *new Memory;
-    return m;
+    static EachServer<Memory> &all = *new EachServer<Memory>;
+    return all();
 }
 
 bool possible() { return !elsewhere.load(std::memory_order_relaxed) && !shared::active() && !any_capture() && !every_call_waits(); }

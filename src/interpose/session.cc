@@ -13,6 +13,7 @@
 #include "calls/versions.h"
 #include "interpose/callback.h"
 #include "interpose/log.h"
+#include "interpose/servers.h"
 #include "interpose/stats.h"
 #include "interpose/waiting.h"
 #include "net/data_connection.h"
@@ -196,7 +197,8 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
     h.flags = flags;
     h.sequence = ++sequence_;
     sent_.fetch_add(1, std::memory_order_release);
-    h.value = context;
+    // A context of another server means nothing to this one.
+    h.value = spanning() && context && Handles::get().at(context)->server != index_ ? calls::kNoHandle : context;
     size_t at = out_.size();
     wire::Writer(out_).value(h);
     return at;
@@ -465,7 +467,7 @@ bool Session::take_callback(const FrameHeader &h)
     if (!receive(&token, sizeof token)) return false;
     heard_.fetch_add(1, std::memory_order_release);
     callback_came();
-    callback_due(token, h.value);
+    callback_due(*this, token, h.value);
     return true;
 }
 
@@ -484,6 +486,11 @@ void Session::finish_unasked(Pending *p)
     copies_under_way_--;
 }
 
+void Session::wait_for_copies()
+{
+    while (copies_under_way() && !state()) std::this_thread::sleep_for(kPumpDelay);  // the pump takes them
+}
+
 uint32_t Session::frames_sent()
 {
     std::lock_guard lock(send_);
@@ -500,7 +507,7 @@ void Session::die(const char *why)
 {
     CUresult alive = CUDA_SUCCESS;
     if (dead_.compare_exchange_strong(alive, CUDA_ERROR_EXTERNAL_DEVICE))
-        say("lost the GPU server %s: %s; every CUDA call fails from now on", server_.c_str(), why);
+        say("lost the GPU server %s: %s; every CUDA call %sfails from now on", server_.c_str(), why, spanning() ? "for its GPUs " : "");
     transport_->shutdown();
 }
 

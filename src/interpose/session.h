@@ -52,6 +52,11 @@ public:
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
 
+    // Which of several servers it is of (servers.h).
+    unsigned index() const { return index_; }
+    void set_index(unsigned index) { index_ = index; }
+    const std::string &server() const { return server_; }
+
     // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
     CUresult state() const { return dead_.load(std::memory_order_acquire); }
 
@@ -107,6 +112,9 @@ public:
     // Whether bytes are under way into the program's memory that nobody waits for.
     bool copies_under_way() const { return copies_under_way_ != 0; }
 
+    // Returns when there are none.
+    void wait_for_copies();
+
     // Whether something is to come that nobody may be waiting for.
     bool pushes_expected() const { return callbacks_under_way_ || copies_under_way_; }
 
@@ -156,6 +164,7 @@ private:
 
     std::unique_ptr<net::Transport> transport_;
     std::string server_;
+    unsigned index_ = 0;
     wire::Snapshot snapshot_;
     std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal
     std::unordered_set<std::string_view> server_calls_;  // by name, when not equal

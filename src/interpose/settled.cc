@@ -6,6 +6,7 @@
 
 #include "interpose/own.h"
 #include "interpose/process.h"
+#include "interpose/servers.h"
 #include "interpose/shared.h"
 
 namespace rgpu::interpose::settled {
@@ -20,8 +21,8 @@ struct State {
 
 State &state()
 {
-    static State &s = *new State;
-    return s;
+    static EachServer<State> &all = *new EachServer<State>;
+    return all();
 }
 
 }  // namespace

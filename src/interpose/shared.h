@@ -64,8 +64,12 @@ CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner);
 void forget_owner(HandleId);
 void forget_context(HandleId);
 
-// The block that holds this device address.
+// The block that holds this device address, of the server that calls go to or else of another.
 std::optional<Block> find(CUdeviceptr);
+// NOT_SUPPORTED, and a line on standard error, for memory that is shared with another server's devices.
+CUresult must_be_here(CUdeviceptr);
+// Whether another server's blocks lie, or may come to lie, there.
+bool addresses_elsewhere(CUdeviceptr base, size_t bytes);
 // The device address of memory of the program that is shared.
 std::optional<CUdeviceptr> device_address(const void *);
 // Whether the program may write it while the device works (cuStreamAttachMemAsync).

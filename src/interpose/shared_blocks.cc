@@ -9,6 +9,7 @@
 #include "interpose/log.h"
 #include "interpose/own.h"
 #include "interpose/process.h"
+#include "interpose/servers.h"
 #include "interpose/shared_state.h"
 #include "wire/shared.h"
 
@@ -18,8 +19,8 @@ std::atomic<unsigned> g_there{0}, g_shared{0};
 
 State &state()
 {
-    static State &s = *new State;
-    return s;
+    static EachServer<State> &all = *new EachServer<State>;
+    return all();
 }
 
 namespace {
@@ -30,6 +31,7 @@ using wire::SharedStep;
 constexpr uint64_t kGranule = wire::kSharedGranule;
 constexpr uint64_t kSmall = kGranule / 2;  // blocks up to this share segments
 constexpr uint64_t kPage = 4096;
+constexpr int kMostTries = 4, kMostTriesApart = 256;  // for addresses, with one server and with several
 
 constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
@@ -88,12 +90,20 @@ uint64_t free_place(uint64_t bytes)
 CUresult reserve(uint64_t bytes, int protection, uint64_t &address)
 {
     uint64_t hint = 0;
-    for (int attempt = 0; attempt < 4; attempt++) {
+    // Kept for so long: a driver that knows no hints would give them again.
+    struct Refused {
+        std::vector<uint64_t> all;
+        ~Refused()
+        {
+            for (uint64_t a : all) release(a);
+        }
+    } refused;
+    for (int attempt = 0; attempt < (spanning() ? kMostTriesApart : kMostTries); attempt++) {
         Reply reply;
         if (CUresult r = ask(SharedStep::reserve, {hint, bytes}, reply)) return r;
         address = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
-        if (address && map_here(address, bytes, protection)) return CUDA_SUCCESS;
-        release(address);
+        if (address && !taken_elsewhere(address, bytes) && map_here(address, bytes, protection)) return CUDA_SUCCESS;
+        refused.all.push_back(address);
         hint = free_place(bytes);
     }
     say("cannot place %llu bytes that the program and its kernels share: program and GPU server use the same addresses "
@@ -356,9 +366,12 @@ void note_registration(uintptr_t host, int change)
 {
     g_there += static_cast<unsigned>(change);
     if (change > 0) return;
-    State &st = state();
-    std::lock_guard order(st.order);
-    if (auto it = st.mirrors.find(host); it != st.mirrors.end()) end_block(st, it->second);
+    for (unsigned s = 0; s < server_count(); s++) {
+        const At at(s);
+        State &st = state();
+        std::lock_guard order(st.order);
+        if (auto it = st.mirrors.find(host); it != st.mirrors.end()) end_block(st, it->second);
+    }
 }
 
 CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner)
@@ -420,12 +433,56 @@ void forget_context(HandleId context)
     std::erase_if(st.busy, [&](const auto &entry) { return entry.second.context == context; });
 }
 
-std::optional<Block> find(CUdeviceptr address)
+namespace {
+
+std::optional<Block> find_here(CUdeviceptr address)
 {
     State &st = state();
     std::shared_lock lock(st.tables);
     Block *b = holding(st, address);
     return b ? std::optional(*b) : std::nullopt;
+}
+
+// `f` at each other server, until it is true.
+template <class F> bool elsewhere(F f)
+{
+    if (!spanning()) return false;
+    const unsigned first = here();
+    for (unsigned s = 0; s < server_count(); s++) {
+        if (s == first) continue;
+        const At at(s);
+        if (f()) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<Block> find(CUdeviceptr address)
+{
+    std::optional<Block> found = find_here(address);
+    if (!found) elsewhere([&] { return (found = find_here(address)).has_value(); });
+    return found;
+}
+
+CUresult must_be_here(CUdeviceptr address)
+{
+    if (!spanning() || find_here(address) || !elsewhere([&] { return find_here(address).has_value(); })) return CUDA_SUCCESS;
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+        say("a kernel on a GPU of server %s cannot use managed or mapped host memory that belongs to another server's GPU: give each "
+            "server's GPUs memory of their own, or ask for GPUs of one server (without --rgpu-span)", session()->server().c_str());
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+bool addresses_elsewhere(CUdeviceptr base, size_t bytes)
+{
+    return elsewhere([&] {
+        State &st = state();
+        std::shared_lock lock(st.tables);
+        auto it = st.segments.lower_bound(base + bytes);
+        return it != st.segments.begin() && std::prev(it)->first + std::prev(it)->second.bytes > base;
+    });
 }
 
 std::optional<CUdeviceptr> device_address(const void *p)
@@ -457,6 +514,7 @@ CUresult look_at_parameters(uint8_t *&data, size_t bytes, std::vector<uint8_t> &
         uint64_t value;
         memcpy(&value, data + at, sizeof value);
         if (auto b = find(value)) {
+            if (CUresult r = must_be_here(value)) return r;
             if (b->shared) continue;
             if (CUresult r = share(value)) return r;
         } else if (auto range = find_host(pointer(value)); range && !range->allocated) {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "interpose/process.h"
+#include "interpose/servers.h"
 #include "interpose/shared_state.h"
 
 namespace rgpu::interpose::shared {
@@ -47,6 +48,7 @@ bool look(State &st)
 
 void run(Session &session)
 {
+    const At at(session.index());
     State &st = state();
     for (int looks = 0; !session.state(); looks++) {
         {

@@ -211,14 +211,17 @@ template <class Reached> CUresult reached(uint64_t mark, Reached which)
 
 namespace {
 
-// Leaves the count of writers with its thread.
+// Leaves the counts of writers with its thread.
 struct Writer {
-    bool counted = false;
+    uint32_t counted = 0;  // a bit for each server
     ~Writer()
     {
-        if (!counted || !session()) return;  // in the child of a fork nobody may hold the lock any more
-        std::lock_guard order(state().order);
-        may_write(state(), false);
+        for (unsigned s = 0; counted && session(); s++) {  // in the child of a fork nobody may hold the lock any more
+            if (!(counted >> s & 1)) continue;
+            const At at(s);
+            std::lock_guard order(state().order);
+            may_write(state(), false);
+        }
     }
 };
 thread_local Writer t_writer;
@@ -244,14 +247,16 @@ bool read_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t &value)
 
 void may_write(State &st, bool now)
 {
-    if (now != t_writer.counted) st.writers += now ? 1u : -1u;
-    t_writer.counted = now;
+    const uint32_t bit = 1u << here();
+    if (now == ((t_writer.counted & bit) != 0)) return;
+    st.writers += now ? 1u : -1u;
+    t_writer.counted ^= bit;
 }
 
 HandleId travel_context(State &st)
 {
     const HandleId now = current_context();
-    return now ? now : st.last_context;
+    return now && is_here(now) ? now : st.last_context;
 }
 
 CUresult push(State &st)

@@ -8,6 +8,7 @@
 
 #include "interpose/log.h"
 #include "interpose/process.h"
+#include "interpose/servers.h"
 #include "interpose/shared_state.h"
 
 namespace rgpu::interpose::shared {
@@ -27,8 +28,8 @@ struct Watch {
 
 Watch &watch()
 {
-    static Watch &w = *new Watch;
-    return w;
+    static EachServer<Watch> &all = *new EachServer<Watch>;
+    return all();
 }
 
 // Whether the program has written memory that a kernel may wait for.
@@ -66,6 +67,7 @@ int look(Session &session)
 
 void run(Session &session)
 {
+    const At at(session.index());
     Watch &w = watch();
     std::unique_lock lock(w.mutex);
     while (!session.state()) {

@@ -17,6 +17,7 @@
 #include "interpose/carried.h"
 #include "interpose/family.h"
 #include "interpose/process.h"
+#include "interpose/servers.h"
 
 namespace rgpu::interpose {
 
@@ -52,6 +53,7 @@ template <class T> CUresult id_in(T handle, HandleId &id)
     auto found = Handles::get().id(handle);
     if (!found) return calls::invalid_handle(calls::kHandleKind<T>);
     id = *found;
+    if (!is_here(id)) return calls::invalid_handle(calls::kHandleKind<T>);
     if constexpr (std::is_same_v<T, CUstream>)
         if (handle == CU_STREAM_PER_THREAD && (id = thread_stream()) == 0)
             return CUDA_ERROR_INVALID_HANDLE;
@@ -98,13 +100,15 @@ void write(wire::Writer &w, T arg, HandleId id, size_t count, const std::vector<
         if constexpr (P::carried && is_read(Kind)) {
             if (arg) w.bytes(carried.data(), carried.size());
         } else if constexpr (is_read(Kind)) {
-            if (arg) w.value(*arg);
+            if (arg) w.value(for_wire(*arg));
         } else if constexpr (Kind == RoleKind::str) {
             if (arg) w.string(arg);
         } else if constexpr (Kind == RoleKind::in_n) {
             w.value(uint64_t{arg ? count : 0});
             if constexpr (calls::kIsHandle<Pointee<T>>) {
                 if (arg) write_handles(w, arg, count);
+            } else if constexpr (kNamesDevice<Pointee<T>>) {
+                for (size_t i = 0; arg && i < count; i++) w.value(for_wire(arg[i]));
             } else {
                 if (arg) w.bytes(arg, count * sizeof *arg);
             }
@@ -116,7 +120,7 @@ void write(wire::Writer &w, T arg, HandleId id, size_t count, const std::vector<
 template <class T> T found(HandleId id, HandleId owner)
 {
     const T handle = Handles::get().named<T>(id, current_context());
-    if (handle && owner) belongs(id, owner);
+    if (handle && owner) belongs(*Handles::get().id(handle), owner);
     return handle;
 }
 
@@ -137,7 +141,7 @@ void read(wire::Reader &r, T arg, HandleId id, size_t count, HandleId self, Hand
     } else if constexpr (P::carried && is_written(Kind)) {
         if (arg) Carried<Pointee<T>>::decode(r, *arg, self);
     } else if constexpr (is_written(Kind)) {
-        if (arg) *arg = r.value<Pointee<T>>();
+        if (arg) *arg = for_program(r.value<Pointee<T>>());
     } else if constexpr (Kind == RoleKind::out_n) {
         if (const uint8_t *p = arg ? r.bytes(count * sizeof *arg) : nullptr) memcpy(arg, p, count * sizeof *arg);
     } else if constexpr (Kind == RoleKind::text) {
@@ -167,6 +171,14 @@ template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
         return as_count(std::get<static_cast<size_t>(n)>(args));
 }
 
+// Whether parameter I is a device's number.
+template <CallId Id, size_t I, class T> consteval bool is_device()
+{
+    const std::string_view name = calls::roles<Id>()[I].name;
+    const bool named = name == "dev" || name.ends_with("Dev") || name == "device" || name.ends_with("Device");
+    return std::is_same_v<T, CUdevice> && calls::roles<Id>()[I].kind == RoleKind::in && named;
+}
+
 // Of all arrays of a call: frames are limited.
 inline constexpr size_t kMostElements = wire::kMaxCallBytes / 64;
 
@@ -192,6 +204,10 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     constexpr Mode mode = calls::Row<Id>::info.mode;
     Session *s = session();
     if (!s) return not_ready();
+    if (spanning()) ((std::get<I>(args) = [](A arg) {
+        if constexpr (is_device<Id, I, A>()) return to_wire(arg);
+        else return arg;
+    }(std::get<I>(args))), ...);
 
     Ids<sizeof...(A)> ids{};
     std::vector<uint8_t> carried;
@@ -267,6 +283,6 @@ template <CallId Id, class... A> CUresult remote(A... args)
 }
 
 // Keeps the program from ever using an address that the server uses for device memory.
-void reserve_device_range(const wire::Snapshot &snapshot);
+void reserve_device_range(const Session &);
 
 }  // namespace rgpu::interpose

@@ -5,6 +5,7 @@ namespace rgpu::worker {
 
 Objects::Object *Objects::at(HandleId id)
 {
+    id = own(id);
     auto &half = id < calls::kFirstServerHandle ? all_ : ours_;
     const size_t i = id < calls::kFirstServerHandle ? id : id - calls::kFirstServerHandle;
     return i < half.size() ? &half[i] : nullptr;
@@ -12,6 +13,7 @@ Objects::Object *Objects::at(HandleId id)
 
 void Objects::put(HandleId id, Object o)
 {
+    id = own(id);
     auto &half = id < calls::kFirstServerHandle ? all_ : ours_;
     const size_t i = id < calls::kFirstServerHandle ? id : id - calls::kFirstServerHandle;
     if (i >= half.size()) half.resize(i + 1);
@@ -29,6 +31,7 @@ void Objects::clear(HandleId id, Object &o)
 
 void Objects::end(HandleId id)
 {
+    id = own(id);
     Object *o = at(id);
     if (!o || o->kind == HandleKind::none) return;
     clear(id, *o);
@@ -44,6 +47,7 @@ void Objects::end(HandleId id)
 
 void Objects::set_function(HandleId id, HandleId owner, std::vector<Parameter> parameters)
 {
+    id = own(id), owner = own(owner);
     if (functions_[id].owner != owner) found_in_[owner].push_back(id);
     functions_[id] = {owner, std::move(parameters)};
 }

@@ -22,7 +22,7 @@ public:
     void set_function(HandleId id, HandleId owner, std::vector<Parameter>);
     const std::vector<Parameter> *parameters(HandleId id) const
     {
-        auto it = functions_.find(id);
+        auto it = functions_.find(own(id));
         return it == functions_.end() ? nullptr : &it->second.parameters;
     }
 
@@ -74,6 +74,12 @@ public:
     template <class T> void number_in_place(T &handle) { handle = reinterpret_cast<T>(uintptr_t{number(handle)}); }
 
 private:
+    // A client of several servers moves the numbers that each of them gives to a range of its own, a multiple of ours further on.
+    static HandleId own(HandleId id)
+    {
+        return id < calls::kFirstServerHandle ? id : calls::kFirstServerHandle + id % calls::kFirstServerHandle;
+    }
+
     struct Object {
         HandleKind kind = HandleKind::none;
         void *handle = nullptr;

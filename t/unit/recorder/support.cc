@@ -191,6 +191,8 @@ Session *session() { return test::the_session; }
 CUresult not_ready() { return CUDA_ERROR_NOT_INITIALIZED; }
 void set_initialized() {}
 const wire::DeviceSnapshot *device(CUdevice) { return nullptr; }
+int device_count() { return 0; }
+int driver_version() { return CUDA_VERSION; }
 HandleId current_context() { return test::the_context; }
 CUresult context_state() { return CUDA_SUCCESS; }
 void set_current(HandleId) {}

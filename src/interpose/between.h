@@ -1,0 +1,37 @@
+// Copies and waits between GPUs of different servers, where one lease spans several: through this process, in stream order.
+//
+// A stream that such an operation is for stands at a host function of ours until the operation is over; no thread of the
+// program waits. What must wait for it anyway, a synchronous copy or one with pageable memory, is carried out at once by the
+// calling thread. Bytes come here in pieces and go on from here.
+#pragma once
+
+#include <functional>
+
+#include "interpose/memory.h"
+#include "interpose/servers.h"
+
+namespace rgpu::interpose::between {
+
+// Whether this address is another server's memory than calls go to.
+inline bool is_elsewhere(CUdeviceptr address)
+{
+    if (!spanning()) return false;
+    const auto owner = owner_of_address(address);
+    return owner && owner->server != here();
+}
+// Whether a side of the copy is.
+bool is_elsewhere(const CUDA_MEMCPY3D &);
+
+// Copies with a side elsewhere; the stream is one of the server that calls go to.
+CUresult copy(const CUDA_MEMCPY3D &, CUstream, CopyWait);
+// Bytes in a row; either side may be the program's memory.
+CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream, CopyWait);
+CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream, CopyWait);
+
+// A change of memory that is elsewhere: `change` gets a stream there, in which it may leave work.
+CUresult change(CUdeviceptr memory, CUstream, std::function<CUresult(CUstream)> change);
+
+// The stream waits for another server's event, as it was recorded last.
+CUresult wait_event(CUstream, CUevent);
+
+}  // namespace rgpu::interpose::between

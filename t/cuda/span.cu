@@ -1,0 +1,435 @@
+// A program that uses the GPUs of several servers: the first half of the devices is one server's, the second another's.
+//   span CASE    CASE: devices, threads, copies, order, events, foreign, space, variables, host, refused, vmm
+#include "check.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+static int devices, half;
+
+__global__ void fill(unsigned *p, size_t n, unsigned seed)
+{
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] = seed + unsigned(i) * 7;
+}
+__global__ void add(unsigned *p, size_t n, unsigned what)
+{
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += what;
+}
+__device__ unsigned d_here;
+__global__ void add_here(unsigned *p) { *p = d_here + 1; }
+
+static bool is_filled(const std::vector<unsigned> &v, unsigned seed)
+{
+    for (size_t i = 0; i < v.size(); i++)
+        if (v[i] != seed + unsigned(i) * 7) return false;
+    return true;
+}
+
+static unsigned *on(int device, size_t n)
+{
+    unsigned *p;
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaMalloc(&p, n * sizeof *p));
+    return p;
+}
+
+static std::vector<unsigned> read(const unsigned *p, size_t n)
+{
+    std::vector<unsigned> v(n);
+    CHECK(cudaMemcpy(v.data(), p, n * sizeof *p, cudaMemcpyDefault));
+    return v;
+}
+
+static void work_on(int device, unsigned seed)
+{
+    const size_t n = 100003;
+    unsigned *p = on(device, n);
+    for (unsigned round = 0; round < 5; round++) {
+        fill<<<32, 128>>>(p, n, seed + round);
+        add<<<32, 128>>>(p, n, 5);
+        CHECK(cudaGetLastError());
+        TRUE(is_filled(read(p, n), seed + round + 5));
+    }
+    CHECK(cudaFree(p));
+}
+
+static void test_devices()
+{
+    for (int d = 0; d < devices; d++) {
+        cudaDeviceProp prop;
+        CHECK(cudaGetDeviceProperties(&prop, d));
+        printf("device %d: ", d);
+        for (char c : prop.uuid.bytes) printf("%02x", static_cast<unsigned char>(c));
+        printf(" %s\n", prop.name);
+        work_on(d, unsigned(d) * 1000);
+    }
+}
+
+static void test_threads()
+{
+    std::vector<std::thread> all;
+    for (int t = 0; t < 2 * devices; t++) all.emplace_back([t] { work_on(t % devices, unsigned(t) * 1000); });
+    for (auto &t : all) t.join();
+}
+
+// Larger than a piece, and no multiple of one.
+static const size_t kMany = (5 << 20) / 4 + 3;
+
+static void test_copies()
+{
+    for (int from = 0; from < devices; from++)
+        for (int to = 0; to < devices; to++) {
+            if (from == to) continue;
+            unsigned *a = on(from, kMany), *b = on(to, kMany);
+            const unsigned seed = unsigned(from * 100 + to * 10);
+            CHECK(cudaSetDevice(from));
+            fill<<<32, 128>>>(a, kMany, seed);
+            CHECK(cudaMemcpyPeer(b, to, a, from, kMany * 4));
+            TRUE(is_filled(read(b, kMany), seed));
+            fill<<<32, 128>>>(a, kMany, seed + 1);
+            CHECK(cudaMemcpy(b, a, kMany * 4, cudaMemcpyDeviceToDevice));
+            TRUE(is_filled(read(b, kMany), seed + 1));
+            CHECK(cudaSetDevice((to + 1) % devices));  // neither's, or the source's
+            CHECK(cudaMemset(a, 1, kMany * 4));
+            CHECK(cudaMemcpy(b, a, kMany * 4, cudaMemcpyDefault));
+            const auto v = read(b, kMany);
+            TRUE(std::all_of(v.begin(), v.end(), [](unsigned x) { return x == 0x01010101; }));
+            // A box within pitched memory.
+            const size_t width = 300, height = 41, pa = 1024, pb = 512;
+            CHECK(cudaSetDevice(from));
+            fill<<<32, 128>>>(a, kMany, seed + 2);
+            CHECK(cudaMemcpy2D(b, pb, a, pa, width * 1, height, cudaMemcpyDefault));
+            const auto boxed = read(b, pb * height / 4);
+            for (size_t y = 0; y < height; y++)
+                for (size_t x = 0; x < width / 4; x++)
+                    TRUE(boxed[y * pb / 4 + x] == seed + 2 + unsigned(y * pa / 4 + x) * 7);
+            cudaMemcpy3DPeerParms p = {};
+            p.srcDevice = from, p.dstDevice = to;
+            p.srcPtr = make_cudaPitchedPtr(a, pa, width, height), p.dstPtr = make_cudaPitchedPtr(b, pb, width, height);
+            p.extent = make_cudaExtent(width, height, 3);
+            CHECK(cudaMemcpy3DPeer(&p));
+            const auto deep = read(b, pb * height * 3 / 4);
+            for (size_t z = 0; z < 3; z++)
+                TRUE(deep[z * pb * height / 4 + pb / 4] == seed + 2 + unsigned(z * pa * height / 4 + pa / 4) * 7);
+            CHECK(cudaFree(a));
+            CHECK(cudaFree(b));
+        }
+}
+
+// From device 0 through streams on all devices and back, with no wait of the program between.
+static void test_order()
+{
+    std::vector<unsigned *> p;
+    std::vector<cudaStream_t> s(devices);
+    std::vector<cudaEvent_t> done(devices);
+    for (int d = 0; d < devices; d++) {
+        p.push_back(on(d, kMany));
+        CHECK(cudaStreamCreateWithFlags(&s[d], cudaStreamNonBlocking));
+        CHECK(cudaEventCreateWithFlags(&done[d], cudaEventDisableTiming));
+    }
+    unsigned *pinned;
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaMallocHost(&pinned, kMany * 4));
+    for (unsigned round = 0; round < 3; round++) {
+        CHECK(cudaSetDevice(0));
+        fill<<<32, 128, 0, s[0]>>>(p[0], kMany, round);
+        const int order[] = {0, half, 1, half + 1};
+        for (int i = 1; i < 4; i++) {
+            const int from = order[i - 1], to = order[i];
+            CHECK(cudaSetDevice(from));
+            CHECK(cudaMemcpyPeerAsync(p[to], to, p[from], from, kMany * 4, s[from]));
+            CHECK(cudaEventRecord(done[from], s[from]));
+            CHECK(cudaSetDevice(to));
+            CHECK(cudaStreamWaitEvent(s[to], done[from], 0));
+            add<<<32, 128, 0, s[to]>>>(p[to], kMany, 10);
+        }
+        // Into the program's memory, in a stream of another server than the memory is of.
+        CHECK(cudaEventRecord(done[half + 1], s[half + 1]));
+        CHECK(cudaSetDevice(0));
+        CHECK(cudaStreamWaitEvent(s[0], done[half + 1], 0));
+        CHECK(cudaMemcpyAsync(pinned, p[half + 1], kMany * 4, cudaMemcpyDefault, s[0]));
+        CHECK(cudaStreamSynchronize(s[0]));
+        TRUE(is_filled(std::vector<unsigned>(pinned, pinned + kMany), round + 30));
+    }
+    CHECK(cudaFreeHost(pinned));
+}
+
+// Events that are recorded again while others still wait for what they were: what is waited for is the record before.
+static void test_events()
+{
+    const int a = 0, b = half;
+    unsigned *pa = on(a, 1), *pb = on(b, 1);
+    cudaStream_t sa, sb;
+    cudaEvent_t ea, eb;
+    CHECK(cudaSetDevice(a));
+    CHECK(cudaStreamCreate(&sa));
+    CHECK(cudaEventCreate(&ea));
+    CHECK(cudaMemset(pa, 0, 4));
+    CHECK(cudaSetDevice(b));
+    CHECK(cudaStreamCreate(&sb));
+    CHECK(cudaEventCreate(&eb));
+    const unsigned rounds = 40;
+    for (unsigned i = 0; i < rounds; i++) {
+        CHECK(cudaSetDevice(a));
+        add<<<1, 1, 0, sa>>>(pa, 1, 1);
+        CHECK(cudaMemcpyPeerAsync(pb, b, pa, a, 4, sa));
+        CHECK(cudaEventRecord(ea, sa));
+        CHECK(cudaSetDevice(b));
+        CHECK(cudaStreamWaitEvent(sb, ea, 0));
+        add<<<1, 1, 0, sb>>>(pb, 1, 1);
+        CHECK(cudaMemcpyPeerAsync(pa, a, pb, b, 4, sb));
+        CHECK(cudaEventRecord(eb, sb));
+        CHECK(cudaSetDevice(a));
+        CHECK(cudaStreamWaitEvent(sa, eb, 0));
+    }
+    CHECK(cudaStreamSynchronize(sa));
+    TRUE(read(pa, 1)[0] == 2 * rounds);
+    CHECK(cudaEventSynchronize(eb));  // b's, from a
+    TRUE(cudaEventQuery(eb) == cudaSuccess);
+    float ms;
+    TRUE(cudaEventElapsedTime(&ms, ea, eb) == cudaErrorInvalidResourceHandle);
+    TRUE(cudaEventRecord(eb, sa) == cudaErrorInvalidResourceHandle);
+    CHECK(cudaEventElapsedTime(&ms, ea, ea));
+}
+
+// What names its object may be called with any device current.
+static void test_foreign()
+{
+    const size_t n = 1000;
+    unsigned *p = on(half, n);
+    cudaStream_t s;
+    cudaEvent_t e;
+    CHECK(cudaStreamCreate(&s));
+    CHECK(cudaEventCreate(&e));
+    fill<<<8, 64, 0, s>>>(p, n, 3);
+    CHECK(cudaEventRecord(e, s));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamSynchronize(s));
+    CHECK(cudaEventSynchronize(e));
+    TRUE(is_filled(read(p, n), 3));
+    cudaPointerAttributes at;
+    CHECK(cudaPointerGetAttributes(&at, p));
+    TRUE(at.type == cudaMemoryTypeDevice && at.device == half);
+    std::vector<unsigned> v(n, 9);
+    CHECK(cudaMemcpy(p, v.data(), n * 4, cudaMemcpyHostToDevice));
+    TRUE(read(p, n) == v);
+    // Sets and copies in a stream of this server, of the other's memory.
+    cudaStream_t mine;
+    CHECK(cudaStreamCreate(&mine));
+    CHECK(cudaMemsetAsync(p, 2, n * 4, mine));
+    CHECK(cudaMemcpyAsync(v.data(), p, n * 4, cudaMemcpyDeviceToHost, mine));
+    CHECK(cudaStreamSynchronize(mine));
+    TRUE(std::all_of(v.begin(), v.end(), [](unsigned x) { return x == 0x02020202; }));
+    CHECK(cudaEventDestroy(e));
+    CHECK(cudaStreamDestroy(s));
+    CHECK(cudaFreeAsync(p, mine));
+    CHECK(cudaStreamSynchronize(mine));
+    TRUE(cudaFree(p) == cudaErrorInvalidValue);
+    int device;
+    CHECK(cudaGetDevice(&device));
+    TRUE(device == 0);
+}
+
+// Equal drivers would give equal addresses: an address is one server's all the same.
+static void test_space()
+{
+    struct Piece {
+        char *at;
+        size_t bytes;
+        int device;
+    };
+    std::vector<Piece> all;
+    const size_t sizes[] = {512, 100, 4096, 3 << 20, 70000, 512, 9 << 20, 1 << 20};
+    const auto take = [&](int d, size_t bytes) {
+        Piece piece{nullptr, bytes, d};
+        CHECK(cudaSetDevice(d));
+        CHECK(cudaMalloc(&piece.at, bytes));
+        CHECK(cudaMemset(piece.at, d + 1, bytes));
+        all.push_back(piece);
+    };
+    for (int round = 0; round < 3; round++) {
+        for (size_t bytes : sizes)
+            for (int d = 0; d < devices; d++) take((d + round) % devices, bytes);
+        // Every third goes, so that there are holes to fall into.
+        for (size_t i = 0; i < all.size(); i += 2) {
+            CHECK(cudaFree(all[i].at));
+            all.erase(all.begin() + static_cast<long>(i));
+        }
+    }
+    std::sort(all.begin(), all.end(), [](const Piece &a, const Piece &b) { return a.at < b.at; });
+    for (size_t i = 1; i < all.size(); i++) TRUE(all[i - 1].at + all[i - 1].bytes <= all[i].at);
+    for (const Piece &p : all) {
+        cudaPointerAttributes at;
+        CHECK(cudaPointerGetAttributes(&at, p.at));
+        TRUE(at.device == p.device);
+        std::vector<char> v(p.bytes);
+        CHECK(cudaMemcpy(v.data(), p.at, p.bytes, cudaMemcpyDefault));
+        TRUE(std::all_of(v.begin(), v.end(), [&](char c) { return c == p.device + 1; }));
+        CHECK(cudaFree(p.at));
+    }
+    printf("%zu pieces, none upon another\n", all.size());
+}
+
+static void test_variables()
+{
+    for (int d = 0; d < devices; d++) {
+        CHECK(cudaSetDevice(d));
+        const unsigned v = 100u + unsigned(d);
+        CHECK(cudaMemcpyToSymbol(d_here, &v, sizeof v));
+    }
+    for (int d = 0; d < devices; d++) {
+        unsigned *p = on(d, 1), v;
+        add_here<<<1, 1>>>(p);
+        TRUE(read(p, 1)[0] == 101u + unsigned(d));
+        CHECK(cudaMemcpyFromSymbol(&v, d_here, sizeof v));
+        TRUE(v == 100u + unsigned(d));
+    }
+}
+
+__global__ void say(int device) { printf("kernel on device %d\n", device); }
+
+// Host functions, printing kernels, mapped and managed memory: of each server.
+static void test_host()
+{
+    for (int d = 0; d < devices; d++) {
+        CHECK(cudaSetDevice(d));
+        unsigned *mapped, *managed, *there;
+        CHECK(cudaHostAlloc(&mapped, 4096, cudaHostAllocMapped));
+        CHECK(cudaMallocManaged(&managed, 4096));
+        CHECK(cudaHostGetDevicePointer(&there, mapped, 0));
+        *mapped = 5, *managed = 6;
+        add<<<1, 1>>>(there, 1, unsigned(d));
+        add<<<1, 1>>>(managed, 1, unsigned(d));
+        int called = -1;
+        struct Call {
+            int *called, device;
+        } call{&called, d};
+        CHECK(cudaLaunchHostFunc(nullptr, [](void *p) {
+            auto c = static_cast<Call *>(p);
+            *c->called = c->device;
+        }, &call));
+        say<<<1, 1>>>(d);
+        CHECK(cudaDeviceSynchronize());
+        TRUE(*mapped == 5u + unsigned(d) && *managed == 6u + unsigned(d) && called == d);
+        // The other server's devices know these as the program's memory: for copies.
+        unsigned *p = on((d + half) % devices, 1024);
+        CHECK(cudaMemcpy(p, mapped, 4096, cudaMemcpyDefault));
+        TRUE(read(p, 1)[0] == 5u + unsigned(d));
+        CHECK(cudaMemcpy(p, managed, 4096, cudaMemcpyDefault));
+        TRUE(read(p, 1)[0] == 6u + unsigned(d));
+        CHECK(cudaFree(p));
+        CHECK(cudaFreeHost(mapped));
+        CHECK(cudaFree(managed));
+    }
+}
+
+static void test_refused()
+{
+    int can = 1;
+    CHECK(cudaDeviceCanAccessPeer(&can, 0, half));
+    TRUE(!can);
+    CHECK(cudaDeviceCanAccessPeer(&can, half, 0));
+    TRUE(!can);
+    CHECK(cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrAccessSupported, 0, half));
+    TRUE(!can);
+    CHECK(cudaSetDevice(half));
+    CHECK(cudaFree(nullptr));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaFree(nullptr));
+    CUcontext other;
+    TRUE(cuDevicePrimaryCtxRetain(&other, half) == CUDA_SUCCESS);
+    TRUE(cuCtxEnablePeerAccess(other, 0) == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    TRUE(cuCtxDisablePeerAccess(other) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    // Managed memory of one server in a kernel of the other.
+    unsigned *managed;
+    CHECK(cudaMallocManaged(&managed, 4096));
+    CHECK(cudaSetDevice(half));
+    add<<<1, 1>>>(managed, 1, 1);
+    TRUE(cudaGetLastError() == cudaErrorNotSupported);
+    // One graph of both.
+    unsigned *a = on(0, 100), *b = on(half, 100);
+    cudaStream_t s;
+    cudaEvent_t e;
+    CHECK(cudaStreamCreate(&s));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaEventCreate(&e));
+    fill<<<1, 1>>>(a, 100, 1);
+    CHECK(cudaEventRecord(e, 0));
+    CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    TRUE(cudaMemcpyAsync(b, a, 400, cudaMemcpyDefault, s) == cudaErrorStreamCaptureUnsupported);
+    cudaGraph_t graph;
+    cudaStreamEndCapture(s, &graph);
+    cudaGetLastError();
+    CHECK(cudaDeviceSynchronize());
+    work_on(half, 1);
+    work_on(0, 1);
+}
+
+static void test_vmm()
+{
+    for (int d : {0, half, 1, half + 1}) {
+        CHECK(cudaSetDevice(d));
+        CHECK(cudaFree(nullptr));
+        CUmemAllocationProp p = {};
+        p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        p.location = {CU_MEM_LOCATION_TYPE_DEVICE, d};
+        size_t bytes;
+        CUdeviceptr at;
+        CUmemGenericAllocationHandle memory;
+        TRUE(cuMemGetAllocationGranularity(&bytes, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+        TRUE(cuMemCreate(&memory, bytes, &p, 0) == CUDA_SUCCESS);
+        TRUE(cuMemAddressReserve(&at, bytes, 0, 0, 0) == CUDA_SUCCESS);
+        TRUE(cuMemMap(at, bytes, 0, memory, 0) == CUDA_SUCCESS);
+        CUmemAccessDesc access = {p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        TRUE(cuMemSetAccess(at, bytes, &access, 1) == CUDA_SUCCESS);
+        CUmemAllocationProp is;
+        TRUE(cuMemGetAllocationPropertiesFromHandle(&is, memory) == CUDA_SUCCESS && is.location.id == d);
+        fill<<<8, 64>>>(reinterpret_cast<unsigned *>(at), bytes / 4, unsigned(d));
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaSetDevice(0));
+        TRUE(is_filled(read(reinterpret_cast<unsigned *>(at), bytes / 4), unsigned(d)));
+        CUdevice owner;
+        TRUE(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) == CUDA_SUCCESS && owner == d);
+        TRUE(cuMemUnmap(at, bytes) == CUDA_SUCCESS);
+        TRUE(cuMemAddressFree(at, bytes) == CUDA_SUCCESS);
+        TRUE(cuMemRelease(memory) == CUDA_SUCCESS);
+        // A pool's properties name a device, too.
+        CHECK(cudaSetDevice(d));
+        cudaMemPool_t pool;
+        cudaMemPoolProps props = {};
+        props.allocType = cudaMemAllocationTypePinned;
+        props.location = {cudaMemLocationTypeDevice, d};
+        unsigned *q;
+        CHECK(cudaMemPoolCreate(&pool, &props));
+        CHECK(cudaMallocFromPoolAsync(&q, 4000, pool, nullptr));
+        fill<<<1, 64>>>(q, 1000, 8);
+        TRUE(is_filled(read(q, 1000), 8));
+        CHECK(cudaFreeAsync(q, nullptr));
+        CHECK(cudaMemPoolDestroy(pool));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)();
+    } cases[] = {{"devices", test_devices}, {"threads", test_threads}, {"copies", test_copies}, {"order", test_order},
+                 {"events", test_events}, {"foreign", test_foreign}, {"space", test_space}, {"variables", test_variables},
+                 {"host", test_host}, {"refused", test_refused}, {"vmm", test_vmm}};
+    setvbuf(stdout, nullptr, _IOLBF, 0);
+    CHECK(cudaGetDeviceCount(&devices));
+    half = devices / 2;
+    TRUE(half >= 2);
+    for (auto &c : cases)
+        if (argc < 2 || c.name == std::string(argv[1])) {
+            c.run();
+            printf("%s: well\n", c.name);
+        }
+    return 0;
+}
