@@ -161,14 +161,18 @@ bool is_all(const SlurmJob &job, const Ended &ended)
 }
 
 // When all has ended (`ended` counts it, try by try), a server that does not answer holds nothing.
+// What programs of the job still use is left alone at first, and waited for.
 Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, Ended &ended)
 {
     Time start = now();
+    bool waited = false;
     for (int n = 0;; ++n) {
         Rest rest;
+        bool busy = false;
         ended.used.silent.clear();
-        for (auto &told : client.end_job(job.id)) {
+        for (auto &told : client.end_job(job.id, !waited)) {
             if (told.answer) {
+                busy |= told.answer->busy > 0;
                 ended.leases += static_cast<unsigned>(told.answer->count);
                 ended.gpus += told.answer->gpus;
                 add(ended.used, told.server, told.answer->usage);
@@ -183,6 +187,13 @@ Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, E
                 rest.silent.push_back({told.server, told.answer.error().text});
             if (!rest.failure)
                 rest.failure = std::move(told.answer).error();
+        }
+        if (busy) {
+            await_programs(client, job);
+            waited = true;
+            start = now();
+            n = -1;
+            continue;
         }
         if (!rest.failure || is_all(job, ended))
             return {};
@@ -261,6 +272,7 @@ Result<void> prolog(SlurmJob &job, Context &context)
         return std::move(servers).error().in("--rgpu-server");
     if (job.span)
         client->span();
+    client->without_secrets();
     stop_on_signals();
     if (auto paid = pay_for(job, job.nodes); !paid)
         return paid;
@@ -279,6 +291,7 @@ Result<void> prolog(SlurmJob &job, Context &context)
         (void)others->only(job.filters.servers).has_value();  // as above
         if (job.span)
             others->span();
+        others->without_secrets();
         others->without(lost);
     }
     auto acquired = acquire(others ? *others : *client, *client, job, (*config)->slurm);
@@ -335,7 +348,6 @@ public:
         if (!client)
             return fail_job(job, client.error());
         const SlurmConfig &slurm = (*config)->slurm;
-        await_programs(*client, job);
         Ended ended;
         std::string note;
         Rest rest = release(*client, job, Milliseconds(0), ended);

@@ -39,6 +39,7 @@ std::string leases_target(const LeaseFilter &filter, const std::string &key = {}
     add("secrets", filter.secrets ? "1" : "");
     add("key", key);
     add("usage", filter.usage ? "1" : "");
+    add("idle", filter.idle ? "1" : "");
     return "/v1/leases" + query;
 }
 
@@ -86,6 +87,16 @@ struct Client::State {
     Http http;
     std::optional<SealKey> own_key;
     std::string node_config;  // goes with each request, unless it is empty
+    bool secrets = true;      // of leases that are granted
+
+    // How a request for leases says which secrets it is to be told, for its target.
+    Result<std::string> secrets_for()
+    {
+        if (!secrets)
+            return std::string("secrets=0");
+        Result<std::string> made = key();
+        return made ? Result<std::string>("key=" + *made) : std::move(made).error();
+    }
 
     // The key that secrets are sealed for; made at the first use.
     Result<std::string> key()
@@ -112,6 +123,13 @@ struct Client::State {
         }
         return {};
     }
+
+    // Requests, all at once: what comes back, in the order given.
+    struct Question {
+        const ServerEntry *server;
+        std::string method, target, body;
+    };
+    std::vector<Result<HttpReply>> send(const std::vector<Question> &questions);
 
     // One request to several servers: what each says, decoded, in the order given.
     template <class T>
@@ -159,9 +177,11 @@ struct Client::State {
 namespace {
 
 // An error with the server's name and address in front, once.
-Error of_server(Error error, const ServerEntry &server)
+template <class T> Result<T> of_server(Result<T> answer, const ServerEntry &server)
 {
-    return std::move(error).in("server " + server.name + " (" + server.address + ")");
+    if (answer)
+        return answer;
+    return std::move(answer).error().in("server " + server.name + " (" + server.address + ")");
 }
 
 template <class T> Result<T> decoded(Result<HttpReply> reply, Result<T> (*decode)(std::string_view))
@@ -180,32 +200,37 @@ Result<bool> decode_nothing(std::string_view)
 
 }  // namespace
 
+std::vector<Result<HttpReply>> Client::State::send(const std::vector<Question> &questions)
+{
+    std::vector<HttpCall> calls;
+    std::vector<size_t> asked;  // positions in questions
+    std::vector<Result<HttpReply>> answers;
+    for (const auto &[server, method, target, body] : questions) {
+        Result<std::string> authorization = signer->sign({server->name, method, target, body});
+        answers.push_back(authorization ? error(ErrorKind::internal, "not asked") : std::move(authorization).error());
+        if (!authorization)
+            continue;
+        asked.push_back(answers.size() - 1);
+        calls.push_back({method, server->address, target, *authorization, body, node_config});
+    }
+    std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
+    for (size_t i = 0; i < replies.size(); ++i)
+        answers[asked[i]] = std::move(replies[i]);
+    return answers;
+}
+
 template <class T>
 std::vector<Told<T>>
 Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets,
                    const char *method, const std::string &body,
                    Result<T> (*decode)(std::string_view))
 {
-    std::vector<HttpCall> calls;
-    std::vector<size_t> asked;  // positions in targets
+    std::vector<Question> questions;
+    for (const auto &[server, target] : targets)
+        questions.push_back({server, method, target, body});
     std::vector<Told<T>> told;
-    for (const auto &[server, target] : targets) {
-        told.push_back({server->name, error(ErrorKind::internal, "not asked")});
-        Result<std::string> authorization = signer->sign({server->name, method, target, body});
-        if (!authorization) {
-            told.back().answer = std::move(authorization).error();
-            continue;
-        }
-        asked.push_back(told.size() - 1);
-        calls.push_back({method, server->address, target, *authorization, body, node_config});
-    }
-    std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
-    for (size_t i = 0; i < replies.size(); ++i) {
-        Result<T> answer = decoded<T>(std::move(replies[i]), decode);
-        if (!answer)
-            answer = of_server(std::move(answer).error(), *targets[asked[i]].first);
-        told[asked[i]].answer = std::move(answer);
-    }
+    for (Result<HttpReply> &reply : send(questions))
+        told.push_back({targets[told.size()].first->name, of_server(decoded<T>(std::move(reply), decode), *targets[told.size()].first)});
     return told;
 }
 
@@ -263,10 +288,10 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
 // The one lease that the answer to a request of this kind holds, with its secret.
 Result<Grant> Client::granted(const std::string &server, const std::string &target, const std::string &body)
 {
-    Result<std::string> key = state_->key();
-    if (!key)
-        return std::move(key).error();
-    return grant_of(server, state_->ask_one<Leases>(server, "POST", target + "?key=" + *key, decode_leases, body));
+    Result<std::string> secrets = state_->secrets_for();
+    if (!secrets)
+        return std::move(secrets).error();
+    return grant_of(server, state_->ask_one<Leases>(server, "POST", target + "?" + *secrets, decode_leases, body));
 }
 
 Result<Grant> Client::grant_of(const std::string &server, Result<Leases> told)
@@ -296,11 +321,20 @@ Result<void> Client::withdraw(const std::string &server, const std::string &lend
     return done ? Result<void>() : Result<void>(std::move(done).error());
 }
 
+namespace {
+
+bool is_now(const Told<Offer> &told)
+{
+    return told.answer && told.answer->answer == Answer::now;
+}
+
+}  // namespace
+
 void Client::reject(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but)
 {
     std::vector<std::pair<const ServerEntry *, std::string>> targets;
     for (const Told<Offer> &told : offers)
-        if (told.answer && told.answer->answer == Answer::now &&
+        if (is_now(told) &&
             std::find(but.begin(), but.end(), told.server) == but.end())
             targets.emplace_back(state_->find(told.server), "/v1/offers/" + told.answer->id);
     // What does not arrive expires by itself.
@@ -313,7 +347,7 @@ const Told<Offer> *best_of(const std::vector<Told<Offer>> &offers)
 {
     const Told<Offer> *best = nullptr;
     for (const Told<Offer> &told : offers)
-        if (told.answer && told.answer->answer == Answer::now &&
+        if (is_now(told) &&
             (!best || better(told.answer->fit, best->answer->fit)))
             best = &told;
     return best;
@@ -405,8 +439,15 @@ Result<Outcome> Client::acquire(const Request &wanted)
     const Told<Offer> *best = best_of(told);
     if (!best)
         return without_offer(told);
-    Result<Grant> grant = accept(best->server, best->answer->id);
-    reject(told, {best->server});
+    Result<std::string> secrets = state_->secrets_for();
+    if (!secrets)
+        return std::move(secrets).error();
+    const ServerEntry *taken = state_->find(best->server);
+    std::vector<State::Question> questions = {{taken, "POST", "/v1/offers/" + best->answer->id + "/accept?" + *secrets, ""}};
+    for (const Told<Offer> &one : told)
+        if (&one != best && is_now(one))
+            questions.push_back({state_->find(one.server), "DELETE", "/v1/offers/" + one.answer->id, ""});
+    Result<Grant> grant = grant_of(best->server, of_server(decoded<Leases>(std::move(state_->send(questions)[0]), decode_leases), *taken));
     Outcome outcome;
     if (grant) {
         outcome.kind = Outcome::granted;
@@ -424,16 +465,16 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
     for (const Told<Offer> &one : told)
         offered.push_back(one.answer ? *one.answer : Offer{});
     const std::vector<Part> parts = parts_for(request.gpus, offered);
-    Result<std::string> key = parts.empty() ? std::string() : state_->key();
-    if (parts.empty() || !key) {
+    Result<std::string> secrets = parts.empty() ? std::string() : state_->secrets_for();
+    if (parts.empty() || !secrets) {
         reject(told);
-        return key ? with_too_few(told, request.gpus) : std::move(key).error();
+        return secrets ? with_too_few(told, request.gpus) : std::move(secrets).error();
     }
     std::vector<std::pair<const ServerEntry *, std::string>> targets;
     std::vector<std::string> servers;
     for (const Part &part : parts) {
         servers.push_back(told[part.offer].server);
-        targets.emplace_back(state_->find(servers.back()), "/v1/offers/" + offered[part.offer].id + "/accept?key=" + *key +
+        targets.emplace_back(state_->find(servers.back()), "/v1/offers/" + offered[part.offer].id + "/accept?" + *secrets +
                                                                "&gpus=" + std::to_string(part.gpus));
     }
     Outcome outcome;
@@ -454,6 +495,11 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
         outcome.grants.clear();
     }
     return outcome;
+}
+
+void Client::without_secrets()
+{
+    state_->secrets = false;
 }
 
 std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)
@@ -551,11 +597,12 @@ std::vector<Told<Released>> Client::release_each(const std::string &job, const s
     return state_->ask_all<Released>("DELETE", leases_target({job, node, false}), "", decode_released);
 }
 
-std::vector<Told<Released>> Client::end_job(const std::string &job)
+std::vector<Told<Released>> Client::end_job(const std::string &job, bool idle)
 {
     LeaseFilter filter;
     filter.job = job;
     filter.usage = true;
+    filter.idle = idle;
     return state_->ask_all<Released>("DELETE", leases_target(filter), "", decode_released);
 }
 

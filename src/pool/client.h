@@ -55,6 +55,9 @@ public:
     Result<Grant> accept(const std::string &server, const std::string &offer);
     void reject(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but = {});
 
+    // From here on acquire() tells no secrets: for who takes GPUs that another process fetches (grants()).
+    void without_secrets();
+
     // Each server's leases that the filter fits and the caller may see.
     std::vector<Told<std::vector<Lease>>> leases(const LeaseFilter &filter);
 
@@ -77,7 +80,8 @@ public:
     std::vector<Told<Released>> release_each(const std::string &job, const std::string &node = {});
 
     // The same, and what the job's leases used, server by server: each tells it once.
-    std::vector<Told<Released>> end_job(const std::string &job);
+    // With `idle` a server ends none while programs are connected to it, and tells how many are.
+    std::vector<Told<Released>> end_job(const std::string &job, bool idle = false);
 
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);

@@ -910,6 +910,8 @@ std::string encode(const Released &released)
     Json json = {{"released", released.count}, {"lost", released.lost}};
     if (released.gpus)
         json["gpus"] = released.gpus;
+    if (released.busy)
+        json["busy"] = released.busy;
     if (released.withdrawn)
         json["withdrawn"] = released.withdrawn;
     for (const LeaseUsage &usage : released.usage)
@@ -925,6 +927,7 @@ Result<Released> decode_released(std::string_view text)
         released.count = reader.count("released");
         released.lost = reader.count<int>("lost", false);
         released.gpus = reader.count<int>("gpus", false);
+        released.busy = reader.count<int>("busy", false);
         released.withdrawn = reader.count<int>("withdrawn", false);
         if (reader.member("usage", false))
             reader.each("usage", [&](const Json &usage) { return read_usage(usage, released.usage); });

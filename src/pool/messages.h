@@ -142,6 +142,7 @@ struct LeaseFilter {
     std::string node;
     bool secrets = false;  // with their secrets, where the asker owns them or is an administrator
     bool usage = false;    // of a release: with what they used
+    bool idle = false;     // of a release: none where a program of one of them is connected
 };
 
 // What the programs of a lease used of one of its GPUs. Seconds of wall time.
@@ -168,6 +169,7 @@ struct Released {
     int count = 0;
     int lost = 0;  // of these: the host was booted after they were granted
     int gpus = 0;  // of all of them
+    int busy = 0;  // programs that are connected, for which none was ended
     std::vector<LeaseUsage> usage;  // where asked for: of these, and of leases of the job that ended before
     int withdrawn = 0;  // with it: leases of the job that ended before, as their GPUs were withdrawn; each is told once
 };

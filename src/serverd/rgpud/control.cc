@@ -176,6 +176,7 @@ struct Control::State {
     bool unfit(const Request &request, Response &response);
     httplib::Server::Handler checked(Handler handler);
     Result<pool::LeaseFilter> filter_of(const Request &request, bool with_secrets);
+    static bool tells_none(const Request &request);
     static Result<void> can_tell(const Request &request);
     Result<std::string> with_secrets(std::vector<pool::Lease> leases, const Request &request);
     std::string one_lease(pool::Lease lease)
@@ -222,7 +223,9 @@ struct Control::State {
     Said release(const pool::Caller &caller, const Request &request)
     {
         Result<void> done = service.release(caller, request.matches[1]);
-        return done ? Said(pool::encode(pool::Released{1, 0, 0, {}})) : Said(std::move(done).error());
+        pool::Released one;
+        one.count = 1;
+        return done ? Said(pool::encode(one)) : Said(std::move(done).error());
     }
     Said lend(const pool::Caller &caller, const Request &request)
     {
@@ -367,11 +370,19 @@ Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool
             continue;  // with_secrets() uses it
         else if (name == "usage" && !with_secrets && value == "1")
             filter.usage = true;
+        else if (name == "idle" && !with_secrets && value == "1")
+            filter.idle = true;
         else
             return error(ErrorKind::invalid, "unknown parameter: job, node%s are known",
-                         with_secrets ? ", secrets=1 and key" : " and usage=1");
+                         with_secrets ? ", secrets=1 and key" : ", usage=1 and idle=1");
     }
     return filter;
+}
+
+// Who takes GPUs for a program that is to start elsewhere need not know the secret.
+bool Control::State::tells_none(const Request &request)
+{
+    return request.get_param_value("secrets") == "0";
 }
 
 // Whether a secret can be told: on the network only to a key of the asker's. To be asked before anything is given.
@@ -381,7 +392,7 @@ Result<void> Control::State::can_tell(const Request &request)
         Result<std::string> sealed = pool::seal(request.get_param_value("key"), {}, {});
         return sealed ? Result<void>() : Result<void>(std::move(sealed).error());
     }
-    if (is_loopback(request.remote_addr))
+    if (is_loopback(request.remote_addr) || tells_none(request))
         return {};
     return error(ErrorKind::invalid, "a lease's secret is not sent in the clear: the request needs key= (doc/api.md); "
                                      "an rgpu older than this server's does not send it");
@@ -392,6 +403,8 @@ Result<std::string> Control::State::with_secrets(std::vector<pool::Lease> leases
 {
     const std::string key = request.get_param_value("key");
     for (pool::Lease &lease : leases) {
+        if (tells_none(request))
+            lease.secret.clear();
         if (lease.secret.empty() || key.empty())
             continue;
         Result<std::string> sealed = pool::seal(key, lease.id, lease.secret);

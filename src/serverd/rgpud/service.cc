@@ -242,12 +242,17 @@ Result<void> Service::release(const pool::Caller &caller, const std::string &lea
 Result<pool::Released> Service::release_job(const pool::Caller &caller, const pool::LeaseFilter &filter)
 {
     std::unique_lock lock(mutex_);
+    pool::Released done;
+    if (filter.idle)
+        for (const pool::Lease &lease : ledger_.leases(caller, filter, end_expired()))
+            done.busy += workers_.count(lease.id);
+    if (done.busy)
+        return done;
     Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, end_expired());
     if (!released)
         return std::move(released).error();
     ended(*released, "released");
     await_workers(lock, *released);
-    pool::Released done;
     done.count = static_cast<int>(released->size());
     for (const pool::Lease &lease : *released) {
         done.gpus += static_cast<int>(lease.gpus.size());
