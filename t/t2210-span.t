@@ -5,7 +5,7 @@
 
 for server in gpu1 gpu2; do
     rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"'
-    declare "control_$server=$control"
+    declare "control_$server=$control" "pid_$server=$pid"
 done
 clients "gpu1=$control_gpu1" "gpu2=$control_gpu2"
 
@@ -27,8 +27,6 @@ with os.fdopen(os.open(file, os.O_CREAT | os.O_WRONLY, 0o400), "w") as f:
     json.dump(lease, f)
 PY
 }
-given_back() { for server in gpu1 gpu2; do "$build/bin/rgpu" release --file "$1.$server" > /dev/null; done; }
-
 spanned "$T/lease" gpu1 gpu2
 on() { try 100 env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$@"; }
 good() { is "$rc" 0 "$1" || diag "$out$err"; }
@@ -47,18 +45,22 @@ wanted=$(for line in 4 1 3 2; do uuids | sed -n "${line}p"; done)
 is "$(seen)" "$wanted" "CUDA_VISIBLE_DEVICES puts them in another" || diag "$out$err"
 is "$rc" 0 "... and each works there"
 
-for kind in static shared; do
-    while read -r case what; do
-        on "$build/cuda/span-$kind" "$case"
-        good "$what ($case, $kind cudart)"
-        case $case in
-        space) like "$out" "pieces, none upon another" "... though equal drivers give equal addresses" ;;
-        host) is "$(grep -c '^kernel on device' <<< "$out")" 4 "... and what kernels print" ;;
-        refused)
-            like "$err" "managed or mapped host memory that belongs to another server's GPU.*without --rgpu-span" "... with the cure, for memory"
-            like "$err" "a graph cannot span GPUs of two servers" "... and for graphs" ;;
-        esac
-    done <<'EOF'
+# Each driver counts from the same address.
+first() { on env CUDA_VISIBLE_DEVICES="$1" "$build/cuda/span-static" first; }
+first 0; alone=$out
+first 2; is "$rc $out" "0 $alone" "the drivers of the two servers give equal addresses"
+first 0,2; is "$rc $(sort -u <<< "$out" | wc -l)" "0 2" "... but not to one program" || diag "$out$err"
+
+while read -r case what; do
+    on "$build/cuda/span-static" "$case"
+    good "$what ($case)"
+    case $case in
+    host) is "$(grep -c '^kernel on device' <<< "$out")" 4 "... and what kernels print" ;;
+    refused)
+        like "$err" "managed or mapped host memory that belongs to another server's GPU.*without --rgpu-span" "... with the cure, for memory"
+        like "$err" "a graph cannot span GPUs of two servers" "... and for graphs" ;;
+    esac
+done <<'EOF'
 threads eight threads, two on each device
 copies copies between every two devices, of rows, boxes and more than a piece
 order kernels, copies and events through all four, in order without a wait between
@@ -70,6 +72,45 @@ host host functions, mapped and managed memory
 refused what cannot span is refused
 vmm memory that is mapped by hand, and pools
 EOF
+on "$build/cuda/span-shared"
+good "all of these in one process, with the shared cudart"
+
+# --- programs that know of no second server, with device 0 on the second and device 1 on the first
+
+for program in vector_add warp_reduce streams two_device_sum soft_kernels soft_memory soft_streams mistakes ends sync_copies soft_graphs \
+    graph_host soft_vmm soft_driver idle read_after_wait poll primary shared_mapped shared_managed shared_graph shared_values shared_variable; do
+    on env CUDA_VISIBLE_DEVICES=2,0 "$build/cuda/$program-static"
+    good "$program on the second server's GPU"
 done
+ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
+on env CUDA_VISIBLE_DEVICES=2,0 LD_PRELOAD="$T/eight.so" "$build/cuda/two_device_sum-static"
+good "two_device_sum on a GPU of each, from eight threads"
+on env CUDA_VISIBLE_DEVICES=0,2 python3 "$root/t/lib/process_cases.py" fork
+good "fork: the child of a program on two servers"
+on env CUDA_VISIBLE_DEVICES=0,2 python3 "$root/t/lib/process_cases.py" exec
+good "exec: its child begins anew"
+
+on python3 -c 'import ctypes
+nvml, n = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_uint()
+print(nvml.nvmlInit_v2(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.value)
+for i in range(n.value):
+    device, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
+    print(nvml.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(device)), nvml.nvmlDeviceGetMemoryInfo(device, memory), memory[0])'
+is "$out" "0 0 4$(for i in 1 2 3 4; do printf '\n0 0 %d' $((512 << 20)); done)" "NVML lists the GPUs of both, and each answers" || diag "$err"
+
+# --- a server that is lost, while work of the other waits for it
+
+mkfifo "$T/go"
+start lost env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" bash -c '"$0" lost < "$1"; echo "exit $?"' \
+    "$build/cuda/span-static" "$T/go"
+exec {go}> "$T/go"
+wait_for 60 grep -q waiting "$T/lost.log" || diag "$(cat "$T/lost.log")"
+workers=$(pgrep -P "$pid_gpu2" rgpu-worker)
+kill -9 $workers
+echo > "/dev/fd/$go"
+wait_for 60 grep -q "^exit" "$T/lost.log"
+like "$(cat "$T/lost.log")" "exit 0" "one server lost: its GPUs fail, the other's go on" || diag "$(cat "$T/lost.log")"
+like "$(cat "$T/lost.log")" "lost the GPU server gpu2 .*every CUDA call for its GPUs fails" "... and the program's user is told which"
+exec {go}>&-
 
 done_testing

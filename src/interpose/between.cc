@@ -154,9 +154,9 @@ void say_failed(CUresult r)
         static_cast<int>(r));
 }
 
-CUresult not_in_graph()
+CUresult not_in_capture()
 {
-    say("a graph cannot span GPUs of two servers: capture the work of each, and copy or wait for events between their launches");
+    not_in_graph();
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -169,7 +169,7 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (CUresult r = may_give_work(id)) return r;
-    if (is_captured(id)) return not_in_graph();
+    if (is_captured(id)) return not_in_capture();
     const bool from_host = !from, to_host = !to;
     const void *host = from_host ? (c.srcMemoryType == CU_MEMORYTYPE_HOST ? c.srcHost : reinterpret_cast<void *>(c.srcDevice))
                                  : (c.dstMemoryType == CU_MEMORYTYPE_HOST ? c.dstHost : reinterpret_cast<void *>(c.dstDevice));
@@ -202,6 +202,15 @@ CUDA_MEMCPY3D row(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host
 }
 
 }  // namespace
+
+CUresult not_in_graph()
+{
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+        say("a graph cannot span GPUs of two servers: make one of each server's work, and copy or wait for events between their launches, "
+            "or ask for GPUs of one server (without --rgpu-span)");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 bool is_elsewhere(const CUDA_MEMCPY3D &c)
 {
@@ -236,7 +245,7 @@ CUresult change(CUdeviceptr memory, CUstream stream, std::function<CUresult(CUst
     HandleId id = 0;
     if (!owner) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (is_captured(id)) return not_in_graph();
+    if (is_captured(id)) return not_in_capture();
     SideHeld side;
     if (CUresult r = take_side(*owner, side)) return r;
     return call_in_stream(stream, [=](CUresult status) {
@@ -253,7 +262,7 @@ CUresult wait_event(CUstream stream, CUevent event)
     const AddressOwner at{Handles::get().at(e)->server, context_of(e)};
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (is_captured(id)) return not_in_graph();
+    if (is_captured(id)) return not_in_capture();
     SideHeld side;
     {
         const At there(at.server, at.context);

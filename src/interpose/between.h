@@ -31,6 +31,9 @@ CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext 
 // A change of memory that is elsewhere: `change` gets a stream there, in which it may leave work.
 CUresult change(CUdeviceptr memory, CUstream, std::function<CUresult(CUstream)> change);
 
+// Says, once, that a graph cannot hold work of two servers. NOT_SUPPORTED.
+CUresult not_in_graph();
+
 // The stream waits for another server's event, as it was recorded last.
 CUresult wait_event(CUstream, CUevent);
 

@@ -1,5 +1,6 @@
 // Copies of boxes: the struct itself, with numbers in place of arrays. A side in the program's memory stands only in a
 // graph's nodes (own code carries out the others): graph_copy.h puts server memory in its place.
+#include "interpose/between.h"
 #include "interpose/carried.h"
 #include "interpose/graph_copy.h"
 #include "interpose/process.h"
@@ -31,6 +32,7 @@ void array_in(CUmemorytype type, CUarray &array)
 
 CUresult Carried<CUDA_MEMCPY3D>::encode(const CUDA_MEMCPY3D &c, std::vector<uint8_t> &out)
 {
+    if (between::is_elsewhere(c)) return between::not_in_graph();
     CUDA_MEMCPY3D sent = c;
     if (CUresult r = in_server_memory(sent)) return r;
     if (CUresult r = array_out(sent.srcMemoryType, sent.srcArray)) return r;
