@@ -2,34 +2,10 @@
 # One program on the GPUs of two servers: a lease file that names both.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
+. "$(dirname "$0")/lib/span.sh"
 
-for server in gpu1 gpu2; do
-    rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"'
-    declare "control_$server=$control" "pid_$server=$pid"
-done
-clients "gpu1=$control_gpu1" "gpu2=$control_gpu2"
-
-# FILE SERVER...: a lease on both GPUs of each, in one file
-spanned()
-{
-    local file=$1 server
-    shift
-    for server in "$@"; do
-        "$build/bin/rgpu" request -n 2 --server "$server" -o "$file.$server" > "$file.log" 2>&1 || bail "no lease: $(cat "$file.log")"
-    done
-    python3 - "$file" "$@" <<'PY'
-import json, os, sys
-file, servers = sys.argv[1], sys.argv[2:]
-lease = {"version": 1, "job": "", "servers": []}
-for server in servers:
-    lease["servers"] += json.load(open(f"{file}.{server}"))["servers"]
-with os.fdopen(os.open(file, os.O_CREAT | os.O_WRONLY, 0o400), "w") as f:
-    json.dump(lease, f)
-PY
-}
+two_servers
 spanned "$T/lease" gpu1 gpu2
-on() { try 100 env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$@"; }
-good() { is "$rc" 0 "$1" || diag "$out$err"; }
 
 # --- what the program sees
 
@@ -72,13 +48,13 @@ host host functions, mapped and managed memory
 refused what cannot span is refused
 vmm memory that is mapped by hand, and pools
 EOF
-on "$build/cuda/span-shared"
-good "all of these in one process, with the shared cudart"
+on "$build/cuda/span-shared" order
+good "the same order with the shared cudart"
 
 # --- programs that know of no second server, with device 0 on the second and device 1 on the first
 
-for program in vector_add warp_reduce streams two_device_sum soft_kernels soft_memory soft_streams mistakes ends sync_copies soft_graphs \
-    graph_host soft_vmm soft_driver idle read_after_wait poll primary shared_mapped shared_managed shared_graph shared_values shared_variable; do
+for program in vector_add streams soft_kernels soft_memory soft_streams mistakes ends sync_copies soft_graphs graph_host soft_vmm soft_driver idle \
+    read_after_wait poll primary shared_mapped shared_managed shared_graph shared_values shared_variable; do
     on env CUDA_VISIBLE_DEVICES=2,0 "$build/cuda/$program-static"
     good "$program on the second server's GPU"
 done

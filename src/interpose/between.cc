@@ -1,6 +1,7 @@
 #include "interpose/between.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -136,15 +137,50 @@ CUresult by_pieces(const CUDA_MEMCPY3D &c, const AddressOwner &to, const Address
     return own::cuStreamSynchronize(ends.at_destination());
 }
 
+// Whether this thread carries a copy out: what it frees for that waits for no other.
+constinit thread_local int t_carrying = 0;
+struct Carrying {
+    Carrying() { t_carrying++; }
+    ~Carrying() { t_carrying--; }
+};
+
 // Carries the copy out and waits for it.
 CUresult carry_out(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, const Ends &ends)
 {
+    const Carrying carrying;
     if (to && from && to->server != from->server) return by_pieces(c, *to, *from, ends);
     const AddressOwner &there = to ? *to : *from;
     const CUstream stream = to ? ends.at_destination() : ends.at_source();
     const At at(there.server, there.context);
     CUresult r = copy_box(c, stream, CopyWait::always);
     return r ? r : own::cuStreamSynchronize(stream);
+}
+
+// How many copies and changes wait for their streams, or are carried out.
+struct UnderWay {
+    std::mutex mutex;
+    std::condition_variable fewer;
+    size_t count = 0;
+};
+UnderWay &under_way()
+{
+    static UnderWay &u = *new UnderWay;
+    return u;
+}
+
+// Held by each of them.
+using Counted = std::shared_ptr<void>;
+Counted count_one()
+{
+    {
+        std::lock_guard lock(under_way().mutex);
+        under_way().count++;
+    }
+    return Counted(nullptr, [](void *) {
+        std::lock_guard lock(under_way().mutex);
+        under_way().count--;
+        under_way().fewer.notify_all();
+    });
 }
 
 // What the program can no longer be told at the call.
@@ -183,7 +219,7 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
         CUresult r = own::cuStreamSynchronize(stream);
         return r ? r : carry_out(c, to, from, ends);
     }
-    return call_in_stream(stream, [=](CUresult status) {
+    return call_in_stream(stream, [=, one = count_one()](CUresult status) {
         if (!status) status = carry_out(c, to, from, ends);
         if (status) say_failed(status);
     });
@@ -202,6 +238,30 @@ CUDA_MEMCPY3D row(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host
 }
 
 }  // namespace
+
+// A stream whose server is lost never comes to its copies.
+void settle()
+{
+    using namespace std::chrono_literals;
+    const auto all_live = [] {
+        for (unsigned s = 0; s < server_count(); s++)
+            if (session_at(s)->state()) return false;
+        return true;
+    };
+    if (t_carrying) return;
+    std::unique_lock lock(under_way().mutex);
+    while (under_way().count && all_live()) under_way().fewer.wait_for(lock, 100ms);
+}
+
+CUresult must_be_here(CUdeviceptr address)
+{
+    if (!is_elsewhere(address)) return CUDA_SUCCESS;
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+        say("a stream cannot wait for or write values in memory of another server's GPU: use an event, or ask for GPUs of one server "
+            "(without --rgpu-span)");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 CUresult not_in_graph()
 {
@@ -248,8 +308,9 @@ CUresult change(CUdeviceptr memory, CUstream stream, std::function<CUresult(CUst
     if (is_captured(id)) return not_in_capture();
     SideHeld side;
     if (CUresult r = take_side(*owner, side)) return r;
-    return call_in_stream(stream, [=](CUresult status) {
+    return call_in_stream(stream, [=, one = count_one()](CUresult status) {
         const At there(owner->server, owner->context);
+        const Carrying carrying;
         if (!status) status = change(side->stream);
         if (!status) status = own::cuStreamSynchronize(side->stream);
         if (status) say_failed(status);

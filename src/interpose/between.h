@@ -31,8 +31,14 @@ CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext 
 // A change of memory that is elsewhere: `change` gets a stream there, in which it may leave work.
 CUresult change(CUdeviceptr memory, CUstream, std::function<CUresult(CUstream)> change);
 
+// Returns when no copy or change is under way: memory that it may use is about to go.
+void settle();
+
 // Says, once, that a graph cannot hold work of two servers. NOT_SUPPORTED.
 CUresult not_in_graph();
+
+// NOT_SUPPORTED, and a line, for what a stream cannot do with another server's memory.
+CUresult must_be_here(CUdeviceptr);
 
 // The stream waits for another server's event, as it was recorded last.
 CUresult wait_event(CUstream, CUevent);

@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 
+#include "interpose/between.h"
 #include "interpose/log.h"
 #include "interpose/one_space.h"
 #include "interpose/own.h"
@@ -388,6 +389,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
+    if (spanning()) between::settle();
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (range && range->managed && range->base == base) {
@@ -438,6 +440,19 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) { return a
 CUresult cuMemAllocHost_v2(void **out, size_t bytes) { return allocate_host(out, bytes, 0); }
 CUresult cuMemAllocHost(void **out, unsigned int bytes) { return allocate_host(out, bytes, 0); }
 
+namespace {
+
+// Copies of other servers' streams that use memory of the program are over.
+void settle_elsewhere()
+{
+    if (!spanning()) return;
+    between::settle();
+    for (unsigned s = 0; s < server_count(); s++)
+        if (s != here()) session_at(s)->wait_for_copies();
+}
+
+}  // namespace
+
 CUresult cuMemFreeHost(void *p)
 {
     if (!session()) return not_ready();
@@ -452,8 +467,7 @@ CUresult cuMemFreeHost(void *p)
     // Work that still reads or writes these pages must end before they go, as in CUDA.
     const At at(Handles::get().at(range.context)->server);
     CUresult r = current_context() && is_here(current_context()) ? own::cuCtxSynchronize() : CUDA_SUCCESS;
-    for (unsigned s = 0; spanning() && s < server_count(); s++)
-        if (s != here()) session_at(s)->wait_for_copies();
+    settle_elsewhere();
     if (shared::find(range.base))
         shared::give_back(range.base);
     else
@@ -495,6 +509,7 @@ CUresult cuMemHostUnregister(void *p)
     const auto base = reinterpret_cast<uintptr_t>(p);
     auto range = find_host(p);
     if (!range || range->allocated || range->base != base) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    settle_elsewhere();
     // Kernels that use it must end before, as in CUDA.
     if (shared::device_address(p))
         if (CUresult r = own::cuCtxSynchronize()) return r;

@@ -94,11 +94,11 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
     return !servers.empty();
 }
 
-CUresult open_session(const LeaseServer &server, std::vector<Session *> &sessions)
+CUresult open_session(const LeaseServer &server, Session *&out)
 {
     auto session = Session::open(server);
     if (session) {
-        sessions.push_back(*session);
+        out = *session;
         return CUDA_SUCCESS;
     }
     say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(), session.error().text.c_str());
@@ -125,9 +125,16 @@ CUresult open_sessions(Process &p)
             servers->size(), kMostServers);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    std::vector<Session *> sessions;
-    for (const LeaseServer &server : *servers)
-        if (CUresult r = open_session(server, sessions)) return r;
+    // All at once: each takes some round trips, and perhaps the start of a worker.
+    std::vector<Session *> sessions(servers->size());
+    std::vector<CUresult> results(servers->size());
+    std::vector<std::thread> others;
+    for (size_t i = 1; i < servers->size(); i++)
+        others.emplace_back([&, i] { results[i] = open_session((*servers)[i], sessions[i]); });
+    results[0] = open_session(servers->front(), sessions[0]);
+    for (std::thread &t : others) t.join();
+    for (CUresult r : results)
+        if (r) return r;
     p.sessions = sessions;
     if (sessions.size() > 1) set_servers(sessions, std::move(devices));
     for (Session *s : sessions) reserve_device_range(*s);
@@ -186,10 +193,14 @@ int device_count()
 
 const wire::DeviceSnapshot *device(CUdevice d)
 {
-    if (d < 0 || d >= device_count()) return nullptr;
-    const Place p = spanning() ? places()[static_cast<size_t>(d)] : Place{0, d};
-    const auto &of_server = (spanning() ? session_at(p.server) : session())->snapshot().devices;
-    return static_cast<size_t>(p.number) < of_server.size() ? &of_server[static_cast<size_t>(p.number)] : nullptr;
+    const Session *s = session();
+    if (s && spanning()) {
+        if (d < 0 || static_cast<size_t>(d) >= places().size()) return nullptr;
+        const Place &p = places()[static_cast<size_t>(d)];
+        s = session_at(p.server), d = p.number;
+    }
+    if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
+    return &s->snapshot().devices[static_cast<size_t>(d)];
 }
 
 HandleId current_context()

@@ -2,6 +2,7 @@
 // then its bytes travel when the stream gets there, without a call of the program (shared_flags.cc).
 #include <algorithm>
 
+#include "interpose/between.h"
 #include "interpose/callback.h"
 #include "interpose/own.h"
 #include "interpose/shared.h"
@@ -52,8 +53,11 @@ template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, 
     if (!session()) return not_ready();
     if (!stream)
         if (CUresult r = context_state()) return r;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].bytes)
+            if (CUresult r = between::must_be_here(ops[i].address)) return r;
         if (CUresult r = check(ops[i])) return r;
+    }
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
     const Waiting odd(std::any_of(ops, ops + count, is_odd));

@@ -29,19 +29,18 @@ void Turn::device(CUdevice d)
     if (d >= 0 && static_cast<size_t>(d) < places().size()) say(by_device, {server_of(d), calls::kNoHandle});
 }
 
-void Turn::address(CUdeviceptr address, bool in_order)
+void Turn::address(CUdeviceptr address)
 {
     if (by_address >= rank_) return;
     const auto owner = owner_of_address(address);
     if (!owner) return;
-    in_order_ = in_order;
     say(by_address, {owner->server, owner->context});
 }
 
-void Turn::go()
+void Turn::go(bool in_order)
 {
     if (!moves_) return;
-    waits_ = rank_ == by_address && in_order_;
+    waits_ = in_order && rank_ != by_stream;
     if (waits_ && current_context()) own::cuStreamSynchronize(nullptr);
     at_.go(goal_.server, current_context() ? goal_.context : calls::kNoHandle);
 }

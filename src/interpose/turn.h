@@ -22,9 +22,9 @@ public:
 
     void object(Rank, HandleId);
     void device(CUdevice);
-    void address(CUdeviceptr, bool in_order);
-    // When all parameters were looked at.
-    void go();
+    void address(CUdeviceptr);
+    // When all parameters were looked at. `in_order`: behind and before what the current context's default stream has.
+    void go(bool in_order);
 
 private:
     struct Goal {
@@ -34,14 +34,14 @@ private:
     void say(Rank, Goal);
 
     Rank rank_ = by_nothing;
-    bool moves_ = false, in_order_ = false, waits_ = false;
+    bool moves_ = false, waits_ = false;
     Goal goal_;
     At at_;
 };
 
 namespace detail {
 
-template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_device, bool in_order)
+template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_device)
 {
     using calls::RoleKind;
     if constexpr ((Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>) {
@@ -52,7 +52,7 @@ template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_de
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUdevice>) {
         if (is_device) turn.device(arg);
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUdeviceptr>) {
-        turn.address(arg, in_order);
+        turn.address(arg);
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUmemLocation>) {
         if (arg.type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg.id);
     } else if constexpr (std::is_same_v<T, const CUmemLocation *> || std::is_same_v<T, CUmemLocation *>) {
@@ -68,18 +68,18 @@ template <CallId Id, class... A> void turn_to(Turn &turn, A... args)
 {
     constexpr auto roles = calls::roles<Id>();
     constexpr std::string_view symbol = calls::Row<Id>::info.symbol;
-    // Synchronous copies and sets come behind what the current context's default stream has.
+    // Synchronous copies and sets.
     constexpr bool in_order = symbol.starts_with("cuMemcpy") || symbol.starts_with("cuMemset");
     // A copy between contexts is for the current one; its own code looks where the two are.
     constexpr bool between = symbol.starts_with("cuMemcpyPeer") || symbol.starts_with("cuCtxEnable") || symbol.starts_with("cuCtxDisable");
     [&]<size_t... I>(std::index_sequence<I...>) {
         [[maybe_unused]] const auto one = [&]<size_t N, class T>(T arg) {
             if constexpr (between && !std::is_same_v<T, CUstream>) return;
-            else detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N, T>(), in_order);
+            else detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N, T>());
         };
         (one.template operator()<I>(args), ...);
     }(std::index_sequence_for<A...>());
-    turn.go();
+    turn.go(in_order);
 }
 
 }  // namespace rgpu::interpose

@@ -117,6 +117,22 @@ static void test_copies()
             const auto deep = read(b, pb * height * 3 / 4);
             for (size_t z = 0; z < 3; z++)
                 TRUE(deep[z * pb * height / 4 + pb / 4] == seed + 2 + unsigned(z * pa * height / 4 + pa / 4) * 7);
+            // Through an array at the destination, at once and in a stream.
+            cudaArray_t array;
+            const cudaChannelFormatDesc words = cudaCreateChannelDesc<unsigned>();
+            CHECK(cudaSetDevice(to));
+            CHECK(cudaMallocArray(&array, &words, width / 4, height));
+            CHECK(cudaSetDevice(from));
+            for (cudaStream_t s : {cudaStreamLegacy, cudaStreamPerThread}) {
+                fill<<<32, 128, 0, s>>>(a, kMany, seed + 3);
+                CHECK(cudaStreamSynchronize(s));
+                CHECK(cudaMemcpy2DToArrayAsync(array, 0, 0, a, pa, width, height, cudaMemcpyDefault, s));
+                CHECK(cudaMemset2DAsync(a, pa, 0, width, height, s));
+                CHECK(cudaMemcpy2DFromArrayAsync(a, pa, array, 0, 0, width, height, cudaMemcpyDefault, s));
+                CHECK(cudaStreamSynchronize(s));
+                TRUE(is_filled(read(a, pa * height / 4), seed + 3));
+            }
+            CHECK(cudaFreeArray(array));
             CHECK(cudaFree(a));
             CHECK(cudaFree(b));
         }
@@ -370,6 +386,10 @@ static void test_refused()
     CHECK(cudaSetDevice(half));
     add<<<1, 1>>>(managed, 1, 1);
     TRUE(cudaGetLastError() == cudaErrorNotSupported);
+    // A value in the other's memory.
+    unsigned *far = on(half, 1);
+    CHECK(cudaSetDevice(0));
+    TRUE(cuStreamWriteValue32(nullptr, reinterpret_cast<CUdeviceptr>(far), 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
     // One graph of both.
     unsigned *a = on(0, 100), *b = on(half, 100);
     cudaStream_t s;
