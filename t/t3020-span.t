@@ -30,6 +30,9 @@ like "$(spans -n 5 -p 0.5 --span)" '^gpu1:2 gpu2:2 gpu3:1$' "shares of them"
 try 20 "$rgpu" run -n 3 --span -v -- true
 is "$rc $(grep -c '^rgpu: gpu[13] GPU [01] (rgpu software GPU), 100%, ' <<< "$err")" "0 3" "-v names each GPU" || diag "$err"
 
+try 60 "$rgpu" run -n 4 --span -- "$build/cuda/span-static" devices
+is "$rc $(grep -c '^device ' <<< "$out")" "0 4" "a program has the GPUs of two servers" || diag "$out$err"
+
 # --- never, later, and when it is given back
 
 try 20 "$rgpu" run -n 6 --span -- true

@@ -42,6 +42,49 @@ try 60 srun -n 3 --gres=rgpu:3 --rgpu-span --rgpu-bind=single:1 sh -c 'echo "$CU
 is "$rc $(sort <<< "$out" | xargs)" "0 0 1 2" "--rgpu-bind counts them over all servers" || diag "$err"
 ok "all are given back" wait_for 20 all_free
 
+# --- what a program sees
+
+# The places in the lease of the GPUs that libcuda.so.1 shows. With a file: makes a context on each, the file, and allocates on
+# each in turn until that fails.
+cat > "$T/see.py" <<'PY'
+import ctypes, json, os, sys, uuid
+cu = ctypes.CDLL("libcuda.so.1")
+n, context, address = ctypes.c_int(0), ctypes.c_void_p(), ctypes.c_uint64()
+assert cu.cuInit(0) == 0 and cu.cuDeviceGetCount(ctypes.byref(n)) == 0
+leased = [g["uuid"] for s in json.load(open(os.environ["RGPU_LEASE"]))["servers"] for g in s["gpus"]]
+seen = []
+for d in range(n.value):
+    u = (ctypes.c_ubyte * 16)()
+    assert cu.cuDeviceGetUuid_v2(u, d) == 0
+    seen.append(leased.index("GPU-" + str(uuid.UUID(bytes=bytes(u)))))
+print(os.environ.get("SLURM_PROCID", "-") + ":" + ",".join(map(str, seen)), flush=True)
+contexts = []
+for d in range(n.value if len(sys.argv) > 1 else 0):
+    assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), d) == 0
+    contexts.append(ctypes.c_void_p(context.value))
+if contexts:
+    open(sys.argv[1], "w").close()
+while contexts:
+    for context in contexts:
+        assert cu.cuCtxSetCurrent(context) == 0
+        if cu.cuMemAlloc_v2(ctypes.byref(address), 1 << 20) or cu.cuMemFree_v2(address):
+            sys.exit("a call has failed")
+PY
+see() { try 60 srun "$@" python3 "$T/see.py"; seen=$(sort <<< "$out" | xargs); }
+see --gres=rgpu:3 --rgpu-span
+is "$rc:$seen" "0:0:0,1,2" "a program sees the GPUs of both servers as one list" || diag "$err"
+see -n 3 --gres=rgpu:3 --rgpu-span --rgpu-bind=single:1
+is "$rc:$seen" "0:0:0 1:1 2:2" "--rgpu-bind=single:1: each task one of them" || diag "$err"
+see -n 2 --gres=rgpu:3 --rgpu-span --rgpu-bind=map:2,0
+is "$rc:$seen" "0:0:2 1:0" "--rgpu-bind=map: by their places" || diag "$err"
+see -n 1 --gres=rgpu:3 --rgpu-span --rgpus-per-step=3
+is "$rc:$seen" "0:0:0,1,2" "--rgpus-per-step counts all" || diag "$err"
+for case in devices copies; do
+    try 120 srun --gres=rgpu:4 --rgpu-span "$build/cuda/span-static" "$case"
+    is "$rc" 0 "one program on four GPUs of two servers: $case" || diag "$out$err"
+done
+ok "all are given back" wait_for 20 all_free
+
 # --- a job of its own life
 
 submitted -w cn1 --gres=rgpu:4 --rgpu-span --wrap "$(until_file "$T/end")"
@@ -96,11 +139,13 @@ ok "the rest is given back" wait_for 60 all_free
 # --- one of the servers dies
 
 configure 'lost_after = "1s"'
-submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap "$(fails_at "$T/die")"; one=$job
-wait_for 30 runs "$one"
+submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap "exec python3 $T/see.py $T/works"; one=$job
+ok "a batch job's program has contexts on both servers" wait_for 60 test -e "$T/works"
 crash rgpud.gpu2
-touch "$T/die"
-ok "a batch job that fails without one of its servers is requeued" wait_for 90 is_requeued "$one"
+for pid in $(workers); do
+    tr '\0' '\n' < "/proc/$pid/environ" | grep -qx RGPU_WORKER_SERVER=gpu2 && kill -9 "$pid"
+done
+ok "one of them dies: the job fails, and is requeued" wait_for 90 is_requeued "$one"
 ok "... says why" wait_for 20 has_note "$one"
 like "$(note_of "$one")" "^rgpu: lost server gpu2 .*: requeued; avoids gpu2 until" "... and avoids that server"
 is "$(rgpu list | grep -c '^gpu1 .*100%')" 2 "... the other has its GPUs back"
