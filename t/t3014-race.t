@@ -45,7 +45,8 @@ for gpu in gpus:
         os.rmdir(f"{top}/gpus/{gpu}")
     except OSError:
         pass  # its next owner is there
-open(f"{top}/did/{os.getpid()}", "w")
+servers = len(json.load(open(os.environ["RGPU_LEASE"]))["servers"])
+open(f"{top}/did/{os.getpid()}.{servers}", "w")
 END
 chmod 755 "$T/own"
 cat > "$T/race.py" <<'END'
@@ -55,9 +56,10 @@ random.seed(1)
 end, running, started, killed = time.monotonic() + seconds, {}, 0, 0
 while time.monotonic() < end:
     while len(running) < 40:
-        n = random.choice([1, 1, 1, 2, 2, 4])
+        # Some take GPUs of both servers, where neither has enough.
+        n, span = random.choice([(1, []), (1, []), (1, []), (2, []), (2, []), (4, []), (2, ["--span"]), (3, ["--span"]), (3, ["--span"])])
         # A group of its own: a kill takes the client and its program, as the death of a host does.
-        p = subprocess.Popen([rgpu, "run", "-n", str(n), "--wait", "60s", "--", top + "/own", top],
+        p = subprocess.Popen([rgpu, "run", "-n", str(n), *span, "--wait", "60s", "--", top + "/own", top],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         running[p.pid] = p
         started += 1
@@ -76,7 +78,7 @@ END
 try $((seconds + 60)) python3 "$T/race.py" "$rgpu" "$T" "$seconds"
 read -r started killed <<< "$out"
 is "$rc" 0 "forty clients raced for $seconds s: $started started, $killed of them killed" || diag "$err"
-ok "... $(ls "$T/did" | wc -l) had their GPUs and ended" test "$(ls "$T/did" | wc -l)" -ge 10
+ok "... $(ls "$T/did" | wc -l) had their GPUs and ended, $(ls "$T/did" | grep -c '\.2$') of them those of two servers" test "$(ls "$T/did" | wc -l)" -ge 10
 is "$(ls "$T/double")" "" "no GPU had two owners at once"
 all_free() { "$rgpu" list | tail -n 1 | grep -q '^8 of 8 '; }
 ok "no GPU is left locked" wait_for 20 all_free

@@ -142,6 +142,8 @@ configure 'lost_after = "1s"'
 submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap "exec python3 $T/see.py $T/works"; one=$job
 ok "a batch job's program has contexts on both servers" wait_for 60 test -e "$T/works"
 crash rgpud.gpu2
+env SLURM_JOB_ID="$one" SLURM_JOB_UID=0 SLURMD_NODENAME=cn1 SPANK_RGPU_NODES=1 rgpu slurm node-prolog 2> "$T/away"
+like "$(cat "$cluster/run/cn1/$one/error")" '^server gpu2 .*onnect' "a node's prolog that does not reach one of them does not go on with the other"
 for pid in $(workers); do
     tr '\0' '\n' < "/proc/$pid/environ" | grep -qx RGPU_WORKER_SERVER=gpu2 && kill -9 "$pid"
 done
