@@ -110,6 +110,9 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 $(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
+# Where UCX's headers are. Elsewhere the transport says that it was left out.
+$(O)/obj/src/net/ucx_%: CPP += $(if $(filter yes,$(UCX)),-DRGPU_UCX)
+
 # rgpu slurm setup: Slurm's configuration, and the files of etc/ as they are installed.
 $(O)/obj/src/cli/slurm_setup.o: CPP += -DRGPU_SLURM_CONF='"$(slurm_sysconfdir)/slurm.conf"' -DRGPU_LINES_DIR='"$(datadir)/rgpu/etc"'
 

@@ -11,7 +11,7 @@ packages=(
     g++ make autoconf
     libslurm-dev libmunge-dev llvm-19-dev
     libseccomp-dev libssl-dev libboost-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev libcpp-httplib-dev
-    libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev
+    libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev libucx-dev
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core

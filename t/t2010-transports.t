@@ -27,7 +27,7 @@ through "$T/lease" env RGPU_TRANSPORT=shm "$program"
 is "$rc $(transport)" "0 shm" "RGPU_TRANSPORT=shm" || diag "$err"
 through "$T/lease" env RGPU_TRANSPORT=pigeon "$program"
 ok "another is refused" test "$rc" != 0
-like "$err" 'RGPU_TRANSPORT is "pigeon": auto, tcp or shm' "... by name"
+like "$err" 'RGPU_TRANSPORT is "pigeon": auto, tcp, shm or ucx' "... by name"
 
 # rgpu.conf says it for those who do not.
 sed -i 's/^\[client\]/&\ntransport = "tcp"/' "$T/rgpu.conf"

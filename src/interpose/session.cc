@@ -16,9 +16,8 @@
 #include "interpose/servers.h"
 #include "interpose/stats.h"
 #include "interpose/waiting.h"
+#include "interpose/way.h"
 #include "net/data_connection.h"
-#include "net/shared_offer.h"
-#include "net/socket_transport.h"
 
 namespace rgpu::interpose {
 
@@ -65,18 +64,6 @@ void say_unserved(calls::CallId id)
             calls::info(id).symbol.data());
 }
 
-enum class Wanted { any, tcp, shm };
-
-Result<Wanted> wanted_transport()
-{
-    const char *v = getenv("RGPU_TRANSPORT");
-    const std::string_view wanted = v ? v : "";
-    if (wanted.empty() || wanted == "auto") return Wanted::any;
-    if (wanted == "tcp") return Wanted::tcp;
-    if (wanted == "shm") return Wanted::shm;
-    return error(ErrorKind::invalid, "RGPU_TRANSPORT is \"%s\": auto, tcp or shm", v);
-}
-
 thread_local int waiting;
 
 // Errors after which a context answers every call with the same (cuda.h: "the process must be terminated"). Then posting
@@ -119,8 +106,8 @@ Session::Session(std::unique_ptr<net::Transport> transport, std::string server)
 
 Result<Session *> Session::open(const LeaseServer &server)
 {
-    const auto wanted = wanted_transport();
-    if (!wanted) return std::move(wanted).error();
+    auto way = Way::wanted();
+    if (!way) return std::move(way).error();
     auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), kConnectTimeout, [&] {
         say_waiting(server);
     });
@@ -128,8 +115,7 @@ Result<Session *> Session::open(const LeaseServer &server)
     const auto deadline = net::Clock::now() + kConnectTimeout;
     const int fd = connection->fd.get();
 
-    Result<net::SharedOffer> offer = error(ErrorKind::unsupported, "the server is on another host, or encrypts");
-    if (*wanted != Wanted::tcp && connection->takes_offers) offer = net::SharedOffer::send(fd, deadline);
+    if (auto r = way->offer(*connection, deadline); !r) return std::move(r).error();
     FrameHeader h;
     std::vector<uint8_t> body;
     auto read_snapshot = [&]() -> Result<void> {
@@ -142,16 +128,9 @@ Result<Session *> Session::open(const LeaseServer &server)
         return net::receive_all(fd, body.data(), body.size(), deadline);
     };
     if (auto r = read_snapshot(); !r) return std::move(r).error();
-    std::unique_ptr<net::Transport> transport;
-    if (offer) {
-        auto shared = offer->settle(connection->fd, deadline);
-        if (!shared) return std::move(shared).error();
-        transport = std::move(*shared);
-    }
-    if (!transport && *wanted == Wanted::shm)
-        return error(ErrorKind::unavailable, "RGPU_TRANSPORT is shm, and no memory can be shared: %s",
-                     offer ? "the worker cannot come to it" : offer.error().text.c_str());
-    if (!transport) transport = std::make_unique<net::SocketTransport>(std::move(connection->fd), std::move(connection->tunnel));
+    auto settled = way->settle(*connection, deadline);
+    if (!settled) return std::move(settled).error();
+    std::unique_ptr<net::Transport> transport = std::move(*settled);
     note_transport(transport->name());
 
     // Never deleted: cudart calls the driver after static destructors ran.

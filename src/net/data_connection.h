@@ -15,6 +15,7 @@ struct DataConnection {
     Fd fd;                           // to read and write
     std::shared_ptr<Tunnel> tunnel;  // null: fd is the TCP socket itself
     bool takes_offers = false;       // of shared memory, before anything else is sent (shared_offer.h)
+    bool takes_ucx = false;          // offers of UCX, likewise (ucx_offer.h)
 
     // In the child of a fork: lets go of the connection, which stays the parent's.
     void leave_to_parent();

@@ -73,6 +73,7 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     Accepted accepted;
     if (server.flags & wire::kEncrypted) accepted.key = prove(wire::kKeyLabel);
     accepted.takes_offers = verdict.accepted & wire::kTakesOffers;
+    accepted.takes_ucx = verdict.accepted & wire::kTakesUcx;
     return accepted;
 }
 
@@ -83,10 +84,10 @@ void refuse(int fd, const std::string &why, Deadline deadline)
     (void)send_all(fd, &verdict, sizeof verdict, deadline).has_value();
 }
 
-Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline, bool encrypt)
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline, const Terms &terms)
 {
     wire::ServerHello mine;
-    mine.flags = encrypt ? wire::kEncrypted : 0;
+    mine.flags = terms.encrypt ? wire::kEncrypted : 0;
     if (!fill_random(mine.nonce)) return error(ErrorKind::internal, "no random numbers");
     if (auto r = send_all(fd, &mine, sizeof mine, deadline); !r) return std::move(r).error();
 
@@ -115,11 +116,12 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
     }
     wire::ServerVerdict verdict;
     // An encrypted connection stays one: what is inside is the tunnel's.
-    const bool offers = hello.purpose == wire::Purpose::work && !encrypt && ends_meet(fd);
+    const bool offers = hello.purpose == wire::Purpose::work && !terms.encrypt;
     verdict.accepted = wire::kAccepted;
-    if (offers) verdict.accepted |= wire::kTakesOffers;
+    if (offers && terms.shared && ends_meet(fd)) verdict.accepted |= wire::kTakesOffers;
+    if (offers && terms.ucx) verdict.accepted |= wire::kTakesUcx;
     verdict.proof = prove(wire::kServerLabel);
-    if (encrypt) client.key = prove(wire::kKeyLabel);
+    if (terms.encrypt) client.key = prove(wire::kKeyLabel);
     if (auto r = send_all(fd, &verdict, sizeof verdict, deadline); !r) return std::move(r).error();
     return client;
 }

@@ -17,6 +17,7 @@ using TunnelKey = std::optional<Digest>;
 struct Accepted {
     TunnelKey key;
     bool takes_offers = false;  // of shared memory (shared_offer.h)
+    bool takes_ucx = false;     // offers of UCX (ucx_offer.h)
 };
 
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server
@@ -39,8 +40,13 @@ struct Client {
 using SecretLookup = std::function<std::optional<std::string>(const std::string &lease)>;
 
 // Server: reads nothing but the hello, answers within the deadline. A lease that `lookup` does not know and a
-// wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong version), or as sockets fail. `encrypt`: a tunnel must follow.
-Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline, bool encrypt = false);
+// wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong version), or as sockets fail.
+struct Terms {
+    bool encrypt = false;  // a tunnel must follow, and no offer
+    bool shared = true;    // offers of shared memory are taken, where both ends meet
+    bool ucx = false;      // offers of UCX are taken
+};
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline, const Terms & = {});
 
 // Server: tells a client why it is not served, before or instead of the verdict.
 void refuse(int fd, const std::string &why, Deadline);

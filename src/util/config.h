@@ -56,6 +56,7 @@ struct RgpudConfig {
     bool confine_workers = true;
     bool warm = true;
     bool encrypt = false;
+    std::string transport = "auto";
     bool open_metrics = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
     uint64_t image_cache = defaults::kImageCache;

@@ -81,6 +81,10 @@ std::vector<ConfigKey> keys()
          .help = "Data connections are encrypted (TLS 1.3, with a key made from the lease's secret). Programs need OpenSSL "
                  "(libssl.so.3) on their hosts.",
          .field = FIELD(rgpud, encrypt)},
+        {.table = "rgpud", .name = "transport",
+         .help = "What workers offer beside TCP: auto (shared memory on one host, UCX where this host has an RDMA device), tcp (nothing), or ucx "
+                 "(both, and UCX over whatever it finds). Encrypted connections are TCP.",
+         .field = FIELD(rgpud, transport), .choices = {"auto", "tcp", "ucx"}},
         {.table = "rgpud", .name = "max_handshakes", .help = "Connections at once that have not proved anything yet.",
          .field = FIELD(rgpud, max_handshakes), .low = 1, .high = 4096},
         {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",
@@ -131,9 +135,9 @@ std::vector<ConfigKey> keys()
          .help = "Directories put behind it in a program's LD_LIBRARY_PATH, like the CUDA Toolkit's lib64.",
          .field = FIELD(client, library_path)},
         {.table = "client", .name = "transport",
-         .help = "How programs of rgpu run reach their server: auto (shared memory on one host, else TCP), tcp or shm; RGPU_TRANSPORT in "
-                 "a program's environment goes before it.",
-         .field = FIELD(client, transport), .choices = {"auto", "tcp", "shm"}},
+         .help = "How programs of rgpu run reach their server: auto (shared memory on one host, else UCX where there is an RDMA device, else TCP), "
+                 "tcp, shm or ucx; RGPU_TRANSPORT in a program's environment goes before it.",
+         .field = FIELD(client, transport), .choices = {"auto", "tcp", "shm", "ucx"}},
         {.table = "client", .name = "server_timeout", .help = "A server that does not answer for this long counts as unreachable.",
          .field = FIELD(client, server_timeout), .low = ms(100ms), .high = ms(60s)},
         {.table = "client", .name = "wait", .help = "How long rgpu run waits for GPUs that are in use.",

@@ -182,7 +182,8 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer)
         auto lease = wire::parse_lease_name(name);
         return lease ? service_.secret(lease->lease) : std::nullopt;
     };
-    Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline, config_.encrypt);
+    Result<net::Client> client = net::server_handshake(
+        socket.get(), lookup, deadline, {.encrypt = config_.encrypt, .shared = config_.transport != "tcp", .ucx = offers_ucx(config_)});
     bool made_room = false;
     {
         std::lock_guard lock(mutex_);

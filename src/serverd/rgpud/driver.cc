@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/rdma.h"
 #include "util/defaults.h"
 #include "util/log.h"
 
@@ -145,9 +146,19 @@ Result<Driver> find_driver(const RgpudConfig &config)
     return ask(config, *account, config.softgpu_library, true, own_dev);
 }
 
+bool offers_ucx(const RgpudConfig &config)
+{
+    return !config.encrypt && (config.transport == "ucx" || (config.transport == "auto" && net::has_rdma()));
+}
+
 OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids)
 {
-    return driver.own_dev ? OwnDev(dev_dir(config), device_names(driver.software, uuids)) : OwnDev();
+    if (!driver.own_dev)
+        return OwnDev();
+    std::vector<std::string> names = device_names(driver.software, uuids);
+    if (offers_ucx(config))
+        names.push_back("infiniband");  // left out where there is none
+    return OwnDev(dev_dir(config), names);
 }
 
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
@@ -158,7 +169,7 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     for (char **entry = environ; *entry; ++entry) {
         std::string text = *entry;
         size_t equals = text.find('=');
-        if (text.starts_with("RGPU_SOFTGPU_") || text.starts_with("RGPU_LOG=") ||
+        if (text.starts_with("RGPU_SOFTGPU_") || text.starts_with("RGPU_UCX_") || text.starts_with("RGPU_LOG=") ||
             text.starts_with("RGPU_TRACE="))
             environment[text.substr(0, equals)] = text.substr(equals + 1);
     }
@@ -167,6 +178,8 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["HOME"] = "/nonexistent";
     environment["USER"] = account.name;
     environment["RGPU_DRIVER"] = driver.path;
+    if (offers_ucx(config))
+        environment["RGPU_WORKER_UCX"] = "1";
     environment["RGPU_WORKER_CONFINE"] = config.confine_workers ? "1" : "0";
     // They mean nothing to another driver.
     environment["RGPU_SOFTGPU_DEVICES"] = std::to_string(config.softgpu_devices);

@@ -20,11 +20,14 @@ struct Driver {
 // seconds on a host of many GPUs.
 Result<Driver> find_driver(const RgpudConfig &config);
 
+// Whether this server's workers take a program's offer of UCX (net/ucx_offer.h).
+bool offers_ucx(const RgpudConfig &config);
+
 // The /dev of a worker that may use these GPUs; none: all of them.
 OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids);
 
 // The whole environment of a worker of this driver, for an account. rgpud's own variables
-// RGPU_SOFTGPU_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.
+// RGPU_SOFTGPU_*, RGPU_UCX_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
                                const Account &account);
 

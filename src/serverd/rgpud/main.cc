@@ -121,6 +121,8 @@ void describe(const Config &config, const Driver &driver)
         log_info("rgpud is not root: all workers run as its own user");
     if (config.auth.method == "none")
         log_warning("[auth] method is none: every local user may do everything");
+    if (config.rgpud.encrypt && config.rgpud.transport == "ucx")
+        log_warning("[rgpud] transport = \"ucx\" means nothing beside encrypt = true: encrypted connections are TCP");
 }
 
 sigset_t served_signals()

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace rgpu::worker {
 
@@ -51,6 +52,16 @@ struct Release {
     void operator()(void *filter) const { seccomp_release(filter); }
 };
 
+// Set by confine() where socket rules are still to come.
+bool sockets_open = false;
+
+int add_socket_rules(scmp_filter_ctx filter)
+{
+    for (int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
+        if (int r = seccomp_rule_add(filter, kDeny, call, 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX))) return r;
+    return 0;
+}
+
 int add_rules(scmp_filter_ctx filter)
 {
     for (int call : kDenied)
@@ -67,8 +78,6 @@ int add_rules(scmp_filter_ctx filter)
         {kDeny, SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self)},
         {kDeny, SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self)},
         {kDeny, SCMP_SYS(rt_tgsigqueueinfo), SCMP_A0(SCMP_CMP_NE, self)},
-        {kDeny, SCMP_SYS(socket), SCMP_A0(SCMP_CMP_NE, AF_UNIX)},
-        {kDeny, SCMP_SYS(socketpair), SCMP_A0(SCMP_CMP_NE, AF_UNIX)},
         {kDeny, SCMP_SYS(personality), SCMP_A0(SCMP_CMP_NE, 0xffffffff)},
     };
     for (const auto &rule : rules) {
@@ -83,6 +92,22 @@ int add_rules(scmp_filter_ctx filter)
     return 0;
 }
 
+// `everywhere`: in the threads that there are already, too.
+Result<void> install(int (*add)(scmp_filter_ctx), bool everywhere = false)
+{
+    std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ALLOW));
+    if (!filter) return error(ErrorKind::exhausted, "no memory for the system call filter");
+    // Another architecture's calls (i386, x32) have other numbers: none of them.
+    int r = seccomp_attr_set(filter.get(), SCMP_FLTATR_ACT_BADARCH, kDeny);
+    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1);
+    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree: a call costs tens of ns
+    if (!r && everywhere) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
+    if (!r) r = add(filter.get());
+    if (!r) r = seccomp_load(filter.get());
+    if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(-r));
+    return {};
+}
+
 // A worker of root's own lease (worker_user = "root") is root without root's rights.
 bool drop_capabilities()
 {
@@ -93,20 +118,20 @@ bool drop_capabilities()
 
 }  // namespace
 
-Result<void> confine()
+Result<void> confine(Sockets sockets)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
-    std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ALLOW));
-    if (!filter) return error(ErrorKind::exhausted, "no memory for the system call filter");
-    // Another architecture's calls (i386, x32) have other numbers: none of them.
-    int r = seccomp_attr_set(filter.get(), SCMP_FLTATR_ACT_BADARCH, kDeny);
-    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1);
-    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree: a call costs tens of ns
-    if (!r) r = add_rules(filter.get());
-    if (!r) r = seccomp_load(filter.get());
-    if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(-r));
-    return {};
+    sockets_open = sockets == Sockets::until_settled;
+    return install([](scmp_filter_ctx filter) {
+        if (int r = add_rules(filter)) return r;
+        return sockets_open ? 0 : add_socket_rules(filter);
+    });
+}
+
+Result<void> deny_sockets()
+{
+    return std::exchange(sockets_open, false) ? install(add_socket_rules, true) : Result<void>();
 }
 
 }  // namespace rgpu::worker

@@ -11,6 +11,10 @@ namespace rgpu::worker {
 // other than AF_UNIX, mounts and namespaces, changing users, kernel modules, bpf, perf_event_open, keys, io_uring, clocks, swap, reboot.
 // It denies what is named, and does not allow by name: NVIDIA's driver is not ours to list. Fails with `unsupported`
 // where the kernel has no seccomp.
-Result<void> confine();
+enum class Sockets { denied, until_settled };
+Result<void> confine(Sockets = Sockets::denied);
+// Sockets too, where confine() left them for UCX, which makes them up to when its endpoint stands: in all threads, once the client's first frame is
+// dealt with. Does nothing elsewhere.
+Result<void> deny_sockets();
 
 }  // namespace rgpu::worker

@@ -50,6 +50,7 @@ constexpr char kHelp[] =
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_CONFINE (0: no\n"
     "system call filter), RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
     "RGPU_WORKER_METER (descriptor of the file that counts what the lease uses),\n"
+    "RGPU_WORKER_UCX (offers of UCX are taken), RGPU_UCX_* (its settings),\n"
     "RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
@@ -76,12 +77,15 @@ Result<void> start_driver(Use use)
     return {};
 }
 
+// Whether an offer of UCX is taken.
+bool takes_ucx() { return getenv("RGPU_WORKER_UCX") && !getenv("RGPU_WORKER_KEY"); }
+
 // Before the driver is opened and anything of the client's is read.
-bool confined()
+bool confined(worker::Sockets sockets = worker::Sockets::denied)
 {
     const char *told = getenv("RGPU_WORKER_CONFINE");
     if (told && !strcmp(told, "0")) return true;
-    auto r = worker::confine();
+    auto r = worker::confine(sockets);
     if (!r) fprintf(stderr, "rgpu-worker: %s; see [rgpud] confine_workers in rgpu.conf\n", r.error().text.c_str());
     return r.has_value();
 }
@@ -145,7 +149,7 @@ int refuse(const Error &error)
 int serve(Connection &connection)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
-    if (!confined()) return 1;
+    if (!confined(takes_ucx() ? worker::Sockets::until_settled : worker::Sockets::denied)) return 1;
     worker::serve_control(kControl);
     if (auto opened = open_tunnel(connection); !opened) return refuse(opened.error());
     static worker::Console &console = *new worker::Console;
@@ -154,13 +158,17 @@ int serve(Connection &connection)
     auto started = start_driver(waiting ? Use::waiting : Use::client);
     auto snapshot = started ? worker::take_snapshot() : Result<wire::Snapshot>(std::move(started).error());
     uint64_t table = client_table();
+    std::unique_ptr<net::UcxTransport> ucx;
     if (waiting) {
+        if (takes_ucx())  // where it fails now, it is asked again when there is an offer
+            if (auto opened = net::UcxTransport::open()) ucx = std::move(*opened);
         auto visitor = serverd::take_over(kSocket);
         if (!visitor) return 0;
         dup2(visitor->socket.get(), kSocket);  // which closes the channel
         table = visitor->table_digest;
     }
     static worker::Session &session = *new worker::Session(connection.fd, console);
+    if (takes_ucx()) session.take_ucx(std::move(ucx));
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
         session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});

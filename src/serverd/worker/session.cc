@@ -6,6 +6,8 @@
 
 #include "calls/errors.h"
 #include "net/shared_offer.h"
+#include "net/ucx_offer.h"
+#include "serverd/worker/confine.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/status.h"
 #include "wire/status.h"
@@ -33,18 +35,60 @@ Result<void> Session::take_offer(const wire::FrameHeader &h)
     if (!input.empty()) return error(ErrorKind::invalid, "frames behind an offer");
     auto shared = net::take_offer(fd_, offer);
     sender.reply(h.sequence, shared ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
-    if (!shared) return {};
-    before_ = std::exchange(transport_, std::move(*shared));
+    if (shared) use(std::move(*shared));
+    return {};
+}
+
+Result<void> Session::take_ucx_offer(const wire::FrameHeader &h)
+{
+    wire::UcxOffer offer;
+    if (h.bytes <= sizeof offer || h.bytes > sizeof offer + net::UcxTransport::kAddressBytes || h.sequence || !(h.flags & wire::kWantsReply))
+        return error(ErrorKind::invalid, "an offer of UCX that no client makes");
+    std::string address(h.bytes - sizeof offer, '\0');
+    if (auto r = input.read(&offer, sizeof offer); !r) return r;
+    if (auto r = input.read(address.data(), address.size()); !r) return r;
+    if (!input.empty()) return error(ErrorKind::invalid, "frames behind an offer");
+    const auto reply = [&](const std::string &why_not, const std::string &ours) {
+        const std::string &body = ours.empty() ? why_not : ours;
+        sender.reply(h.sequence, ours.empty() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS, {body.begin(), body.end()});
+    };
+    if (!ucx_) {
+        auto opened = net::UcxTransport::open();
+        if (!opened) return reply(opened.error().text, ""), Result<void>();
+        ucx_ = std::move(*opened);
+    }
+    auto taken = net::take_ucx_offer(fd_, std::move(ucx_), offer, address, reply);
+    if (!taken) return std::move(taken).error();
+    if (*taken) use(std::move(*taken));
+    return {};
+}
+
+// Everything goes this way from now on.
+void Session::use(std::unique_ptr<net::Transport> transport)
+{
+    before_ = std::exchange(transport_, std::move(transport));
     input.use(*transport_);
     sender.use(*transport_);
     staging.use(*transport_);
     long_copies.use(*transport_);
-    return {};
+}
+
+// It alone may be an offer.
+Result<void> Session::first_frame(const wire::FrameHeader &h, bool &taken)
+{
+    Result<void> r;
+    taken = true;
+    if (h.type == wire::kSharedOfferCall) r = take_offer(h);
+    else if (h.type == wire::kUcxOfferCall && takes_ucx_) r = take_ucx_offer(h);
+    else taken = false;
+    ucx_.reset();
+    return r ? deny_sockets() : r;
 }
 
 Result<void> Session::step(const wire::FrameHeader &h)
 {
-    if (std::exchange(first_, false) && h.type == wire::kSharedOfferCall) return take_offer(h);
+    if (bool taken = false; std::exchange(first_, false))
+        if (auto r = first_frame(h, taken); !r || taken) return r;
     if (h.type == wire::kStatusCall && !h.bytes) {
         sender.reply(h.sequence, CUDA_SUCCESS, device_status());
         return {};

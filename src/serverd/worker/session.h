@@ -10,6 +10,7 @@
 
 #include "calls/calls.h"
 #include "net/socket_transport.h"
+#include "net/ucx_transport.h"
 #include "serverd/worker/callbacks.h"
 #include "serverd/worker/console.h"
 #include "serverd/worker/copies.h"
@@ -39,11 +40,14 @@ struct Call {
 
 class Session {
 public:
-    // Over this socket, and over shared memory where the client offers it.
+    // Over this socket, and through shared memory or UCX where the client offers that.
     Session(int fd, Console &console)
         : transport_(std::make_unique<net::SocketTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
           copies(sender, console, staging, waiters), long_copies(sender, console, waiters), turns([this](const std::string &text) { sender.text(text); }),
           console_(console), fd_(fd) {}
+
+    // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes. Before run().
+    void take_ucx(std::unique_ptr<net::UcxTransport> ready) { takes_ucx_ = true, ucx_ = std::move(ready); }
 
     // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
     Result<void> run();
@@ -77,11 +81,16 @@ public:
 private:
     Result<void> step(const wire::FrameHeader &);
     CUresult enter(HandleId context, bool &gone);
+    Result<void> first_frame(const wire::FrameHeader &, bool &taken);
     Result<void> take_offer(const wire::FrameHeader &);
+    Result<void> take_ucx_offer(const wire::FrameHeader &);
+    void use(std::unique_ptr<net::Transport>);
 
     Console &console_;
     int fd_;
     bool first_ = true;  // frame
+    bool takes_ucx_ = false;
+    std::unique_ptr<net::UcxTransport> ucx_;
     std::unique_ptr<net::Transport> before_;  // the connection, where another way is used now
     CUcontext context_ = nullptr;
     std::atomic<CUresult> posted_error_{CUDA_SUCCESS};

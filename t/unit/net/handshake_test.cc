@@ -90,7 +90,7 @@ Test(handshake, both_sides_make_the_same_key_for_an_encrypted_connection)
     auto deadline = Clock::now() + 5s;
     Result<Client> server = Error{};
     std::thread other([&] {
-        server = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, true);
+        server = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, {.encrypt = true});
     });
     auto client = client_handshake(p.client.get(), "lease-1", "right", 0, deadline);
     other.join();
@@ -108,7 +108,7 @@ Test(handshake, nobody_between_them_can_talk_them_out_of_encryption)
         auto deadline = Clock::now() + 5s;
         Result<Client> server = Error{};
         std::thread other([&] {
-            server = server_handshake(far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, encrypt);
+            server = server_handshake(far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, {.encrypt = encrypt});
         });
         std::thread between([&] {
             wire::ServerHello hello;

@@ -71,6 +71,35 @@ Test(confine, the_kernel_says_so)
     }), 0);
 }
 
+// For UCX, until its endpoint stands: then in the threads that there are already, too.
+Test(confine, sockets_can_be_denied_later)
+{
+    fflush(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+        auto denied = [] { return socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM; };
+        if (!worker::confine(worker::Sockets::until_settled)) _exit(250);
+        if (denied() || denied()) _exit(1);
+        int go[2], done[2];
+        if (pipe(go) || pipe(done)) _exit(2);
+        std::thread before([&] {
+            char byte;
+            (void)!read(go[0], &byte, 1);
+            byte = denied();
+            (void)!write(done[1], &byte, 1);
+        });
+        if (!worker::deny_sockets() || !worker::deny_sockets()) _exit(3);
+        char byte = 0;
+        (void)!write(go[1], &byte, 1);
+        (void)!read(done[0], &byte, 1);
+        before.join();
+        _exit(!denied() ? 4 : !byte ? 5 : socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? 6 : fork() >= 0 ? 7 : 0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
+}
+
 Test(confine, what_would_reach_others_fails_with_eperm)
 {
     char *none[] = {nullptr};
