@@ -30,6 +30,13 @@ like "$rc $err" '^1 .*room for 1 such nodes' "... and more nodes"
 try 20 srun --rgpu-span true
 like "$rc $err" '^0 .*without --gres=rgpu:N there is none' "... alone it is remarked on"
 
+submitted -H --gres=rgpu:2 --rgpu-span --wrap true
+try 20 scontrol update job="$job" gres=rgpu:4
+is "$rc $(squeue -h -j "$job" -o %W)" "0 rgpu:400" "a pending job may ask for more than one server has" || diag "$err"
+try 20 scontrol update job="$job" gres=rgpu:5
+is "$rc $(squeue -h -j "$job" -o %W)" "1 rgpu:400" "... and not for more than the pool has"
+scancel "$job"
+
 # --- which GPUs
 
 try 60 srun --gres=rgpu:3 --rgpu-span sh -c 'python3 "$0"; stat -c %a.%u "$RGPU_LEASE"' "$T/parts.py"
