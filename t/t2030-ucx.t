@@ -72,7 +72,7 @@ for way in tcp shm; do
     is "$rc $(transport)" "0 ucx" "over $way: eight threads" || diag "$out$err"
     remote python3 "$T/copies.py"
     is "$rc" 0 "over $way: copies of every size, both ways" || diag "$out$err"
-    for case in fork exit_in_thread closed; do
+    for case in fork exit exit_in_thread closed; do
         try 60 "$rgpu" run --wait 30s -- python3 "$root/t/lib/process_cases.py" "$case"
         is "$rc" 0 "over $way: $case" || diag "$out$err"
     done
@@ -131,6 +131,13 @@ echo go >&5
 ok "a killed worker is the loss of the GPUs" wait_for 30 grep -qE 'then [1-9]' "$T/left.log"
 like "$(cat "$T/left.log")" 'lost the GPU server gpu1' "... and the program is told"
 exec 5>&-
+
+# What UCX leaves open in a child that outlives its parent.
+LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx try 60 python3 "$root/t/lib/process_cases.py" daemon 60 "$T"
+is "$rc" 0 "a program leaves a child behind" || diag "$out$err"
+ok "... which does not keep the worker" wait_for 30 none
+child=$(pgrep -f "process_cases.py daemon 60 $T")
+like "$child" '^[0-9]+$' "... and is still there" && kill "$child"
 
 # --- a program with a UCX of its own
 

@@ -10,6 +10,9 @@ namespace rgpu::interpose {
 
 namespace {
 
+// For UCX's endpoints, which need milliseconds: with nothing else wanted a loaded host may have its time.
+constexpr std::chrono::seconds kPatience{30}, kShortPatience{5};
+
 // auto goes on over TCP without a word, unless the connection itself is what failed.
 bool connection_failed(const Error &e) { return e.kind == ErrorKind::disconnected || e.kind == ErrorKind::unavailable || e.kind == ErrorKind::invalid; }
 
@@ -75,7 +78,7 @@ Result<std::unique_ptr<net::Transport>> Way::settle(net::DataConnection &connect
         if (wanted_ == Wanted::shm) return not_so("shm", "no memory can be shared: the worker cannot come to it");
     }
     if (ucx_) {
-        auto settled = ucx_->settle(connection.fd, deadline);
+        auto settled = ucx_->settle(connection.fd, deadline, wanted_ == Wanted::ucx ? kPatience : kShortPatience);
         if (settled || connection_failed(settled.error())) return settled;
         if (wanted_ == Wanted::ucx) return not_so("ucx", settled.error().text);
         ucx_.reset();

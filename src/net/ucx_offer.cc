@@ -27,7 +27,7 @@ Result<void> send_frame(int tcp, uint16_t type, uint16_t flags, uint32_t value, 
     return send_all(tcp, frame.data(), frame.size(), deadline);
 }
 
-// For what the client says at once.
+// For what is said, or taken, at once.
 constexpr std::chrono::seconds kPatience{10};
 
 }  // namespace
@@ -63,8 +63,8 @@ Result<std::unique_ptr<Transport>> UcxOffer::settle(Fd &tcp, Deadline deadline, 
     std::string text(answer.bytes, '\0');
     if (auto r = receive_all(tcp.get(), text.data(), text.size(), deadline); !r) return std::move(r).error();
     if (answer.value) return error(ErrorKind::unsupported, "on the server: %s", text.c_str());
-    const auto met = meet(tcp.get(), text, std::min(deadline, Clock::now() + patience));
-    if (auto r = send_frame(tcp.get(), wire::kUcxSettleCall, 0, met.has_value(), "", deadline); !r) return std::move(r).error();
+    const auto met = meet(tcp.get(), text, Clock::now() + patience);
+    if (auto r = send_frame(tcp.get(), wire::kUcxSettleCall, 0, met.has_value(), "", Clock::now() + kPatience); !r) return std::move(r).error();
     if (!met) return std::move(met).error();
     transport_->keep(std::move(tcp));
     return std::unique_ptr<Transport>(std::move(transport_));

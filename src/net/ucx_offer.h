@@ -21,8 +21,8 @@ public:
     // The client's side: sends the offer. Fails with `unsupported` where there is no UCX here, else as sockets do.
     static Result<UcxOffer> send(int tcp, Deadline);
     // Behind the snapshot: the transport that takes the connection's place (it keeps `tcp` open). Fails with `unsupported`, and the reason, where all
-    // goes on over TCP; else as sockets do. Waits for the endpoints no longer than `patience`.
-    Result<std::unique_ptr<Transport>> settle(Fd &tcp, Deadline, std::chrono::milliseconds patience = std::chrono::seconds(5));
+    // goes on over TCP; else as sockets do. Once the worker has answered it waits for the endpoints as long as `patience`.
+    Result<std::unique_ptr<Transport>> settle(Fd &tcp, Deadline, std::chrono::milliseconds patience);
 
 private:
     UcxOffer(std::unique_ptr<UcxTransport> transport, const wire::UcxOffer &offer) : transport_(std::move(transport)), offer_(offer) {}

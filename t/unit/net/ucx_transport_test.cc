@@ -406,7 +406,7 @@ Test(ucx_offer, a_worker_that_declines_says_why, .timeout = 120)
     std::thread worker([&] { cr_assert_null(serve(theirs.get(), "not today").get()); });
     auto offer = UcxOffer::send(mine.get(), Clock::now() + 60s);
     cr_assert(offer.has_value());
-    auto client = offer->settle(mine, Clock::now() + 60s);
+    auto client = offer->settle(mine, Clock::now() + 60s, 60s);
     worker.join();
     cr_assert(!client && client.error().kind == ErrorKind::unsupported);
     cr_expect_not_null(strstr(client.error().text.c_str(), "on the server: not today"));
