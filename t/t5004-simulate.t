@@ -14,6 +14,13 @@ first-fit +33.3% +50.0% ' "ain't no pins: best fit alone leaves the large server
 try 20 "$rgpu" simulate --json --policy worst-fit - < "$T/pins"
 is "$(python3 -c 'import json, sys; print([(p["policy"], p["waited"], p["wait_max_s"]) for p in json.loads(sys.argv[1])["policies"]])' "$out")" \
     "[('worst-fit', 1, 90.0)]" "--json, --policy, and a trace from stdin"
+printf 'servers 2 2 8G\nrequest 0 3 100 0 10\nrequest 1 2 100 0 10\nrequest 2 1 100 0 5\nrequest 20 5 100 0 1\n' > "$T/span"
+try 20 "$rgpu" simulate --policy best-fit "$T/span"
+like "$rc $out" '^0 2 servers, 4 GPUs, 4 requests in 20.0 s; 2 can never be served' "without --span three GPUs of two servers are never served"
+try 20 "$rgpu" simulate --span --policy best-fit "$T/span"
+like "$rc $out" '^0 .*4 requests in 20.0 s; 1 can never be served
+.*SCATTERED +SPANNED
+best-fit +.* 33.3% +3.0 s .* 33.3%$' "--span: they are, and whoever comes next waits"
 try 20 "$rgpu" simulate --policy round-robin "$T/pins"
 like "$rc $err" '^2 .*best-fit, worst-fit and first-fit are known' "a policy that is none"
 echo 'request 5' >> "$T/pins"

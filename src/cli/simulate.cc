@@ -41,6 +41,7 @@ public:
         app.add_option("TRACE", trace_, "The trace's file; - is standard input")->required();
         app.add_option("--policy", policies_, "best-fit (what the pool does), worst-fit or first-fit; may be repeated (all three)")
             ->type_name("POLICY");
+        app.add_flag("--span", spans_, "Each request may have GPUs of several servers, where no one server has all");
         app.add_flag("--json", json_, "Print JSON");
         app.footer(kFooter);
     }
@@ -69,21 +70,26 @@ public:
             return fail(std::move(trace).error().in(trace_));
         std::vector<pool::Simulated> results;
         for (Policy policy : policies)
-            results.push_back(pool::simulate(*trace, policy));
+            results.push_back(pool::simulate(*trace, policy, spans_));
         fputs(json_ ? as_json(results).c_str() : as_table(results).c_str(), stdout);
         return fflush(stdout) == 0 ? kOk : fail(error(ErrorKind::internal, "cannot write to stdout"));
     }
 
 private:
-    static std::string as_table(const std::vector<pool::Simulated> &results)
+    std::string as_table(const std::vector<pool::Simulated> &results) const
     {
         std::vector<std::vector<std::string>> rows = {
             {"POLICY", "UTILISATION", "WAITED", "MEAN", "P95", "LONGEST", "LARGEST", "BROKEN", "SCATTERED"}};
-        for (const pool::Simulated &r : results)
+        if (spans_)
+            rows[0].push_back("SPANNED");
+        for (const pool::Simulated &r : results) {
             rows.push_back({pool::name(r.policy), percent(r.utilisation),
                             percent(r.requests ? static_cast<double>(r.waited) / static_cast<double>(r.requests) : 0),
                             seconds(r.wait_mean), seconds(r.wait_p95), seconds(r.wait_max), seconds(r.wait_large),
                             percent(r.broken), percent(r.scattered)});
+            if (spans_)
+                rows.back().push_back(percent(r.requests ? static_cast<double>(r.spanned) / static_cast<double>(r.requests) : 0));
+        }
         const pool::Simulated &first = results[0];
         char head[160];
         snprintf(head, sizeof head, "%d servers, %d GPUs, %zu requests in %s; %zu can never be served\n", first.servers, first.gpus,
@@ -101,6 +107,7 @@ private:
                            {"requests", r.requests},
                            {"never", r.never},
                            {"waited", r.waited},
+                           {"spanned", r.spanned},
                            {"span_s", r.span},
                            {"utilisation", r.utilisation},
                            {"wait_mean_s", r.wait_mean},
@@ -115,7 +122,7 @@ private:
 
     std::string trace_;
     std::vector<std::string> policies_;
-    bool json_ = false;
+    bool spans_ = false, json_ = false;
 };
 
 const Registered<Simulate> command{"", "simulate", "Replay a trace of requests on a made-up pool, with each placement policy"};

@@ -461,10 +461,11 @@ Result<Outcome> Client::acquire(const Request &wanted)
 
 Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Offer>> told)
 {
-    std::vector<Offer> offered;
-    for (const Told<Offer> &one : told)
-        offered.push_back(one.answer ? *one.answer : Offer{});
-    const std::vector<Part> parts = parts_for(request.gpus, offered);
+    std::vector<Choice> choices(told.size());
+    for (size_t i = 0; i < told.size(); ++i)
+        if (told[i].answer && told[i].answer->answer == Answer::now)
+            choices[i] = {std::min(request.gpus, static_cast<int>(told[i].answer->gpus.size())), told[i].answer->fit};
+    const std::vector<Part> parts = parts_for(request.gpus, choices);
     Result<std::string> secrets = parts.empty() ? std::string() : state_->secrets_for();
     if (parts.empty() || !secrets) {
         reject(told);
@@ -473,8 +474,8 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
     std::vector<std::pair<const ServerEntry *, std::string>> targets;
     std::vector<std::string> servers;
     for (const Part &part : parts) {
-        servers.push_back(told[part.offer].server);
-        targets.emplace_back(state_->find(servers.back()), "/v1/offers/" + offered[part.offer].id + "/accept?" + *secrets +
+        servers.push_back(told[part.choice].server);
+        targets.emplace_back(state_->find(servers.back()), "/v1/offers/" + told[part.choice].answer->id + "/accept?" + *secrets +
                                                                "&gpus=" + std::to_string(part.gpus));
     }
     Outcome outcome;

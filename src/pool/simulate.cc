@@ -10,6 +10,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "pool/span.h"
 #include "util/defaults.h"
 
 namespace rgpu::pool {
@@ -17,7 +18,7 @@ namespace {
 
 class Simulation {
 public:
-    Simulation(const Trace &trace, Policy policy) : trace_(trace), policy_(policy)
+    Simulation(const Trace &trace, Policy policy, bool spans) : trace_(trace), policy_(policy), spans_(spans)
     {
         for (const Trace::Servers &kind : trace.servers)
             for (int i = 0; i < kind.count; ++i)
@@ -77,6 +78,8 @@ private:
         bool possible = false;
         Candidates candidates;
         std::vector<Candidates::iterator> of_server;  // end(): it cannot now
+        std::vector<Choice> parts;                    // of each server, where requests span
+        int64_t in_parts = 0;                         // GPUs in all of them
         std::deque<size_t> waiting;
     };
     struct End {
@@ -106,6 +109,8 @@ private:
             if (fresh) {
                 forms_.push_back(std::make_unique<Form>());
                 forms_.back()->request = r;
+                forms_.back()->request.span = spans_ ? "yes" : "";
+                forms_.back()->parts.resize(spans_ ? servers_.size() : 0);
                 forms_.back()->candidates = Candidates(Before{policy_});
             }
         }
@@ -113,7 +118,7 @@ private:
             form->of_server.assign(servers_.size(), form->candidates.end());
             for (size_t i = 0; i < servers_.size(); ++i)
                 look_again(*form, i);
-            form->possible = !form->candidates.empty();
+            form->possible = can_serve(*form);
         }
     }
 
@@ -123,7 +128,17 @@ private:
         if (place_of != form.candidates.end())
             form.candidates.erase(place_of);
         Placement placement = place(servers_[server], form.request, {}, {}, policy_);
-        place_of = placement.answer == Answer::now ? form.candidates.insert({placement.fit, server}).first : form.candidates.end();
+        const int gpus = placement.answer == Answer::now ? static_cast<int>(placement.chosen.size()) : 0;
+        place_of = gpus == form.request.gpus ? form.candidates.insert({placement.fit, server}).first : form.candidates.end();
+        if (!spans_)
+            return;
+        form.in_parts += gpus - form.parts[server].gpus;
+        form.parts[server] = {gpus, placement.fit};
+    }
+
+    bool can_serve(const Form &form) const
+    {
+        return !form.candidates.empty() || (spans_ && form.in_parts >= form.request.gpus);
     }
 
     void arrive(size_t request)
@@ -131,7 +146,7 @@ private:
         Form &form = *forms_[form_of_[request]];
         if (!form.possible)
             ++never_;
-        else if (form.candidates.empty())
+        else if (!can_serve(form))
             form.waiting.push_back(request);
         else
             serve(request);
@@ -140,11 +155,17 @@ private:
     void serve(size_t number)
     {
         Form &form = *forms_[form_of_[number]];
-        size_t at = form.candidates.begin()->server;
-        Placement placement = place(servers_[at], form.request, {}, {}, policy_);
         const Trace::Arrival &arrival = trace_.requests[number];
-        ends_.push({time_ + arrival.duration, number, at, placement.chosen});
-        change(at, placement.chosen, form.request, -1);
+        const std::vector<Part> parts = form.candidates.empty() ? parts_for(form.request.gpus, form.parts)
+                                                                : std::vector<Part>{{form.candidates.begin()->server, form.request.gpus}};
+        for (const Part &part : parts) {
+            Request request = form.request;
+            request.gpus = part.gpus;
+            Placement placement = place(servers_[part.choice], request, {}, {}, policy_);
+            ends_.push({time_ + arrival.duration, number, part.choice, placement.chosen});
+            change(part.choice, placement.chosen, request, -1);
+        }
+        spanned_ += parts.size() > 1;
         waits_.push_back(time_ - arrival.at);
         gpus_of_wait_.push_back(form.request.gpus);
     }
@@ -182,7 +203,7 @@ private:
         for (;;) {
             Form *first = nullptr;
             for (auto &form : forms_)
-                if (!form->waiting.empty() && !form->candidates.empty() && (!first || form->waiting.front() < first->waiting.front()))
+                if (!form->waiting.empty() && can_serve(*form) && (!first || form->waiting.front() < first->waiting.front()))
                     first = form.get();
             if (!first)
                 return;
@@ -217,6 +238,7 @@ private:
         auto part = [](double of, double all) { return all > 0 ? of / all : 0; };
         result.requests = waits_.size();
         result.never = never_;
+        result.spanned = spanned_;
         result.span = end_ - start_;
         result.utilisation = part(used_time_, static_cast<double>(capacity_) * result.span);
         result.broken = part(broken_time_, free_time_);
@@ -241,6 +263,7 @@ private:
 
     const Trace &trace_;
     Policy policy_;
+    bool spans_;
     std::vector<Server> servers_;
     std::vector<std::unique_ptr<Form>> forms_;
     std::vector<size_t> form_of_;  // of each request
@@ -248,7 +271,7 @@ private:
     double time_ = 0, start_ = 0, end_ = 0;
     int64_t capacity_ = 0, used_ = 0, whole_free_ = 0, broken_free_ = 0;  // hundredths, but for whole_free_
     double used_time_ = 0, free_time_ = 0, broken_time_ = 0, waiting_time_ = 0, scattered_time_ = 0;
-    size_t never_ = 0;
+    size_t never_ = 0, spanned_ = 0;
     std::vector<double> waits_;
     std::vector<int> gpus_of_wait_;
 };
@@ -330,9 +353,9 @@ Result<Trace> parse_trace(std::string_view text)
     return trace;
 }
 
-Simulated simulate(const Trace &trace, Policy policy)
+Simulated simulate(const Trace &trace, Policy policy, bool spans)
 {
-    return Simulation(trace, policy).run();
+    return Simulation(trace, policy, spans).run();
 }
 
 }  // namespace rgpu::pool

@@ -41,6 +41,7 @@ struct Simulated {
     Policy policy = Policy::best_fit;
     int servers = 0, gpus = 0;
     size_t requests = 0, never = 0, waited = 0;  // served in all; no server could; not at once
+    size_t spanned = 0;      // of those served: with GPUs of several servers
     double span = 0;         // seconds from the first arrival to the last
     double utilisation = 0;  // part of all GPU time in the span that was leased
     double wait_mean = 0, wait_p50 = 0, wait_p95 = 0, wait_max = 0;  // seconds, of all that were served
@@ -51,6 +52,7 @@ struct Simulated {
     double scattered = 0;
 };
 
-Simulated simulate(const Trace &trace, Policy policy);
+// With `spans` each request may have GPUs of several servers, where no one server has all (span.h).
+Simulated simulate(const Trace &trace, Policy policy, bool spans = false);
 
 }  // namespace rgpu::pool

@@ -7,24 +7,19 @@
 namespace rgpu::pool {
 namespace {
 
-int size_of(const Offer &offer)
-{
-    return static_cast<int>(offer.gpus.size());
-}
-
-// Puts smaller offers in place of larger ones, as long as no more than `excess` GPUs are lost by it. `left` are those that were not
+// Puts smaller choices in place of larger ones, as long as no more than `excess` GPUs are lost by it. `left` are those that were not
 // taken, the largest first. Returns what is left of the excess.
-int shrink(std::vector<size_t> &taken, std::vector<size_t> left, const std::vector<Offer> &offers, int excess)
+int shrink(std::vector<size_t> &taken, std::vector<size_t> left, const std::vector<Choice> &choices, int excess)
 {
     for (auto member = taken.rbegin(); member != taken.rend(); ++member) {
-        const int least = size_of(offers[*member]) - excess;
+        const int has = choices[*member].gpus;
         auto smallest = left.end();
-        for (auto other = left.begin(); other != left.end() && size_of(offers[*other]) >= least; ++other)
-            if (smallest == left.end() || size_of(offers[*other]) < size_of(offers[*smallest]))
+        for (auto other = left.begin(); other != left.end() && choices[*other].gpus >= std::max(1, has - excess); ++other)
+            if (smallest == left.end() || choices[*other].gpus < choices[*smallest].gpus)
                 smallest = other;
-        if (smallest == left.end() || size_of(offers[*smallest]) >= size_of(offers[*member]))
+        if (smallest == left.end() || choices[*smallest].gpus >= has)
             continue;
-        excess -= size_of(offers[*member]) - size_of(offers[*smallest]);
+        excess -= has - choices[*smallest].gpus;
         *member = *smallest;
         left.erase(smallest);
     }
@@ -33,33 +28,32 @@ int shrink(std::vector<size_t> &taken, std::vector<size_t> left, const std::vect
 
 }  // namespace
 
-std::vector<Part> parts_for(int gpus, const std::vector<Offer> &offers)
+std::vector<Part> parts_for(int gpus, const std::vector<Choice> &choices)
 {
     std::vector<size_t> order;
-    for (size_t i = 0; i < offers.size(); ++i)
-        if (offers[i].answer == Answer::now)
+    for (size_t i = 0; i < choices.size(); ++i)
+        if (choices[i].gpus > 0)
             order.push_back(i);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        const int of_a = std::min(size_of(offers[a]), gpus), of_b = std::min(size_of(offers[b]), gpus);
-        return of_a != of_b ? of_a > of_b : better(offers[a].fit, offers[b].fit);
+        return choices[a].gpus != choices[b].gpus ? choices[a].gpus > choices[b].gpus : better(choices[a].fit, choices[b].fit);
     });
     size_t count = 0;
     int sum = 0;
     while (sum < gpus && count < order.size())
-        sum += std::min(size_of(offers[order[count++]]), gpus);
+        sum += choices[order[count++]].gpus;
     if (sum < gpus)
         return {};
     std::vector<size_t> taken(order.begin(), order.begin() + static_cast<long>(count));
     int excess = sum - gpus;
     if (count > 1)
-        excess = shrink(taken, {order.begin() + static_cast<long>(count), order.end()}, offers, excess);
+        excess = shrink(taken, {order.begin() + static_cast<long>(count), order.end()}, choices, excess);
     // What is too much stays where the largest hole is. Every server is needed: none of them has nothing then.
-    auto holes = [&](size_t a, size_t b) { return offers[a].fit.whole_left < offers[b].fit.whole_left; };
+    auto holes = [&](size_t a, size_t b) { return choices[a].fit.whole_left < choices[b].fit.whole_left; };
     const size_t trimmed = *std::max_element(taken.begin(), taken.end(), holes);
     std::sort(taken.begin(), taken.end());
     std::vector<Part> parts;
     for (size_t i : taken)
-        parts.push_back({i, std::min(size_of(offers[i]), gpus) - (i == trimmed ? excess : 0)});
+        parts.push_back({i, choices[i].gpus - (i == trimmed ? excess : 0)});
     return parts;
 }
 

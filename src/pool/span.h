@@ -7,16 +7,22 @@
 
 namespace rgpu::pool {
 
-// So many GPUs of an offer.
+// What a server could give now, never more than is wanted.
+struct Choice {
+    int gpus = 0;
+    Fit fit;
+};
+
+// So many GPUs of a choice.
 struct Part {
-    size_t offer = 0;  // its position
+    size_t choice = 0;  // its position
     int gpus = 0;
     bool operator==(const Part &) const = default;
 };
 
-// What to accept of offers with answer now for so many GPUs: the best that has all of them; else of the fewest servers, and among as
-// few those that leave the least of what they offered. In the order of the offers; empty: together they have too few.
-std::vector<Part> parts_for(int gpus, const std::vector<Offer> &offers);
+// What to take for so many GPUs: the best choice that has all of them; else those of the fewest servers, and among as few those that
+// leave the least of what they could give. In the order of the choices; empty: together they have too few.
+std::vector<Part> parts_for(int gpus, const std::vector<Choice> &choices);
 
 // Of a job's leases on a node those that it goes on with: of the first request of which all are there. A lease that is of no span is
 // a request's only one. Empty: of none all are there.

@@ -92,3 +92,20 @@ Test(simulate, a_wrong_trace_is_told_with_its_line)
     cr_assert(text("servers 1000 1024 80G\nrequest 0 1 100 0 5\n").starts_with("line 1: these are more"));
     cr_assert(text("servers 2000000000 8 80G\nservers 2000000000 8 80G\n").starts_with("line 1: these are more"));
 }
+
+Test(simulate, requests_may_have_gpus_of_several_servers)
+{
+    Trace three = trace("servers 2 2 8G\n"
+                        "request 0 3 100 0 10\n"
+                        "request 1 2 100 0 10\n"   // 10 to 20
+                        "request 2 1 100 0 5\n"    // at once: it is left over
+                        "request 20 5 100 0 1\n"); // never
+    Simulated alone = simulate(three, Policy::best_fit), spans = simulate(three, Policy::best_fit, true);
+    cr_assert_eq(alone.never, size_t{2});
+    cr_assert_eq(alone.spanned, size_t{0});
+    cr_assert_eq(spans.never, size_t{1});
+    cr_assert_eq(spans.spanned, size_t{1});
+    cr_assert_eq(spans.waited, size_t{1});
+    cr_assert(near(spans.wait_max, 9), "%g", spans.wait_max);
+    cr_assert(near(spans.utilisation, (3 * 10 + 2 * 10 + 5) / 80.0), "%g", spans.utilisation);
+}

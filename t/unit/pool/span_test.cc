@@ -5,50 +5,47 @@
 using namespace rgpu;
 using namespace rgpu::pool;
 
-// Offers of so many GPUs; 0: later. Each server has nothing else.
-static std::vector<Offer> offers(const std::vector<int> &sizes)
+// Each server has nothing but these.
+static std::vector<Choice> choices(const std::vector<int> &sizes)
 {
-    std::vector<Offer> out;
+    std::vector<Choice> out;
     for (int size : sizes) {
-        Offer offer;
-        offer.answer = size ? Answer::now : Answer::later;
-        offer.gpus.resize(static_cast<size_t>(size));
-        offer.fit.whole_taken = size;
-        out.push_back(offer);
+        out.push_back({size, {}});
+        out.back().fit.whole_taken = size;
     }
     return out;
 }
 
-static std::string parts(int gpus, const std::vector<Offer> &from)
+static std::string parts(int gpus, const std::vector<Choice> &from)
 {
     std::string text;
     for (const Part &part : parts_for(gpus, from))
-        text += (text.empty() ? "" : " ") + std::to_string(part.offer) + ":" + std::to_string(part.gpus);
+        text += (text.empty() ? "" : " ") + std::to_string(part.choice) + ":" + std::to_string(part.gpus);
     return text;
 }
 
 Test(span, one_server_that_has_all_goes_before_several)
 {
-    cr_expect_eq(parts(3, offers({2, 3, 2})), "1:3");
-    auto two = offers({3, 3});
+    cr_expect_eq(parts(3, choices({2, 3, 2})), "1:3");
+    auto two = choices({3, 3});
     two[0].fit.whole_left = 1;
     cr_expect_eq(parts(3, two), "1:3", "the best of them");
-    cr_expect_eq(parts(1, offers({1})), "0:1");
+    cr_expect_eq(parts(1, choices({1})), "0:1");
 }
 
 Test(span, the_fewest_servers_and_the_least_left_over)
 {
-    cr_expect_eq(parts(4, offers({1, 1, 3, 1})), "0:1 2:3");
-    cr_expect_eq(parts(4, offers({3, 3, 2, 2})), "2:2 3:2", "the holes of three stay whole");
-    cr_expect_eq(parts(5, offers({4, 4, 1})), "0:4 2:1");
-    cr_expect_eq(parts(6, offers({4, 4, 3, 2})), "0:4 3:2");
-    cr_expect_eq(parts(3, offers({1, 0, 1, 1})), "0:1 2:1 3:1");
-    cr_expect_eq(parts(7, offers({2, 2, 2, 2})), "0:1 1:2 2:2 3:2", "one of them keeps what is too much");
+    cr_expect_eq(parts(4, choices({1, 1, 3, 1})), "0:1 2:3");
+    cr_expect_eq(parts(4, choices({3, 3, 2, 2})), "2:2 3:2", "the holes of three stay whole");
+    cr_expect_eq(parts(5, choices({4, 4, 1})), "0:4 2:1");
+    cr_expect_eq(parts(6, choices({4, 4, 3, 2})), "0:4 3:2");
+    cr_expect_eq(parts(3, choices({1, 0, 1, 1})), "0:1 2:1 3:1");
+    cr_expect_eq(parts(7, choices({2, 2, 2, 2})), "0:1 1:2 2:2 3:2", "one of them keeps what is too much");
 }
 
 Test(span, what_is_too_much_stays_where_the_largest_hole_is)
 {
-    auto from = offers({3, 3});
+    auto from = choices({3, 3});
     from[1].fit.whole_left = 2;
     cr_expect_eq(parts(4, from), "0:3 1:1");
     from[0].fit.whole_left = 4;
@@ -57,8 +54,8 @@ Test(span, what_is_too_much_stays_where_the_largest_hole_is)
 
 Test(span, too_few_are_nothing)
 {
-    cr_expect_eq(parts(4, offers({2, 1, 0})), "");
-    cr_expect_eq(parts(1, offers({0, 0})), "");
+    cr_expect_eq(parts(4, choices({2, 1, 0})), "");
+    cr_expect_eq(parts(1, choices({0, 0})), "");
     cr_expect_eq(parts(1, {}), "");
 }
 
@@ -71,7 +68,7 @@ Test(span, every_choice_is_the_sum_of_as_few_as_can_be)
         for (unsigned n = random(7) + 1; n > 0; --n)
             sizes.push_back(static_cast<int>(random(5)));
         const int gpus = static_cast<int>(random(12)) + 1;
-        // An offer is never larger than what is wanted.
+        // Never more than is wanted.
         for (int &size : sizes)
             size = std::min(size, gpus);
         size_t fewest = 0;
@@ -84,11 +81,11 @@ Test(span, every_choice_is_the_sum_of_as_few_as_can_be)
             if (sum >= gpus && (!fewest || count < fewest))
                 fewest = count;
         }
-        auto got = parts_for(gpus, offers(sizes));
+        auto got = parts_for(gpus, choices(sizes));
         cr_assert_eq(got.size(), fewest, "round %d", round);
         int sum = 0;
         for (const Part &part : got) {
-            cr_assert(part.gpus >= 1 && part.gpus <= sizes[part.offer], "round %d", round);
+            cr_assert(part.gpus >= 1 && part.gpus <= sizes[part.choice], "round %d", round);
             sum += part.gpus;
         }
         cr_assert_eq(sum, fewest ? gpus : 0, "round %d", round);
