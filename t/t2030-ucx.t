@@ -15,8 +15,10 @@ if ! grep -q '^UCX *:= yes' "$root/config.mk"; then
 fi
 # A connection over the host's own interface; what it uses is said to both ends.
 export RGPU_UCX_NET_DEVICES=lo RGPU_UCX_TLS=tcp
+[ "$(id -u)" != 0 ] || worker_user=nobody
 rgpud gpu1 'transport = "ucx"' 'softgpu_memory = "512M"' 'softgpu_devices = 2'
 tcp=$control tcp_pid=$pid
+worker_user=$(id -un)  # shared memory is one user's
 RGPU_UCX_TLS=sysv rgpud gpu2 'transport = "ucx"' 'softgpu_memory = "512M"' 'softgpu_devices = 2'
 shm=$control
 over()  # tcp or shm

@@ -53,7 +53,7 @@ constexpr Setting kSettings[] = {
 // The environment of UCX's libc: never freed.
 char **settings()
 {
-    auto &names = *new std::vector<std::string>;
+    static auto &names = *new std::vector<std::string>;
     for (char **entry = environ; entry && *entry; ++entry) {
         const std::string_view text = *entry;
         if (text.starts_with(kTheirs) || text.starts_with(kLibrary)) continue;
@@ -65,7 +65,7 @@ char **settings()
         for (const std::string &name : names) told = told || name.starts_with(begin);
         if (!told) names.push_back(begin + s.value);
     }
-    auto &entries = *new std::vector<char *>;
+    static auto &entries = *new std::vector<char *>;
     for (std::string &name : names) entries.push_back(name.data());
     entries.push_back(nullptr);
     return entries.data();
