@@ -43,13 +43,15 @@ order kernels, copies and events through all four, in order without a wait betwe
 events events that are recorded again while another server waits
 foreign objects and memory of one server while a GPU of the other is current
 space an address is one server's
+race ... whatever threads ask for at one moment
 variables variables of modules, one for each device
 host host functions, mapped and managed memory
+registered memory that kernels of both servers write in turn
 refused what cannot span is refused
 vmm memory that is mapped by hand, and pools
 EOF
-on "$build/cuda/span-shared" order
-good "the same order with the shared cudart"
+on env RGPU_TRANSPORT=tcp "$build/cuda/span-shared" order
+good "the same order with the shared cudart, through TCP"
 
 # --- programs that know of no second server, with device 0 on the second and device 1 on the first
 

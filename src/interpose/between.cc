@@ -258,8 +258,8 @@ CUresult must_be_here(CUdeviceptr address)
     if (!is_elsewhere(address)) return CUDA_SUCCESS;
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("a stream cannot wait for or write values in memory of another server's GPU: use an event, or ask for GPUs of one server "
-            "(without --rgpu-span)");
+        say("a stream cannot wait for or write values in memory of another server's GPU: use an event, "
+            "or ask for GPUs of one server (without --rgpu-span)");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -267,8 +267,8 @@ CUresult not_in_graph()
 {
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("a graph cannot span GPUs of two servers: make one of each server's work, and copy or wait for events between their launches, "
-            "or ask for GPUs of one server (without --rgpu-span)");
+        say("a graph cannot span GPUs of two servers: make one of each server's work, and copy or wait for events between "
+            "their launches, or ask for GPUs of one server (without --rgpu-span)");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -21,6 +21,7 @@ struct Subject {
     HandleId id = 0;
     uint32_t stamp = 0;
     CUdevice device = kNoDevice;
+    unsigned server = here();  // a kernel that is asked as a function is one at each
     auto operator<=>(const Subject &) const = default;
 };
 struct Question {

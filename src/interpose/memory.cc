@@ -357,20 +357,17 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
-    CUresult r = in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAlloc_v2>(out, bytes); },
-                              [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); });
-    if (!r) note_allocation(*out, bytes);
-    return r;
+    return in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAlloc_v2>(out, bytes); },
+                        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); }, [&] { note_allocation(*out, bytes); });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
 {
     if (!pitch) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = in_one_space(out, [&] { return *pitch * height; },
-                              [&] { return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element); },
-                              [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); });
-    if (!r) note_allocation(*out, *pitch * height);
-    return r;
+    return in_one_space(out, [&] { return *pitch * height; },
+                        [&] { return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element); },
+                        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); },
+                        [&] { note_allocation(*out, *pitch * height); });
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
@@ -405,19 +402,17 @@ CUresult cuMemFree_v2(CUdeviceptr base)
 
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    CUresult r = in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
-                              [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); });
-    if (!r) note_allocation(*out, bytes);
-    return r;
+    return in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
+                        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
+                        [&] { note_allocation(*out, bytes); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    CUresult r = in_one_space(out, [&] { return bytes; },
-                              [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
-                              [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); });
-    if (!r) note_allocation(*out, bytes);
-    return r;
+    return in_one_space(out, [&] { return bytes; },
+                        [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
+                        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
+                        [&] { note_allocation(*out, bytes); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
@@ -513,6 +508,14 @@ CUresult cuMemHostUnregister(void *p)
     // Kernels that use it must end before, as in CUDA.
     if (shared::device_address(p))
         if (CUresult r = own::cuCtxSynchronize()) return r;
+    for (unsigned s = 0; spanning() && s < server_count(); s++) {
+        const At at(s);
+        const auto mirror = shared::device_address(p);
+        if (const auto b = mirror ? shared::find(*mirror) : std::nullopt; b && is_here(b->context)) {
+            const At in(s, b->context);
+            own::cuCtxSynchronize();
+        }
+    }
     {
         std::lock_guard lock(ranges().mutex);
         if (!ranges().host.erase(base)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

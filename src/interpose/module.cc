@@ -115,7 +115,7 @@ bool is_everywhere(HandleId id) { return spanning() && Handles::get().at(id)->se
 // because its GPUs need other code, refuses what the program then does with it there.
 template <class F> void elsewhere(HandleId library, F f)
 {
-    uint32_t &refused = Handles::get().at(library)->flags;
+    const std::atomic_ref refused(Handles::get().at(library)->flags);
     const unsigned first = here();
     for (unsigned s = 0; s < server_count(); s++) {
         if (s == first || refused >> s & 1) continue;

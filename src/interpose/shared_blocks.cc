@@ -7,6 +7,7 @@
 
 #include "interpose/capture.h"
 #include "interpose/log.h"
+#include "interpose/one_space.h"
 #include "interpose/own.h"
 #include "interpose/process.h"
 #include "interpose/servers.h"
@@ -133,6 +134,7 @@ CUresult new_segment(State &st, Kind kind, uint64_t bytes, Segment *&segment, ui
     s.kind = kind;
     s.device = current_device();
     const int protection = kind == Kind::registered ? PROT_NONE : PROT_READ | PROT_WRITE;
+    const auto space = hold_space();
     if (CUresult r = reserve(s.bytes, protection, base)) return r;
     if (kind == Kind::managed)
         if (CUresult r = back(base, s)) {

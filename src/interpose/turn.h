@@ -48,7 +48,8 @@ template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_de
         if constexpr (std::is_same_v<T, CUstream>)
             turn.object(Turn::by_stream, Handles::get().id(arg).value_or(calls::kNoHandle));
         else if (arg)
-            turn.object(std::is_same_v<T, CUcontext> ? Turn::by_context : Turn::by_object, Handles::get().id(arg).value_or(calls::kNoHandle));
+            turn.object(std::is_same_v<T, CUcontext> ? Turn::by_context : Turn::by_object,
+                        Handles::get().id(arg).value_or(calls::kNoHandle));
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUdevice>) {
         if (is_device) turn.device(arg);
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUdeviceptr>) {
@@ -57,6 +58,8 @@ template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_de
         if (arg.type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg.id);
     } else if constexpr (std::is_same_v<T, const CUmemLocation *> || std::is_same_v<T, CUmemLocation *>) {
         if (arg && arg->type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg->id);
+    } else if constexpr (std::is_same_v<T, const CUlaunchConfig *>) {
+        if (arg) turn.object(Turn::by_stream, Handles::get().id(arg->hStream).value_or(calls::kNoHandle));
     } else if constexpr (std::is_same_v<T, const CUmemAllocationProp *> || std::is_same_v<T, const CUmemPoolProps *>) {
         if (Kind == RoleKind::ref && arg && arg->location.type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg->location.id);
     }
@@ -71,7 +74,8 @@ template <CallId Id, class... A> void turn_to(Turn &turn, A... args)
     // Synchronous copies and sets.
     constexpr bool in_order = symbol.starts_with("cuMemcpy") || symbol.starts_with("cuMemset");
     // A copy between contexts is for the current one; its own code looks where the two are.
-    constexpr bool between = symbol.starts_with("cuMemcpyPeer") || symbol.starts_with("cuCtxEnable") || symbol.starts_with("cuCtxDisable");
+    constexpr bool between =
+        symbol.starts_with("cuMemcpyPeer") || symbol.starts_with("cuCtxEnable") || symbol.starts_with("cuCtxDisable");
     [&]<size_t... I>(std::index_sequence<I...>) {
         [[maybe_unused]] const auto one = [&]<size_t N, class T>(T arg) {
             if constexpr (between && !std::is_same_v<T, CUstream>) return;

@@ -31,11 +31,12 @@ CUmemGenericAllocationHandle for_server(CUmemGenericAllocationHandle h, At &at)
 
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)
 {
-    CUresult r = in_one_space(out, [&] { return bytes; },
-                              [&] { return remote<CallId::cuMemAddressReserve>(out, bytes, alignment, hint, flags); },
-                              [&](CUdeviceptr p) { remote<CallId::cuMemAddressFree>(p, bytes); });
-    if (!r && out) note_reservation(*out, bytes);
-    return r;
+    return in_one_space(out, [&] { return bytes; },
+                        [&] { return remote<CallId::cuMemAddressReserve>(out, bytes, alignment, hint, flags); },
+                        [&](CUdeviceptr p) { remote<CallId::cuMemAddressFree>(p, bytes); },
+                        [&] {
+                            if (out) note_reservation(*out, bytes);
+                        });
 }
 
 CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)

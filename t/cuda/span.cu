@@ -5,7 +5,9 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -292,6 +294,41 @@ static void test_space()
     printf("%zu pieces, none upon another\n", all.size());
 }
 
+// The same from several threads: two servers may give one address at one moment.
+static void test_race()
+{
+    std::mutex mutex;
+    std::map<char *, size_t> live;
+    std::vector<std::thread> all;
+    std::atomic<int> missing{2 * devices};
+    for (int t = 0; t < 2 * devices; t++)
+        all.emplace_back([&, t] {
+            CHECK(cudaSetDevice(t % devices));
+            CHECK(cudaFree(nullptr));
+            missing--;
+            while (missing) {}  // all at once
+            for (unsigned i = 0; i < 40; i++) {
+                char *p;
+                const size_t bytes = size_t{1} << (8 + (t + i * 5) % 15);
+                CHECK(cudaMalloc(&p, bytes));
+                {
+                    std::lock_guard<std::mutex> lock(mutex);
+                    const auto next = live.lower_bound(p + bytes);
+                    TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= p);
+                    live[p] = bytes;
+                }
+                if (i % 4 == 3) continue;
+                {
+                    std::lock_guard<std::mutex> lock(mutex);
+                    live.erase(p);
+                }
+                CHECK(cudaFree(p));
+            }
+        });
+    for (auto &t : all) t.join();
+    for (auto &[p, bytes] : live) CHECK(cudaFree(p));
+}
+
 // Where the first memory of each device is, for a comparison.
 static void test_first()
 {
@@ -361,6 +398,23 @@ static void test_host()
         CHECK(cudaFreeHost(m.mapped));
         CHECK(cudaFree(m.managed));
     }
+}
+
+// Memory of the program that kernels of both servers write, through the mirror that each has.
+static void test_registered()
+{
+    std::vector<unsigned> memory(3000);
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaHostRegister(memory.data(), memory.size() * 4, cudaHostRegisterMapped | cudaHostRegisterPortable));
+    for (int d : {0, half, 1, half + 1}) {
+        CHECK(cudaSetDevice(d));
+        unsigned *there;
+        CHECK(cudaHostGetDevicePointer(&there, memory.data(), 0));
+        fill<<<8, 64>>>(there, memory.size(), unsigned(d));
+        CHECK(cudaDeviceSynchronize());
+        TRUE(is_filled(memory, unsigned(d)));
+    }
+    CHECK(cudaHostUnregister(memory.data()));
 }
 
 static void test_refused()
@@ -497,8 +551,9 @@ struct Case {
     void (*run)();
 };
 static const Case cases[] = {{"devices", test_devices}, {"threads", test_threads}, {"copies", test_copies}, {"order", test_order},
-                             {"events", test_events}, {"foreign", test_foreign}, {"space", test_space},
-                             {"variables", test_variables}, {"host", test_host}, {"refused", test_refused}, {"vmm", test_vmm}};
+                             {"events", test_events}, {"foreign", test_foreign}, {"space", test_space}, {"race", test_race},
+                             {"variables", test_variables}, {"host", test_host}, {"registered", test_registered},
+                             {"refused", test_refused}, {"vmm", test_vmm}};
 // When they are named only.
 static const Case others[] = {{"first", test_first}, {"lost", test_lost}};
 
