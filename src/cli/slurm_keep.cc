@@ -27,22 +27,19 @@ bool no_accounting(const Error &error)
     return error.kind == ErrorKind::unsupported || error.text.find("accounting_storage plugin") != std::string::npos;
 }
 
-// Slurm keeps no records of jobs, says its configuration. Then it need not be asked, which takes two processes.
-bool keeps_nothing()
+}  // namespace
+
+bool keeps_records()
 {
     const char *path = getenv("SLURM_CONF");
     auto conf = path ? read_conf(path) : Result<Conf>(error(ErrorKind::unavailable, "SLURM_CONF is not set"));
-    if (!conf || !conf->files[0].exists)
-        return false;
-    std::string type = conf->value("AccountingStorageType").value_or("none");
-    return type.ends_with("none");
+    return !conf || !conf->files[0].exists || !conf->value("AccountingStorageType").value_or("none").ends_with("none");
 }
-
-}  // namespace
 
 Result<void> keep_in_record(const SlurmJob &job, const JobUsage &used, const std::string &note)
 {
-    if (used.empty() || keeps_nothing())
+    // Without records Slurm need not be asked, which takes two processes.
+    if (used.empty() || !keeps_records())
         return {};
     const std::string comment = to_comment(used, comment_of(job, note));
     for (int n = 0;; ++n) {

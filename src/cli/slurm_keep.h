@@ -9,6 +9,9 @@
 
 namespace rgpu::cli {
 
+// Whether Slurm keeps a record of jobs (AccountingStorageType); true where slurm.conf does not say.
+bool keeps_records();
+
 // For the controller's epilog, as SlurmUser. Puts it behind the job's AdminComment, with `note` of ours in that (slurm_record.h) if
 // there is one. scontrol refuses that for a job that has ended, so that sacctmgr must; where there is no slurmdbd nothing is kept, and
 // that is no error. What fails tells in its text what was to be kept.

@@ -161,16 +161,18 @@ bool is_all(const SlurmJob &job, const Ended &ended)
 }
 
 // When all has ended (`ended` counts it, try by try), a server that does not answer holds nothing.
-// What programs of the job still use is left alone at first, and waited for.
+// What programs of the job still use is left alone at first, and waited for. Where no record is kept
+// the workers' end is not: Slurm looks for the next job when the node's Epilog has ended, and at once only if this has ended before.
 Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, Ended &ended)
 {
     Time start = now();
     bool waited = false;
+    const bool usage = job.failed || keeps_records();
     for (int n = 0;; ++n) {
         Rest rest;
         bool busy = false;
         ended.used.silent.clear();
-        for (auto &told : client.end_job(job.id, !waited)) {
+        for (auto &told : client.end_job(job.id, !waited, usage)) {
             if (told.answer) {
                 busy |= told.answer->busy > 0;
                 ended.leases += static_cast<unsigned>(told.answer->count);

@@ -40,6 +40,7 @@ std::string leases_target(const LeaseFilter &filter, const std::string &key = {}
     add("key", key);
     add("usage", filter.usage ? "1" : "");
     add("idle", filter.idle ? "1" : "");
+    add("wait", filter.wait ? "" : "0");
     return "/v1/leases" + query;
 }
 
@@ -598,11 +599,11 @@ std::vector<Told<Released>> Client::release_each(const std::string &job, const s
     return state_->ask_all<Released>("DELETE", leases_target({job, node, false}), "", decode_released);
 }
 
-std::vector<Told<Released>> Client::end_job(const std::string &job, bool idle)
+std::vector<Told<Released>> Client::end_job(const std::string &job, bool idle, bool usage)
 {
     LeaseFilter filter;
     filter.job = job;
-    filter.usage = true;
+    filter.usage = filter.wait = usage;
     filter.idle = idle;
     return state_->ask_all<Released>("DELETE", leases_target(filter), "", decode_released);
 }

@@ -79,9 +79,9 @@ public:
     // The same, server by server.
     std::vector<Told<Released>> release_each(const std::string &job, const std::string &node = {});
 
-    // The same, and what the job's leases used, server by server: each tells it once.
-    // With `idle` a server ends none while programs are connected to it, and tells how many are.
-    std::vector<Told<Released>> end_job(const std::string &job, bool idle = false);
+    // The same, for a job that has ended. With `idle` a server ends none while programs are connected to it, and tells how many are. With
+    // `usage` its workers are waited for, and what the leases used is told, once; without, servers answer before that.
+    std::vector<Told<Released>> end_job(const std::string &job, bool idle, bool usage);
 
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);

@@ -143,6 +143,7 @@ struct LeaseFilter {
     bool secrets = false;  // with their secrets, where the asker owns them or is an administrator
     bool usage = false;    // of a release: with what they used
     bool idle = false;     // of a release: none where a program of one of them is connected
+    bool wait = true;      // of a release: until their workers have ended; nobody is given the GPUs before in any case
 };
 
 // What the programs of a lease used of one of its GPUs. Seconds of wall time.

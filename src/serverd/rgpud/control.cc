@@ -372,9 +372,11 @@ Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool
             filter.usage = true;
         else if (name == "idle" && !with_secrets && value == "1")
             filter.idle = true;
+        else if (name == "wait" && !with_secrets && value == "0")
+            filter.wait = false;
         else
             return error(ErrorKind::invalid, "unknown parameter: job, node%s are known",
-                         with_secrets ? ", secrets=1 and key" : ", usage=1 and idle=1");
+                         with_secrets ? ", secrets=1 and key" : ", usage=1, idle=1 and wait=0");
     }
     return filter;
 }

@@ -252,12 +252,13 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller, const po
     if (!released)
         return std::move(released).error();
     ended(*released, "released");
-    await_workers(lock, *released);
+    if (filter.wait)
+        await_workers(lock, *released);
     done.count = static_cast<int>(released->size());
     for (const pool::Lease &lease : *released) {
         done.gpus += static_cast<int>(lease.gpus.size());
         done.lost += !lease.boot.empty() && lease.boot != this_boot();
-        if (unread_.count(lease.id))
+        if (filter.wait && unread_.count(lease.id))
             close_meter(lease);
     }
     if (filter.usage) {
