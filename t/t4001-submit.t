@@ -16,7 +16,7 @@ done
 try 20 srun --gres=rgpu:9 true
 is $rc 1 "nine GPUs on one node are refused"
 like "$err" 'rgpu: 9 GPUs on one node were asked for, but no server has more than 2 \(gpu1 2, gpu2 2\)' "the sentence says why"
-like "$err" 'ask for at most 2, or for more nodes' "and what would do"
+like "$err" 'ask for at most 2' "and what would do"
 try 20 sbatch --gres=rgpu:9 --wrap true
 like "$err" 'no server has more than 2' "sbatch says the same"
 try 20 srun --gres=rgpu:2 -N 5 true

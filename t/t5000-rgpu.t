@@ -47,7 +47,7 @@ status 127 "no such command" run -- /nonexistent/command
 like "$err" '/nonexistent/command: No such file' "... and the error names it"
 status 126 "a command that cannot be run" run -- /etc/passwd
 status 121 "what the pool can never give" run -n 3 -- true
-like "$err" 'the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted' "... with the reason"
+like "$err" 'the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted; with --span the GPUs of several servers would do' "... with the reason, and a cure"
 status 121 "... of memory, too" run -m 1G -- true
 status 2 "an option that is none" run --gpu 1 -- true
 like "$err" 'run has no option --gpu' "... is named"

@@ -60,7 +60,7 @@ public:
         if (!outcome)
             return fail(outcome.error());
         if (outcome->grants.empty())
-            return signal ? 128 + *signal : told_without_lease(*outcome, wait.limit);
+            return signal ? 128 + *signal : wanted_.told_without_lease(*outcome, wait.limit);
         Result<void> written = signal ? error(ErrorKind::unavailable, "a signal came") : write_lease_file(file_, outcome->grants);
         if (!written) {
             (void)client->release(outcome->grants).has_value();

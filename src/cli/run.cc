@@ -144,7 +144,7 @@ private:
         if (!outcome)
             return fail(outcome.error(), kOwnFailure);
         if (outcome->grants.empty())
-            return signal ? 128 + *signal : told_without_lease(*outcome, wait.limit);
+            return signal ? 128 + *signal : wanted_.told_without_lease(*outcome, wait.limit);
         std::deque<HeldLease> held;  // in which nothing is moved
         for (const pool::Grant &grant : outcome->grants)
             held.emplace_back(client, grant);

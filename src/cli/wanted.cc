@@ -182,11 +182,13 @@ Acquired acquire_showing(pool::Client &client, const pool::Request &request, poo
     return {std::move(outcome), signal};
 }
 
-int told_without_lease(const pool::Outcome &outcome, Milliseconds limit)
+int WantedOptions::told_without_lease(const pool::Outcome &outcome, Milliseconds limit) const
 {
     switch (outcome.kind) {
     case pool::Outcome::never:
-        return fail(error(ErrorKind::exhausted, "the pool can never give this: %s", outcome.reason.c_str()), kNever);
+        return fail(error(ErrorKind::exhausted, "the pool can never give this: %s%s", outcome.reason.c_str(),
+                          gpus_ > 1 && !span_ ? "; with --span the GPUs of several servers would do" : ""),
+                    kNever);
     case pool::Outcome::unreachable:
         return fail(error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()), kNoServer);
     default:

@@ -16,6 +16,8 @@ public:
     Result<pool::Request> request(const ClientConfig &config, pool::Wait &wait) const;
     // From here on the client asks the servers of --server, and with --span for GPUs of several. Fails with `invalid`.
     Result<void> choose(pool::Client &client) const;
+    // Tells why nothing was granted; returns the exit status for it.
+    int told_without_lease(const pool::Outcome &outcome, Milliseconds limit) const;
 
 private:
     Result<pool::Wanted> filters() const;
@@ -36,8 +38,5 @@ struct Acquired {
     std::optional<int> signal;
 };
 Acquired acquire_showing(pool::Client &client, const pool::Request &request, pool::Wait wait);
-
-// Tells why nothing was granted; returns the exit status for it.
-int told_without_lease(const pool::Outcome &outcome, Milliseconds limit);
 
 }  // namespace rgpu::cli

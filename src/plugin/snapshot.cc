@@ -155,10 +155,10 @@ Result<void> refuse_size(const Snapshot &pool, const Request &request)
     if (request.gpus <= most)
         return {};
     const bool would_span = !request.span && request.gpus <= pool.total_gpus;
-    return error(ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u, or for more nodes%s",
+    return error(ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u%s%s",
                  gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were",
                  request.span ? "the whole pool has" : "no server has more than", most, list_text(pool).c_str(), most,
-                 would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
+                 request.gpus <= pool.total_gpus ? ", or for more nodes" : "", would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
 }
 
 // Refuses filters that no server passes with as many GPUs.
@@ -177,6 +177,9 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     if (!pool.complete() || most >= request.gpus)
         return {};
     std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
+    for (const std::string &name : request.filters.servers)
+        of += (&name == &request.filters.servers.front() ? " (--rgpu-server=" : ",") + name;
+    of += request.filters.servers.empty() ? "" : ")";
     return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is",
                  gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
                  request.span && most ? ", nor all together," : "", most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str(),

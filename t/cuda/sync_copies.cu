@@ -25,8 +25,42 @@ static bool sees(cudaStream_t s, int value, bool by_kernel)
     return std::all_of(out.begin(), out.end(), [value](int word) { return word == value; });
 }
 
+__global__ void late(int *to, int value, int turns)
+{
+    int x = value;
+    for (int i = 0; i < turns; i++) x = x * 3 + i;
+    to[blockIdx.x * blockDim.x + threadIdx.x] = x == 12345 ? x : value;
+}
+
+// In the default stream a copy between two devices comes after what either was given, whichever is current.
+static void between_devices()
+{
+    int devices;
+    CHECK(cudaGetDeviceCount(&devices));
+    if (devices < 2) return;
+    int *here, *there, value = 0;
+    CHECK(cudaMalloc(&here, kWords * sizeof(int)));
+    CHECK(cudaSetDevice(1));
+    CHECK(cudaMalloc(&there, kWords * sizeof(int)));
+    for (int i = 0; i < 6; i++) {
+        CHECK(cudaSetDevice(0));
+        late<<<kWords / 256, 256>>>(here, 7 + i, 200);
+        CHECK(cudaGetLastError());
+        CHECK(cudaSetDevice(1));
+        if (i % 3 == 0) CHECK(cudaMemcpyPeer(there, 1, here, 0, kWords * sizeof(int)));
+        if (i % 3 == 1) CHECK(cudaMemcpyPeerAsync(there, 1, here, 0, kWords * sizeof(int), nullptr));
+        if (i % 3 == 2) CHECK(cudaMemcpy(there, here, kWords * sizeof(int), cudaMemcpyDefault));
+        CHECK(cudaMemcpy(&value, there + kWords - 1, sizeof value, cudaMemcpyDeviceToHost));
+        TRUE(value == 7 + i);
+    }
+    CHECK(cudaFree(there));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaFree(here));
+}
+
 int main()
 {
+    between_devices();
     std::vector<int> words(kWords);
     int *pinned;
     CHECK(cudaMalloc(&device, kWords * sizeof(int)));

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "softgpu/driver/context.h"
+#include "softgpu/driver/driver.h"
 #include "softgpu/driver/graph_work.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream.h"
@@ -27,6 +29,21 @@ uint64_t extent(const Copy &c, const Copy::Side &s)
 bool pageable(const Copy::Side &s)
 {
     return s.end != Copy::End::device && s.end != Copy::End::array && is_pageable(s.address);
+}
+
+// CUDA C++ Programming Guide, "Peer-to-Peer Memory Copy": in the default stream a copy between two devices' memory starts when all
+// that was given to either is done, and what is given to either later comes after it. True for such a copy; the first half is done then.
+bool meets_other_device(const Stream &stream, const Copy &c)
+{
+    if (stream.kind != Stream::Kind::legacy) return false;
+    bool other = false;
+    for (const Copy::Side *s : {&c.to, &c.from}) {
+        const auto range = driver().ranges.find(s->address);
+        if (!range || !range->on_device() || !range->context || &range->context->device == &stream.context.device) continue;
+        (void)range->context->synchronize();
+        other = true;
+    }
+    return other;
 }
 
 }  // namespace
@@ -58,6 +75,7 @@ CUresult copy_now(Stream &stream, const Copy &c)
     if (c.empty()) return CUDA_SUCCESS;
     if (CUresult rc = check(c)) return rc;
     if (CUresult rc = may_work(stream)) return rc;
+    (void)meets_other_device(stream, c);
     return stream.run([&c] { perform(c); });
 }
 
@@ -67,7 +85,7 @@ CUresult copy_async(Stream &stream, const Copy &c)
     if (CUresult rc = check(c)) return rc;
     if (stream.capturing) return capture_work(stream, copy_work(stream.context, c));
     if (CUresult rc = may_work(stream)) return rc;
-    if (pageable(c.to)) return stream.run([&c] { perform(c); });
+    if (pageable(c.to) || meets_other_device(stream, c)) return stream.run([&c] { perform(c); });
     if (pageable(c.from)) {
         if (!c.flat() || c.width > kStaged || stream.idle()) return stream.run([&c] { perform(c); });
         const auto *bytes = reinterpret_cast<const uint8_t *>(c.from.address);

@@ -260,7 +260,9 @@ Test(message_json, nodes_and_what_they_said)
 
 Test(message_json, a_release_tells_what_was_used)
 {
-    pool::Released released{2, 1, {}};
+    pool::Released released;
+    released.count = 2;
+    released.lost = 1;
     auto bare = pool::decode_released(pool::encode(released));
     cr_assert(bare.has_value());
     cr_expect_eq(bare->count, 2);
