@@ -40,6 +40,7 @@ done <<'EOF'
 threads eight threads, two on each device
 copies copies between every two devices, of rows, boxes and more than a piece
 order kernels, copies and events through all four, in order without a wait between
+null_stream copies between two devices in the NULL stream come behind what either has
 events events that are recorded again while another server waits
 foreign objects and memory of one server while a GPU of the other is current
 space an address is one server's

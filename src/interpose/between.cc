@@ -196,6 +196,33 @@ CUresult not_in_capture()
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+// Waits for all that was given to the context. In a capture CUDA allows only to wait for its default stream.
+CUresult wait_for_all(const AddressOwner &at)
+{
+    const At there(at.server, at.context);
+    return any_capture() ? own::cuStreamSynchronize(nullptr) : own::cuCtxSynchronize();
+}
+
+// Whether a side in linear device memory lies in its allocation. How large arrays are its server knows.
+bool fits(const Owner &at, CUmemorytype type, CUdeviceptr base, size_t pitch, size_t rows, size_t x, size_t y, size_t z,
+          const CUDA_MEMCPY3D &c)
+{
+    if (!at || type == CU_MEMORYTYPE_ARRAY) return true;
+    const At there(at->server, at->context);
+    pitch = pitch ? pitch : c.WidthInBytes;
+    rows = rows ? rows : c.Depth > 1 ? c.Height : 1;
+    const size_t bytes = ((c.Depth - 1) * rows + c.Height - 1) * pitch + c.WidthInBytes;
+    return pitch >= x + c.WidthInBytes && is_device_range(base + x + (y + z * rows) * pitch, bytes);
+}
+bool fits_source(const CUDA_MEMCPY3D &c, const Owner &at)
+{
+    return fits(at, c.srcMemoryType, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ, c);
+}
+bool fits_destination(const CUDA_MEMCPY3D &c, const Owner &at)
+{
+    return fits(at, c.dstMemoryType, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ, c);
+}
+
 CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstream stream, CopyWait when)
 {
     if (!session()) return not_ready();
@@ -206,6 +233,15 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (CUresult r = may_give_work(id)) return r;
     if (is_captured(id)) return not_in_capture();
+    if (!fits_source(c, from) || !fits_destination(c, to)) return CUDA_ERROR_INVALID_VALUE;
+    // CUDA Programming Guide, "Peer-to-Peer Memory Copy": between two GPUs in the NULL stream it begins when all that was given
+    // to either is over, and is over before what comes later to either begins.
+    if (id < calls::kFirstHandle && to && from) {
+        CUresult r = own::cuStreamSynchronize(stream);
+        if (!r) r = wait_for_all(*to);
+        if (!r) r = wait_for_all(*from);
+        return r ? r : carry_out(c, to, from, {});
+    }
     const bool from_host = !from, to_host = !to;
     const void *host = from_host ? (c.srcMemoryType == CU_MEMORYTYPE_HOST ? c.srcHost : reinterpret_cast<void *>(c.srcDevice))
                                  : (c.dstMemoryType == CU_MEMORYTYPE_HOST ? c.dstHost : reinterpret_cast<void *>(c.dstDevice));

@@ -226,9 +226,9 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
+        if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
         if (between::is_elsewhere(to)) \
             return between::change(to, stream, [=](CUstream s) { return own::cuMemsetD##bits##Async(to, value, n, s); }); \
-        if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
@@ -236,12 +236,12 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
+        if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
+            return CUDA_ERROR_INVALID_VALUE; \
         if (between::is_elsewhere(to)) \
             return between::change(to, stream, [=](CUstream s) { \
                 return own::cuMemsetD2D##bits##Async(to, pitch, value, width, height, s); \
             }); \
-        if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
-            return CUDA_ERROR_INVALID_VALUE; \
         const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -176,6 +178,75 @@ static void test_order()
         TRUE(is_filled(std::vector<unsigned>(pinned, pinned + kMany), round + 30));
     }
     CHECK(cudaFreeHost(pinned));
+}
+
+// A copy between two GPUs in the NULL stream comes behind all that either has, whichever is current: here a host function
+// that lasts until somebody has waited for the copy in vain, or for a while.
+static void test_null_stream()
+{
+    struct Gate {
+        std::mutex mutex;
+        std::condition_variable changed;
+        bool open = false;
+        void release()
+        {
+            std::lock_guard<std::mutex> lock(mutex);
+            open = true;
+            changed.notify_all();
+        }
+        static void pass(void *gate)
+        {
+            Gate &g = *static_cast<Gate *>(gate);
+            std::unique_lock<std::mutex> lock(g.mutex);
+            g.changed.wait(lock, [&] { return g.open; });
+        }
+    };
+    const size_t n = 100003;
+    const auto round = [&](int from, int to, int busy, int current, int how) {
+        unsigned *a = on(from, n), *b = on(to, n);
+        fill<<<32, 128>>>(b, n, 1);
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaSetDevice(from));
+        fill<<<32, 128>>>(a, n, 2);
+        CHECK(cudaDeviceSynchronize());
+        Gate gate;
+        cudaStream_t s;
+        CHECK(cudaSetDevice(busy));
+        CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+        CHECK(cudaLaunchHostFunc(s, Gate::pass, &gate));
+        fill<<<32, 128, 0, s>>>(busy == from ? a : b, n, 3);
+        std::thread opens([&] {
+            std::unique_lock<std::mutex> lock(gate.mutex);
+            gate.changed.wait_for(lock, std::chrono::milliseconds(250), [&] { return gate.open; });
+            gate.open = true;
+            gate.changed.notify_all();
+        });
+        CHECK(cudaSetDevice(current));
+        if (how == 0)
+            CHECK(cudaMemcpyPeerAsync(b, to, a, from, n * 4, nullptr));
+        else if (how == 1)
+            CHECK(cudaMemcpyAsync(b, a, n * 4, cudaMemcpyDefault, nullptr));
+        else
+            CHECK(cudaMemcpy(b, a, n * 4, cudaMemcpyDefault));
+        CHECK(cudaStreamSynchronize(nullptr));
+        const auto at_once = read(b, n);
+        gate.release();
+        opens.join();
+        for (int d : {from, to}) {
+            CHECK(cudaSetDevice(d));
+            CHECK(cudaDeviceSynchronize());
+        }
+        TRUE(is_filled(at_once, busy == from ? 3 : 2));
+        TRUE(is_filled(read(b, n), busy == from ? 3 : 2));
+        CHECK(cudaStreamDestroy(s));
+        CHECK(cudaFree(a));
+        CHECK(cudaFree(b));
+    };
+    round(0, half, 0, half, 0);  // the source is busy, the destination current
+    round(0, half, 0, 1, 1);     // neither is current
+    round(half, 0, 0, half, 1);  // the destination is busy
+    round(0, 1, 0, half, 0);     // both are another server's than the current one
+    round(0, half, 0, half, 2);
 }
 
 // Events that are recorded again while others still wait for what they were: what is waited for is the record before.
@@ -444,6 +515,25 @@ static void test_refused()
     unsigned *far = on(half, 1);
     CHECK(cudaSetDevice(0));
     TRUE(cuStreamWriteValue32(nullptr, reinterpret_cast<CUdeviceptr>(far), 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    // What leaves its allocation, at either end, is told at the call.
+    cudaStream_t far_stream;
+    CHECK(cudaSetDevice(half));
+    CHECK(cudaStreamCreate(&far_stream));
+    CHECK(cudaSetDevice(0));
+    unsigned *large = on(0, 2000000), *small = on(half, 1000000);
+    for (cudaStream_t in : {static_cast<cudaStream_t>(nullptr), far_stream}) {
+        TRUE(cudaMemcpyPeerAsync(small, half, large, 0, 4100000, in) == cudaErrorInvalidValue);
+        TRUE(cudaMemcpyAsync(large, small, 4100000, cudaMemcpyDefault, in) == cudaErrorInvalidValue);
+        TRUE(cudaMemcpyAsync(large + 1999999, small, 8, cudaMemcpyDefault, in) == cudaErrorInvalidValue);
+        TRUE(cudaMemcpy2DAsync(large, 4096, small, 4096, 4000, 1000, cudaMemcpyDefault, in) == cudaErrorInvalidValue);
+        CHECK(cudaMemcpy2DAsync(large, 4096, small, 4000, 4000, 1000, cudaMemcpyDefault, in));
+        CHECK(cudaStreamSynchronize(in));
+    }
+    TRUE(cudaMemcpy(small, large, 4100000, cudaMemcpyDefault) == cudaErrorInvalidValue);
+    TRUE(cudaMemset(small, 0, 4100000) == cudaErrorInvalidValue);
+    TRUE(cudaMemsetAsync(small, 0, 4100000, nullptr) == cudaErrorInvalidValue);
+    cudaGetLastError();
+    CHECK(cudaDeviceSynchronize());
     // One graph of both.
     unsigned *a = on(0, 100), *b = on(half, 100);
     cudaStream_t s;
@@ -551,7 +641,7 @@ struct Case {
     void (*run)();
 };
 static const Case cases[] = {{"devices", test_devices}, {"threads", test_threads}, {"copies", test_copies}, {"order", test_order},
-                             {"events", test_events}, {"foreign", test_foreign}, {"space", test_space}, {"race", test_race},
+                             {"null_stream", test_null_stream}, {"events", test_events}, {"foreign", test_foreign}, {"space", test_space}, {"race", test_race},
                              {"variables", test_variables}, {"host", test_host}, {"registered", test_registered},
                              {"refused", test_refused}, {"vmm", test_vmm}};
 // When they are named only.
