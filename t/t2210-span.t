@@ -90,6 +90,7 @@ echo > "/dev/fd/$go"
 wait_for 60 grep -q "^exit" "$T/lost.log"
 like "$(cat "$T/lost.log")" "exit 0" "one server lost: its GPUs fail, the other's go on" || diag "$(cat "$T/lost.log")"
 like "$(cat "$T/lost.log")" "lost the GPU server gpu2 .*every CUDA call for its GPUs fails" "... and the program's user is told which"
+like "$(cat "$T/lost.log")" "a copy of 4096 bytes from gpu2 .* to gpu1 .* has failed" "... and which copy has failed"
 exec {go}>&-
 
 done_testing

@@ -17,6 +17,8 @@
 
 namespace rgpu::interpose::between {
 
+std::atomic<bool> g_any_failed{false};
+
 namespace {
 
 constexpr size_t kPiece = size_t{2} << 20;
@@ -183,12 +185,58 @@ Counted count_one()
     });
 }
 
-// What the program can no longer be told at the call.
-void say_failed(CUresult r)
+// Streams that a copy or change has failed in.
+struct Failed {
+    HandleId stream = 0, context = 0;
+    uint32_t stamp = 0;
+    CUresult why = CUDA_SUCCESS;
+
+    // A default stream is as long as its context.
+    bool is_there() const
+    {
+        if (stream < calls::kFirstHandle) return true;
+        const Slot *s = Handles::get().at(stream);
+        return s->kind.load(std::memory_order_acquire) == HandleKind::stream && s->stamp == stamp;
+    }
+};
+struct AllFailed {
+    std::mutex mutex;
+    std::vector<Failed> all;
+};
+AllFailed &failed()
 {
-    say("a copy between GPUs of two servers has failed (CUDA error %d); what comes behind it in its stream works on old bytes",
-        static_cast<int>(r));
+    static AllFailed &f = *new AllFailed;
+    return f;
 }
+template <class Which> CUresult first_error(Which which)
+{
+    std::lock_guard lock(failed().mutex);
+    std::erase_if(failed().all, [](const Failed &f) { return !f.is_there(); });
+    for (const Failed &f : failed().all)
+        if (which(f)) return f.why;
+    return CUDA_SUCCESS;
+}
+
+// Before it is given to the stream: what to note if it fails.
+Failed in_stream(HandleId stream)
+{
+    if (stream < calls::kFirstHandle) return {stream, current_context(), 0, CUDA_SUCCESS};
+    return {stream, context_of(stream), Handles::get().at(stream)->stamp, CUDA_SUCCESS};
+}
+const char *name_of(const Owner &o) { return o ? session_at(o->server)->server().c_str() : "the program's memory"; }
+
+// What the program can no longer be told at the call.
+void note_failed(Failed f, CUresult why, size_t bytes, const Owner &to, const Owner &from)
+{
+    say("a copy of %zu bytes from %s to %s has failed (CUDA error %d): its stream answers this error from now on", bytes,
+        name_of(from), name_of(to), static_cast<int>(why));
+    f.why = why;
+    std::lock_guard lock(failed().mutex);
+    failed().all.push_back(f);
+    g_any_failed = true;
+}
+
+CUresult state_of(const Owner &o) { return o ? session_at(o->server)->state() : CUDA_SUCCESS; }
 
 CUresult not_in_capture()
 {
@@ -233,6 +281,8 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (CUresult r = may_give_work(id)) return r;
     if (is_captured(id)) return not_in_capture();
+    for (const Owner &o : {to, from})
+        if (CUresult r = state_of(o)) return r;
     if (!fits_source(c, from) || !fits_destination(c, to)) return CUDA_ERROR_INVALID_VALUE;
     // CUDA Programming Guide, "Peer-to-Peer Memory Copy": between two GPUs in the NULL stream it begins when all that was given
     // to either is over, and is over before what comes later to either begins.
@@ -255,9 +305,9 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
         CUresult r = own::cuStreamSynchronize(stream);
         return r ? r : carry_out(c, to, from, ends);
     }
-    return call_in_stream(stream, [=, one = count_one()](CUresult status) {
+    return call_in_stream(stream, [=, one = count_one(), failing = in_stream(id)](CUresult status) {
         if (!status) status = carry_out(c, to, from, ends);
-        if (status) say_failed(status);
+        if (status) note_failed(failing, status, c.WidthInBytes * c.Height * c.Depth, to, from);
     });
 }
 
@@ -308,6 +358,16 @@ CUresult not_in_graph()
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+CUresult error_of_stream(HandleId stream)
+{
+    if (stream < calls::kFirstHandle) return error_of_context(current_context());
+    return first_error([&](const Failed &f) { return f.stream == stream; });
+}
+CUresult error_of_context(HandleId context)
+{
+    return first_error([&](const Failed &f) { return f.context == context; });
+}
+
 bool is_elsewhere(const CUDA_MEMCPY3D &c)
 {
     if (!spanning()) return false;
@@ -335,21 +395,22 @@ CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext 
     return copy(row(to, false, from, false, bytes), in_to, in_from, stream, when);
 }
 
-CUresult change(CUdeviceptr memory, CUstream stream, std::function<CUresult(CUstream)> change)
+CUresult change(CUdeviceptr memory, size_t bytes, CUstream stream, std::function<CUresult(CUstream)> change)
 {
     const Owner owner = owner_of_address(memory);
     HandleId id = 0;
     if (!owner) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (is_captured(id)) return not_in_capture();
+    if (CUresult r = state_of(owner)) return r;
     SideHeld side;
     if (CUresult r = take_side(*owner, side)) return r;
-    return call_in_stream(stream, [=, one = count_one()](CUresult status) {
+    return call_in_stream(stream, [=, one = count_one(), failing = in_stream(id)](CUresult status) {
         const At there(owner->server, owner->context);
         const Carrying carrying;
         if (!status) status = change(side->stream);
         if (!status) status = own::cuStreamSynchronize(side->stream);
-        if (status) say_failed(status);
+        if (status) note_failed(failing, status, bytes, owner, std::nullopt);
     });
 }
 

@@ -5,6 +5,7 @@
 // calling thread. Bytes come here in pieces and go on from here.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "interpose/memory.h"
@@ -28,8 +29,16 @@ CUresult copy(const CUDA_MEMCPY3D &, CUstream, CopyWait);
 CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream, CopyWait);
 CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream, CopyWait);
 
-// A change of memory that is elsewhere: `change` gets a stream there, in which it may leave work.
-CUresult change(CUdeviceptr memory, CUstream, std::function<CUresult(CUstream)> change);
+// A change of so many bytes of memory that is elsewhere: `change` gets a stream there, in which it may leave work.
+CUresult change(CUdeviceptr memory, size_t bytes, CUstream, std::function<CUresult(CUstream)> change);
+
+// The error of a copy or change that has failed since it was given to the stream (a default one: to any of the current
+// context), or to any stream of the context: their synchronisations and queries answer it, until the stream is destroyed.
+extern std::atomic<bool> g_any_failed;
+CUresult error_of_stream(HandleId stream);
+CUresult error_of_context(HandleId context);
+inline CUresult failed_in_stream(HandleId stream) { return g_any_failed ? error_of_stream(stream) : CUDA_SUCCESS; }
+inline CUresult failed_in_context(HandleId context) { return g_any_failed ? error_of_context(context) : CUDA_SUCCESS; }
 
 // Returns when no copy or change is under way: memory that it may use is about to go.
 void settle();

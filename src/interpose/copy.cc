@@ -228,7 +228,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
         if (CUresult r = may_set(stream)) return r; \
         if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
         if (between::is_elsewhere(to)) \
-            return between::change(to, stream, [=](CUstream s) { return own::cuMemsetD##bits##Async(to, value, n, s); }); \
+            return between::change(to, n * sizeof value, stream, \
+                                   [=](CUstream s) { return own::cuMemsetD##bits##Async(to, value, n, s); }); \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
@@ -239,7 +240,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
         if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
         if (between::is_elsewhere(to)) \
-            return between::change(to, stream, [=](CUstream s) { \
+            return between::change(to, width * height * sizeof value, stream, [=](CUstream s) { \
                 return own::cuMemsetD2D##bits##Async(to, pitch, value, width, height, s); \
             }); \
         const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \

@@ -2,6 +2,7 @@
 // shared memory holds there comes back with the server's answer.
 #include <optional>
 
+#include "interpose/between.h"
 #include "interpose/idle.h"
 #include "interpose/own.h"
 #include "interpose/pushed.h"
@@ -19,43 +20,50 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
     if (!session()) return not_ready();
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (!shared::active() && current_context() && idle::stream(id)) return CUDA_SUCCESS;
+    if (!shared::active() && current_context() && idle::stream(id)) return between::failed_in_stream(id);
     const uint64_t mark = shared::mark();
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace(id);
     const uint64_t asked = idle::moment();
     if (CUresult r = ask()) return r;
     if (wait) wait->over();
-    if (shared::active()) return shared::reached_stream(mark, id);
-    idle::learn_stream(id, asked);
-    return CUDA_SUCCESS;
+    if (shared::active()) {
+        if (CUresult r = shared::reached_stream(mark, id)) return r;
+    } else {
+        idle::learn_stream(id, asked);
+    }
+    return between::failed_in_stream(id);
 }
 
 template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 {
     const HandleId id = Handles::get().id(event).value_or(calls::kNoHandle);
-    if (!shared::active() && idle::event(id)) return CUDA_SUCCESS;
+    if (!shared::active() && idle::event(id)) return between::failed_in_context(context_of(id));
     const uint64_t mark = shared::mark(), recorded = idle::recorded(id);
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace();
     if (CUresult r = ask()) return r;
     if (wait) wait->over();
     idle::learn_event(id, recorded);
-    return shared::active() ? shared::reached_event(mark, id) : CUDA_SUCCESS;
+    if (shared::active())
+        if (CUresult r = shared::reached_event(mark, id)) return r;
+    return between::failed_in_context(context_of(id));
 }
 
 }  // namespace
 
 CUresult cuCtxSynchronize()
 {
-    if (!shared::active() && current_context() && idle::context(current_context())) return CUDA_SUCCESS;
+    if (!shared::active() && current_context() && idle::context(current_context()))
+        return between::failed_in_context(current_context());
     const uint64_t mark = shared::mark();
     read_ahead::Wait wait;
     const uint64_t asked = idle::moment();
     if (CUresult r = remote<CallId::cuCtxSynchronize>()) return r;
     wait.over();
     idle::learn_context(current_context(), asked);
-    return shared::reached_everything(mark);
+    if (CUresult r = shared::reached_everything(mark)) return r;
+    return between::failed_in_context(current_context());
 }
 
 CUresult cuStreamSynchronize(CUstream stream)

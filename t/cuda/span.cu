@@ -553,7 +553,7 @@ static void test_refused()
     work_on(0, 1);
 }
 
-static std::mutex gate;
+static std::mutex gate, copies_gate;
 
 // The second server goes while a stream of the first waits for its event, and a copy between the two for another's.
 static void test_lost()
@@ -573,6 +573,9 @@ static void test_lost()
     CHECK(cudaStreamWaitEvent(sa, never, 0));
     add<<<1, 64, 0, sa>>>(a, 1000, 1);
     TRUE(cudaStreamQuery(sa) == cudaErrorNotReady);
+    copies_gate.lock();
+    CHECK(cudaLaunchHostFunc(copies, [](void *) { std::lock_guard<std::mutex> through(copies_gate); }, nullptr));
+    CHECK(cudaMemcpyPeerAsync(a, 0, b, half, 4096, copies));
     printf("waiting\n");
     getchar();
     CHECK(cudaStreamSynchronize(sa));
@@ -580,8 +583,15 @@ static void test_lost()
     unsigned v;
     TRUE(cudaMemcpy(&v, b, 4, cudaMemcpyDefault) == cudaErrorExternalDevice);
     TRUE(cudaMemcpyPeer(a, 0, b, half, 4) == cudaErrorExternalDevice);
-    CHECK(cudaMemcpyPeerAsync(a, 0, b, half, 4, copies));
-    CHECK(cudaStreamSynchronize(copies));
+    TRUE(cudaMemcpyPeerAsync(a, 0, b, half, 4, sa) == cudaErrorExternalDevice);
+    // One that was given before fails its stream, and what waits for that, for as long as there is the stream.
+    copies_gate.unlock();
+    TRUE(cudaStreamSynchronize(copies) == cudaErrorExternalDevice);
+    TRUE(cudaStreamQuery(copies) == cudaErrorExternalDevice);
+    TRUE(cudaDeviceSynchronize() == cudaErrorExternalDevice);
+    CHECK(cudaStreamSynchronize(sa));
+    CHECK(cudaStreamDestroy(copies));
+    CHECK(cudaDeviceSynchronize());
     cudaGetLastError();
     work_on(1, 5);
     CHECK(cudaSetDevice(half));
