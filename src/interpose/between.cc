@@ -238,9 +238,10 @@ void note_failed(Failed f, CUresult why, size_t bytes, const Owner &to, const Ow
 
 CUresult state_of(const Owner &o) { return o ? session_at(o->server)->state() : CUDA_SUCCESS; }
 
-CUresult not_in_capture()
+CUresult not_in_capture(HandleId stream)
 {
     not_in_graph();
+    note_capture_result(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -280,7 +281,7 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (CUresult r = may_give_work(id)) return r;
-    if (is_captured(id)) return not_in_capture();
+    if (is_captured(id)) return not_in_capture(id);
     for (const Owner &o : {to, from})
         if (CUresult r = state_of(o)) return r;
     if (!fits_source(c, from) || !fits_destination(c, to)) return CUDA_ERROR_INVALID_VALUE;
@@ -358,6 +359,16 @@ CUresult not_in_graph()
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+CUresult graph_is_elsewhere(HandleId exec)
+{
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+        say("a graph of server %s cannot be launched in a stream of another server's GPU: launch it in a stream of its own GPU, with "
+            "events between the two streams, or ask for GPUs of one server (without --rgpu-span)",
+            session_at(Handles::get().at(exec)->server)->server().c_str());
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult error_of_stream(HandleId stream)
 {
     if (stream < calls::kFirstHandle) return error_of_context(current_context());
@@ -401,7 +412,7 @@ CUresult change(CUdeviceptr memory, size_t bytes, CUstream stream, std::function
     HandleId id = 0;
     if (!owner) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (is_captured(id)) return not_in_capture();
+    if (is_captured(id)) return not_in_capture(id);
     if (CUresult r = state_of(owner)) return r;
     SideHeld side;
     if (CUresult r = take_side(*owner, side)) return r;
@@ -420,7 +431,7 @@ CUresult wait_event(CUstream stream, CUevent event)
     const AddressOwner at{Handles::get().at(e)->server, context_of(e)};
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (is_captured(id)) return not_in_capture();
+    if (is_captured(id)) return not_in_capture(id);
     SideHeld side;
     {
         const At there(at.server, at.context);

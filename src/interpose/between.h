@@ -46,6 +46,9 @@ void settle();
 // Says, once, that a graph cannot hold work of two servers. NOT_SUPPORTED.
 CUresult not_in_graph();
 
+// Says, once, that the graph, which is elsewhere, cannot be launched here. NOT_SUPPORTED.
+CUresult graph_is_elsewhere(HandleId exec);
+
 // NOT_SUPPORTED, and a line, for what a stream cannot do with another server's memory.
 CUresult must_be_here(CUdeviceptr);
 

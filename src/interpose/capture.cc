@@ -111,6 +111,18 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
     return r;
 }
 
+// Whether the wait for an event of another server's would take a capture there, which is then invalid.
+bool leaves_capture(HandleId event, unsigned flags)
+{
+    if (!any_capture() || flags & CU_EVENT_WAIT_EXTERNAL) return false;
+    std::lock_guard lock(captures().mutex);
+    Capture *c = of_event(event);
+    if (!c) return false;
+    c->invalid = true;
+    between::not_in_graph();
+    return true;
+}
+
 struct Info {
     CUstreamCaptureStatus *status;
     cuuint64_t *id;
@@ -311,7 +323,8 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     HandleId s = 0, e = 0;
-    if (spanning() && Handles::get().slot(event) && !is_here(*Handles::get().id(event))) return between::wait_event(stream, event);
+    if (spanning() && Handles::get().slot(event) && !is_here(e = *Handles::get().id(event)))
+        return leaves_capture(e, flags) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : between::wait_event(stream, event);
     if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) && !detail::id_in(event, e)) {
         std::lock_guard lock(captures().mutex);
         Capture *of_its_own = of_stream(s), *of_the_event = of_event(e);

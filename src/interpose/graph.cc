@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "interpose/between.h"
 #include "interpose/graph_plan.h"
 #include "interpose/kept.h"
 #include "interpose/log.h"
@@ -152,6 +153,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
+    if (session() && !is_here(number(exec))) return between::graph_is_elsewhere(number(exec));
     CUresult r = launch_with_plan(exec, stream);
     if (!r) objects_in_use(number(exec), stream);
     return r;

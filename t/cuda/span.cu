@@ -546,7 +546,34 @@ static void test_refused()
     CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
     TRUE(cudaMemcpyAsync(b, a, 400, cudaMemcpyDefault, s) == cudaErrorStreamCaptureUnsupported);
     cudaGraph_t graph;
-    cudaStreamEndCapture(s, &graph);
+    TRUE(cudaStreamEndCapture(s, &graph) == cudaErrorStreamCaptureInvalidated);
+    // A capture that would go on in the other server's stream.
+    cudaStream_t near;
+    CHECK(cudaStreamCreate(&near));
+    CHECK(cudaStreamBeginCapture(near, cudaStreamCaptureModeRelaxed));
+    fill<<<1, 1, 0, near>>>(a, 100, 1);
+    CHECK(cudaEventRecord(e, near));
+    TRUE(cudaStreamWaitEvent(far_stream, e, 0) == cudaErrorStreamCaptureUnsupported);
+    cudaStreamCaptureStatus capturing;
+    CHECK(cudaStreamIsCapturing(far_stream, &capturing));
+    TRUE(capturing == cudaStreamCaptureStatusNone);
+    CHECK(cudaStreamIsCapturing(near, &capturing));
+    TRUE(capturing == cudaStreamCaptureStatusInvalidated);
+    TRUE(cudaStreamEndCapture(near, &graph) == cudaErrorStreamCaptureInvalidated);
+    // A graph of one in the other's streams; in its own it goes on.
+    cudaGraphExec_t exec;
+    cudaGetLastError();
+    CHECK(cudaStreamBeginCapture(near, cudaStreamCaptureModeRelaxed));
+    fill<<<1, 64, 0, near>>>(a, 100, 17);
+    CHECK(cudaStreamEndCapture(near, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    TRUE(cudaGraphLaunch(exec, far_stream) == cudaErrorNotSupported);
+    CHECK(cudaSetDevice(half));
+    TRUE(cudaGraphLaunch(exec, nullptr) == cudaErrorNotSupported);
+    CHECK(cudaGraphLaunch(exec, near));
+    CHECK(cudaStreamSynchronize(near));
+    TRUE(is_filled(read(a, 100), 17));
+    CHECK(cudaSetDevice(0));
     cudaGetLastError();
     CHECK(cudaDeviceSynchronize());
     work_on(half, 1);
