@@ -44,7 +44,9 @@ touch "$T/both"
 ok "the job on two nodes ends well" wait_for 60 is_state "$both" COMPLETED
 ok "its leases are ended by the second's epilog" wait_for 60 all_free
 start_now "$lost"
-ok "the job that lost its server starts again" wait_for 60 runs "$lost"
+# A backup of Slurm 22.05 looks for jobs whose time has come only when something happens.
+runs_when_looked_at() { scontrol update "JobId=$1" Nice=0; runs "$1"; }
+ok "the job that lost its server starts again" wait_for 60 runs_when_looked_at "$lost"
 unlike "$(server_of "$lost")" "^($server|)$" "on another one: the second has read it in the job's comment"
 touch "$T/dead"
 ok "all is given back in the end" wait_for 60 all_free
