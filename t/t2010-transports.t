@@ -47,23 +47,10 @@ through "$T/far" env RGPU_TRANSPORT=shm "$program"
 ok "... RGPU_TRANSPORT=shm fails there" test "$rc" != 0
 like "$err" 'RGPU_TRANSPORT is shm, and no memory can be shared' "... and says why"
 
-# A program that waits in the middle for a line on its standard input.
-cat > "$T/waits.py" <<'END'
-import ctypes, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-context, address = ctypes.c_void_p(), ctypes.c_uint64()
-for r in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
-          cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 20))):
-    assert r == 0, r
-print("ready", flush=True)
-sys.stdin.readline()
-data = ctypes.create_string_buffer(1 << 20)
-print("then", cuda.cuMemcpyDtoH_v2(data, address, ctypes.c_size_t(1 << 20)), flush=True)
-END
 waiting()  # NAME: starts it, its standard input is descriptor 5
 {
     mkfifo "$T/$1.in"
-    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease start "$1" sh -c "exec python3 $T/waits.py < $T/$1.in"
+    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease start "$1" sh -c "exec python3 $root/t/lib/waits.py < $T/$1.in"
     exec 5> "$T/$1.in"
     wait_for 30 grep -q ready "$T/$1.log"
 }

@@ -84,22 +84,10 @@ done
 
 over tcp
 "$rgpu" request -n 1 -o "$T/lease" > "$T/lease.log" || bail "no lease"
-cat > "$T/waits.py" <<'END'
-import ctypes, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-context, address = ctypes.c_void_p(), ctypes.c_uint64()
-for r in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
-          cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 20))):
-    assert r == 0, r
-print("ready", flush=True)
-sys.stdin.readline()
-data = ctypes.create_string_buffer(1 << 20)
-print("then", cuda.cuMemcpyDtoH_v2(data, address, ctypes.c_size_t(1 << 20)), flush=True)
-END
 waiting()  # NAME: starts it, its standard input is descriptor 5
 {
     mkfifo "$T/$1.in"
-    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx start "$1" sh -c "exec python3 $T/waits.py < $T/$1.in"
+    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx start "$1" sh -c "exec python3 $root/t/lib/waits.py < $T/$1.in"
     exec 5> "$T/$1.in"
     wait_for 60 grep -q ready "$T/$1.log"
 }

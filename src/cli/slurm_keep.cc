@@ -38,8 +38,7 @@ bool keeps_records()
 
 Result<void> keep_in_record(const SlurmJob &job, const JobUsage &used, const std::string &note)
 {
-    // Without records Slurm need not be asked, which takes two processes.
-    if (used.empty() || !keeps_records())
+    if (used.empty())
         return {};
     const std::string comment = to_comment(used, comment_of(job, note));
     for (int n = 0;; ++n) {

@@ -9,7 +9,8 @@
 
 namespace rgpu::cli {
 
-// Whether Slurm keeps a record of jobs (AccountingStorageType); true where slurm.conf does not say.
+// Whether Slurm keeps a record of jobs (AccountingStorageType in slurm.conf, which is read for it); true where that cannot be told. Without,
+// keep_in_record() would start two processes for nothing.
 bool keeps_records();
 
 // For the controller's epilog, as SlurmUser. Puts it behind the job's AdminComment, with `note` of ours in that (slurm_record.h) if

@@ -161,13 +161,12 @@ bool is_all(const SlurmJob &job, const Ended &ended)
 }
 
 // When all has ended (`ended` counts it, try by try), a server that does not answer holds nothing.
-// What programs of the job still use is left alone at first, and waited for. Where no record is kept
+// What programs of the job still use is left alone at first, and waited for. Without `usage`
 // the workers' end is not: Slurm looks for the next job when the node's Epilog has ended, and at once only if this has ended before.
-Rest release(pool::Client &client, const SlurmJob &job, Milliseconds patience, Ended &ended)
+Rest release(pool::Client &client, const SlurmJob &job, bool usage, Milliseconds patience, Ended &ended)
 {
     Time start = now();
     bool waited = false;
-    const bool usage = job.failed || keeps_records();
     for (int n = 0;; ++n) {
         Rest rest;
         bool busy = false;
@@ -328,7 +327,7 @@ Rest lose(pool::Client &client, const SlurmConfig &slurm, const SlurmJob &job, R
     if (record->restarts != job.run || !failed_by_itself(*record))
         return rest;
     if (!rest.silent.empty() && fate_of(*record, slurm.lost_server, false) != Fate::leave)
-        rest = release(client, job, std::min(kRestartLimit, slurm.lost_after), ended);
+        rest = release(client, job, true, std::min(kRestartLimit, slurm.lost_after), ended);
     std::vector<LostServer> lost = rest.silent;
     lost.insert(lost.end(), ended.lost.begin(), ended.lost.end());
     if (lost.empty())
@@ -352,13 +351,14 @@ public:
         const SlurmConfig &slurm = (*config)->slurm;
         Ended ended;
         std::string note;
-        Rest rest = release(*client, job, Milliseconds(0), ended);
+        const bool recorded = keeps_records();
+        Rest rest = release(*client, job, job.failed || recorded, Milliseconds(0), ended);
         if (job.failed && (!rest.silent.empty() || !ended.lost.empty()))
             rest = lose(*client, slurm, job, std::move(rest), ended, note);
         // One that was requeued may get other nodes the next time. Slurm refuses it for a job that has ended.
         (void)pay_for(job, job.most_nodes).has_value();
         // Slurm goes on with the job only when this ends: after what others wait for.
-        if (auto kept = keep_in_record(job, ended.used, note); !kept)
+        if (auto kept = recorded ? keep_in_record(job, ended.used, note) : Result<void>(); !kept)
             tell_of_job(job, std::move(kept).error());
         return rest.failure ? fail_job(job, std::move(*rest.failure).in("giving its GPUs back")) : kOk;
     }

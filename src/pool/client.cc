@@ -131,6 +131,8 @@ struct Client::State {
         std::string method, target, body;
     };
     std::vector<Result<HttpReply>> send(const std::vector<Question> &questions);
+    // What rejects these offers, but for those of some servers.
+    std::vector<Question> rejections(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but) const;
 
     // One request to several servers: what each says, decoded, in the order given.
     template <class T>
@@ -331,15 +333,20 @@ bool is_now(const Told<Offer> &told)
 
 }  // namespace
 
+std::vector<Client::State::Question> Client::State::rejections(const std::vector<Told<Offer>> &offers,
+                                                               const std::vector<std::string> &but) const
+{
+    std::vector<Question> questions;
+    for (const Told<Offer> &told : offers)
+        if (is_now(told) && std::find(but.begin(), but.end(), told.server) == but.end())
+            questions.push_back({find(told.server), "DELETE", "/v1/offers/" + told.answer->id, ""});
+    return questions;
+}
+
 void Client::reject(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but)
 {
-    std::vector<std::pair<const ServerEntry *, std::string>> targets;
-    for (const Told<Offer> &told : offers)
-        if (is_now(told) &&
-            std::find(but.begin(), but.end(), told.server) == but.end())
-            targets.emplace_back(state_->find(told.server), "/v1/offers/" + told.answer->id);
     // What does not arrive expires by itself.
-    state_->ask<bool>(targets, "DELETE", "", decode_nothing);
+    state_->send(state_->rejections(offers, but));
 }
 
 namespace {
@@ -444,10 +451,8 @@ Result<Outcome> Client::acquire(const Request &wanted)
     if (!secrets)
         return std::move(secrets).error();
     const ServerEntry *taken = state_->find(best->server);
-    std::vector<State::Question> questions = {{taken, "POST", "/v1/offers/" + best->answer->id + "/accept?" + *secrets, ""}};
-    for (const Told<Offer> &one : told)
-        if (&one != best && is_now(one))
-            questions.push_back({state_->find(one.server), "DELETE", "/v1/offers/" + one.answer->id, ""});
+    std::vector<State::Question> questions = state_->rejections(told, {best->server});
+    questions.insert(questions.begin(), {taken, "POST", "/v1/offers/" + best->answer->id + "/accept?" + *secrets, ""});
     Result<Grant> grant = grant_of(best->server, of_server(decoded<Leases>(std::move(state_->send(questions)[0]), decode_leases), *taken));
     Outcome outcome;
     if (grant) {
