@@ -51,6 +51,27 @@ mkdir -p "$nodes/$next"
 touch "$nodes/$next/ended"
 try 60 srun -w cn1 echo run
 is "$rc $out" "0 run" "a job without GPUs minds no mark of another that had its number"
+
+# Nor one of which the node knows nothing: slurmctld had forgotten that it was here before, or slurmd was killed in its Prolog.
+submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
+ok "a batch script of which no Prolog tells anything fails" wait_for 60 is_state "$job" FAILED
+like "$(cat "$T/next")" "^[^
+]*rgpu: this job's GPUs cannot be used on cn1: its Prolog left nothing here: .* \(scontrol requeue $job\)" "... with cause and cure"
+unlike "$(cat "$T/next")" '^run|
+run' "... and does not run"
+mkdir -p "$nodes/$((job + 1))"
+touch "$nodes/$((job + 1))/ended"
+submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
+ok "so does one that was here before and of which slurmctld says that it is its first run" wait_for 60 is_state "$job" FAILED
+like "$(cat "$T/next")" "slurmd left out the Prolog of this run" "... with the reason"
+printf '#!/bin/sh\n[ "$SLURM_JOB_ID" = %s ] || exit 0\nsetsid sh -c %s > /dev/null 2>&1 &\n' "$((job + 1))" \
+    "'until [ -e $T/late ]; do sleep 0.05; done; exec $T/prolog'" > "$prolog"
+submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo "run $RGPU_LEASE, mark $RGPU_NODES"'
+is_launched() { grep -q "Launching batch job $job for UID" "$cluster/log/slurmd.cn1"; }
+ok "a script begins beside its Prolog" wait_for 60 is_launched
+touch "$T/late"
+ok "... and ends well" wait_for 60 is_state "$job" COMPLETED
+is "$(cat "$T/next")" "run $nodes/$job/lease.json, mark " "it waited for its lease file; our mark is not among its variables"
 mv "$T/prolog" "$prolog"
 ok "its GPU is given back" wait_for 60 all_free
 

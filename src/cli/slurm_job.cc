@@ -53,9 +53,10 @@ Result<SlurmJob> slurm_job()
     job.nodes = static_cast<unsigned>(strtoul(variable("SLURM_JOB_NUM_NODES").c_str(), nullptr, 10));
     job.all_licences = variable("SLURM_JOB_LICENSES");
     job.licences = plugin::rgpu_licences(job.all_licences);
-    // RGPU_NODES is job_submit's mark, which no user can set.
-    job.ours = job.licences != 0 || getenv("SPANK_RGPU_NODES");
-    if (auto nodes = plugin::parse_nodes(variable("SPANK_RGPU_NODES")); nodes.range()) {
+    // job_submit's mark, which no user can set.
+    const std::string nodes_mark = std::string("SPANK_") + plugin::kNodesMark;
+    job.ours = job.licences != 0 || getenv(nodes_mark.c_str());
+    if (auto nodes = plugin::parse_nodes(variable(nodes_mark.c_str())); nodes.range()) {
         job.most_nodes = nodes.most;
         job.each = strtoul(variable("SPANK_RGPU_EACH").c_str(), nullptr, 10);
     }

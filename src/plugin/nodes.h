@@ -6,6 +6,9 @@
 
 namespace rgpu::plugin {
 
+// Where they stand, in a job's control environment (SPANK_RGPU_NODES to Slurm's scripts) and in that of its batch script.
+constexpr const char *kNodesMark = "RGPU_NODES";
+
 // The nodes that a job's licences were counted for. Of a range the licences are those of `most` until the controller's
 // prolog knows the nodes (rgpu slurm prolog lowers them, the epilog of a requeued job raises them again).
 struct Nodes {

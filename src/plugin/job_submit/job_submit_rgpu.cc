@@ -2,6 +2,7 @@
 //
 // Runs in slurmctld under its locks: the one file it reads is the pool snapshot (at most a page).
 // Uses Slurm's public headers only, but for the one function described at job_common_env_vars.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -30,12 +31,10 @@ void slurm_xfree(void **);
 namespace rgpu::plugin {
 namespace {
 
-// Ours in the job's control environment: how many nodes its licences were counted for, of a range also the licences of
-// one node, and the type in rgpu:TYPE:N.
-constexpr const char *kNodes = "RGPU_NODES";
+// Ours in the job's control environment, beside kNodesMark: of a range of nodes the licences of one, and the type in rgpu:TYPE:N.
 constexpr const char *kEach = "RGPU_EACH";
 constexpr const char *kType = "RGPU_TYPE";
-constexpr const char *kMarks[] = {kNodes, kEach, kType};
+constexpr const char *kMarks[] = {kNodesMark, kEach, kType};
 
 std::string_view text(const char *s)
 {
@@ -155,25 +154,31 @@ bool is_mark(std::string_view entry)
     return false;
 }
 
+// Puts these at the end of an array of strings that is Slurm's.
+void append(char **&array, uint32_t &size, const std::vector<std::string> &strings)
+{
+    auto **fresh = static_cast<char **>(
+        slurm_xcalloc(size + strings.size() + 1, sizeof(char *), true, false, __FILE__, __LINE__, __func__));
+    std::copy_n(array, size, fresh);
+    for (const std::string &string : strings)
+        fresh[size++] = slurm_xstrdup(string.c_str());
+    slurm_xfree(reinterpret_cast<void **>(&array));
+    array = fresh;
+}
+
 // Puts our marks, "NAME=value", into the job's control environment; those that the user forged go.
 void note(job_desc_msg_t &job, const std::vector<std::string> &marks)
 {
-    uint32_t size = job.spank_job_env_size;
-    auto **fresh = static_cast<char **>(
-        slurm_xcalloc(size + marks.size() + 1, sizeof(char *), true, false, __FILE__, __LINE__, __func__));
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < size; ++i) {
+    for (uint32_t i = 0; i < job.spank_job_env_size; ++i) {
         char *entry = job.spank_job_env[i];
         if (entry && is_mark(entry))
             slurm_xfree(reinterpret_cast<void **>(&entry));
         else
-            fresh[kept++] = entry;
+            job.spank_job_env[kept++] = entry;
     }
-    for (const std::string &mark : marks)
-        fresh[kept++] = slurm_xstrdup(mark.c_str());
-    slurm_xfree(reinterpret_cast<void **>(&job.spank_job_env));
-    job.spank_job_env = fresh;
     job.spank_job_env_size = kept;
+    append(job.spank_job_env, job.spank_job_env_size, marks);
 }
 
 bool has_forged_marks(const job_desc_msg_t &job)
@@ -186,7 +191,7 @@ bool has_forged_marks(const job_desc_msg_t &job)
 
 std::vector<std::string> marks_of(const Terms &terms)
 {
-    std::vector<std::string> out{std::string(kNodes) + "=" + to_text(terms.nodes)};
+    std::vector<std::string> out{std::string(kNodesMark) + "=" + to_text(terms.nodes)};
     if (terms.nodes.range())
         out.push_back(std::string(kEach) + "=" + std::to_string(terms.each));
     if (!terms.type.empty())
@@ -228,6 +233,9 @@ int submit(job_desc_msg_t &job, char **err_msg)
         replace(job.licenses, terms->licences);
         job.min_nodes = terms->nodes.least;
         job.max_nodes = terms->nodes.most;
+        // The node does not let the script begin without its GPUs, whatever became of its Prolog.
+        if (job.script && job.environment)
+            append(job.environment, job.env_size, {std::string(kNodesMark) + "=" + to_text(terms->nodes)});
     }
     return SLURM_SUCCESS;
 }
@@ -266,7 +274,7 @@ KnownJob known_job(const JobVariables &variables)
     out.licences = variables.get("SLURM_JOB_LICENSES").value_or("");
     out.options = options_of([&](const std::string &name) { return variables.get("SPANK_" + name); });
     auto mark = [&](const char *name) { return variables.get(std::string("SPANK_") + name).value_or(""); };
-    out.nodes = parse_nodes(mark(kNodes));
+    out.nodes = parse_nodes(mark(kNodesMark));
     out.each = strtoul(std::string(mark(kEach)).c_str(), nullptr, 10);
     out.type = mark(kType);
     std::string_view node_list = variables.get("SLURM_JOB_NODELIST").value_or("");

@@ -1,17 +1,21 @@
 // Puts the interposer into the environment of tasks whose job has leases.
 #include "plugin/spank/remote.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
 #include <slurm/slurm.h>
 
+#include "plugin/nodes.h"
 #include "plugin/paths.h"
 #include "plugin/spank/options.h"
 #include "plugin/spank/settings.h"
@@ -58,18 +62,47 @@ std::string find_lease(spank_t spank, const Settings &settings, uint32_t job)
     return stat(path.c_str(), &status) == 0 ? path : std::string();
 }
 
+uint32_t step_id(spank_t spank)
+{
+    uint32_t step = 0;
+    return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS ? step : NO_VAL;
+}
+
+// A step that srun made: batch scripts and interactive steps start others, and see all.
+bool is_srun_step(spank_t spank)
+{
+    return step_id(spank) <= SLURM_MAX_NORMAL_STEP_ID;
+}
+
+// This is the batch script of a job with GPUs of the pool. Only of those is it known here: job_submit has marked their environment.
+bool is_our_script = false;
+
+// A slurmd that is started again in a job's Prolog forgets it, and starts the script beside it.
+constexpr auto kPrologLimit = std::chrono::seconds(10);
+
+void await_prolog(const std::string &lease)
+{
+    const auto end = std::chrono::steady_clock::now() + kPrologLimit;
+    const std::string left[] = {lease, error_path(lease), ended_path(lease)};
+    while (std::none_of(std::begin(left), std::end(left), [](const std::string &path) { return access(path.c_str(), F_OK) == 0; }) &&
+           std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
 // What the node's prolog left instead of a lease file, when it could not fetch the leases; or that it did not run.
 std::string prolog_error(spank_t spank, const Settings &settings, uint32_t job)
 {
     std::string lease = lease_path(settings.rundir, node_name(spank), std::to_string(job));
     char text[1024];
     int fd = open(error_path(lease).c_str(), O_RDONLY | O_CLOEXEC);
+    const std::string requeue = "requeue it (scontrol requeue " + std::to_string(job) + ")";
     // A job that Slurm did not start again may have the number of another that was here before slurmctld lost its state.
-    if (fd < 0 && access(ended_path(lease).c_str(), F_OK) == 0 && !job_variable(spank, "SLURM_RESTART_COUNT").empty())
-        return "slurmd left out the Prolog of this run, as the job was on this node a moment ago and its credential is still good; requeue it "
-               "(scontrol requeue " + std::to_string(job) + "), and let Slurm choose when it starts, AuthInfo=cred_expire (two minutes) later";
+    if (fd < 0 && access(ended_path(lease).c_str(), F_OK) == 0 &&
+        (is_our_script || !job_variable(spank, "SLURM_RESTART_COUNT").empty()))
+        return "slurmd left out the Prolog of this run, as the job was on this node a moment ago and its credential is still good; " + requeue +
+               ", and let Slurm choose when it starts, AuthInfo=cred_expire (two minutes) later";
     if (fd < 0)
-        return {};
+        return is_our_script ? "its Prolog left nothing here: slurmd was started again meanwhile, or did not run it; " + requeue : "";
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
     return n > 0 ? std::string(text, static_cast<size_t>(n)) : "no reason is known";
@@ -100,13 +133,6 @@ int set(spank_t spank, const char *name, const std::string &value)
 // With --rgpus-per-step: places in the lease, or why there are none. Slurm 22.05 lets a step whose init_post_opt failed end
 // well, without a word, so its tasks tell.
 Result<std::vector<unsigned>> step_gpus = std::vector<unsigned>();
-
-// A step that srun made: batch scripts and interactive steps start others, and see all.
-bool is_srun_step(spank_t spank)
-{
-    uint32_t step = 0;
-    return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= SLURM_MAX_NORMAL_STEP_ID;
-}
 
 // What this task sees; nothing where it is all.
 Result<std::optional<std::vector<unsigned>>> visible(const std::string &lease, unsigned task)
@@ -150,6 +176,11 @@ bool is_of_local_gpus(spank_t spank)
 int remote_post_opt(spank_t spank, int count, char **arguments)
 {
     return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
+        if (step_id(spank) == SLURM_BATCH_SCRIPT && !job_variable(spank, kNodesMark).empty()) {
+            is_our_script = true;
+            spank_unsetenv(spank, kNodesMark);
+            await_prolog(lease_path(settings.rundir, node_name(spank), std::to_string(job)));
+        }
         std::string lease = find_lease(spank, settings, job);
         if (!lease.empty())
             start_watch(settings, std::to_string(job), lease);
