@@ -53,11 +53,11 @@ void compare_job(const ActiveJob &job, const std::vector<Held> &held, bool all_a
     if (sum == 0)
         out.push_back({"job without lease", "job " + job.id,
                        "it runs with licences rgpu:" + number(job.licences) + ", and no server has a lease of it",
-                       "its GPUs are gone: scontrol requeue " + job.id + ", or scancel " + job.id});
+                       "its GPUs are gone: scontrol requeue " + job.name + ", or scancel " + job.name});
     else
         out.push_back({"licences of a job", "job " + job.id,
                        "it has licences rgpu:" + number(job.licences) + ", and its leases hold " + number(sum) + " hundredths of GPUs",
-                       "scontrol requeue " + job.id + ": it starts again with what it pays for"});
+                       "scontrol requeue " + job.name + ": it starts again with what it pays for"});
 }
 
 bool all_answered(const Inventories &pool)
@@ -128,6 +128,7 @@ std::vector<ActiveJob> parse_jobs(std::string_view printed)
         std::string_view line = next_token(printed, "\n");
         ActiveJob job;
         job.id = next_token(line, "|");
+        job.name = next_token(line, "|");
         job.state = next_token(line, "|");
         job.nodes = next_token(line, "|");
         job.licences = plugin::rgpu_licences(line);

@@ -14,13 +14,14 @@ namespace rgpu::cli {
 // A job that Slurm has started and not yet forgotten.
 struct ActiveJob {
     std::string id;
+    std::string name;   // "17", "14_3", "22+1"
     std::string state;  // RUNNING, CONFIGURING, COMPLETING, ...
     std::string nodes;  // as Slurm writes lists
     unsigned long licences = 0;  // of rgpu
 };
 
 // What squeue is to print for parse_jobs().
-inline constexpr const char *kJobFormat = "%A|%T|%N|%W";
+inline constexpr const char *kJobFormat = "%A|%i|%T|%N|%W";
 std::vector<ActiveJob> parse_jobs(std::string_view printed);
 
 // One thing that is not as it should be.

@@ -73,7 +73,8 @@ Result<SlurmJob> slurm_job()
     job.failed = !exit.empty() && exit != "0:0";
     job.run = atoi(variable("SLURM_JOB_RESTART_COUNT").c_str());
     std::string array = variable("SLURM_ARRAY_JOB_ID"), leader = variable("SLURM_HET_JOB_ID");
-    job.whole = !leader.empty() ? leader : !array.empty() ? array + "_" + variable("SLURM_ARRAY_TASK_ID") : job.id;
+    job.name = !array.empty() ? array + "_" + variable("SLURM_ARRAY_TASK_ID") : job.id;
+    job.whole = !leader.empty() ? leader : job.name;
     return job;
 }
 

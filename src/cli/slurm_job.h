@@ -29,6 +29,8 @@ struct SlurmJob {
     std::string qos;             // on the controller only, from Slurms that say it to their scripts
     bool failed = false;  // it has ended with another status than 0; known to EpilogSlurmctld only
     int run = 0;  // how often Slurm has started it again; known on the controller only
+    // What Slurm's commands call it: one task of an array ("14_3") may have the array's number, by which they would mean all of them.
+    std::string name;
     // What scontrol calls it where all that Slurm requeues together is meant: the leader of a heterogeneous job, one task
     // of an array ("14_3").
     std::string whole;

@@ -17,7 +17,7 @@ constexpr int kTries = 7;
 
 std::string comment_of(const SlurmJob &job, const std::string &note)
 {
-    Result<JobRecord> record = look_at(job.id);
+    Result<JobRecord> record = look_at(job.name);
     std::string comment = record ? record->comment : "";
     return note.empty() ? comment : with_note(comment, note, avoided(comment, time(nullptr)));
 }

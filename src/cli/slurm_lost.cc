@@ -61,7 +61,7 @@ class Lost : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("--job", job_, "Slurm's job id")->required();
+        app.add_option("--job", job_, "what scancel calls the job: 17, 14_3")->required();
         app.add_option("--lease", lease_, "the job's lease file on this node")->required();
     }
 

@@ -52,12 +52,12 @@ public:
         int status = kOk;
         openlog("rgpu", LOG_PID, LOG_DAEMON);
         for (const Victim &victim : *chosen) {
-            const std::string why = "job " + victim.id + " (QOS " + victim.qos + ") for job " + victim.for_job + " (QOS " + victim.for_qos + ")";
+            const std::string why = "job " + victim.name + " (QOS " + victim.qos + ") for job " + victim.for_job + " (QOS " + victim.for_qos + ")";
             if (dry_run_) {
                 printf("%s would make way\n", why.c_str());
                 continue;
             }
-            auto done = make_way(victim.id);
+            auto done = make_way(victim.name);
             if (!done) {
                 status = fail(std::move(done).error().in(why));
                 continue;

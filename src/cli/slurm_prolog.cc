@@ -238,7 +238,7 @@ Result<void> pay_for(SlurmJob &job, unsigned nodes)
     auto licences = plugin::with_rgpu(job.all_licences, count);
     if (!licences)
         return licences.error();
-    if (auto done = run_tool({"scontrol", "update", "JobId=" + job.id, "Licenses=" + *licences}); !done)
+    if (auto done = run_tool({"scontrol", "update", "JobId=" + job.name, "Licenses=" + *licences}); !done)
         return std::move(done).error().in("its licences cannot be counted for " + std::to_string(nodes) + " nodes");
     job.licences = count;
     return {};
@@ -250,7 +250,7 @@ void look_up_qos(SlurmJob &job)
 {
     if (!job.qos.empty() || job.share.empty())
         return;
-    Result<std::string> told = run_tool({"squeue", "-h", "-j", job.id, "-o", "%q"});
+    Result<std::string> told = run_tool({"squeue", "-h", "-j", job.name, "-o", "%q"});
     if (!told) {
         tell_of_job(job, std::move(told).error().in("its QOS counts as an ordinary one"));
         return;

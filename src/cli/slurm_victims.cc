@@ -65,7 +65,7 @@ public:
         if (!chosen)
             return;
         for (const QueuedJob *victim : *chosen) {
-            out.push_back({victim->id, victim->qos, job.id, job.qos});
+            out.push_back({victim->name, victim->qos, job.name, job.qos});
             free_ += static_cast<long>(victim->licences);
             held_[victim->qos] -= victim->licences;
             std::erase(running_, victim);
@@ -122,6 +122,8 @@ std::vector<QueuedJob> parse_queue(std::string_view printed)
         std::string_view line = cut(printed, '\n');
         QueuedJob job;
         job.id = cut(line, '|');
+        job.name = cut(line, '|');
+        job.name.resize(std::min(job.name.size(), job.name.find('+')));
         job.state = cut(line, '|');
         job.reason = cut(line, '|');
         job.qos = cut(line, '|');

@@ -13,6 +13,7 @@ namespace rgpu::cli {
 
 struct QueuedJob {
     std::string id;
+    std::string name;    // of what Slurm requeues together: "17", "14_3", of a heterogeneous job the leader
     std::string state;   // PENDING, RUNNING, ...
     std::string reason;  // why it is pending
     std::string qos;
@@ -22,7 +23,7 @@ struct QueuedJob {
 };
 
 // What squeue is to print for parse_queue(). Jobs without licences of rgpu are left out.
-inline constexpr const char *kQueueFormat = "%A|%T|%r|%q|%S|%Q|%W";
+inline constexpr const char *kQueueFormat = "%A|%i|%T|%r|%q|%S|%Q|%W";
 std::vector<QueuedJob> parse_queue(std::string_view printed);
 
 // That the job may be waiting for licences, and for nothing else. With bf_licenses the main scheduler stops at the first job that does, so
@@ -41,7 +42,7 @@ inline constexpr const char *kQosFormat = "format=name,priority,preempt,grptres"
 std::vector<Qos> parse_qos(std::string_view printed);
 
 struct Victim {
-    std::string id, qos;
+    std::string name, qos;
     std::string for_job, for_qos;
 };
 

@@ -74,6 +74,15 @@ bool is_srun_step(spank_t spank)
     return step_id(spank) <= SLURM_MAX_NORMAL_STEP_ID;
 }
 
+// What Slurm's commands call the job: one task of an array has the array's number, by which they would mean all of them.
+std::string own_name(spank_t spank, uint32_t job)
+{
+    uint32_t array = 0, task = NO_VAL;
+    bool of_array = spank_get_item(spank, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS && array != 0 && array != NO_VAL &&
+                    spank_get_item(spank, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS && task != NO_VAL;
+    return of_array ? std::to_string(array) + "_" + std::to_string(task) : std::to_string(job);
+}
+
 // This is the batch script of a job with GPUs of the pool. Only of those is it known here: job_submit has marked their environment.
 bool is_our_script = false;
 
@@ -183,7 +192,7 @@ int remote_post_opt(spank_t spank, int count, char **arguments)
         }
         std::string lease = find_lease(spank, settings, job);
         if (!lease.empty())
-            start_watch(settings, std::to_string(job), lease);
+            start_watch(settings, own_name(spank, job), lease);
         if (lease.empty() || step_options().per_step == 0 || !is_srun_step(spank))
             return ESPANK_SUCCESS;
         step_gpus = reserve_gpus(lease, step_options().per_step);

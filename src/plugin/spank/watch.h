@@ -2,7 +2,8 @@
 //
 // Slurm does not notice that (22.05: srun waits and the job runs on for ever), and the job's
 // programs go on without it. So a small process outside the step waits for slurmstepd's end, and
-// where that was no orderly one, runs `rgpu slurm lost`.
+// where that was no orderly one, runs `rgpu slurm lost`. To that `job` is what Slurm's commands
+// call the job.
 #pragma once
 
 #include <string>

@@ -40,14 +40,14 @@ static Inventories pool_with(std::vector<pool::Lease> leases)
 
 static std::vector<ActiveJob> running(const char *id, unsigned long licences, const char *nodes = "cn1")
 {
-    return {{id, "RUNNING", nodes, licences}};
+    return {{id, id, "RUNNING", nodes, licences}};
 }
 
 Test(slurm_agree, reads_squeue)
 {
-    auto jobs = parse_jobs("17|RUNNING|cn[1-2]|matlab:1,rgpu:400\n18|CONFIGURING||(null)\n\n");
+    auto jobs = parse_jobs("17|14_3|RUNNING|cn[1-2]|matlab:1,rgpu:400\n18|18|CONFIGURING||(null)\n\n");
     cr_assert(jobs.size() == 2);
-    cr_expect(jobs[0].id == "17" && jobs[0].state == "RUNNING" && jobs[0].nodes == "cn[1-2]" && jobs[0].licences == 400);
+    cr_expect(jobs[0].id == "17" && jobs[0].name == "14_3" && jobs[0].state == "RUNNING" && jobs[0].nodes == "cn[1-2]" && jobs[0].licences == 400);
     cr_expect(jobs[1].licences == 0);
 }
 
@@ -56,8 +56,8 @@ Test(slurm_agree, what_agrees_is_silent)
     cr_expect(compare_jobs(running("17", 200), pool_with({lease("17", "cn1", 2)})).empty());
     cr_expect(compare_jobs(running("17", 100, "cn[1-2]"), pool_with({lease("17", "cn1", 1, 50), lease("17", "cn2", 1, 50)})).empty());
     cr_expect(compare_jobs({}, pool_with({})).empty());
-    cr_expect(compare_jobs({{"17", "CONFIGURING", "cn1", 200}}, pool_with({})).empty(), "its prolog runs");
-    cr_expect(compare_jobs({{"17", "COMPLETING", "cn1", 200}}, pool_with({lease("17", "cn1", 2)})).empty(), "its epilog runs");
+    cr_expect(compare_jobs({{"17", "17", "CONFIGURING", "cn1", 200}}, pool_with({})).empty(), "its prolog runs");
+    cr_expect(compare_jobs({{"17", "17", "COMPLETING", "cn1", 200}}, pool_with({lease("17", "cn1", 2)})).empty(), "its epilog runs");
     Licences licences{400, 200};
     auto pool = pool_with({lease("17", "cn1", 2)});
     plugin::Snapshot snapshot{{{"gpu1", 4, 0}}, 1, 4};

@@ -16,12 +16,12 @@ const std::vector<Qos> kAll = {{"normal", 0, {}, {}},
 
 QueuedJob runs(const char *id, const char *qos, unsigned long licences, const char *start)
 {
-    return {id, "RUNNING", "None", qos, start, 1, licences};
+    return {id, id, "RUNNING", "None", qos, start, 1, licences};
 }
 
 QueuedJob waits(const char *id, const char *qos, unsigned long licences, unsigned long priority = 1)
 {
-    return {id, "PENDING", "Licenses", qos, "N/A", priority, licences};
+    return {id, id, "PENDING", "Licenses", qos, "N/A", priority, licences};
 }
 
 // "9>12": job 9 makes way for job 12.
@@ -29,7 +29,7 @@ std::string who(const std::vector<QueuedJob> &queue, unsigned long sold = 400)
 {
     std::string out;
     for (const Victim &v : victims(queue, kAll, sold))
-        out += (out.empty() ? "" : " ") + v.id + ">" + v.for_job;
+        out += (out.empty() ? "" : " ") + v.name + ">" + v.for_job;
     return out;
 }
 
@@ -44,7 +44,7 @@ Test(slurm_victims, the_youngest_over_its_quota_makes_way)
     cr_expect_str_eq(who({kA1, kOld, kYoung, kA2, waits("9", "b", 200)}).c_str(), "4>9 3>9");
     cr_expect_str_eq(who({kA1, kOld, kYoung, kA2, waits("9", "b", 100), waits("10", "b", 100)}).c_str(), "4>9 3>10");
     QueuedJob twin = kYoung;
-    twin.id = "10";
+    twin.id = twin.name = "10";
     cr_expect_str_eq(who({kA1, twin, kYoung, kA2, waits("11", "b", 100)}).c_str(), "10>11", "of the same second the one with the higher number");
 }
 
@@ -102,10 +102,13 @@ Test(slurm_victims, the_highest_priority_is_served_first)
 
 Test(slurm_victims, reads_what_slurm_prints)
 {
-    auto queue = parse_queue("7|PENDING|Licenses|b|2026-11-23T01:17:00|1000000|rgpu:100,matlab:2\n"
-                             "8|RUNNING|None|a|2026-11-22T01:17:21|1|(null)\n"
-                             "9|RUNNING|None|spare|2026-11-22T01:17:21|4294901757|matlab:1,rgpu:50\n\n|||\n");
-    cr_assert_eq(queue.size(), 2u, "the one without GPUs is left out");
+    auto queue = parse_queue("7|7_[3-5]|PENDING|Licenses|b|2026-11-23T01:17:00|1000000|rgpu:100,matlab:2\n"
+                             "8|8|RUNNING|None|a|2026-11-22T01:17:21|1|(null)\n"
+                             "9|7_2|RUNNING|None|spare|2026-11-22T01:17:21|4294901757|matlab:1,rgpu:50\n"
+                             "11|10+1|RUNNING|None|spare|2026-11-22T01:17:21|1|rgpu:50\n\n|||\n");
+    cr_assert_eq(queue.size(), 3u, "the one without GPUs is left out");
+    cr_expect_str_eq(queue[1].name.c_str(), "7_2", "Slurm means the whole array by the number of one of its tasks");
+    cr_expect_str_eq(queue[2].name.c_str(), "10", "a heterogeneous job is requeued by its leader");
     cr_expect_eq(queue[0].licences, 100u);
     cr_expect_eq(queue[0].reason, "Licenses");
     cr_expect_eq(queue[1].qos, "spare");
