@@ -41,6 +41,20 @@ ok "... the most memory of one" holds '12e6 <= g["memory_peak"] < 24e6'
 ok "... GPU time held, and used" holds '0 < g["busy_seconds"] < g["gpu_seconds"] < 100'
 ok "... and nobody waited" holds 'g["throttled_seconds"] == g["blocked_seconds"] == 0'
 
+# Its node is for the next job before the record is written.
+slurmdbd=$(cat "$cluster/pid/slurmdbd")
+submitted --gres=rgpu:1 -o "$T/unwritten" --wrap "$build/cuda/vector_add-static && cat $T/go"
+unwritten() { grep -q . "$T/unwritten" || { cat "$T/unwritten"; false; }; }
+ok "a job runs" wait_for 60 unwritten
+kill -STOP "$slurmdbd"
+cleanup_do kill -CONT "$slurmdbd"
+echo > "$T/go"
+nobody() { [ -z "$(squeue -h -o %i)" ] || { squeue; false; }; }
+ok "it ends while slurmdbd stands still" wait_for 20 nobody
+kill -CONT "$slurmdbd"
+ok "... has a report when that goes on" wait_for 60 reported "$job"
+ok "... of its kernel" holds 'g["launches"] == 1'
+
 submitted --gres=rgpu:1 --rgpu-share=20 --wrap "$build/cuda/tenant-static us=1000 seconds=1"
 ok "a job with a ceiling" wait_for 60 is_state "$job" COMPLETED
 ok "... has a report" wait_for 60 reported "$job"

@@ -306,7 +306,7 @@ like "$rc $err" "^1 .*slurm.conf: No such file" "--lines without lines"
 
 # --- any bytes: it ends well or with a sentence, and what it wrote goes away again
 
-cat > "$T/random.py" <<'END'
+cat > "$T/random_lines.py" <<'END'
 import os, random, subprocess, sys
 rgpu, own, folder = sys.argv[1:]
 r = random.Random(4060)
@@ -334,7 +334,7 @@ for n in range(25):
         print(n, "is not as it was", os.listdir(f"{folder}/{n}"))
 print(counts.get(0, 0) >= 5)
 END
-is "$(python3 "$T/random.py" "$rgpu" "$own" "$T/random")" True "files of random lines"
+is "$(python3 "$T/random_lines.py" "$rgpu" "$own" "$T/random")" True "files of random lines"
 
 # --- a real cluster
 

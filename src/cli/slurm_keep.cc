@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 #include <ctime>
+#include <fcntl.h>
 #include <thread>
+#include <unistd.h>
 
 #include "cli/slurm_conf.h"
 #include "cli/slurm_record.h"
@@ -15,16 +17,44 @@ namespace {
 // slurmctld tells slurmdbd of a job when it comes to it: pauses of 0.1 to some seconds lie between the tries.
 constexpr int kTries = 7;
 
-std::string comment_of(const SlurmJob &job, const std::string &note)
+std::string with_note_if_any(const std::string &comment, const std::string &note)
 {
-    Result<JobRecord> record = look_at(job.name);
-    std::string comment = record ? record->comment : "";
     return note.empty() ? comment : with_note(comment, note, avoided(comment, time(nullptr)));
 }
 
 bool no_accounting(const Error &error)
 {
     return error.kind == ErrorKind::unsupported || error.text.find("accounting_storage plugin") != std::string::npos;
+}
+
+Result<void> keep(const SlurmJob &job, const std::string &comment)
+{
+    for (int n = 0;; ++n) {
+        auto done = run_tool({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + job.id, "set", "AdminComment=" + comment});
+        if (done || no_accounting(done.error()))
+            return {};
+        if (n + 1 == kTries)
+            return std::move(done).error().in("what it used is not in Slurm's accounting (" + comment + ")");
+        std::this_thread::sleep_for(pool::pause(n, 0.5));
+    }
+}
+
+// In a process that nobody waits for; here where there can be none.
+Result<void> keep_behind(const SlurmJob &job, const std::string &comment)
+{
+    pid_t child = fork();
+    if (child < 0)
+        return keep(job, comment);
+    if (child > 0)
+        return {};
+    // slurmctld ends its script's process group, and reads what that prints until nobody has it open.
+    setsid();
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null >= 0 && fd <= 2; ++fd)
+        dup2(null, fd);
+    if (auto kept = keep(job, comment); !kept)
+        tell_of_job(job, kept.error());
+    _exit(0);
 }
 
 }  // namespace
@@ -40,15 +70,10 @@ Result<void> keep_in_record(const SlurmJob &job, const JobUsage &used, const std
 {
     if (used.empty())
         return {};
-    const std::string comment = to_comment(used, comment_of(job, note));
-    for (int n = 0;; ++n) {
-        auto done = run_tool({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + job.id, "set", "AdminComment=" + comment});
-        if (done || no_accounting(done.error()))
-            return {};
-        if (n + 1 == kTries)
-            return std::move(done).error().in("what it used is not in Slurm's accounting (" + comment + ")");
-        std::this_thread::sleep_for(pool::pause(n, 0.5));
-    }
+    Result<JobRecord> record = look_at(job.name);
+    const std::string comment = to_comment(used, with_note_if_any(record ? record->comment : "", note));
+    // Slurm may be told to requeue what fails with some exit status (RequeueExit).
+    return record && record->ended && !job.failed ? keep_behind(job, comment) : keep(job, comment);
 }
 
 }  // namespace rgpu::cli

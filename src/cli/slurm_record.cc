@@ -79,6 +79,8 @@ std::optional<JobRecord> parse_job(std::string_view shown)
             out->requeue = word(line, "Requeue") == "1";
             out->batch = word(line, "BatchFlag") != "0";
             out->restarts = atoi(std::string(word(line, "Restarts")).c_str());
+        } else if (line.starts_with("StartTime=")) {
+            out->ended = word(line, "EndTime") != "Unknown";
         } else if (line.starts_with(kComment)) {
             out->comment = line.substr(kComment.size(), line.find_last_not_of(' ') + 1 - kComment.size());
         }

@@ -16,6 +16,7 @@ struct JobRecord {
     std::string state, reason;
     int restarts = 0;
     bool batch = false, requeue = false;  // what Slurm may requeue is both
+    bool ended = false;                   // its end is known: it runs no more, nor again unless its exit status has it requeued
     std::string comment;                  // AdminComment
 };
 // The first of those printed; nothing where there is none.

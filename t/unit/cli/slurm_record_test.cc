@@ -11,6 +11,7 @@ static constexpr char kShown[] =
     "   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"
     "   JobState=COMPLETING Reason=NonZeroExitCode Dependency=(null)\n"
     "   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=5:0\n"
+    "   StartTime=2026-11-22T10:47:41 EndTime=2026-11-22T10:47:43 Deadline=N/A\n"
     "   AdminComment=rgpu: lost gpu1: requeued; avoids gpu1 until 2026-11-22T02:00:00Z \n"
     "   Comment=AdminComment=mine\n"
     "\n"
@@ -21,11 +22,11 @@ Test(slurm_record, is_what_scontrol_prints_of_the_first_job)
 {
     auto job = parse_job(kShown);
     cr_assert(job.has_value());
-    cr_expect(job->state == "COMPLETING" && job->reason == "NonZeroExitCode" && job->restarts == 2 && job->batch && job->requeue);
+    cr_expect(job->state == "COMPLETING" && job->reason == "NonZeroExitCode" && job->restarts == 2 && job->batch && job->requeue && job->ended);
     cr_expect(job->comment == "rgpu: lost gpu1: requeued; avoids gpu1 until 2026-11-22T02:00:00Z", "[%s]", job->comment.c_str());
-    job = parse_job("JobId=9 JobName=bash\n   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=0 BatchFlag=0 Reboot=0\n");
+    job = parse_job("JobId=9 JobName=bash\n   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=0 BatchFlag=0 Reboot=0\n   StartTime=2026-11-22T10:47:45 EndTime=Unknown\n");
     cr_assert(job.has_value());
-    cr_expect(!job->batch && !job->requeue && job->comment.empty());
+    cr_expect(!job->batch && !job->requeue && !job->ended && job->comment.empty());
     cr_expect(!parse_job("No jobs in the system\n").has_value());
 }
 
