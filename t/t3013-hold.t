@@ -29,6 +29,14 @@ is "$(free)" "2 of 4 GPUs free" "... which nobody else gets"
 try 20 "$rgpu" run --lease gpus -- sh -c 'echo $RGPU_LEASE; exit 5'
 is "$rc $out" "5 $T/gpus" "a command runs with them"
 is "$(free)" "2 of 4 GPUs free" "... and they stay held"
+for option in -n2 --span --share=50; do
+    try 20 "$rgpu" run --lease gpus $option -- true
+    like "$rc $err" '^2 rgpu: --[a-z]+ chooses GPUs, and --lease gpus has those of rgpu request' "which ones is not to be said again: $option"
+done
+for option in --min-driver --share --server --wait; do
+    try 20 "$rgpu" run $option "" -- true
+    like "$rc $err" "^2 .*$option.* it is empty" "an empty $option is refused"
+done
 try 20 "$rgpu" request -o gpus
 like "$rc $err" '^1 .*gpus is there already' "a lease file is not overwritten"
 is "$(free)" "2 of 4 GPUs free" "... and nothing was leased for it"

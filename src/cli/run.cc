@@ -79,7 +79,10 @@ class Run : public Command {
 public:
     void options(CLI::App &app) override
     {
+        const size_t general = app.get_options().size();
         wanted_.add(app);
+        auto all = app.get_options();
+        choosing_.assign(all.begin() + static_cast<ptrdiff_t>(general), all.end());
         app.add_option("-l,--lease", lease_, "Use the GPUs that rgpu request holds with this file, and leave them held")
             ->type_name("FILE");
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
@@ -106,6 +109,10 @@ public:
             fprintf(stderr, "rgpu: run what? Give a command after --; see rgpu run --help\n");
             return kUsage;
         }
+        for (const CLI::Option *option : choosing_)
+            if (!lease_.empty() && option->count())
+                return fail(error(ErrorKind::invalid, "%s chooses GPUs, and --lease %s has those of rgpu request: leave out one of them",
+                                  option->get_name().c_str(), lease_.c_str()), kUsage);
         Result<const Config *> config = context.config();
         if (!config)
             return fail(config.error(), kOwnFailure);
@@ -173,6 +180,7 @@ private:
     CLI::App *app_ = nullptr;
     WantedOptions wanted_;
     std::string lease_;
+    std::vector<const CLI::Option *> choosing_;  // those that say which GPUs
     bool verbose_ = false;
 };
 

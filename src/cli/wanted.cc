@@ -95,6 +95,9 @@ void WantedOptions::add(CLI::App &app)
     app.add_option("--min-cc", compute_capability_, "Only GPUs of at least this compute capability, like 8.0")->type_name("X.Y");
     app.add_option("--min-cuda", cuda_, "Only servers whose driver has at least this CUDA version, like 12.4")->type_name("X.Y");
     app.add_option("--min-driver", driver_, "Only servers whose driver is of at least this release, like 570.86.10")->type_name("RELEASE");
+    // A variable of somebody's script that is not set is no wish for any GPU.
+    for (CLI::Option *option : app.get_options())
+        option->check(CLI::Validator([](std::string &value) { return value.empty() ? "it is empty; leave the option out instead" : ""; }, ""));
 }
 
 Result<void> WantedOptions::choose(pool::Client &client) const
