@@ -354,7 +354,7 @@ check-long: deps ## what make check does, and what takes too long for it (t/long
 
 # debian-root builds what `make all` does.
 check-trixie: ## the Slurm tests in Debian 13, with its Slurm: a root of its own below build-trixie/ (as root); T= as there
-	@contrib/debian-root $(O)-trixie sh -c 'make -j"$${JOBS:-$$(nproc)}" cuda venv && t/lib/run-checks "$$1"' sh $(or $(T),t4)
+	@contrib/debian-root $(O)-trixie sh -c 'make -j"$${JOBS:-$$(nproc)}" cuda venv && t/lib/run-checks "$$@"' sh $(or $(T),t4)
 
 # With T= only what it names is built: a program, or a folder of them.
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
