@@ -65,8 +65,13 @@ touch "$nodes/$((job + 1))/ended"
 submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
 ok "so does one that was here before and of which slurmctld says that it is its first run" wait_for 60 is_state "$job" FAILED
 like "$(cat "$T/next")" "slurmd left out the Prolog of this run" "... with the reason"
-printf '#!/bin/sh\n[ "$SLURM_JOB_ID" = %s ] || exit 0\nsetsid sh -c %s > /dev/null 2>&1 &\n' "$((job + 1))" \
-    "'until [ -e $T/late ]; do sleep 0.05; done; exec $T/prolog'" > "$prolog"
+# slurmd kills what a Prolog leaves in its process group.
+cat > "$prolog" <<END
+#!/bin/sh
+[ "\$SLURM_JOB_ID" = $((job + 1)) ] || exit 0
+setsid sh -c '> $T/apart; $(until_file "$T/late"); exec $T/prolog' > /dev/null 2>&1 &
+$(until_file "$T/apart")
+END
 submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo "run $RGPU_LEASE, mark $RGPU_NODES"'
 is_launched() { grep -q "Launching batch job $job for UID" "$cluster/log/slurmd.cn1"; }
 ok "a script begins beside its Prolog" wait_for 60 is_launched

@@ -102,7 +102,9 @@ touch "$T/stop"
 wait "$streamer"
 diag "killed: $(for name in "${!killed[@]}"; do echo "$name ${killed[$name]}"; done | sort | paste -sd,); $resumed nodes that Slurm drained; $(wc -l < "$T/submitted") submissions, $(wc -l < "$T/works") pieces of work done, $(cat "$T"/jobs/out.* 2>/dev/null | grep -c failed) failed"
 ok "the queue empties, every GPU is free, and no licence is in use" wait_for 300 nothing_left || diag "$(squeue; rgpu list; scontrol show lic)"
+rgpu slurm sync --quiet  # the loop above has ended
 ok "then Slurm and the pool agree" agrees || diag "$(cat "$T/check")"
 ok "no program found GPUs of two servers in its lease file" sh -c '! grep -rq "names 2 servers" "$1"' sh "$T/jobs"
+ok "no batch script began without its job's GPUs" sh -c '! grep -rq cudaErrorInsufficientDriver "$1"' sh "$T/jobs"
 ok "jobs ran all the time" [ "$(wc -l < "$T/works")" -ge $((seconds / 2)) ]
 done_testing
