@@ -37,7 +37,7 @@ nlohmann::json json_of(const Latency &l)
 std::string json_of(const Link &link, const std::string &server)
 {
     nlohmann::json json = {{"gpu", link.gpu}, {"server", server}, {"call", json_of(link.call)}, {"post_us", link.post},
-                           {"verdict", verdict(link)}};
+                           {"verdict", verdict(link)}, {"packing_pays", packing_pays(link)}};
     json["tcp_connect"] = link.tcp ? json_of(*link.tcp) : nlohmann::json();
     for (const Bandwidth &b : link.bandwidth)
         json["bandwidth"].push_back({{"bytes", b.bytes}, {"to_gpu_GBps", b.to_gpu}, {"from_gpu_GBps", b.from_gpu}});
@@ -65,7 +65,11 @@ std::string text_of(const Link &link, const std::string &server)
     rows = {{"A PROGRAM THAT DOES THIS", "TAKES SO MUCH LONGER THAN ON A GPU OF ITS OWN MACHINE"}};
     for (const Profile &profile : kProfiles)
         rows.push_back({profile.what, text_of(slow_down(profile, link), "times")});
-    return text + table(rows) + "\n" + verdict(link) + "\n";
+    text += table(rows) + "\n" + verdict(link) + "\n";
+    // What was measured are random bytes, which go as they are.
+    if (packing_pays(link))
+        text += "Copies of bytes that shrink are faster: packed, unless compression in rgpu.conf is off, or the connection encrypted.\n";
+    return text;
 }
 
 class Bench : public Command {

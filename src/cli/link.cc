@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "util/defaults.h"
+
 namespace rgpu::cli {
 
 // Round numbers of the kind that a profiler shows on a data-centre GPU, so that sites can compare; not of one program.
@@ -36,11 +38,23 @@ static double step_ms(const Profile &p, double wait_us, double post_us, double t
     return std::max(p.gpu_ms, posts) + waits + copies;
 }
 
-double slow_down(const Profile &profile, const Link &link)
+static std::pair<double, double> best(const Link &link)
 {
     double to_gpu = 0, from_gpu = 0;
     for (const Bandwidth &b : link.bandwidth)
         to_gpu = std::max(to_gpu, b.to_gpu), from_gpu = std::max(from_gpu, b.from_gpu);
+    return {to_gpu, from_gpu};
+}
+
+bool packing_pays(const Link &link)
+{
+    const auto [to_gpu, from_gpu] = best(link);
+    return std::min(to_gpu, from_gpu) * 1e9 < static_cast<double>(defaults::kSlowLink);
+}
+
+double slow_down(const Profile &profile, const Link &link)
+{
+    const auto [to_gpu, from_gpu] = best(link);
     const double here = step_ms(profile, link.call.p50, link.post, to_gpu, from_gpu);
     const double local = step_ms(profile, kLocalWaitUs, kLocalPostUs, kLocalGBps, kLocalGBps);
     return std::max(1.0, here / local);

@@ -50,6 +50,9 @@ extern const std::vector<Profile> kProfiles;
 // How much longer a step takes over this link than on a GPU of the same kind in the machine; 1 is not at all.
 double slow_down(const Profile &profile, const Link &link);
 
+// Whether copies that shrink are faster packed, as compression = "auto" in rgpu.conf has it.
+bool packing_pays(const Link &link);
+
 // One sentence: what the link is good for.
 std::string verdict(const Link &link);
 

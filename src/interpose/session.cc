@@ -13,6 +13,7 @@
 #include "calls/versions.h"
 #include "interpose/callback.h"
 #include "interpose/log.h"
+#include "interpose/packing.h"
 #include "interpose/servers.h"
 #include "interpose/stats.h"
 #include "interpose/waiting.h"
@@ -64,6 +65,15 @@ void say_unserved(calls::CallId id)
             calls::info(id).symbol.data());
 }
 
+// Through shared memory and over UCX nobody expects it.
+void say_unpacked(const std::string &server, std::string_view transport)
+{
+    if (transport == "tls")
+        say("copies to and from %s go unpacked: the connection is encrypted, and their sizes would tell of what is in them", server.c_str());
+    else if (transport == "tcp")
+        say("copies to and from %s go unpacked: its version of rgpu knows no compression", server.c_str());
+}
+
 thread_local int waiting;
 
 // Errors after which a context answers every call with the same (cuda.h: "the process must be terminated"). Then posting
@@ -104,16 +114,21 @@ Waiting::~Waiting() { waiting -= wait_; }
 Session::Session(std::unique_ptr<net::Transport> transport, std::string server)
     : transport_(std::move(transport)), server_(std::move(server)) {}
 
+Session::~Session() = default;
+
 Result<Session *> Session::open(const LeaseServer &server)
 {
     auto way = Way::wanted();
     if (!way) return std::move(way).error();
+    const auto packing = Packing::wanted();
+    if (!packing) return packing.error();
     auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), kConnectTimeout, [&] {
         say_waiting(server);
     });
     if (!connection) return std::move(connection).error();
     const auto deadline = net::Clock::now() + kConnectTimeout;
     const int fd = connection->fd.get();
+    const bool takes_packed = connection->takes_packed;
 
     if (auto r = way->offer(*connection, deadline); !r) return std::move(r).error();
     FrameHeader h;
@@ -144,8 +159,27 @@ Result<Session *> Session::open(const LeaseServer &server)
     s->call_numbers_ = match_calls(s->snapshot_);
     s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
     s->images.learn(s->snapshot_);
+    const std::string_view transport_name = s->transport_->name();
+    if (takes_packed && transport_name == "tcp" && *packing != Packing::Wanted::off)
+        s->use(std::make_unique<Packing>(*s, *packing));
+    else if (*packing == Packing::Wanted::lz4 || *packing == Packing::Wanted::zstd)
+        say_unpacked(s->server_, transport_name);
     std::thread([s] { s->pump(); }).detach();
     return s;
+}
+
+// Says so to the server, with the first call that leaves.
+void Session::use(std::unique_ptr<Packing> packing)
+{
+    packing_ = std::move(packing);
+    {
+        std::lock_guard lock(send_);
+        const size_t at = begin(static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle, 0);
+        wire::Writer(out_).value(packing_->greeting());
+        constexpr uint32_t bytes = sizeof(wire::Packing);
+        memcpy(&out_[at], &bytes, sizeof bytes);
+    }
+    packing_->agree_now();
 }
 
 void Session::let_others()
@@ -172,7 +206,7 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
 {
     FrameHeader h;
     h.type = static_cast<uint16_t>(id);
-    if (!call_numbers_.empty()) h.type = call_numbers_[h.type];
+    if (!call_numbers_.empty() && h.type < call_numbers_.size()) h.type = call_numbers_[h.type];
     h.flags = flags;
     h.sequence = ++sequence_;
     sent_.fetch_add(1, std::memory_order_release);
@@ -211,6 +245,12 @@ CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
     // The pump is for what stays behind here, and for what comes while nobody waits.
     if (pump_asleep_ && (later || pushes_expected())) pump_wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
+    // What is in front of the payload is a part of its own.
+    if (packing_ && bytes >= net::Packer::kLeastPayload && (!payload.bytes || out_.size() - at <= wire::kPartBytes)) {
+        const size_t in_buffer = out_.size() - at - sizeof(FrameHeader);
+        if (payload.bytes ? packing_->out.takes(payload.data, payload.bytes) : packing_->out.takes(&out_[at] + sizeof(FrameHeader), in_buffer))
+            return send_packed(at, payload);
+    }
     if (CUresult r = flush_locked()) return r;
     return payload.bytes ? send_bytes(payload.data, payload.bytes) : CUDA_SUCCESS;
 }
@@ -221,6 +261,31 @@ CUresult Session::flush_locked()
     CUresult r = send_bytes(out_.data(), out_.size());
     out_.clear();
     last_flush_ = now_ns();
+    return r;
+}
+
+// The frame that begins at `at` in parts, with what was gathered before it. Where its payload lies in the buffer, too, that is all behind the header.
+CUresult Session::send_packed(size_t at, Payload payload)
+{
+    net::Packer &packer = packing_->out;
+    const uint64_t taken = packer.taken(), made = packer.made();
+    const size_t head = payload.bytes ? out_.size() - at : sizeof(FrameHeader);
+    const FrameHeader h = packer.head(head);
+    auto first = reinterpret_cast<const uint8_t *>(&h);
+    out_.insert(out_.begin() + static_cast<ptrdiff_t>(at), first, first + sizeof h);
+    const size_t begun = at + sizeof h + head;
+    if (!payload.bytes) payload = {&out_[begun], out_.size() - begun};
+    CUresult r = send_bytes(out_.data(), begun);
+    for (auto p = static_cast<const uint8_t *>(payload.data); !r && payload.bytes;) {
+        const size_t n = std::min<size_t>(payload.bytes, wire::kPartBytes);
+        payload.bytes -= n;
+        const auto part = packer.part(p, n, !payload.bytes);
+        r = send_bytes(part.data(), part.size());
+        p += n;
+    }
+    out_.clear();
+    last_flush_ = now_ns();
+    count_packed(packer.method(), packer.taken() - taken, packer.made() - made);
     return r;
 }
 
@@ -336,18 +401,44 @@ bool Session::read_frame()
 {
     FrameHeader h;
     if (!receive(&h, sizeof h)) return false;
+    return packing_ && h.type == static_cast<uint16_t>(ServerFrame::part) ? take_packed(h) : take_frame(h);
+}
+
+bool Session::take_packed(FrameHeader h)
+{
+    net::Unpacker &unpacker = packing_->in;
+    const uint64_t came = unpacker.came(), became = unpacker.became();
+    if (auto r = unpacker.open(h); !r) return die(r.error().text.c_str()), false;
+    if (!receive(&h, sizeof h) || !take_frame(h)) return false;
+    if (auto r = unpacker.close(); !r) return die(r.error().text.c_str()), false;
+    count_unpacked(unpacker.came() - came, unpacker.became() - became);
+    return true;
+}
+
+bool Session::take_frame(const FrameHeader &h)
+{
     if (h.bytes <= wire::kMaxServerBytes) switch (static_cast<ServerFrame>(h.type)) {
         case ServerFrame::reply: return take_reply(h);
         case ServerFrame::data: return take_data(h);
         case ServerFrame::text: return take_text(h);
         case ServerFrame::callback: return take_callback(h);
-        case ServerFrame::snapshot: break;
+        case ServerFrame::link: return take_link(h);
+        case ServerFrame::snapshot:
+        case ServerFrame::part: break;
         }
     die("the server sent something that is no answer");
     return false;
 }
 
 bool Session::receive(void *data, size_t bytes)
+{
+    if (!packing_ || !packing_->in.inside()) return receive_raw(data, bytes);
+    auto r = packing_->in.read(data, bytes, [this](void *to, size_t n) { return receive_raw(to, n); });
+    if (!r && !r.error().text.empty()) die(r.error().text.c_str());
+    return r.has_value();
+}
+
+bool Session::receive_raw(void *data, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(data);
     while (bytes) {
@@ -377,9 +468,11 @@ bool Session::receive(void *data, size_t bytes)
             die(n == 0 ? "connection closed by the server" : errno == EBADF ? kNotOurs : strerror(errno));
             return false;
         }
-        if (direct)
+        if (direct) {
             p += n, bytes -= static_cast<size_t>(n);
-        else
+            // A long rest: what came was all that was there.
+            if (packing_) packing_->received(static_cast<size_t>(n), bytes >= transport_->worth_reading());
+        } else
             in_end_ = static_cast<size_t>(n);
     }
     return true;
@@ -447,6 +540,18 @@ bool Session::take_callback(const FrameHeader &h)
     heard_.fetch_add(1, std::memory_order_release);
     callback_came();
     callback_due(*this, token, h.value);
+    return true;
+}
+
+bool Session::take_link(const FrameHeader &h)
+{
+    uint64_t rate;
+    if (!packing_ || h.bytes != sizeof rate) {
+        die("the server sent something that is no word about the link");
+        return false;
+    }
+    if (!receive(&rate, sizeof rate)) return false;
+    packing_->link_is(rate);
     return true;
 }
 

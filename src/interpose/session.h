@@ -40,6 +40,8 @@ struct Payload {
     size_t bytes = 0;
 };
 
+class Packing;
+
 // RGPU_SYNC=1: every call waits for its answer, so that an error belongs to the call that returns it.
 bool every_call_waits();
 
@@ -49,6 +51,7 @@ public:
     static Result<Session *> open(const LeaseServer &server);
     // Over a connection that stands already and whose server has the same table; nothing reads by itself.
     Session(std::unique_ptr<net::Transport> transport, std::string server);
+    ~Session();
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
 
@@ -144,12 +147,18 @@ private:
     CUresult end(calls::CallId id, size_t at, Payload payload, bool now);
     CUresult flush_locked();
     CUresult send_bytes(const void *data, size_t bytes);
+    CUresult send_packed(size_t at, Payload payload);
+    void use(std::unique_ptr<Packing>);
 
     void expect(uint32_t sequence, Pending *p);
     CUresult wait(Pending &p);
     void read_some(std::unique_lock<std::mutex> &receive);
     bool read_frame();
+    bool take_frame(const wire::FrameHeader &h);
+    bool take_packed(wire::FrameHeader h);
+    bool take_link(const wire::FrameHeader &h);
     bool receive(void *data, size_t bytes);
+    bool receive_raw(void *data, size_t bytes);
     bool take_reply(const wire::FrameHeader &h);
     bool take_data(const wire::FrameHeader &h);
     bool take_text(const wire::FrameHeader &h);
@@ -163,6 +172,7 @@ private:
     void wait_ahead(Ahead &);
 
     std::unique_ptr<net::Transport> transport_;
+    std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
     std::string server_;
     unsigned index_ = 0;
     wire::Snapshot snapshot_;

@@ -29,6 +29,8 @@ constinit std::array<Row, calls::kCallCount> rows{};
 constinit Counter sent{}, received{}, round_trips{}, blocked_ns{};
 constinit std::atomic<pid_t> owner{};
 constinit std::atomic<const char *> transport{"none"};
+constinit Counter packed_bytes{}, packed_to{}, unpacked_from{}, unpacked_bytes{};
+constinit std::atomic<wire::PackMethod> packed_by{wire::PackMethod::stored};
 
 // What the thread waited for and no call has accounted for yet.
 constinit thread_local uint64_t my_round_trips = 0, my_blocked_ns = 0;
@@ -69,6 +71,11 @@ uint64_t calls_of(const std::vector<size_t> &called)
     return all;
 }
 
+const char *name_of(wire::PackMethod m)
+{
+    return m == wire::PackMethod::lz4 ? "lz4" : m == wire::PackMethod::zstd ? "zstd" : "none";
+}
+
 std::string as_table()
 {
     std::string out;
@@ -76,6 +83,9 @@ std::string as_table()
     append(out, "rgpu stats: %llu calls of %zu names, %llu round trips, %llu bytes sent, %llu received (%s), %.3f ms blocked\n",
            (unsigned long long)calls_of(called), called.size(), (unsigned long long)get(round_trips),
            (unsigned long long)get(sent), (unsigned long long)get(received), transport.load(), ms(get(blocked_ns)));
+    if (get(packed_bytes) || get(unpacked_bytes))
+        append(out, "rgpu stats: packed: %llu bytes sent as %llu, %llu received as %llu\n", (unsigned long long)get(packed_bytes),
+               (unsigned long long)get(packed_to), (unsigned long long)get(unpacked_bytes), (unsigned long long)get(unpacked_from));
     append(out, "rgpu stats: %9s %8s %11s %12s %12s  %s\n", "calls", "failed", "round trips", "total ms", "blocked ms", "name");
     for (size_t i : called)
         append(out, "rgpu stats: %9llu %8llu %11llu %12.3f %12.3f  %s\n", (unsigned long long)get(rows[i].count),
@@ -89,9 +99,12 @@ std::string as_json()
     std::string out;
     const auto called = called_rows();
     append(out, "{\"pid\": %d, \"calls\": %llu, \"round_trips\": %llu, \"bytes_sent\": %llu, \"bytes_received\": %llu, "
-           "\"transport\": \"%s\", \"blocked_ms\": %.3f, \"by_name\": {", getpid(), (unsigned long long)calls_of(called),
+           "\"transport\": \"%s\", \"blocked_ms\": %.3f, ", getpid(), (unsigned long long)calls_of(called),
            (unsigned long long)get(round_trips), (unsigned long long)get(sent), (unsigned long long)get(received),
            transport.load(), ms(get(blocked_ns)));
+    append(out, "\"packed\": {\"by\": \"%s\", \"bytes_sent\": %llu, \"sent_as\": %llu, \"bytes_received\": %llu, \"received_as\": %llu}, \"by_name\": {",
+           name_of(packed_by), (unsigned long long)get(packed_bytes), (unsigned long long)get(packed_to), (unsigned long long)get(unpacked_bytes),
+           (unsigned long long)get(unpacked_from));
     const char *comma = "";
     for (size_t i : called) {
         append(out, "%s\n  \"%s\": {\"calls\": %llu, \"failed\": %llu, \"round_trips\": %llu, \"ms\": %.3f, \"blocked_ms\": %.3f}",
@@ -151,6 +164,17 @@ void count_call(calls::CallId id, CUresult result, uint64_t ns)
 void note_transport(const char *name) { transport = name; }
 void count_sent(size_t bytes) { add(sent, bytes); }
 void count_received(size_t bytes) { add(received, bytes); }
+
+void count_packed(wire::PackMethod method, size_t bytes, size_t packed)
+{
+    packed_by = method;
+    add(packed_bytes, bytes), add(packed_to, packed);
+}
+
+void count_unpacked(size_t packed, size_t bytes)
+{
+    add(unpacked_from, packed), add(unpacked_bytes, bytes);
+}
 
 void count_round_trip(uint64_t ns)
 {

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "calls/calls.h"
+#include "wire/packing.h"
 
 namespace rgpu::interpose {
 
@@ -24,6 +25,9 @@ void note_transport(const char *name);
 // The connection's side; any thread. Cheap enough to be always on.
 void count_sent(size_t bytes);
 void count_received(size_t bytes);
+// Payloads that were packed: their bytes, and what was sent; what was received, and what it became.
+void count_packed(wire::PackMethod, size_t bytes, size_t packed);
+void count_unpacked(size_t packed, size_t bytes);
 // The calling thread has waited for one answer of the server.
 void count_round_trip(uint64_t ns);
 

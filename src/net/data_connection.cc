@@ -12,7 +12,8 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
     if (!fd) return std::move(fd).error();
     auto accepted = client_handshake(fd->get(), lease, secret, table_digest, deadline);
     if (!accepted) return std::move(accepted).error();
-    if (!accepted->key) return DataConnection{std::move(*fd), nullptr, accepted->takes_offers, accepted->takes_ucx};
+    if (!accepted->key)
+        return DataConnection{std::move(*fd), nullptr, accepted->takes_offers, accepted->takes_ucx, accepted->takes_packed};
     auto tunnel = Tunnel::open(std::move(*fd), Side::client, *accepted->key, private_openssl, deadline);
     if (!tunnel) return std::move(tunnel).error();
     Fd plain = (*tunnel)->take_plain();

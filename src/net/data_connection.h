@@ -16,6 +16,7 @@ struct DataConnection {
     std::shared_ptr<Tunnel> tunnel;  // null: fd is the TCP socket itself
     bool takes_offers = false;       // of shared memory, before anything else is sent (shared_offer.h)
     bool takes_ucx = false;          // offers of UCX, likewise (ucx_offer.h)
+    bool takes_packed = false;       // packed frames (packer.h)
 
     // In the child of a fork: lets go of the connection, which stays the parent's.
     void leave_to_parent();

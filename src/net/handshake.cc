@@ -74,6 +74,7 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     if (server.flags & wire::kEncrypted) accepted.key = prove(wire::kKeyLabel);
     accepted.takes_offers = verdict.accepted & wire::kTakesOffers;
     accepted.takes_ucx = verdict.accepted & wire::kTakesUcx;
+    accepted.takes_packed = verdict.accepted & wire::kTakesPacked;
     return accepted;
 }
 
@@ -115,9 +116,10 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
         return error(ErrorKind::invalid, "%s", secret ? "wrong secret" : "unknown or expired lease");
     }
     wire::ServerVerdict verdict;
-    // An encrypted connection stays one: what is inside is the tunnel's.
+    // An encrypted connection stays one: what is inside is the tunnel's. And how much packed bytes shrink tells of them.
     const bool offers = hello.purpose == wire::Purpose::work && !terms.encrypt;
     verdict.accepted = wire::kAccepted;
+    if (offers) verdict.accepted |= wire::kTakesPacked;
     if (offers && terms.shared && ends_meet(fd)) verdict.accepted |= wire::kTakesOffers;
     if (offers && terms.ucx) verdict.accepted |= wire::kTakesUcx;
     verdict.proof = prove(wire::kServerLabel);

@@ -18,6 +18,7 @@ struct Accepted {
     TunnelKey key;
     bool takes_offers = false;  // of shared memory (shared_offer.h)
     bool takes_ucx = false;     // offers of UCX (ucx_offer.h)
+    bool takes_packed = false;  // packed frames (packer.h)
 };
 
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server

@@ -73,6 +73,7 @@ struct ClientConfig {
     std::string interposer_dir = std::string(defaults::kLibraryDir) + "/interpose";
     std::vector<std::string> library_path;
     std::string transport = "auto";
+    std::string compression = "auto";
     Milliseconds server_timeout = defaults::kServerTimeout;
     Milliseconds wait = defaults::kWait;
     Milliseconds term = defaults::kTerm;

@@ -138,6 +138,10 @@ std::vector<ConfigKey> keys()
          .help = "How programs of rgpu run reach their server: auto (shared memory on one host, else UCX where there is an RDMA device, else TCP), "
                  "tcp, shm or ucx; RGPU_TRANSPORT in a program's environment goes before it.",
          .field = FIELD(client, transport), .choices = {"auto", "tcp", "shm", "ucx"}},
+        {.table = "client", .name = "compression",
+         .help = "Whether programs of rgpu run and their server pack large copies: auto (over a TCP link measured as slow, where the bytes shrink), "
+                 "off, lz4 or zstd (over every TCP link); RGPU_COMPRESSION in a program's environment goes before it.",
+         .field = FIELD(client, compression), .choices = {"auto", "off", "lz4", "zstd"}},
         {.table = "client", .name = "server_timeout", .help = "A server that does not answer for this long counts as unreachable.",
          .field = FIELD(client, server_timeout), .low = ms(100ms), .high = ms(60s)},
         {.table = "client", .name = "wait", .help = "How long rgpu run waits for GPUs that are in use.",

@@ -33,6 +33,8 @@ enum class ServerFrame : uint16_t {
     text = 3,      // what kernels printed: goes to standard output
     snapshot = 4,  // the first frame: everything that does not change
     callback = 5,  // a stream has come to a host function: body is its token (u64)
+    part = 6,      // some of a frame, packed (wire/packing.h)
+    link = 7,      // how the client's bytes come in: body is bytes a second (u64), 0 for too fast to be packed
 };
 
 // Largest body of a client's frame: small calls, chunks of copies, and module images.

@@ -53,6 +53,7 @@ enum Accepted : uint32_t {
     kAccepted = 1,
     kTakesOffers = 2,  // the worker's first frame may be an offer of shared memory (shared_offer.h); a client that does not know says nothing
     kTakesUcx = 4,     // ... or one of UCX (ucx_offer.h)
+    kTakesPacked = 8,  // the worker knows packed frames (packing.h)
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

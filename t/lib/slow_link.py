@@ -3,7 +3,8 @@
 slow_link.py LEASE_FILE OUT_FILE ROUND_TRIP_MS [MB_PER_S]
 
 Listens on a port of its own for each server of the lease and writes OUT_FILE, a lease file that leads there. Runs until
-it is killed. Bytes keep their order; what is under way is bounded by a second's worth or 64 MB.
+it is killed. Bytes keep their order; what is under way is bounded by a quarter of a second's worth or 64 MB. Of each connection that has
+ended OUT_FILE.bytes gets a line: {"there": bytes from the client, "back": bytes to it}.
 """
 import asyncio
 import json
@@ -20,6 +21,8 @@ class Line:
 
     def __init__(self, delay, rate):
         self.delay, self.rate = delay, rate
+        self.most = min(MOST_UNDER_WAY, rate * (0.25 + delay) + CHUNK) if rate else MOST_UNDER_WAY
+        self.carried = 0
         self.free_at = 0.0
         self.under_way = asyncio.Queue()
         self.bytes = 0
@@ -28,12 +31,13 @@ class Line:
     async def take(self, reader):
         while chunk := await reader.read(CHUNK):
             # A link of finite rate is busy with one chunk after the other.
+            self.carried += len(chunk)
             sent = max(time.monotonic(), self.free_at)
             if self.rate:
                 sent += len(chunk) / self.rate
             self.free_at = sent
             async with self.room:
-                await self.room.wait_for(lambda: self.bytes < MOST_UNDER_WAY)
+                await self.room.wait_for(lambda: self.bytes < self.most)
                 self.bytes += len(chunk)
             self.under_way.put_nowait((sent + self.delay, chunk))
         self.under_way.put_nowait((time.monotonic() + self.delay, b""))
@@ -54,7 +58,7 @@ class Line:
                 self.room.notify_all()
 
 
-async def serve(address, delay, rate):
+async def serve(address, delay, rate, out):
     host, port = address.rsplit(":", 1)
 
     async def connected(reader, writer):
@@ -67,6 +71,8 @@ async def serve(address, delay, rate):
         parts = [asyncio.ensure_future(part) for part in (
             there.take(reader), there.give(far_writer), back.take(far_reader), back.give(writer))]
         await asyncio.gather(*parts, return_exceptions=True)
+        with open(out + ".bytes", "a") as file:
+            file.write(json.dumps({"there": there.carried, "back": back.carried}) + "\n")
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     return server, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -79,7 +85,7 @@ async def main():
         told = json.load(file)
     servers = []
     for entry in told["servers"]:
-        server, entry["address"] = await serve(entry["address"], round_trip / 2, rate)
+        server, entry["address"] = await serve(entry["address"], round_trip / 2, rate, out)
         servers.append(server)
     with open(out + ".new", "w") as file:
         json.dump(told, file)

@@ -275,6 +275,140 @@ def case_large_pull(w):
     w.send(w.number('cuMemAllocManaged'), body, value=100)
 
 
+# --- doc/protocol.md, "Packed frames"
+
+PACKING, PART = 0xfff4, 0xfff5
+LAST, STORED, LZ4 = 2, 0, 1
+
+
+def told(w, methods=2, wish=0, flags=WANTS_REPLY):
+    w.send(PACKING, struct.pack('<IIQ', methods, wish, 0), flags=flags)
+
+
+def agree(w, **wishes):
+    told(w, **wishes)
+    kind, sequence, result, answer = w.receive()
+    assert (kind, sequence, result) == (REPLY, w.sequence, 0) and struct.unpack('<I', answer) == (2,), (kind, result, answer)
+
+
+def lz4_of(n):
+    """LZ4's block of n times 'A': a literal, a match of all but the last five, these."""
+    match = n - 6 - 19
+    return b'\x1fA\x01\x00' + b'\xff' * (match // 255) + bytes([match % 255]) + b'\x50AAAAA'
+
+
+def send_part(w, method, data, becomes, last=False):
+    w.socket.sendall(HEADER.pack(len(data), PART, LAST if last else 0, method, becomes) + data)
+
+
+def copy_head(w, address, n):
+    """What is in front of a chunk's n bytes, as a part that is not packed."""
+    w.sequence += 1
+    fixed = struct.pack('<QQI', address, n, 0)
+    head = HEADER.pack(len(fixed) + n, w.number('cuMemcpyHtoDAsync_v2'), WANTS_REPLY, w.sequence, 100) + fixed
+    send_part(w, STORED, head, len(head))
+
+
+def case_packed(w):
+    "a client that packs; what it asks for comes packed where it wants that"
+    n = 300000
+    told(w, methods=0, flags=0)
+    agree(w)
+    alive(w)
+    result, answer = w.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, n), value=100)
+    address, = struct.unpack('<Q', answer)
+    copy_head(w, address, n)
+    send_part(w, LZ4, lz4_of(262144), 262144)
+    send_part(w, LZ4, lz4_of(n - 262144), n - 262144, last=True)
+    assert w.receive()[:3] == (REPLY, w.sequence, 0)
+    w.send(w.number('cuMemcpyDtoHAsync_v2'), struct.pack('<QQI', address, n, 0), value=100)
+    kind, sequence, result, answer = w.receive()
+    assert (kind, sequence, result) == (DATA, w.sequence, 0) and answer == b'A' * n
+    agree(w, wish=2)
+    w.send(w.number('cuMemcpyDtoHAsync_v2'), struct.pack('<QQI', address, n, 0), value=100)
+    became, flags = 0, 0
+    while not flags & LAST:
+        size, kind, flags, method, becomes = HEADER.unpack(w.read(HEADER.size))
+        data = w.read(size)
+        assert kind == 6 and 0 < becomes <= 262144 and (size < becomes if method == LZ4 else method == STORED and size == becomes)
+        if not became:
+            assert HEADER.unpack(data[:16])[:3] == (n, DATA, LAST), data[:16]
+        became += becomes
+    assert became == HEADER.size + n, became
+    w.close()
+
+
+def case_packed_unasked(w):
+    "a part from a client that has said nothing of packing"
+    send_part(w, STORED, HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0), 16, last=True)
+
+
+def case_packed_greeted(w):
+    "... that has named no method"
+    told(w, methods=0, flags=0)
+    case_packed_unasked(w)
+
+
+def case_packed_lies(w):
+    "a part that becomes less than it says"
+    agree(w)
+    address = alive(w)
+    copy_head(w, address, 4096)
+    send_part(w, LZ4, lz4_of(4095), 4096, last=True)
+
+
+def case_packed_more(w):
+    "... and more"
+    agree(w)
+    address = alive(w)
+    copy_head(w, address, 4096)
+    send_part(w, LZ4, lz4_of(100000), 4096, last=True)
+
+
+def case_packed_long(w):
+    "a part that is too long"
+    agree(w)
+    send_part(w, LZ4, lz4_of(262145), 262145, last=True)
+
+
+def case_packed_no_less(w):
+    "a packed part that is longer than what it becomes"
+    agree(w)
+    send_part(w, LZ4, b'\x10A', 1, last=True)
+
+
+def case_packed_short(w):
+    "a frame that goes on behind its parts"
+    agree(w)
+    address = alive(w)
+    copy_head(w, address, 4096)
+    send_part(w, LZ4, lz4_of(4000), 4000, last=True)
+
+
+def case_packed_rest(w):
+    "parts that go on behind their frame"
+    agree(w)
+    send_part(w, STORED, HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0) * 2, 32, last=True)
+
+
+def case_packed_twice(w):
+    "a part in a part"
+    agree(w)
+    inner = HEADER.pack(16, PART, LAST, STORED, 16) + HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0)
+    send_part(w, STORED, inner, len(inner), last=True)
+
+
+def case_packed_other(w):
+    "a method that was not agreed on"
+    agree(w)
+    send_part(w, 2, b'x' * 10, 100, last=True)
+
+
+def case_packing_wish(w):
+    "a wish that none has"
+    told(w, wish=3)
+
+
 # --- memory that both sides share: doc/protocol.md, "Through shared memory"
 
 OFFER = 0xfff1

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/link_meter.h"
+#include "net/unpacker.h"
 #include "serverd/worker/metering.h"
 
 namespace rgpu::worker {
@@ -55,7 +57,34 @@ Error Input::ended() const
     return error(ErrorKind::disconnected, "connection closed inside a frame");
 }
 
+inline bool Input::packed() const { return unpacker_ && unpacker_->inside(); }
+
+bool Input::empty() const { return begin_ == end_ && !packed(); }
+
+void Input::use(net::Unpacker &unpacker, net::LinkMeter *meter, std::function<void(uint64_t)> tell)
+{
+    unpacker_ = &unpacker;
+    meter_ = meter;
+    tell_ = std::move(tell);
+}
+
 Result<void> Input::read(void *to, size_t bytes)
+{
+    return packed() ? read_packed(to, bytes) : read_raw(to, bytes);
+}
+
+Result<void> Input::read_packed(void *to, size_t bytes)
+{
+    Error raw{ErrorKind::disconnected, ""};
+    auto r = unpacker_->read(to, bytes, [&](void *p, size_t n) {
+        auto done = read_raw(p, n);
+        if (!done) raw = std::move(done).error();
+        return done.has_value();
+    });
+    return !r && r.error().text.empty() ? Result<void>(std::move(raw)) : r;
+}
+
+Result<void> Input::read_raw(void *to, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(to);
     while (bytes) {
@@ -73,6 +102,8 @@ Result<void> Input::read(void *to, size_t bytes)
         broken_ = n < 0 && errno == EPROTO;
         if (n <= 0) return ended();
         p += n, bytes -= static_cast<size_t>(n);
+        // A long rest: what came was all that was there.
+        if (meter_ && meter_->got(static_cast<size_t>(n), bytes >= from_->worth_reading())) tell_(meter_->rate());
     }
     return {};
 }
@@ -95,15 +126,20 @@ net::Lent Input::lend(size_t most)
 
 Result<wire::FrameHeader> Input::header()
 {
+    if (packed())
+        if (auto r = unpacker_->close(); !r) return std::move(r).error();
     if (begin_ == end_ && !fill()) return broken_ ? ended() : Error{ErrorKind::disconnected, ""};
     wire::FrameHeader h;
+    if (auto r = read(&h, sizeof h); !r) return std::move(r).error();
+    if (h.type != wire::kPartCall || !unpacker_) return h;
+    if (auto r = unpacker_->open(h); !r) return std::move(r).error();
     if (auto r = read(&h, sizeof h); !r) return std::move(r).error();
     return h;
 }
 
 Result<const uint8_t *> Input::body(size_t bytes)
 {
-    if (end_ - begin_ >= bytes) {  // no copy when it is all here
+    if (end_ - begin_ >= bytes && !packed()) {  // no copy when it is all here
         const uint8_t *p = buffer_.data() + begin_;
         begin_ += bytes;
         return p;

@@ -12,6 +12,11 @@
 #include "util/spin.h"
 #include "wire/frame.h"
 
+namespace rgpu::net {
+class LinkMeter;
+class Unpacker;
+}
+
 namespace rgpu::worker {
 
 class Input {
@@ -27,6 +32,8 @@ public:
 
     // From now on from there.
     void use(net::Transport &from) { from_ = &from; }
+    // Frames in parts are unpacked by that. `meter`, if any, sees how large blocks come, and `tell` hears of it when it says something new.
+    void use(net::Unpacker &, net::LinkMeter *meter, std::function<void(uint64_t rate)> tell);
 
     // The next bytes of the stream. `disconnected` with an empty text: the client closed between frames.
     Result<void> read(void *to, size_t bytes);
@@ -40,13 +47,16 @@ public:
     net::Lent lend(size_t most);
 
     // Whether all that came was taken.
-    bool empty() const { return begin_ == end_; }
+    bool empty() const;
 
 private:
     bool fill();
     Error ended() const;
     ssize_t receive(void *to, size_t bytes);
     ssize_t take(void *to, size_t bytes, int timeout);
+    Result<void> read_raw(void *to, size_t bytes);
+    Result<void> read_packed(void *to, size_t bytes);
+    bool packed() const;
 
     net::Transport *from_;
     std::function<bool()> at_once_;
@@ -55,6 +65,9 @@ private:
     size_t begin_ = 0, end_ = 0;
     std::vector<uint8_t> body_;
     Spin spin_;
+    net::Unpacker *unpacker_ = nullptr;
+    net::LinkMeter *meter_ = nullptr;
+    std::function<void(uint64_t)> tell_;
     bool broken_ = false;  // not ended: what came is none of a transport's
 };
 

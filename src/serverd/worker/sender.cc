@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "net/packer.h"
 #include "serverd/worker/metering.h"
 
 namespace rgpu::worker {
@@ -30,12 +31,27 @@ FrameHeader header(ServerFrame type, uint32_t sequence, CUresult result, size_t 
 
 void Sender::send(const FrameHeader &h, const void *body)
 {
-    iovec parts[2] = {{const_cast<FrameHeader *>(&h), sizeof h}, {const_cast<void *>(body), h.bytes}};
     std::lock_guard lock(mutex_);
+    if (!packer_ || !packer_->takes(body, h.bytes)) return send_now(&h, sizeof h, body, h.bytes);
+    const FrameHeader head = packer_->head(sizeof h);
+    send_now(&head, sizeof head, &h, sizeof h);
+    auto p = static_cast<const uint8_t *>(body);
+    for (size_t left = h.bytes; left;) {
+        const size_t n = std::min<size_t>(left, wire::kPartBytes);
+        left -= n;
+        const auto part = packer_->part(p, n, !left);
+        send_now(part.data(), part.size(), nullptr, 0);
+        p += n;
+    }
+}
+
+void Sender::send_now(const void *first, size_t first_bytes, const void *second, size_t second_bytes)
+{
+    iovec parts[2] = {{const_cast<void *>(first), first_bytes}, {const_cast<void *>(second), second_bytes}};
     // Before the client can have them, and end.
-    Metering::here().sent(sizeof h + h.bytes);
-    for (size_t left = sizeof h + h.bytes; left;) {
-        ssize_t n = to_->send(parts, h.bytes ? 2 : 1, -1);
+    Metering::here().sent(first_bytes + second_bytes);
+    for (size_t left = first_bytes + second_bytes; left;) {
+        ssize_t n = to_->send(parts, second_bytes ? 2 : 1, -1);
         if (n <= 0) _exit(0);  // the client is gone: so is what it asked for
         left -= static_cast<size_t>(n);
         for (iovec &part : parts) {
@@ -51,6 +67,12 @@ void Sender::use(net::Transport &to)
 {
     std::lock_guard lock(mutex_);
     to_ = &to;
+}
+
+void Sender::use(net::Packer &packer)
+{
+    std::lock_guard lock(mutex_);
+    packer_ = &packer;
 }
 
 void Sender::reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body)
@@ -74,6 +96,11 @@ void Sender::text(std::string_view s)
 void Sender::callback(uint64_t token, CUresult status)
 {
     send(header(ServerFrame::callback, 0, status, sizeof token, 0), &token);
+}
+
+void Sender::link(uint64_t rate)
+{
+    send(header(ServerFrame::link, 0, CUDA_SUCCESS, sizeof rate, 0), &rate);
 }
 
 void Sender::snapshot(CUresult result, const std::vector<uint8_t> &body)

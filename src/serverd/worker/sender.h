@@ -11,6 +11,10 @@
 #include "util/fair_mutex.h"
 #include "wire/frame.h"
 
+namespace rgpu::net {
+class Packer;
+}
+
 namespace rgpu::worker {
 
 class Sender {
@@ -18,6 +22,8 @@ public:
     explicit Sender(net::Transport &to) : to_(&to) {}
     // From now on that way.
     void use(net::Transport &to);
+    // From now on by its leave packed.
+    void use(net::Packer &);
 
     void reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body = {});
     // Bytes of a copy; `last` ends it.
@@ -26,11 +32,15 @@ public:
     // A stream has come to the host function of this token.
     void callback(uint64_t token, CUresult status);
     void snapshot(CUresult result, const std::vector<uint8_t> &body);
+    // How the client's bytes come in (ServerFrame::link).
+    void link(uint64_t rate);
 
 private:
     void send(const wire::FrameHeader &, const void *body);
+    void send_now(const void *first, size_t first_bytes, const void *second, size_t second_bytes);
 
     net::Transport *to_;
+    net::Packer *packer_ = nullptr;
     FairMutex mutex_;
 };
 

@@ -10,6 +10,7 @@
 #include "serverd/worker/confine.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/status.h"
+#include "wire/packing.h"
 #include "wire/status.h"
 
 namespace rgpu::worker {
@@ -93,6 +94,7 @@ Result<void> Session::step(const wire::FrameHeader &h)
         sender.reply(h.sequence, CUDA_SUCCESS, device_status());
         return {};
     }
+    if (h.type == wire::kPackingCall) return packing_.take(h);
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)
         return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends", h.type,
                      h.type < calls::kCallCount ? calls::kCalls[h.type].symbol.data() : "unknown");

@@ -18,6 +18,7 @@
 #include "serverd/worker/input.h"
 #include "serverd/worker/long_copies.h"
 #include "serverd/worker/objects.h"
+#include "serverd/worker/packing.h"
 #include "serverd/worker/sender.h"
 #include "serverd/worker/shared.h"
 #include "serverd/worker/turns.h"
@@ -79,6 +80,8 @@ public:
     Images images;
 
 private:
+    Packing packing_{input, sender};
+
     Result<void> step(const wire::FrameHeader &);
     CUresult enter(HandleId context, bool &gone);
     Result<void> first_frame(const wire::FrameHeader &, bool &taken);

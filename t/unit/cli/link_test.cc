@@ -49,3 +49,12 @@ Test(link, the_verdict_follows_the_programs)
     cr_expect(verdict(link_of(40, 0.2, 10)).starts_with("Good for "), "%s", verdict(link_of(40, 0.2, 10)).c_str());
     cr_expect(verdict(link_of(30'000, 0.2, 0.01)).starts_with("Poor"), "%s", verdict(link_of(30'000, 0.2, 0.01)).c_str());
 }
+
+Test(link, packing_pays_where_either_way_is_slow)
+{
+    cr_expect(!packing_pays(link_of(40, 0.2, 1.1)));
+    cr_expect(packing_pays(link_of(40, 0.2, 0.11)));
+    Link uneven = link_of(40, 0.2, 1.1);
+    uneven.bandwidth.back().from_gpu = uneven.bandwidth.front().from_gpu = 0.01;
+    cr_expect(packing_pays(uneven));
+}

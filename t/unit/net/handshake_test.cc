@@ -26,6 +26,7 @@ struct Pair {
 
 struct Outcome {
     Result<void> client = Error{};
+    bool takes_packed = false;
     Result<Client> server = Error{};
 };
 
@@ -40,6 +41,7 @@ Outcome shake(const std::string &lease, const std::string &secret, const std::st
         }, deadline);
     });
     auto client = client_handshake(p.client.get(), lease, secret, 42, deadline);
+    o.takes_packed = client && client->takes_packed;
     o.client = client ? Result<void>() : Result<void>(std::move(client).error());
     server.join();
     return o;
@@ -52,6 +54,7 @@ Test(handshake, the_right_secret_gets_in)
     Outcome o = shake("lease-1", "right");
     cr_assert(o.client, "%s", o.client ? "" : o.client.error().text.c_str());
     cr_assert(o.server);
+    cr_expect(o.takes_packed);
     cr_expect(o.server->lease == "lease-1");
     cr_expect(o.server->table_digest == 42);
     cr_expect(o.server->pid == static_cast<uint32_t>(getpid()));
@@ -98,6 +101,7 @@ Test(handshake, both_sides_make_the_same_key_for_an_encrypted_connection)
     cr_assert(client->key && server->key);
     cr_expect(*client->key == *server->key);
     cr_expect(*client->key != Digest{});
+    cr_expect(!client->takes_packed, "sizes tell of what is packed");
 }
 
 // Whoever sits between the two and takes the word "encrypted" away, or adds it, is found out by both.

@@ -1,0 +1,97 @@
+"""Stands between a client and rgpud's data port, and makes one side look like one that packs otherwise.
+
+pack_proxy.py LEASE_FILE OUT_FILE old|up|down
+
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. old: the server is one that knows no packed frames; a frame that it would not know ends
+the connection, and is told. up, down: in the first packed part that goes to the server, or comes from it, the length of what it becomes is
+one less.
+"""
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+
+HEADER = struct.Struct('<IHHII')
+TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
+
+
+def read(sock, n):
+    data = b''
+    while len(data) < n:
+        part = sock.recv(n - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def carry(source, to, change):
+    """Frame by frame, until either ends or `change` says so."""
+    try:
+        while True:
+            head = list(HEADER.unpack(read(source, HEADER.size)))
+            body = read(source, head[0])
+            if not change(head):
+                break
+            to.sendall(HEADER.pack(*head) + body)
+    except (EOFError, ConnectionError):
+        pass
+    for end in (source, to):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def damage(part_type):
+    done = []
+
+    def change(head):
+        if head[1] == part_type and head[3] and not done:
+            head[4] -= 1
+            done.append(head)
+        return True
+    return change
+
+
+def known(head):
+    if head[1] not in (PACKING_CALL, PART_CALL):
+        return True
+    print('unknown', hex(head[1]), flush=True)
+    return False
+
+
+def serve(client, address, mode):
+    server = socket.create_connection(address)
+    client.sendall(read(server, 40))
+    server.sendall(read(client, 216))
+    verdict = bytearray(read(server, 192))
+    accepted, = struct.unpack_from('<I', verdict, 4)
+    assert accepted & TAKES_PACKED
+    if mode == 'old':
+        struct.pack_into('<I', verdict, 4, accepted & ~TAKES_PACKED)
+    client.sendall(verdict)
+    same = lambda head: True
+    up = known if mode == 'old' else damage(PART_CALL) if mode == 'up' else same
+    threading.Thread(target=carry, args=(server, client, damage(PART_FRAME) if mode == 'down' else same), daemon=True).start()
+    carry(client, server, up)
+
+
+def main():
+    lease_file, out, mode = sys.argv[1:4]
+    with open(lease_file) as f:
+        lease = json.load(f)
+    host, port = lease['servers'][0]['address'].rsplit(':', 1)
+    listener = socket.create_server(('127.0.0.1', 0))
+    lease['servers'][0]['address'] = '127.0.0.1:%d' % listener.getsockname()[1]
+    with open(out + '.new', 'w') as f:
+        json.dump(lease, f)
+    os.rename(out + '.new', out)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=serve, args=(client, (host, int(port)), mode), daemon=True).start()
+
+
+main()
