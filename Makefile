@@ -46,6 +46,9 @@ LD_ALL = $(LDFLAGS) -pthread -Wl,--as-needed -Wl,--gc-sections $(sanitizer)
 # A sanitizer's runtime is in the program, not in a shared object: those have undefined symbols then.
 complete := $(if $(SANITIZE),,-Wl,--no-undefined)
 
+# What runs in other people's programs, or starts often, brings its C++ library with it. A sanitizer must see that one's locks, too.
+own_runtime := $(if $(SANITIZE),,-static-libstdc++ -static-libgcc)
+
 # What each part is linked with, from the outside world.
 UTIL_LIBS = $(TOML_LIBS) $(SPDLOG_LIBS)
 POOL_LIBS = $(MUNGE_LIBS) $(OPENSSL_LIBS) $(UTIL_LIBS)
@@ -147,11 +150,11 @@ comma := ,
 
 $(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags) \
-	    -static-libstdc++ -static-libgcc -Wl$(comma)--exclude-libs$(comma)ALL) && ln -sf libcuda.so.1 $(@D)/libcuda.so
+	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL) && ln -sf libcuda.so.1 $(@D)/libcuda.so
 
 $(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(call archive,net wire calls util) $(call map,src/nvml/libnvidia-ml.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1 \
-	    -static-libstdc++ -static-libgcc -Wl$(comma)--exclude-libs$(comma)ALL)
+	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL)
 
 $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call map,src/softgpu/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags),\
@@ -163,8 +166,9 @@ $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/libr
 $(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share health util)
 	$(call say,LD)$(call link,,$(DAEMON_LIBS))
 
+# One is started for each program: what it does not link, it need not load (t/t3015).
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
-	$(call say,LD)$(call link,-rdynamic,$(DAEMON_LIBS) -ldl)
+	$(call say,LD)$(call link,$(own_runtime),$(SECCOMP_LIBS) $(UTIL_LIBS) -ldl)
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
 $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)
@@ -172,11 +176,11 @@ $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire c
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
 $(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,util) $(call map,src/plugin/spank/spank_rgpu.map)
-	$(call say,LD)$(call link,-shared $(version_script) -static-libstdc++ -static-libgcc \
+	$(call say,LD)$(call link,-shared $(version_script) $(own_runtime) \
 	    -Wl$(comma)--exclude-libs$(comma)ALL)
 
 $(O)/lib/slurm/job_submit_rgpu.so: $(job_submit_objs) $(call archive,util) $(call map,src/plugin/job_submit/job_submit_rgpu.map)
-	$(call say,LD)$(call link,-shared $(version_script) -static-libstdc++ -static-libgcc \
+	$(call say,LD)$(call link,-shared $(version_script) $(own_runtime) \
 	    -Wl$(comma)--exclude-libs$(comma)ALL)
 
 # --- unit tests: t/unit/<dir>/<file>_test.cc, one program each

@@ -14,6 +14,9 @@ programs() { "$rgpu" list --json | python3 -c '
 import json, sys
 print(sum(l["workers"] for s in json.load(sys.stdin)["servers"] for l in s["leases"]))'; }
 
+loads() { readelf -d "$build/libexec/rgpu-worker" | sed -n 's/.*NEEDED.*\[\(lib[^.]*\).*/\1/p' | sort | xargs; }
+is "$(loads)" "libc libm libseccomp" "a worker loads nothing that only some workers need"
+
 rgpud gpu1
 clients "gpu1=$control"
 first=$control second=$data

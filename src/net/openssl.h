@@ -1,4 +1,5 @@
-// The functions of OpenSSL (1.1.1 or newer) that the tunnel calls, as pointers: rgpu-worker is linked with them, the user's process is not.
+// The functions of OpenSSL (1.1.1 or newer) that the tunnel calls, as pointers: it is opened where a connection is encrypted, and nowhere
+// else. To link it would cost each worker 2 ms at its start.
 #pragma once
 
 #include <locale.h>
@@ -33,5 +34,8 @@ struct Openssl {
 // in threads of one's own that never end: each libc numbers its pthread keys by itself, and both keep the values in the same place, so that
 // at a thread's end the program's destructors would get OpenSSL's values. Fails with `unsupported`, and the cure in the text.
 Result<const Openssl *> private_openssl();
+
+// The same by dlopen(3), for a process that is all ours. Fails with `unsupported`.
+Result<const Openssl *> common_openssl();
 
 }  // namespace rgpu::net

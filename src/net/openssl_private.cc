@@ -1,4 +1,4 @@
-// dlmopen and dlsym.
+// dlmopen, dlopen and dlsym.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -43,6 +43,28 @@ void *open_library()
     return nullptr;
 }
 
+void *open_in_this_namespace()
+{
+    for (const char *version : kVersions)
+        if (void *library = dlopen((std::string("libssl.so.") + version).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    return nullptr;
+}
+
+// Empty, or what is missing.
+std::string find_functions(void *library, Openssl &functions)
+{
+    if (!library) {
+        const char *why = dlerror();
+        return why ? why : "it cannot be opened";
+    }
+#define RGPU_FIND(name)                                                                \
+    functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name)); \
+    if (!functions.name) return "it has no " #name;
+    RGPU_OPENSSL_FUNCTIONS(RGPU_FIND)
+#undef RGPU_FIND
+    return "";
+}
+
 }  // namespace
 
 Result<const Openssl *> private_openssl()
@@ -50,15 +72,8 @@ Result<const Openssl *> private_openssl()
     static Openssl &functions = *new Openssl;
     static const std::string missing = [] {
         void *library = open_library();
-        if (!library) {
-            const char *why = dlerror();
-            return std::string(why ? why : "it cannot be opened");
-        }
-#define RGPU_FIND(name)                                                                \
-    functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name)); \
-    if (!functions.name) return std::string("it has no " #name);
-        RGPU_OPENSSL_FUNCTIONS(RGPU_FIND)
-#undef RGPU_FIND
+        std::string what = find_functions(library, functions);
+        if (!what.empty()) return what;
         functions.own_locale = reinterpret_cast<decltype(functions.own_locale)>(dlsym(library, "uselocale"));
         return std::string(functions.own_locale ? "" : "it has no libc");
     }();
@@ -66,6 +81,14 @@ Result<const Openssl *> private_openssl()
         return error(ErrorKind::unsupported,
                      "the server wants its data connections encrypted (encrypt = true), and there is no OpenSSL here (%s): install "
                      "libssl3 on this host or in this container", missing.c_str());
+    return &functions;
+}
+
+Result<const Openssl *> common_openssl()
+{
+    static Openssl &functions = *new Openssl;
+    static const std::string missing = find_functions(open_in_this_namespace(), functions);
+    if (!missing.empty()) return error(ErrorKind::unsupported, "no OpenSSL (%s): install libssl3 on this host", missing.c_str());
     return &functions;
 }
 

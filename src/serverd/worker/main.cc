@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "net/openssl.h"
 #include "net/tunnel.h"
 #include "serverd/handover.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/memory_cap.h"
-#include "serverd/worker/openssl_linked.h"
 #include "serverd/worker/readings.h"
 #include "serverd/worker/session.h"
 #include "serverd/worker/snapshot.h"
@@ -132,7 +132,7 @@ Result<void> open_tunnel(Connection &connection)
     Digest key;
     if (read(from.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
         return error(ErrorKind::internal, "no key from rgpud");
-    auto tunnel = net::Tunnel::open(Fd(kSocket), net::Side::server, key, worker::linked_openssl, net::Clock::now() + kTunnelTimeout);
+    auto tunnel = net::Tunnel::open(Fd(kSocket), net::Side::server, key, net::common_openssl, net::Clock::now() + kTunnelTimeout);
     if (!tunnel) return std::move(tunnel).error();
     connection.fd = (*tunnel)->take_plain().release();
     connection.tunnel = std::move(*tunnel);

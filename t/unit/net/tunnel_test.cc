@@ -17,17 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Result<const Openssl *> linked()
-{
-    static const Openssl functions = [] {
-        Openssl f;
-#define LINKED(name) f.name = &::name;
-        RGPU_OPENSSL_FUNCTIONS(LINKED)
-        return f;
-    }();
-    return &functions;
-}
-
 Result<const Openssl *> missing() { return error(ErrorKind::unsupported, "none here"); }
 
 Digest key_of(char c)
@@ -49,7 +38,7 @@ Outcome open_both(char client_key, char server_key, Result<const Openssl *> (*cl
     Outcome o;
     auto deadline = Clock::now() + 10s;
     auto server = std::async(std::launch::async, [&] {
-        o.server = Tunnel::open(Fd(fds[1]), Side::server, key_of(server_key), linked, deadline);
+        o.server = Tunnel::open(Fd(fds[1]), Side::server, key_of(server_key), common_openssl, deadline);
     });
     o.client = Tunnel::open(Fd(fds[0]), Side::client, key_of(client_key), clients, deadline);
     server.wait();
@@ -117,7 +106,7 @@ Test(tunnel, a_peer_that_speaks_no_tls_is_refused)
     int fds[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
     cr_assert(write(fds[1], "GET / HTTP/1.1\r\n\r\n", 18) == 18);
-    auto o = Tunnel::open(Fd(fds[0]), Side::server, key_of('k'), linked, Clock::now() + 5s);
+    auto o = Tunnel::open(Fd(fds[0]), Side::server, key_of('k'), common_openssl, Clock::now() + 5s);
     cr_assert(!o);
     cr_expect(o.error().kind == ErrorKind::invalid);
 }
@@ -146,7 +135,7 @@ Test(tunnel, leaves_descriptors_alone_that_are_not_its_own)
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
     auto deadline = Clock::now() + 10s;
     auto server = std::async(std::launch::async, [&] {
-        return Tunnel::open(Fd(fds[1]), Side::server, key_of('k'), linked, deadline).has_value();
+        return Tunnel::open(Fd(fds[1]), Side::server, key_of('k'), common_openssl, deadline).has_value();
     });
     auto client = Tunnel::open(Fd(fds[0]), Side::client, key_of('k'), private_openssl, deadline);
     cr_assert(client && server.get());
@@ -165,7 +154,7 @@ Test(tunnel, leaves_descriptors_alone_that_are_not_its_own)
     cr_expect(fcntl(fds[0], F_GETFD) >= 0);
 }
 
-// Its libssl is not the one that this program is linked with.
+// Its libssl is not the one that this program is linked with, which the other is.
 Test(tunnel, the_private_copy_is_private)
 {
     const Openssl *mine = nullptr;
@@ -174,4 +163,7 @@ Test(tunnel, the_private_copy_is_private)
     }).join();
     cr_assert(mine);
     cr_expect(mine->SSL_new != &::SSL_new);
+    auto common = common_openssl();
+    cr_assert(common);
+    cr_expect((*common)->SSL_new == &::SSL_new);
 }
