@@ -1,5 +1,6 @@
 #!/bin/bash
-# A lease's worker is there before its program: started with the lease, its context made, and the program cannot tell.
+# A lease's worker is there before its program: started with the lease, or when the program before it began, and its context made while no
+# other program runs; the program cannot tell.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu
@@ -10,6 +11,8 @@ ready() { [ "$(logged gpu1 'worker [0-9]+ for whoever comes')" = "$1" ]; }
 taken() { logged gpu1 'worker [0-9]+, which waited, is for'; }
 waiting() { sed -n 's/.*worker \([0-9]*\) for whoever comes.*/\1/p' "$T/gpu1.log" | tail -n 1; }
 cold() { logged gpu1 'worker [0-9]+ for 127'; }
+# Whether the one that waits has made its context, which takes device memory.
+with_context() { logged gpu1 "worker $(waiting), which waits, makes its context"; }
 programs() { "$rgpu" list --json | python3 -c '
 import json, sys
 print(sum(l["workers"] for s in json.load(sys.stdin)["servers"] for l in s["leases"]))'; }
@@ -19,39 +22,54 @@ is "$(loads)" "libc libm libseccomp" "a worker loads nothing that only some work
 
 rgpud gpu1
 clients "gpu1=$control"
-first=$control second=$data
+first=$control second=$data rgpud_pid=$pid
 cd "$T"
 
 try 20 "$rgpu" request -m 32M -o gpus
 is "$rc" 0 "a lease is made" || diag "$err"
 ok "... and a worker with it" ready 1
+is "$(with_context)" 1 "... which makes its context"
 is "$(programs)" 0 "... which is no program's yet"
 try 30 "$rgpu" run --lease gpus -- "$program"
 is "$rc $out" "0 ok" "a program sees a GPU that nobody used" || diag "$err"
 is "$(taken) $(cold)" "1 0" "... through the worker that waited"
-ok "when it has ended, the next worker waits" wait_for 20 ready 2
+ok "... and since then the next one waits" wait_for 20 ready 2
+has_context() { [ "$(with_context)" = 1 ]; }
+ok "when the program has ended, with its context" wait_for 20 has_context
 # The first stays, on a pipe, until the second has ended.
 mkfifo hold said
-try 30 "$rgpu" run --lease gpus -- sh -c "
-    exec 3<> hold
-    $program hold <&3 > said & read -r first < said
-    echo \$first; $program; echo >&3; wait"
-is "$rc $out" "0 ok
-ok" "of two programs at once"
-is "$(taken) $(cold)" "2 1" "... one gets it, the other a worker of its own"
-ok "after both, one waits again" wait_for 20 ready 3
+start holder "$rgpu" run --lease gpus -- sh -c "exec 3<> hold; $program hold <&3 > said"
+read -r begun < said
+is "$begun" ok "a program begins, and stays"
+ok "... and the next worker waits" wait_for 20 ready 3
+is "$(with_context)" 0 "... without a context: the memory is that program's"
+try 30 "$rgpu" run --lease gpus -- "$program"
+is "$rc $out" "0 ok" "another one beside it" || diag "$err"
+is "$(taken) $(cold)" "3 0" "... gets a worker that waited, too"
+ok "... and the next worker waits" wait_for 20 ready 4
+ended() { [ "$(programs)" = 1 ]; }
+ok "the second program ends" wait_for 20 ended
+is "$(with_context)" 0 "... while the first runs, still without a context"
+echo > hold
+ok "after both, with its context" wait_for 20 has_context
+for i in 1 2 3 4 5; do
+    try 30 "$rgpu" run --lease gpus -- sh -c "$program && $program"
+    [ "$rc" = 0 ] || fail "two programs, one after the other" || diag "$err"
+done
+is "$(taken) $(cold)" "13 0" "ten programs, one as soon as the other has ended: a worker waited for each"
+ok "... and one waits again" wait_for 20 ready 14
 
 killed=$(waiting)
 kill -9 "$killed"
 gone() { [ "$(logged gpu1 "worker $killed was ended by signal 9")" = 1 ]; }
 ok "a waiting worker is killed" wait_for 20 gone
-ok "... and none is started in its place: it may fail again" ready 3
+ok "... and none is started in its place: it may fail again" ready 14
 try 30 "$rgpu" run --lease gpus -- "$program"
 is "$rc $out" "0 ok" "... the program gets a fresh one" || diag "$err"
-ok "after it one waits again" wait_for 20 ready 4
+ok "since then one waits again" wait_for 20 ready 15
 
 last=$(waiting)
-kill -9 "$pid"; wait "$pid" 2>/dev/null
+kill -9 "$rgpud_pid"; wait "$rgpud_pid" 2>/dev/null
 dead() { ! kill -0 "$last" 2>/dev/null; }
 ok "without rgpud nobody waits" wait_for 20 dead
 rm "$T/gpu1.ready"

@@ -24,6 +24,18 @@ struct Message {
     }
 };
 
+constexpr char kGetReady = 0;  // tells by its length
+
+Result<void> sent(int channel, const msghdr &header)
+{
+    ssize_t n;
+    while ((n = sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
+    }
+    if (n != static_cast<ssize_t>(header.msg_iov->iov_len))
+        return error(ErrorKind::disconnected, "the waiting worker took nothing: %s", strerror(errno));
+    return {};
+}
+
 }  // namespace
 
 Result<std::pair<Fd, Fd>> open_channel()
@@ -34,6 +46,16 @@ Result<std::pair<Fd, Fd>> open_channel()
     return std::pair(Fd(ends[0]), Fd(ends[1]));
 }
 
+Result<void> get_ready(int channel)
+{
+    char word = kGetReady;
+    iovec vector{&word, sizeof word};
+    msghdr header{};
+    header.msg_iov = &vector;
+    header.msg_iovlen = 1;
+    return sent(channel, header);
+}
+
 Result<void> hand_over(int channel, int socket, uint64_t table_digest)
 {
     Message message(table_digest);
@@ -42,29 +64,30 @@ Result<void> hand_over(int channel, int socket, uint64_t table_digest)
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof socket);
     memcpy(CMSG_DATA(rights), &socket, sizeof socket);
-    ssize_t n;
-    while ((n = sendmsg(channel, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
-    }
-    if (n != sizeof table_digest)
-        return error(ErrorKind::disconnected, "the waiting worker took no client: %s", strerror(errno));
-    return {};
+    return sent(channel, message.header);
 }
 
-std::optional<Visitor> take_over(int channel)
+std::optional<Visitor> take_over(int channel, const std::function<void()> &ready)
 {
-    Visitor visitor;
-    Message message(visitor.table_digest);
-    ssize_t n;
-    while ((n = recvmsg(channel, &message.header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+    for (;;) {
+        Visitor visitor;
+        Message message(visitor.table_digest);
+        const ssize_t n = recvmsg(channel, &message.header, MSG_CMSG_CLOEXEC);
+        if (n < 0 && errno == EINTR)
+            continue;
+        cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
+        if (n == sizeof kGetReady && !rights) {
+            ready();
+            continue;
+        }
+        if (n != sizeof visitor.table_digest || !rights || rights->cmsg_type != SCM_RIGHTS ||
+            rights->cmsg_len != CMSG_LEN(sizeof(int)))
+            return std::nullopt;
+        int socket = -1;
+        memcpy(&socket, CMSG_DATA(rights), sizeof socket);
+        visitor.socket.reset(socket);
+        return visitor;
     }
-    cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
-    if (n != sizeof visitor.table_digest || !rights || rights->cmsg_type != SCM_RIGHTS ||
-        rights->cmsg_len != CMSG_LEN(sizeof(int)))
-        return std::nullopt;
-    int socket = -1;
-    memcpy(&socket, CMSG_DATA(rights), sizeof socket);
-    visitor.socket.reset(socket);
-    return visitor;
 }
 
 }  // namespace rgpu::serverd

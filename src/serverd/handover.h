@@ -1,10 +1,11 @@
 // How a client's connection reaches a worker that was started before the client came.
 //
-// rgpud keeps one end of a channel (a pair of Unix sockets), the worker has the other. Nothing is sent on it but one
-// client, once. That either end is closed is the end of the waiting worker.
+// rgpud keeps one end of a channel (a pair of Unix sockets), the worker has the other. What is sent on it is that the worker
+// shall get ready, once at most, and one client, once. That either end is closed is the end of the waiting worker.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -21,10 +22,11 @@ struct Visitor {
 // The ends: rgpud's, the worker's.
 Result<std::pair<Fd, Fd>> open_channel();
 
-// rgpud's side; the socket stays the caller's. Fails with `disconnected` when the worker has ended.
+// rgpud's side; the socket stays the caller's. Both fail with `disconnected` when the worker has ended.
+Result<void> get_ready(int channel);
 Result<void> hand_over(int channel, int socket, uint64_t table_digest);
 
-// The worker's side: waits. Nothing when rgpud has closed its end.
-std::optional<Visitor> take_over(int channel);
+// The worker's side: waits, and calls `ready` when it shall get ready. Nothing when rgpud has closed its end.
+std::optional<Visitor> take_over(int channel, const std::function<void()> &ready);
 
 }  // namespace rgpu::serverd

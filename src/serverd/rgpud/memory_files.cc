@@ -39,7 +39,7 @@ Result<Fd> MemoryFiles::open_file(const std::string &name) const
 Result<Fd> MemoryFiles::account(const pool::Lease &lease, int64_t max_workers) const
 {
     Result<Fd> file = open_file(lease.id);
-    uint64_t bytes = worker::MemoryAccount::file_bytes(static_cast<uint64_t>(max_workers), lease.gpus.size());
+    uint64_t bytes = worker::MemoryAccount::file_bytes(static_cast<uint64_t>(max_workers) + 1, lease.gpus.size());  // one waits
     struct stat state;
     // Never smaller: workers have it mapped. Another max_workers counts from the next lease on.
     if (file && (fstat(file->get(), &state) != 0 ||

@@ -489,15 +489,20 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     if (workers_.count(id) >= config_.max_workers)
         return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
                      workers_.count(id));
-    if (peer.gpus.empty() && workers_.hand_over(id, socket, peer.table_digest, peer.who))
+    if (peer.gpus.empty() && workers_.hand_over(id, socket, peer.table_digest, peer.who)) {
+        warm_up(*lease);
         return {};
+    }
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
     Environment more = {{"RGPU_WORKER_CLIENT_TABLE", digest}};
     Result<pool::Lease> seen = seen_part(*lease, peer.gpus, more);
     if (!seen)
         return std::move(seen).error();
-    return launch_worker(*seen, socket, more, peer.who, {}, peer.key);
+    Result<void> launched = launch_worker(*seen, socket, more, peer.who, {}, peer.key);
+    if (launched)
+        warm_up(*lease);
+    return launched;
 }
 
 // The lease as a program sees it that wants some of its GPUs only. Its worker shares the memory account with the others.
@@ -557,13 +562,21 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     return {};
 }
 
-// A worker whose driver runs and whose context is there before the program comes. That there is none costs the
-// program the time of its start, no more.
+// The next program finds a worker whose driver runs, and whose context is there, too, while no other program runs: those need
+// the memory themselves. That there is none costs the program the time of its start, no more.
 void Service::warm_up(const pool::Lease &lease)
 {
     // An encrypted connection's key is made when its client comes.
-    if (!config_.warm || config_.encrypt)
+    if (!config_.warm || config_.encrypt || workers_.count(lease.id) >= config_.max_workers)
         return;
+    if (!workers_.waits(lease.id))
+        start_waiting_worker(lease);
+    if (!workers_.count(lease.id))
+        workers_.get_ready(lease.id);
+}
+
+void Service::start_waiting_worker(const pool::Lease &lease)
+{
     auto channel = open_channel();
     Result<void> started = channel ? launch_worker(lease, channel->second, {{"RGPU_WORKER_WARM", "1"}},
                                                    "whoever comes", std::move(channel->first))
@@ -604,7 +617,7 @@ Time Service::tend()
     if (std::vector<Boards::Busy> left = boards_.collect(); !left.empty())
         meters_.add_busy(left, ledger_.leases({0, true}, {}, time));
     Time next = workers_.tend(now());
-    for (const std::string &id : workers_.without_worker())
+    for (const std::string &id : workers_.without_client())
         if (const pool::Lease *lease = ledger_.find(id, time))
             warm_up(*lease);
     std::erase_if(ending_, [this](const std::string &lease) {

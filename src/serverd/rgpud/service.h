@@ -116,6 +116,7 @@ private:
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const;
     void warm_up(const pool::Lease &lease);
+    void start_waiting_worker(const pool::Lease &lease);
 
     const RgpudConfig config_;
     const Driver driver_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "serverd/handover.h"
 #include "util/defaults.h"
@@ -78,19 +79,43 @@ Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::s
 bool Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who)
 {
     std::lock_guard lock(mutex_);
-    for (auto &[name, worker] : workers_) {
-        if (worker.lease.id != lease || !worker.channel || worker.kill_at != kNever)
-            continue;
-        Fd channel = std::move(worker.channel);
+    while (Worker *worker = waiting(lease)) {
+        Fd channel = std::move(worker->channel);
         if (!serverd::hand_over(channel.get(), socket.get(), table_digest))
             continue;
-        log_info("lease %s: worker %d, which waited, is for %s", short_id(lease).c_str(), worker.pid, who.c_str());
+        log_info("lease %s: worker %d, which waited, is for %s", short_id(lease).c_str(), worker->pid, who.c_str());
         return true;
     }
     return false;
 }
 
-std::vector<std::string> Workers::without_worker()
+// One that was told to end waits no more.
+Workers::Worker *Workers::waiting(const std::string &lease)
+{
+    auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
+        return entry.second.lease.id == lease && entry.second.channel && entry.second.kill_at == kNever;
+    });
+    return found == workers_.end() ? nullptr : &found->second;
+}
+
+bool Workers::waits(const std::string &lease)
+{
+    std::lock_guard lock(mutex_);
+    return waiting(lease);
+}
+
+void Workers::get_ready(const std::string &lease)
+{
+    std::lock_guard lock(mutex_);
+    Worker *worker = waiting(lease);
+    if (!worker || std::exchange(worker->ready, true))
+        return;
+    // One that has ended is met by tend().
+    if (serverd::get_ready(worker->channel.get()))
+        log_info("lease %s: worker %d, which waits, makes its context", short_id(lease).c_str(), worker->pid);
+}
+
+std::vector<std::string> Workers::without_client()
 {
     std::lock_guard lock(mutex_);
     std::vector<std::string> leases = std::move(ended_);
@@ -98,10 +123,7 @@ std::vector<std::string> Workers::without_worker()
     // Several of one lease may have ended since.
     std::sort(leases.begin(), leases.end());
     leases.erase(std::unique(leases.begin(), leases.end()), leases.end());
-    std::erase_if(leases, [this](const std::string &lease) {
-        return std::any_of(workers_.begin(), workers_.end(),
-                           [&](const auto &entry) { return entry.second.lease.id == lease; });
-    });
+    std::erase_if(leases, [this](const std::string &lease) { return with_client(lease) > 0; });
     return leases;
 }
 
@@ -176,12 +198,17 @@ Time Workers::tend(Time now)
     return next;
 }
 
-int Workers::count(const std::string &lease) const
+int Workers::with_client(const std::string &lease) const
 {
-    std::lock_guard lock(mutex_);
     return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
         return entry.second.lease.id == lease && !entry.second.channel;
     }));
+}
+
+int Workers::count(const std::string &lease) const
+{
+    std::lock_guard lock(mutex_);
+    return with_client(lease);
 }
 
 int Workers::count() const

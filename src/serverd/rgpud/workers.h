@@ -30,8 +30,12 @@ public:
     Result<pid_t> start(const pool::Lease &lease, Launch launch, const std::string &who, Fd channel = {});
     // Gives a client to a waiting worker of its lease; false when none took it.
     bool hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who);
-    // Leases whose last worker with a client has ended since the last call, and none of whose workers waits.
-    std::vector<std::string> without_worker();
+    // Whether one waits for a client of this lease.
+    bool waits(const std::string &lease);
+    // Makes it get ready, if it has not been told so.
+    void get_ready(const std::string &lease);
+    // Leases of which a worker with a client has ended since the last call, and none has one now.
+    std::vector<std::string> without_client();
 
     // Ends all workers of a lease.
     void end_lease(const std::string &lease, Time now);
@@ -54,8 +58,11 @@ private:
         Fd process;     // of an adopted one
         bool child = false;
         Fd channel;  // of one that waits
+        bool ready = false;
         Time kill_at = kNever;
     };
+    Worker *waiting(const std::string &lease);
+    int with_client(const std::string &lease) const;
     void signal(const std::string &name, Worker &worker, int number);
     bool has_ended(const std::string &name, Worker &worker);
 

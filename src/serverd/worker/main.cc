@@ -63,7 +63,7 @@ uint64_t client_table()
     return digest ? strtoull(digest, nullptr, 16) : 0;
 }
 
-enum class Use { inventory, client, waiting };
+enum class Use { inventory, client };
 
 Result<void> start_driver(Use use)
 {
@@ -72,7 +72,6 @@ Result<void> start_driver(Use use)
     if (!opened) return std::move(opened).error();
     if (use != Use::inventory)
         if (auto enforced = worker::enforce_memory_cap(*opened, kAccount, kHostLocks); !enforced) return enforced;
-    if (use == Use::waiting) worker::prepare_context(*opened);
     worker::set_driver(*opened);
     return {};
 }
@@ -153,16 +152,17 @@ int serve(Connection &connection)
     worker::serve_control(kControl);
     if (auto opened = open_tunnel(connection); !opened) return refuse(opened.error());
     static worker::Console &console = *new worker::Console;
-    const bool waiting = getenv("RGPU_WORKER_WARM");
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
-    auto started = start_driver(waiting ? Use::waiting : Use::client);
+    auto started = start_driver(Use::client);
     auto snapshot = started ? worker::take_snapshot() : Result<wire::Snapshot>(std::move(started).error());
     uint64_t table = client_table();
     std::unique_ptr<net::UcxTransport> ucx;
-    if (waiting) {
+    if (getenv("RGPU_WORKER_WARM")) {
         if (takes_ucx())  // where it fails now, it is asked again when there is an offer
             if (auto opened = net::UcxTransport::open()) ucx = std::move(*opened);
-        auto visitor = serverd::take_over(kSocket);
+        auto visitor = serverd::take_over(kSocket, [&] {
+            if (snapshot) worker::prepare_context();
+        });
         if (!visitor) return 0;
         dup2(visitor->socket.get(), kSocket);  // which closes the channel
         table = visitor->table_digest;

@@ -19,30 +19,32 @@ void give_up(CUdevice device)
 
 }  // namespace
 
-void prepare_context(Driver &driver)
+void prepare_context()
 {
     CUcontext context = nullptr;
-    beneath = new Driver(driver);
+    beneath = new Driver(driver());
     if (BENEATH(cuDevicePrimaryCtxRetain)(&context, kDevice)) return;
     ours = true;
-    driver.replace<CallId::cuDevicePrimaryCtxRetain>([](CUcontext *out, CUdevice device) {
+    Driver above = driver();
+    above.replace<CallId::cuDevicePrimaryCtxRetain>([](CUcontext *out, CUdevice device) {
         CUresult r = BENEATH(cuDevicePrimaryCtxRetain)(out, device);
         if (!r) give_up(device);
         return r;
     });
-    driver.replace<CallId::cuDevicePrimaryCtxReset_v2>([](CUdevice device) {
+    above.replace<CallId::cuDevicePrimaryCtxReset_v2>([](CUdevice device) {
         give_up(device);
         return BENEATH(cuDevicePrimaryCtxReset_v2)(device);
     });
-    driver.replace<CallId::cuDevicePrimaryCtxSetFlags_v2>([](CUdevice device, unsigned flags) {
+    above.replace<CallId::cuDevicePrimaryCtxSetFlags_v2>([](CUdevice device, unsigned flags) {
         give_up(device);
         return BENEATH(cuDevicePrimaryCtxSetFlags_v2)(device, flags);
     });
-    driver.replace<CallId::cuDevicePrimaryCtxGetState>([](CUdevice device, unsigned *flags, int *active) {
+    above.replace<CallId::cuDevicePrimaryCtxGetState>([](CUdevice device, unsigned *flags, int *active) {
         CUresult r = BENEATH(cuDevicePrimaryCtxGetState)(device, flags, active);
         if (!r && device == kDevice && ours) *active = 0;
         return r;
     });
+    set_driver(above);
 }
 
 }  // namespace rgpu::worker

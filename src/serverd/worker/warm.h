@@ -8,8 +8,8 @@
 
 namespace rgpu::worker {
 
-// Retains the primary context of device 0 through the functions that `driver` has so far, and puts its own in front of
-// them. A context that cannot be made is none: the client learns why when it asks for it. Before set_driver().
-void prepare_context(Driver &driver);
+// Retains the primary context of device 0 through the functions that driver() has so far, and puts its own in front of
+// them. A context that cannot be made is none: the client learns why when it asks for it. Before the client comes, once.
+void prepare_context();
 
 }  // namespace rgpu::worker
