@@ -67,7 +67,7 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
 
 }  // namespace detail
 
-template <CallId Id> typename calls::Row<Id>::Function entry()
+template <CallId Id> [[gnu::no_sanitize("thread")]] typename calls::Row<Id>::Function entry()
 {
     return &detail::Entry<Id, typename calls::Row<Id>::Function>::call;
 }

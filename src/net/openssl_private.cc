@@ -12,6 +12,12 @@ namespace {
 
 constexpr const char *kVersions[] = {"3", "1.1"};
 
+#ifdef __SANITIZE_THREAD__  // which is lost in a second libc
+constexpr Lmid_t kNamespace = LM_ID_BASE;
+#else
+constexpr Lmid_t kNamespace = LM_ID_NEWLM;
+#endif
+
 // The directory of the shared object that this code is in.
 std::string own_directory()
 {
@@ -26,7 +32,7 @@ std::string own_directory()
 void *open_in_new_namespace(const std::string &directory, const char *version)
 {
     const std::string crypto = directory + "libcrypto.so." + version, ssl = directory + "libssl.so." + version;
-    void *first = dlmopen(LM_ID_NEWLM, crypto.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void *first = dlmopen(kNamespace, crypto.c_str(), RTLD_NOW | RTLD_LOCAL);
     Lmid_t where = 0;
     if (!first || dlinfo(first, RTLD_DI_LMID, &where) != 0) return nullptr;
     return dlmopen(where, ssl.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -12,8 +12,12 @@ namespace rgpu::wire {
 
 namespace {
 
+// The program's memory is read while its other threads may write there, as kernels read it on a GPU. What was read, each byte once, is
+// what both sides go on with; what comes later differs from it, and is found the next time.
+#define READS_WHAT_OTHERS_WRITE [[gnu::no_sanitize("thread")]]
+
 // Which of the first n bytes differ; `copy` gets what was read.
-uint64_t compare_part(const uint8_t *now, const uint8_t *twin, size_t n, uint8_t *copy)
+READS_WHAT_OTHERS_WRITE uint64_t compare_part(const uint8_t *now, const uint8_t *twin, size_t n, uint8_t *copy)
 {
     uint64_t mask = 0;
     for (size_t i = 0; i < n; i++) {
@@ -24,7 +28,7 @@ uint64_t compare_part(const uint8_t *now, const uint8_t *twin, size_t n, uint8_t
 }
 
 // The same for a whole unit.
-uint64_t compare(const uint8_t *now, const uint8_t *twin, uint8_t *copy)
+READS_WHAT_OTHERS_WRITE uint64_t compare(const uint8_t *now, const uint8_t *twin, uint8_t *copy)
 {
 #ifdef __SSE2__
     uint64_t mask = 0;

@@ -154,7 +154,7 @@ int main()
     CHECK(cudaHostAlloc(&plain, sizeof *plain, cudaHostAllocDefault));
     ping_pong(*plain, plain, 20, false);
     // Registered memory has another address for the device.
-    auto own = static_cast<Board *>(aligned_alloc(4096, sizeof(Board)));
+    auto own = static_cast<Board *>(aligned_alloc(4096, (sizeof(Board) + 4095) / 4096 * 4096));
     CHECK(cudaHostRegister(own, sizeof *own, cudaHostRegisterMapped));
     CHECK(cudaHostGetDevicePointer(&device, own, 0));
     ping_pong(*own, device, 20, true);

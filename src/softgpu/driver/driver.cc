@@ -23,9 +23,9 @@ namespace {
 enum class Phase { before, ready, forked };
 std::atomic<Phase> phase = Phase::before;
 
-uint64_t device_stride(const Settings &s)
+uint64_t device_stride(const GpuHost &host, const Settings &s)
 {
-    return kSlotBytes / std::max(s.devices, 1) / Arena::kPage * Arena::kPage;
+    return host.bytes() / std::max(s.devices, 1) / Arena::kPage * Arena::kPage;
 }
 
 CUresult start(Driver &d)
@@ -37,7 +37,7 @@ CUresult start(Driver &d)
     }
     d.settings = *settings;
     if (!d.host) {
-        Result<std::unique_ptr<GpuHost>> host = GpuHost::join(d.settings.host);
+        Result<std::unique_ptr<GpuHost>> host = GpuHost::join(d.settings.host, d.addresses());
         if (!host) {
             complain("%s", host.error().text.c_str());
             switch (host.error().kind) {
@@ -63,7 +63,7 @@ CUresult start(Driver &d)
 
 Device::Device(GpuHost &host, const Settings &s, int index, int host_index, CUuuid uuid)
     : index(index), host_index(host_index), uuid(uuid), name(s.name), total(s.memory),
-      arena(host.base() + host_index * device_stride(s), device_stride(s), *this),
+      arena(host.base() + host_index * device_stride(host, s), device_stride(host, s), *this),
       primary(new Context(*this, true, 0, 3020)), default_pool(std::make_shared<Pool>(*this, true)), host_(host),
       pool_(default_pool)
 {

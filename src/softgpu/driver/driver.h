@@ -85,6 +85,8 @@ struct Driver {
     Handles<GraphNode, CUgraphNode> graph_nodes;
     Handles<GraphExec, CUgraphExec> graph_execs;
     Handles<UserObject, CUuserObject> user_objects;
+
+    const Addresses &addresses() const { return settings.low_addresses ? kLowAddresses : kAddresses; }
 };
 
 Driver &driver();

@@ -36,7 +36,7 @@ struct GpuHost::File {
     struct Slot {
         int64_t pid;  // for people; the lock decides
         uint64_t used[kMaxDevices];
-    } slots[kSlots];
+    } slots[kAddresses.slots];
 };
 
 // One process at a time, and one thread of it: file locks of one process do not exclude its own threads.
@@ -55,7 +55,7 @@ private:
 
 GpuHost::~GpuHost()
 {
-    if (window_) munmap(window_, kSlotBytes);
+    if (window_) munmap(window_, bytes());
     if (file_) munmap(file_, sizeof(File));
 }
 
@@ -63,15 +63,15 @@ GpuHost::~GpuHost()
 Result<bool> GpuHost::take_slot(int slot)
 {
     if (lock_byte(fd_.get(), F_SETLK, kFirstSlotByte + slot, F_WRLCK) < 0) return false;
-    void *wanted = reinterpret_cast<void *>(kAddressBase + slot * kSlotBytes);
+    void *wanted = reinterpret_cast<void *>(addresses_.base + slot * addresses_.slot_bytes);
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    void *window = mmap(wanted, kSlotBytes, PROT_NONE, kFlags, -1, 0);
+    void *window = mmap(wanted, bytes(), PROT_NONE, kFlags, -1, 0);
     if (window == MAP_FAILED && errno != EEXIST)
         return error(ErrorKind::exhausted,
-                     "reserving 1 TiB of addresses at %p for device memory: %s (a limit on virtual memory, ulimit -v, "
-                     "must leave room for it)", wanted, strerror(errno));
+                     "reserving %llu GiB of addresses at %p for device memory: %s (a limit on virtual memory, ulimit -v, "
+                     "must leave room for it)", static_cast<unsigned long long>(bytes() >> 30), wanted, strerror(errno));
     if (window != wanted) {
-        if (window != MAP_FAILED) munmap(window, kSlotBytes);  // Linux before 4.17 takes the address as a hint
+        if (window != MAP_FAILED) munmap(window, bytes());  // Linux before 4.17 takes the address as a hint
         lock_byte(fd_.get(), F_SETLK, kFirstSlotByte + slot, F_UNLCK);
         return false;
     }
@@ -120,18 +120,18 @@ Result<void> GpuHost::open(const std::string &directory)
     if (file_->magic != kMagic || file_->bytes != sizeof(File))
         return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", path.c_str());
 
-    for (int i = 0; i < kSlots; i++) {
+    for (int i = 0; i < addresses_.slots; i++) {
         Result<bool> taken = take_slot(i);
         if (!taken) return std::move(taken).error();
         if (*taken) return {};
     }
-    return error(ErrorKind::unavailable, "%d processes use the GPU host %s already; it takes no more", kSlots,
-                 directory.c_str());
+    return error(ErrorKind::unavailable, "%d processes use the GPU host %s already; it takes no more",
+                 addresses_.slots, directory.c_str());
 }
 
-Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory)
+Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory, const Addresses &addresses)
 {
-    std::unique_ptr<GpuHost> host(new GpuHost);
+    std::unique_ptr<GpuHost> host(new GpuHost(addresses));
     Result<void> opened = host->open(directory);
     if (!opened) return std::move(opened).error();
     return host;
@@ -146,7 +146,7 @@ bool GpuHost::slot_is_live(int slot) const
 uint64_t GpuHost::used_now(int device) const
 {
     uint64_t sum = 0;
-    for (int i = 0; i < kSlots; i++) {
+    for (int i = 0; i < kAddresses.slots; i++) {
         uint64_t &used = file_->slots[i].used[device];
         if (!used) continue;
         if (slot_is_live(i))

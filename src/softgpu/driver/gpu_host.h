@@ -17,15 +17,16 @@
 
 namespace rgpu::softgpu::driver {
 
-// Device addresses of all processes of a host: 48 slots of 1 TiB, below where Linux puts programs
-// (0x55...) and above what sanitizers use.
-constexpr uint64_t kAddressBase = 0x2000'0000'0000, kSlotBytes = uint64_t{1} << 40;
-constexpr int kSlots = 48;
-
-constexpr bool is_device_window(uint64_t address)
-{
-    return address >= kAddressBase && address < kAddressBase + kSlots * kSlotBytes;
-}
+// Device addresses of all processes of a host: slots, one after the other.
+struct Addresses {
+    uint64_t base, slot_bytes;
+    int slots;
+    constexpr bool contains(uint64_t address) const { return address >= base && address < base + slots * slot_bytes; }
+};
+// Below where Linux puts programs (0x55...) and above what AddressSanitizer uses.
+constexpr Addresses kAddresses{0x2000'0000'0000, uint64_t{1} << 40, 48};
+// Below 512 GiB, where ThreadSanitizer lets a program have memory (tsan_platform.h: LoAppMem).
+constexpr Addresses kLowAddresses{0x10'0000'0000, uint64_t{1} << 36, 7};
 
 class GpuHost {
 public:
@@ -33,11 +34,12 @@ public:
     // Where the process has something else at a slot's addresses (Linux puts nothing there by itself, but a library
     // may), the slot is another's. At most one GpuHost for a directory in a process (closing one would drop the
     // other's locks). `unavailable` when no slot is free, `exhausted` when the process may not have the addresses.
-    static Result<std::unique_ptr<GpuHost>> join(const std::string &directory);
+    static Result<std::unique_ptr<GpuHost>> join(const std::string &directory, const Addresses & = kAddresses);
     ~GpuHost();
 
     int slot() const { return slot_; }
-    uint64_t base() const { return kAddressBase + slot_ * kSlotBytes; }
+    uint64_t base() const { return addresses_.base + slot_ * addresses_.slot_bytes; }
+    uint64_t bytes() const { return addresses_.slot_bytes; }
 
     // Takes bytes of a device's memory if what all live processes hold, and these, stay below `limit`.
     bool take(int device, uint64_t bytes, uint64_t limit);
@@ -48,12 +50,13 @@ private:
     struct File;
     class Section;
 
-    GpuHost() = default;
+    explicit GpuHost(const Addresses &a) : addresses_(a) {}
     Result<void> open(const std::string &directory);
     Result<bool> take_slot(int slot);
     bool slot_is_live(int slot) const;
     uint64_t used_now(int device) const;
 
+    const Addresses addresses_;
     Fd fd_;
     File *file_ = nullptr;
     int slot_ = -1;

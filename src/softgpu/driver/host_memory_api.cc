@@ -60,7 +60,7 @@ CUresult host_register(void *p, size_t bytes, unsigned flags)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    if (!p || !bytes || flags & ~kRegisterFlags || is_device_window(address(p))) return CUDA_ERROR_INVALID_VALUE;
+    if (!p || !bytes || flags & ~kRegisterFlags || driver().addresses().contains(address(p))) return CUDA_ERROR_INVALID_VALUE;
     Range made;
     made.base = address(p);
     made.bytes = bytes;

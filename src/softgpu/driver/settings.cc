@@ -75,6 +75,11 @@ Result<Settings> Settings::from_environment()
         if (!parse_capability(v, s.major, s.minor))
             return error(ErrorKind::invalid, "RGPU_SOFTGPU_COMPUTE_CAPABILITY=%s: write for example 8.0", v);
     if (const char *v = variable("RGPU_SOFTGPU_NAME")) s.name = std::string(v).substr(0, kMaxName);
+    if (const char *v = variable("RGPU_SOFTGPU_ADDRESSES")) {
+        if (strcmp(v, "low"))
+            return error(ErrorKind::invalid, "RGPU_SOFTGPU_ADDRESSES=%s: write low, or leave it unset", v);
+        s.low_addresses = true;
+    }
     if (const char *v = variable("RGPU_SOFTGPU_HOST"))
         s.host = v;
     else

@@ -18,6 +18,7 @@ struct Settings {
     int major = 8, minor = 0;             // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
     std::string name = "rgpu software GPU";  // RGPU_SOFTGPU_NAME
     std::string host;                     // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
+    bool low_addresses = false;           // RGPU_SOFTGPU_ADDRESSES: "low" for programs under ThreadSanitizer
 
     static Result<Settings> from_environment();
     int compute_capability() const { return major * 10 + minor; }

@@ -35,15 +35,15 @@ std::unique_ptr<GpuHost> join()
 // Something of the process's own in a slot's window, which is whole and empty before.
 void *occupy(int slot)
 {
-    void *at = reinterpret_cast<void *>(kAddressBase + slot * kSlotBytes);
+    void *at = reinterpret_cast<void *>(kAddresses.base + slot * kAddresses.slot_bytes);
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    return mmap(at, kSlotBytes, PROT_NONE, kFlags, -1, 0) == at ? at : nullptr;
+    return mmap(at, kAddresses.slot_bytes, PROT_NONE, kFlags, -1, 0) == at ? at : nullptr;
 }
 
 bool is_empty(int slot)
 {
     void *window = occupy(slot);
-    return window && munmap(window, kSlotBytes) == 0;
+    return window && munmap(window, kAddresses.slot_bytes) == 0;
 }
 
 // A process that takes memory, says so, and waits to be killed.
@@ -152,11 +152,24 @@ Test(driver_host, goes_round_addresses_that_the_process_has_taken)
     cr_assert(occupy(first));
     auto host = join();
     cr_expect_gt(host->slot(), first);
-    cr_expect_eq(host->base(), kAddressBase + host->slot() * kSlotBytes);
+    cr_expect_eq(host->base(), kAddresses.base + host->slot() * kAddresses.slot_bytes);
     cr_expect(!is_empty(host->slot()));
     int taken = host->slot();
     host.reset();
     cr_expect(is_empty(taken), "the end of the host gives the window back");
+}
+
+Test(driver_host, has_memory_where_ThreadSanitizer_allows_it)
+{
+    auto host = GpuHost::join(directory, kLowAddresses);
+    cr_assert(host.has_value());
+    const uint64_t end = (*host)->base() + (*host)->bytes();
+    cr_expect_leq(end, uint64_t{1} << 39);
+    cr_expect(kLowAddresses.contains((*host)->base()) && kLowAddresses.contains(end - 1));
+    // A process with the usual addresses has another slot of the same host.
+    auto other = Tenant(60, 100);
+    cr_expect(other.got && other.slot != (*host)->slot());
+    cr_expect(!(*host)->take(0, 60, 100));
 }
 
 Test(driver_host, takes_no_more_processes_than_slots)
@@ -164,7 +177,7 @@ Test(driver_host, takes_no_more_processes_than_slots)
     std::vector<std::unique_ptr<Tenant>> tenants;
     // Criterion keeps its own memory at a random address, now and then in a slot's window.
     int slots = 0;
-    for (int i = 0; i < kSlots; i++) slots += is_empty(i);
+    for (int i = 0; i < kAddresses.slots; i++) slots += is_empty(i);
     for (int i = 0; i < slots; i++) tenants.push_back(std::make_unique<Tenant>(0, 100));
     for (const auto &t : tenants) cr_expect_geq(t->slot, 0);
     auto host = GpuHost::join(directory);

@@ -55,4 +55,10 @@ Test(driver_settings, wrong_values_are_named)
     cr_expect_eq(s->devices, 3);
     cr_expect_eq(s->memory, 64u << 20);
     cr_expect_eq(s->compute_capability(), 121);
+    cr_expect(!s->low_addresses);
+    setenv("RGPU_SOFTGPU_ADDRESSES", "low", 1);
+    cr_expect(Settings::from_environment()->low_addresses);
+    setenv("RGPU_SOFTGPU_ADDRESSES", "high", 1);
+    s = Settings::from_environment();
+    cr_expect(!s && s.error().text.find("RGPU_SOFTGPU_ADDRESSES=high") != std::string::npos);
 }
