@@ -665,4 +665,5 @@ def main():
     print(f'status {status}; {err.strip()}')
 
 
-main()
+if __name__ == '__main__':
+    main()

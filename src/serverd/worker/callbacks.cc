@@ -44,6 +44,8 @@ void Callbacks::reached(void *data)
     all.gates_.erase(gate->token);
 }
 
+bool Callbacks::is_done(wire::Reader body) { return body.value<Step>() == Step::done; }
+
 bool Callbacks::done(uint64_t token)
 {
     std::lock_guard lock(mutex_);

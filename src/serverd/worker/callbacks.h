@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "calls/cuda_api.h"
+#include "wire/codec.h"
 
 namespace rgpu::worker {
 
@@ -16,6 +17,8 @@ class Callbacks {
 public:
     // Puts a host function into the stream. Dispatcher only.
     CUresult enqueue(Session &, CUstream, uint64_t token);
+    // Whether the body of a cuLaunchHostFunc says that a function is over.
+    static bool is_done(wire::Reader body);
     // The client has run it. False for a token that is not waiting.
     bool done(uint64_t token);
     // Whether a stream stands, or will stand, at a host function: then what waits for that stream must not be the

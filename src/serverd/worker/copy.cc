@@ -1,27 +1,15 @@
 // Copies between the client and the device, through pinned chunks. The layout of the body is described in
 // interpose/copy.cc.
+#include "serverd/worker/bodies.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/overtaking.h"
 #include "serverd/worker/own.h"
 
 namespace rgpu::worker::own {
 
 namespace {
 
-struct Target {
-    CUdeviceptr device = 0;
-    uint64_t bytes = 0;
-    HandleId stream = 0;
-};
 constexpr size_t kTargetBytes = sizeof(CUdeviceptr) + sizeof(uint64_t) + sizeof(HandleId);
-
-Target read_target(wire::Reader &r)
-{
-    Target t;
-    t.device = r.value<CUdeviceptr>();
-    t.bytes = r.value<uint64_t>();
-    t.stream = r.value<HandleId>();
-    return t;
-}
 
 // A part of the copy, as much as lies together.
 Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream, CUresult &result, size_t &n)
@@ -54,19 +42,13 @@ Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream,
 }
 
 // Takes all its bytes off the wire, also when it has failed.
-Result<void> copy_in(Session &s, const Target &t, CUstream stream, CUresult &result)
+Result<void> copy_in(Session &s, const CopyTarget &t, CUstream stream, CUresult &result)
 {
     size_t done = 0, n = 0;
     for (; !result && done < t.bytes; done += n)
         if (auto r = copy_some(s, t.device + done, t.bytes - done, stream, result, n); !r) return r;
     std::vector<uint8_t> nowhere(t.bytes - done);
     return s.input.read(nowhere.data(), nowhere.size());
-}
-
-// Tells streams apart, the default stream of each context too.
-uint64_t stream_key(const Call &call, HandleId stream)
-{
-    return uint64_t{stream < calls::kFirstHandle ? call.header.value : 0} << 32 | stream;
 }
 
 }  // namespace
@@ -77,7 +59,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
     if (call.header.bytes < sizeof fixed) return error(ErrorKind::invalid, "its body is too short");
     if (auto r = s.input.read(fixed, sizeof fixed); !r) return r;
     wire::Reader reader(fixed, sizeof fixed);
-    Target t = read_target(reader);
+    const CopyTarget t(reader);
     if (t.bytes != call.header.bytes - sizeof fixed)
         return error(ErrorKind::invalid, "%zu bytes announced, %zu sent", static_cast<size_t>(t.bytes),
                      call.header.bytes - sizeof fixed);
@@ -85,6 +67,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 
     CUstream stream = nullptr;
     CUresult result = s.context() ? s.objects.get(t.stream, stream) : CUDA_ERROR_INVALID_CONTEXT;
+    if (s.copies.any_open() && !is_apart(s, stream_key(call, t.stream), stream)) close_copies(s);
     if (auto r = copy_in(s, t, stream, result); !r) return r;
     s.finish(call, result);
     return {};
@@ -92,7 +75,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 
 Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
 {
-    Target t = read_target(call.body);
+    CopyTarget t(call.body);
     if (!call.body.at_end() || !call.wants_reply())
         return misfit();
     CUstream stream = nullptr;
@@ -102,10 +85,16 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
         s.long_copies.start({call.header.sequence, s.context(), stream, t.device, t.bytes});
         return {};
     }
-    const uint64_t key = stream_key(call, t.stream);
+    const Copies::Key key = stream_key(call, t.stream);
+    if (!result && call.header.sequence && t.bytes >= Copies::kLarge) {
+        s.turns.copied(s.context(), t.bytes);
+        s.copies.open(key, {call.header.sequence, s.context(), stream, t.device, t.bytes});
+        return {};
+    }
     while (!result && t.bytes) {
         Copies::Part part;
         part.sequence = call.header.sequence;
+        part.waited = call.caller_waits();
         part.chunk = s.staging.take_to_send(s.context(), result);
         part.bytes = std::min<uint64_t>(t.bytes, part.chunk.bytes);
         part.last = part.bytes == t.bytes;

@@ -1,5 +1,6 @@
 // Kernel launches. The layout of the body is described in interpose/launch.cc.
 #include "serverd/worker/driver.h"
+#include "serverd/worker/bodies.h"
 #include "serverd/worker/own.h"
 #include "wire/launch_event.h"
 
@@ -29,12 +30,9 @@ void **pointers_into(uint8_t *block, size_t bytes, const std::vector<Parameter> 
 
 Result<void> cuLaunchKernel(Session &s, Call &call)
 {
-    struct Head {
-        uint32_t function, grid[3], block[3], shared, stream, cooperative, attributes;
-    };
     constexpr uint32_t kMaxAttributes = 64;
     wire::Reader &r = call.body;
-    auto h = r.value<Head>();
+    auto h = r.value<LaunchHead>();
     if (h.attributes > kMaxAttributes) return error(ErrorKind::invalid, "%u attributes", h.attributes);
     std::vector<CUlaunchAttribute> attributes;
     for (uint32_t i = 0; i < h.attributes && r.ok(); i++) attributes.push_back(r.value<CUlaunchAttribute>());

@@ -60,7 +60,7 @@ void LongCopies::carry_out(Copy c)
             staging_.give(part.chunk);
             continue;
         }
-        if (last) console_.drain(sender_);  // what was printed before the copy comes before its end
+        if (last) others_.before_last();
         sender_.data(c.sequence, CUDA_SUCCESS, part.chunk.data, part.bytes, last);
         staging_.give_sent(part.chunk);
     }

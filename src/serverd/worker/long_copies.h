@@ -8,7 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "serverd/worker/console.h"
+#include "serverd/worker/copies.h"
 #include "serverd/worker/sender.h"
 #include "serverd/worker/staging.h"
 #include "util/waiters.h"
@@ -17,7 +17,9 @@ namespace rgpu::worker {
 
 class LongCopies {
 public:
-    LongCopies(Sender &sender, Console &console, Waiters &waiters) : sender_(sender), console_(console), waiters_(waiters) {}
+    // `staging`: without a limit of its own.
+    LongCopies(Sender &sender, Copies &others, Staging &staging, Waiters &waiters)
+        : sender_(sender), others_(others), staging_(staging), waiters_(waiters) {}
 
     // Smaller ones are over before a thread has begun.
     static constexpr size_t kLong = 4 * Staging::kChunkBytes;
@@ -35,15 +37,14 @@ public:
     void start(const Copy &);
     // Before a context ends: waits until no copy is under way, and lets go of what was made in it.
     void forget(CUcontext);
-    void use(net::Transport &transport) { staging_.use(transport); }
 
 private:
     void carry_out(Copy);
 
     Sender &sender_;
-    Console &console_;
+    Copies &others_;
+    Staging &staging_;
     Waiters &waiters_;
-    Staging staging_{Staging::kNoLimit};
     std::mutex mutex_;
     std::condition_variable ended_;
     size_t under_way_ = 0;

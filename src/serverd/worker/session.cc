@@ -9,6 +9,7 @@
 #include "net/ucx_offer.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/overtaking.h"
 #include "serverd/worker/status.h"
 #include "wire/packing.h"
 #include "wire/status.h"
@@ -71,7 +72,7 @@ void Session::use(std::unique_ptr<net::Transport> transport)
     input.use(*transport_);
     sender.use(*transport_);
     staging.use(*transport_);
-    long_copies.use(*transport_);
+    large_staging.use(*transport_);
 }
 
 // It alone may be an offer.
@@ -108,6 +109,7 @@ Result<void> Session::step(const wire::FrameHeader &h)
         if (!body) return std::move(body).error();
         call.body = wire::Reader(*body, h.bytes);
     }
+    if (copies.any_open() && stays_behind(*this, call)) return {};
     if (CUresult r = enter(h.value, call.context_gone); r && !service.streams) {
         finish(call, r);
         return {};
@@ -136,6 +138,9 @@ void Session::finish(const Call &call, CUresult result, const std::vector<uint8_
 {
     result = call.told(result);
     if (call.wants_reply()) {
+        // One that says that something is over lets the program go on as a wait does.
+        if (call.id == CallId::cuStreamQuery || call.id == CallId::cuEventQuery || call.id == CallId::cuEventElapsedTime || call.id == CallId::cuEventElapsedTime_v2)
+            send_past();
         sender.reply(call.header.sequence, result, body);
     } else if (result) {
         CUresult none = CUDA_SUCCESS;

@@ -44,7 +44,7 @@ public:
     // Over this socket, and through shared memory or UCX where the client offers that.
     Session(int fd, Console &console)
         : transport_(std::make_unique<net::SocketTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
-          copies(sender, console, staging, waiters), long_copies(sender, console, waiters), turns([this](const std::string &text) { sender.text(text); }),
+          copies(sender, console, staging, large_staging, waiters), long_copies(sender, copies, large_staging, waiters), turns([this](const std::string &text) { sender.text(text); }),
           console_(console), fd_(fd) {}
 
     // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes. Before run().
@@ -70,7 +70,7 @@ public:
     Input input;
     Objects objects;
     Sender sender;
-    Staging staging;
+    Staging staging, large_staging{Staging::kNoLimit};
     Waiters waiters;  // jobs: client threads that wait, and streams with copies to the host under way
     Copies copies;
     LongCopies long_copies;

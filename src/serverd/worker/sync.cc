@@ -1,23 +1,25 @@
 // Calls that wait for the GPU: handed to a waiter, answered when it gets there.
 #include "serverd/worker/driver.h"
+#include "serverd/worker/overtaking.h"
 #include "serverd/worker/own.h"
 
 namespace rgpu::worker::own {
 
 namespace {
 
-// Waits in another thread, in the context that the call was made in.
-template <class Wait> void wait_elsewhere(Session &s, const Call &call, Wait wait)
+// Waits in another thread, in the context that the call was made in; with `behind` for large copies that are open now, too.
+template <class Wait> void wait_elsewhere(Session &s, const Call &call, bool behind, Wait wait)
 {
-    s.waiters.run([&s, call, wait, context = s.context()] {
+    s.waiters.run([&s, call, wait, context = s.context(), opened = behind ? s.copies.opened() : 0] {
+        s.copies.wait_closed(opened);
         CUresult r = DRIVER(cuCtxSetCurrent)(context);
         s.finish_wait(call, r ? r : wait());
     });
 }
 
-template <class Handle> Result<void> one_handle(Session &s, Call &call, Handle &handle, bool &ok)
+template <class Handle> Result<void> one_handle(Session &s, Call &call, HandleId &id, Handle &handle, bool &ok)
 {
-    auto id = call.body.value<HandleId>();
+    id = call.body.value<HandleId>();
     if (!call.body.at_end()) return misfit();
     CUresult r = s.objects.get(id, handle);
     if (r) s.finish_wait(call, r);
@@ -30,36 +32,40 @@ template <class Handle> Result<void> one_handle(Session &s, Call &call, Handle &
 Result<void> cuCtxSynchronize(Session &s, Call &call)
 {
     if (!call.body.at_end()) return misfit();
-    wait_elsewhere(s, call, [] { return DRIVER(cuCtxSynchronize)(); });
+    wait_elsewhere(s, call, true, [] { return DRIVER(cuCtxSynchronize)(); });
     return {};
 }
 
 Result<void> cuStreamSynchronize(Session &s, Call &call)
 {
+    HandleId id = 0;
     CUstream stream = nullptr;
     bool ok = false;
-    if (auto r = one_handle(s, call, stream, ok); !r || !ok) return r;
+    if (auto r = one_handle(s, call, id, stream, ok); !r || !ok) return r;
+    const bool behind = s.copies.any_open() && !is_apart(s, stream_key(call, id), stream);
     // Idle already, as it often is: no other thread needed. NOT_READY is no error here.
-    CUresult now = DRIVER(cuStreamQuery)(stream);
+    CUresult now = behind ? CUDA_ERROR_NOT_READY : DRIVER(cuStreamQuery)(stream);
     if (now != CUDA_ERROR_NOT_READY) {
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, [stream] { return DRIVER(cuStreamSynchronize)(stream); });
+    wait_elsewhere(s, call, behind, [stream] { return DRIVER(cuStreamSynchronize)(stream); });
     return {};
 }
 
 Result<void> cuEventSynchronize(Session &s, Call &call)
 {
+    HandleId id = 0;
     CUevent event = nullptr;
     bool ok = false;
-    if (auto r = one_handle(s, call, event, ok); !r || !ok) return r;
-    CUresult now = DRIVER(cuEventQuery)(event);
+    if (auto r = one_handle(s, call, id, event, ok); !r || !ok) return r;
+    const bool behind = s.copies.any_open() && s.copies.is_behind(id);
+    CUresult now = behind ? CUDA_ERROR_NOT_READY : DRIVER(cuEventQuery)(event);
     if (now != CUDA_ERROR_NOT_READY) {
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, [event] { return DRIVER(cuEventSynchronize)(event); });
+    wait_elsewhere(s, call, behind, [event] { return DRIVER(cuEventSynchronize)(event); });
     return {};
 }
 
