@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "calls/versions.h"
 #include "interpose/callback.h"
@@ -185,7 +186,8 @@ void Session::use(std::unique_ptr<Packing> packing)
 void Session::let_others()
 {
     constexpr int kMostYields = 1000;  // they may have lost the processor
-    for (int i = 0; i < kMostYields && asking_.load(std::memory_order_relaxed); i++) sched_yield();
+    sched_yield();                     // to who has an answer, too
+    for (int i = 1; i < kMostYields && asking_.load(std::memory_order_relaxed); i++) sched_yield();
 }
 
 void Session::leave_to_parent()
@@ -332,10 +334,12 @@ CUresult Session::wait(Pending &p)
     const uint64_t since = now_ns();
     std::unique_lock lock(receive_);
     while (!p.done) {
-        if (reading_)
+        if (reading_) {
             answered_.wait(lock);
-        else
-            read_some(lock);
+            continue;
+        }
+        read_some(lock);
+        if (!p.done) let_answered(lock);
     }
     count_round_trip(now_ns() - since);
     return p.reply.result;
@@ -382,7 +386,7 @@ CUresult Session::take_ahead(Ahead &a, void *to)
 // One thread at a time is here; it lets go of the lock while it waits for bytes.
 void Session::read_some(std::unique_lock<std::mutex> &lock)
 {
-    reading_ = true;
+    reading_ = true, handed_over_ = false;
     lock.unlock();
     bool alive = read_frame();
     lock.lock();
@@ -395,6 +399,15 @@ void Session::read_some(std::unique_lock<std::mutex> &lock)
         }
     if (!alive) pending_.clear(), callbacks_under_way_ = copies_under_way_ = 0;
     answered_.notify_all();
+}
+
+// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by now.
+void Session::let_answered(std::unique_lock<std::mutex> &lock)
+{
+    if (!std::exchange(handed_over_, false)) return;
+    lock.unlock();
+    sched_yield();
+    lock.lock();
 }
 
 bool Session::read_frame()
@@ -489,6 +502,7 @@ bool Session::take_reply(const FrameHeader &h)
     if (it->second->news) heard_.fetch_add(1, std::memory_order_release);
     it->second->reply = {static_cast<CUresult>(h.value), std::move(body)};
     it->second->done = true;
+    handed_over_ = it->second->waited && !it->second->ahead;
     pending_.erase(it);
     return true;
 }
@@ -516,6 +530,7 @@ bool Session::take_data(const FrameHeader &h)
     std::lock_guard lock(receive_);
     pending_.erase(h.sequence);
     p->done = true;
+    handed_over_ = p->waited && !p->ahead;
     if (!p->waited) finish_unasked(p);
     return true;
 }
@@ -607,16 +622,18 @@ bool Session::input_is_there() const
 void Session::take_pushes()
 {
     std::unique_lock receive(receive_);
-    if (reading_ || !input_is_there()) {
+    if (!reading_ && !input_is_there()) {
         receive.unlock();
         const bool more = transport_->wait(net::Transport::kData, 1);
         receive.lock();
         if (!more) return;
     }
-    if (reading_ || !pushes_expected())
+    if (reading_ || !pushes_expected()) {
         answered_.wait_for(receive, 1ms);
-    else if (input_is_there())  // what poll() saw may be another's by now
+    } else if (input_is_there()) {  // what poll() saw may be another's by now
         read_some(receive);
+        let_answered(receive);
+    }
 }
 
 // Sends what was gathered and then forgotten, and takes copies that arrive while nobody waits.

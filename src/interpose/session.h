@@ -109,7 +109,7 @@ public:
     uint32_t frames_sent();
     bool waited_for();
 
-    // Between parts of something large: lets threads go first that have a question to send.
+    // Between parts of something large: lets threads go first that have a question to send, or an answer.
     void let_others();
 
     // Whether bytes are under way into the program's memory that nobody waits for.
@@ -153,6 +153,7 @@ private:
     void expect(uint32_t sequence, Pending *p);
     CUresult wait(Pending &p);
     void read_some(std::unique_lock<std::mutex> &receive);
+    void let_answered(std::unique_lock<std::mutex> &);
     bool read_frame();
     bool take_frame(const wire::FrameHeader &h);
     bool take_packed(wire::FrameHeader h);
@@ -192,6 +193,7 @@ private:
     std::mutex receive_;
     std::condition_variable answered_;
     bool reading_ = false;
+    bool handed_over_ = false;  // the last frame was an answer that a thread waits for
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
     Spin spin_;                // the reader's

@@ -1,6 +1,7 @@
 // Header and body leave together.
 #include "serverd/worker/sender.h"
 
+#include <sched.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -15,6 +16,9 @@ using wire::FrameHeader;
 using wire::ServerFrame;
 
 namespace {
+
+// With as many or more the processor was kept long enough from a thread that has a few bytes to send.
+constexpr size_t kMany = 128 << 10;
 
 FrameHeader header(ServerFrame type, uint32_t sequence, CUresult result, size_t bytes, uint16_t flags)
 {
@@ -83,6 +87,7 @@ void Sender::reply(uint32_t sequence, CUresult result, const std::vector<uint8_t
 void Sender::data(uint32_t sequence, CUresult result, const void *bytes, size_t n, bool last)
 {
     send(header(ServerFrame::data, sequence, result, n, last ? wire::kLast : 0), bytes);
+    if (n >= kMany) sched_yield();
 }
 
 void Sender::text(std::string_view s)

@@ -26,7 +26,7 @@ public:
     void use(net::Packer &);
 
     void reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body = {});
-    // Bytes of a copy; `last` ends it.
+    // Bytes of a copy; `last` ends it. Behind many bytes, whoever else is there to run goes first.
     void data(uint32_t sequence, CUresult result, const void *bytes, size_t n, bool last);
     void text(std::string_view);
     // A stream has come to the host function of this token.
