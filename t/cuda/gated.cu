@@ -48,6 +48,7 @@ int main(int argc, char **)
     cudaStream_t a, b;
     CHECK(cudaMalloc(&p, 2 * sizeof *p));
     CHECK(cudaMemset(p, 0, 2 * sizeof *p));
+    CHECK(cudaDeviceSynchronize());  // streams that do not block are in no order with it
     CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
 
