@@ -44,7 +44,7 @@ constexpr size_t kBytes = N * sizeof(int);
 
 struct Ints {
     int *p;
-    Ints() { CHECK(cudaMalloc(&p, kBytes)); CHECK(cudaMemset(p, 0, kBytes)); }
+    Ints() { CHECK(cudaMalloc(&p, kBytes)); CHECK(cudaMemset(p, 0, kBytes)); CHECK(cudaDeviceSynchronize()); }
     ~Ints() { CHECK(cudaFree(p)); }
     std::vector<int> host() const
     {
