@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu
-rate=40  # MB/s
+rate=15  # MB/s: a processor that has much else to do packs faster, too
 
 rgpud gpu1 'softgpu_memory = "256M"'
 clients "gpu1=$control"
@@ -35,23 +35,24 @@ mega=$((1 << 20))
 
 # --- by what is measured
 
-over slow "${copies[@]}" text 12 10
+over slow "${copies[@]}" text 12 8
 is "$rc $out" "0 ok" "text over a slow link" || diag "$err"
 is "$err" "" "... without a word"
-ok "... half of it at most goes there: $(carried 'j["there"]') bytes of $((120 * mega))" [ "$(carried 'j["there"]')" -lt $((60 * mega)) ]
-ok "... and comes back: $(carried 'j["back"]')" [ "$(carried 'j["back"]')" -lt $((60 * mega)) ]
+ok "... half of it at most goes there: $(carried 'j["there"]') bytes of $((96 * mega))" [ "$(carried 'j["there"]')" -lt $((48 * mega)) ]
+ok "... and comes back: $(carried 'j["back"]')" [ "$(carried 'j["back"]')" -lt $((48 * mega)) ]
 is "$(packed 'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True \
     "... as RGPU_STATS says" || diag "$(cat stats.json)"
-over slow "${copies[@]}" noise 12 2
+over slow "${copies[@]}" noise 12
 is "$rc $out" "0 ok" "noise over a slow link" || diag "$err"
 is "$(packed 'j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]')" 0 "... is not packed"
-is "$(carried "all(24 * $mega < j[way] < 25 * $mega for way in ('there', 'back'))")" True "... and costs its own bytes" || diag "$wire"
-over slow env RGPU_COMPRESSION=off "${copies[@]}" text 12
+is "$(carried "all(12 * $mega < j[way] < 13 * $mega for way in ('there', 'back'))")" True "... and costs its own bytes" || diag "$wire"
+over slow env RGPU_COMPRESSION=off "${copies[@]}" text 10
 is "$rc $(packed 'j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]')" "0 0" "off never packs" || diag "$out$err"
 over gpus env RGPU_TRANSPORT=tcp "${copies[@]}" text 32 4
 is "$rc $(packed '[j["transport"], j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]]')" "0 ['tcp', 0]" "loopback is fast: nothing is packed" ||
     diag "$out$err$(cat stats.json)"
-over slow "$rgpu" bench
+proxy faster slow_link.py 0 100
+over faster "$rgpu" bench
 like "$out" 'Copies of bytes that shrink are faster: packed' "rgpu bench says that packing pays there" || diag "$err"
 
 # --- by what is named
