@@ -97,15 +97,14 @@ JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
 PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(CLI) \
 	$(SPANK) $(JOB_SUBMIT)
 
-.PHONY: all libs nvml interpose softgpu serverd worker cli plugin
+.PHONY: all libs nvml interpose softgpu serverd cli plugin
 all: $(PRODUCTS) ## build everything but the tests (the default)
 	@:
 libs: $(call archive,$(archives)) ## the static libraries
 nvml: $(NVML) ## libnvidia-ml.so.1 for the user's program
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
-serverd: $(RGPUD) worker ## rgpud and rgpu-worker
-worker: $(WORKER)
+serverd: $(RGPUD) $(WORKER) ## rgpud and rgpu-worker
 cli: $(CLI) ## the rgpu command
 plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
@@ -371,9 +370,9 @@ check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=sof
 	@LSAN_OPTIONS=suppressions=t/lib/lsan.supp:print_suppressions=0 RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
 # Not the unit tests: Criterion does not start under it.
-check-tsan: ## with the thread sanitizer: programs of threads (t/stress), and both ends of remote CUDA programs (t/tsan)
+check-tsan: ## with the thread sanitizer: programs of threads (t/stress), and both ends of remote CUDA programs, and rgpud (t/tsan)
 	+@$(sub_make) all cuda
-	+@$(call sanitized,tsan,thread) stress interpose worker
+	+@$(call sanitized,tsan,thread) stress interpose serverd
 	@for program in $(patsubst t/stress/%.cc,$(O)-tsan/t/stress/%,$(stress_sources)); do echo "stress $$program"; $$program || exit 1; done
 	@for t in t/tsan/t*.t; do $(tests_env) RGPU_TSAN=$(abspath $(O))-tsan $$t || exit 1; done
 

@@ -7,7 +7,7 @@
 #   json EXPRESSION [TEXT]   evaluates Python with `j` the JSON of $body, or of TEXT
 #   logged NAME REGEX        how many lines of the log match
 #
-# $auth is the [auth] table of both kinds of file; method none unless a test sets it.
+# $rgpud_program is another than the build's; $auth is the [auth] table of both kinds of file; method none unless a test sets it.
 # Software GPUs: two of 64M each, unless a LINE says otherwise.
 
 auth='method = "none"'
@@ -37,7 +37,7 @@ worker_user = "$worker_user"
 state_dir = "$T/$name.state"
 EOF
     } > "$T/$name.conf"
-    start "$name" "$build/sbin/rgpud" --verbose --config "$T/$name.conf" --ready-file "$T/$name.ready"
+    start "$name" "${rgpud_program:-$build/sbin/rgpud}" --verbose --config "$T/$name.conf" --ready-file "$T/$name.ready"
     wait_for 20 test -s "$T/$name.ready" || bail "rgpud $name does not start: $(cat "$T/$name.log")"
     control=$(json 'j["control_port"]' "$(cat "$T/$name.ready")")
     data=$(json 'j["data_port"]' "$(cat "$T/$name.ready")")

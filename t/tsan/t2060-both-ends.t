@@ -1,6 +1,6 @@
 #!/bin/bash
 # The interposer and the worker under ThreadSanitizer, with programs of one and of eight threads between them: over TCP, shared memory,
-# encrypted, and on the GPUs of two servers. `make check-tsan` builds both into $RGPU_TSAN; all else is the usual build's.
+# encrypted, and on the GPUs of two servers; and rgpud. `make check-tsan` builds them into $RGPU_TSAN; all else is the usual build's.
 #
 # The sanitizer sees what our code and libstdc++'s headers do, and every lock, thread, descriptor and copy of libc's. The programs, cudart, the
 # software GPU and its kernels are not instrumented: what they do between themselves it neither sees nor says.
@@ -15,20 +15,30 @@ interpose=$tsan/lib/interpose
 options="suppressions=$root/t/lib/tsan.supp history_size=5 second_deadlock_stack=1 exitcode=0"
 runtime=$(ldd "$tsan/libexec/rgpu-worker" | sed -n 's/.*libtsan.* => \([^ ]*\) .*/\1/p')
 # rgpud gives its workers no environment of its caller's.
-cat > "$T/worker" <<END
+for program in sbin/rgpud libexec/rgpu-worker; do
+    name=${program##*/}
+    cat > "$T/$name" <<END
 #!/bin/sh
-TSAN_OPTIONS='$options log_path=$T/report.worker' exec $tsan/libexec/rgpu-worker "\$@"
+TSAN_OPTIONS='$options log_path=$T/report.$name' exec $tsan/$program "\$@"
 END
-chmod 755 "$T/worker"
+    chmod 755 "$T/$name"
+done
+rgpud_program=$T/rgpud
 # The sanitizer's shadow is where the software GPU has its memory else.
 export RGPU_SOFTGPU_ADDRESSES=low
-worker="worker = \"$T/worker\""
+worker="worker = \"$T/rgpu-worker\""
 gpus=('softgpu_devices = 2' 'softgpu_memory = "512M"' "$worker")
 
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
 
-instrumented() { nm -D "$interpose/libcuda.so.1" | grep -q 'U __tsan_write8' && nm -D "$tsan/libexec/rgpu-worker" | grep -q 'U __tsan_write8'; }
-ok "both ends are instrumented" instrumented
+instrumented()
+{
+    local file
+    for file in "$interpose/libcuda.so.1" "$tsan/libexec/rgpu-worker" "$tsan/sbin/rgpud"; do
+        nm -D "$file" | grep -q 'U __tsan_write8' || { echo "$file"; return 1; }
+    done
+}
+ok "both ends, and rgpud, are instrumented" instrumented
 
 reports()
 {
@@ -90,7 +100,7 @@ stop "$pid"
 threads=1
 for server in gpu1 gpu2; do
     rgpud "$server" "${gpus[@]}"
-    declare "control_$server=$control"
+    declare "control_$server=$control" "pid_$server=$pid"
 done
 clients "gpu1=$control_gpu1" "gpu2=$control_gpu2"
 rm -f "$T/lease"
@@ -98,4 +108,7 @@ spanned "$T/lease" gpu1 gpu2
 for case in threads copies order null_stream events space race variables host registered; do
     run "on two servers: $case" "$build/cuda/span-static" $case
 done
+stop "$pid_gpu1"
+stop "$pid_gpu2"
+ok "rgpud ends without a race" reports
 done_testing
