@@ -6,11 +6,14 @@
 
 #include <cerrno>
 
+#include "net/queues.h"
+
 namespace rgpu::net {
 
 SocketTransport::SocketTransport(Fd fd, std::shared_ptr<Tunnel> tunnel, int moment)
     : socket_(std::move(fd)), tunnel_(std::move(tunnel)), moment_(moment)
 {
+    if (!tunnel_) bound_queues(socket_.get());
     const timeval time = {moment / 1000, moment % 1000 * 1000};
     if (moment) setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
 }
