@@ -43,8 +43,9 @@ for _ in range(rounds):
             connection.close()
         time.sleep(0.002)
     victims = children(rgpud) - others
-    for victim in victims:
+    for victim in victims:  # the program's, and the one that waits for the next
         os.kill(victim, signal.SIGKILL)
+    if victims:
         times.append(time.time())
     program.wait(20)
     while children(rgpud) - others:

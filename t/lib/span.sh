@@ -9,7 +9,8 @@ two_servers()
 {
     local server
     for server in gpu1 gpu2; do
-        rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"'
+        # No worker but those of programs: the one of each server then has the first addresses, the same.
+        rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"' 'warm = false'
         declare -g "control_$server=$control" "pid_$server=$pid"
     done
     clients "gpu1=$control_gpu1" "gpu2=$control_gpu2"
