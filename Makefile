@@ -242,6 +242,7 @@ $(filter $(O)/t/recorder/%_test,$(UNIT)): | $(RECORDER)
 
 # Programs of threads for the thread sanitizer: t/stress/<part>_stress.cc, with no more of that part than they need.
 stress_sources := $(filter t/stress/%,$(sources))
+stress_needs_net := $(unit_archives_net)
 stress_needs_share := $(unit_archives_share)
 stress_needs_serverd := $(call obj,src/serverd/worker/turn.cc src/serverd/worker/driver.cc) $(call archive,share calls util)
 define stress_rule

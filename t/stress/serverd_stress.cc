@@ -158,10 +158,12 @@ int main(int argc, char **argv)
     worker::set_driver(*driver);
     std::vector<std::thread> threads, streams;
     worker::Turn *turns[kTenants] = {};
+    static serverd::GpuMeter meters[kTenants];
     for (int i = 0; i < kTenants; i++) {
         worker::Turn::Settings settings;
         settings.lease = "lease" + std::to_string(i);
         settings.terms = {50, 100, 100};
+        settings.meter = &meters[i];
         settings.max_kernel = 20 * share::kSecond;
         settings.broke_limit = [](int64_t) { _exit(1); };
         auto turn = worker::Turn::start(board->get(), settings);
