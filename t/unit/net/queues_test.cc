@@ -17,8 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kReceive = 2;  // linux/socket.h: SOCK_RCVBUF_LOCK
-
 // A connection over loopback, whose far end nobody reads.
 struct Pair {
     Pair()
@@ -54,24 +52,4 @@ Test(queues, little_waits_unsent)
     net::bound_queues(bounded.near.get());
     const int n = bounded.unsent();
     cr_expect(n <= (512 + 2 * 64) << 10, "%d bytes", n);
-}
-
-Test(queues, a_near_peer_has_a_small_window_and_one_that_is_no_peer_none)
-{
-    Pair pair;
-    net::bound_queues(pair.near.get());
-    int lock = -1, bytes = 0;
-    socklen_t size = sizeof lock;
-    if (getsockopt(pair.near.get(), SOL_SOCKET, SO_BUF_LOCK, &lock, &size) == 0 && lock & kReceive) {
-        cr_assert(getsockopt(pair.near.get(), SOL_SOCKET, SO_RCVBUF, &bytes, &size) == 0);
-        cr_expect(bytes <= 2 << 20, "%d bytes", bytes);
-    }
-    int both[2];
-    cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, both) == 0);
-    const Fd one(both[0]), other(both[1]);
-    int before = 0, after = 0;
-    cr_assert(getsockopt(one.get(), SOL_SOCKET, SO_RCVBUF, &before, &size) == 0);
-    net::bound_queues(one.get());
-    cr_assert(getsockopt(one.get(), SOL_SOCKET, SO_RCVBUF, &after, &size) == 0);
-    cr_expect(before == after);
 }
