@@ -6,12 +6,12 @@ Listens on a port of its own and writes OUT_FILE, a lease file that leads there.
 the connection, and is told. up, down: in the first packed part that goes to the server, or comes from it, the length of what it becomes is
 one less.
 """
-import json
-import os
 import socket
 import struct
 import sys
 import threading
+
+from proxied_lease import listen_for
 
 HEADER = struct.Struct('<IHHII')
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
@@ -81,17 +81,10 @@ def serve(client, address, mode):
 
 def main():
     lease_file, out, mode = sys.argv[1:4]
-    with open(lease_file) as f:
-        lease = json.load(f)
-    host, port = lease['servers'][0]['address'].rsplit(':', 1)
-    listener = socket.create_server(('127.0.0.1', 0))
-    lease['servers'][0]['address'] = '127.0.0.1:%d' % listener.getsockname()[1]
-    with open(out + '.new', 'w') as f:
-        json.dump(lease, f)
-    os.rename(out + '.new', out)
+    listener, server = listen_for(lease_file, out)
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, (host, int(port)), mode), daemon=True).start()
+        threading.Thread(target=serve, args=(client, server, mode), daemon=True).start()
 
 
 main()

@@ -7,12 +7,12 @@ that it sends its calls' names; the client gets them in another order, without t
 calls that the server knows and does not carry out (a client that sends one loses its connection, as the worker has it), and,
 with --version, another driver version. Calls' numbers are translated on their way. Prints "sent CALL" for each call that passes, once.
 """
-import json
-import os
 import socket
 import struct
 import sys
 import threading
+
+from proxied_lease import listen_for
 
 HEADER = struct.Struct('<IHHII')
 
@@ -101,17 +101,10 @@ def serve(client, address, without, none, version):
 def main():
     lease_file, out = sys.argv[1:3]
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
-    with open(lease_file) as f:
-        lease = json.load(f)
-    host, port = lease['servers'][0]['address'].rsplit(':', 1)
-    listener = socket.create_server(('127.0.0.1', 0))
-    lease['servers'][0]['address'] = '127.0.0.1:%d' % listener.getsockname()[1]
-    with open(out + '.new', 'w') as f:
-        json.dump(lease, f)
-    os.rename(out + '.new', out)
+    listener, server = listen_for(lease_file, out)
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, (host, int(port)), set(options.get('--without', '').split(',')),
+        threading.Thread(target=serve, args=(client, server, set(options.get('--without', '').split(',')),
                                              set(options.get('--none', '').split(',')),
                                              int(options.get('--version', 0))), daemon=True).start()
 

@@ -80,7 +80,7 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
         return misfit();
     CUstream stream = nullptr;
     CUresult result = s.objects.get(t.stream, stream);
-    if (!result && call.caller_waits() && call.header.sequence && t.bytes >= LongCopies::kLong) {
+    if (!result && call.caller_waits() && call.header.sequence && t.bytes >= Copies::kLarge) {
         s.turns.copied(s.context(), t.bytes);
         s.long_copies.start({call.header.sequence, s.context(), stream, t.device, t.bytes});
         return {};

@@ -21,18 +21,10 @@ public:
     LongCopies(Sender &sender, Copies &others, Staging &staging, Waiters &waiters)
         : sender_(sender), others_(others), staging_(staging), waiters_(waiters) {}
 
-    // Smaller ones are over before a thread has begun.
-    static constexpr size_t kLong = 4 * Staging::kChunkBytes;
     // Chunks of a copy that are copied or sent at the same time: pinned memory of each client thread that waits for one.
     static constexpr size_t kAhead = 8;
 
-    struct Copy {
-        uint32_t sequence = 0;
-        CUcontext context = nullptr;
-        CUstream stream = nullptr;
-        CUdeviceptr from = 0;
-        uint64_t bytes = 0;
-    };
+    using Copy = Copies::Copy;
     // Dispatcher only, like all here. Answers the sequence, whatever comes.
     void start(const Copy &);
     // Before a context ends: waits until no copy is under way, and lets go of what was made in it.
