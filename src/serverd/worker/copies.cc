@@ -62,7 +62,7 @@ void Copies::send(const Part &p, Queue &q)
 void Copies::sent(Queue &q, const Part &p)
 {
     q.sending = false;
-    if (p.copy) large_parts_--;
+    if (p.copy) large_parts_--, large_sent_++;
     if (p.copy && !q.rests.empty() && p.copy == q.rests.front())
         find(p.copy).unsent--;
     else
@@ -196,12 +196,15 @@ void Copies::watch(Queue &q)
 void Copies::close(Queue &q)
 {
     Lock lock(q.mutex);
-    while (!q.rests.empty()) {
-        const bool room = large_parts_ < kMost || (q.parts.empty() && !q.sending);
-        if (room && !q.issuing)
+    for (bool stalled = false; !q.rests.empty();) {
+        const bool room = stalled || large_parts_ < kMost || (q.parts.empty() && !q.sending);
+        if (room && !q.issuing) {
             issue(q, lock);
-        else if (q.issuing || !q.parts.empty() || q.sending)
-            q.changed.wait(lock);
+            continue;
+        }
+        const uint64_t sent_before = large_sent_;
+        const bool over = q.changed.wait_for(lock, Staging::kStall) == std::cv_status::timeout;
+        stalled |= over && !q.sending && !q.issuing && large_sent_ == sent_before;
     }
 }
 
@@ -227,18 +230,22 @@ bool Copies::behind(Key stream, uint32_t mark, std::function<void()> then)
     return true;
 }
 
-bool Copies::is_behind(uint32_t mark)
+uint64_t Copies::behind_what(uint32_t mark)
 {
     std::lock_guard lock(open_mutex_);
-    return std::any_of(open_.begin(), open_.end(), [&](const Open &o) {
+    const auto last = std::find_if(open_.rbegin(), open_.rend(), [&](const Open &o) {
         return std::any_of(o.then.begin(), o.then.end(), [&](const Open::Then &t) { return t.mark == mark; });
     });
+    return last == open_.rend() ? 0 : last->number;
 }
 
-void Copies::wait_closed(uint64_t opened)
+void Copies::wait_closed(const std::vector<uint64_t> &numbers)
 {
+    if (numbers.empty()) return;
     std::unique_lock lock(open_mutex_);
-    closed_.wait(lock, [&] { return open_.empty() || open_.front().number > opened; });
+    closed_.wait(lock, [&] {
+        return std::none_of(open_.begin(), open_.end(), [&](const Open &o) { return std::find(numbers.begin(), numbers.end(), o.number) != numbers.end(); });
+    });
 }
 
 }  // namespace rgpu::worker

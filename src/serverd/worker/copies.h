@@ -29,7 +29,8 @@ public:
     // Smaller ones are over before a thread has begun.
     static constexpr uint64_t kLarge = 4 * Staging::kChunkBytes;
     // Chunks that an open copy is ahead of the network, and chunks of all such copies together when one's rest is given at once. Both
-    // bound pinned memory: kAhead for each stream with an open copy, and kMost.
+    // bound pinned memory: kAhead for each stream with an open copy, and kMost, unless none of these moves: then the GPU waits for
+    // something that the program has yet to say, which the dispatcher must hear.
     static constexpr size_t kAhead = 4, kMost = Staging::kChunks;
 
     // `large`: staging for large copies, without a limit of its own.
@@ -73,13 +74,21 @@ public:
     // Has `then` called behind the stream's last open copy, before anything else is given to the stream; `mark` says what for.
     // False: it has none. Dispatcher only; `then` is called in any thread, the copy's context current.
     bool behind(Key stream, uint32_t mark, std::function<void()> then);
-    // Whether something is to be called with that mark.
-    bool is_behind(uint32_t mark);
+    // The number of the copy behind which something is to be called with that mark; 0: there is none.
+    uint64_t behind_what(uint32_t mark);
     // Gives all to the GPU. Dispatcher only.
     void close_all();
-    // Waits until those are closed that were opened before opened() said so. Any thread.
-    uint64_t opened() const { return opened_; }
-    void wait_closed(uint64_t opened);
+    // The numbers of the open copies of which `look` is true. Dispatcher only.
+    template <class Look> std::vector<uint64_t> which_open(Look &&look)
+    {
+        std::vector<uint64_t> numbers;
+        std::lock_guard lock(open_mutex_);
+        for (const Open &o : open_)
+            if (look(o.stream, o.copy)) numbers.push_back(o.number);
+        return numbers;
+    }
+    // Waits until these are closed, and for no other: those may wait for what the program does next. Any thread.
+    void wait_closed(const std::vector<uint64_t> &numbers);
 
     // Sends everything that the GPU has finished of what it was given as a whole. Any thread. An answer that lets the client go on
     // must be sent after this, because the client may then look at the bytes.
@@ -138,6 +147,7 @@ private:
     std::condition_variable closed_;
     std::list<Open> open_;  // in their order
     std::atomic<size_t> open_count_{0}, large_parts_{0};
+    std::atomic<uint64_t> large_sent_{0};
     uint64_t opened_ = 0;
 };
 

@@ -15,6 +15,13 @@ bool waits_for_default(CUstream stream)
     return DRIVER(cuStreamGetFlags)(stream, &flags) || !(flags & CU_STREAM_NON_BLOCKING);
 }
 
+// Whether an order binds two streams to each other.
+bool binds(Copies::Key key, CUstream stream, Copies::Key other_key, CUstream other)
+{
+    if (key == other_key) return true;
+    return is_default(key) != is_default(other_key) && waits_for_default(is_default(key) ? other : stream);
+}
+
 bool is_apart(Session &s, const Call &call, HandleId id)
 {
     CUstream stream = nullptr;
@@ -69,18 +76,18 @@ Place place_of(Session &s, const Call &call)
     }
     case CallId::cuEventQuery: {
         const auto event = r.value<HandleId>();
-        if (!r.at_end() || !s.copies.is_behind(event)) return Place::apart;
+        if (!r.at_end() || !s.copies.behind_what(event)) return Place::apart;
         s.finish(call, CUDA_ERROR_NOT_READY);
         return Place::behind;
     }
     case CallId::cuEventRecord: {
         const auto event = r.value<HandleId>(), stream = r.value<HandleId>();
         if (r.at_end() && record_behind(s, call, event, stream)) return Place::behind;
-        return apart(!s.copies.is_behind(event) && is_apart(s, call, stream));
+        return apart(!s.copies.behind_what(event) && is_apart(s, call, stream));
     }
     case CallId::cuStreamWaitEvent: {
         const auto stream = r.value<HandleId>(), event = r.value<HandleId>();
-        return apart(!s.copies.is_behind(event) && is_apart(s, call, stream));
+        return apart(!s.copies.behind_what(event) && is_apart(s, call, stream));
     }
     default: return Place::unknown;
     }
@@ -96,11 +103,12 @@ Copies::Key stream_key(const Call &call, HandleId stream)
 
 bool is_apart(Session &s, Copies::Key key, CUstream stream)
 {
-    return !s.copies.any_open([&](Copies::Key other_key, CUstream other) {
-        if (key == other_key) return true;
-        if (is_default(key) != is_default(other_key)) return waits_for_default(is_default(key) ? other : stream);
-        return false;
-    });
+    return !s.copies.any_open([&](Copies::Key other_key, CUstream other) { return binds(key, stream, other_key, other); });
+}
+
+std::vector<uint64_t> copies_in_front(Session &s, Copies::Key key, CUstream stream)
+{
+    return s.copies.which_open([&](Copies::Key other_key, const Copies::Copy &other) { return binds(key, stream, other_key, other.stream); });
 }
 
 void close_copies(Session &s)

@@ -12,6 +12,8 @@ Copies::Key stream_key(const Call &, HandleId stream);
 
 // Whether the stream is in no order with those that have open copies.
 bool is_apart(Session &, Copies::Key, CUstream);
+// The open copies that it is in some order with.
+std::vector<uint64_t> copies_in_front(Session &, Copies::Key, CUstream);
 // Gives all that is left of open copies to the GPU.
 void close_copies(Session &);
 

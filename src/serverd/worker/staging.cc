@@ -22,6 +22,20 @@ bool Staging::collect(bool wait)
     return any;
 }
 
+// Waits for it, kStall at most.
+bool Staging::one_comes_free()
+{
+    constexpr std::chrono::microseconds kLook{200};
+    for (auto end = std::chrono::steady_clock::now() + kStall; std::chrono::steady_clock::now() < end;) {
+        {
+            std::unique_lock lock(mutex_);
+            if (given_.wait_for(lock, kLook, [&] { return !free_.empty(); })) return true;
+        }
+        if (collect(false)) return true;
+    }
+    return false;
+}
+
 void Staging::give_done()
 {
     while (!busy_.empty() && DRIVER(cuEventQuery)(busy_.front().event) != CUDA_ERROR_NOT_READY) {
@@ -55,14 +69,13 @@ Chunk Staging::take(CUcontext context, CUresult &result)
     result = CUDA_SUCCESS;
     for (bool make = false;;) {
         {
-            std::unique_lock lock(mutex_);
-            if (free_.empty() && made_ == most_ && busy_.empty()) given_.wait(lock, [&] { return !free_.empty(); });
+            std::lock_guard lock(mutex_);
             if (!free_.empty()) {
                 c = free_.back();
                 free_.pop_back();
                 break;
             }
-            make = made_ < most_;
+            make = made_ < most_ || (stalled_ && made_ < kStalledChunks);
         }
         if (collect(false)) continue;
         if (make) {
@@ -77,7 +90,10 @@ Chunk Staging::take(CUcontext context, CUresult &result)
             made_++;
             break;
         }
-        collect(true);
+        if (!one_comes_free()) {
+            std::lock_guard lock(mutex_);
+            stalled_ = true;
+        }
     }
     prepare(c, context, result);
     return c;
@@ -151,6 +167,7 @@ void Staging::give(Chunk c)
     }
     std::lock_guard lock(mutex_);
     free_.push_back(c);
+    stalled_ = false;
     given_.notify_one();
 }
 

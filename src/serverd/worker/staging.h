@@ -1,9 +1,12 @@
 // Pinned host buffers through which copies go: a bounded number of equal chunks, and the transport's places, where it has any.
 //
-// take() waits for a free chunk, so that memory stays bounded however fast a client posts. Dispatcher only, where nothing else
+// take() waits for a free chunk, so that memory stays bounded however fast a client posts. Where none comes free for kStall the GPU waits for
+// something that the program has yet to say (a host function, a value), behind the bytes that are taken off the wire: then more are made, up to
+// kStalledChunks. Dispatcher only, where nothing else
 // is said; where no chunk is ever given later, as for long copies, any thread may take and give.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -28,7 +31,8 @@ struct Chunk {
 class Staging {
 public:
     static constexpr size_t kChunkBytes = 1 << 20;
-    static constexpr size_t kChunks = 64;
+    static constexpr size_t kChunks = 64, kStalledChunks = 4096;
+    static constexpr std::chrono::milliseconds kStall{50};
     // Its users bound what they take.
     static constexpr size_t kNoLimit = SIZE_MAX;
 
@@ -58,6 +62,7 @@ public:
 
 private:
     bool collect(bool wait);
+    bool one_comes_free();
     void free(const Chunk &);
     void prepare(Chunk &, CUcontext context, CUresult &result);
     Chunk prepared_place(const Chunk &fresh, CUcontext context, CUresult &result);
@@ -70,6 +75,7 @@ private:
     std::vector<Chunk> free_;
     std::deque<Chunk> busy_;  // copies to the device
     size_t made_ = 0;
+    bool stalled_ = false;  // none came free for kStall, nor since
 
     struct Place {
         Chunk chunk;     // with its event, and pinned

@@ -7,11 +7,11 @@ namespace rgpu::worker::own {
 
 namespace {
 
-// Waits in another thread, in the context that the call was made in; with `behind` for large copies that are open now, too.
-template <class Wait> void wait_elsewhere(Session &s, const Call &call, bool behind, Wait wait)
+// Waits in another thread, in the context that the call was made in; for these open copies, too.
+template <class Wait> void wait_elsewhere(Session &s, const Call &call, std::vector<uint64_t> copies, Wait wait)
 {
-    s.waiters.run([&s, call, wait, context = s.context(), opened = behind ? s.copies.opened() : 0] {
-        s.copies.wait_closed(opened);
+    s.waiters.run([&s, call, wait, context = s.context(), copies = std::move(copies)] {
+        s.copies.wait_closed(copies);
         CUresult r = DRIVER(cuCtxSetCurrent)(context);
         s.finish_wait(call, r ? r : wait());
     });
@@ -32,7 +32,8 @@ template <class Handle> Result<void> one_handle(Session &s, Call &call, HandleId
 Result<void> cuCtxSynchronize(Session &s, Call &call)
 {
     if (!call.body.at_end()) return misfit();
-    wait_elsewhere(s, call, true, [] { return DRIVER(cuCtxSynchronize)(); });
+    auto copies = s.copies.which_open([&](Copies::Key, const Copies::Copy &c) { return c.context == s.context(); });
+    wait_elsewhere(s, call, std::move(copies), [] { return DRIVER(cuCtxSynchronize)(); });
     return {};
 }
 
@@ -42,14 +43,15 @@ Result<void> cuStreamSynchronize(Session &s, Call &call)
     CUstream stream = nullptr;
     bool ok = false;
     if (auto r = one_handle(s, call, id, stream, ok); !r || !ok) return r;
-    const bool behind = s.copies.any_open() && !is_apart(s, stream_key(call, id), stream);
+    std::vector<uint64_t> copies;
+    if (s.copies.any_open()) copies = copies_in_front(s, stream_key(call, id), stream);
     // Idle already, as it often is: no other thread needed. NOT_READY is no error here.
-    CUresult now = behind ? CUDA_ERROR_NOT_READY : DRIVER(cuStreamQuery)(stream);
+    CUresult now = !copies.empty() ? CUDA_ERROR_NOT_READY : DRIVER(cuStreamQuery)(stream);
     if (now != CUDA_ERROR_NOT_READY) {
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, behind, [stream] { return DRIVER(cuStreamSynchronize)(stream); });
+    wait_elsewhere(s, call, std::move(copies), [stream] { return DRIVER(cuStreamSynchronize)(stream); });
     return {};
 }
 
@@ -59,13 +61,15 @@ Result<void> cuEventSynchronize(Session &s, Call &call)
     CUevent event = nullptr;
     bool ok = false;
     if (auto r = one_handle(s, call, id, event, ok); !r || !ok) return r;
-    const bool behind = s.copies.any_open() && s.copies.is_behind(id);
-    CUresult now = behind ? CUDA_ERROR_NOT_READY : DRIVER(cuEventQuery)(event);
+    std::vector<uint64_t> copies;
+    if (s.copies.any_open())
+        if (const uint64_t copy = s.copies.behind_what(id)) copies.push_back(copy);
+    CUresult now = !copies.empty() ? CUDA_ERROR_NOT_READY : DRIVER(cuEventQuery)(event);
     if (now != CUDA_ERROR_NOT_READY) {
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, behind, [event] { return DRIVER(cuEventSynchronize)(event); });
+    wait_elsewhere(s, call, std::move(copies), [event] { return DRIVER(cuEventSynchronize)(event); });
     return {};
 }
 
