@@ -13,20 +13,24 @@ while IFS=$'\t' read -r name what; do
     is "$rc $out" "0 ok" "$name: $what" || diag "$err"
 done <<< "$out"
 
-# --- programs: eight threads, over each way
+# --- programs, over each way: eight threads; what is in pinned memory when a stream gets to it
 unset RGPU_DRIVER
-try 60 env LD_LIBRARY_PATH="$softgpu" "$build/cuda/beside-static"
-is "$rc $out" "0 beside: ok" "eight threads' copies, directly" || diag "$err"
+both()  # HOW COMMAND...
+{
+    for program in beside in_turn; do
+        try 100 "${@:2}" "$build/cuda/$program-static"
+        like "$rc $out" '^0 (beside: )?ok$' "$program, $1" || diag "$err"
+    done
+}
+both directly env LD_LIBRARY_PATH="$softgpu"
 rgpud gpu1 'softgpu_memory = "512M"'
 clients "gpu1=$control"
 for way in tcp shm; do
-    try 100 env RGPU_TRANSPORT=$way "$build/bin/rgpu" run -n 1 --wait 30s -- "$build/cuda/beside-static"
-    is "$rc $out" "0 beside: ok" "... remotely, $way" || diag "$err"
+    both "remotely, $way" env RGPU_TRANSPORT=$way "$build/bin/rgpu" run -n 1 --wait 30s --
 done
 try 100 env RGPU_SYNC=1 "$build/bin/rgpu" run -n 1 --wait 30s -- "$build/cuda/beside-static"
 is "$rc $out" "0 beside: ok" "... every call waits" || diag "$err"
 rgpud tls 'encrypt = true' 'softgpu_memory = "512M"'
 clients "tls=$control"
-try 100 "$build/bin/rgpu" run -n 1 --wait 30s -- "$build/cuda/beside-static"
-is "$rc $out" "0 beside: ok" "... encrypted" || diag "$err"
+both encrypted "$build/bin/rgpu" run -n 1 --wait 30s --
 done_testing

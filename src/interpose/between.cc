@@ -170,17 +170,21 @@ UnderWay &under_way()
     return u;
 }
 
+std::atomic<size_t> to_host_under_way{0};
+
 // Held by each of them.
 using Counted = std::shared_ptr<void>;
-Counted count_one()
+Counted count_one(bool to_host = false)
 {
     {
         std::lock_guard lock(under_way().mutex);
         under_way().count++;
+        to_host_under_way += to_host;
     }
-    return Counted(nullptr, [](void *) {
+    return Counted(nullptr, [to_host](void *) {
         std::lock_guard lock(under_way().mutex);
         under_way().count--;
+        to_host_under_way -= to_host;
         under_way().fewer.notify_all();
     });
 }
@@ -306,7 +310,7 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
         CUresult r = own::cuStreamSynchronize(stream);
         return r ? r : carry_out(c, to, from, ends);
     }
-    return call_in_stream(stream, [=, one = count_one(), failing = in_stream(id)](CUresult status) {
+    return call_in_stream(stream, [=, one = count_one(to_host), failing = in_stream(id)](CUresult status) {
         if (!status) status = carry_out(c, to, from, ends);
         if (status) note_failed(failing, status, c.WidthInBytes * c.Height * c.Depth, to, from);
     });
@@ -325,6 +329,9 @@ CUDA_MEMCPY3D row(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host
 }
 
 }  // namespace
+
+bool any_to_host() { return to_host_under_way != 0; }
+bool is_carrying() { return t_carrying != 0; }
 
 // A stream whose server is lost never comes to its copies.
 void settle()

@@ -1,4 +1,5 @@
-// Copies and waits between GPUs of different servers, where one lease spans several: through this process, in stream order.
+// Copies and waits between GPUs of different servers, where one lease spans several: through this process, in stream order. Likewise
+// copies of one server whose bytes in the program's memory are not what they will be when the stream gets there.
 //
 // A stream that such an operation is for stands at a host function of ours until the operation is over; no thread of the
 // program waits. What must wait for it anyway, a synchronous copy or one with pageable memory, is carried out at once by the
@@ -39,6 +40,10 @@ CUresult error_of_stream(HandleId stream);
 CUresult error_of_context(HandleId context);
 inline CUresult failed_in_stream(HandleId stream) { return g_any_failed ? error_of_stream(stream) : CUDA_SUCCESS; }
 inline CUresult failed_in_context(HandleId context) { return g_any_failed ? error_of_context(context) : CUDA_SUCCESS; }
+
+// Whether copies to the program's memory are under way here; and whether this thread carries a copy out, whose time has come.
+bool any_to_host();
+bool is_carrying();
 
 // Returns when no copy or change is under way: memory that it may use is about to go.
 void settle();

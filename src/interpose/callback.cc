@@ -44,6 +44,7 @@ struct Callbacks {
     std::map<std::pair<CUhostFn, void *>, uint64_t> graph_tokens;
     std::atomic<bool> any_graphs{false};
     uint64_t next_token = 1;
+    std::atomic<size_t> under_way{0};  // the program's, but for those of graphs
     Waiters threads;  // jobs: one for each stream that stands at a function
 };
 
@@ -76,6 +77,7 @@ void run(Session &s, uint64_t token, CUresult status)
     f.run(status);
     shared::after_host_function();
     if (of_graph) after_host_node(token);
+    if (!of_graph && !f.job) c.under_way--;
     s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
         w.value(CallbackStep::done), w.value(token);
     });
@@ -105,13 +107,14 @@ CUresult enqueue(const Function &f)
         token = c.next_token++;
         c.waiting[token] = f;
     }
+    if (!f.job) c.under_way++;
     s->expect_callbacks(1);
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
         w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
     });
     if (r) {
         std::lock_guard lock(c.mutex);
-        c.waiting.erase(token);
+        if (c.waiting.erase(token) && !f.job) c.under_way--;
     }
     return r;
 }
@@ -122,6 +125,8 @@ void callback_due(Session &s, uint64_t token, uint32_t status)
 {
     callbacks().threads.run([&s, token, status] { run(s, token, static_cast<CUresult>(status)); });
 }
+
+bool any_function_under_way() { return callbacks().under_way != 0; }
 
 CUresult call_in_stream(CUstream stream, CUhostFn function, void *data)
 {

@@ -22,6 +22,9 @@ enum class CallbackStep : uint32_t { enqueue, done, capture };
 // A callback frame came: its function is to run. Called by whichever thread reads, which it does not hold up.
 void callback_due(Session &, uint64_t token, uint32_t status);
 
+// Whether functions of the program are in streams that have not been there and back yet.
+bool any_function_under_way();
+
 // Puts `function` into the stream as cuLaunchHostFunc does.
 CUresult call_in_stream(CUstream, CUhostFn function, void *data);
 

@@ -1,5 +1,7 @@
 // Contexts: which one is current is known here, making and ending them is asked of the server.
 #include "calls/export_tables.h"
+#include "interpose/between.h"
+#include "interpose/callback.h"
 #include "interpose/family.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
@@ -49,6 +51,16 @@ void end_primary(HandleId id)
 }
 
 CUcontext as_context(HandleId id) { return Handles::get().handle<CUcontext>(id); }
+
+// Before a context ends with what is in its streams: the server's driver waits for host functions, and the server then hears
+// nobody who says that they are over.
+void let_functions_end(HandleId context)
+{
+    between::settle();
+    if (!any_function_under_way()) return;
+    Reply none;
+    (void)session()->ask(CallId::cuCtxSynchronize, context, [](wire::Writer &) {}, none);
+}
 
 CUresult primary_handle(CUcontext *out, CUdevice d)
 {
@@ -180,6 +192,12 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
 {
     if (!session()) return not_ready();
     if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    HandleId last = calls::kNoHandle;
+    {
+        std::lock_guard lock(primaries().mutex);
+        if (const Primary &p = primaries().at(d); p.retained == 1) last = p.id;
+    }
+    if (last) let_functions_end(last);
     std::lock_guard lock(primaries().mutex);
     Primary &p = primaries().at(d);
     if (p.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -202,6 +220,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
         primaries().at(d).reset = true;
         id = primaries().at(d).id;
     }
+    let_functions_end(id);
     calls::forget_context_storage(as_context(id));
     forget_allocations(id);
     CUresult r = remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
@@ -277,6 +296,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 {
     auto id = Handles::get().id(context);
     if (!id || !*id) return CUDA_ERROR_INVALID_CONTEXT;
+    let_functions_end(*id);
     CUresult r = remote<CallId::cuCtxDestroy_v2>(context);
     if (r) return r;
     calls::forget_context_storage(context);

@@ -4,6 +4,7 @@
 // soon as the call returns. A copy to the host is one call, answered by data frames when the
 // stream gets there. Body: device address, bytes, stream (both directions).
 #include "interpose/between.h"
+#include "interpose/callback.h"
 #include "interpose/capture.h"
 #include "interpose/idle.h"
 #include "interpose/memory.h"
@@ -57,9 +58,29 @@ CUresult prepare(CUstream stream, Target &t)
     return may_give_work(t.stream);
 }
 
+uint64_t stream_key(const Target &t)
+{
+    return t.stream < calls::kFirstHandle ? uint64_t{current_context()} << 32 | t.stream : t.stream;
+}
+
+// Whether bytes of these come from a GPU, those of that stream aside: then the stream's order says which stay.
+bool comes_from_gpu(const void *host, size_t bytes, std::optional<uint64_t> but_of = {})
+{
+    if (between::any_to_host()) return true;
+    for (unsigned s = 0; s < server_count(); s++)
+        if (session_at(s)->comes_into(host, bytes, but_of)) return true;
+    return false;
+}
+
+// Pinned memory is read when the stream gets to the copy: what GPUs and host functions write there until then counts.
+bool is_still_written(const void *host, size_t bytes)
+{
+    return (any_function_under_way() || comes_from_gpu(host, bytes)) && find_host(host);
+}
+
 }  // namespace
 
-CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream)
+CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream, bool wait)
 {
     if (between::is_elsewhere(device))
         return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream, CopyWait::as_memory_says);
@@ -70,6 +91,8 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     // What kernels may have written there without the program knowing yet is the device's to copy.
     if (shared::active())
         if (auto from = shared::device_address(host)) return copy_on_device(device, *from, bytes, stream);
+    if (bytes && !between::is_carrying() && is_still_written(host, bytes))
+        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream, wait ? CopyWait::always : CopyWait::as_memory_says);
     shared::Work work;
     if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
@@ -98,11 +121,14 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
             CUresult r = copy_on_device(*to, device, bytes, stream);
             return r || !wait ? r : own::cuStreamSynchronize(stream);
         }
+    // Of copies into the same memory the last one's bytes stay, whatever streams they were in.
+    if (!between::is_carrying() && comes_from_gpu(host, bytes, stream_key(t)))
+        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream, wait ? CopyWait::always : CopyWait::as_memory_says);
     if (wait && read_ahead::take(host, device, bytes, t.stream)) return CUDA_SUCCESS;
     if (CUresult r = shared::before_read(device)) return r;
     const uint64_t mark = wait ? shared::mark() : 0, asked = idle::moment();
     CUresult r = session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
-                                     [&](wire::Writer &w) { t.write(w); }, host, bytes, wait);
+                                     [&](wire::Writer &w) { t.write(w); }, host, bytes, wait, stream_key(t));
     if (r || !wait) return r;
     if (!shared::active()) idle::learn_stream(t.stream, asked);
     return shared::reached_stream(mark, t.stream);
@@ -156,7 +182,7 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
         return synchronous ? settle(r, stream) : r;
     }
     if (to_is) {
-        CUresult r = copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream);
+        CUresult r = copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream, synchronous);
         return synchronous ? settle_in(r, stream) : r;
     }
     if (from_is) {
@@ -175,7 +201,7 @@ namespace own {
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    return copy_to_device(to, from, bytes, stream);
+    return copy_to_device(to, from, bytes, stream, false);
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
@@ -257,7 +283,7 @@ SET(32, unsigned int)
 #define SYNCHRONOUS(suffix, stream) \
     CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, const void *from, size_t bytes) \
     { \
-        return settle_in(copy_to_device(to, from, bytes, stream), stream); \
+        return settle_in(copy_to_device(to, from, bytes, stream, true), stream); \
     } \
     CUresult cuMemcpyDtoH_v2##suffix(void *to, CUdeviceptr from, size_t bytes) \
     { \

@@ -386,7 +386,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
-    if (spanning()) between::settle();
+    between::settle();
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (range && range->managed && range->base == base) {
@@ -440,8 +440,8 @@ namespace {
 // Copies of other servers' streams that use memory of the program are over.
 void settle_elsewhere()
 {
-    if (!spanning()) return;
     between::settle();
+    if (!spanning()) return;
     for (unsigned s = 0; s < server_count(); s++)
         if (s != here()) session_at(s)->wait_for_copies();
 }

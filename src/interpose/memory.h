@@ -75,8 +75,9 @@ bool is_freed(CUdeviceptr address, size_t bytes);
 // memory is shared from then on.
 bool is_device_range(CUdeviceptr address, size_t bytes);
 
-// Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on return.
-CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+// Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on return; to the device: they are taken from
+// where they are, and the program may change them.
+CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream, bool wait);
 CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult copy_to_host(void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait);
 

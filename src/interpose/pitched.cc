@@ -113,7 +113,7 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     if (to.array || from.array) return through_device_memory(c, to.array, stream);
     if (to.device) {
         r = by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
-            return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream);
+            return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream, when == CopyWait::always);
         });
         return r || when != CopyWait::always ? r : settled::after_copy(stream);
     }

@@ -42,7 +42,7 @@ void forget_servers()
 }
 
 unsigned server_count() { return spanning() ? static_cast<unsigned>(servers().sessions.size()) : 1; }
-Session *session_at(unsigned server) { return servers().sessions[server]; }
+Session *session_at(unsigned server) { return spanning() ? servers().sessions[server] : session(); }
 const std::vector<Place> &places() { return servers().devices; }
 
 unsigned here()
@@ -101,10 +101,10 @@ void renumber(CUmemPoolProps &p, CUdevice (*number)(CUdevice)) { renumber(p.loca
 
 void At::go(unsigned server, HandleId context)
 {
-    if (!spanning() || gone_) return;
+    if (gone_ || (!spanning() && !context)) return;
     gone_ = true;
     before_ = t_server;
-    t_server = static_cast<int>(server);
+    if (spanning()) t_server = static_cast<int>(server);
     if (!context) return;
     push_context(context);
     pushed_ = true;

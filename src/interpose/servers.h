@@ -5,7 +5,7 @@
 // the server in each slot; numbers that a server gives are moved to a range of its own when they come (handles.h).
 // Devices are 0..n-1 for the program in the lease's order, and the server's own numbers on the wire.
 //
-// With one server nothing of this is done: spanning() is false, here() is 0. Any thread, like all here.
+// With one server nothing of this is done: spanning() is false, here() is 0, and an At is the context alone. Any thread, like all here.
 #pragma once
 
 #include <array>

@@ -590,6 +590,17 @@ void Session::wait_for_copies()
     while (copies_under_way() && !state()) std::this_thread::sleep_for(kPumpDelay);  // the pump takes them
 }
 
+bool Session::comes_into(const void *at, size_t bytes, std::optional<uint64_t> but_of)
+{
+    if (!copies_under_way()) return false;
+    const auto begin = static_cast<const uint8_t *>(at), end = begin + bytes;
+    std::lock_guard lock(receive_);
+    return std::any_of(pending_.begin(), pending_.end(), [&](const auto &entry) {
+        const Pending &p = *entry.second;
+        return !p.waited && p.begin < end && begin < p.end && p.stream != but_of;
+    });
+}
+
 uint32_t Session::frames_sent()
 {
     std::lock_guard lock(send_);

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -79,9 +80,9 @@ public:
     template <class Write>
     CUresult ask(calls::CallId id, uint32_t context, Write &&write, Reply &reply, Payload payload = {});
 
-    // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have.
+    // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have. `stream`: for comes_into().
     template <class Write>
-    CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait);
+    CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait, uint64_t stream = 0);
 
     // A question, or a copy to the host of so many bytes, that goes out before anybody waits for it, with whatever is sent next;
     // false: it does not. One at a time for each `Ahead`, which lives as long as the session.
@@ -118,6 +119,9 @@ public:
     // Returns when there are none.
     void wait_for_copies();
 
+    // Whether such bytes come to any of these; those of that stream aside.
+    bool comes_into(const void *at, size_t bytes, std::optional<uint64_t> but_of = {});
+
     // Whether something is to come that nobody may be waiting for.
     bool pushes_expected() const { return callbacks_under_way_ || copies_under_way_; }
 
@@ -133,6 +137,8 @@ private:
         Reply reply;
         uint8_t *to = nullptr;      // destination of a copy
         size_t left = 0;
+        const uint8_t *begin = nullptr, *end = nullptr;  // all of its destination
+        uint64_t stream = 0;
     };
 
     // A thread that has a question to send.
@@ -256,13 +262,15 @@ CUresult Session::ask(calls::CallId id, uint32_t context, Write &&write, Reply &
 
 template <class Write>
 CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes,
-                           bool wait_for_it)
+                           bool wait_for_it, uint64_t stream)
 {
     if (CUresult dead = state()) return dead;
     Pending mine;
     Pending *p = wait_for_it ? &mine : new Pending;
     p->to = static_cast<uint8_t *>(to);
     p->left = bytes;
+    p->begin = p->to, p->end = p->to + bytes;
+    p->stream = stream;
     p->waited = wait_for_it;
     {
         const Asking asking(*this);
