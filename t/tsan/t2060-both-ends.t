@@ -78,6 +78,11 @@ for program in host_race graph_host soft_graphs soft_streams sync_copies ends sh
 done
 run "objects end while other threads make new ones" "$build/cuda/parts-static" 20
 run "managed memory of eight threads" "$build/cuda/shared_managed-static" 8
+for transport in shm tcp; do
+    for program in beside in_turn; do
+        run "$program through $transport" RGPU_TRANSPORT=$transport "$build/cuda/$program-static"
+    done
+done
 threads=8
 for transport in shm tcp; do
     for program in vector_add warp_reduce streams two_device_sum unasked idle read_after_wait poll; do
