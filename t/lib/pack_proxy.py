@@ -11,20 +11,9 @@ import struct
 import sys
 import threading
 
-from proxied_lease import listen_for
+from data_proxy import HEADER, listen_for, read
 
-HEADER = struct.Struct('<IHHII')
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
-
-
-def read(sock, n):
-    data = b''
-    while len(data) < n:
-        part = sock.recv(n - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return data
 
 
 def carry(source, to, change):

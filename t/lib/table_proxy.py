@@ -12,19 +12,7 @@ import struct
 import sys
 import threading
 
-from proxied_lease import listen_for
-
-HEADER = struct.Struct('<IHHII')
-
-
-def read(sock, n):
-    data = b''
-    while len(data) < n:
-        part = sock.recv(n - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return data
+from data_proxy import HEADER, listen_for, read
 
 
 def frames(sock):

@@ -63,14 +63,6 @@ public:
     void open(Key stream, const Copy &);
 
     bool any_open() const { return open_count_.load() != 0; }
-    // Whether `look` is true of one of the streams with open copies. Dispatcher only.
-    template <class Look> bool any_open(Look &&look)
-    {
-        std::lock_guard lock(open_mutex_);
-        for (const Open &o : open_)
-            if (look(o.stream, o.copy.stream)) return true;
-        return false;
-    }
     // Has `then` called behind the stream's last open copy, before anything else is given to the stream; `mark` says what for.
     // False: it has none. Dispatcher only; `then` is called in any thread, the copy's context current.
     bool behind(Key stream, uint32_t mark, std::function<void()> then);

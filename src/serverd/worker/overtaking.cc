@@ -57,8 +57,8 @@ Place place_of(Session &s, const Call &call)
     case CallId::cuMemcpyDtoHAsync_v2: {
         const CopyTarget t(r);
         const bool opens = !call.caller_waits() && t.bytes >= Copies::kLarge;
-        const auto same = [key = stream_key(call, t.stream)](Copies::Key stream, CUstream) { return stream == key; };
-        return apart((opens && s.copies.any_open(same)) || is_apart(s, call, t.stream));
+        const auto same = [key = stream_key(call, t.stream)](Copies::Key stream, const Copies::Copy &) { return stream == key; };
+        return apart((opens && !s.copies.which_open(same).empty()) || is_apart(s, call, t.stream));
     }
     case CallId::cuLaunchKernel: {
         const auto head = r.value<LaunchHead>();
@@ -103,7 +103,7 @@ Copies::Key stream_key(const Call &call, HandleId stream)
 
 bool is_apart(Session &s, Copies::Key key, CUstream stream)
 {
-    return !s.copies.any_open([&](Copies::Key other_key, CUstream other) { return binds(key, stream, other_key, other); });
+    return copies_in_front(s, key, stream).empty();
 }
 
 std::vector<uint64_t> copies_in_front(Session &s, Copies::Key key, CUstream stream)

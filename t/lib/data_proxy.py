@@ -1,0 +1,30 @@
+"""What the proxies in front of rgpud's data port share: frames, and the lease file that leads to them."""
+import json
+import os
+import socket
+import struct
+
+HEADER = struct.Struct('<IHHII')
+
+
+def read(sock, n):
+    data = b''
+    while len(data) < n:
+        part = sock.recv(n - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def listen_for(lease_file, out):
+    """Writes `out`, this lease file with a listener of this process in place of its first server. The listener, and where the server is: (host, port)."""
+    with open(lease_file) as f:
+        lease = json.load(f)
+    host, port = lease['servers'][0]['address'].rsplit(':', 1)
+    listener = socket.create_server(('127.0.0.1', 0))
+    lease['servers'][0]['address'] = '127.0.0.1:%d' % listener.getsockname()[1]
+    with open(out + '.new', 'w') as f:
+        json.dump(lease, f)
+    os.rename(out + '.new', out)
+    return listener, (host, int(port))
