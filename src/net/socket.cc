@@ -12,6 +12,8 @@
 #include <cstring>
 #include <memory>
 
+#include "net/pacing.h"
+
 namespace rgpu::net {
 
 namespace {
@@ -81,6 +83,7 @@ int connect_one(const addrinfo &a, Deadline deadline, Fd &out)
         if (err) return err;
     }
     prepare(fd.get());
+    send_unpaced_on_one_host(fd.get());
     fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
     out = std::move(fd);
     return 0;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "net/pacing.h"
 #include "net/handshake.h"
 #include "net/socket.h"
 #include "util/log.h"
@@ -130,6 +131,7 @@ void DataPort::take_one()
         }
         return;
     }
+    net::send_unpaced_on_one_host(socket.get());
     std::string peer = net::peer_name(socket.get());
     std::lock_guard lock(mutex_);
     if (!make_room()) {
@@ -204,7 +206,7 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer)
     if (client->purpose == wire::Purpose::hold)
         return hold(std::move(socket), name.lease);
     Result<void> started =
-        service_.start_worker(name.lease, socket, {who, client->table_digest, client->key, name.gpus});
+        service_.start_worker(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus});
     if (!started) {
         log_warning("data port: %s refused: lease %s: %s", who.c_str(),
                     short_id(name.lease).c_str(), started.error().text.c_str());
