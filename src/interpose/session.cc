@@ -333,14 +333,8 @@ CUresult Session::wait(Pending &p)
 {
     const uint64_t since = now_ns();
     std::unique_lock lock(receive_);
-    while (!p.done) {
-        if (reading_) {
-            answered_.wait(lock);
-            continue;
-        }
-        read_some(lock);
-        if (!p.done) let_answered(lock);
-    }
+    read_until(lock, p.done);
+    if (p.untaken) untaken_--;
     count_round_trip(now_ns() - since);
     return p.reply.result;
 }
@@ -361,12 +355,7 @@ bool Session::has_come(const Ahead &a)
 void Session::wait_ahead(Ahead &a)
 {
     std::unique_lock lock(receive_);
-    while (!a.pending_.done) {
-        if (reading_)
-            answered_.wait(lock);
-        else
-            read_some(lock);
-    }
+    read_until(lock, a.pending_.done);
 }
 
 CUresult Session::take_ahead(Ahead &a, Reply &reply)
@@ -383,10 +372,31 @@ CUresult Session::take_ahead(Ahead &a, void *to)
     return a.pending_.reply.result;
 }
 
-// One thread at a time is here; it lets go of the lock while it waits for bytes.
+// Reads, if nobody does. The others are woken when there is something for them, or nobody to read on: not for each part of a large copy.
+void Session::read_until(std::unique_lock<std::mutex> &lock, const bool &done)
+{
+    while (!done) {
+        if (reading_) {
+            answered_.wait(lock);
+            continue;
+        }
+        read_frame_of(lock);
+        if (done || answered_one_) answered_.notify_all();
+        if (!done) let_answered(lock);
+    }
+}
+
+// One frame.
 void Session::read_some(std::unique_lock<std::mutex> &lock)
 {
-    reading_ = true, handed_over_ = false;
+    read_frame_of(lock);
+    answered_.notify_all();
+}
+
+// One thread at a time is here; it lets go of the lock while it waits for bytes.
+void Session::read_frame_of(std::unique_lock<std::mutex> &lock)
+{
+    reading_ = true, answered_one_ = false;
     lock.unlock();
     bool alive = read_frame();
     lock.lock();
@@ -397,16 +407,17 @@ void Session::read_some(std::unique_lock<std::mutex> &lock)
             p->done = true;
             if (!p->waited) delete p;
         }
-    if (!alive) pending_.clear(), callbacks_under_way_ = copies_under_way_ = 0;
-    answered_.notify_all();
+    if (!alive) pending_.clear(), answered_one_ = true, callbacks_under_way_ = copies_under_way_ = 0;
 }
 
-// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by now.
+// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by now. Where that one has another processor, this takes no
+// longer than its waking up.
 void Session::let_answered(std::unique_lock<std::mutex> &lock)
 {
-    if (!std::exchange(handed_over_, false)) return;
+    constexpr int kMostYields = 64;
+    if (!untaken_) return;
     lock.unlock();
-    sched_yield();
+    for (int i = 0; i < kMostYields && untaken_; i++) sched_yield();
     lock.lock();
 }
 
@@ -454,6 +465,9 @@ bool Session::receive(void *data, size_t bytes)
 bool Session::receive_raw(void *data, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(data);
+    // Large blocks go straight to where they belong; small ones are read in bulk.
+    const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes);
+    behind_large_ |= direct;
     while (bytes) {
         if (size_t have = in_end_ - in_at_) {
             size_t take = std::min(have, bytes);
@@ -462,14 +476,12 @@ bool Session::receive_raw(void *data, size_t bytes)
             continue;
         }
         in_at_ = in_end_ = 0;
-        // Large rests go straight to where they belong; small ones are read in bulk.
-        const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes);
         if (!transport_->ours()) {
             die(kNotOurs);
             return false;
         }
         void *const to = direct ? p : in_.get();
-        const size_t room = direct ? bytes : kInBytes;
+        const size_t room = direct ? bytes : std::exchange(behind_large_, false) ? net::kBehindLarge : kInBytes;
         ssize_t n = -1;
         const bool there = spin_.until([&] {
             n = transport_->receive(to, room, 0);
@@ -491,6 +503,14 @@ bool Session::receive_raw(void *data, size_t bytes)
     return true;
 }
 
+// With receive_ held.
+void Session::answered(Pending &p)
+{
+    p.done = answered_one_ = true;
+    p.untaken = p.waited && !p.ahead;
+    untaken_ += p.untaken;
+}
+
 bool Session::take_reply(const FrameHeader &h)
 {
     std::vector<uint8_t> body(h.bytes);
@@ -501,8 +521,7 @@ bool Session::take_reply(const FrameHeader &h)
     if (it == pending_.end()) return true;
     if (it->second->news) heard_.fetch_add(1, std::memory_order_release);
     it->second->reply = {static_cast<CUresult>(h.value), std::move(body)};
-    it->second->done = true;
-    handed_over_ = it->second->waited && !it->second->ahead;
+    answered(*it->second);
     pending_.erase(it);
     return true;
 }
@@ -529,8 +548,7 @@ bool Session::take_data(const FrameHeader &h)
     }
     std::lock_guard lock(receive_);
     pending_.erase(h.sequence);
-    p->done = true;
-    handed_over_ = p->waited && !p->ahead;
+    answered(*p);
     if (!p->waited) finish_unasked(p);
     return true;
 }

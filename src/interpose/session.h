@@ -133,6 +133,7 @@ private:
         bool done = false;
         bool waited = true;         // false: a posted copy, nobody waits, owned by the map
         bool ahead = false;         // no thread waits for it
+        bool untaken = false;       // it has come and its thread has not been here since
         bool news = true;           // it may tell the program how far the GPU is
         Reply reply;
         uint8_t *to = nullptr;      // destination of a copy
@@ -158,7 +159,9 @@ private:
 
     void expect(uint32_t sequence, Pending *p);
     CUresult wait(Pending &p);
+    void read_until(std::unique_lock<std::mutex> &receive, const bool &done);
     void read_some(std::unique_lock<std::mutex> &receive);
+    void read_frame_of(std::unique_lock<std::mutex> &receive);
     void let_answered(std::unique_lock<std::mutex> &);
     bool read_frame();
     bool take_frame(const wire::FrameHeader &h);
@@ -166,6 +169,7 @@ private:
     bool take_link(const wire::FrameHeader &h);
     bool receive(void *data, size_t bytes);
     bool receive_raw(void *data, size_t bytes);
+    void answered(Pending &);
     bool take_reply(const wire::FrameHeader &h);
     bool take_data(const wire::FrameHeader &h);
     bool take_text(const wire::FrameHeader &h);
@@ -199,12 +203,14 @@ private:
     std::mutex receive_;
     std::condition_variable answered_;
     bool reading_ = false;
-    bool handed_over_ = false;  // the last frame was an answer that a thread waits for
+    bool answered_one_ = false;  // the last frame ended what somebody waits for, or may
+    std::atomic<unsigned> untaken_{0};  // answers
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
     Spin spin_;                // the reader's
     static constexpr size_t kInBytes = 256 << 10;
     // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).
+    bool behind_large_ = false;  // the last block went straight to its destination
     std::unique_ptr<uint8_t[]> in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
     size_t in_at_ = 0, in_end_ = 0;
 };

@@ -11,6 +11,10 @@
 
 namespace rgpu::net {
 
+// What to read into a buffer behind a block that is large enough to go where it belongs: most of the time another one follows, and what of it is in
+// the buffer is copied once more.
+inline constexpr size_t kBehindLarge = 4 << 10;
+
 // Bytes of the stream that lie where the peer put them, until they are given back (Transport::give_back).
 struct Lent {
     const void *data = nullptr;

@@ -12,6 +12,9 @@ namespace rgpu {
 // One for each place that waits; used by one thread at a time.
 class Spin {
 public:
+    // `pause`: so many waits without a look at first.
+    explicit Spin(unsigned pause = 0) : pause_(pause) {}
+
     // Calls `look` until it returns true or the moment is over; whether it did.
     template <class Look> bool until(Look &&look)
     {
@@ -42,7 +45,7 @@ private:
         return several;
     }
 
-    unsigned failed_ = 0, pause_ = 0;
+    unsigned failed_ = 0, pause_;
 };
 
 }  // namespace rgpu

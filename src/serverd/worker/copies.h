@@ -27,11 +27,11 @@ namespace rgpu::worker {
 class Copies {
 public:
     // Smaller ones are over before a thread has begun.
-    static constexpr uint64_t kLarge = 4 * Staging::kChunkBytes;
+    static constexpr uint64_t kLarge = 8 * Staging::kChunkBytes;
     // Chunks that an open copy is ahead of the network, and chunks of all such copies together when one's rest is given at once. Both
     // bound pinned memory: kAhead for each stream with an open copy, and kMost, unless none of these moves: then the GPU waits for
     // something that the program has yet to say, which the dispatcher must hear.
-    static constexpr size_t kAhead = 4, kMost = Staging::kChunks;
+    static constexpr size_t kAhead = 2, kMost = Staging::kChunks;
 
     // `large`: staging for large copies, without a limit of its own.
     Copies(Sender &sender, Console &console, Staging &staging, Staging &large, Waiters &waiters)

@@ -23,7 +23,7 @@ Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream,
     }
     const void *from = lent.data ? lent.data : chunk.data;
     if (!lent.data) {
-        n = most;
+        n = std::min(most, chunk.bytes);
         if (auto r = s.input.read(chunk.data, n); !r) {
             s.staging.give_up(chunk);
             return r;
@@ -63,7 +63,6 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
     if (t.bytes != call.header.bytes - sizeof fixed)
         return error(ErrorKind::invalid, "%zu bytes announced, %zu sent", static_cast<size_t>(t.bytes),
                      call.header.bytes - sizeof fixed);
-    static_assert(wire::kMaxCopyBytes <= Staging::kChunkBytes);
 
     CUstream stream = nullptr;
     CUresult result = s.context() ? s.objects.get(t.stream, stream) : CUDA_ERROR_INVALID_CONTEXT;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "net/link_meter.h"
 #include "net/unpacker.h"
@@ -38,14 +39,15 @@ bool Input::fill()
 {
     begin_ = end_ = 0;
     ssize_t n = -1;
+    const size_t room = std::exchange(behind_large_, false) ? net::kBehindLarge : buffer_.size();
     const auto look = [&] {
-        n = take(buffer_.data(), buffer_.size(), 0);
+        n = take(buffer_.data(), room, 0);
         return n >= 0 || errno != EAGAIN;
     };
     // Who is told at once is told before the look, too.
     bool there = false;
     if (at_once_ && at_once_() && !(there = look())) pause_();
-    if (!there && !spin_.until(look)) n = receive(buffer_.data(), buffer_.size());
+    if (!there && !spin_.until(look)) n = receive(buffer_.data(), room);
     if (n > 0) end_ = static_cast<size_t>(n);
     broken_ = n < 0 && errno == EPROTO;
     return n > 0;
@@ -87,6 +89,8 @@ Result<void> Input::read_packed(void *to, size_t bytes)
 Result<void> Input::read_raw(void *to, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(to);
+    const bool large = bytes >= std::min(from_->worth_reading(), buffer_.size());
+    behind_large_ |= large;
     while (bytes) {
         if (size_t have = end_ - begin_) {
             size_t take = std::min(have, bytes);
@@ -94,7 +98,7 @@ Result<void> Input::read_raw(void *to, size_t bytes)
             begin_ += take, p += take, bytes -= take;
             continue;
         }
-        if (bytes < std::min(from_->worth_reading(), buffer_.size())) {
+        if (!large) {
             if (!fill()) return ended();
             continue;
         }

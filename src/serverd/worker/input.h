@@ -63,8 +63,11 @@ private:
     std::function<void()> pause_;
     std::vector<uint8_t> buffer_;
     size_t begin_ = 0, end_ = 0;
+    bool behind_large_ = false;  // the last block went straight to its destination
     std::vector<uint8_t> body_;
-    Spin spin_;
+    // A program that starts does more between its first calls than a look is worth, and the next worker is started beside it.
+    static constexpr unsigned kFirstWaits = 16;
+    Spin spin_{kFirstWaits};
     net::Unpacker *unpacker_ = nullptr;
     net::LinkMeter *meter_ = nullptr;
     std::function<void(uint64_t)> tell_;

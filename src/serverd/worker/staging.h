@@ -30,8 +30,9 @@ struct Chunk {
 
 class Staging {
 public:
-    static constexpr size_t kChunkBytes = 1 << 20;
-    static constexpr size_t kChunks = 64, kStalledChunks = 4096;
+    // Small enough that the cache of a processor holds what the driver copies and the kernel sends, or the other way round, one after the other.
+    static constexpr size_t kChunkBytes = 512 << 10;
+    static constexpr size_t kChunks = 128, kStalledChunks = 8192;
     static constexpr std::chrono::milliseconds kStall{50};
     // Its users bound what they take.
     static constexpr size_t kNoLimit = SIZE_MAX;
