@@ -1,5 +1,6 @@
 #include "serverd/handover.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -65,6 +66,13 @@ Result<void> hand_over(int channel, int socket, uint64_t table_digest)
     rights->cmsg_len = CMSG_LEN(sizeof socket);
     memcpy(CMSG_DATA(rights), &socket, sizeof socket);
     return sent(channel, message.header);
+}
+
+// The worker says nothing: it closes its end.
+void wait_taken(int channel, Milliseconds most)
+{
+    pollfd look{channel, POLLIN, 0};
+    (void)poll(&look, 1, static_cast<int>(most.count()));
 }
 
 std::optional<Visitor> take_over(int channel, const std::function<void()> &ready)

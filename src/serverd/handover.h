@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "util/units.h"
 #include "util/fd.h"
 #include "util/result.h"
 
@@ -25,6 +26,9 @@ Result<std::pair<Fd, Fd>> open_channel();
 // rgpud's side; the socket stays the caller's. Both fail with `disconnected` when the worker has ended.
 Result<void> get_ready(int channel);
 Result<void> hand_over(int channel, int socket, uint64_t table_digest);
+
+// rgpud's side, after hand_over(): returns when the worker has the client, or the time is over.
+void wait_taken(int channel, Milliseconds most);
 
 // The worker's side: waits, and calls `ready` when it shall get ready. Nothing when rgpud has closed its end.
 std::optional<Visitor> take_over(int channel, const std::function<void()> &ready);

@@ -59,15 +59,16 @@ bool place_descriptors(const std::vector<int> &given, int output, int &failure)
 
 void default_signals()
 {
+    struct sigaction by_default {};
     for (int signal = 1; signal < NSIG; ++signal)
         if (signal != SIGKILL && signal != SIGSTOP)
-            ::signal(signal, SIG_DFL);
+            sigaction(signal, &by_default, nullptr);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork.
+// In the child: only async-signal-safe calls, and nothing that changes what rgpud has in its memory.
 [[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
 {
     default_signals();
@@ -82,6 +83,22 @@ void default_signals()
     int why = errno;
     [[maybe_unused]] ssize_t n = write(failure, &why, sizeof why);
     _exit(127);
+}
+
+// The child uses rgpud's memory until exec (vfork(2)): to copy the tables of its pages would cost more than all else. The thread stands still meanwhile; no
+// handler of rgpud's may run in the child.
+pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const pid_t pid = vfork();
+    if (pid == 0)
+        run_child(launch, prepared, failure);
+    const int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = why;
+    return pid;
 }
 
 }  // namespace
@@ -106,9 +123,7 @@ Result<pid_t> launch(const Launch &launch)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
     Fd read_end(ends[0]), write_end(ends[1]);
-    pid_t pid = fork();
-    if (pid == 0)
-        run_child(launch, prepared, write_end.get());
+    const pid_t pid = start_child(launch, prepared, write_end.get());
     if (pid < 0)
         return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(),
                      strerror(errno));

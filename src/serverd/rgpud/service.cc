@@ -448,6 +448,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     for (const pool::Portion &gpu : lease.gpus)
         names.push_back(gpu.uuid);
     launch.dev = worker_dev(config_, driver_, names);
+    dev_spaces_.find(launch.dev);
     std::string uuids, memory, shares, index, boards;
     std::vector<size_t> places;
     int board = kFirstBoard;
@@ -480,7 +481,8 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     return launch;
 }
 
-Result<void> Service::start_worker(const std::string &id, const Fd &socket, const Peer &peer)
+// A waiting worker that takes the client, its channel in `taken`, or a new one.
+Result<void> Service::worker_for(const std::string &id, const Fd &socket, const Peer &peer, Fd &taken)
 {
     std::lock_guard lock(mutex_);
     const pool::Lease *lease = ledger_.find(id, end_expired());
@@ -489,20 +491,31 @@ Result<void> Service::start_worker(const std::string &id, const Fd &socket, cons
     if (workers_.count(id) >= config_.max_workers)
         return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
                      workers_.count(id));
-    if (peer.gpus.empty() && workers_.hand_over(id, socket, peer.table_digest, peer.who)) {
-        warm_up(*lease);
+    if (peer.gpus.empty() && (taken = workers_.hand_over(id, socket, peer.table_digest, peer.who)))
         return {};
-    }
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
     Environment more = {{"RGPU_WORKER_CLIENT_TABLE", digest}};
     Result<pool::Lease> seen = seen_part(*lease, peer.gpus, more);
     if (!seen)
         return std::move(seen).error();
-    Result<void> launched = launch_worker(*seen, socket, more, peer.who, {}, peer.key);
-    if (launched)
+    return launch_worker(*seen, socket, more, peer.who, {}, peer.key);
+}
+
+// The next program's worker is started when this one's runs: side by side they would both take as long as one after the other.
+Result<void> Service::start_worker(const std::string &id, Fd socket, const Peer &peer)
+{
+    constexpr Milliseconds kTaken{200};
+    Fd taken;
+    if (Result<void> started = worker_for(id, socket, peer, taken); !started)
+        return started;
+    socket.reset();
+    if (taken)
+        wait_taken(taken.get(), kTaken);
+    std::lock_guard lock(mutex_);
+    if (const pool::Lease *lease = ledger_.find(id, end_expired()))
         warm_up(*lease);
-    return launched;
+    return {};
 }
 
 // The lease as a program sees it that wants some of its GPUs only. Its worker shares the memory account with the others.
@@ -556,9 +569,11 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
         launch.environment["RGPU_WORKER_KEY"] = number_of_next();
         launch.descriptors.push_back(key->get());
     }
+    const OwnDev dev = launch.dev;
     Result<pid_t> started = workers_.start(lease, std::move(launch), who, std::move(channel));
     if (!started)
         return std::move(started).error();
+    dev_spaces_.keep(dev, *started);
     return {};
 }
 

@@ -14,6 +14,7 @@
 
 #include "pool/ledger.h"
 #include "serverd/rgpud/boards.h"
+#include "serverd/rgpud/dev_spaces.h"
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/lends.h"
 #include "serverd/rgpud/memory_files.h"
@@ -86,8 +87,8 @@ public:
     void holder_gone(const std::string &lease);
 
     // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the lease
-    // has ended meanwhile, has too many workers, or the program cannot be started.
-    Result<void> start_worker(const std::string &lease, const Fd &socket, const Peer &peer);
+    // has ended meanwhile, has too many workers, or the program cannot be started. Returns when the worker has its client, or a little later.
+    Result<void> start_worker(const std::string &lease, Fd socket, const Peer &peer);
 
     // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
     Time tend();
@@ -113,6 +114,7 @@ private:
     void offer_lent();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
                                Fd channel = {}, const std::optional<Digest> &key = {});
+    Result<void> worker_for(const std::string &lease, const Fd &socket, const Peer &peer, Fd &taken);
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const;
     void warm_up(const pool::Lease &lease);
@@ -120,6 +122,7 @@ private:
 
     const RgpudConfig config_;
     const Driver driver_;
+    DevSpaces dev_spaces_;
     const Boards boards_;
     const Topology topology_;
     int data_port_ = 0;

@@ -76,7 +76,7 @@ Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::s
     return pid;
 }
 
-bool Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who)
+Fd Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who)
 {
     std::lock_guard lock(mutex_);
     while (Worker *worker = waiting(lease)) {
@@ -84,9 +84,9 @@ bool Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t tab
         if (!serverd::hand_over(channel.get(), socket.get(), table_digest))
             continue;
         log_info("lease %s: worker %d, which waited, is for %s", short_id(lease).c_str(), worker->pid, who.c_str());
-        return true;
+        return channel;
     }
-    return false;
+    return {};
 }
 
 // One that was told to end waits no more.

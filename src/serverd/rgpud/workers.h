@@ -28,8 +28,8 @@ public:
     // the first, its control socket (4) and its lock (5). With a channel (handover.h) it is one that waits for
     // its client.
     Result<pid_t> start(const pool::Lease &lease, Launch launch, const std::string &who, Fd channel = {});
-    // Gives a client to a waiting worker of its lease; false when none took it.
-    bool hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who);
+    // Gives a client to a waiting worker of its lease: what is left of its channel, for wait_taken(); nothing when none took it.
+    Fd hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who);
     // Whether one waits for a client of this lease.
     bool waits(const std::string &lease);
     // Makes it get ready, if it has not been told so.
