@@ -75,9 +75,9 @@ void default_signals()
     setsid();
     if (!launch.cpus.empty())
         (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
-    if (place_descriptors(launch.descriptors, launch.output, failure)) {
-        if (launch.dev.enter() && become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-            chdir("/") == 0)
+    // The descriptor of a mount namespace is among those that are closed.
+    if (launch.dev.enter() && place_descriptors(launch.descriptors, launch.output, failure)) {
+        if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }
     int why = errno;

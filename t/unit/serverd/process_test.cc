@@ -7,6 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
 #include "util/clock.h"
 
 using namespace rgpu;
@@ -71,6 +76,46 @@ Test(process, it_starts_in_its_own_session_with_signals_as_at_birth_and_no_new_p
                           10s, 1000);
     cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
     cr_assert_eq(*text, "0 0 1\n/\n", "%s", text->c_str());
+}
+
+// The child uses our memory until it execs.
+Test(process, starting_one_as_another_user_leaves_us_as_we_are)
+{
+    if (geteuid() != 0)
+        cr_skip("only root can");
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        while (!stop)
+            std::this_thread::yield();
+    });
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t before, after;
+    sigemptyset(&before);
+    sigaddset(&before, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+
+    Launch launch = shell("id -u; id -g; id -G");
+    auto nobody = account_named("nobody");
+    cr_assert(nobody.has_value());
+    launch.account = *nobody;
+    auto text = output_of(launch, 10s, 1000);
+    cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
+    const std::string uid = std::to_string(nobody->uid), gid = std::to_string(nobody->gid);
+    cr_expect_eq(*text, uid + "\n" + gid + "\n" + gid + "\n", "%s", text->c_str());
+
+    for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream status(thread.path() / "status");
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with("Uid:") || line.starts_with("Gid:"))
+                cr_expect_eq(line.substr(4), "\t0\t0\t0\t0", "%s", line.c_str());
+    }
+    struct sigaction pipe;
+    sigaction(SIGPIPE, nullptr, &pipe);
+    cr_expect(pipe.sa_handler == SIG_IGN);
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    cr_expect(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGTERM) && !sigismember(&after, SIGCHLD));
+    stop = true;
+    other.join();
 }
 
 Test(process, what_cannot_be_started_is_told)
