@@ -319,10 +319,14 @@ $(O)/bench/beside: t/bench/beside.cc
 $(O)/bench/typical.ptx: t/bench/typical.cu
 	$(call say,NVCC)mkdir -p $(@D) && $(NVCC) -arch=compute_80 -ptx -o $@ $<
 
-.PHONY: bench bench-sharing
+.PHONY: bench bench-sharing bench-transport
 bench-sharing: ## measure shares of a GPU over time, and draw doc/sharing.svg (or PLOT=FILE)
 	+@$(sub_make) all $(O)/cuda/tenant-static
 	@$(tests_env) RGPU_PLOT=$(or $(PLOT),doc/sharing.svg) t/lib/run-benches sharing
+
+bench-transport: ## measure what calls and copies cost, and draw doc/performance.svg (or PLOT=FILE)
+	+@$(sub_make) all
+	@$(tests_env) RGPU_PLOT=$(or $(PLOT),doc/performance.svg) t/lib/run-benches transport
 
 bench: ## print the figures that matter beside their references; ARGS=--json, ARGS=softgpu
 	+@$(sub_make) all $(bench_programs) $(O)/cuda/tenant-static
