@@ -311,10 +311,12 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
             const unsigned there = transport_->wait(kData | kRoom, 1000);
             if (!(there & kData) || there & kRoom) continue;
             std::unique_lock receive(receive_);
-            if (reading_)
-                answered_.wait_for(receive, 1ms);  // someone else reads already
-            else if (input_is_there())
+            if (reading_) {  // someone else does already
+                receive.unlock();
+                transport_->wait(kRoom, 1);
+            } else if (input_is_there()) {
                 read_some(receive);
+            }
         } else {
             die(errno == EBADF ? kNotOurs : strerror(errno));
         }
@@ -410,15 +412,18 @@ void Session::read_frame_of(std::unique_lock<std::mutex> &lock)
     if (!alive) pending_.clear(), answered_one_ = true, callbacks_under_way_ = copies_under_way_ = 0;
 }
 
-// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by now. Where that one has another processor, this takes no
-// longer than its waking up.
+// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by now. Where that one has another processor, this takes no longer
+// than its waking up; where others are busy on all of them, one yield may cost the rest of a time slice, and is not repeated for the same answers.
 void Session::let_answered(std::unique_lock<std::mutex> &lock)
 {
-    constexpr int kMostYields = 64;
-    if (!untaken_) return;
+    constexpr uint64_t kPatience = 50'000, kSlice = 1'000'000;  // ns
+    if (!untaken_ || given_up_ == answers_) return;
+    const uint64_t answers = answers_, begin = now_ns();
     lock.unlock();
-    for (int i = 0; i < kMostYields && untaken_; i++) sched_yield();
+    do sched_yield();
+    while (untaken_ && now_ns() - begin < kPatience);
     lock.lock();
+    if (now_ns() - begin > kSlice) given_up_ = answers;
 }
 
 bool Session::read_frame()
@@ -467,7 +472,7 @@ bool Session::receive_raw(void *data, size_t bytes)
     auto p = static_cast<uint8_t *>(data);
     // Large blocks go straight to where they belong; small ones are read in bulk.
     const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes);
-    behind_large_ |= direct;
+    behind_large_ |= direct && bytes > net::kBehindLarge;
     while (bytes) {
         if (size_t have = in_end_ - in_at_) {
             size_t take = std::min(have, bytes);
@@ -508,7 +513,7 @@ void Session::answered(Pending &p)
 {
     p.done = answered_one_ = true;
     p.untaken = p.waited && !p.ahead;
-    untaken_ += p.untaken;
+    untaken_ += p.untaken, answers_ += p.untaken;
 }
 
 bool Session::take_reply(const FrameHeader &h)

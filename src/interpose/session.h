@@ -204,7 +204,8 @@ private:
     std::condition_variable answered_;
     bool reading_ = false;
     bool answered_one_ = false;  // the last frame ended what somebody waits for, or may
-    std::atomic<unsigned> untaken_{0};  // answers
+    std::atomic<unsigned> untaken_{0};  // answers,
+    uint64_t answers_ = 0, given_up_ = 0;  // how many there have been, and were when a yield took too long
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
     Spin spin_;                // the reader's

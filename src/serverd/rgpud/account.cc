@@ -2,7 +2,6 @@
 
 #include <grp.h>
 #include <pwd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,10 +59,9 @@ bool become(const Account &account)
 {
     if (!account.change)
         return true;
-    // glibc's own functions would have every thread change, those of the process whose memory this one uses (nptl(7), "NPTL and signals").
-    return syscall(SYS_setgroups, account.groups.size(), account.groups.data()) == 0 &&
-           syscall(SYS_setresgid, account.gid, account.gid, account.gid) == 0 &&
-           syscall(SYS_setresuid, account.uid, account.uid, account.uid) == 0;
+    return setgroups(account.groups.size(), account.groups.data()) == 0 &&
+           setresgid(account.gid, account.gid, account.gid) == 0 &&
+           setresuid(account.uid, account.uid, account.uid) == 0;
 }
 
 }  // namespace rgpu::serverd

@@ -96,21 +96,13 @@ OwnDev::OwnDev(const std::string &at, const std::vector<std::string> &names) : a
         struct stat state;
         std::string from = "/dev/" + name;
         if (stat(from.c_str(), &state) == 0)
-            parts_.push_back({from, at + "/" + name, S_ISDIR(state.st_mode), state.st_rdev, state.st_ino});
+            parts_.push_back({from, at + "/" + name, S_ISDIR(state.st_mode)});
     }
-}
-
-std::string OwnDev::files() const
-{
-    std::string all;
-    for (const Part &part : parts_)
-        all += part.from + " " + std::to_string(part.device) + " " + std::to_string(part.inode) + "\n";
-    return at_.empty() ? "" : at_ + "\n" + all;
 }
 
 bool OwnDev::enter() const
 {
-    if (at_.empty() || (space_ && setns(space_->get(), CLONE_NEWNS) == 0))
+    if (at_.empty())
         return true;
     // A slave: what the host unmounts later is unmounted here, too, and nothing of this is seen there.
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0 ||

@@ -4,14 +4,9 @@
 // where the kernel lets it (a container may not).
 #pragma once
 
-#include <sys/types.h>
-
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "util/fd.h"
 #include "util/result.h"
 
 namespace rgpu::serverd {
@@ -28,23 +23,16 @@ public:
     OwnDev() = default;  // the host's /dev
     // `at` is an empty directory, which the child covers.
     OwnDev(const std::string &at, const std::vector<std::string> &names);
-    // The same was made before, in a mount namespace that this descriptor names: it is entered, where that can be.
-    void enter_that(std::shared_ptr<const Fd> space) { space_ = std::move(space); }
     // False, with errno, when it cannot be. Does nothing for the host's /dev.
     bool enter() const;
-    // What is in it, by which two are told apart; empty for the host's /dev.
-    std::string files() const;
 
 private:
     struct Part {
         std::string from, to;
         bool directory = false;
-        dev_t device = 0;  // these two: when the driver was loaded again, a name means another file
-        ino_t inode = 0;
     };
     std::string at_;
     std::vector<Part> parts_;
-    std::shared_ptr<const Fd> space_;
 };
 
 // Whether children of this process can have one. Tries it in a child of its own.

@@ -59,46 +59,29 @@ bool place_descriptors(const std::vector<int> &given, int output, int &failure)
 
 void default_signals()
 {
-    struct sigaction by_default {};
     for (int signal = 1; signal < NSIG; ++signal)
         if (signal != SIGKILL && signal != SIGSTOP)
-            sigaction(signal, &by_default, nullptr);
+            ::signal(signal, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// In the child: only async-signal-safe calls, and nothing that changes what rgpud has in its memory.
+// In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork.
 [[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
 {
     default_signals();
     setsid();
     if (!launch.cpus.empty())
         (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
-    // The descriptor of a mount namespace is among those that are closed.
-    if (launch.dev.enter() && place_descriptors(launch.descriptors, launch.output, failure)) {
-        if (become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
+    if (place_descriptors(launch.descriptors, launch.output, failure)) {
+        if (launch.dev.enter() && become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+            chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }
     int why = errno;
     [[maybe_unused]] ssize_t n = write(failure, &why, sizeof why);
     _exit(127);
-}
-
-// The child uses rgpud's memory until exec (vfork(2)): to copy the tables of its pages would cost more than all else. The thread stands still meanwhile; no
-// handler of rgpud's may run in the child.
-pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const pid_t pid = vfork();
-    if (pid == 0)
-        run_child(launch, prepared, failure);
-    const int why = errno;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    errno = why;
-    return pid;
 }
 
 }  // namespace
@@ -123,7 +106,9 @@ Result<pid_t> launch(const Launch &launch)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
     Fd read_end(ends[0]), write_end(ends[1]);
-    const pid_t pid = start_child(launch, prepared, write_end.get());
+    pid_t pid = fork();
+    if (pid == 0)
+        run_child(launch, prepared, write_end.get());
     if (pid < 0)
         return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(),
                      strerror(errno));

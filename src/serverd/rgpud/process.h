@@ -1,4 +1,4 @@
-// Starting rgpu-worker, with nothing of rgpud left in it.
+// Starting rgpu-worker: fork and exec with nothing of rgpud left in it.
 #pragma once
 
 #include <sys/types.h>

@@ -448,7 +448,6 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     for (const pool::Portion &gpu : lease.gpus)
         names.push_back(gpu.uuid);
     launch.dev = worker_dev(config_, driver_, names);
-    dev_spaces_.find(launch.dev);
     std::string uuids, memory, shares, index, boards;
     std::vector<size_t> places;
     int board = kFirstBoard;
@@ -569,11 +568,9 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
         launch.environment["RGPU_WORKER_KEY"] = number_of_next();
         launch.descriptors.push_back(key->get());
     }
-    const OwnDev dev = launch.dev;
     Result<pid_t> started = workers_.start(lease, std::move(launch), who, std::move(channel));
     if (!started)
         return std::move(started).error();
-    dev_spaces_.keep(dev, *started);
     return {};
 }
 

@@ -14,7 +14,6 @@
 
 #include "pool/ledger.h"
 #include "serverd/rgpud/boards.h"
-#include "serverd/rgpud/dev_spaces.h"
 #include "serverd/rgpud/driver.h"
 #include "serverd/rgpud/lends.h"
 #include "serverd/rgpud/memory_files.h"
@@ -122,7 +121,6 @@ private:
 
     const RgpudConfig config_;
     const Driver driver_;
-    DevSpaces dev_spaces_;
     const Boards boards_;
     const Topology topology_;
     int data_port_ = 0;

@@ -90,7 +90,7 @@ Result<void> Input::read_raw(void *to, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(to);
     const bool large = bytes >= std::min(from_->worth_reading(), buffer_.size());
-    behind_large_ |= large;
+    behind_large_ |= large && bytes > net::kBehindLarge;
     while (bytes) {
         if (size_t have = end_ - begin_) {
             size_t take = std::min(have, bytes);

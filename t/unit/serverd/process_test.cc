@@ -78,7 +78,6 @@ Test(process, it_starts_in_its_own_session_with_signals_as_at_birth_and_no_new_p
     cr_assert_eq(*text, "0 0 1\n/\n", "%s", text->c_str());
 }
 
-// The child uses our memory until it execs.
 Test(process, starting_one_as_another_user_leaves_us_as_we_are)
 {
     if (geteuid() != 0)
