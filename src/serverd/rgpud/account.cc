@@ -55,13 +55,4 @@ Result<Account> worker_account(uid_t owner, const RgpudConfig &config)
     return account_named(config.worker_user);
 }
 
-bool become(const Account &account)
-{
-    if (!account.change)
-        return true;
-    return setgroups(account.groups.size(), account.groups.data()) == 0 &&
-           setresgid(account.gid, account.gid, account.gid) == 0 &&
-           setresuid(account.uid, account.uid, account.uid) == 0;
-}
-
 }  // namespace rgpu::serverd

@@ -7,17 +7,14 @@
 #include <sys/types.h>
 
 #include <string>
-#include <vector>
 
+#include "serverd/identity.h"
 #include "util/config.h"
 #include "util/result.h"
 
 namespace rgpu::serverd {
 
-struct Account {
-    uid_t uid = 0;
-    gid_t gid = 0;
-    std::vector<gid_t> groups;
+struct Account : Identity {
     std::string name;
     bool change = false;  // rgpud is root and takes this identity on; else nothing is to be done
 };
@@ -27,8 +24,5 @@ Result<Account> account_named(const std::string &name);
 
 // As whom the workers of this owner run.
 Result<Account> worker_account(uid_t owner, const RgpudConfig &config);
-
-// Between fork and exec only: gives up every right that the account does not have. Async-signal-safe.
-bool become(const Account &account);
 
 }  // namespace rgpu::serverd

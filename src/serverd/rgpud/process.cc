@@ -59,15 +59,18 @@ bool place_descriptors(const std::vector<int> &given, int output, int &failure)
 
 void default_signals()
 {
+    struct sigaction by_default {};
     for (int signal = 1; signal < NSIG; ++signal)
         if (signal != SIGKILL && signal != SIGSTOP)
-            ::signal(signal, SIG_DFL);
+            sigaction(signal, &by_default, nullptr);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork.
+bool becomes(const Launch &launch) { return launch.account.change && !launch.becomes_itself; }
+
+// In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork, and nothing that changes rgpud's memory.
 [[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
 {
     default_signals();
@@ -75,13 +78,29 @@ void default_signals()
     if (!launch.cpus.empty())
         (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
     if (place_descriptors(launch.descriptors, launch.output, failure)) {
-        if (launch.dev.enter() && become(launch.account) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        if (launch.dev.enter() && (!becomes(launch) || become(launch.account)) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
             chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }
     int why = errno;
     [[maybe_unused]] ssize_t n = write(failure, &why, sizeof why);
     _exit(127);
+}
+
+// A child that stays root until exec uses rgpud's memory meanwhile (vfork(2)): to copy the tables of its pages would cost more than all else. One that becomes
+// somebody else must have its own. The thread stands still meanwhile; no handler of rgpud's may run in the child.
+pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const pid_t pid = becomes(launch) ? fork() : vfork();
+    if (pid == 0)
+        run_child(launch, prepared, failure);
+    const int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = why;
+    return pid;
 }
 
 }  // namespace
@@ -95,6 +114,8 @@ Result<pid_t> launch(const Launch &launch)
     prepared.command = launch.command;
     for (const auto &[name, value] : launch.environment)
         prepared.environment.push_back(name + "=" + value);
+    if (launch.account.change && launch.becomes_itself)
+        prepared.environment.push_back(std::string(kIdentityVariable) + "=" + format_identity(launch.account));
     prepared.argv = pointers(prepared.command);
     prepared.envp = pointers(prepared.environment);
     CPU_ZERO(&prepared.cpus);
@@ -106,9 +127,7 @@ Result<pid_t> launch(const Launch &launch)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
     Fd read_end(ends[0]), write_end(ends[1]);
-    pid_t pid = fork();
-    if (pid == 0)
-        run_child(launch, prepared, write_end.get());
+    const pid_t pid = start_child(launch, prepared, write_end.get());
     if (pid < 0)
         return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(),
                      strerror(errno));

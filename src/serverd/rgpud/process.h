@@ -1,4 +1,4 @@
-// Starting rgpu-worker: fork and exec with nothing of rgpud left in it.
+// Starting rgpu-worker, with nothing of rgpud left in it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +20,7 @@ struct Launch {
     std::vector<std::string> command;  // command[0] is a path
     Environment environment;           // all of it
     Account account;
+    bool becomes_itself = false;  // the program finds the account in kIdentityVariable and becomes it: that is quicker
     OwnDev dev;
     std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
     std::vector<int> cpus;  // it is bound to; empty, or where the kernel has none of them: it is not

@@ -444,6 +444,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
     launch.account = account;
+    launch.becomes_itself = true;
     std::vector<std::string> names;
     for (const pool::Portion &gpu : lease.gpus)
         names.push_back(gpu.uuid);

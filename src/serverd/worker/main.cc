@@ -1,6 +1,7 @@
 // rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3, or
 // with a channel on which it waits for one; it ends when the connection does.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "net/openssl.h"
 #include "net/tunnel.h"
 #include "serverd/handover.h"
+#include "serverd/identity.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
@@ -47,8 +49,9 @@ constexpr char kHelp[] =
     "GPUs: the boards' descriptors, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
-    "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_CONFINE (0: no\n"
-    "system call filter), RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
+    "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_IDENTITY\n"
+    "(uid:gid:groups, which it becomes first), RGPU_WORKER_CONFINE (0: no system call filter),\n"
+    "RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
     "RGPU_WORKER_METER (descriptor of the file that counts what the lease uses),\n"
     "RGPU_WORKER_UCX (offers of UCX are taken), RGPU_UCX_* (its settings),\n"
     "RGPU_SOFTGPU_* (the software GPU's settings).\n"
@@ -182,10 +185,26 @@ int serve(Connection &connection)
     return r ? 0 : refuse(r.error());
 }
 
+// Before anything else is done.
+bool take_identity()
+{
+    const char *given = getenv(serverd::kIdentityVariable);
+    if (!given) return true;
+    const auto identity = serverd::parse_identity(given);
+    // Who was another user is not dumpable, and other workers of this one could not open /proc/PID/fd (CUDA IPC).
+    if (!identity || !serverd::become(*identity) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {
+        fprintf(stderr, "rgpu-worker: cannot become %s: %m\n", given);
+        return false;
+    }
+    unsetenv(serverd::kIdentityVariable);
+    return true;
+}
+
 }  // namespace
 
 int main(int argc, char **argv)
 {
+    if (!take_identity()) _exit(1);
     int status = 2;
     if (argc == 1 && lseek(kSocket, 0, SEEK_CUR) == -1 && errno == ESPIPE) {
         static Connection &connection = *new Connection;

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +89,7 @@ Test(process, starting_one_as_another_user_leaves_us_as_we_are)
             std::this_thread::yield();
     });
     signal(SIGPIPE, SIG_IGN);
+    const int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
     sigset_t before, after;
     sigemptyset(&before);
     sigaddset(&before, SIGUSR1);
@@ -100,6 +102,13 @@ Test(process, starting_one_as_another_user_leaves_us_as_we_are)
     auto text = output_of(launch, 10s, 1000);
     cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
     const std::string uid = std::to_string(nobody->uid), gid = std::to_string(nobody->gid);
+    launch = shell("id -u; echo $RGPU_WORKER_IDENTITY");
+    launch.account = *nobody;
+    launch.becomes_itself = true;
+    auto told = output_of(launch, 10s, 1000);
+    cr_assert(told.has_value(), "%s", told ? "" : told.error().text.c_str());
+    cr_expect_eq(*told, "0\n" + uid + ":" + gid + ":" + gid + "\n", "%s", told->c_str());
+    cr_expect_eq(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), dumpable, "our memory was another user's for a while");
     cr_expect_eq(*text, uid + "\n" + gid + "\n" + gid + "\n", "%s", text->c_str());
 
     for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
