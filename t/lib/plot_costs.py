@@ -7,7 +7,7 @@ COLOURS = {"tcp": "#1b6ca8", "shm": "#3a7d44", "raw": "#888888"}
 LEAST, MOST = 0.01, 100.0  # us
 CALLS = (("4-byte copy to the host", "sync.dtoh_4B.p50", 1), ("... 99th percentile", "sync.dtoh_4B.p99", 1),
          ("launch and stream sync", "sync.launch_then_stream_sync.p50", 1), ("... 99th percentile", "sync.launch_then_stream_sync.p99", 1),
-         ("50 launches, 2 records, 2 small copies", "mix.with_sync_dtoh", 1e6), ("alloc and free", "alloc.cuMemAlloc_Free_1MiB", 1e6),
+         ("50 launches, 2 records, 2 copies", "mix.with_sync_dtoh", 1e6), ("alloc and free", "alloc.cuMemAlloc_Free_1MiB", 1e6),
          ("launch, as its caller sees it", "launch.1stream.caller_p50", 1), ("query of a done event", "query.cuEventQuery_done", 1e-3),
          ("sync of an idle stream", "query.cuStreamSynchronize_idle", 1e-3))
 SIZES = (("4KiB", 4 << 10), ("64KiB", 64 << 10), ("1MiB", 1 << 20), ("64MiB", 64 << 20), ("256MiB", 256 << 20))
@@ -52,13 +52,14 @@ def copies(tcp, shm, stream, memcpy, height):
                                          and k.split(".")[-1] in dict(SIZES)])
     x = lambda size: left + (right - left) * (math.log2(size) - 12) / (28 - 12)
     y = lambda rate: bottom - (bottom - TOP) * rate / most
-    out = [text(left, 20, "a copy from or to pageable memory, in GB/s")]
+    out = [text(left, 20, "a copy from or to pageable memory, in GB/s, by its bytes")]
     for rate in range(0, int(most) + 1, 5):
         out += [line(left, y(rate), right, y(rate), "#ddd"), text(left - 6, y(rate) + 4, str(rate), "end")]
     for name, size in SIZES:
-        out.append(text(x(size), bottom + 15, name.replace("iB", " iB").replace(" iB", "iB"), "middle"))
-    for rate, words in ((stream, "raw TCP"), (memcpy, "memcpy of 64 MiB")):
-        out += [line(left, y(rate), right, y(rate), COLOURS["raw"], 'stroke-dasharray="4 3" stroke-width="1.5"'), text(right, y(rate) - 4, words, "end", COLOURS["raw"])]
+        out.append(text(x(size), bottom + 15, name.removesuffix("iB"), "middle"))
+    for rate, words, below in ((stream, "raw TCP", 13), (memcpy, "memcpy of 64 MiB", -4)):
+        out += [line(left, y(rate), right, y(rate), COLOURS["raw"], 'stroke-dasharray="4 3" stroke-width="1.5"'),
+                text(left + 165, y(rate) + below, words, "middle", COLOURS["raw"])]
     for way, figures in (("tcp", tcp), ("shm", shm)):
         for direction, dash in (("htod", ""), ("dtoh", 'stroke-dasharray="2 2"')):
             points = [(x(size), y(figures[f"bw.{direction}.pageable.{name}"])) for name, size in SIZES if f"bw.{direction}.pageable.{name}" in figures]
@@ -74,7 +75,7 @@ def draw(path, tcp, shm, raw):
            *copies(tcp, shm, raw["tcp.stream_1MiB"], raw["mem.memcpy_64MiB"], height)]
     at = 8
     for colour, dash, words, width in (("tcp", "", "over TCP (to the device)", 190), ("tcp", "2 2", "to the host", 120),
-                                       ("shm", "", "through shared memory", 180), ("shm", "2 2", "to the host", 120)):
+                                       ("shm", "", "through shared memory", 195), ("shm", "2 2", "to the host", 120)):
         out += [line(at, key, at + 26, key, COLOURS[colour], f'stroke-width="3" stroke-dasharray="{dash}"'), text(at + 32, key + 4, words)]
         at += width
     out.append("</svg>")
