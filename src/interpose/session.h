@@ -210,8 +210,8 @@ private:
     std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
     Spin spin_;                // the reader's
     static constexpr size_t kInBytes = 256 << 10;
-    // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).
     bool behind_large_ = false;  // the last block went straight to its destination
+    // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).
     std::unique_ptr<uint8_t[]> in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
     size_t in_at_ = 0, in_end_ = 0;
 };

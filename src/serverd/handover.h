@@ -9,9 +9,9 @@
 #include <optional>
 #include <utility>
 
-#include "util/units.h"
 #include "util/fd.h"
 #include "util/result.h"
+#include "util/units.h"
 
 namespace rgpu::serverd {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <system_error>
 
-#include "net/pacing.h"
 #include "net/handshake.h"
+#include "net/pacing.h"
 #include "net/socket.h"
 #include "util/log.h"
 #include "wire/lease_name.h"
