@@ -55,6 +55,15 @@ closed packed_twice 3 "call number 65525" "a part in a part"
 closed packed_other 3 "packed bytes: a method" "a method that was not agreed on"
 closed packing_wish 3 "a word about packed frames" "a wish that none has"
 
+good lanes "a client whose bytes come over three lanes"
+closed lanes_none 3 "1 lanes that there are not" "lanes that nobody has given"
+closed lanes_many 3 "17 lanes that there are not" "... more than a connection may have"
+closed lanes_posted 3 "a word about lanes that no client says" "... that no reply is wanted for"
+closed lanes_twice 3 "1 lanes that there are not" "lanes that have begun"
+closed lanes_zero 3 "has broken the records of its lanes" "a record of no bytes"
+closed lanes_other 3 "has broken the records of its lanes" "a record on a lane that there is not"
+closed lanes_cut 0 "inside a frame" "a lane that ends before its record does"
+
 good through_memory "a client that shares memory is served through it"
 good offer_declined "an offer of somebody else's connection is declined, and the connection goes on"
 good offer_unsealed "... of memory whose size can change"
@@ -67,6 +76,13 @@ closed offer_and_more 3 "frames behind an offer" "frames behind an offer"
 closed shared_cut 0 "inside a frame" "a client that ends inside a frame in the memory"
 closed shared_head 3 "has broken the shared memory" "a ring that holds more than it can"
 closed shared_segment 3 "has broken the shared memory" "a segment longer than a place"
+
+crashed=
+for seed in $(seq 10); do
+    client lanes_scribble "$seed"
+    [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
+done
+is "$crashed" "" "a client that writes anything into records and lanes crashes nothing"
 
 crashed=
 for seed in $(seq 10); do

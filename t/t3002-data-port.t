@@ -108,6 +108,12 @@ ok "the worker ends with its connection" wait_for 10 no_workers
 
 hold second
 wait_for 10 one_worker
+before=$(logged gpu1 'data port: .* refused')
+try 20 python3 "$root/t/lib/data_client.py" "$data" "$lease" "$secret" --lane 81985529216486895
+is "$out" "accepted proved
+heard 0" "a lane for a worker that there is not is closed"
+ok "... one line in the log" wait_for 10 one_more
+like "$(tail -n 1 "$T/gpu1.log")" 'refused as a lane: lease .*: it has no worker of that number' "... which says so"
 api DELETE "/v1/leases/$lease"
 ok "... and with its lease" wait_for 5 no_workers
 exec 5>&-

@@ -96,6 +96,8 @@ void set_environment(const std::string &lease_file, const ClientConfig &config)
         setenv("RGPU_TRANSPORT", config.transport.c_str(), 0);
     if (config.compression != "auto")
         setenv("RGPU_COMPRESSION", config.compression.c_str(), 0);
+    if (config.connections != "auto")
+        setenv("RGPU_CONNECTIONS", config.connections.c_str(), 0);
     std::string libraries = interposer_dir(config);
     for (const std::string &dir : config.library_path)
         libraries += ":" + dir;

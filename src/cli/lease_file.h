@@ -35,7 +35,7 @@ Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const s
 // unpacked anywhere.
 std::string interposer_dir(const ClientConfig &config);
 
-// Sets RGPU_LEASE, RGPU_TRANSPORT and RGPU_COMPRESSION where [client] transport and compression say more than auto and nobody has set
+// Sets RGPU_LEASE, and RGPU_TRANSPORT, RGPU_COMPRESSION and RGPU_CONNECTIONS where [client] says more than auto and nobody has set
 // them, and puts the interposer's directory in front and [client] library_path behind it in LD_LIBRARY_PATH, of this process.
 void set_environment(const std::string &lease_file, const ClientConfig &config);
 

@@ -13,6 +13,7 @@
 
 #include "calls/versions.h"
 #include "interpose/callback.h"
+#include "interpose/lanes.h"
 #include "interpose/log.h"
 #include "interpose/packing.h"
 #include "interpose/servers.h"
@@ -20,6 +21,7 @@
 #include "interpose/waiting.h"
 #include "interpose/way.h"
 #include "net/data_connection.h"
+#include "net/pacing.h"
 
 namespace rgpu::interpose {
 
@@ -75,6 +77,12 @@ void say_unpacked(const std::string &server, std::string_view transport)
         say("copies to and from %s go unpacked: its version of rgpu knows no compression", server.c_str());
 }
 
+void say_alone(const std::string &server, std::string_view transport)
+{
+    say("copies to and from %s go over one connection: %s", server.c_str(),
+        transport == "tls" ? "it is encrypted" : "its version of rgpu knows no more");
+}
+
 thread_local int waiting;
 
 // Errors after which a context answers every call with the same (cuda.h: "the process must be terminated"). Then posting
@@ -123,13 +131,15 @@ Result<Session *> Session::open(const LeaseServer &server)
     if (!way) return std::move(way).error();
     const auto packing = Packing::wanted();
     if (!packing) return packing.error();
+    const auto lanes = Lanes::wanted();
+    if (!lanes) return lanes.error();
     auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), kConnectTimeout, [&] {
         say_waiting(server);
     });
     if (!connection) return std::move(connection).error();
     const auto deadline = net::Clock::now() + kConnectTimeout;
     const int fd = connection->fd.get();
-    const bool takes_packed = connection->takes_packed;
+    const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes, far = !net::on_one_host(fd);
 
     if (auto r = way->offer(*connection, deadline); !r) return std::move(r).error();
     FrameHeader h;
@@ -165,6 +175,11 @@ Result<Session *> Session::open(const LeaseServer &server)
         s->use(std::make_unique<Packing>(*s, *packing));
     else if (*packing == Packing::Wanted::lz4 || *packing == Packing::Wanted::zstd)
         say_unpacked(s->server_, transport_name);
+    s->laned_ = dynamic_cast<net::LanedTransport *>(s->transport_.get());
+    if (s->laned_ && takes_lanes && (*lanes ? **lanes > 1 : far))
+        s->lanes_ = std::make_unique<Lanes>(*s, server, *lanes);
+    else if (s->laned_ && lanes->value_or(1) > 1)
+        say_alone(s->server_, transport_name);
     std::thread([s] { s->pump(); }).detach();
     return s;
 }
@@ -181,6 +196,29 @@ void Session::use(std::unique_ptr<Packing> packing)
         memcpy(&out_[at], &bytes, sizeof bytes);
     }
     packing_->agree_now();
+}
+
+void Session::use(std::vector<Fd> lanes, bool always)
+{
+    const auto count = static_cast<uint32_t>(lanes.size());
+    const auto id = static_cast<calls::CallId>(wire::kLanesCall);
+    Pending p;
+    {
+        const Asking asking(*this);
+        std::lock_guard lock(send_);
+        if (state()) return;
+        laned_->add(std::move(lanes));
+        const size_t at = begin(id, calls::kNoHandle, wire::kWantsReply);
+        wire::Writer(out_).value(wire::LanesCall{count, always});
+        expect(sequence_, &p);
+        {
+            std::lock_guard receive(receive_);
+            begins_lanes_ = sequence_;
+        }
+        end(id, at, {}, true);
+        laned_->begin_sending(always);
+    }
+    if (wait(p) == CUDA_SUCCESS) note_connections(count + 1);
 }
 
 void Session::let_others()
@@ -242,6 +280,7 @@ CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
         payload = {};
     }
 
+    if (lanes_ && payload.bytes) lanes_->carried(payload.bytes);
     const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
     const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt;
     // The pump is for what stays behind here, and for what comes while nobody waits.
@@ -522,6 +561,7 @@ bool Session::take_reply(const FrameHeader &h)
     if (!receive(body.data(), body.size())) return false;
     note_broken(h.value);
     std::lock_guard lock(receive_);
+    if (begins_lanes_ == h.sequence) begin_lanes();
     auto it = pending_.find(h.sequence);
     if (it == pending_.end()) return true;
     if (it->second->news) heard_.fetch_add(1, std::memory_order_release);
@@ -529,6 +569,14 @@ bool Session::take_reply(const FrameHeader &h)
     answered(*it->second);
     pending_.erase(it);
     return true;
+}
+
+// What has come behind the answer is in records already.
+void Session::begin_lanes()
+{
+    begins_lanes_.reset();
+    laned_->begin_receiving(in_.get() + in_at_, in_end_ - in_at_);
+    in_at_ = in_end_ = 0;
 }
 
 bool Session::take_data(const FrameHeader &h)
@@ -544,6 +592,7 @@ bool Session::take_data(const FrameHeader &h)
     }
     if (p->news) heard_.fetch_add(1, std::memory_order_release);
     if (!receive(p->to, h.bytes)) return false;
+    if (lanes_) lanes_->carried(h.bytes);
     p->to += h.bytes, p->left -= h.bytes;
     if (h.value) p->reply.result = static_cast<CUresult>(h.value), note_broken(h.value);
     if (!(h.flags & wire::kLast)) return true;

@@ -22,7 +22,7 @@
 #include "calls/calls.h"
 #include "interpose/known_images.h"
 #include "interpose/lease.h"
-#include "net/transport.h"
+#include "net/laned_transport.h"
 #include "util/spin.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -41,6 +41,7 @@ struct Payload {
     size_t bytes = 0;
 };
 
+class Lanes;
 class Packing;
 
 // RGPU_SYNC=1: every call waits for its answer, so that an error belongs to the call that returns it.
@@ -125,6 +126,10 @@ public:
     // Whether something is to come that nobody may be waiting for.
     bool pushes_expected() const { return callbacks_under_way_ || copies_under_way_; }
 
+    // Further connections, in the server's order, carry what is large from now on, `always` or where that is faster; returns when they do both ways, or the
+    // session is over.
+    void use(std::vector<Fd> lanes, bool always);
+
     KnownImages images;
 
 private:
@@ -156,6 +161,7 @@ private:
     CUresult send_bytes(const void *data, size_t bytes);
     CUresult send_packed(size_t at, Payload payload);
     void use(std::unique_ptr<Packing>);
+    void begin_lanes();
 
     void expect(uint32_t sequence, Pending *p);
     CUresult wait(Pending &p);
@@ -184,6 +190,8 @@ private:
 
     std::unique_ptr<net::Transport> transport_;
     std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
+    std::unique_ptr<Lanes> lanes_;      // null: there is one connection, whatever comes
+    net::LanedTransport *laned_ = nullptr;  // transport_, where more can join it
     std::string server_;
     unsigned index_ = 0;
     wire::Snapshot snapshot_;
@@ -203,6 +211,7 @@ private:
     std::mutex receive_;
     std::condition_variable answered_;
     bool reading_ = false;
+    std::optional<uint32_t> begins_lanes_;  // the call behind whose answer they carry what comes
     bool answered_one_ = false;  // the last frame ended what somebody waits for, or may
     std::atomic<unsigned> untaken_{0};  // answers,
     uint64_t answers_ = 0, given_up_ = 0;  // how many there have been, and were when a yield took too long

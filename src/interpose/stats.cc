@@ -29,6 +29,7 @@ constinit std::array<Row, calls::kCallCount> rows{};
 constinit Counter sent{}, received{}, round_trips{}, blocked_ns{};
 constinit std::atomic<pid_t> owner{};
 constinit std::atomic<const char *> transport{"none"};
+constinit std::atomic<size_t> connections{1};
 constinit Counter packed_bytes{}, packed_to{}, unpacked_from{}, unpacked_bytes{};
 constinit std::atomic<wire::PackMethod> packed_by{wire::PackMethod::stored};
 
@@ -99,9 +100,9 @@ std::string as_json()
     std::string out;
     const auto called = called_rows();
     append(out, "{\"pid\": %d, \"calls\": %llu, \"round_trips\": %llu, \"bytes_sent\": %llu, \"bytes_received\": %llu, "
-           "\"transport\": \"%s\", \"blocked_ms\": %.3f, ", getpid(), (unsigned long long)calls_of(called),
+           "\"transport\": \"%s\", \"connections\": %zu, \"blocked_ms\": %.3f, ", getpid(), (unsigned long long)calls_of(called),
            (unsigned long long)get(round_trips), (unsigned long long)get(sent), (unsigned long long)get(received),
-           transport.load(), ms(get(blocked_ns)));
+           transport.load(), connections.load(), ms(get(blocked_ns)));
     append(out, "\"packed\": {\"by\": \"%s\", \"bytes_sent\": %llu, \"sent_as\": %llu, \"bytes_received\": %llu, \"received_as\": %llu}, \"by_name\": {",
            name_of(packed_by), (unsigned long long)get(packed_bytes), (unsigned long long)get(packed_to), (unsigned long long)get(unpacked_bytes),
            (unsigned long long)get(unpacked_from));
@@ -162,6 +163,7 @@ void count_call(calls::CallId id, CUresult result, uint64_t ns)
 }
 
 void note_transport(const char *name) { transport = name; }
+void note_connections(size_t n) { connections = n; }
 void count_sent(size_t bytes) { add(sent, bytes); }
 void count_received(size_t bytes) { add(received, bytes); }
 

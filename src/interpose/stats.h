@@ -20,8 +20,9 @@ bool counting();
 // since its last call is put to this one's account.
 void count_call(calls::CallId id, CUresult result, uint64_t ns);
 
-// How the connection carries bytes; a name that lives for ever.
+// How the connection carries bytes; a name that lives for ever. And over how many.
 void note_transport(const char *name);
+void note_connections(size_t n);
 // The connection's side; any thread. Cheap enough to be always on.
 void count_sent(size_t bytes);
 void count_received(size_t bytes);

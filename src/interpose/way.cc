@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "net/laned_transport.h"
 #include "net/rdma.h"
-#include "net/socket_transport.h"
 
 namespace rgpu::interpose {
 
@@ -83,7 +83,7 @@ Result<std::unique_ptr<net::Transport>> Way::settle(net::DataConnection &connect
         if (wanted_ == Wanted::ucx) return not_so("ucx", settled.error().text);
         ucx_.reset();
     }
-    return std::unique_ptr<net::Transport>(std::make_unique<net::SocketTransport>(std::move(connection.fd), std::move(connection.tunnel)));
+    return std::unique_ptr<net::Transport>(std::make_unique<net::LanedTransport>(std::move(connection.fd), std::move(connection.tunnel)));
 }
 
 }  // namespace rgpu::interpose

@@ -13,7 +13,8 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
     auto accepted = client_handshake(fd->get(), lease, secret, table_digest, deadline);
     if (!accepted) return std::move(accepted).error();
     if (!accepted->key)
-        return DataConnection{std::move(*fd), nullptr, accepted->takes_offers, accepted->takes_ucx, accepted->takes_packed};
+        return DataConnection{std::move(*fd),      nullptr, accepted->takes_offers, accepted->takes_ucx, accepted->takes_packed,
+                              accepted->takes_lanes};
     auto tunnel = Tunnel::open(std::move(*fd), Side::client, *accepted->key, private_openssl, deadline);
     if (!tunnel) return std::move(tunnel).error();
     Fd plain = (*tunnel)->take_plain();
@@ -34,6 +35,16 @@ Result<DataConnection> connect_data(const std::string &address, const std::strin
         if (!told && waited > kMoment) waiting(), told = true;
         std::this_thread::sleep_for(kPause);
     }
+}
+
+Result<Lane> connect_lane(const std::string &address, const std::string &lease, const std::string &secret, uint64_t worker, Deadline deadline)
+{
+    auto fd = connect(address, deadline);
+    if (!fd) return std::move(fd).error();
+    if (auto accepted = client_handshake(fd->get(), lease, secret, worker, deadline, wire::Purpose::lane); !accepted) return std::move(accepted).error();
+    Lane lane{std::move(*fd)};
+    if (auto r = receive_all(lane.fd.get(), &lane.place, sizeof lane.place, deadline); !r) return std::move(r).error();
+    return lane;
 }
 
 void DataConnection::leave_to_parent()

@@ -8,6 +8,7 @@
 
 #include "net/handshake.h"
 #include "net/tunnel.h"
+#include "wire/lanes.h"
 
 namespace rgpu::net {
 
@@ -17,10 +18,19 @@ struct DataConnection {
     bool takes_offers = false;       // of shared memory, before anything else is sent (shared_offer.h)
     bool takes_ucx = false;          // offers of UCX, likewise (ucx_offer.h)
     bool takes_packed = false;       // packed frames (packer.h)
+    bool takes_lanes = false;        // further connections (laned_transport.h)
 
     // In the child of a fork: lets go of the connection, which stays the parent's.
     void leave_to_parent();
 };
+
+// A further connection to a client's worker (laned_transport.h).
+struct Lane {
+    Fd fd;
+    wire::LanePlace place = 0;
+};
+// `worker`: its number. Fails as connect() and client_handshake() do, and with `disconnected` where no worker takes it.
+Result<Lane> connect_lane(const std::string &address, const std::string &lease, const std::string &secret, uint64_t worker, Deadline);
 
 // How long an rgpud that is started again may take until it listens.
 inline constexpr std::chrono::seconds kRestartTime{15};

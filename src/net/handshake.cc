@@ -75,6 +75,7 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     accepted.takes_offers = verdict.accepted & wire::kTakesOffers;
     accepted.takes_ucx = verdict.accepted & wire::kTakesUcx;
     accepted.takes_packed = verdict.accepted & wire::kTakesPacked;
+    accepted.takes_lanes = verdict.accepted & wire::kTakesLanes;
     return accepted;
 }
 
@@ -98,7 +99,8 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
         refuse(fd, r.error().text, deadline);
         return std::move(r).error();
     }
-    if (hello.purpose != wire::Purpose::work && hello.purpose != wire::Purpose::hold) {
+    // A lane of an encrypted connection would be none.
+    if (hello.purpose > wire::Purpose::lane || (hello.purpose == wire::Purpose::lane && terms.encrypt)) {
         refuse(fd, "this server does not know what the connection is for", deadline);
         return error(ErrorKind::invalid, "unknown purpose %u", static_cast<unsigned>(hello.purpose));
     }
@@ -119,7 +121,7 @@ Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline dea
     // An encrypted connection stays one: what is inside is the tunnel's. And how much packed bytes shrink tells of them.
     const bool offers = hello.purpose == wire::Purpose::work && !terms.encrypt;
     verdict.accepted = wire::kAccepted;
-    if (offers) verdict.accepted |= wire::kTakesPacked;
+    if (offers) verdict.accepted |= wire::kTakesPacked | wire::kTakesLanes;
     if (offers && terms.shared && ends_meet(fd)) verdict.accepted |= wire::kTakesOffers;
     if (offers && terms.ucx) verdict.accepted |= wire::kTakesUcx;
     verdict.proof = prove(wire::kServerLabel);

@@ -19,6 +19,7 @@ struct Accepted {
     bool takes_offers = false;  // of shared memory (shared_offer.h)
     bool takes_ucx = false;     // offers of UCX (ucx_offer.h)
     bool takes_packed = false;  // packed frames (packer.h)
+    bool takes_lanes = false;   // further connections (laned_transport.h)
 };
 
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server
@@ -32,7 +33,7 @@ struct Client {
     std::string lease;
     std::string host;  // as the client says: for the log only
     uint32_t pid = 0;  // likewise
-    uint64_t table_digest = 0;
+    uint64_t table_digest = 0;  // or a worker's number (wire/hello.h)
     wire::Purpose purpose = wire::Purpose::work;
     TunnelKey key;
 };

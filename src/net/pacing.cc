@@ -22,12 +22,16 @@ bool is_loopback(const sockaddr_storage &a)
 
 }  // namespace
 
-void send_unpaced_on_one_host(int fd)
+bool on_one_host(int fd)
 {
     sockaddr_storage there{};
     socklen_t size = sizeof there;
-    if (getpeername(fd, reinterpret_cast<sockaddr *>(&there), &size) != 0) return;
-    if (is_loopback(there) || ends_meet(fd)) setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced, strlen(kUnpaced));
+    return getpeername(fd, reinterpret_cast<sockaddr *>(&there), &size) == 0 && (is_loopback(there) || ends_meet(fd));
+}
+
+void send_unpaced_on_one_host(int fd)
+{
+    if (on_one_host(fd)) setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced, strlen(kUnpaced));
 }
 
 }  // namespace rgpu::net

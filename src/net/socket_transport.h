@@ -23,8 +23,10 @@ public:
     void shutdown() override;
     void leave_to_parent() override;
 
-private:
+protected:
     OwnSocket socket_;
+
+private:
     std::shared_ptr<Tunnel> tunnel_;
     int moment_;
 };

@@ -5,6 +5,9 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 namespace rgpu::serverd {
@@ -66,6 +69,20 @@ Result<void> hand_over(int channel, int socket, uint64_t table_digest)
     rights->cmsg_len = CMSG_LEN(sizeof socket);
     memcpy(CMSG_DATA(rights), &socket, sizeof socket);
     return sent(channel, message.header);
+}
+
+std::string format_worker_number(uint64_t number)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, number);
+    return text;
+}
+
+uint64_t parse_worker_number(const std::string &text)
+{
+    uint64_t number = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+    return text.size() == 16 && failure == std::errc() && end == text.data() + text.size() ? number : 0;
 }
 
 // The worker says nothing: it closes its end.

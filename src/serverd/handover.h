@@ -1,4 +1,4 @@
-// How a client's connection reaches a worker that was started before the client came.
+// How a client's connection reaches a worker that was started before the client came, and a lane one that has its client.
 //
 // rgpud keeps one end of a channel (a pair of Unix sockets), the worker has the other. What is sent on it is that the worker
 // shall get ready, once at most, and one client, once. That either end is closed is the end of the waiting worker.
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "util/fd.h"
@@ -29,6 +30,13 @@ Result<void> hand_over(int channel, int socket, uint64_t table_digest);
 
 // rgpud's side, after hand_over(): returns when the worker has the client, or the time is over.
 void wait_taken(int channel, Milliseconds most);
+
+// Each worker has a number, not to be guessed, by which its client's lanes find it (wire/lanes.h). Where a worker finds its own (environment), as
+// 16 digits of hex.
+inline constexpr char kWorkerNumberVariable[] = "RGPU_WORKER_NUMBER";
+std::string format_worker_number(uint64_t);
+// 0: this is none.
+uint64_t parse_worker_number(const std::string &);
 
 // The worker's side: waits, and calls `ready` when it shall get ready. Nothing when rgpud has closed its end.
 std::optional<Visitor> take_over(int channel, const std::function<void()> &ready);

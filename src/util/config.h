@@ -74,6 +74,7 @@ struct ClientConfig {
     std::vector<std::string> library_path;
     std::string transport = "auto";
     std::string compression = "auto";
+    std::string connections = "auto";
     Milliseconds server_timeout = defaults::kServerTimeout;
     Milliseconds wait = defaults::kWait;
     Milliseconds term = defaults::kTerm;

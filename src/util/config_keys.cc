@@ -142,6 +142,10 @@ std::vector<ConfigKey> keys()
          .help = "Whether programs of rgpu run and their server pack large copies: auto (over a TCP link measured as slow, where the bytes shrink), "
                  "off, lz4 or zstd (over every TCP link); RGPU_COMPRESSION in a program's environment goes before it.",
          .field = FIELD(client, compression), .choices = {"auto", "off", "lz4", "zstd"}},
+        {.table = "client", .name = "connections",
+         .help = "How many TCP connections carry the bytes of large copies of a program of rgpu run: auto (4, where the server is on another host, once 16 MiB "
+                 "were copied), 1, 2, 4, 8 or 16; RGPU_CONNECTIONS in a program's environment goes before it.",
+         .field = FIELD(client, connections), .choices = {"auto", "1", "2", "4", "8", "16"}},
         {.table = "client", .name = "server_timeout", .help = "A server that does not answer for this long counts as unreachable.",
          .field = FIELD(client, server_timeout), .low = ms(100ms), .high = ms(60s)},
         {.table = "client", .name = "wait", .help = "How long rgpu run waits for GPUs that are in use.",

@@ -32,8 +32,9 @@ struct ServerHello {
 };
 static_assert(sizeof(ServerHello) == 40);
 
-// What the connection is for: a worker of its own, or nothing but to be there as long as the lease's holder is.
-enum class Purpose : uint32_t { work = 0, hold = 1 };
+// What the connection is for: a worker of its own, nothing but to be there as long as the lease's holder is, or to carry bytes for a worker
+// that a client has (lanes.h).
+enum class Purpose : uint32_t { work = 0, hold = 1, lane = 2 };
 
 struct ClientHello {
     uint32_t magic = kMagic;
@@ -44,7 +45,7 @@ struct ClientHello {
     char host[64] = {};         // for the log, NUL-ended
     uint32_t pid = 0;           // for the log
     Purpose purpose = Purpose::work;
-    uint64_t table_digest = 0;  // calls::table_digest()
+    uint64_t table_digest = 0;  // calls::table_digest(); of a lane: its worker's number
     Digest proof{};
 };
 static_assert(sizeof(ClientHello) == 216);
@@ -54,6 +55,7 @@ enum Accepted : uint32_t {
     kTakesOffers = 2,  // the worker's first frame may be an offer of shared memory (shared_offer.h); a client that does not know says nothing
     kTakesUcx = 4,     // ... or one of UCX (ucx_offer.h)
     kTakesPacked = 8,  // the worker knows packed frames (packing.h)
+    kTakesLanes = 16,  // ... and lanes (lanes.h)
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

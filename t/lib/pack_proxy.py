@@ -2,7 +2,7 @@
 
 pack_proxy.py LEASE_FILE OUT_FILE old|up|down
 
-Listens on a port of its own and writes OUT_FILE, a lease file that leads there. old: the server is one that knows no packed frames; a frame that it would not know ends
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. old: the server is one that knows no packed frames, nor lanes; a frame that it would not know ends
 the connection, and is told. up, down: in the first packed part that goes to the server, or comes from it, the length of what it becomes is
 one less.
 """
@@ -14,6 +14,7 @@ import threading
 from data_proxy import HEADER, listen_for, read
 
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
+TAKES_LANES, LANES_CALL = 16, 0xfff6
 
 
 def carry(source, to, change):
@@ -46,7 +47,7 @@ def damage(part_type):
 
 
 def known(head):
-    if head[1] not in (PACKING_CALL, PART_CALL):
+    if head[1] not in (PACKING_CALL, PART_CALL, LANES_CALL):
         return True
     print('unknown', hex(head[1]), flush=True)
     return False
@@ -60,7 +61,7 @@ def serve(client, address, mode):
     accepted, = struct.unpack_from('<I', verdict, 4)
     assert accepted & TAKES_PACKED
     if mode == 'old':
-        struct.pack_into('<I', verdict, 4, accepted & ~TAKES_PACKED)
+        struct.pack_into('<I', verdict, 4, accepted & ~(TAKES_PACKED | TAKES_LANES))
     client.sendall(verdict)
     same = lambda head: True
     up = known if mode == 'old' else damage(PART_CALL) if mode == 'up' else same

@@ -1,9 +1,9 @@
 """A link that is longer than loopback: every byte is late by half a round trip, and no faster than the link.
 
-slow_link.py LEASE_FILE OUT_FILE ROUND_TRIP_MS [MB_PER_S]
+slow_link.py LEASE_FILE OUT_FILE ROUND_TRIP_MS [MB_PER_S [HOST]]
 
-Listens on a port of its own for each server of the lease and writes OUT_FILE, a lease file that leads there. Runs until
-it is killed. Bytes keep their order; what is under way is bounded by a quarter of a second's worth or 64 MB. Of each connection that has
+Listens on a port of its own (of HOST, 127.0.0.1) for each server of the lease and writes OUT_FILE, a lease file that leads there. Runs until
+it is killed. Each connection is a link of its own. Bytes keep their order; what is under way is bounded by a quarter of a second's worth or 64 MB. Of each connection that has
 ended OUT_FILE.bytes gets a line: {"there": bytes from the client, "back": bytes to it}.
 """
 import asyncio
@@ -58,7 +58,7 @@ class Line:
                 self.room.notify_all()
 
 
-async def serve(address, delay, rate, out):
+async def serve(address, here, delay, rate, out):
     host, port = address.rsplit(":", 1)
 
     async def connected(reader, writer):
@@ -74,18 +74,19 @@ async def serve(address, delay, rate, out):
         with open(out + ".bytes", "a") as file:
             file.write(json.dumps({"there": there.carried, "back": back.carried}) + "\n")
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    return server, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(connected, here, 0)
+    return server, f"{here}:{server.sockets[0].getsockname()[1]}"
 
 
 async def main():
     lease, out, round_trip = sys.argv[1], sys.argv[2], float(sys.argv[3]) / 1000
     rate = float(sys.argv[4]) * 1e6 if len(sys.argv) > 4 else 0
+    here = sys.argv[5] if len(sys.argv) > 5 else "127.0.0.1"
     with open(lease) as file:
         told = json.load(file)
     servers = []
     for entry in told["servers"]:
-        server, entry["address"] = await serve(entry["address"], round_trip / 2, rate, out)
+        server, entry["address"] = await serve(entry["address"], here, round_trip / 2, rate, out)
         servers.append(server)
     with open(out + ".new", "w") as file:
         json.dump(told, file)

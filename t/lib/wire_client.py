@@ -15,11 +15,15 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 
 HEADER = struct.Struct('<IHHII')  # bytes, type, flags, sequence, value
 REPLY, DATA, TEXT, SNAPSHOT = 1, 2, 3, 4
 WANTS_REPLY = 1
 LIMIT = 30  # seconds for anything
+
+
+NUMBER = 0x0123456789abcdef
 
 
 class Worker:
@@ -29,11 +33,18 @@ class Worker:
             theirs, _ = listening.accept()
         for end in mine, theirs:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        environment = dict(os.environ, RGPU_WORKER_LEASE='0123456789abcdef')
-        # Descriptor 3 must be the socket, whatever number it has here.
-        self.process = subprocess.Popen(
-            ['bash', '-c', f'exec 3<&{theirs.fileno()}; exec "$0"', path], pass_fds=[theirs.fileno()],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+        environment = dict(os.environ, RGPU_WORKER_LEASE='0123456789abcdef', RGPU_WORKER_NUMBER=f'{NUMBER:016x}')
+        # rgpud comes to it here: an abstract socket, as a path would be left over.
+        self.control = b'\0rgpu-test-' + os.urandom(8).hex().encode()
+        with socket.socket(socket.AF_UNIX) as control:
+            control.bind(self.control)
+            # Descriptor 3 must be the socket and 4 the control socket, whatever numbers they have here.
+            given = [fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 20) for end in (theirs, control)]
+            self.process = subprocess.Popen(
+                ['bash', '-c', f'exec 3<&{given[0]} 4<&{given[1]} {given[0]}<&- {given[1]}<&-; exec "$0"', path], pass_fds=given,
+                stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+            for fd in given:
+                os.close(fd)
         theirs.close()
         self.socket = mine
         self.socket.settimeout(LIMIT)
@@ -42,10 +53,10 @@ class Worker:
         assert kind == SNAPSHOT and status == 0, (kind, status)
         self.calls = self.names(body)
 
-    def read(self, n):
+    def read(self, n, source=None):
         data = b''
         while len(data) < n:
-            more = self.socket.recv(n - len(data))
+            more = (source or self.socket).recv(n - len(data))
             if not more:
                 raise EOFError
             data += more
@@ -407,6 +418,159 @@ def case_packed_other(w):
 def case_packing_wish(w):
     "a wish that none has"
     told(w, wish=3)
+
+
+# --- doc/protocol.md, "Lanes"
+
+LANES = 0xfff6
+RECORD = struct.Struct('<II')  # bytes, 0 or the lane's place and one
+
+
+def told_lanes(w, lanes, always=1, flags=WANTS_REPLY):
+    w.send(LANES, struct.pack('<II', lanes, always), flags=flags)
+
+
+def begin_lanes(w, n, always=1):
+    """As rgpud gives them; our ends."""
+    told_lanes(w, 0)
+    assert w.receive() == (REPLY, w.sequence, 0, struct.pack('<Q', NUMBER))
+    lanes = []
+    for i in range(n):
+        mine, theirs = socket.socketpair()
+        mine.settimeout(LIMIT)
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(LIMIT)
+            control.connect(w.control)
+            socket.send_fds(control, [bytes(8)], [theirs.fileno()])
+            theirs.close()
+            assert mine.recv(4, socket.MSG_WAITALL) == struct.pack('<I', i)
+        lanes.append(mine)
+    told_lanes(w, n, always)
+    assert w.receive() == (REPLY, w.sequence, 0, b'')
+    return lanes
+
+
+class Records:
+    """What the worker sends in records, one stream again."""
+
+    def __init__(self, w, lanes):
+        self.w, self.lanes, self.there, self.used = w, lanes, b'', set()
+
+    def read(self, n):
+        while len(self.there) < n:
+            size, way = RECORD.unpack(self.w.read(RECORD.size))
+            assert size, way
+            self.used.add(way)
+            self.there += self.w.read(size, self.lanes[way - 1] if way else None)
+        data, self.there = self.there[:n], self.there[n:]
+        return data
+
+    def frame(self):
+        n, kind, flags, sequence, value = HEADER.unpack(self.read(HEADER.size))
+        return kind, flags, sequence, value, self.read(n)
+
+    def answer(self):
+        kind, _, sequence, value, body = self.frame()
+        assert kind == REPLY, kind
+        return sequence, value, body
+
+
+def frame_of(w, kind, body=b'', value=0):
+    w.sequence += 1
+    return HEADER.pack(len(body), kind, WANTS_REPLY, w.sequence, value) + body
+
+
+def put(w, data, way=0, lanes=()):
+    w.socket.sendall(RECORD.pack(len(data), way) + (b'' if way else data))
+    if way:
+        lanes[way - 1].sendall(data)
+
+
+def case_lanes(w):
+    "a client with lanes: a frame in pieces, over all of them, and its bytes back"
+    n = 900000
+    address = alive(w)
+    result, answer = w.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, n), value=100)
+    address, = struct.unpack('<Q', answer)
+    lanes = begin_lanes(w, 3)
+    records = Records(w, lanes)
+    data = random.Random(1).randbytes(n)
+    frame = frame_of(w, w.number('cuMemcpyHtoDAsync_v2'), struct.pack('<QQI', address, n, 0) + data, value=100)
+    cuts = [0, 7, 16, 40, 41, 100000, 100001, 500000, 880000, len(frame)]
+    # The last first: what comes early waits.
+    pieces = list(zip(cuts, cuts[1:]))
+    w.socket.sendall(b''.join(RECORD.pack(b - a, 1 + i % 3) for i, (a, b) in enumerate(pieces)))
+    for lane in reversed(range(3)):
+        threading.Thread(target=lanes[lane].sendall, args=(b''.join(frame[a:b] for i, (a, b) in enumerate(pieces) if i % 3 == lane),)).start()
+    assert records.answer()[:2] == (w.sequence, 0)
+    put(w, frame_of(w, w.number('cuMemcpyDtoHAsync_v2'), struct.pack('<QQI', address, n, 0), value=100))
+    came, flags = b'', 0
+    while not flags & LAST:
+        kind, flags, sequence, result, body = records.frame()
+        assert (kind, sequence, result) == (DATA, w.sequence, 0)
+        came += body
+    assert came == data
+    assert records.used == {0, 1, 2, 3}, records.used
+    w.close()
+
+
+def case_lanes_none(w):
+    "lanes that nobody has given"
+    told_lanes(w, 1)
+
+
+def case_lanes_many(w):
+    "... more than a connection may have"
+    told_lanes(w, 17)
+
+
+def case_lanes_posted(w):
+    "... without a reply"
+    told_lanes(w, 0, flags=0)
+
+
+def case_lanes_twice(w):
+    "lanes that have begun"
+    lanes = begin_lanes(w, 1)
+    put(w, frame_of(w, LANES, struct.pack('<II', 1, 1)))
+
+
+def case_lanes_zero(w):
+    "a record of no bytes"
+    begin_lanes(w, 2)
+    w.socket.sendall(RECORD.pack(0, 1))
+
+
+def case_lanes_other(w):
+    "a record on a lane that there is not"
+    begin_lanes(w, 2)
+    w.socket.sendall(RECORD.pack(10, 3))
+
+
+def case_lanes_cut(w):
+    "a lane that ends before its record does"
+    lanes = begin_lanes(w, 2)
+    frame = frame_of(w, w.number('cuCtxSynchronize'))
+    put(w, frame[:5])
+    w.socket.sendall(RECORD.pack(len(frame) - 5, 2))
+    lanes[1].sendall(frame[5:9])
+    lanes[1].close()
+
+
+def case_lanes_scribble(w):
+    "anything at all, in records and on lanes, until the worker has enough of it or waits for what does not come"
+    lanes = begin_lanes(w, 3)
+    for end in [w.socket] + lanes:
+        end.settimeout(1)
+    try:
+        for _ in range(200):
+            size, way = random.choice([1, 8, 16, 100, 5000, random.getrandbits(32)]), random.choice([0, 1, 2, 3, 3, random.getrandbits(random.choice([2, 32]))])
+            w.socket.sendall(RECORD.pack(size, way))
+            (lanes[way - 1] if 0 < way <= 3 else w.socket).sendall(random.randbytes(min(size, 20000)))
+    except (BrokenPipeError, ConnectionResetError, TimeoutError):
+        pass
+    for end in [w.socket] + lanes:
+        end.close()
 
 
 # --- memory that both sides share: doc/protocol.md, "Through shared memory"

@@ -83,11 +83,15 @@ for transport in shm tcp; do
         run "$program through $transport" RGPU_TRANSPORT=$transport "$build/cuda/$program-static"
     done
 done
+run "in_turn over four connections, packed" RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4 RGPU_COMPRESSION=zstd "$build/cuda/in_turn-static"
 threads=8
 for transport in shm tcp; do
     for program in vector_add warp_reduce streams two_device_sum unasked idle read_after_wait poll; do
         run "$program through $transport" RGPU_TRANSPORT=$transport "$build/cuda/$program-static"
     done
+done
+for program in vector_add streams two_device_sum read_after_wait; do
+    run "$program over four connections" RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4 "$build/cuda/$program-static"
 done
 run "traced and counted" RGPU_TRACE=1 RGPU_STATS=1 "$build/cuda/streams-static"
 run "every call waits" RGPU_SYNC=1 "$build/cuda/streams-static"

@@ -205,6 +205,11 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer)
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
     if (client->purpose == wire::Purpose::hold)
         return hold(std::move(socket), name.lease);
+    if (client->purpose == wire::Purpose::lane) {
+        if (Result<void> given = service_.give_lane(name.lease, client->table_digest, socket); !given)
+            log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(), short_id(name.lease).c_str(), given.error().text.c_str());
+        return;
+    }
     Result<void> started =
         service_.start_worker(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus});
     if (!started) {

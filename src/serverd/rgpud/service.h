@@ -89,6 +89,9 @@ public:
     // has ended meanwhile, has too many workers, or the program cannot be started. Returns when the worker has its client, or a little later.
     Result<void> start_worker(const std::string &lease, Fd socket, const Peer &peer);
 
+    // Gives a lane to the worker of that number (handover.h), of that lease. Fails as Workers::give_lane() does.
+    Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane) { return workers_.give_lane(lease, worker, lane); }
+
     // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
     Time tend();
 

@@ -127,7 +127,7 @@ Result<WorkerDir::Reached> WorkerDir::reach(const std::string &name) const
     if (!socket || connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0 ||
         getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
         return error(ErrorKind::unavailable, "its control socket: %s", strerror(errno));
-    Reached reached{peer.pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)))};
+    Reached reached{peer.pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0))), std::move(socket)};
     // Alive after the descriptor was made: so it is this worker's, not that of a later process of the same pid.
     if (!reached.process || !is_alive(name))
         return error(ErrorKind::unavailable, "it has ended");

@@ -24,7 +24,7 @@ public:
 
     // A worker's files before it is started. Both descriptors go to it and are closed here.
     struct Made {
-        std::string name;
+        std::string name;   // 16 digits of hex
         Fd lock, control;  // control is bound: the worker listens
     };
     Result<Made> make(const pool::Lease &lease);
@@ -42,6 +42,7 @@ public:
     struct Reached {
         pid_t pid = 0;
         Fd process;
+        Fd control;  // a connection to it
     };
     Result<Reached> reach(const std::string &name) const;
     void remove(const std::string &name) const;

@@ -58,6 +58,7 @@ Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::s
     Result<WorkerDir::Made> made = dir_->make(lease);
     if (!made)
         return std::move(made).error();
+    what.environment[kWorkerNumberVariable] = made->name;  // which is one
     what.descriptors.insert(what.descriptors.begin() + 1, {made->control.get(), made->lock.get()});
     Result<pid_t> pid = launch(what);
     if (!pid) {
@@ -125,6 +126,16 @@ std::vector<std::string> Workers::without_client()
     leases.erase(std::unique(leases.begin(), leases.end()), leases.end());
     std::erase_if(leases, [this](const std::string &lease) { return with_client(lease) > 0; });
     return leases;
+}
+
+Result<void> Workers::give_lane(const std::string &lease, uint64_t number, const Fd &lane)
+{
+    std::lock_guard lock(mutex_);
+    const auto found = workers_.find(format_worker_number(number));
+    if (found == workers_.end() || found->second.lease.id != lease || found->second.kill_at != kNever)
+        return error(ErrorKind::invalid, "it has no worker of that number");
+    Result<WorkerDir::Reached> reached = dir_->reach(found->first);
+    return reached ? serverd::hand_over(reached->control.get(), lane.get(), 0) : std::move(reached).error();
 }
 
 // An adopted worker that does not listen yet is signalled when it does: tend() tries again.

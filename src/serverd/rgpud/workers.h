@@ -37,6 +37,9 @@ public:
     // Leases of which a worker with a client has ended since the last call, and none has one now.
     std::vector<std::string> without_client();
 
+    // Gives a lane to that worker of the lease, which has told its client its number. Fails with `invalid` where there is none, and as reaching it does.
+    Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane);
+
     // Ends all workers of a lease.
     void end_lease(const std::string &lease, Time now);
 

@@ -1,6 +1,7 @@
 #include "serverd/worker/control.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,8 @@
 #include <system_error>
 #include <thread>
 
+#include "serverd/handover.h"
+#include "serverd/worker/lanes.h"
 #include "util/fd.h"
 
 namespace rgpu::worker {
@@ -17,6 +20,15 @@ namespace rgpu::worker {
 namespace {
 
 constexpr int kBacklog = 16;
+
+// Says who this is, and takes a lane, if that is what rgpud came for.
+void serve(int peer, const std::string &line)
+{
+    constexpr timeval kMost{1, 0};
+    send(peer, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &kMost, sizeof kMost);
+    if (auto given = serverd::take_over(peer, [] {})) keep_lane(std::move(given->socket));
+}
 
 [[noreturn]] void answer(int fd)
 {
@@ -26,7 +38,7 @@ constexpr int kBacklog = 16;
     for (;;) {
         Fd peer(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
         if (peer)
-            send(peer.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            serve(peer.get(), line);
         else if (errno != EINTR && errno != ECONNABORTED)
             usleep(100'000);  // out of descriptors: no busy loop
     }

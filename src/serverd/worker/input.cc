@@ -55,11 +55,17 @@ bool Input::fill()
 
 Error Input::ended() const
 {
-    if (broken_) return error(ErrorKind::invalid, "the client has broken the shared memory");
+    if (broken_) return error(ErrorKind::invalid, "the client has broken the %s", from_->name() == std::string_view("shm") ? "shared memory" : "records of its lanes");
     return error(ErrorKind::disconnected, "connection closed inside a frame");
 }
 
-inline bool Input::packed() const { return unpacker_ && unpacker_->inside(); }
+bool Input::packed() const { return unpacker_ && unpacker_->inside(); }
+
+std::span<const uint8_t> Input::rest()
+{
+    const size_t begin = std::exchange(begin_, end_);
+    return {buffer_.data() + begin, end_ - begin};
+}
 
 bool Input::empty() const { return begin_ == end_ && !packed(); }
 

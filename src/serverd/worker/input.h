@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "net/transport.h"
@@ -46,6 +47,10 @@ public:
     // The next bytes where the client put them, at most so many (Transport::lend); no data: they are to be read. Waits for some.
     net::Lent lend(size_t most);
 
+    // Takes what has come and was not taken. Not inside a packed frame.
+    std::span<const uint8_t> rest();
+    // Whether what is read now came in parts.
+    bool packed() const;
     // Whether all that came was taken.
     bool empty() const;
 
@@ -56,8 +61,6 @@ private:
     ssize_t take(void *to, size_t bytes, int timeout);
     Result<void> read_raw(void *to, size_t bytes);
     Result<void> read_packed(void *to, size_t bytes);
-    bool packed() const;
-
     net::Transport *from_;
     std::function<bool()> at_once_;
     std::function<void()> pause_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "net/laned_transport.h"
 #include "net/packer.h"
 #include "serverd/worker/metering.h"
 
@@ -77,6 +78,14 @@ void Sender::use(net::Packer &packer)
 {
     std::lock_guard lock(mutex_);
     packer_ = &packer;
+}
+
+void Sender::begin(uint32_t sequence, net::LanedTransport &lanes, bool always)
+{
+    const FrameHeader h = header(ServerFrame::reply, sequence, CUDA_SUCCESS, 0, wire::kLast);
+    std::lock_guard lock(mutex_);
+    send_now(&h, sizeof h, nullptr, 0);
+    lanes.begin_sending(always);
 }
 
 void Sender::reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body)

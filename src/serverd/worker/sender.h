@@ -12,6 +12,7 @@
 #include "wire/frame.h"
 
 namespace rgpu::net {
+class LanedTransport;
 class Packer;
 }
 
@@ -22,6 +23,8 @@ public:
     explicit Sender(net::Transport &to) : to_(&to) {}
     // From now on that way.
     void use(net::Transport &to);
+    // Answers the client's word that lanes begin: behind that they have.
+    void begin(uint32_t sequence, net::LanedTransport &, bool always);
     // From now on by its leave packed.
     void use(net::Packer &);
 

@@ -9,6 +9,7 @@
 #include "net/ucx_offer.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/lanes.h"
 #include "serverd/worker/overtaking.h"
 #include "serverd/worker/status.h"
 #include "wire/packing.h"
@@ -65,6 +66,28 @@ Result<void> Session::take_ucx_offer(const wire::FrameHeader &h)
     return {};
 }
 
+// More connections carry what is large, from the next byte on. They are here: rgpud has given them, and the client has heard so.
+Result<void> Session::take_lanes_call(const wire::FrameHeader &h)
+{
+    wire::LanesCall told;
+    if (h.bytes != sizeof told || !(h.flags & wire::kWantsReply) || input.packed()) return error(ErrorKind::invalid, "a word about lanes that no client says");
+    if (auto r = input.read(&told, sizeof told); !r) return r;
+    if (!told.lanes) {
+        std::vector<uint8_t> body;
+        wire::Writer(body).value(before_ ? 0 : worker_number());
+        sender.reply(h.sequence, CUDA_SUCCESS, body);
+        return {};
+    }
+    auto lanes = told.lanes <= wire::kMostLanes && !before_ ? take_lanes(told.lanes) : std::vector<Fd>();
+    if (lanes.empty()) return error(ErrorKind::invalid, "%u lanes that there are not", told.lanes);
+    auto &laned = static_cast<net::LanedTransport &>(*transport_);
+    laned.add(std::move(lanes));
+    const auto rest = input.rest();
+    laned.begin_receiving(rest.data(), rest.size());
+    sender.begin(h.sequence, laned, told.always);
+    return {};
+}
+
 // Everything goes this way from now on.
 void Session::use(std::unique_ptr<net::Transport> transport)
 {
@@ -95,6 +118,7 @@ Result<void> Session::step(const wire::FrameHeader &h)
         sender.reply(h.sequence, CUDA_SUCCESS, device_status());
         return {};
     }
+    if (h.type == wire::kLanesCall) return take_lanes_call(h);
     if (h.type == wire::kPackingCall) return packing_.take(h);
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)
         return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends", h.type,

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "calls/calls.h"
-#include "net/socket_transport.h"
+#include "net/laned_transport.h"
 #include "net/ucx_transport.h"
 #include "serverd/worker/callbacks.h"
 #include "serverd/worker/console.h"
@@ -43,7 +43,7 @@ class Session {
 public:
     // Over this socket, and through shared memory or UCX where the client offers that.
     Session(int fd, Console &console)
-        : transport_(std::make_unique<net::SocketTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
+        : transport_(std::make_unique<net::LanedTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
           copies(sender, console, staging, large_staging, waiters), long_copies(sender, copies, large_staging, waiters), turns([this](const std::string &text) { sender.text(text); }),
           console_(console), fd_(fd) {}
 
@@ -85,6 +85,7 @@ private:
     Result<void> step(const wire::FrameHeader &);
     CUresult enter(HandleId context, bool &gone);
     Result<void> first_frame(const wire::FrameHeader &, bool &taken);
+    Result<void> take_lanes_call(const wire::FrameHeader &);
     Result<void> take_offer(const wire::FrameHeader &);
     Result<void> take_ucx_offer(const wire::FrameHeader &);
     void use(std::unique_ptr<net::Transport>);

@@ -26,7 +26,7 @@ struct Pair {
 
 struct Outcome {
     Result<void> client = Error{};
-    bool takes_packed = false;
+    bool takes_packed = false, takes_lanes = false;
     Result<Client> server = Error{};
 };
 
@@ -42,6 +42,7 @@ Outcome shake(const std::string &lease, const std::string &secret, const std::st
     });
     auto client = client_handshake(p.client.get(), lease, secret, 42, deadline);
     o.takes_packed = client && client->takes_packed;
+    o.takes_lanes = client && client->takes_lanes;
     o.client = client ? Result<void>() : Result<void>(std::move(client).error());
     server.join();
     return o;
@@ -55,9 +56,30 @@ Test(handshake, the_right_secret_gets_in)
     cr_assert(o.client, "%s", o.client ? "" : o.client.error().text.c_str());
     cr_assert(o.server);
     cr_expect(o.takes_packed);
+    cr_expect(o.takes_lanes);
     cr_expect(o.server->lease == "lease-1");
     cr_expect(o.server->table_digest == 42);
     cr_expect(o.server->pid == static_cast<uint32_t>(getpid()));
+}
+
+Test(handshake, a_lane_names_its_worker_and_is_never_encrypted)
+{
+    for (const bool encrypt : {false, true}) {
+        Pair p;
+        auto deadline = Clock::now() + 5s;
+        Result<Client> server = Error{};
+        std::thread other([&] {
+            server = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, {.encrypt = encrypt});
+        });
+        auto client = client_handshake(p.client.get(), "lease-1", "right", 42, deadline, wire::Purpose::lane);
+        other.join();
+        cr_assert_eq(server.has_value(), !encrypt);
+        cr_assert_eq(client.has_value(), !encrypt);
+        if (encrypt) continue;
+        cr_expect(server->purpose == wire::Purpose::lane);
+        cr_expect_eq(server->table_digest, 42u);
+        cr_expect(!client->takes_offers && !client->takes_packed && !client->takes_lanes);
+    }
 }
 
 Test(handshake, wrong_secret_and_unknown_lease_are_told_the_same)
@@ -102,6 +124,7 @@ Test(handshake, both_sides_make_the_same_key_for_an_encrypted_connection)
     cr_expect(*client->key == *server->key);
     cr_expect(*client->key != Digest{});
     cr_expect(!client->takes_packed, "sizes tell of what is packed");
+    cr_expect(!client->takes_lanes, "they would not be encrypted");
 }
 
 // Whoever sits between the two and takes the word "encrypted" away, or adds it, is found out by both.

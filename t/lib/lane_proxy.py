@@ -1,0 +1,58 @@
+"""Stands between a client and rgpud's data port, and troubles the further connections of a program.
+
+lane_proxy.py LEASE_FILE OUT_FILE silent|refusing|cut
+
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. Connections for calls are carried as they are. Of a lane nothing gets to the
+server, and it says nothing (silent) or ends (refusing); or it ends when it has carried two megabytes (cut).
+"""
+import socket
+import struct
+import sys
+import threading
+
+from data_proxy import listen_for, read
+
+LANE, PURPOSE_AT, MOST = 2, 172, 2 << 20
+kept = []
+
+
+def carry(source, to, most=None):
+    try:
+        while (data := source.recv(64 << 10)) and (most is None or most > 0):
+            to.sendall(data)
+            if most is not None:
+                most -= len(data)
+    except ConnectionError:
+        pass
+    for end in (source, to):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def serve(client, address, mode):
+    server = socket.create_connection(address)
+    client.sendall(read(server, 40))
+    hello = read(client, 216)
+    lane = struct.unpack_from('<I', hello, PURPOSE_AT)[0] == LANE
+    if lane and mode != 'cut':
+        kept.append(client)
+        if mode == 'refusing':
+            client.close()
+        return
+    server.sendall(hello)
+    most = MOST if lane else None
+    threading.Thread(target=carry, args=(server, client, most), daemon=True).start()
+    carry(client, server, most)
+
+
+def main():
+    lease_file, out, mode = sys.argv[1:4]
+    listener, server = listen_for(lease_file, out)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=serve, args=(client, server, mode), daemon=True).start()
+
+
+main()
