@@ -46,13 +46,23 @@ Result<Account> account_named(const std::string &name)
 
 Result<Account> worker_account(uid_t owner, const RgpudConfig &config)
 {
+    if (owner == 0)
+        return account_named(config.worker_user);
     Account account;
     bool known = look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) {
         return getpwuid_r(owner, e, b, n, f);
     });
-    if (known && owner != 0)
-        return account;
-    return account_named(config.worker_user);
+    return known ? account : account_named(config.worker_user);
+}
+
+Result<Account> Accounts::of(const std::string &lease, uid_t owner, const RgpudConfig &config)
+{
+    if (const auto known = known_.find(lease); known != known_.end())
+        return known->second;
+    Result<Account> account = worker_account(owner, config);
+    if (account)
+        known_[lease] = *account;
+    return account;
 }
 
 }  // namespace rgpu::serverd

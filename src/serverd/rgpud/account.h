@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <string>
 
 #include "serverd/identity.h"
@@ -24,5 +25,15 @@ Result<Account> account_named(const std::string &name);
 
 // As whom the workers of this owner run.
 Result<Account> worker_account(uid_t owner, const RgpudConfig &config);
+
+// The same of leases: looked up for a lease's first worker, as a directory server may be slow, and groups are what they were when a job began.
+class Accounts {
+public:
+    Result<Account> of(const std::string &lease, uid_t owner, const RgpudConfig &config);
+    void forget(const std::string &lease) { known_.erase(lease); }
+
+private:
+    std::map<std::string, Account> known_;
+};
 
 }  // namespace rgpu::serverd

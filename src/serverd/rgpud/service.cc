@@ -154,6 +154,7 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         memory_.forget(lease.id);
+        accounts_.forget(lease.id);
         if (!workers_.any(lease.id)) {
             close_meter(lease);
             continue;
@@ -544,7 +545,7 @@ Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vect
 Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
                                     const std::string &who, Fd channel, const std::optional<Digest> &given)
 {
-    Result<Account> account = worker_account(lease.owner.uid, config_);
+    Result<Account> account = accounts_.of(lease.id, lease.owner.uid, config_);
     if (!account)
         return std::move(account).error();
     Result<Fd> memory = memory_.account(lease, config_.max_workers), locks = memory_.host_locks();

@@ -130,6 +130,7 @@ private:
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
     Workers workers_;
+    Accounts accounts_;
     MemoryFiles memory_;
     Meters meters_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet

@@ -68,40 +68,38 @@ int add_rules(scmp_filter_ctx filter)
         if (int r = seccomp_rule_add(filter, kDeny, call, 0)) return r;
     const auto self = static_cast<scmp_datum_t>(getpid());
     const struct {
-        uint32_t action;
         int call;
         scmp_arg_cmp argument;
     } rules[] = {
-        // Threads, no processes. clone3's flags lie in memory, which a filter cannot read: glibc takes clone instead.
-        {kDeny, SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)},
-        {SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), {}},
-        {kDeny, SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self)},
-        {kDeny, SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self)},
-        {kDeny, SCMP_SYS(rt_tgsigqueueinfo), SCMP_A0(SCMP_CMP_NE, self)},
-        {kDeny, SCMP_SYS(personality), SCMP_A0(SCMP_CMP_NE, 0xffffffff)},
+        // Threads, no processes.
+        {SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)},
+        {SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self)},
+        {SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self)},
+        {SCMP_SYS(rt_tgsigqueueinfo), SCMP_A0(SCMP_CMP_NE, self)},
+        {SCMP_SYS(personality), SCMP_A0(SCMP_CMP_NE, 0xffffffff)},
     };
-    for (const auto &rule : rules) {
-        const bool any = rule.call == SCMP_SYS(clone3);
-        if (int r = any ? seccomp_rule_add(filter, rule.action, rule.call, 0)
-                        : seccomp_rule_add(filter, rule.action, rule.call, 1, rule.argument))
-            return r;
-    }
+    for (const auto &rule : rules)
+        if (int r = seccomp_rule_add(filter, kDeny, rule.call, 1, rule.argument)) return r;
     for (unsigned long bit = 1; bit <= kNamespaces; bit <<= 1)
         if (bit & kNamespaces)
             if (int r = seccomp_rule_add(filter, kDeny, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit))) return r;
     return 0;
 }
 
-// `everywhere`: in the threads that there are already, too.
-Result<void> install(int (*add)(scmp_filter_ctx), bool everywhere = false)
+// clone3's flags lie in memory, which a filter cannot read: glibc takes clone instead, for each thread again. Nobody wants that in the log.
+int add_quiet_rules(scmp_filter_ctx filter) { return seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0); }
+
+enum Where { kLogged = 1, kEverywhere = 2 };  // what it denies, in the kernel's log; in the threads that there are already, too
+
+Result<void> install(int (*add)(scmp_filter_ctx), unsigned where)
 {
     std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ALLOW));
     if (!filter) return error(ErrorKind::exhausted, "no memory for the system call filter");
     // Another architecture's calls (i386, x32) have other numbers: none of them.
     int r = seccomp_attr_set(filter.get(), SCMP_FLTATR_ACT_BADARCH, kDeny);
-    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1);
+    if (!r && where & kLogged) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1);
     if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree: a call costs tens of ns
-    if (!r && everywhere) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
+    if (!r && where & kEverywhere) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
     if (!r) r = add(filter.get());
     if (!r) r = seccomp_load(filter.get());
     if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(-r));
@@ -123,15 +121,17 @@ Result<void> confine(Sockets sockets)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
     sockets_open = sockets == Sockets::until_settled;
-    return install([](scmp_filter_ctx filter) {
+    if (auto quiet = install(add_quiet_rules, 0); !quiet) return quiet;
+    const auto add = [](scmp_filter_ctx filter) {
         if (int r = add_rules(filter)) return r;
         return sockets_open ? 0 : add_socket_rules(filter);
-    });
+    };
+    return install(add, kLogged);
 }
 
 Result<void> deny_sockets()
 {
-    return std::exchange(sockets_open, false) ? install(add_socket_rules, true) : Result<void>();
+    return std::exchange(sockets_open, false) ? install(add_socket_rules, kLogged | kEverywhere) : Result<void>();
 }
 
 }  // namespace rgpu::worker

@@ -12,7 +12,7 @@
 
 namespace rgpu::worker {
 
-Input::Input(net::Transport &from) : from_(&from), buffer_(256 << 10) {}
+Input::Input(net::Transport &from) : from_(&from) {}
 
 void Input::on_pause(std::function<bool()> at_once, std::function<void()> pause)
 {
@@ -39,15 +39,15 @@ bool Input::fill()
 {
     begin_ = end_ = 0;
     ssize_t n = -1;
-    const size_t room = std::exchange(behind_large_, false) ? net::kBehindLarge : buffer_.size();
+    const size_t room = std::exchange(behind_large_, false) ? net::kBehindLarge : kBufferBytes;
     const auto look = [&] {
-        n = take(buffer_.data(), room, 0);
+        n = take(buffer_.get(), room, 0);
         return n >= 0 || errno != EAGAIN;
     };
     // Who is told at once is told before the look, too.
     bool there = false;
     if (at_once_ && at_once_() && !(there = look())) pause_();
-    if (!there && !spin_.until(look)) n = receive(buffer_.data(), room);
+    if (!there && !spin_.until(look)) n = receive(buffer_.get(), room);
     if (n > 0) end_ = static_cast<size_t>(n);
     broken_ = n < 0 && errno == EPROTO;
     return n > 0;
@@ -64,7 +64,7 @@ bool Input::packed() const { return unpacker_ && unpacker_->inside(); }
 std::span<const uint8_t> Input::rest()
 {
     const size_t begin = std::exchange(begin_, end_);
-    return {buffer_.data() + begin, end_ - begin};
+    return {buffer_.get() + begin, end_ - begin};
 }
 
 bool Input::empty() const { return begin_ == end_ && !packed(); }
@@ -95,12 +95,12 @@ Result<void> Input::read_packed(void *to, size_t bytes)
 Result<void> Input::read_raw(void *to, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(to);
-    const bool large = bytes >= std::min(from_->worth_reading(), buffer_.size());
+    const bool large = bytes >= std::min(from_->worth_reading(), kBufferBytes);
     behind_large_ |= large && bytes > net::kBehindLarge;
     while (bytes) {
         if (size_t have = end_ - begin_) {
             size_t take = std::min(have, bytes);
-            memcpy(p, buffer_.data() + begin_, take);
+            memcpy(p, buffer_.get() + begin_, take);
             begin_ += take, p += take, bytes -= take;
             continue;
         }
@@ -150,7 +150,7 @@ Result<wire::FrameHeader> Input::header()
 Result<const uint8_t *> Input::body(size_t bytes)
 {
     if (end_ - begin_ >= bytes && !packed()) {  // no copy when it is all here
-        const uint8_t *p = buffer_.data() + begin_;
+        const uint8_t *p = buffer_.get() + begin_;
         begin_ += bytes;
         return p;
     }

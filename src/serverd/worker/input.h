@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -64,7 +65,9 @@ private:
     net::Transport *from_;
     std::function<bool()> at_once_;
     std::function<void()> pause_;
-    std::vector<uint8_t> buffer_;
+    static constexpr size_t kBufferBytes = 256 << 10;
+    // Its pages are touched as bytes come: most programs' calls need few.
+    std::unique_ptr<uint8_t[]> buffer_ = std::make_unique_for_overwrite<uint8_t[]>(kBufferBytes);
     size_t begin_ = 0, end_ = 0;
     bool behind_large_ = false;  // the last block went straight to its destination
     std::vector<uint8_t> body_;
