@@ -52,7 +52,7 @@ own_runtime := $(if $(SANITIZE),,-static-libstdc++ -static-libgcc)
 # What each part is linked with, from the outside world.
 UTIL_LIBS = $(TOML_LIBS) $(SPDLOG_LIBS)
 POOL_LIBS = $(MUNGE_LIBS) $(OPENSSL_LIBS) $(UTIL_LIBS)
-DAEMON_LIBS = $(HTTPLIB_LIBS) $(SQLITE_LIBS) $(SECCOMP_LIBS) $(HWLOC_LIBS) $(PROMETHEUS_LIBS) $(POOL_LIBS)
+DAEMON_LIBS = $(HTTPLIB_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS) $(PROMETHEUS_LIBS) $(POOL_LIBS)
 SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
 
 # --- sources
@@ -166,9 +166,18 @@ $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/libr
 $(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share health util)
 	$(call say,LD)$(call link,,$(DAEMON_LIBS))
 
+# Workers' filters of system calls, made by libseccomp now, as a worker would take a tenth longer to start.
+filter_objs := $(call obj,$(call under,src/serverd/filter))
+$(O)/obj/make-filters: $(filter_objs)
+	$(call say,LD)$(call link,,$(SECCOMP_LIBS))
+$(O)/obj/filters/worker_filters.inc: $(O)/obj/make-filters
+	$(call say,GEN)mkdir -p $(@D) && $< > $@.new && mv $@.new $@
+$(O)/obj/src/serverd/worker/confine.o: $(O)/obj/filters/worker_filters.inc
+$(O)/obj/src/serverd/worker/confine.o: CPP += -I$(O)/obj/filters
+
 # One is started for each program: what it does not link, it need not load (t/t3015).
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
-	$(call say,LD)$(call link,$(own_runtime),$(SECCOMP_LIBS) $(UTIL_LIBS) -ldl)
+	$(call say,LD)$(call link,$(own_runtime),$(UTIL_LIBS) -ldl)
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
 $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)

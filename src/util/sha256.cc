@@ -1,7 +1,7 @@
 // SHA-256 and HMAC as FIPS 180-4 and RFC 2104 describe them.
 #include "util/sha256.h"
 
-#include <cpuid.h>
+#include <sys/platform/x86.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -86,9 +86,8 @@ void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
 bool has_sha_instructions()
 {
     static const bool has = [] {
-        unsigned a, b, c, d;
-        const bool sse = __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("ssse3");
-        return sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
+        // As libc knows it: in a virtual machine each question to the processor costs microseconds, and gcc's own asks many at each start.
+        return CPU_FEATURE_ACTIVE(SSE4_1) && CPU_FEATURE_ACTIVE(SSSE3) && CPU_FEATURE_ACTIVE(SHA);
     }();
     return has;
 }

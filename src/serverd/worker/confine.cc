@@ -1,108 +1,40 @@
-// The filter, made with libseccomp.
+// The filters are made when rgpu is built (serverd/filter/).
 #include "serverd/worker/confine.h"
 
 #include <linux/capability.h>
-#include <sched.h>
-#include <seccomp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "serverd/filter/own_pid.h"
 
 namespace rgpu::worker {
 
 namespace {
 
-// Newer than libseccomp 2.5.4 and Debian 12's headers: arch/x86/entry/syscalls/syscall_64.tbl.
-constexpr int kMountSetattr = 442, kMoveMount = 429, kOpenTreeAttr = 467, kStatmount = 457, kListmount = 458;
-
-constexpr int kDenied[] = {
-    // other programs, other processes
-    SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv),
-    SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise), SCMP_SYS(kcmp), SCMP_SYS(pidfd_getfd), SCMP_SYS(pidfd_send_signal),
-    SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(tkill), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
-    // the view of the host
-    SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(unshare), SCMP_SYS(setns),
-    SCMP_SYS(open_tree), kMoveMount, SCMP_SYS(fsopen), SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(fspick),
-    kMountSetattr, kOpenTreeAttr, kStatmount, kListmount, SCMP_SYS(name_to_handle_at), SCMP_SYS(open_by_handle_at),
-    SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd), SCMP_SYS(fanotify_init), SCMP_SYS(lookup_dcookie),
-    // who it is
-    SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid), SCMP_SYS(setregid), SCMP_SYS(setresuid), SCMP_SYS(setresgid),
-    SCMP_SYS(setfsuid), SCMP_SYS(setfsgid), SCMP_SYS(setgroups), SCMP_SYS(capset), SCMP_SYS(keyctl), SCMP_SYS(add_key),
-    SCMP_SYS(request_key),
-    // the kernel and the host
-    SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load),
-    SCMP_SYS(bpf), SCMP_SYS(syslog), SCMP_SYS(acct), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(reboot), SCMP_SYS(iopl),
-    SCMP_SYS(ioperm), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(clock_adjtime), SCMP_SYS(adjtimex),
-    SCMP_SYS(sethostname), SCMP_SYS(setdomainname), SCMP_SYS(vhangup), SCMP_SYS(nfsservctl), SCMP_SYS(uselib), SCMP_SYS(modify_ldt),
-    // would do what is denied here on the worker's behalf
-    SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
-};
-
-constexpr uint32_t kDeny = SCMP_ACT_ERRNO(EPERM);
-constexpr unsigned long kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                                      CLONE_NEWPID | CLONE_NEWNET;
-
-struct Release {
-    void operator()(void *filter) const { seccomp_release(filter); }
-};
+#include "worker_filters.inc"
 
 // Set by confine() where socket rules are still to come.
 bool sockets_open = false;
 
-int add_socket_rules(scmp_filter_ctx filter)
+// `flags`: SECCOMP_FILTER_FLAG_ (seccomp(2)).
+Result<void> install(std::span<const sock_filter> filter, unsigned flags)
 {
-    for (int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
-        if (int r = seccomp_rule_add(filter, kDeny, call, 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX))) return r;
-    return 0;
-}
-
-int add_rules(scmp_filter_ctx filter)
-{
-    for (int call : kDenied)
-        if (int r = seccomp_rule_add(filter, kDeny, call, 0)) return r;
-    const auto self = static_cast<scmp_datum_t>(getpid());
-    const struct {
-        int call;
-        scmp_arg_cmp argument;
-    } rules[] = {
-        // Threads, no processes.
-        {SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)},
-        {SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self)},
-        {SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self)},
-        {SCMP_SYS(rt_tgsigqueueinfo), SCMP_A0(SCMP_CMP_NE, self)},
-        {SCMP_SYS(personality), SCMP_A0(SCMP_CMP_NE, 0xffffffff)},
-    };
-    for (const auto &rule : rules)
-        if (int r = seccomp_rule_add(filter, kDeny, rule.call, 1, rule.argument)) return r;
-    for (unsigned long bit = 1; bit <= kNamespaces; bit <<= 1)
-        if (bit & kNamespaces)
-            if (int r = seccomp_rule_add(filter, kDeny, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit))) return r;
-    return 0;
-}
-
-// clone3's flags lie in memory, which a filter cannot read: glibc takes clone instead, for each thread again. Nobody wants that in the log.
-int add_quiet_rules(scmp_filter_ctx filter) { return seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0); }
-
-enum Where { kLogged = 1, kEverywhere = 2 };  // what it denies, in the kernel's log; in the threads that there are already, too
-
-Result<void> install(int (*add)(scmp_filter_ctx), unsigned where)
-{
-    std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ALLOW));
-    if (!filter) return error(ErrorKind::exhausted, "no memory for the system call filter");
-    // Another architecture's calls (i386, x32) have other numbers: none of them.
-    int r = seccomp_attr_set(filter.get(), SCMP_FLTATR_ACT_BADARCH, kDeny);
-    if (!r && where & kLogged) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1);
-    if (!r) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree: a call costs tens of ns
-    if (!r && where & kEverywhere) r = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
-    if (!r) r = add(filter.get());
-    if (!r) r = seccomp_load(filter.get());
-    if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(-r));
+    std::vector<sock_filter> steps(filter.begin(), filter.end());
+    for (sock_filter &step : steps)
+        if (BPF_CLASS(step.code) == BPF_JMP && step.k == serverd::kOwnPid) step.k = static_cast<uint32_t>(getpid());
+    const sock_fprog program{static_cast<unsigned short>(steps.size()), steps.data()};
+    // More than 0: the thread that cannot have it.
+    const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+    if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(r < 0 ? errno : ESRCH));
     return {};
 }
 
@@ -121,17 +53,13 @@ Result<void> confine(Sockets sockets)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
     sockets_open = sockets == Sockets::until_settled;
-    if (auto quiet = install(add_quiet_rules, 0); !quiet) return quiet;
-    const auto add = [](scmp_filter_ctx filter) {
-        if (int r = add_rules(filter)) return r;
-        return sockets_open ? 0 : add_socket_rules(filter);
-    };
-    return install(add, kLogged);
+    if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
+    return install(sockets_open ? std::span<const sock_filter>(kAllButSockets) : kAll, SECCOMP_FILTER_FLAG_LOG);
 }
 
 Result<void> deny_sockets()
 {
-    return std::exchange(sockets_open, false) ? install(add_socket_rules, kLogged | kEverywhere) : Result<void>();
+    return std::exchange(sockets_open, false) ? install(kSockets, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_TSYNC) : Result<void>();
 }
 
 }  // namespace rgpu::worker

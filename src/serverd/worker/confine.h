@@ -6,7 +6,7 @@
 namespace rgpu::worker {
 
 // For good, in this process and all its threads; call it before the second thread. Sets no_new_privs, gives up root's capabilities, and
-// installs a filter of system calls (libseccomp). From then on these fail with EPERM, and the kernel logs
+// installs a filter of system calls. From then on these fail with EPERM, and the kernel logs
 // them (audit type 1326): starting programs and processes, ptrace and other processes' memory, signals to other processes, sockets
 // other than AF_UNIX, mounts and namespaces, changing users, kernel modules, bpf, perf_event_open, keys, io_uring, clocks, swap, reboot.
 // It denies what is named, and does not allow by name: NVIDIA's driver is not ours to list. Fails with `unsupported`
