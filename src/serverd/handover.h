@@ -28,7 +28,7 @@ Result<std::pair<Fd, Fd>> open_channel();
 Result<void> get_ready(int channel);
 Result<void> hand_over(int channel, int socket, uint64_t table_digest);
 
-// rgpud's side, after hand_over(): returns when the worker has the client, or the time is over.
+// rgpud's side, after hand_over(): returns when the worker has closed its end, as it does when its client first rests or has gone, or the time is over.
 void wait_taken(int channel, Milliseconds most);
 
 // Each worker has a number, not to be guessed, by which its client's lanes find it (wire/lanes.h). Where a worker finds its own (environment), as

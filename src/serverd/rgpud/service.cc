@@ -503,7 +503,7 @@ Result<void> Service::worker_for(const std::string &id, const Fd &socket, const 
     return launch_worker(*seen, socket, more, peer.who, {}, peer.key);
 }
 
-// The next program's worker is started when this one's runs: side by side they would both take as long as one after the other.
+// The next program's worker is started when this program rests: side by side they would both take as long as one after the other.
 Result<void> Service::start_worker(const std::string &id, Fd socket, const Peer &peer)
 {
     constexpr Milliseconds kTaken{200};

@@ -1,5 +1,6 @@
 // rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3, or
 // with a channel on which it waits for one; it ends when the connection does.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -159,6 +160,7 @@ int serve(Connection &connection)
     auto started = start_driver(Use::client);
     auto snapshot = started ? worker::take_snapshot() : Result<wire::Snapshot>(std::move(started).error());
     uint64_t table = client_table();
+    Fd channel;
     std::unique_ptr<net::UcxTransport> ucx;
     if (getenv("RGPU_WORKER_WARM")) {
         if (takes_ucx())  // where it fails now, it is asked again when there is an offer
@@ -167,11 +169,13 @@ int serve(Connection &connection)
             if (snapshot) worker::prepare_context();
         });
         if (!visitor) return 0;
-        dup2(visitor->socket.get(), kSocket);  // which closes the channel
+        channel.reset(fcntl(kSocket, F_DUPFD_CLOEXEC, 0));
+        dup2(visitor->socket.get(), kSocket);
         table = visitor->table_digest;
     }
     static worker::Session &session = *new worker::Session(connection.fd, console);
     if (takes_ucx()) session.take_ucx(std::move(ucx));
+    session.close_later(std::move(channel));
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
         session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});

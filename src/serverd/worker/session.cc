@@ -19,7 +19,17 @@ namespace rgpu::worker {
 
 Result<void> Session::run()
 {
-    input.on_pause([this] { return turns.waited_for(); }, [this] { turns.mark(); });
+    input.on_pause([this] { return turns.waited_for(); }, [this] {
+        turns.mark();
+        channel_.reset();
+    });
+    auto r = carry_out();
+    channel_.reset();
+    return r;
+}
+
+Result<void> Session::carry_out()
+{
     for (;;) {
         auto h = input.header();
         if (!h) turns.look_at_memory();

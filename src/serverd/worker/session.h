@@ -50,6 +50,9 @@ public:
     // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes. Before run().
     void take_ucx(std::unique_ptr<net::UcxTransport> ready) { takes_ucx_ = true, ucx_ = std::move(ready); }
 
+    // Closed when the client first rests, or goes: what waits for that does not disturb its start. Before run().
+    void close_later(Fd channel) { channel_ = std::move(channel); }
+
     // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
     Result<void> run();
 
@@ -82,6 +85,7 @@ public:
 private:
     Packing packing_{input, sender};
 
+    Result<void> carry_out();
     Result<void> step(const wire::FrameHeader &);
     CUresult enter(HandleId context, bool &gone);
     Result<void> first_frame(const wire::FrameHeader &, bool &taken);
@@ -92,6 +96,7 @@ private:
 
     Console &console_;
     int fd_;
+    Fd channel_;
     bool first_ = true;  // frame
     bool takes_ucx_ = false;
     std::unique_ptr<net::UcxTransport> ucx_;
