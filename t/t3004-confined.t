@@ -88,6 +88,14 @@ wait_for 20 filtered
 is "$(field CapEff "$worker_pid")" 0000000000000000 "a worker of worker_user = \"$worker_user\" has no capability"
 exec 5>&-
 
+# --- what the kernel's log has of it
+
+if [ "$(id -u)" = 0 ] && dmesg > /dev/null 2>&1; then
+    is "$(dmesg | grep -c "pid=$worker_pid comm=\"rgpu-worker\".* syscall=435 ")" 0 "a worker's threads leave no line in the kernel's log (clone3, which glibc tries)"
+else
+    skip "needs the kernel's log"
+fi
+
 # --- switched off, to find out
 
 rgpud gpu4 'confine_workers = false'
