@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <system_error>
 
 #include "net/handshake.h"
@@ -58,7 +59,7 @@ void DataPort::stop()
     [[maybe_unused]] ssize_t n = write(stopping_.get(), &one, sizeof one);
     thread_.join();
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return handshakes_ == 0; });
+    ended_.wait(lock, [this] { return threads_ == 0; });
 }
 
 void DataPort::serve()
@@ -144,15 +145,22 @@ void DataPort::take_one()
     const int fd = socket.get();
     try {
         std::thread([this, socket = std::move(socket), peer, id]() mutable {
-            shake_hands(socket, peer);
-            std::lock_guard lock(mutex_);
+            std::function<void()> then;
+            shake_hands(socket, peer, then);
+            std::unique_lock lock(mutex_);
             unproved_.erase(id);
             socket.reset();
-            // Told under the lock: after it, this object may be gone.
             --handshakes_;
+            if (then) {
+                lock.unlock();
+                then();
+                lock.lock();
+            }
+            // Told under the lock: after it, this object may be gone.
+            --threads_;
             ended_.notify_all();
         }).detach();
-        ++handshakes_;  // the thread cannot have ended before: the lock is held
+        ++handshakes_, ++threads_;  // the thread cannot have ended before: the lock is held
         unproved_[id] = fd;
     } catch (const std::system_error &failure) {
         log_error("data port: %s refused: no thread: %s", peer.c_str(), failure.what());
@@ -177,7 +185,8 @@ bool DataPort::make_room()
     return true;
 }
 
-void DataPort::shake_hands(Fd &socket, const std::string &peer)
+// `then`: what is left to do when the client has what it came for.
+void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<void()> &then)
 {
     auto deadline = net::Clock::now() + config_.handshake_timeout;
     auto lookup = [this](const std::string &name) {
@@ -210,13 +219,15 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer)
             log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(), short_id(name.lease).c_str(), given.error().text.c_str());
         return;
     }
-    Result<void> started =
+    Result<Fd> started =
         service_.start_worker(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus});
     if (!started) {
         log_warning("data port: %s refused: lease %s: %s", who.c_str(),
                     short_id(name.lease).c_str(), started.error().text.c_str());
         metrics_.handshake_refused();
+        return;
     }
+    then = [this, lease = name.lease, taken = std::make_shared<Fd>(std::move(*started))] { service_.start_next(lease, std::move(*taken)); };
 }
 
 }  // namespace rgpu::serverd

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -29,13 +30,13 @@ public:
     // Returns the port. Fails with the address in the text.
     Result<int> bind();
     Result<void> start();
-    // Waits for the handshakes under way: at most [rgpud] handshake_timeout.
+    // Waits for the handshakes under way: at most [rgpud] handshake_timeout, and a moment.
     void stop();
 
 private:
     void serve();
     void take_one();
-    void shake_hands(Fd &socket, const std::string &peer);
+    void shake_hands(Fd &socket, const std::string &peer, std::function<void()> &then);
     bool make_room();
     void hold(Fd socket, const std::string &lease);
     void look_at_holders(const std::vector<pollfd> &looks);
@@ -47,7 +48,7 @@ private:
     std::thread thread_;
     std::mutex mutex_;
     std::condition_variable ended_;
-    int64_t handshakes_ = 0;             // threads
+    int64_t handshakes_ = 0, threads_ = 0;  // some of these have something to do behind theirs
     std::map<uint64_t, int> unproved_;  // their sockets, the oldest first
     uint64_t next_ = 0;
     std::map<int, std::pair<Fd, std::string>> holders_;  // connections that hold a lease, by descriptor

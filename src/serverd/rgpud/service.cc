@@ -483,7 +483,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
 }
 
 // A waiting worker that takes the client, its channel in `taken`, or a new one.
-Result<void> Service::worker_for(const std::string &id, const Fd &socket, const Peer &peer, Fd &taken)
+Result<Fd> Service::start_worker(const std::string &id, Fd socket, const Peer &peer)
 {
     std::lock_guard lock(mutex_);
     const pool::Lease *lease = ledger_.find(id, end_expired());
@@ -492,31 +492,29 @@ Result<void> Service::worker_for(const std::string &id, const Fd &socket, const 
     if (workers_.count(id) >= config_.max_workers)
         return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
                      workers_.count(id));
-    if (peer.gpus.empty() && (taken = workers_.hand_over(id, socket, peer.table_digest, peer.who)))
-        return {};
+    if (peer.gpus.empty())
+        if (Fd taken = workers_.hand_over(id, socket, peer.table_digest, peer.who))
+            return taken;
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
     Environment more = {{"RGPU_WORKER_CLIENT_TABLE", digest}};
     Result<pool::Lease> seen = seen_part(*lease, peer.gpus, more);
     if (!seen)
         return std::move(seen).error();
-    return launch_worker(*seen, socket, more, peer.who, {}, peer.key);
+    if (Result<void> started = launch_worker(*seen, socket, more, peer.who, {}, peer.key); !started)
+        return std::move(started).error();
+    return Fd();
 }
 
 // The next program's worker is started when this program rests: side by side they would both take as long as one after the other.
-Result<void> Service::start_worker(const std::string &id, Fd socket, const Peer &peer)
+void Service::start_next(const std::string &id, Fd taken)
 {
     constexpr Milliseconds kTaken{200};
-    Fd taken;
-    if (Result<void> started = worker_for(id, socket, peer, taken); !started)
-        return started;
-    socket.reset();
     if (taken)
         wait_taken(taken.get(), kTaken);
     std::lock_guard lock(mutex_);
     if (const pool::Lease *lease = ledger_.find(id, end_expired()))
         warm_up(*lease);
-    return {};
 }
 
 // The lease as a program sees it that wants some of its GPUs only. Its worker shares the memory account with the others.

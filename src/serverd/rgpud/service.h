@@ -86,8 +86,10 @@ public:
     void holder_gone(const std::string &lease);
 
     // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the lease
-    // has ended meanwhile, has too many workers, or the program cannot be started. Returns when the worker has its client, or a little later.
-    Result<void> start_worker(const std::string &lease, Fd socket, const Peer &peer);
+    // has ended meanwhile, has too many workers, or the program cannot be started. What it returns is for start_next().
+    Result<Fd> start_worker(const std::string &lease, Fd socket, const Peer &peer);
+    // Starts the worker that waits for the lease's next program, when the one before lets it: returns within a fifth of a second.
+    void start_next(const std::string &lease, Fd taken);
 
     // Gives a lane to the worker of that number (handover.h), of that lease. Fails as Workers::give_lane() does.
     Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane) { return workers_.give_lane(lease, worker, lane); }
@@ -116,7 +118,6 @@ private:
     void offer_lent();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
                                Fd channel = {}, const std::optional<Digest> &key = {});
-    Result<void> worker_for(const std::string &lease, const Fd &socket, const Peer &peer, Fd &taken);
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const;
     void warm_up(const pool::Lease &lease);

@@ -14,12 +14,13 @@
 #include "serverd/handover.h"
 #include "serverd/worker/lanes.h"
 #include "util/fd.h"
+#include "wire/lanes.h"
 
 namespace rgpu::worker {
 
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kBacklog = 2 * wire::kMostLanes;  // they come together
 
 // Says who this is, and takes a lane, if that is what rgpud came for.
 void serve(int peer, const std::string &line)
