@@ -77,26 +77,18 @@ closed shared_cut 0 "inside a frame" "a client that ends inside a frame in the m
 closed shared_head 3 "has broken the shared memory" "a ring that holds more than it can"
 closed shared_segment 3 "has broken the shared memory" "a segment longer than a place"
 
-crashed=
-for seed in $(seq 10); do
-    client lanes_scribble "$seed"
-    [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
-done
-is "$crashed" "" "a client that writes anything into records and lanes crashes nothing"
-
-crashed=
-for seed in $(seq 10); do
-    client shared_scribble "$seed"
-    [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
-done
-is "$crashed" "" "a client that writes anything anywhere in the memory crashes nothing"
-
-crashed=
-for seed in $(seq 20); do
-    client fuzz "$seed"
-    [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
-done
-is "$crashed" "" "random bodies of every call crash nothing"
+crashes_nothing()  # CASE, HOW OFTEN, NAME
+{
+    local seed crashed=
+    for seed in $(seq "$2"); do
+        client "$1" "$seed"
+        [[ $out == "status 0;"* || $out == "status 3;"* ]] || crashed+=" seed $seed: $out $err"
+    done
+    is "$crashed" "" "$3"
+}
+crashes_nothing lanes_scribble 10 "a client that writes anything into records and lanes crashes nothing"
+crashes_nothing shared_scribble 10 "a client that writes anything anywhere in the memory crashes nothing"
+crashes_nothing fuzz 20 "random bodies of every call crash nothing"
 
 is "$("$worker" --help | head -n 1)" "usage: rgpu-worker [--inventory | --readings | --help | --version]" "--help says how"
 try 10 "$worker"

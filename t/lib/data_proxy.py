@@ -3,6 +3,8 @@ import json
 import os
 import socket
 import struct
+import sys
+import threading
 
 HEADER = struct.Struct('<IHHII')
 
@@ -28,3 +30,12 @@ def listen_for(lease_file, out):
         json.dump(lease, f)
     os.rename(out + '.new', out)
     return listener, (host, int(port))
+
+
+def run(serve):
+    """PROGRAM LEASE_FILE OUT_FILE MODE: serve(client's connection, the server's address, MODE) in a thread for each that comes, until killed."""
+    lease_file, out, mode = sys.argv[1:4]
+    listener, server = listen_for(lease_file, out)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=serve, args=(client, server, mode), daemon=True).start()

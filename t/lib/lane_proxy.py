@@ -7,10 +7,9 @@ server, and it says nothing (silent) or ends (refusing); or it ends when it has 
 """
 import socket
 import struct
-import sys
 import threading
 
-from data_proxy import listen_for, read
+from data_proxy import read, run
 
 LANE, PURPOSE_AT, MOST = 2, 172, 2 << 20
 kept = []
@@ -47,12 +46,4 @@ def serve(client, address, mode):
     carry(client, server, most)
 
 
-def main():
-    lease_file, out, mode = sys.argv[1:4]
-    listener, server = listen_for(lease_file, out)
-    while True:
-        client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, server, mode), daemon=True).start()
-
-
-main()
+run(serve)

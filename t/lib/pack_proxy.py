@@ -8,10 +8,9 @@ one less.
 """
 import socket
 import struct
-import sys
 import threading
 
-from data_proxy import HEADER, listen_for, read
+from data_proxy import HEADER, read, run
 
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
 TAKES_LANES, LANES_CALL = 16, 0xfff6
@@ -69,12 +68,4 @@ def serve(client, address, mode):
     carry(client, server, up)
 
 
-def main():
-    lease_file, out, mode = sys.argv[1:4]
-    listener, server = listen_for(lease_file, out)
-    while True:
-        client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, server, mode), daemon=True).start()
-
-
-main()
+run(serve)
