@@ -78,10 +78,13 @@ over old env RGPU_CONNECTIONS=auto "${copies[@]}" text 8
 is "$rc $out $err$(cat old.log)" "0 ok " "... and not in auto; it hears nothing that it does not know"
 for what in silent refusing; do
     proxy "$what" lane_proxy.py "$what"
-    over "$what" "${copies[@]}" noise 16 4
+    over "$what" "${copies[@]}" noise 64 8
     is "$rc $out $(stat 'j["connections"]')" "0 ok 1" "$what where lanes come: all goes over the one that there is" || diag "$err$(cat "$what.log")"
 done
 like "$err" 'go over one connection: ' "... which is said"
+proxy late lane_proxy.py late
+over late python3 "$root/t/lib/closes_all.py" 2.5
+is "$out" ok "a program that closes all its descriptors meanwhile: its own stay its own" || diag "$err"
 proxy cut lane_proxy.py cut
 over cut "${copies[@]}" noise 64 8
 like "$rc $err" '^[1-9].*lost the GPU server gpu1' "a lane that ends in the middle ends the connection, and the program is told"

@@ -1,7 +1,6 @@
-// Opening them: in threads of its own, as it takes some round trips.
+// Opening them: in a thread of its own, as it takes some round trips.
 #include "interpose/lanes.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -43,7 +42,7 @@ void Lanes::begin()
 
 void Lanes::run()
 {
-    if (auto opened = open(); !opened && !session_.state())
+    if (auto opened = open(); !opened && always_ && !session_.state())
         say("copies to and from %s go over one connection: %s", session_.server().c_str(), opened.error().text.c_str());
 }
 
@@ -55,23 +54,15 @@ Result<void> Lanes::open()
     const auto number = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
     if (!number) return error(ErrorKind::unsupported, "the GPU server takes no more");
     const auto deadline = net::Clock::now() + kPatience;
-    std::vector<std::optional<Result<net::Lane>>> lanes(count_);
-    std::vector<std::thread> threads;
-    try {
-        for (auto &lane : lanes)
-            threads.emplace_back([&, this] { lane.emplace(net::connect_lane(server_.address, server_.lease, server_.secret, number, deadline)); });
-    } catch (const std::system_error &) {
-    }
-    for (std::thread &t : threads) t.join();
-    std::vector<Fd> in_order(count_);
-    for (auto &opened : lanes) {
-        if (!opened) return error(ErrorKind::exhausted, "there are no threads to open more");
-        auto &lane = *opened;
+    std::vector<net::OwnSocket> lanes;
+    // One after the other: many programs may do so at once, and a server bounds its handshakes.
+    while (lanes.size() < count_) {
+        auto lane = net::connect_lane(server_.address, server_.lease, server_.secret, number, deadline);
         if (!lane) return std::move(lane).error();
-        if (lane->place >= count_ || in_order[lane->place]) return error(ErrorKind::invalid, "someone else has opened more");
-        in_order[lane->place] = std::move(lane->fd);
+        if (lane->place != lanes.size()) return error(ErrorKind::invalid, "someone else has opened more");
+        lanes.push_back(std::move(lane->socket));
     }
-    session_.use(std::move(in_order), always_);
+    session_.use(std::move(lanes), always_);
     return {};
 }
 

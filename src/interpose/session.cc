@@ -198,7 +198,7 @@ void Session::use(std::unique_ptr<Packing> packing)
     packing_->agree_now();
 }
 
-void Session::use(std::vector<Fd> lanes, bool always)
+void Session::use(std::vector<net::OwnSocket> lanes, bool always)
 {
     const auto count = static_cast<uint32_t>(lanes.size());
     const auto id = static_cast<calls::CallId>(wire::kLanesCall);
@@ -347,7 +347,8 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
         } else if (n < 0 && errno == EAGAIN) {
             // The server may itself be waiting until we read: do that rather than only wait.
             using enum net::Transport::Event;
-            const unsigned there = transport_->wait(kData | kRoom, 1000);
+            // Where it comes in records, another reader may go on to another descriptor than is looked at here.
+            const unsigned there = transport_->wait(kData | kRoom, laned_ && laned_->lanes() ? 5 : 1000);
             if (!(there & kData) || there & kRoom) continue;
             std::unique_lock receive(receive_);
             if (reading_) {  // someone else does already

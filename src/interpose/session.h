@@ -128,7 +128,7 @@ public:
 
     // Further connections, in the server's order, carry what is large from now on, `always` or where that is faster; returns when they do both ways, or the
     // session is over.
-    void use(std::vector<Fd> lanes, bool always);
+    void use(std::vector<net::OwnSocket> lanes, bool always);
 
     KnownImages images;
 

@@ -1,5 +1,6 @@
 #include "net/data_connection.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace rgpu::net {
@@ -21,12 +22,26 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
     return DataConnection{std::move(plain), std::move(*tunnel)};
 }
 
+Result<Lane> connect_lane_once(const std::string &address, const std::string &lease, const std::string &secret, uint64_t worker, Deadline deadline)
+{
+    auto fd = connect(address, deadline);
+    if (!fd) return std::move(fd).error();
+    Lane lane{OwnSocket(std::move(*fd))};
+    const int socket = lane.socket.get();
+    if (auto accepted = client_handshake(socket, lease, secret, worker, deadline, wire::Purpose::lane); !accepted) return std::move(accepted).error();
+    if (auto r = receive_all(socket, &lane.place, sizeof lane.place, deadline); !r) return std::move(r).error();
+    return lane;
+}
+
+// Between tries.
+constexpr std::chrono::milliseconds kPause{100};
+
 }  // namespace
 
 Result<DataConnection> connect_data(const std::string &address, const std::string &lease, const std::string &secret,
                                     uint64_t table_digest, std::chrono::milliseconds limit, const std::function<void()> &waiting)
 {
-    constexpr std::chrono::milliseconds kMoment{1000}, kPause{100};
+    constexpr std::chrono::milliseconds kMoment{1000};
     const auto begin = Clock::now();
     for (bool told = false;;) {
         auto connection = connect_once(address, lease, secret, table_digest, Clock::now() + limit);
@@ -39,12 +54,12 @@ Result<DataConnection> connect_data(const std::string &address, const std::strin
 
 Result<Lane> connect_lane(const std::string &address, const std::string &lease, const std::string &secret, uint64_t worker, Deadline deadline)
 {
-    auto fd = connect(address, deadline);
-    if (!fd) return std::move(fd).error();
-    if (auto accepted = client_handshake(fd->get(), lease, secret, worker, deadline, wire::Purpose::lane); !accepted) return std::move(accepted).error();
-    Lane lane{std::move(*fd)};
-    if (auto r = receive_all(lane.fd.get(), &lane.place, sizeof lane.place, deadline); !r) return std::move(r).error();
-    return lane;
+    constexpr std::chrono::seconds kCrowded{2};
+    for (const auto until = std::min(deadline, Clock::now() + kCrowded);;) {
+        auto lane = connect_lane_once(address, lease, secret, worker, deadline);
+        if (lane || lane.error().kind != ErrorKind::disconnected || Clock::now() + kPause > until) return lane;
+        std::this_thread::sleep_for(kPause);
+    }
 }
 
 void DataConnection::leave_to_parent()

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "net/handshake.h"
+#include "net/own_socket.h"
 #include "net/tunnel.h"
 #include "wire/lanes.h"
 
@@ -26,10 +27,11 @@ struct DataConnection {
 
 // A further connection to a client's worker (laned_transport.h).
 struct Lane {
-    Fd fd;
+    OwnSocket socket;
     wire::LanePlace place = 0;
 };
-// `worker`: its number. Fails as connect() and client_handshake() do, and with `disconnected` where no worker takes it.
+// `worker`: its number. Fails as connect() and client_handshake() do, and with `disconnected` where no worker takes it. A server that refuses connections, closes
+// them at once or has too many handshakes under way is tried again for two seconds.
 Result<Lane> connect_lane(const std::string &address, const std::string &lease, const std::string &secret, uint64_t worker, Deadline);
 
 // How long an rgpud that is started again may take until it listens.

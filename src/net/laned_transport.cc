@@ -24,11 +24,11 @@ constexpr int kMostParts = 8;
 
 }  // namespace
 
-void LanedTransport::add(std::vector<Fd> lanes)
+void LanedTransport::add(std::vector<OwnSocket> lanes)
 {
-    for (Fd &fd : lanes) {
-        bound_queues(fd.get());
-        lanes_.push_back({OwnSocket(std::move(fd))});
+    for (OwnSocket &lane : lanes) {
+        bound_queues(lane.get());
+        lanes_.push_back({std::move(lane)});
     }
     laned_.store(true, std::memory_order_release);
 }
@@ -279,6 +279,7 @@ void LanedTransport::shutdown()
 void LanedTransport::leave_to_parent()
 {
     SocketTransport::leave_to_parent();
+    if (!laned_.load(std::memory_order_acquire)) return;
     for (Lane &lane : lanes_) lane.socket.let_go();
 }
 

@@ -27,7 +27,7 @@ public:
     static constexpr size_t kLeast = 64 << 10;
 
     // Each once. The lanes, in the peer's order, before either of the others; any thread, nobody sends or receives meanwhile.
-    void add(std::vector<Fd> lanes);
+    void add(std::vector<OwnSocket> lanes);
     // From now on; the sending thread's, with nothing half sent. `always`: what is large goes over lanes also where they are no faster.
     void begin_sending(bool always);
     // From now on; the receiving thread's. `come`: what it has received behind the place where records begin.
@@ -65,7 +65,7 @@ private:
     int push(Lane &, const uint8_t *block);
     void end_block(size_t bytes);
 
-    std::vector<Lane> lanes_;
+    std::vector<Lane> lanes_;  // there when laned_ says so
 
     // The receiver's.
     bool receiving_ = false;

@@ -19,6 +19,13 @@ public:
 
     int get() const { return fd_.get(); }
     bool ours() const { return fd_ && inode_ && inode_of(fd_.get()) == inode_; }
+    // Gives it away, if it is ours still; else nothing.
+    Fd release()
+    {
+        if (ours()) return std::move(fd_);
+        (void)fd_.release();
+        return {};
+    }
     // Closes it, if it is ours still.
     void let_go()
     {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "net/own_socket.h"
 #include "net/pacing.h"
 
 namespace rgpu::net {
@@ -72,11 +73,13 @@ void prepare(int fd)
 
 int connect_one(const addrinfo &a, Deadline deadline, Fd &out)
 {
-    Fd fd(socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol));
-    if (!fd) return errno;
+    // In another's process, and a program may close all descriptors meanwhile.
+    OwnSocket fd(Fd(socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol)));
+    if (fd.get() < 0) return errno;
     if (::connect(fd.get(), a.ai_addr, a.ai_addrlen) != 0) {
         if (errno != EINPROGRESS) return errno;
         if (!wait_for(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
+        if (!fd.ours()) return EBADF;
         int err = 0;
         socklen_t size = sizeof err;
         if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &err, &size) != 0) return errno;
@@ -85,8 +88,8 @@ int connect_one(const addrinfo &a, Deadline deadline, Fd &out)
     prepare(fd.get());
     send_unpaced_on_one_host(fd.get());
     fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
-    out = std::move(fd);
-    return 0;
+    out = fd.release();
+    return out ? 0 : EBADF;
 }
 
 }  // namespace

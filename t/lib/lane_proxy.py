@@ -1,13 +1,14 @@
 """Stands between a client and rgpud's data port, and troubles the further connections of a program.
 
-lane_proxy.py LEASE_FILE OUT_FILE silent|refusing|cut
+lane_proxy.py LEASE_FILE OUT_FILE silent|refusing|late|cut
 
 Listens on a port of its own and writes OUT_FILE, a lease file that leads there. Connections for calls are carried as they are. Of a lane nothing gets to the
-server, and it says nothing (silent) or ends (refusing); or it ends when it has carried two megabytes (cut).
+server, and it says nothing (silent) or ends (refusing; late: after a second); or it ends when it has carried two megabytes (cut).
 """
 import socket
 import struct
 import threading
+import time
 
 from data_proxy import read, run
 
@@ -37,7 +38,9 @@ def serve(client, address, mode):
     lane = struct.unpack_from('<I', hello, PURPOSE_AT)[0] == LANE
     if lane and mode != 'cut':
         kept.append(client)
-        if mode == 'refusing':
+        if mode == 'late':
+            time.sleep(1)
+        if mode != 'silent':
             client.close()
         return
     server.sendall(hello)

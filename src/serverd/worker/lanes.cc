@@ -13,7 +13,7 @@ namespace rgpu::worker {
 namespace {
 
 std::mutex mutex;
-std::vector<Fd> &kept = *new std::vector<Fd>;
+std::vector<net::OwnSocket> &kept = *new std::vector<net::OwnSocket>;
 bool taken = false;
 
 }  // namespace
@@ -30,15 +30,15 @@ void keep_lane(Fd lane)
     if (taken || kept.size() == wire::kMostLanes) return;
     const auto place = static_cast<wire::LanePlace>(kept.size());
     // The first bytes that it carries: there is room.
-    if (send(lane.get(), &place, sizeof place, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof place) kept.push_back(std::move(lane));
+    if (send(lane.get(), &place, sizeof place, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof place) kept.emplace_back(std::move(lane));
 }
 
-std::vector<Fd> take_lanes(size_t count)
+std::vector<net::OwnSocket> take_lanes(size_t count)
 {
     std::lock_guard lock(mutex);
     if (taken || kept.size() < count) return {};
     taken = true;
-    kept.resize(count);
+    while (kept.size() > count) kept.pop_back();
     return std::move(kept);
 }
 

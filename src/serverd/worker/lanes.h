@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "util/fd.h"
+#include "net/own_socket.h"
 
 namespace rgpu::worker {
 
@@ -16,6 +16,6 @@ uint64_t worker_number();
 void keep_lane(Fd lane);
 
 // The first so many, once; none where there are fewer. Any thread.
-std::vector<Fd> take_lanes(size_t count);
+std::vector<net::OwnSocket> take_lanes(size_t count);
 
 }  // namespace rgpu::worker

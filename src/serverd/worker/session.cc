@@ -88,7 +88,7 @@ Result<void> Session::take_lanes_call(const wire::FrameHeader &h)
         sender.reply(h.sequence, CUDA_SUCCESS, body);
         return {};
     }
-    auto lanes = told.lanes <= wire::kMostLanes && !before_ ? take_lanes(told.lanes) : std::vector<Fd>();
+    auto lanes = told.lanes <= wire::kMostLanes && !before_ ? take_lanes(told.lanes) : std::vector<net::OwnSocket>();
     if (lanes.empty()) return error(ErrorKind::invalid, "%u lanes that there are not", told.lanes);
     auto &laned = static_cast<net::LanedTransport &>(*transport_);
     laned.add(std::move(lanes));

@@ -24,7 +24,7 @@ std::pair<Fd, Fd> pair_of_sockets()
 
 struct Ends {
     std::unique_ptr<LanedTransport> client, server;
-    std::vector<Fd> client_lanes, server_lanes;
+    std::vector<OwnSocket> client_lanes, server_lanes;
 
     explicit Ends(size_t lanes)
     {
@@ -33,8 +33,8 @@ struct Ends {
         server = std::make_unique<LanedTransport>(std::move(theirs));
         for (size_t i = 0; i < lanes; i++) {
             auto [a, b] = pair_of_sockets();
-            client_lanes.push_back(std::move(a));
-            server_lanes.push_back(std::move(b));
+            client_lanes.emplace_back(std::move(a));
+            server_lanes.emplace_back(std::move(b));
         }
     }
     void begin(bool always = true)
@@ -124,8 +124,8 @@ struct Raw {
         auto [a, b] = pair_of_sockets();
         main = std::move(theirs), lane = std::move(b);
         t = std::make_unique<LanedTransport>(std::move(mine));
-        std::vector<Fd> lanes;
-        lanes.push_back(std::move(a));
+        std::vector<OwnSocket> lanes;
+        lanes.emplace_back(std::move(a));
         t->add(std::move(lanes));
         t->begin_receiving(nullptr, 0);
     }
