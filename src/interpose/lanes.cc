@@ -30,6 +30,11 @@ Result<std::optional<size_t>> Lanes::wanted()
     return error(ErrorKind::invalid, "RGPU_CONNECTIONS is \"%s\": auto, 1, 2, 4, 8 or 16", v);
 }
 
+void say_alone(const std::string &server, const std::string &why)
+{
+    say("copies to and from %s go over one connection: %s", server.c_str(), why.c_str());
+}
+
 void Lanes::begin()
 {
     if (begun_.exchange(true)) return;
@@ -42,8 +47,7 @@ void Lanes::begin()
 
 void Lanes::run()
 {
-    if (auto opened = open(); !opened && always_ && !session_.state())
-        say("copies to and from %s go over one connection: %s", session_.server().c_str(), opened.error().text.c_str());
+    if (auto opened = open(); !opened && always_ && !session_.state()) say_alone(session_.server(), opened.error().text);
 }
 
 Result<void> Lanes::open()

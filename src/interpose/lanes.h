@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "interpose/lease.h"
 #include "util/result.h"
@@ -13,6 +14,9 @@
 namespace rgpu::interpose {
 
 class Session;
+
+// Tells the user that there is one connection, where more were named.
+void say_alone(const std::string &server, const std::string &why);
 
 class Lanes {
 public:

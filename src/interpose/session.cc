@@ -77,12 +77,6 @@ void say_unpacked(const std::string &server, std::string_view transport)
         say("copies to and from %s go unpacked: its version of rgpu knows no compression", server.c_str());
 }
 
-void say_alone(const std::string &server, std::string_view transport)
-{
-    say("copies to and from %s go over one connection: %s", server.c_str(),
-        transport == "tls" ? "it is encrypted" : "its version of rgpu knows no more");
-}
-
 thread_local int waiting;
 
 // Errors after which a context answers every call with the same (cuda.h: "the process must be terminated"). Then posting
@@ -179,7 +173,7 @@ Result<Session *> Session::open(const LeaseServer &server)
     if (s->laned_ && takes_lanes && (*lanes ? **lanes > 1 : far))
         s->lanes_ = std::make_unique<Lanes>(*s, server, *lanes);
     else if (s->laned_ && lanes->value_or(1) > 1)
-        say_alone(s->server_, transport_name);
+        say_alone(s->server_, transport_name == "tls" ? "it is encrypted" : "its version of rgpu knows no more");
     std::thread([s] { s->pump(); }).detach();
     return s;
 }

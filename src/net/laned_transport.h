@@ -87,7 +87,7 @@ private:
     std::chrono::steady_clock::time_point block_since_;
     size_t here_large_ = 0;         // the bytes of a block that goes as small ones do
     size_t turn_ = 0;             // the lane that is asked first
-    std::atomic<bool> laned_{false};  // for wait()
+    std::atomic<bool> laned_{false};  // for other threads, and children
 };
 
 }  // namespace rgpu::net

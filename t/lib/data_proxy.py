@@ -1,4 +1,4 @@
-"""What the proxies in front of rgpud's data port share: frames, and the lease file that leads to them."""
+"""What the proxies in front of rgpud's data port share: frames, ends, and the lease file that leads to them."""
 import json
 import os
 import socket
@@ -17,6 +17,14 @@ def read(sock, n):
             raise EOFError
         data += part
     return data
+
+
+def end_both(one, other):
+    for end in (one, other):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
 
 def listen_for(lease_file, out):

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 
-from data_proxy import read, run
+from data_proxy import end_both, read, run
 
 LANE, PURPOSE_AT, MOST = 2, 172, 2 << 20
 kept = []
@@ -24,11 +24,7 @@ def carry(source, to, most=None):
                 most -= len(data)
     except ConnectionError:
         pass
-    for end in (source, to):
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+    end_both(source, to)
 
 
 def serve(client, address, mode):

@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 
-from data_proxy import HEADER, read, run
+from data_proxy import HEADER, end_both, read, run
 
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
 TAKES_LANES, LANES_CALL = 16, 0xfff6
@@ -27,11 +27,7 @@ def carry(source, to, change):
             to.sendall(HEADER.pack(*head) + body)
     except (EOFError, ConnectionError):
         pass
-    for end in (source, to):
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+    end_both(source, to)
 
 
 def damage(part_type):

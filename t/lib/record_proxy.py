@@ -8,6 +8,8 @@ import socket
 import sys
 import threading
 
+from data_proxy import end_both
+
 port, record = int(sys.argv[1]), open(sys.argv[2], "ab", buffering=0)
 spoil = int(sys.argv[3]) if len(sys.argv) > 3 else None
 lock = threading.Lock()
@@ -26,11 +28,7 @@ def carry(source, to, at=None):
             to.sendall(data)
     except OSError:
         pass
-    for end in source, to:
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+    end_both(source, to)
 
 
 with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -10,17 +10,12 @@
 #include <thread>
 #include <vector>
 
+#include "socket_pair.h"
+
 using namespace rgpu;
 using namespace rgpu::net;
 
 namespace {
-
-std::pair<Fd, Fd> pair_of_sockets()
-{
-    int ends[2];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    return {Fd(ends[0]), Fd(ends[1])};
-}
 
 struct Ends {
     std::unique_ptr<LanedTransport> client, server;

@@ -16,19 +16,13 @@
 
 #include "net/shared_offer.h"
 #include "wire/frame.h"
+#include "socket_pair.h"
 
 using namespace rgpu;
 using namespace rgpu::net;
 using namespace std::chrono_literals;
 
 namespace {
-
-std::pair<Fd, Fd> pair_of_sockets()
-{
-    int ends[2];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    return {Fd(ends[0]), Fd(ends[1])};
-}
 
 struct Ends {
     std::unique_ptr<Transport> client, server;

@@ -18,6 +18,7 @@
 
 #include "net/ucx_offer.h"
 #include "wire/frame.h"
+#include "socket_pair.h"
 
 using namespace rgpu;
 using namespace rgpu::net;
@@ -26,13 +27,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr uint64_t kWord = 0x1234567890abcdef;
-
-std::pair<Fd, Fd> sockets()
-{
-    int ends[2];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    return {Fd(ends[0]), Fd(ends[1])};
-}
 
 std::unique_ptr<UcxTransport> opened()
 {
@@ -49,7 +43,7 @@ struct Ends {
 
     Ends()
     {
-        auto [mine, theirs] = sockets();
+        auto [mine, theirs] = pair_of_sockets();
         cr_assert(server->connect(client->address(), kWord).has_value());
         cr_assert(client->connect(server->address(), kWord).has_value());
         std::thread answers([&] { server->answer(theirs.get()); });
@@ -248,7 +242,7 @@ Test(ucx_transport, a_process_that_is_killed_ends_the_fetch, .timeout = 120)
     int without = 0;
     waitpid(asks, &without, 0);
     if (without) cr_skip_test("built without UCX");
-    auto [mine, theirs] = sockets();
+    auto [mine, theirs] = pair_of_sockets();
     const pid_t child = fork();
     if (!child) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -296,7 +290,7 @@ Test(ucx_transport, time_runs_out, .timeout = 120)
 Test(ucx_transport, a_descriptor_that_is_not_ours_any_more_is_not_used, .timeout = 120)
 {
     auto client = opened(), server = opened();
-    auto [mine, theirs] = sockets();
+    auto [mine, theirs] = pair_of_sockets();
     cr_assert(server->connect(client->address(), kWord).has_value() && client->connect(server->address(), kWord).has_value());
     const int number = mine.get();
     client->keep(std::move(mine));
@@ -316,7 +310,7 @@ Test(ucx_transport, a_stranger_is_not_heard, .timeout = 120)
 {
     Ends e;
     auto stranger = opened();
-    auto [mine, theirs] = sockets();
+    auto [mine, theirs] = pair_of_sockets();
     cr_assert(stranger->connect(e.server->address(), kWord + 1).has_value());
     stranger->keep(std::move(mine));
     const std::vector<uint8_t> lies(200 << 10, 'L');
@@ -382,7 +376,7 @@ std::unique_ptr<Transport> serve(int fd, const std::string &decline = "")
 Test(ucx_offer, both_go_on_through_ucx, .timeout = 120)
 {
     opened();
-    auto [mine, theirs] = sockets();
+    auto [mine, theirs] = pair_of_sockets();
     std::unique_ptr<Transport> server;
     std::thread worker([&] { server = serve(theirs.get()); });
     auto offer = UcxOffer::send(mine.get(), Clock::now() + 60s);
@@ -402,7 +396,7 @@ Test(ucx_offer, both_go_on_through_ucx, .timeout = 120)
 Test(ucx_offer, a_worker_that_declines_says_why, .timeout = 120)
 {
     opened();
-    auto [mine, theirs] = sockets();
+    auto [mine, theirs] = pair_of_sockets();
     std::thread worker([&] { cr_assert_null(serve(theirs.get(), "not today").get()); });
     auto offer = UcxOffer::send(mine.get(), Clock::now() + 60s);
     cr_assert(offer.has_value());
@@ -417,7 +411,7 @@ Test(ucx_offer, a_worker_that_declines_says_why, .timeout = 120)
 Test(ucx_offer, an_endpoint_that_does_not_come_up_is_given_up, .timeout = 120)
 {
     auto silent = opened();
-    auto [mine, theirs] = sockets();
+    auto [mine, theirs] = pair_of_sockets();
     std::thread worker([&] {
         wire::FrameHeader h;
         std::vector<uint8_t> body(UcxTransport::kAddressBytes);
