@@ -99,7 +99,6 @@ waiting lives
 program_pid=$pid worker=$(connected)
 like "$worker" '^[0-9]+$' "the worker's filter has its last part, which denies sockets" || diag "$(pgrep -aP "$tcp_pid")"
 unlike "$(tr '\0' '\n' < "/proc/$worker/environ")" '^UCX_' "... and no settings of somebody else's UCX"
-ticks() { cat "/proc/$1/task"/*/stat 2> /dev/null | awk '{sub(/.*\) /, ""); n += $12 + $13} END {print n}'; }
 second=$(getconf CLK_TCK)
 before=$(($(ticks "$program_pid") + $(ticks "$worker"))) began=$(date +%s%N) took=0
 while [ "$took" -lt "$second" ]; do

@@ -327,6 +327,7 @@ CUresult Session::send_packed(size_t at, Payload payload)
 CUresult Session::send_bytes(const void *data, size_t bytes)
 {
     auto p = static_cast<const char *>(data);
+    bool refused = false;  // though there was room: a kernel that is short of memory
     while (bytes) {
         if (CUresult dead = state()) return dead;
         if (!transport_->ours()) {
@@ -338,12 +339,15 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
         if (n > 0) {
             count_sent(static_cast<size_t>(n));
             p += n, bytes -= static_cast<size_t>(n);
+            refused = false;
         } else if (n < 0 && errno == EAGAIN) {
             // The server may itself be waiting until we read: do that rather than only wait.
             using enum net::Transport::Event;
             // Where it comes in records, another reader may go on to another descriptor than is looked at here.
             const unsigned there = transport_->wait(kData | kRoom, laned_ && laned_->lanes() ? 5 : 1000);
-            if (!(there & kData) || there & kRoom) continue;
+            const bool room = there & kRoom, try_again = room && !refused;
+            refused = room;
+            if (!(there & kData) || try_again) continue;
             std::unique_lock receive(receive_);
             if (reading_) {  // someone else does already
                 receive.unlock();

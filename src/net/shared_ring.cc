@@ -14,7 +14,7 @@ struct Segment {
     uint32_t bytes;
     uint32_t place;  // 0: the bytes follow
 };
-static_assert(sizeof(Segment) == 8);
+static_assert(sizeof(Segment) == RingSender::kHeader);
 
 constexpr size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
@@ -30,11 +30,12 @@ ssize_t RingSender::room() const
     return -1;
 }
 
+// What a place holds, too, is told in the ring: with less room than send() needs in any case a place that has come back is none.
 bool RingSender::has_room()
 {
     const uint64_t used = head_ - ring_.tail.load(std::memory_order_seq_cst);
     return used <= SharedRing::kRingBytes / 4 * 3 || used > SharedRing::kRingBytes ||
-           (ring_.returned.load(std::memory_order_seq_cst) & sent_);
+           (used <= SharedRing::kRingBytes - kLeast && ring_.returned.load(std::memory_order_seq_cst) & sent_);
 }
 
 void RingSender::put(uint32_t bytes, int place, const void *data)

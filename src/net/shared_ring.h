@@ -41,11 +41,14 @@ static_assert(sizeof(SharedRing) % 4096 == 0);
 // The end that sends. One thread at a time sends; places may be reserved by any.
 class RingSender {
 public:
+    static constexpr size_t kHeader = 8;  // of a segment
+
     explicit RingSender(SharedRing &ring) : ring_(ring) {}
 
     // How many bytes of the parts were taken; 0: no room; -1 (EPROTO): the peer has broken the ring. Calls `wake` when there is something
     // new and the receiver sleeps.
     template <class Wake> ssize_t send(const iovec *parts, int count, Wake &&wake);
+    // Whether send() would take something; true, too, of a ring that the peer has broken. False of a nearly full one.
     bool has_room();
     bool has_place() { return free_ || (ring_.returned.load(std::memory_order_seq_cst) & sent_); }
 
@@ -55,6 +58,7 @@ public:
 
 private:
     static constexpr size_t kByPlace = 32 << 10;  // what is worth a place
+    static constexpr size_t kLeast = 2 * kHeader;  // a segment and some of its bytes
 
     int take_place();
     uint32_t collect_returned();
@@ -104,7 +108,6 @@ private:
 
 template <class Wake> ssize_t RingSender::send(const iovec *parts, int count, Wake &&wake)
 {
-    constexpr size_t kHeader = 8;
     ssize_t sent = 0;
     bool full = false;
     for (int i = 0; i < count && !full; i++) {
@@ -122,7 +125,7 @@ template <class Wake> ssize_t RingSender::send(const iovec *parts, int count, Wa
             } else if (left >= kByPlace && there >= kHeader && (place = take_place()) >= 0) {
                 n = left < SharedRing::kPlaceBytes ? left : SharedRing::kPlaceBytes;
                 memcpy(ring_.places[place], data, n);
-            } else if (there >= 2 * kHeader) {
+            } else if (there >= kLeast) {
                 const size_t most = (there - kHeader) & ~size_t{7};
                 n = left < most ? left : most;
             }

@@ -44,7 +44,7 @@ public:
     void give_back(const Lent &) override;
     void *reserve(size_t &bytes) override;
     void unreserve(void *place) override { sender_.unreserve(place); }
-    unsigned places_under_way() override { return sender_.places_under_way(); }
+    unsigned places_under_way() override { return closed_ ? 0 : sender_.places_under_way(); }
 
 private:
     // A socket on which the peer sends a byte when whoever sleeps here should look again. Several threads may sleep.

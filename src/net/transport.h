@@ -25,7 +25,7 @@ struct Lent {
 
 class Transport {
 public:
-    enum Event : unsigned { kData = 1, kRoom = 2, kPlace = 4 };  // something to receive (or the end), room to send, a place to reserve
+    enum Event : unsigned { kData = 1, kRoom = 2, kPlace = 4 };  // something to receive (or the end), room that send() can use, a place to reserve
 
     virtual ~Transport() = default;
     virtual const char *name() const = 0;
@@ -57,7 +57,7 @@ public:
     // A place whose bytes send() passes on as they are, when a part begins there; null: none is free. After that it is the peer's. Any thread.
     virtual void *reserve(size_t &) { return nullptr; }
     virtual void unreserve(void *) {}
-    // How many places were sent and have not come back.
+    // How many places were sent and will come back.
     virtual unsigned places_under_way() { return 0; }
 };
 

@@ -6,6 +6,7 @@
 #   api METHOD TARGET [BODY] one request to $control; sets $status and $body
 #   json EXPRESSION [TEXT]   evaluates Python with `j` the JSON of $body, or of TEXT
 #   logged NAME REGEX        how many lines of the log match
+#   ticks PID                processor time that the process has used (getconf CLK_TCK of them are a second)
 #
 # $rgpud_program is another than the build's; $auth is the [auth] table of both kinds of file; method none unless a test sets it.
 # Software GPUs: two of 64M each, unless a LINE says otherwise.
@@ -64,5 +65,7 @@ api()
 }
 
 json() { python3 -c 'import json, sys; j = json.loads(sys.argv[2]); print(eval(sys.argv[1]))' "$1" "${2-$body}"; }
+
+ticks() { cat "/proc/$1/task"/*/stat 2> /dev/null | awk '{sub(/.*\) /, ""); n += $12 + $13} END {print n + 0}'; }
 
 logged() { grep -cE "$2" "$T/$1.log"; }

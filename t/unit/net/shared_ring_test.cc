@@ -84,7 +84,10 @@ Test(shared_ring, what_is_full_takes_nothing_and_goes_on_when_there_is_room)
     cr_assert_eq(receiver.receive(data.data(), 100), 1);
     cr_expect(receiver.made_room());
     cr_expect(!receiver.made_room(), "who sleeps is woken once");
-    cr_expect(sender.has_room() && sender.has_place());
+    cr_expect(sender.has_place() && !sender.has_room(), "a place, but not room for anything");
+    cr_assert_eq(send(sender, data.data(), 8), 0);
+    while (!sender.has_room()) cr_assert_gt(receiver.receive(data.data(), data.size()), 0);
+    cr_expect_gt(send(sender, data.data(), data.size()), 0);
 }
 
 Test(shared_ring, who_sleeps_is_woken_once)

@@ -167,6 +167,36 @@ Test(shared_transport, a_peer_that_goes_ends_every_wait, .timeout = 60)
     reader.join(), writer.join();
 }
 
+// Else a sender that should read meanwhile goes round without ever doing so.
+Test(shared_transport, room_that_is_told_can_be_used, .timeout = 60)
+{
+    Ends e;
+    std::vector<uint8_t> large(SharedRing::kPlaceBytes, 1);
+    const uint8_t small[24] = {};
+    cr_assert_eq(send(*e.client, large.data(), large.size()), static_cast<ssize_t>(large.size()));
+    for (size_t got = 0; got < large.size();) got += static_cast<size_t>(e.server->receive(large.data(), large.size(), -1));
+    while (send(*e.client, small, sizeof small, 0) > 0) {}
+    cr_assert_eq(errno, EAGAIN);
+    cr_assert_eq(e.client->wait(Transport::kRoom, 0), 0u, "a place has come back, but there is no room to say so");
+    uint8_t in[SharedRing::kRingBytes / 2];
+    cr_assert_gt(e.server->receive(in, sizeof in, -1), 0);
+    cr_assert_eq(e.client->wait(Transport::kRoom, -1), static_cast<unsigned>(Transport::kRoom));
+    cr_assert_gt(send(*e.client, small, sizeof small, 0), 0);
+}
+
+Test(shared_transport, a_peer_that_goes_keeps_no_place, .timeout = 60)
+{
+    Ends e;
+    size_t bytes = 0;
+    while (void *place = e.server->reserve(bytes)) cr_assert_eq(send(*e.server, place, bytes), static_cast<ssize_t>(bytes));
+    cr_assert_eq(e.server->places_under_way(), SharedRing::kPlaces);
+    std::thread waits([&] {
+        while (!e.server->reserve(bytes) && e.server->places_under_way()) e.server->wait(Transport::kPlace, -1);
+    });
+    e.client.reset();
+    waits.join();
+}
+
 Test(shared_transport, time_runs_out)
 {
     Ends e;
