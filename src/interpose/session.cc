@@ -35,6 +35,7 @@ constexpr auto kConnectTimeout = 10s;
 constexpr size_t kFlushAt = 32 << 10;          // bytes gathered before they leave by themselves
 constexpr size_t kGatheredPayload = 8 << 10;   // what is copied rather than sent by itself
 constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
+constexpr auto kBetweenLooks = 4us;            // at a socket that is being filled
 constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
 constexpr uint16_t kNoSuchCall = 0xffff;
@@ -345,9 +346,10 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
             using enum net::Transport::Event;
             // Where it comes in records, another reader may go on to another descriptor than is looked at here.
             const unsigned there = transport_->wait(kData | kRoom, laned_ && laned_->lanes() ? 5 : 1000);
-            const bool room = there & kRoom, try_again = room && !refused;
+            const bool room = there & kRoom, refused_again = room && refused;
             refused = room;
-            if (!(there & kData) || try_again) continue;
+            if (refused_again) std::this_thread::sleep_for(1ms);
+            if (!(there & kData) || (room && !refused_again)) continue;
             std::unique_lock receive(receive_);
             if (reading_) {  // someone else does already
                 receive.unlock();
@@ -526,10 +528,12 @@ bool Session::receive_raw(void *data, size_t bytes)
         void *const to = direct ? p : in_.get();
         const size_t room = direct ? bytes : std::exchange(behind_large_, false) ? net::kBehindLarge : kInBytes;
         ssize_t n = -1;
-        const bool there = spin_.until([&] {
+        const auto look = [&] {
             n = transport_->receive(to, room, 0);
             return n >= 0 || errno != EAGAIN;
-        });
+        };
+        // Looking for a large block's next bytes holds the socket that the kernel puts them into.
+        const bool there = spin_.until(look, direct ? kBetweenLooks : 0us);
         if (!there) n = transport_->receive(to, room, -1);
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {

@@ -15,17 +15,21 @@ public:
     // `pause`: so many waits without a look at first.
     explicit Spin(unsigned pause = 0) : pause_(pause) {}
 
-    // Calls `look` until it returns true or the moment is over; whether it did.
-    template <class Look> bool until(Look &&look)
+    // Calls `look` until it returns true or the moment is over; whether it did. `rest` is waited between two looks: each may hinder whoever brings
+    // what is looked for, and what has come meanwhile comes at once.
+    template <class Look> bool until(Look &&look, std::chrono::nanoseconds rest = {})
     {
         if (!several_processors() || (pause_ && pause_--)) return false;
-        const auto end = std::chrono::steady_clock::now() + kMoment;
+        using Clock = std::chrono::steady_clock;
+        auto now = Clock::now();
+        const auto end = now + kMoment;
         do {
             if (look()) {
                 failed_ = 0;
                 return true;
             }
-        } while (std::chrono::steady_clock::now() < end);
+            for (const auto again = (now = Clock::now()) + rest; now < again;) now = Clock::now();
+        } while (now < end);
         if (++failed_ >= kPatience) failed_ = 0, pause_ = kPause;
         return false;
     }
