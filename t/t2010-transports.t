@@ -76,7 +76,7 @@ RGPU_LEASE=$T/lease LD_LIBRARY_PATH=$interpose start copies "$build/cuda/beside-
 copying() { [ "$(sharing | wc -l)" = 1 ] && [ "$(ticks "$(sharing)")" -gt 20 ]; }
 ok "a program copies" wait_for 20 copying
 kill -STOP "$pid"
-rests() { local i; for i in 1 2 3 4; do ! cat "/proc/$(sharing)/task"/*/status | grep -q '^State:[[:space:]]*R' || return 1; done; }
+rests() { local i; one || return 1; for i in 1 2 3 4; do ! cat "/proc/$(sharing)/task"/*/status | grep -q '^State:[[:space:]]*R' || return 1; done; }
 ok "it stands still, and its worker" wait_for 20 rests
 kill -9 "$pid"
 ok "... killed, it takes the worker along" wait_for 20 none

@@ -49,7 +49,7 @@ sync
 is "$(reserved)" 0 "drained under a job: the job's licences are not reserved, too"
 touch "$T/both"
 # Its leases and its licences: where gpu2 is silent, sync takes licences that are still used for those of a job there.
-given_back() { rgpu list | grep -q "^2 of 4 GPUs free" && scontrol -o show lic | grep -q 'LicenseName=rgpu .* Used=0 '; }
+given_back() { [ "$(held) $(sold)" = "0 0" ]; }
 ok "it ends" wait_for 20 given_back
 rgpu resume gpu2
 

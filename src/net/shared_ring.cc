@@ -30,7 +30,7 @@ ssize_t RingSender::room() const
     return -1;
 }
 
-// What a place holds, too, is told in the ring: with less room than send() needs in any case a place that has come back is none.
+// What a place holds, too, is told in the ring: with less room there than is enough for whatever comes, a place that has come back is none.
 bool RingSender::has_room()
 {
     const uint64_t used = head_ - ring_.tail.load(std::memory_order_seq_cst);

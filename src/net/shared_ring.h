@@ -48,7 +48,8 @@ public:
     // How many bytes of the parts were taken; 0: no room; -1 (EPROTO): the peer has broken the ring. Calls `wake` when there is something
     // new and the receiver sleeps.
     template <class Wake> ssize_t send(const iovec *parts, int count, Wake &&wake);
-    // Whether send() would take something; true, too, of a ring that the peer has broken. False of a nearly full one.
+    // Whether send() would take something, whatever it is; true, too, of a ring that the peer has broken. False of one that is nearly full, so that
+    // who sleeps is not woken for each few bytes, unless a place has come back.
     bool has_room();
     bool has_place() { return free_ || (ring_.returned.load(std::memory_order_seq_cst) & sent_); }
 

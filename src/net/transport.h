@@ -25,7 +25,7 @@ struct Lent {
 
 class Transport {
 public:
-    enum Event : unsigned { kData = 1, kRoom = 2, kPlace = 4 };  // something to receive (or the end), room that send() can use, a place to reserve
+    enum Event : unsigned { kData = 1, kRoom = 2, kPlace = 4 };  // something to receive (or the end), room to send, a place to reserve
 
     virtual ~Transport() = default;
     virtual const char *name() const = 0;
