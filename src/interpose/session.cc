@@ -35,7 +35,6 @@ constexpr auto kConnectTimeout = 10s;
 constexpr size_t kFlushAt = 32 << 10;          // bytes gathered before they leave by themselves
 constexpr size_t kGatheredPayload = 8 << 10;   // what is copied rather than sent by itself
 constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
-constexpr auto kBetweenLooks = 4us;            // at a socket that is being filled
 constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
 constexpr uint16_t kNoSuchCall = 0xffff;
@@ -511,8 +510,8 @@ bool Session::receive_raw(void *data, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(data);
     // Large blocks go straight to where they belong; small ones are read in bulk.
-    const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes);
-    behind_large_ |= direct && bytes > net::kBehindLarge;
+    const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes), large = direct && bytes > net::kBehindLarge;
+    behind_large_ |= large;
     while (bytes) {
         if (size_t have = in_end_ - in_at_) {
             size_t take = std::min(have, bytes);
@@ -526,15 +525,15 @@ bool Session::receive_raw(void *data, size_t bytes)
             return false;
         }
         void *const to = direct ? p : in_.get();
-        const size_t room = direct ? bytes : std::exchange(behind_large_, false) ? net::kBehindLarge : kInBytes;
+        const bool behind_large = !direct && std::exchange(behind_large_, false);
+        const size_t room = direct ? bytes : behind_large ? net::kBehindLarge : kInBytes;
         ssize_t n = -1;
         const auto look = [&] {
             n = transport_->receive(to, room, 0);
             return n >= 0 || errno != EAGAIN;
         };
-        // Looking for a large block's next bytes holds the socket that the kernel puts them into.
-        const bool there = spin_.until(look, direct ? kBetweenLooks : 0us);
-        if (!there) n = transport_->receive(to, room, -1);
+        Spin &spin = large ? block_spin_ : behind_large ? head_spin_ : spin_;
+        if (!spin.until(look)) n = transport_->receive(to, room, -1);
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {
             die(n == 0 ? "connection closed by the server" : errno == EBADF ? kNotOurs : strerror(errno));

@@ -217,7 +217,10 @@ private:
     uint64_t answers_ = 0, given_up_ = 0;  // how many there have been, and were when a yield took too long
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
-    Spin spin_;                // the reader's
+    // The reader's: within a large block, where the next one's head is to come, and everywhere else. Looks at a socket that is being filled hold it,
+    // and a server that has to wake the reader for a head is late with the block behind it, too.
+    static constexpr auto kBetweenBlocks = std::chrono::microseconds(200), kBetweenLooks = std::chrono::microseconds(4);
+    Spin block_spin_{0, Spin::kMoment, kBetweenLooks}, head_spin_{0, kBetweenBlocks, kBetweenLooks}, spin_;
     static constexpr size_t kInBytes = 256 << 10;
     bool behind_large_ = false;  // the last block went straight to its destination
     // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).

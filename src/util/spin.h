@@ -12,30 +12,32 @@ namespace rgpu {
 // One for each place that waits; used by one thread at a time.
 class Spin {
 public:
-    // `pause`: so many waits without a look at first.
-    explicit Spin(unsigned pause = 0) : pause_(pause) {}
+    static constexpr auto kMoment = std::chrono::microseconds(50);
 
-    // Calls `look` until it returns true or the moment is over; whether it did. `rest` is waited between two looks: each may hinder whoever brings
-    // what is looked for, and what has come meanwhile comes at once.
-    template <class Look> bool until(Look &&look, std::chrono::nanoseconds rest = {})
+    // `pause`: so many waits without a look at first. `moment`: how long to look. `rest` is waited between two looks, where each may hinder whoever
+    // brings what is looked for.
+    explicit Spin(unsigned pause = 0, std::chrono::nanoseconds moment = kMoment, std::chrono::nanoseconds rest = {})
+        : moment_(moment), rest_(rest), pause_(pause) {}
+
+    // Calls `look` until it returns true or the moment is over; whether it did.
+    template <class Look> bool until(Look &&look)
     {
         if (!several_processors() || (pause_ && pause_--)) return false;
         using Clock = std::chrono::steady_clock;
         auto now = Clock::now();
-        const auto end = now + kMoment;
+        const auto end = now + moment_;
         do {
             if (look()) {
                 failed_ = 0;
                 return true;
             }
-            for (const auto again = (now = Clock::now()) + rest; now < again;) now = Clock::now();
+            for (const auto again = (now = Clock::now()) + rest_; now < again;) now = Clock::now();
         } while (now < end);
         if (++failed_ >= kPatience) failed_ = 0, pause_ = kPause;
         return false;
     }
 
 private:
-    static constexpr auto kMoment = std::chrono::microseconds(50);
     static constexpr unsigned kPatience = 4;  // moments in vain before a pause
     static constexpr unsigned kPause = 64;    // waits without a look
 
@@ -49,6 +51,7 @@ private:
         return several;
     }
 
+    std::chrono::nanoseconds moment_, rest_;
     unsigned failed_ = 0, pause_;
 };
 
