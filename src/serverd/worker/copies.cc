@@ -105,6 +105,8 @@ void Copies::before_last()
 
 // --- large copies
 
+size_t Copies::ahead(const Chunk &only) { return DRIVER(cuEventQuery)(only.event) == CUDA_SUCCESS ? 1 : kAhead; }
+
 void Copies::open(Key stream, const Copy &copy)
 {
     Queue &q = queue(stream);
@@ -125,7 +127,7 @@ bool Copies::may_go_ahead(Queue &q)
     if (q.rests.empty() || q.issuing) return false;
     const Open &o = find(q.rests.front());
     const bool is_last = o.copy.bytes <= Staging::kChunkBytes;
-    return q.parts.size() + q.sending < (is_last ? 1 : kAhead);
+    return q.parts.size() + q.sending < (is_last ? 1 : o.ahead);
 }
 
 // With the queue's mutex held, but while it does so: gives the next part of the first open copy to the GPU.
@@ -134,6 +136,7 @@ void Copies::issue(Queue &q, Lock &lock)
     q.issuing = true;
     Open &o = find(q.rests.front());
     Copy &c = o.copy;
+    const bool only = q.parts.empty() && !q.sending;
     lock.unlock();
     Part part;
     part.sequence = c.sequence;
@@ -143,12 +146,13 @@ void Copies::issue(Queue &q, Lock &lock)
     part.bytes = std::min<uint64_t>(c.bytes, part.chunk.bytes);
     if (!part.error) part.error = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, c.from, part.bytes, c.stream);
     if (!part.error) part.error = DRIVER(cuEventRecord)(part.chunk.event, c.stream);
+    const size_t most = only && !part.error ? ahead(part.chunk) : o.ahead;
     c.from += part.bytes, c.bytes -= part.bytes;
     // One that fails half-way is ended by a frame with the error and no bytes.
     part.last = !c.bytes || part.error;
     lock.lock();
     q.parts.push_back(part);
-    o.unsent++, large_parts_++;
+    o.unsent++, large_parts_++, o.ahead = most;
     if (part.last) close(q, o);
     q.issuing = false;
     q.changed.notify_all();

@@ -28,10 +28,13 @@ class Copies {
 public:
     // Smaller ones are over before a thread has begun.
     static constexpr uint64_t kLarge = 8 * Staging::kChunkBytes;
-    // Chunks that an open copy is ahead of the network, and chunks of all such copies together when one's rest is given at once. Both
-    // bound pinned memory: kAhead for each stream with an open copy, and kMost, unless none of these moves: then the GPU waits for
+    // Chunks that a large copy is ahead of the network, and chunks of all such copies together when one's rest is given at once. Both
+    // bound pinned memory: kAhead for each copy that is carried out, and kMost, unless none of these moves: then the GPU waits for
     // something that the program has yet to say, which the dispatcher must hear.
     static constexpr size_t kAhead = 2, kMost = Staging::kChunks;
+    // How many it is after this one, the only one under way, was given to the GPU: kAhead, so that the GPU copies while one is sent. Where it is over
+    // already the driver has most likely copied it on this processor, whose cache holds it until the next one: then it is sent first.
+    static size_t ahead(const Chunk &);
 
     // `large`: staging for large copies, without a limit of its own.
     Copies(Sender &sender, Console &console, Staging &staging, Staging &large, Waiters &waiters)
@@ -109,6 +112,7 @@ private:
             std::function<void()> call;
         };
         std::vector<Then> then;
+        size_t ahead = kAhead;  // chunks; changed with the queue's mutex, by whoever is `issuing`
     };
     using Lock = std::unique_lock<std::mutex>;
 

@@ -35,9 +35,10 @@ void LongCopies::carry_out(Copy c)
         size_t bytes = 0;
     };
     std::deque<Part> ahead;
+    size_t most = Copies::kAhead;
     CUresult result = DRIVER(cuCtxSetCurrent)(c.context);
     while (!ahead.empty() || (!result && c.bytes)) {
-        while (!result && c.bytes && ahead.size() < kAhead) {
+        while (!result && c.bytes && ahead.size() < most) {
             Part part{staging_.take_to_send(c.context, result), 0};
             if (!part.chunk.data) break;
             part.bytes = std::min<uint64_t>(c.bytes, part.chunk.bytes);
@@ -47,6 +48,7 @@ void LongCopies::carry_out(Copy c)
                 staging_.give(part.chunk);
                 break;
             }
+            if (ahead.empty()) most = Copies::ahead(part.chunk);
             c.from += part.bytes, c.bytes -= part.bytes;
             ahead.push_back(part);
         }

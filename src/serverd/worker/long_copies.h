@@ -21,9 +21,6 @@ public:
     LongCopies(Sender &sender, Copies &others, Staging &staging, Waiters &waiters)
         : sender_(sender), others_(others), staging_(staging), waiters_(waiters) {}
 
-    // Chunks of a copy that are copied or sent at the same time: pinned memory of each client thread that waits for one.
-    static constexpr size_t kAhead = 2;
-
     using Copy = Copies::Copy;
     // Dispatcher only, like all here. Answers the sequence, whatever comes.
     void start(const Copy &);
