@@ -4,7 +4,6 @@
 // it belongs. This does just these, and nothing of rgpu's: one process sends 64 MiB of its memory again and again, the other receives half a megabyte at a time
 // and copies it on; and the other way round. Prints lines of name, value, unit.
 #include <arpa/inet.h>
-#include <linux/socket.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -49,22 +48,13 @@ std::vector<uint8_t> memory()
     return v;
 }
 
-// As rgpu's connections on one host are (src/net/queues.cc, pacing.cc): with more unsent bytes in the kernel and with bbr this is slower by up to a third.
+// As rgpu's connections on one host are: with more unsent bytes in the kernel and with bbr this is slower by up to a third.
 void prepare(int fd)
 {
     const int yes = 1, unsent = 512 << 10;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-}
-
-// As rgpu's server bounds what is unread.
-void bound_unread(int fd)
-{
-    const int bytes = 1 << 20, lowest = 1, lock = SOCK_RCVBUF_LOCK;
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
-    setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &lock, sizeof lock);
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &lowest, sizeof lowest);
 }
 
 void send_all(int fd, const uint8_t *p, size_t n)
@@ -137,7 +127,6 @@ int main(int argc, char **argv)
         const int fd = accept(listening, nullptr, nullptr);
         if (fd < 0) fail("accept");
         prepare(fd);
-        bound_unread(fd);
         serve(fd);
         _exit(0);
     }

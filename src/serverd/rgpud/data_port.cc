@@ -13,7 +13,6 @@
 
 #include "net/handshake.h"
 #include "net/pacing.h"
-#include "net/queues.h"
 #include "net/socket.h"
 #include "util/log.h"
 #include "wire/lease_name.h"
@@ -215,7 +214,6 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<vo
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
     if (client->purpose == wire::Purpose::hold)
         return hold(std::move(socket), name.lease);
-    net::bound_unread_on_one_host(socket.get());
     if (client->purpose == wire::Purpose::lane) {
         if (Result<void> given = service_.give_lane(name.lease, client->table_digest, socket); !given)
             log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(), short_id(name.lease).c_str(), given.error().text.c_str());
