@@ -56,6 +56,25 @@ bool constant_memory(const Lower &l, Space space, const Operand &address)
            l.child(address, 0).kind != Operand::variable;
 }
 
+// Sixteen bytes that other blocks may write at the same time come and go whole, as they do on GPUs: the PTX ISA promises it for scalars only, but CUB's
+// look-back counts on it for vectors (ReduceByKeyScanTileState). One move of an aligned vector register is one access wherever there is AVX (Intel SDM,
+// volume 3, "Guaranteed Atomic Operations"); being volatile it stays one.
+constexpr char kWhole[] = "<2 x i64>";
+bool is_whole(const Lower &l, unsigned bytes) { return strong(l) && bytes == 16; }
+
+V load_whole(Lower &l, const V &p, const std::string &type)
+{
+    V v = l.def("load volatile ", kWhole, ", ptr ", p, ", align 16");
+    if (const std::string order = ordering(l, true, false); order != "monotonic") l.emit("fence ", order);
+    return l.cast(v, kWhole, type);
+}
+
+void store_whole(Lower &l, const V &v, const std::string &type, const V &p)
+{
+    if (const std::string order = ordering(l, false, true); order != "monotonic") l.emit("fence ", order);
+    l.emit("store volatile ", kWhole, " ", l.cast(v, type, kWhole), ", ptr ", p, ", align 16");
+}
+
 // A load of one value as an integer, or of a vector's elements.
 void load(Lower &l)
 {
@@ -69,13 +88,18 @@ void load(Lower &l)
     V p = l.address(l.operand(1), space);
     std::string element = ll(t), meta = l.metadata(space);
     if (constant_memory(l, space, l.operand(1))) meta += ", !invariant.load !0";
-    if (strong(l) && t.total() <= 64) {
+    const bool whole = is_whole(l, n * t.bytes());
+    if (strong(l) && t.total() <= 64 && !whole) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
             V v = l.def("load atomic ", ll_int(t.total()), ", ptr ", at, " ",
                         ordering(l, true, false), ", align ", t.bytes());
             l.write(n > 1 ? l.child(d, i) : d, l.cast(v, ll_int(t.total()), element), t);
         }
+        return l.yield();
+    }
+    if (n == 1 && whole) {
+        l.set(load_whole(l, p, element), t);
         return l.yield();
     }
     if (n == 1) {
@@ -87,10 +111,11 @@ void load(Lower &l)
         return l.set(l.def("load ", element, ", ptr ", p, alignment(space, t.bytes()), meta), t);
     }
     std::string type = join("<", std::to_string(n), " x ", element, ">");
-    V v = l.def("load ", type, ", ptr ", p, alignment(space, n * t.bytes()), meta);
+    V v = whole ? load_whole(l, p, type) : l.def("load ", type, ", ptr ", p, alignment(space, n * t.bytes()), meta);
     for (unsigned i = 0; i < n; ++i)
         if (l.child(d, i).kind != Operand::sink)
             l.write(l.child(d, i), l.def("extractelement ", type, " ", v, ", i32 ", i), t);
+    if (whole) l.yield();
 }
 
 void store(Lower &l)
@@ -104,7 +129,8 @@ void store(Lower &l)
     l.check_alignment(l.operand(0), space, n * t.bytes());
     V p = l.address(l.operand(0), space);
     std::string element = ll(t);
-    if (strong(l) && t.total() <= 64) {
+    const bool whole = is_whole(l, n * t.bytes());
+    if (strong(l) && t.total() <= 64 && !whole) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
             V v = l.cast(l.read(n > 1 ? l.child(s, i) : s, t), element, ll_int(t.total()));
@@ -113,6 +139,7 @@ void store(Lower &l)
         }
         return;
     }
+    if (n == 1 && whole) return store_whole(l, l.read(s, t), element, p);
     if (n == 1) {
         l.emit("store ", element, " ", l.read(s, t), ", ptr ", p, alignment(space, t.bytes()),
                l.metadata(space));
@@ -124,6 +151,7 @@ void store(Lower &l)
         V x = l.read(l.child(s, i), t);
         v = l.def("insertelement ", type, " ", v, ", ", element, " ", x, ", i32 ", i);
     }
+    if (whole) return store_whole(l, v, type, p);
     l.emit("store ", type, " ", v, ", ptr ", p, alignment(space, n * t.bytes()), l.metadata(space));
 }
 
