@@ -4,6 +4,7 @@
 // soon as the call returns. A copy to the host is one call, answered by data frames when the
 // stream gets there. Body: device address, bytes, stream (both directions).
 #include "interpose/between.h"
+#include "interpose/blocks.h"
 #include "interpose/callback.h"
 #include "interpose/capture.h"
 #include "interpose/idle.h"
@@ -96,10 +97,11 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     shared::Work work;
     if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
+    Session::Blocks blocks(*session(), (bytes + kChunk - 1) / kChunk);
     for (auto p = static_cast<const char *>(host); bytes;) {
         t.bytes = std::min(bytes, kChunk);
-        CUresult r = session()->post(CallId::cuMemcpyHtoDAsync_v2, current_context(),
-                                     [&](wire::Writer &w) { t.write(w); }, {p, t.bytes});
+        CUresult r = blocks.post(CallId::cuMemcpyHtoDAsync_v2, current_context(),
+                                 [&](wire::Writer &w) { t.write(w); }, {p, t.bytes});
         if (r) return r;
         p += t.bytes, t.device += t.bytes, bytes -= t.bytes;
         if (bytes) session()->let_others();

@@ -37,6 +37,7 @@ constexpr size_t kGatheredPayload = 8 << 10;   // what is copied rather than sen
 constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
 constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
+constexpr uint64_t kNear = 200'000;            // ns for an answer: so soon, no link is empty while 1 MiB more is asked for
 constexpr uint16_t kNoSuchCall = 0xffff;
 constexpr char kNotOurs[] = "the program has closed the connection's descriptor";
 
@@ -114,8 +115,8 @@ bool every_call_waits()
 Waiting::Waiting(bool wait) : wait_(wait) { waiting += wait; }
 Waiting::~Waiting() { waiting -= wait_; }
 
-Session::Session(std::unique_ptr<net::Transport> transport, std::string server)
-    : transport_(std::move(transport)), server_(std::move(server)) {}
+Session::Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host)
+    : transport_(std::move(transport)), server_(std::move(server)), one_host_(one_host) {}
 
 Session::~Session() = default;
 
@@ -151,10 +152,11 @@ Result<Session *> Session::open(const LeaseServer &server)
     auto settled = way->settle(*connection, deadline);
     if (!settled) return std::move(settled).error();
     std::unique_ptr<net::Transport> transport = std::move(*settled);
-    note_transport(transport->name());
+    const std::string_view transport_name = transport->name();
+    note_transport(transport_name.data());
 
     // Never deleted: cudart calls the driver after static destructors ran.
-    auto *s = new Session(std::move(transport), server.name + " (" + server.address + ")");
+    auto *s = new Session(std::move(transport), server.name + " (" + server.address + ")", !far && transport_name == "tcp");
     auto snapshot = wire::decode_snapshot(body.data(), body.size());
     if (!snapshot) {
         delete s;
@@ -164,7 +166,6 @@ Result<Session *> Session::open(const LeaseServer &server)
     s->call_numbers_ = match_calls(s->snapshot_);
     s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
     s->images.learn(s->snapshot_);
-    const std::string_view transport_name = s->transport_->name();
     if (takes_packed && transport_name == "tcp" && *packing != Packing::Wanted::off)
         s->use(std::make_unique<Packing>(*s, *packing));
     else if (*packing == Packing::Wanted::lz4 || *packing == Packing::Wanted::zstd)
@@ -365,6 +366,7 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
 
 void Session::expect(uint32_t sequence, Pending *p)
 {
+    p->asked = now_ns();
     std::lock_guard lock(receive_);
     pending_[sequence] = p;
     if (!p->waited) copies_under_way_++;
@@ -376,7 +378,18 @@ CUresult Session::wait(Pending &p)
     std::unique_lock lock(receive_);
     read_until(lock, p.done);
     if (p.untaken) untaken_--;
-    count_round_trip(now_ns() - since);
+    const uint64_t now = now_ns();
+    count_round_trip(now - since);
+    if (now - p.asked < kNear) near_.store(true, std::memory_order_relaxed);
+    return p.reply.result;
+}
+
+// A server that read the block has the next one already.
+CUresult Session::wait_read(Pending &p)
+{
+    std::unique_lock lock(receive_);
+    if (!p.done && !reading_) behind_large_ = true;
+    read_until(lock, p.done);
     return p.reply.result;
 }
 

@@ -51,8 +51,9 @@ class Session {
 public:
     // Connects, proves the lease, and reads the snapshot.
     static Result<Session *> open(const LeaseServer &server);
-    // Over a connection that stands already and whose server has the same table; nothing reads by itself.
-    Session(std::unique_ptr<net::Transport> transport, std::string server);
+    // Over a connection that stands already and whose server has the same table; nothing reads by itself. `one_host`: both ends are on one, and the server
+    // reads from a socket.
+    Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host = false);
     ~Session();
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
@@ -76,6 +77,9 @@ public:
     CUresult post(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
     // The same for what the server never answers.
     template <class Write> CUresult tell(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
+
+    // Calls that carry the blocks of something large (blocks.h).
+    class Blocks;
 
     // Sends a call and waits for its answer.
     template <class Write>
@@ -140,6 +144,7 @@ private:
         bool ahead = false;         // no thread waits for it
         bool untaken = false;       // it has come and its thread has not been here since
         bool news = true;           // it may tell the program how far the GPU is
+        uint64_t asked = 0;         // when, in nanoseconds
         Reply reply;
         uint8_t *to = nullptr;      // destination of a copy
         size_t left = 0;
@@ -165,6 +170,7 @@ private:
 
     void expect(uint32_t sequence, Pending *p);
     CUresult wait(Pending &p);
+    CUresult wait_read(Pending &p);
     void read_until(std::unique_lock<std::mutex> &receive, const bool &done);
     void read_some(std::unique_lock<std::mutex> &receive);
     void read_frame_of(std::unique_lock<std::mutex> &receive);
@@ -198,6 +204,8 @@ private:
     std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal
     std::unordered_set<std::string_view> server_calls_;  // by name, when not equal
     std::atomic<CUresult> dead_{CUDA_SUCCESS};
+    const bool one_host_;            // as far as addresses tell: a tunnel may have its near end there
+    std::atomic<bool> near_{false};  // some answer came as soon as from the same host
 
     std::atomic<int> asking_{0};
     std::mutex send_;
