@@ -56,23 +56,32 @@ bool constant_memory(const Lower &l, Space space, const Operand &address)
            l.child(address, 0).kind != Operand::variable;
 }
 
-// Sixteen bytes that other blocks may write at the same time come and go whole, as they do on GPUs: the PTX ISA promises it for scalars only, but CUB's
-// look-back counts on it for vectors (ReduceByKeyScanTileState). One move of an aligned vector register is one access wherever there is AVX (Intel SDM,
-// volume 3, "Guaranteed Atomic Operations"); being volatile it stays one.
-constexpr char kWhole[] = "<2 x i64>";
-bool is_whole(const Lower &l, unsigned bytes) { return strong(l) && bytes == 16; }
-
-V load_whole(Lower &l, const V &p, const std::string &type)
+// What other blocks may write at the same time comes and goes whole, up to sixteen bytes, as it does on GPUs: the PTX ISA promises it for scalars only, but CUB's
+// look-back counts on it for vectors (ScanTileState, ReduceByKeyScanTileState). As what a strong access of so many bytes is made; empty: it is made in its elements.
+std::string whole(const Lower &l, Space space, unsigned bytes)
 {
-    V v = l.def("load volatile ", kWhole, ", ptr ", p, ", align 16");
-    if (const std::string order = ordering(l, true, false); order != "monotonic") l.emit("fence ", order);
-    return l.cast(v, kWhole, type);
+    if (!strong(l) || space == Space::param || space == Space::constant) return {};
+    return bytes <= 8 ? ll_int(8 * bytes) : bytes == 16 ? "<2 x i64>" : "";
 }
 
-void store_whole(Lower &l, const V &v, const std::string &type, const V &p)
+// One move of an aligned vector register is one access wherever there is AVX (Intel SDM, volume 3, "Guaranteed Atomic Operations"); being volatile it stays one.
+bool is_register(const std::string &type) { return type.starts_with('<'); }
+
+V load_whole(Lower &l, const V &p, const std::string &type, unsigned bytes)
 {
-    if (const std::string order = ordering(l, false, true); order != "monotonic") l.emit("fence ", order);
-    l.emit("store volatile ", kWhole, " ", l.cast(v, type, kWhole), ", ptr ", p, ", align 16");
+    const std::string order = ordering(l, true, false), place = join(type, ", ptr ", p);
+    if (!is_register(type)) return l.def("load atomic ", place, " ", order, ", align ", bytes);
+    V v = l.def("load volatile ", place, ", align ", bytes);
+    if (order != "monotonic") l.emit("fence ", order);
+    return v;
+}
+
+void store_whole(Lower &l, const V &v, const V &p, const std::string &type, unsigned bytes)
+{
+    const std::string order = ordering(l, false, true), what = join(type, " ", v, ", ptr ", p);
+    if (!is_register(type)) return l.emit("store atomic ", what, " ", order, ", align ", bytes);
+    if (order != "monotonic") l.emit("fence ", order);
+    l.emit("store volatile ", what, ", align ", bytes);
 }
 
 // A load of one value as an integer, or of a vector's elements.
@@ -88,18 +97,23 @@ void load(Lower &l)
     V p = l.address(l.operand(1), space);
     std::string element = ll(t), meta = l.metadata(space);
     if (constant_memory(l, space, l.operand(1))) meta += ", !invariant.load !0";
-    const bool whole = is_whole(l, n * t.bytes());
-    if (strong(l) && t.total() <= 64 && !whole) {
+    const unsigned bytes = n * t.bytes();
+    const std::string bits = ll_int(t.total()), parts = n > 1 ? join("<", std::to_string(n), " x ", bits, ">") : bits;
+    if (const std::string type = whole(l, space, bytes); !type.empty()) {
+        const V v = l.cast(load_whole(l, p, type, bytes), type, parts);
+        for (unsigned i = 0; i < n; ++i) {
+            const Operand &to = n > 1 ? l.child(d, i) : d;
+            if (to.kind != Operand::sink) l.write(to, l.cast(n > 1 ? l.def("extractelement ", parts, " ", v, ", i32 ", i) : v, bits, element), t);
+        }
+        return l.yield();
+    }
+    if (strong(l) && t.total() <= 64) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
             V v = l.def("load atomic ", ll_int(t.total()), ", ptr ", at, " ",
                         ordering(l, true, false), ", align ", t.bytes());
             l.write(n > 1 ? l.child(d, i) : d, l.cast(v, ll_int(t.total()), element), t);
         }
-        return l.yield();
-    }
-    if (n == 1 && whole) {
-        l.set(load_whole(l, p, element), t);
         return l.yield();
     }
     if (n == 1) {
@@ -111,11 +125,10 @@ void load(Lower &l)
         return l.set(l.def("load ", element, ", ptr ", p, alignment(space, t.bytes()), meta), t);
     }
     std::string type = join("<", std::to_string(n), " x ", element, ">");
-    V v = whole ? load_whole(l, p, type) : l.def("load ", type, ", ptr ", p, alignment(space, n * t.bytes()), meta);
+    V v = l.def("load ", type, ", ptr ", p, alignment(space, n * t.bytes()), meta);
     for (unsigned i = 0; i < n; ++i)
         if (l.child(d, i).kind != Operand::sink)
             l.write(l.child(d, i), l.def("extractelement ", type, " ", v, ", i32 ", i), t);
-    if (whole) l.yield();
 }
 
 void store(Lower &l)
@@ -129,8 +142,15 @@ void store(Lower &l)
     l.check_alignment(l.operand(0), space, n * t.bytes());
     V p = l.address(l.operand(0), space);
     std::string element = ll(t);
-    const bool whole = is_whole(l, n * t.bytes());
-    if (strong(l) && t.total() <= 64 && !whole) {
+    const unsigned bytes = n * t.bytes();
+    const std::string bits = ll_int(t.total()), parts = n > 1 ? join("<", std::to_string(n), " x ", bits, ">") : bits;
+    if (const std::string type = whole(l, space, bytes); !type.empty()) {
+        V v = n > 1 ? V("poison") : l.cast(l.read(s, t), element, bits);
+        for (unsigned i = 0; n > 1 && i < n; ++i)
+            v = l.def("insertelement ", parts, " ", v, ", ", bits, " ", l.cast(l.read(l.child(s, i), t), element, bits), ", i32 ", i);
+        return store_whole(l, l.cast(v, parts, type), p, type, bytes);
+    }
+    if (strong(l) && t.total() <= 64) {
         for (unsigned i = 0; i < n; ++i) {
             V at = i ? l.def("getelementptr i8, ptr ", p, ", i64 ", i * t.bytes()) : p;
             V v = l.cast(l.read(n > 1 ? l.child(s, i) : s, t), element, ll_int(t.total()));
@@ -139,7 +159,6 @@ void store(Lower &l)
         }
         return;
     }
-    if (n == 1 && whole) return store_whole(l, l.read(s, t), element, p);
     if (n == 1) {
         l.emit("store ", element, " ", l.read(s, t), ", ptr ", p, alignment(space, t.bytes()),
                l.metadata(space));
@@ -151,7 +170,6 @@ void store(Lower &l)
         V x = l.read(l.child(s, i), t);
         v = l.def("insertelement ", type, " ", v, ", ", element, " ", x, ", i32 ", i);
     }
-    if (whole) return store_whole(l, v, type, p);
     l.emit("store ", type, " ", v, ", ptr ", p, alignment(space, n * t.bytes()), l.metadata(space));
 }
 
