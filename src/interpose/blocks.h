@@ -2,7 +2,8 @@
 //
 // Where the server is on the program's host and reads from a socket, the program stays kAhead blocks ahead of it: each block but the last ones is answered when it has
 // been read. There is no network to be kept full, and what waits for longer has left the processors' caches when it is read (doc/performance.md). The kernel
-// has no such bound that it keeps without dropping what it had room for (doc/architecture.md).
+// has no such bound that it keeps without dropping what it had room for (doc/architecture.md). Of kFew blocks or fewer none is waited for: the kernel takes them all, and a program
+// that does not wait for its copy goes on. The wait is no round trip (stats.h), as little as one for room in a socket.
 #pragma once
 
 #include <array>
@@ -23,6 +24,7 @@ public:
     template <class Write> CUresult post(calls::CallId id, uint32_t context, Write &&write, Payload payload);
 
 private:
+    static constexpr size_t kFew = 16;
     // One is being read while another one comes. A third would be as many bytes as the cache of a processor holds, or more.
     static constexpr size_t kAhead = 2;
 
@@ -43,9 +45,9 @@ CUresult Session::Blocks::post(calls::CallId id, uint32_t context, Write &&write
 {
     if (CUresult r = make_room()) return r;
     Block &b = blocks_[sent_ % kAhead];
-    b.asked = session_.one_host_ && session_.near_.load(std::memory_order_relaxed) && sent_ + kAhead < count_ && !every_call_waits();
+    const bool asks = session_.one_host_ && session_.near_.load(std::memory_order_relaxed) && count_ > kFew && sent_ + kAhead < count_ && !every_call_waits();
     sent_++;
-    if (!b.asked) return session_.post(id, context, write, payload);
+    if (!asks) return session_.post(id, context, write, payload);
     b.read = {};
     b.read.ahead = true, b.read.news = false;
     std::lock_guard lock(session_.send_);
@@ -53,6 +55,7 @@ CUresult Session::Blocks::post(calls::CallId id, uint32_t context, Write &&write
     wire::Writer w(session_.out_);
     write(w);
     session_.expect(session_.sequence_, &b.read);
+    b.asked = true;
     return session_.end(id, at, payload, false);
 }
 

@@ -152,8 +152,9 @@ Result<Session *> Session::open(const LeaseServer &server)
     auto settled = way->settle(*connection, deadline);
     if (!settled) return std::move(settled).error();
     std::unique_ptr<net::Transport> transport = std::move(*settled);
-    const std::string_view transport_name = transport->name();
-    note_transport(transport_name.data());
+    const char *const name = transport->name();
+    const std::string_view transport_name = name;
+    note_transport(name);
 
     // Never deleted: cudart calls the driver after static destructors ran.
     auto *s = new Session(std::move(transport), server.name + " (" + server.address + ")", !far && transport_name == "tcp");
@@ -377,10 +378,12 @@ CUresult Session::wait(Pending &p)
     const uint64_t since = now_ns();
     std::unique_lock lock(receive_);
     read_until(lock, p.done);
-    if (p.untaken) untaken_--;
     const uint64_t now = now_ns();
     count_round_trip(now - since);
-    if (now - p.asked < kNear) near_.store(true, std::memory_order_relaxed);
+    if (p.untaken) {  // not what no server was asked
+        untaken_--;
+        if (now - p.asked < kNear) near_.store(true, std::memory_order_relaxed);
+    }
     return p.reply.result;
 }
 
@@ -388,8 +391,10 @@ CUresult Session::wait(Pending &p)
 CUresult Session::wait_read(Pending &p)
 {
     std::unique_lock lock(receive_);
-    if (!p.done && !reading_) behind_large_ = true;
+    if (!p.done) p.ahead = false;
+    if (!p.done && !reading_) behind_sent_ = true;
     read_until(lock, p.done);
+    if (p.untaken) untaken_--;
     return p.reply.result;
 }
 
@@ -545,7 +550,8 @@ bool Session::receive_raw(void *data, size_t bytes)
             n = transport_->receive(to, room, 0);
             return n >= 0 || errno != EAGAIN;
         };
-        Spin &spin = large ? block_spin_ : behind_large ? head_spin_ : spin_;
+        const bool behind_sent = !direct && std::exchange(behind_sent_, false);
+        Spin &spin = large ? block_spin_ : behind_large ? head_spin_ : behind_sent ? sent_spin_ : spin_;
         if (!spin.until(look)) n = transport_->receive(to, room, -1);
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {

@@ -225,12 +225,13 @@ private:
     uint64_t answers_ = 0, given_up_ = 0;  // how many there have been, and were when a yield took too long
     std::unordered_map<uint32_t, Pending *> pending_;
     std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
-    // The reader's: within a large block, where the next one's head is to come, and everywhere else. Looks at a socket that is being filled hold it,
+    // The reader's: within a large block, where the next one's head is to come, where a block that was sent is to be answered, and everywhere else. Looks at a socket that is being filled hold it,
     // and a server that has to wake the reader for a head is late with the block behind it, too.
     static constexpr auto kBetweenBlocks = std::chrono::microseconds(200), kBetweenLooks = std::chrono::microseconds(4);
-    Spin block_spin_{0, Spin::kMoment, kBetweenLooks}, head_spin_{0, kBetweenBlocks, kBetweenLooks}, spin_;
+    Spin block_spin_{0, Spin::kMoment, kBetweenLooks}, head_spin_{0, kBetweenBlocks, kBetweenLooks}, sent_spin_{0, kBetweenBlocks, kBetweenLooks}, spin_;
     static constexpr size_t kInBytes = 256 << 10;
     bool behind_large_ = false;  // the last block went straight to its destination
+    bool behind_sent_ = false;   // whoever reads waits for the answer to a block
     // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).
     std::unique_ptr<uint8_t[]> in_ = std::make_unique_for_overwrite<uint8_t[]>(kInBytes);
     size_t in_at_ = 0, in_end_ = 0;
