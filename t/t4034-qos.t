@@ -14,7 +14,7 @@ try 20 srun --qos=low --gres=rgpu:1 true
 like "$rc $err" '^1 .*Invalid qos' "Slurm refuses a QOS that it does not know"
 
 # Twenty hundredths each, sixty over: 4 * 20 to 1 * 20 of them. The second job's own word for its QOS counts for nothing.
-gpu=$(rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][0]["gpus"][0]["uuid"])')
+gpu=$(first_gpu)
 tenant() { "$@" --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 "$build/cuda/tenant-static" us=1000 seconds=300; }
 tenant srun --qos=high > "$T/high" 2>&1 &
 tenant env SLURM_JOB_QOS=high srun > "$T/normal" 2>&1 &

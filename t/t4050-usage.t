@@ -61,7 +61,7 @@ ok "... has a report" wait_for 60 reported "$job"
 ok "... that says how long it was throttled" holds 'g["throttled_seconds"] > 0.2'
 
 # Two that share one GPU, whichever prolog is the first; one's worker is killed, the other is cancelled.
-gpu=$(rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][0]["gpus"][0]["uuid"])')
+gpu=$(first_gpu)
 for name in first second; do
     submitted --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 --wrap "$build/cuda/tenant-static us=2000 seconds=300"
     eval "$name=$job"
