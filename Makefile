@@ -69,6 +69,7 @@ interpose_objs := $(call obj,$(call under,src/interpose))
 NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
 nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/log.cc))
 rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
+spawner_objs := $(call obj,$(call under,src/spawner))
 worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
 # The plugins' parts that know no Slurm type serve rgpu slurm, too.
 cli_objs := $(call obj,$(call under,src/cli) $(call directly_in,src/plugin))
@@ -204,11 +205,12 @@ no_main = $(filter-out %/main.o,$1)
 interpose_all := $(interpose_objs)
 serverd_all := $(sort $(rgpud_objs) $(worker_objs))
 cli_all := $(cli_objs)
+spawner_all := $(spawner_objs)
 plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
 # What the plugins and `rgpu slurm` share: how a request, the snapshot and the run directory are written.
 plugin_common_all := $(call obj,$(call directly_in,src/plugin))
-parts := interpose serverd cli plugin plugin_common softgpu
+parts := interpose serverd spawner cli plugin plugin_common softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -224,6 +226,7 @@ unit_archives_share := $(call archive,share util)
 unit_archives_health := $(call archive,health pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share health)
+unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,util)
 unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool health)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libinterpose.a \
 	$(unit_archives_net) $(call archive,pool share health)
