@@ -31,6 +31,7 @@ config.mk: configure.ac config.mk.in
 
 # --- flags
 
+comma := ,
 SANITIZE ?=
 sanitizer := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
 paths := -DRGPU_VERSION='"$(VERSION)"' -DRGPU_SYSCONFDIR='"$(sysconfdir)/rgpu"' \
@@ -40,9 +41,14 @@ CPP = $(CPPFLAGS) -Isrc -isystem $(CUDA)/include $(if $(filter-out /usr,$(SLURM)
 # g++ 12 sees uninitialised members in every std::variant that holds a variant: that warning says nothing here.
 # Nor may those stop CI that it gives about vectors which it sees into too deeply.
 werror := -Werror -Wno-error=array-bounds -Wno-error=stringop-overflow -Wno-error=stringop-overread
-CXX_ALL = -std=c++20 $(CXXFLAGS) -Wall -Wextra -Wno-maybe-uninitialized $(if $(WERROR),$(werror)) -fPIC -fvisibility=hidden \
+# What distributions expect (t/t3510). Sanitizers bring checks of their own. FORTIFY needs an optimiser, which some objects go without.
+fortify = $(if $(filter -O0,$(CXXFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+cf_protection = -fcf-protection
+harden_compile = $(if $(SANITIZE),,-fstack-protector-strong $(cf_protection) $(fortify))
+harden_link := $(if $(SANITIZE),,-Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)now -Wl$(comma)-z$(comma)noexecstack)
+CXX_ALL = -std=c++20 $(CXXFLAGS) $(harden_compile) -Wall -Wextra -Wno-maybe-uninitialized $(if $(WERROR),$(werror)) -fPIC -fvisibility=hidden \
 	-ffunction-sections -fdata-sections -pthread $(sanitizer)
-LD_ALL = $(LDFLAGS) -pthread -Wl,--as-needed -Wl,--gc-sections $(sanitizer)
+LD_ALL = $(LDFLAGS) $(harden_link) -pthread -Wl,--as-needed -Wl,--gc-sections $(sanitizer)
 # A sanitizer's runtime is in the program, not in a shared object: those have undefined symbols then.
 complete := $(if $(SANITIZE),,-Wl,--no-undefined)
 
@@ -125,6 +131,9 @@ compiler_sources := $(sort $(wildcard src/softgpu/abi.h src/softgpu/ptx/* src/so
 $(O)/obj/src/softgpu/lower/sources.o: $(compiler_sources)
 $(O)/obj/src/softgpu/lower/sources.o: CPP += -DRGPU_COMPILER_SOURCES='"$(shell cat $(compiler_sources) | sha256sum | cut -c1-16)"'
 
+# Coroutines change stacks by a jump: neither shadow stacks nor indirect branch tracking would let them.
+$(O)/obj/src/softgpu/exec/coroutine.o: cf_protection = -fcf-protection=none
+
 # A template for each line of the table: optimised, they take minutes to compile.
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CXXFLAGS += -O0 -g0
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
@@ -147,7 +156,6 @@ map = $(wildcard $1)
 # Threads of a driver run on after dlclose: it is never unmapped, as NVIDIA's is not.
 driver_flags = -Wl$(comma)-soname$(comma)libcuda.so.1 -Wl$(comma)-z$(comma)nodelete
 version_script = $(addprefix -Wl$(comma)--version-script=,$(filter %.map,$^))
-comma := ,
 
 $(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags) \
@@ -165,7 +173,7 @@ $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/libr
 	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
 
 $(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share health util)
-	$(call say,LD)$(call link,,$(DAEMON_LIBS))
+	$(call say,LD)$(call link,-pie,$(DAEMON_LIBS))
 
 # Workers' filters of system calls, made by libseccomp now, as a worker would take a tenth longer to start.
 filter_objs := $(call obj,$(call under,src/serverd/filter))
@@ -178,11 +186,11 @@ $(O)/obj/src/serverd/worker/confine.o: CPP += -I$(O)/obj/filters
 
 # One is started for each program: what it does not link, it need not load (t/t3015).
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
-	$(call say,LD)$(call link,$(own_runtime),$(UTIL_LIBS) -ldl)
+	$(call say,LD)$(call link,-pie $(own_runtime),$(UTIL_LIBS) -ldl)
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
 $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)
-	$(call say,LD)$(call link,-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/../lib/rgpu/deps',$(DAEMON_LIBS))
+	$(call say,LD)$(call link,-pie -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/../lib/rgpu/deps',$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
 $(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,util) $(call map,src/plugin/spank/spank_rgpu.map)
