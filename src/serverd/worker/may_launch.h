@@ -1,6 +1,7 @@
 // Which of the calls that are served from their roles put work on the GPU, and so need a turn (turns.h).
 //
-// Copies between host and GPU do not: copy engines do them beside the kernels.
+// All copies that are served from their roles are copies on the device, of boxes and arrays too.
+// Copies between host and GPU need none: copy engines do them beside the kernels.
 #pragma once
 
 #include <optional>
@@ -13,13 +14,13 @@ namespace rgpu::worker {
 consteval bool puts_work(calls::CallId id)
 {
     using calls::CallId;
-    return calls::info(id).symbol.starts_with("cuMemset") || id == CallId::cuMemcpyDtoD_v2 ||
-           id == CallId::cuMemcpyDtoDAsync_v2 || id == CallId::cuMemcpyPeerAsync || id == CallId::cuGraphLaunch;
+    const std::string_view symbol = calls::info(id).symbol;
+    return symbol.starts_with("cuMemset") || symbol.starts_with("cuMemcpy") || id == CallId::cuGraphLaunch;
 }
 
 consteval bool ends_stream(calls::CallId id)
 {
-    return id == calls::CallId::cuStreamDestroy_v2 || id == calls::CallId::cuStreamDestroy;
+    return id == calls::CallId::cuStreamDestroy_v2;
 }
 
 // Stands around the driver's call: waits for the turn if the call needs one. Slots: serve.h.
