@@ -65,7 +65,9 @@ Result<std::string> read_whole(const char *path)
     if (!fd) return error(ErrorKind::invalid, "%s: %m", path);
     std::string bytes;
     char buffer[65536];
-    for (ssize_t n; (n = read(fd.get(), buffer, sizeof buffer)) > 0;) bytes.append(buffer, static_cast<size_t>(n));
+    ssize_t n = 0;
+    while ((n = read(fd.get(), buffer, sizeof buffer)) > 0) bytes.append(buffer, static_cast<size_t>(n));
+    if (n < 0) return error(ErrorKind::invalid, "%s: %m", path);  // a directory
     return bytes;
 }
 
