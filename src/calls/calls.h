@@ -12,7 +12,7 @@
 
 namespace rgpu::calls {
 
-enum class Mode : uint8_t { local, post, ask, wait, none };
+enum class Mode : uint8_t { local, post, ask, wait, none, via };
 enum class Code : uint8_t { plain, client, server, both };
 
 constexpr bool by_client(Code c) { return c == Code::client || c == Code::both; }
@@ -38,6 +38,26 @@ inline constexpr CallInfo kCalls[] = {
 inline constexpr size_t kCallCount = sizeof kCalls / sizeof *kCalls;
 
 constexpr const CallInfo &info(CallId id) { return kCalls[static_cast<size_t>(id)]; }
+
+// Whether a client sends frames of this call: the server takes no others.
+constexpr bool is_sent(const CallInfo &c)
+{
+    const bool travels = c.mode == Mode::post || c.mode == Mode::ask || c.mode == Mode::wait;
+    return travels && !c.symbol.ends_with("_ptsz") && !c.symbol.ends_with("_ptds");
+}
+
+// A call that is sent: whoever sends another does not compile. Numbers past the table are the wire's own (doc/protocol.md).
+class SentCall {
+public:
+    consteval SentCall(CallId id) : id_(id)
+    {
+        if (static_cast<size_t>(id) < kCallCount && !is_sent(info(id))) throw "calls/table: the line says that this call is never sent";
+    }
+    constexpr operator CallId() const { return id_; }
+
+private:
+    CallId id_;
+};
 
 // A line at compile time: Row<CallId::cuInit>::Function is the type of a pointer to cuInit.
 template <CallId> struct Row;

@@ -11,10 +11,31 @@ namespace rgpu::calls {
 
 enum class RoleKind { in, ends, ref, out, inout, found, in_n, out_n, found_n, str, text, host, own };
 
+// What a number is that the client sends or the driver writes, where it is not just a value. The server holds a client to it
+// (serverd/worker/addresses.h).
+enum class Use {
+    value,
+    mem,         // an address: bytes are read or written there, which must be the session's
+    gives,       // the address of memory that the session has from now on,
+    frees,       // ... or has no longer
+    reserves,    // the first of addresses that the session has reserved from now on,
+    unreserves,  // ... or gives back
+    space,       // the first of addresses that the session has reserved,
+    maps,        // ... where it puts memory,
+    unmaps,      // ... or takes it away
+    spot,        // an address that the driver looks up, or keeps for kernels: nothing is read or written there
+    token,       // a number of an object that the session has made
+    token_out,
+    token_end
+};
+
 struct Role {
     RoleKind kind = RoleKind::in;
     std::string_view name;
-    int count = -1;  // index of the parameter that holds the number of elements
+    int count = -1;    // index of the parameter that holds the number of elements
+    Use use = Use::value;
+    int element = -1;  // index of the parameter that is as large as an element; else it is a byte
+    int pitch = -1, height = -1;  // of rows of so many elements
 };
 
 namespace detail {
@@ -22,6 +43,7 @@ namespace detail {
 struct NamedRole {
     const char *word;
     RoleKind kind;
+    Use use = Use::value;
 };
 inline constexpr NamedRole kRoleWords[] = {
     {"in", RoleKind::in},       {"ends", RoleKind::ends},   {"ref", RoleKind::ref},
@@ -29,6 +51,18 @@ inline constexpr NamedRole kRoleWords[] = {
     {"str", RoleKind::str},     {"text", RoleKind::text},   {"host", RoleKind::host},
     {"own", RoleKind::own},     {"inout", RoleKind::inout}, {"found", RoleKind::found},
     {"found_n", RoleKind::found_n},
+    {"mem", RoleKind::in, Use::mem},
+    {"gives", RoleKind::out, Use::gives},
+    {"frees", RoleKind::in, Use::frees},
+    {"reserves", RoleKind::out, Use::reserves},
+    {"unreserves", RoleKind::in, Use::unreserves},
+    {"space", RoleKind::in, Use::space},
+    {"maps", RoleKind::in, Use::maps},
+    {"unmaps", RoleKind::in, Use::unmaps},
+    {"spot", RoleKind::in, Use::spot},
+    {"token", RoleKind::in, Use::token},
+    {"token_out", RoleKind::out, Use::token_out},
+    {"token_end", RoleKind::in, Use::token_end},
 };
 
 constexpr std::string_view trimmed(std::string_view s)
@@ -38,10 +72,10 @@ constexpr std::string_view trimmed(std::string_view s)
     return s;
 }
 
-consteval RoleKind role_kind(std::string_view word)
+consteval NamedRole named_role(std::string_view word)
 {
     for (const NamedRole &r : kRoleWords)
-        if (word == r.word) return r.kind;
+        if (word == r.word) return r;
     throw "calls/table: unknown role";
 }
 
@@ -53,26 +87,38 @@ consteval size_t role_count(std::string_view text)
     return n;
 }
 
+// The next of the words that commas part.
+consteval std::string_view take_word(std::string_view &text)
+{
+    const size_t comma = text.find(',');
+    const std::string_view word = trimmed(text.substr(0, comma));
+    text = comma == text.npos ? std::string_view() : text.substr(comma + 1);
+    return word;
+}
+
 template <size_t N> consteval std::array<Role, N> parse_roles(std::string_view text)
 {
     std::array<Role, N> roles{};
-    std::array<std::string_view, N> counts{};
+    std::array<std::string_view, N> rest{};
     for (size_t i = 0; i < N; i++) {
         size_t open = text.find('('), close = text.find(')');
         if (open == text.npos || close == text.npos) throw "calls/table: role without ()";
         std::string_view inside = text.substr(open + 1, close - open - 1);
-        size_t comma = inside.find(',');
-        roles[i].kind = role_kind(trimmed(text.substr(0, open)));
-        roles[i].name = trimmed(inside.substr(0, comma));
-        if (comma != inside.npos) counts[i] = trimmed(inside.substr(comma + 1));
+        const NamedRole named = named_role(trimmed(text.substr(0, open)));
+        roles[i].kind = named.kind;
+        roles[i].use = named.use;
+        roles[i].name = take_word(inside);
+        rest[i] = inside;
         text.remove_prefix(close + 1);
     }
-    for (size_t i = 0; i < N; i++) {
-        if (counts[i].empty()) continue;
-        for (size_t j = 0; j < N; j++)
-            if (roles[j].name == counts[i]) roles[i].count = static_cast<int>(j);
-        if (roles[i].count < 0) throw "calls/table: a count names no parameter";
-    }
+    for (size_t i = 0; i < N; i++)
+        for (int *which : {&roles[i].count, &roles[i].element, &roles[i].pitch, &roles[i].height}) {
+            const std::string_view word = take_word(rest[i]);
+            if (word.empty() || word == "1") continue;  // one element
+            for (size_t j = 0; j < N; j++)
+                if (roles[j].name == word) *which = static_cast<int>(j);
+            if (*which < 0) throw "calls/table: a count names no parameter";
+        }
     return roles;
 }
 

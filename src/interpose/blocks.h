@@ -21,7 +21,7 @@ public:
     Blocks &operator=(const Blocks &) = delete;
 
     // Session::post for the next one. What it answers may be the failure of one before.
-    template <class Write> CUresult post(calls::CallId id, uint32_t context, Write &&write, Payload payload);
+    template <class Write> CUresult post(calls::SentCall id, uint32_t context, Write &&write, Payload payload);
 
 private:
     static constexpr size_t kFew = 16;
@@ -41,7 +41,7 @@ private:
 };
 
 template <class Write>
-CUresult Session::Blocks::post(calls::CallId id, uint32_t context, Write &&write, Payload payload)
+CUresult Session::Blocks::post(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     if (CUresult r = make_room()) return r;
     Block &b = blocks_[sent_ % kAhead];

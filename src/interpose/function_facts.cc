@@ -55,7 +55,7 @@ Facts &facts()
 // With the mutex held: asks the server for every attribute of `of`, and waits for `wanted`, the last. `write` puts the body
 // for one attribute into a Writer.
 template <class Write>
-CUresult ask_for_all(Facts &f, CallId id, const Subject &of, size_t wanted, Write write)
+CUresult ask_for_all(Facts &f, calls::SentCall id, const Subject &of, size_t wanted, Write write)
 {
     if (f.attributes.size() >= kMostRemembered) f.attributes.clear();
     auto &known = f.attributes[of];
@@ -80,7 +80,7 @@ CUresult ask_for_all(Facts &f, CallId id, const Subject &of, size_t wanted, Writ
 
 // The attribute of a function, or of a kernel on a device. `remote` asks the server for this one.
 template <class T, class Remote>
-CUresult attribute(CallId id, int *out, CUfunction_attribute a, T handle, CUdevice device, Remote remote)
+CUresult attribute(calls::SentCall id, int *out, CUfunction_attribute a, T handle, CUdevice device, Remote remote)
 {
     Slot *slot = session() ? Handles::get().slot(handle) : nullptr;
     const auto index = static_cast<size_t>(a);

@@ -54,7 +54,7 @@ void KnownImages::set(const Digest &digest, bool has)
         tags_.erase(wire::image_tag(digest));
 }
 
-CUresult ask_with_image(calls::CallId id, const std::vector<uint8_t> &head, std::span<const std::string_view> parts,
+CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head, std::span<const std::string_view> parts,
                         Reply &reply)
 {
     size_t bytes = 0;

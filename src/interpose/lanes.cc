@@ -53,7 +53,7 @@ void Lanes::run()
 Result<void> Lanes::open()
 {
     Reply reply;
-    const auto ask = static_cast<calls::CallId>(wire::kLanesCall);
+    constexpr auto ask = static_cast<calls::CallId>(wire::kLanesCall);
     if (session_.ask(ask, calls::kNoHandle, [](wire::Writer &w) { w.value(wire::LanesCall()); }, reply)) return {};  // the connection is gone
     const auto number = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
     if (!number) return error(ErrorKind::unsupported, "the GPU server takes no more");

@@ -130,7 +130,7 @@ template <class F> void elsewhere(HandleId library, F f)
 }
 
 // Loads an image on the server with call `id`; `out` gets the module's or library's handle.
-template <class T> CUresult load(CallId id, T *out, const void *image, const JitOptions &jit)
+template <class T> CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &jit)
 {
     if (!session()) return not_ready();
     if (!out || !image || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
@@ -166,7 +166,7 @@ template <class T> CUresult load(CallId id, T *out, const void *image, const Jit
 
 // All functions of a module or kernels of a library, as many as there is room for. Body: number of the owner, room.
 // Answer: how many, and for each its number and what a look-up answers.
-template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned room, Owner owner)
+template <class T, class Owner> CUresult enumerate(calls::SentCall id, T *out, unsigned room, Owner owner)
 {
     if (!session()) return not_ready();
     auto in = Handles::get().id(owner);
@@ -191,7 +191,7 @@ template <class T, class Owner> CUresult enumerate(CallId id, T *out, unsigned r
 }
 
 // Finds a function with call `id` in `owner`; its handle gets what launches must know.
-template <class T, class Owner> CUresult find(CallId id, T *out, Owner owner, const char *name)
+template <class T, class Owner> CUresult find(calls::SentCall id, T *out, Owner owner, const char *name)
 {
     if (!session()) return not_ready();
     if (!out) return CUDA_ERROR_INVALID_VALUE;

@@ -18,7 +18,7 @@ size_t value_bytes(CUmemPool_attribute a)
     }
 }
 
-CUresult ask(CallId id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t *value, bool set)
+CUresult ask(calls::SentCall id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t *value, bool set)
 {
     if (!session()) return not_ready();
     auto number = Handles::get().id(pool);
@@ -32,7 +32,7 @@ CUresult ask(CallId id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64
     return r;
 }
 
-CUresult ask_graph_memory(CallId id, CUdevice device, CUgraphMem_attribute attribute, void *value, bool set)
+CUresult ask_graph_memory(calls::SentCall id, CUdevice device, CUgraphMem_attribute attribute, void *value, bool set)
 {
     if (!session()) return not_ready();
     if (!value) return CUDA_ERROR_INVALID_VALUE;

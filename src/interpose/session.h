@@ -74,27 +74,27 @@ public:
     // Sends a call that needs no answer (with RGPU_SYNC=1 waits for one all the same). `write` puts its body into a wire::Writer. `context` is the number of
     // the calling thread's current context.
     template <class Write>
-    CUresult post(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
+    CUresult post(calls::SentCall id, uint32_t context, Write &&write, Payload payload = {});
     // The same for what the server never answers.
-    template <class Write> CUresult tell(calls::CallId id, uint32_t context, Write &&write, Payload payload = {});
+    template <class Write> CUresult tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload = {});
 
     // Calls that carry the blocks of something large (blocks.h).
     class Blocks;
 
     // Sends a call and waits for its answer.
     template <class Write>
-    CUresult ask(calls::CallId id, uint32_t context, Write &&write, Reply &reply, Payload payload = {});
+    CUresult ask(calls::SentCall id, uint32_t context, Write &&write, Reply &reply, Payload payload = {});
 
     // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have. `stream`: for comes_into().
     template <class Write>
-    CUresult copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait, uint64_t stream = 0);
+    CUresult copy_out(calls::SentCall id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait, uint64_t stream = 0);
 
     // A question, or a copy to the host of so many bytes, that goes out before anybody waits for it, with whatever is sent next;
     // false: it does not. One at a time for each `Ahead`, which lives as long as the session.
     class Ahead;
     enum class News { no, yes };  // whether its answer counts as heard
     template <class Write>
-    bool ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &, size_t bytes = 0, News = News::no);
+    bool ask_ahead(calls::SentCall id, uint32_t context, Write &&write, Ahead &, size_t bytes = 0, News = News::no);
     // Its answer, or its bytes, when they have come.
     CUresult take_ahead(Ahead &, Reply &);
     CUresult take_ahead(Ahead &, void *to);
@@ -251,7 +251,7 @@ private:
 };
 
 template <class Write>
-CUresult Session::post(calls::CallId id, uint32_t context, Write &&write, Payload payload)
+CUresult Session::post(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     if (!every_call_waits()) return tell(id, context, write, payload);
     Reply reply;
@@ -259,7 +259,7 @@ CUresult Session::post(calls::CallId id, uint32_t context, Write &&write, Payloa
 }
 
 template <class Write>
-CUresult Session::tell(calls::CallId id, uint32_t context, Write &&write, Payload payload)
+CUresult Session::tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     if (CUresult dead = state()) return dead;
     std::lock_guard lock(send_);
@@ -270,7 +270,7 @@ CUresult Session::tell(calls::CallId id, uint32_t context, Write &&write, Payloa
 }
 
 template <class Write>
-CUresult Session::ask(calls::CallId id, uint32_t context, Write &&write, Reply &reply, Payload payload)
+CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write, Reply &reply, Payload payload)
 {
     if (CUresult dead = state()) return dead;
     Pending p;
@@ -289,7 +289,7 @@ CUresult Session::ask(calls::CallId id, uint32_t context, Write &&write, Reply &
 }
 
 template <class Write>
-CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, void *to, size_t bytes,
+CUresult Session::copy_out(calls::SentCall id, uint32_t context, Write &&write, void *to, size_t bytes,
                            bool wait_for_it, uint64_t stream)
 {
     if (CUresult dead = state()) return dead;
@@ -314,7 +314,7 @@ CUresult Session::copy_out(calls::CallId id, uint32_t context, Write &&write, vo
 }
 
 template <class Write>
-bool Session::ask_ahead(calls::CallId id, uint32_t context, Write &&write, Ahead &a, size_t bytes, News news)
+bool Session::ask_ahead(calls::SentCall id, uint32_t context, Write &&write, Ahead &a, size_t bytes, News news)
 {
     if (state()) return false;
     std::lock_guard lock(send_);

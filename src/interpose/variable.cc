@@ -48,7 +48,7 @@ namespace own {
 
 namespace {
 
-template <class Owner> CUresult find(CallId id, CUdeviceptr *address, size_t *bytes, Owner owner, const char *name)
+template <class Owner> CUresult find(calls::SentCall id, CUdeviceptr *address, size_t *bytes, Owner owner, const char *name)
 {
     if (!session()) return not_ready();
     if (!name || (!address && !bytes)) return CUDA_ERROR_INVALID_VALUE;

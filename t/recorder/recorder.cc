@@ -110,6 +110,16 @@ template <CallId Id, class Args> bool special(const Args &args, Note &note, CUre
         if (!result) *std::get<2>(args) = 8 * i;
         if (!result && std::get<3>(args)) *std::get<3>(args) = 8;
         return true;
+    } else if constexpr (Id == CallId::cuPointerGetAttributes) {
+        const auto [count, which, data, address] = args;
+        const bool is = in_memory(address, 1);
+        for (unsigned i = 0; i < count; i++)
+            if (which[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+                *static_cast<unsigned *>(data[i]) = is ? CU_MEMORYTYPE_DEVICE : 0;
+            else if (which[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+                *static_cast<CUdeviceptr *>(data[i]) = is ? kMemory : 0;
+            else if (which[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+                *static_cast<size_t *>(data[i]) = is ? kMemoryBytes : 0;
     } else if constexpr (Id == CallId::cuDeviceGetCount) {
         *std::get<0>(args) = 1;
     } else if constexpr (Id == CallId::cuDriverGetVersion) {

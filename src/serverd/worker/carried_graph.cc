@@ -1,6 +1,7 @@
 // Copies of boxes, the parameters of the other graph nodes, and what graph calls tell of their outcome.
 #include "serverd/worker/carried.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/inspected.h"
 #include "serverd/worker/session.h"
 
 namespace rgpu::worker {
@@ -33,16 +34,21 @@ template <class T> CUresult handle_in(wire::Reader &r, Session &s, T &handle, bo
     return e || handle || may_be_null ? e : calls::invalid_handle(calls::kHandleKind<T>);
 }
 
+// Memory of a graph has its address before the graph is launched, and other nodes may name it: a driver need not call it memory then.
+template <class P> void note_graph_memory(Session &s, const P &p) { s.addresses.give(p.dptr, p.bytesize, Addresses::Life::lasting); }
+
 }  // namespace
 
 CUresult Carried<CUDA_MEMCPY3D>::decode(wire::Reader &r, Session &s, CUDA_MEMCPY3D &c, CarriedMemory &)
 {
     c = r.value<CUDA_MEMCPY3D>();
     c.srcHost = c.dstHost = nullptr;
+    c.reserved0 = c.reserved1 = nullptr;
     // Unified addresses of the client's are device addresses by now.
     if (c.srcMemoryType == CU_MEMORYTYPE_UNIFIED) c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     if (c.dstMemoryType == CU_MEMORYTYPE_UNIFIED) c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     if (!is_servers(c.srcMemoryType) || !is_servers(c.dstMemoryType)) return CUDA_ERROR_INVALID_VALUE;
+    if (!s.addresses.has_box(c)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult e = array_in(s, c.srcMemoryType, c.srcArray)) return e;
     return array_in(s, c.dstMemoryType, c.dstArray);
 }
@@ -74,7 +80,7 @@ CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, Session &,
     p.poolProps = r.value<CUmemPoolProps>();
     p.poolProps.win32SecurityAttributes = nullptr;
     p.bytesize = r.value<uint64_t>();
-    p.dptr = r.value<CUdeviceptr>();
+    p.dptr = r.value<CUdeviceptr>();  // the driver writes it
     p.accessDescCount = r.count(sizeof *p.accessDescs);
     const size_t bytes = p.accessDescCount * sizeof *p.accessDescs;
     const uint8_t *from = r.bytes(bytes);
@@ -85,8 +91,9 @@ CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, Session &,
     return CUDA_SUCCESS;
 }
 
-void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(wire::Writer &w, Session &, const CUDA_MEM_ALLOC_NODE_PARAMS &p)
+void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(wire::Writer &w, Session &s, const CUDA_MEM_ALLOC_NODE_PARAMS &p)
 {
+    note_graph_memory(s, p);
     w.value(p.poolProps), w.value(uint64_t{p.bytesize}), w.value(p.dptr), w.value(uint64_t{p.accessDescCount});
     w.bytes(p.accessDescs, p.accessDescCount * sizeof *p.accessDescs);
 }
@@ -102,6 +109,7 @@ CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, Session
     uint8_t *to = memory.take(bytes);
     if (from && bytes) memcpy(to, from, bytes);
     p.paramArray = reinterpret_cast<CUstreamBatchMemOpParams *>(to);
+    for (unsigned i = 0; i < p.count && !e; i++) e = inspect(s, p.paramArray[i]);
     return e;
 }
 
@@ -127,7 +135,7 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
         CUresult e = handle_in(r, s, context, true);
         p.memset = r.value<CUDA_MEMSET_NODE_PARAMS_v2>();
         p.memset.ctx = context;
-        return e;
+        return e ? e : inspect(s, p.memset);
     }
     case CU_GRAPH_NODE_TYPE_HOST: {
         CUDA_HOST_NODE_PARAMS host{};
@@ -145,7 +153,9 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
         p.alloc = {alloc.poolProps, alloc.accessDescs, alloc.accessDescCount, alloc.bytesize, alloc.dptr};
         return e;
     }
-    case CU_GRAPH_NODE_TYPE_MEM_FREE: p.free.dptr = r.value<CUdeviceptr>(); return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        p.free.dptr = r.value<CUdeviceptr>();
+        return s.addresses.has(p.free.dptr, 1) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
         CUDA_BATCH_MEM_OP_NODE_PARAMS batch{};
         CUresult e = Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(r, s, batch, memory);
@@ -157,10 +167,12 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
     }
 }
 
-void Carried<CUgraphNodeParams>::encode(wire::Writer &w, Session &, const CUgraphNodeParams &p)
+void Carried<CUgraphNodeParams>::encode(wire::Writer &w, Session &s, const CUgraphNodeParams &p)
 {
     w.value(static_cast<uint32_t>(p.type));
-    if (p.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) w.value(p.alloc.dptr);
+    if (p.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC) return;
+    note_graph_memory(s, p.alloc);
+    w.value(p.alloc.dptr);
 }
 
 void Carried<CUgraphExecUpdateResultInfo>::encode(wire::Writer &w, Session &s, const CUgraphExecUpdateResultInfo &p)

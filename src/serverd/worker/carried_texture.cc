@@ -1,6 +1,7 @@
 // What a texture or surface object reads, and launches that are only asked about.
 #include "serverd/worker/carried.h"
 #include "serverd/worker/session.h"
+#include "wire/launch_event.h"
 
 namespace rgpu::worker {
 
@@ -9,8 +10,15 @@ CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_R
     d = r.value<CUDA_RESOURCE_DESC>();
     if (d.resType == CU_RESOURCE_TYPE_ARRAY) return s.objects.get_in_place(d.res.array.hArray);
     if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return s.objects.get_in_place(d.res.mipmap.hMipmappedArray);
-    const bool linear = d.resType == CU_RESOURCE_TYPE_LINEAR || d.resType == CU_RESOURCE_TYPE_PITCH2D;
-    return linear ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    const auto &line = d.res.linear;
+    const auto &rows = d.res.pitch2D;
+    bool has = false;
+    if (d.resType == CU_RESOURCE_TYPE_LINEAR)
+        has = s.addresses.has(line.devPtr, std::max<size_t>(line.sizeInBytes, 1));
+    // Of the last row its beginning: what a kernel reads behind it the GPU checks.
+    if (d.resType == CU_RESOURCE_TYPE_PITCH2D)
+        has = s.addresses.has_rows(rows.devPtr, 1, rows.pitchInBytes, rows.height);
+    return has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA_RESOURCE_DESC &d)
@@ -36,6 +44,9 @@ CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchCo
     uint8_t *to = memory.take(bytes);
     if (from && bytes) memcpy(to, from, bytes);
     c.attrs = reinterpret_cast<CUlaunchAttribute *>(to);
+    // A launch that is only asked about records no event.
+    for (unsigned i = 0; i < c.numAttrs; i++)
+        if (CUevent *event = wire::event_of(c.attrs[i])) *event = nullptr, c.attrs[i].id = CU_LAUNCH_ATTRIBUTE_IGNORE;
     return s.objects.get(h.stream, c.hStream);
 }
 

@@ -20,6 +20,7 @@ void before_end(Session &s, CUcontext context)
     s.staging.forget(context);
     s.turns.forget(context);
     s.shared.forget(context);
+    s.addresses.forget_linear();
     DRIVER(cuCtxSetCurrent)(current);
 }
 

@@ -66,6 +66,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 
     CUstream stream = nullptr;
     CUresult result = s.context() ? s.objects.get(t.stream, stream) : CUDA_ERROR_INVALID_CONTEXT;
+    if (!result && !s.addresses.has(t.device, t.bytes)) result = CUDA_ERROR_INVALID_VALUE;
     if (s.copies.any_open() && !is_apart(s, stream_key(call, t.stream), stream)) close_copies(s);
     if (auto r = copy_in(s, t, stream, result); !r) return r;
     s.finish(call, result);
@@ -79,6 +80,7 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
         return misfit();
     CUstream stream = nullptr;
     CUresult result = s.objects.get(t.stream, stream);
+    if (!result && !s.addresses.has(t.device, t.bytes)) result = CUDA_ERROR_INVALID_VALUE;
     if (!result && call.caller_waits() && call.header.sequence && t.bytes >= Copies::kLarge) {
         s.turns.copied(s.context(), t.bytes);
         s.long_copies.start({call.header.sequence, s.context(), stream, t.device, t.bytes});

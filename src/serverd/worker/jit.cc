@@ -8,8 +8,22 @@
 namespace rgpu::worker {
 
 namespace {
+
 constexpr size_t kLogBytes = 64 << 10;
+
+// Addresses and sizes of arrays that are in the client.
+bool leads_to_client(CUjit_option option)
+{
+    const bool log = option >= CU_JIT_INFO_LOG_BUFFER && option <= CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
+    const bool symbols = option >= CU_JIT_GLOBAL_SYMBOL_NAMES && option <= CU_JIT_GLOBAL_SYMBOL_COUNT;
+    const bool names = option >= CU_JIT_REFERENCED_KERNEL_NAMES && option <= CU_JIT_REFERENCED_VARIABLE_COUNT;
+    return log || symbols || names;
 }
+
+// Of those that are left.
+bool is_number(CUjit_option option) { return option <= CU_JIT_OVERRIDE_DIRECTIVE_VALUES; }
+
+}  // namespace
 
 void Jit::add(CUjit_option option, const void *value)
 {
@@ -24,16 +38,9 @@ Result<void> Jit::read(wire::Reader &r)
     for (uint32_t i = 0; i < n && r.ok(); i++) {
         auto option = static_cast<CUjit_option>(r.value<uint32_t>());
         auto value = r.value<uint64_t>();
-        switch (option) {  // addresses and sizes of buffers that are in the client
-        case CU_JIT_INFO_LOG_BUFFER:
-        case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-        case CU_JIT_ERROR_LOG_BUFFER:
-        case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        case CU_JIT_GLOBAL_SYMBOL_NAMES:
-        case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
-        case CU_JIT_GLOBAL_SYMBOL_COUNT: break;
-        default: add(option, reinterpret_cast<void *>(value));
-        }
+        if (leads_to_client(option)) continue;
+        // What an option that came later means nobody here knows: it might be an address.
+        add(option, is_number(option) ? reinterpret_cast<void *>(value) : nullptr);
     }
     return {};
 }

@@ -9,6 +9,11 @@ Result<void> cuMemFree_v2(Session &s, Call &call)
 {
     const auto address = call.body.value<CUdeviceptr>();
     if (!call.body.at_end()) return misfit();
+    if (address && !s.addresses.has(address, 1)) {
+        s.finish(call, CUDA_ERROR_INVALID_VALUE);
+        return {};
+    }
+    s.addresses.take(address);
     Metering::here().look_at_memory();
     if (!s.callbacks.pending()) {
         s.finish(call, DRIVER(cuMemFree_v2)(address));

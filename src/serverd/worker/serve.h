@@ -11,12 +11,15 @@
 #include "calls/roles.h"
 #include "serverd/worker/carried.h"
 #include "serverd/worker/driver.h"
+#include "serverd/worker/inspected.h"
 #include "serverd/worker/may_launch.h"
 #include "serverd/worker/session.h"
+#include "wire/launch_event.h"
 
 namespace rgpu::worker {
 
 using calls::RoleKind;
+using calls::Use;
 
 namespace detail {
 
@@ -85,6 +88,7 @@ template <class T> struct Slot<RoleKind::ref, T> {
         if (!present) return CUDA_SUCCESS;
         if constexpr (Carried<Pointee<T>>::value) return Carried<Pointee<T>>::decode(r, s, value, memory);
         else value = r.value<Pointee<T>>();
+        if constexpr (Inspected<Pointee<T>>) return inspect(s, value);
         (void)s;
         return CUDA_SUCCESS;
     }
@@ -156,6 +160,9 @@ template <class T> struct Slot<RoleKind::in_n, T> {
         value.resize(r.count(sizeof(Pointee<T>)));
         const size_t bytes = value.size() * sizeof(Pointee<T>);
         if (const uint8_t *p = r.bytes(bytes); p && bytes) memcpy(value.data(), p, bytes);
+        if constexpr (Inspected<Pointee<T>>)
+            for (auto &one : value)
+                if (CUresult e = inspect(s, one)) return e;
         return CUDA_SUCCESS;
     }
     // The count that the driver is told must be the count that came.
@@ -256,10 +263,114 @@ template <CallId Id, size_t I, class Slots> size_t count_of(Slots &slots)
         return as_count(std::get<static_cast<size_t>(n)>(slots));
 }
 
+// Whether a parameter may be taken off the wire by its role at all.
+template <RoleKind Kind, class T> consteval bool is_sound(const calls::Role &role)
+{
+    if constexpr (Kind == RoleKind::in || Kind == RoleKind::ends) {
+        if constexpr (calls::kIsHandle<T>) return true;
+        else return may_come<T>(role);
+    } else if constexpr (Kind == RoleKind::ref || Kind == RoleKind::inout) {
+        if constexpr (Carried<Pointee<T>>::value) return true;
+        else return may_come<Pointee<T>>(role);
+    } else if constexpr (Kind == RoleKind::in_n) {
+        if constexpr (calls::kIsHandle<Pointee<T>>) return true;
+        else return may_come<Pointee<T>>(role);
+    }
+    return Kind != RoleKind::host && Kind != RoleKind::own;
+}
+
+template <class T> uint64_t as_number(T v)
+{
+    if constexpr (std::is_pointer_v<T>) return reinterpret_cast<uint64_t>(v);
+    else return static_cast<uint64_t>(v);
+}
+
+consteval Addresses::Tokens tokens_of(CallId id)
+{
+    const std::string_view symbol = calls::info(id).symbol;
+    return symbol.starts_with("cuTex") ? Addresses::Tokens::textures
+           : symbol.starts_with("cuSurf") ? Addresses::Tokens::surfaces
+                                          : Addresses::Tokens::memory;
+}
+
+// The bytes of a row that parameter I is the address of. False where there are none so many.
+template <CallId Id, size_t I, class Slots> bool width_of(Slots &slots, uint64_t &bytes)
+{
+    constexpr calls::Role role = calls::roles<Id>()[I];
+    bytes = 1;
+    if constexpr (role.count >= 0) bytes = count_of<Id, I>(slots);
+    if constexpr (role.element >= 0)
+        return !__builtin_mul_overflow(bytes, sizeof(std::get<static_cast<size_t>(role.element)>(slots).value), &bytes);
+    return true;
+}
+
+// Whether parameter I is a number of the session's, where it has to be.
+template <CallId Id, size_t I, class Slots> CUresult may_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
+{
+    constexpr calls::Role role = calls::roles<Id>()[I];
+    if constexpr (role.kind == RoleKind::in && role.use != Use::value && role.use != Use::spot) {
+        const uint64_t number = as_number(std::get<I>(slots).value);
+        uint64_t bytes = 0;
+        if (!width_of<Id, I>(slots, bytes)) return CUDA_ERROR_INVALID_VALUE;
+        bool has = false;
+        if constexpr (role.use == Use::mem && role.pitch >= 0)
+            has = s.addresses.has_rows(number, bytes, as_count(std::get<static_cast<size_t>(role.pitch)>(slots)),
+                                       as_count(std::get<static_cast<size_t>(role.height)>(slots)));
+        else if constexpr (role.use == Use::mem)
+            has = s.addresses.has(number, bytes);
+        else if constexpr (role.use == Use::frees)
+            has = !number || s.addresses.has(number, 1);
+        else if constexpr (role.use == Use::token || role.use == Use::token_end)
+            has = s.addresses.has(tokens_of(Id), number);
+        else
+            has = s.addresses.has_reserved(number, bytes);
+        if (!has) return CUDA_ERROR_INVALID_VALUE;
+        if constexpr (role.use == Use::frees) s.addresses.take(number);  // whatever becomes of the call
+    }
+    return CUDA_SUCCESS;
+}
+
+// What the call has changed.
+template <CallId Id, size_t I, class Slots> void note_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
+{
+    constexpr calls::Role role = calls::roles<Id>()[I];
+    if constexpr (role.use != Use::value) {
+        auto &slot = std::get<I>(slots);
+        const uint64_t number = as_number(slot.value);
+        uint64_t bytes = 0;
+        if (!width_of<Id, I>(slots, bytes)) return;
+        if constexpr (role.kind == RoleKind::out)
+            if (!slot.present) return;
+        if constexpr (role.use == Use::gives) s.addresses.give(number, bytes, Addresses::Life::linear);
+        if constexpr (role.use == Use::maps) s.addresses.give(number, bytes, Addresses::Life::lasting);
+        if constexpr (role.use == Use::unmaps) s.addresses.take(number, bytes);
+        if constexpr (role.use == Use::reserves) s.addresses.reserve(number, bytes);
+        if constexpr (role.use == Use::unreserves) s.addresses.unreserve(number);
+        if constexpr (role.use == Use::token_out) s.addresses.give(tokens_of(Id), number);
+        if constexpr (role.use == Use::token_end) s.addresses.take(tokens_of(Id), number);
+    }
+}
+
+// An attribute whose value is an event's handle: the value alone does not say so, and nobody has put the driver's handle there.
+template <class... Slots> bool names_event(const Slots &...slots)
+{
+    [[maybe_unused]] const auto is_one = [](const auto &slot) {
+        if constexpr (requires { slot.value; })
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(slot.value)>, CUlaunchAttributeID>) {
+                CUlaunchAttribute a{};
+                a.id = slot.value;
+                return wire::event_of(a) != nullptr;
+            }
+        return false;
+    };
+    return (is_one(slots) || ... || false);
+}
+
 template <CallId Id, class... A, size_t... I>
 Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::index_sequence<I...>)
 {
     [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
+    static_assert((is_sound<roles[I].kind, A>(roles[I]) && ...), "a parameter that nobody holds a client to: see worker/inspected.h");
     std::tuple<Slot<roles[I].kind, A>...> slots;
     CUresult result = CUDA_SUCCESS;
     [[maybe_unused]] auto take = [&](auto &slot) {
@@ -269,6 +380,8 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
     (take(std::get<I>(slots)), ...);
     if (!call.body.at_end()) return misfit();
     if (!function) result = CUDA_ERROR_NOT_SUPPORTED;
+    if (!result && names_event(std::get<I>(slots)...)) result = CUDA_ERROR_NOT_SUPPORTED;
+    if (!result) (void)(((result = may_use<Id, I>(s, slots)) == CUDA_SUCCESS) && ...);
     if (!result) {
         [[maybe_unused]] const MayLaunch<Id> turn(s, std::get<I>(slots)...);
         result = function(std::get<I>(slots).pass(count_of<Id, I>(slots))...);
@@ -291,6 +404,7 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
             }
         };
         (give(std::get<I>(slots), count_of<Id, I>(slots), roles[I].kind), ...);
+        (note_use<Id, I>(s, slots), ...);
     }
     s.finish(call, result, answer);
     return {};

@@ -1,5 +1,4 @@
 // Which handler serves which line of the table.
-#include "calls/versions.h"
 #include "serverd/worker/own.h"
 #include "serverd/worker/serve.h"
 
@@ -7,34 +6,21 @@ namespace rgpu::worker {
 
 namespace {
 
-using calls::Mode;
-
-template <CallId Id> consteval bool from_roles()
-{
-    for (const auto &role : calls::roles<Id>())
-        if (role.kind == RoleKind::host || role.kind == RoleKind::own) return false;
-    return true;
-}
-
-consteval bool per_thread(std::string_view symbol) { return symbol.ends_with("_ptsz") || symbol.ends_with("_ptds"); }
-
+// What no client sends is served to none.
 template <CallId Id> constexpr Service service(Handler hand_written)
 {
     constexpr calls::CallInfo info = calls::Row<Id>::info;
-    if constexpr (info.mode == Mode::none || info.mode == Mode::local || per_thread(info.symbol))
+    if constexpr (!calls::is_sent(info))
         return {};
     else if constexpr (calls::by_server(info.code))
         return {hand_written};
-    else if constexpr (from_roles<Id>())
-        return {serve<Id>};
     else
-        return {};
+        return {serve<Id>};
 }
 
 // Names a hand-written handler only where there is one.
 template <CallId Id> inline constexpr bool kByServer =
-    calls::by_server(calls::Row<Id>::info.code) && calls::Row<Id>::info.mode != Mode::none &&
-    !per_thread(calls::Row<Id>::info.symbol);
+    calls::by_server(calls::Row<Id>::info.code) && calls::is_sent(calls::Row<Id>::info);
 
 template <CallId> struct Hand;
 #define ROW(symbol, since, mode, code, text) \

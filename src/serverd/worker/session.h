@@ -11,6 +11,7 @@
 #include "calls/calls.h"
 #include "net/laned_transport.h"
 #include "net/ucx_transport.h"
+#include "serverd/worker/addresses.h"
 #include "serverd/worker/callbacks.h"
 #include "serverd/worker/console.h"
 #include "serverd/worker/copies.h"
@@ -72,6 +73,7 @@ private:
 public:
     Input input;
     Objects objects;
+    Addresses addresses;
     Sender sender;
     Staging staging, large_staging{Staging::kNoLimit};
     Waiters waiters;  // jobs: client threads that wait, and streams with copies to the host under way

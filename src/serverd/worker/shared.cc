@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "serverd/worker/addresses.h"
 #include "serverd/worker/driver.h"
 #include "wire/codec.h"
 #include "wire/diff.h"
@@ -138,7 +139,10 @@ uint8_t *Shared::twin_of(wire::SharedRange range)
     --it;
     const uint64_t offset = range.address - it->first;
     const bool inside = offset < it->second.bytes && range.bytes <= it->second.bytes - offset;
-    return inside && it->second.twin ? it->second.twin + offset : nullptr;
+    if (!inside || !it->second.twin) return nullptr;
+    // A variable goes with its module, unseen here.
+    if (!it->second.reserved && !is_device_memory(range.address, range.bytes)) return nullptr;
+    return it->second.twin + offset;
 }
 
 CUresult Shared::way(Way *&w)

@@ -116,12 +116,18 @@ template <class P> Pair<P> kernel_node(Scene &s)
     return p;
 }
 
+// Somewhere in the first half of the recorder's memory.
+CUdeviceptr in_memory() { return recorder::kMemory + dice() % (recorder::kMemoryBytes / 2); }
+
 Pair<CUDA_MEMCPY3D> box(Scene &s)
 {
     Pair<CUDA_MEMCPY3D> p;
     CUDA_MEMCPY3D &c = p.client;
-    randomize(c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD, c.srcPitch, c.srcHeight, c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD,
-              c.dstPitch, c.dstHeight, c.WidthInBytes, c.Height, c.Depth, c.srcDevice, c.dstDevice);
+    randomize(c.srcLOD, c.dstLOD);
+    for (size_t *n : {&c.srcXInBytes, &c.srcY, &c.srcZ, &c.srcPitch, &c.srcHeight, &c.dstXInBytes, &c.dstY, &c.dstZ, &c.dstPitch,
+                      &c.dstHeight, &c.WidthInBytes, &c.Height, &c.Depth})
+        *n = dice() % 64;  // all of it lies in the recorder's memory
+    c.srcDevice = in_memory(), c.dstDevice = in_memory();
     c.srcMemoryType = dice() % 2 ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
     c.dstMemoryType = dice() % 2 ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
     p.driver = c;
@@ -152,6 +158,8 @@ template <class P> Pair<P> batch(Scene &s)
     s.memory.resize(8 * sizeof *c.paramArray);
     for (uint8_t &b : s.memory) b = static_cast<uint8_t>(dice());
     c.paramArray = reinterpret_cast<CUstreamBatchMemOpParams *>(s.memory.data());
+    for (unsigned i = 0; i < c.count; i++)
+        c.paramArray[i].operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, c.paramArray[i].writeValue.address = in_memory();
     p.driver = c;
     s.both(c.ctx, p.driver.ctx);
     return p;
@@ -289,7 +297,10 @@ Test(carried, nodes_of_every_type)
         if (dice() % 2) s.both(p.client.memcpy.copyCtx, p.driver.memcpy.copyCtx);
         add(p);
         p = typed(CU_GRAPH_NODE_TYPE_MEMSET);
-        randomize(p.client.memset);
+        randomize(p.client.memset.value);
+        p.client.memset.dst = in_memory();
+        p.client.memset.elementSize = 2, p.client.memset.width = dice() % 64, p.client.memset.height = dice() % 64;
+        p.client.memset.pitch = dice() % 256;
         p.driver.memset = p.client.memset;
         s.both(p.client.memset.ctx, p.driver.memset.ctx);
         add(p);
@@ -310,7 +321,7 @@ Test(carried, nodes_of_every_type)
         p.client.alloc = a.client, p.driver.alloc = a.driver;
         add(p);
         p = typed(CU_GRAPH_NODE_TYPE_MEM_FREE);
-        randomize(p.client.free.dptr);
+        p.client.free.dptr = in_memory();
         p.driver.free = p.client.free;
         add(p);
         p = typed(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
@@ -351,6 +362,11 @@ Test(carried, resources_of_textures)
         CUDA_RESOURCE_DESC &c = p.client;
         randomize(c.res, c.flags);
         c.resType = static_cast<CUresourcetype>(dice() % 4);
+        if (c.resType == CU_RESOURCE_TYPE_LINEAR) c.res.linear.devPtr = in_memory(), c.res.linear.sizeInBytes = dice() % 4096;
+        if (c.resType == CU_RESOURCE_TYPE_PITCH2D) {
+            c.res.pitch2D.devPtr = in_memory();
+            c.res.pitch2D.pitchInBytes = dice() % 4096, c.res.pitch2D.height = dice() % 64;
+        }
         p.driver = c;
         if (c.resType == CU_RESOURCE_TYPE_ARRAY) s.both(c.res.array.hArray, p.driver.res.array.hArray);
         if (c.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) s.both(c.res.mipmap.hMipmappedArray, p.driver.res.mipmap.hMipmappedArray);

@@ -133,9 +133,7 @@ template <class Use> void damage(const Frame &frame, Use &&use)
 template <CallId Id> consteval bool is_plain()
 {
     constexpr calls::CallInfo info = calls::Row<Id>::info;
-    if constexpr (info.mode == calls::Mode::none || info.mode == calls::Mode::local || calls::by_server(info.code))
-        return false;
-    else if constexpr (info.symbol.ends_with("_ptsz") || info.symbol.ends_with("_ptds"))
+    if constexpr (!calls::is_sent(info) || calls::by_server(info.code))
         return false;
     else
         return []<class... A>(CUresult (*)(A...)) {

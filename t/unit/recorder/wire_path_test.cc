@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -25,6 +26,37 @@ template <class T> T random_value()
     return v;
 }
 
+// A number between 1 and 8.
+uint64_t few() { return 1 + dice() % 8; }
+
+// Values that the worker takes: what they name is in the recorder's memory.
+template <class V> void make_sound(V &) {}
+void make_sound(CUDA_MEMSET_NODE_PARAMS &p)
+{
+    p.dst = recorder::kMemory + dice() % 4096;
+    p.pitch = few(), p.elementSize = 4, p.width = few(), p.height = few();
+}
+void make_sound(CUstreamBatchMemOpParams &p)
+{
+    p.operation = dice() % 2 ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    p.waitValue.address = recorder::kMemory + dice() % 4096;
+}
+void make_sound(CUmemAllocationProp &p) { p.win32HandleMetaData = nullptr; }
+void make_sound(CUmemPoolProps &p) { p.win32SecurityAttributes = nullptr; }
+
+// A number that is looked up, of a parameter with this use.
+uint64_t sound_number(worker::Addresses &known, calls::Use use)
+{
+    using calls::Use;
+    using Tokens = worker::Addresses::Tokens;
+    const uint64_t number = use == Use::spot ? dice() : recorder::kMemory + 64 * (dice() % 4096);
+    if (use == Use::token || use == Use::token_end)
+        for (Tokens of : {Tokens::memory, Tokens::textures, Tokens::surfaces}) known.give(of, number);
+    else if (use != Use::mem && use != Use::frees && use != Use::spot)
+        known.reserve(number, 64);
+    return number;
+}
+
 // One random argument: what the client passes, what the driver should get, and the memory behind it.
 template <RoleKind Kind, class T> struct Argument {
     using V = interpose::detail::Pointee<T>;
@@ -34,13 +66,17 @@ template <RoleKind Kind, class T> struct Argument {
     T client{}, driver{};
     std::vector<Bytes> memory;
 
-    void make(Wire &wire, bool is_count)
+    void make(Wire &wire, const calls::Role &role, bool is_count, bool may_be_none)
     {
         if constexpr (handle_in) {
             driver = reinterpret_cast<T>(uintptr_t{0xd00000000} + (dice() & 0xfffffff0));
             client = wire.handle(driver);
+        } else if (Kind == RoleKind::in && role.use != calls::Use::value) {
+            const uint64_t number = sound_number(wire.server().addresses, role.use);
+            memcpy(&client, &number, std::min(sizeof client, sizeof number));
+            driver = client;
         } else if constexpr (Kind == RoleKind::in || Kind == RoleKind::ends) {
-            client = is_count ? random_count() : random_value<T>();
+            client = is_count ? random_count(may_be_none) : random_value<T>();
             driver = client;
         } else if constexpr (std::is_pointer_v<T>) {
             if (!handle_out && !steady && dice() % 5 == 0) return;  // null
@@ -49,6 +85,8 @@ template <RoleKind Kind, class T> struct Argument {
             if constexpr (!std::is_void_v<V>) bytes = kMost * sizeof(V) + 64;
             Bytes &m = memory.emplace_back(bytes + 16);
             for (uint8_t &b : m) b = static_cast<uint8_t>(dice());
+            if constexpr ((std::is_class_v<V> || std::is_union_v<V>) && (Kind == RoleKind::ref || Kind == RoleKind::in_n))
+                for (size_t i = 0; i < kMost; i++) make_sound(reinterpret_cast<std::remove_cv_t<V> *>(m.data())[i]);
             if constexpr (Kind == RoleKind::str) {
                 const size_t n = dice() % 60;
                 for (size_t i = 0; i < n; i++) m[i] = static_cast<uint8_t>('!' + dice() % 90);
@@ -57,9 +95,9 @@ template <RoleKind Kind, class T> struct Argument {
             client = driver = reinterpret_cast<T>(m.data());
         }
     }
-    static T random_count()
+    static T random_count(bool may_be_none)
     {
-        if constexpr (std::is_integral_v<T>) return static_cast<T>(steady ? 7 : dice() % 8);
+        if constexpr (std::is_integral_v<T>) return static_cast<T>(steady ? 7 : few() - may_be_none);
         return random_value<T>();
     }
     // What came back, in the recorder's words.
@@ -91,12 +129,17 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
         return [&]<size_t... I>(std::index_sequence<I...>) {
             [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
             [[maybe_unused]] auto is_count = [&](size_t i) {
+                const auto n = static_cast<int>(i);
                 for (const auto &role : roles)
-                    if (role.count == static_cast<int>(i)) return true;
+                    if (role.count == n || role.pitch == n || role.height == n) return true;
                 return false;
             };
+            [[maybe_unused]] auto may_be_none = [&](size_t i) {
+                return std::none_of(roles.begin(), roles.end(),
+                                    [&](const auto &role) { return role.count == static_cast<int>(i) && role.use != calls::Use::value; });
+            };
             std::tuple<Argument<roles[I].kind, A>...> arguments;
-            (std::get<I>(arguments).make(wire, is_count(I)), ...);
+            (std::get<I>(arguments).make(wire, roles[I], is_count(I), may_be_none(I)), ...);
             return use(std::tuple<A...>(std::get<I>(arguments).client...), std::tuple<A...>(std::get<I>(arguments).driver...),
                        arguments);
         }(index);
@@ -132,6 +175,39 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
     {
         if constexpr (Kind == RoleKind::ends && calls::kIsHandle<T>)
             cr_expect(!interpose::Handles::get().id(handle), "%s: the handle that it ends lives", name);
+    }
+
+    // The line's addresses and tokens, each in its turn one of this process's own: the driver never gets the call.
+    static size_t refused(Wire &wire)
+    {
+        size_t tried = 0;
+        [&]<size_t... I>(std::index_sequence<I...>) {
+            ((tried += refused_at<I>(wire)), ...);
+        }(index);
+        return tried;
+    }
+    template <size_t I> static size_t refused_at(Wire &wire)
+    {
+        constexpr calls::Role role = calls::roles<Id>()[I];
+        if constexpr (role.kind != RoleKind::in || role.use == calls::Use::value || role.use == calls::Use::spot) {
+            return 0;
+        } else {
+            static char ours[4096];
+            const auto number = reinterpret_cast<uint64_t>(ours);
+            steady = true;  // no counts of zero
+            const uint64_t before = note_of(Id).calls;
+            with(wire, [&](auto client, auto, auto &) {
+                memcpy(&std::get<I>(client), &number, sizeof number);
+                const CUresult r = call(client);
+                const bool posted = calls::info(Id).mode == calls::Mode::post;
+                cr_expect(posted || r == CUDA_ERROR_INVALID_VALUE, "%s, parameter %zu: %d", calls::info(Id).symbol.data(), I, r);
+                return 0;
+            });
+            cr_assert(wire.barrier() == CUDA_SUCCESS);
+            cr_expect(note_of(Id).calls == before, "%s, parameter %zu reached the driver", calls::info(Id).symbol.data(), I);
+            steady = false;
+            return 1;
+        }
     }
 
     // Answered calls: an error is the call's own result.
@@ -306,6 +382,23 @@ Test(wire_path, every_plain_row_round_trips_random_arguments)
     use_recorder();
     Wire wire;
     for (int i = 0; i < 8; i++) for_plain_rows([&]<CallId Id>() { RandomOf<Id>::round_trip(wire); });
+}
+
+Test(wire_path, addresses_that_are_not_the_sessions_reach_no_driver)
+{
+    alarm(kLimit);
+    use_recorder();
+    Wire wire;
+    size_t tried = 0;
+    for_plain_rows([&]<CallId Id>() { tried += RandomOf<Id>::refused(wire); });
+    cr_expect(tried > 30, "%zu parameters", tried);
+}
+
+// A line that stands for others is served to nobody, and one that is sent to all.
+Test(wire_path, what_no_client_sends_is_served_to_none)
+{
+    for (size_t i = 0; i < calls::kCallCount; i++)
+        cr_expect((worker::kServices[i].handle != nullptr) == calls::is_sent(calls::kCalls[i]), "%s", calls::kCalls[i].symbol.data());
 }
 
 Test(wire_path, an_error_of_the_driver_is_the_calls_result)

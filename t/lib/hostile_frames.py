@@ -1,0 +1,197 @@
+"""A tenant whose client sends frames that ours never would: they name the worker's own memory, or the server's files.
+
+hostile_frames.py worker WORKER            one line for each attack, each on a worker of its own: NAME: VERDICT. The verdict says
+                                           what came of it (closed, refused, READ, WRITTEN, CARRIED OUT) and what ended the worker.
+hostile_frames.py lease PORT LEASE SECRET  asks for memory, sends cuMemcpy, prints "closed" when the server has hung up
+hostile_frames.py copies PORT LEASE SECRET COUNT  makes so many copies of a box on the device, prints "copied", and holds its
+                                           memory until standard input ends
+"""
+import os
+import struct
+import sys
+
+arguments = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import wire_client  # noqa: E402
+
+SECRET = b'RGPU_TEST_SECRET=' + b'what only the worker knows '
+CONTEXT, GRAPH, NODE, EXEC, STREAM = 100, 300, 301, 302, 0
+HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4
+N = len(SECRET)
+
+
+def box_2d(to, source, from_host=False):
+    return struct.pack('<B QQI4xQQQQ QQI4xQQQQ QQ', 1, 0, 0, HOST if from_host else UNIFIED, source, source, 0, N, 0, 0,
+                       UNIFIED, 0, to, 0, N, N, 1)
+
+
+def box_3d(to, source, width=N, kind=DEVICE, height=1, depth=1, y=0):
+    side = '4QI4x6Q'
+    return struct.pack('<B' + side + side + '3Q', 1, 0, y, 0, 0, kind, 0, source, 0, 0, width, height, 0, 0, 0, 0, kind, 0, to, 0, 0,
+                       width, height, width, height, depth)
+
+
+def memset_node(to):
+    return struct.pack('<BQQIIQQ', 1, to, 0, 0x41, 1, N, 1)
+
+
+def operations(to):
+    one = struct.pack('<I4xQQI4xQ8x', 3, to, 0x41414141, 0, 0)  # CU_STREAM_MEM_OP_WRITE_VALUE_64
+    return struct.pack('<BQ', 1, 1) + one
+
+
+def resource(address):
+    return struct.pack('<BI4xQIIQ', 1, 2, address, 8, 1, N) + bytes(104 + 8)
+
+
+NO_NODES = struct.pack('<BQ', 0, 0)
+Q = struct.Struct('<Q').pack
+I = struct.Struct('<I').pack  # noqa: E741
+
+
+def text(path):
+    return struct.pack('<BI', 1, len(path)) + path
+
+
+# NAME: (calls in front, the call, body from the address of the session's memory and of the worker's secret).
+def attacks():
+    copy = struct.Struct('<QQQ').pack
+    yield 'cuMemcpy reads', 'cuMemcpy', lambda own, its: copy(own, its, N)
+    yield 'cuMemcpy writes', 'cuMemcpy', lambda own, its: copy(its, own, N)
+    yield 'cuMemcpyAsync reads', 'cuMemcpyAsync', lambda own, its: copy(own, its, N) + I(STREAM)
+    yield 'cuMemcpyAsync writes', 'cuMemcpyAsync', lambda own, its: copy(its, own, N) + I(STREAM)
+    for name in 'cuMemcpy2D_v2', 'cuMemcpy2DUnaligned_v2':
+        yield f'{name} reads', name, lambda own, its: box_2d(own, its, True)
+        yield f'{name} writes', name, lambda own, its: box_2d(its, own)
+    yield 'cuMemcpy2DAsync_v2 reads', 'cuMemcpy2DAsync_v2', lambda own, its: box_2d(own, its, True) + I(STREAM)
+    yield 'cuMemcpy2DAsync_v2 writes', 'cuMemcpy2DAsync_v2', lambda own, its: box_2d(its, own) + I(STREAM)
+    yield 'cuModuleLoad', 'cuModuleLoad', lambda own, its: I(200) + text(b'/etc/passwd')
+    # Lines that clients send.
+    async_copy = struct.Struct('<QQQI').pack
+    yield 'device copy reads', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(own, its, N, STREAM)
+    yield 'device copy writes', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(its, own, N, STREAM)
+    yield 'device copy past its memory', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(own, own + 64, 1 << 45, STREAM)
+    yield 'device copy round the end', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(own, own + 64, (1 << 64) - 64, STREAM)
+    peer = struct.Struct('<QIQIQI').pack
+    yield 'peer copy reads', 'cuMemcpyPeerAsync', lambda own, its: peer(own, CONTEXT, its, CONTEXT, N, STREAM)
+    yield 'peer copy writes', 'cuMemcpyPeerAsync', lambda own, its: peer(its, CONTEXT, own, CONTEXT, N, STREAM)
+    for kind in DEVICE, UNIFIED, HOST:
+        yield f'box of kind {kind} reads', 'cuMemcpy3DAsync_v2', lambda own, its, k=kind: box_3d(own, its, kind=k) + I(STREAM)
+        yield f'box of kind {kind} writes', 'cuMemcpy3DAsync_v2', lambda own, its, k=kind: box_3d(its, own, kind=k) + I(STREAM)
+    yield 'box with a far row', 'cuMemcpy3DAsync_v2', lambda own, its: box_3d(own, own, y=(its - own) % (1 << 64) // N) + I(STREAM)
+    yield 'box whose size wraps', 'cuMemcpy3DAsync_v2', lambda own, its: box_3d(own, own, 1 << 32, height=1 << 32) + I(STREAM)
+    yield 'set of bytes', 'cuMemsetD8Async', lambda own, its: struct.pack('<QBQI', its, 65, N, STREAM)
+    yield 'set of words', 'cuMemsetD32Async', lambda own, its: struct.pack('<QIQI', its & ~3, 65, 4, STREAM)
+    yield 'set whose size wraps', 'cuMemsetD32Async', lambda own, its: struct.pack('<QIQI', own, 65, (1 << 62) + 1, STREAM)
+    yield 'set of rows', 'cuMemsetD2D8Async', lambda own, its: struct.pack('<QQBQQI', own, its - own if its > own else 1 << 44, 65, 1, 2, STREAM)
+    yield 'copy to the device', 'cuMemcpyHtoDAsync_v2', lambda own, its: struct.pack('<QQI', its, N, STREAM) + b'A' * N
+    yield 'copy to the host', 'cuMemcpyDtoHAsync_v2', lambda own, its: struct.pack('<QQI', its, N, STREAM)
+    yield 'large copy to the host', 'cuMemcpyDtoHAsync_v2', lambda own, its: struct.pack('<QQI', its & ~4095, 8 << 20, STREAM)
+    yield 'value of 32 bits', 'cuStreamWriteValue32_v2', lambda own, its: struct.pack('<IQII', STREAM, its & ~3, 65, 0)
+    yield 'value of 64 bits', 'cuStreamWriteValue64_v2', lambda own, its: struct.pack('<IQQI', STREAM, its & ~7, 65, 0)
+    yield 'wait for a value', 'cuStreamWaitValue32_v2', lambda own, its: struct.pack('<IQII', STREAM, its & ~3, 0, 0)
+    yield 'batch of operations', 'cuStreamBatchMemOp_v2', lambda own, its: struct.pack('<II', STREAM, 1) + operations(its & ~7) + I(0)
+    yield 'graph that sets', 'cuGraphAddMemsetNode', lambda own, its: I(NODE) + I(GRAPH) + NO_NODES + Q(0) + memset_node(its) + I(CONTEXT)
+    yield 'graph that copies', 'cuGraphAddMemcpyNode', lambda own, its: I(NODE) + I(GRAPH) + NO_NODES + Q(0) + box_3d(own, its) + I(CONTEXT)
+    yield 'graph that frees', 'cuGraphAddMemFreeNode', lambda own, its: I(NODE) + I(GRAPH) + NO_NODES + Q(0) + Q(its)
+    yield 'texture', 'cuTexObjectCreate', lambda own, its: b'\x01' + resource(its) + b'\x01' + bytes(104) + b'\x00'
+    yield 'free', 'cuMemFree_v2', lambda own, its: Q(its)
+    yield 'free in a stream', 'cuMemFreeAsync', lambda own, its: Q(its) + I(STREAM)
+    yield 'handle for others', 'cuIpcGetMemHandle', lambda own, its: b'\x01' + Q(its)
+    yield 'memory handle that is an address', 'cuMemRelease', lambda own, its: Q(its)
+    yield 'texture that is an address', 'cuTexObjectDestroy', lambda own, its: Q(its)
+    yield 'unmapping', 'cuMemUnmap', lambda own, its: Q(its & ~4095) + Q(4096)
+    yield 'mapping', 'cuMemMap', lambda own, its: struct.pack('<QQQQQ', its & ~4095, 4096, 0, its, 0)
+    yield 'giving addresses back', 'cuMemAddressFree', lambda own, its: Q(its & ~4095) + Q(2 << 20)
+
+
+def environment(pid):
+    """Where the worker's environment lies, and what it holds now."""
+    with open(f'/proc/{pid}/stat') as f:
+        start = int(f.read().rpartition(')')[2].split()[47])
+    with open(f'/proc/{pid}/environ', 'rb') as f:
+        return start, f.read()
+
+
+def wait_for_stream(w):
+    assert w.ask('cuStreamSynchronize', I(STREAM), value=CONTEXT)[0] == 0
+
+
+def content(w, address):
+    """What the session's own memory holds."""
+    result, answer = w.ask('cuMemcpyDtoHAsync_v2', struct.pack('<QQI', address, N, STREAM), value=CONTEXT)
+    return answer if not result else b''
+
+
+def attack(worker, call, body):
+    w = wire_client.Worker(worker)
+    own = wire_client.alive(w)
+    assert w.ask('cuGraphCreate', I(GRAPH) + I(0), value=CONTEXT)[0] == 0
+    start, before = environment(w.process.pid)
+    verdict = []
+    try:
+        result, answer = w.ask(call, body(own, start + before.index(SECRET)), value=CONTEXT)
+        verdict.append(f'refused with {result}' if result else 'CARRIED OUT')
+        if call == 'cuMemcpyDtoHAsync_v2' and SECRET[:16] in answer:
+            verdict = ['READ']
+        elif not result:
+            wait_for_stream(w)
+        if SECRET in content(w, own):
+            verdict = ['READ']
+    except (EOFError, ConnectionError):
+        verdict.append('closed')
+    try:
+        if environment(w.process.pid)[1] not in (before, b''):
+            verdict = ['WRITTEN']
+    except OSError:
+        pass  # it has ended
+    w.close()
+    status, said = w.end()
+    called = ' (call number)' if f'({call}) is not one that a client sends' in said else ''
+    return f'{", ".join(verdict)}{called}, status {status}'
+
+
+class Tenant(wire_client.Worker):
+    """Over rgpud's data port. Written from doc/protocol.md, as data_client.py."""
+
+    def __init__(self, port, lease, secret):
+        import hashlib
+        import hmac
+        import socket
+        key, lease = bytes.fromhex(secret), lease.encode()
+        self.socket = socket.create_connection(('127.0.0.1', int(port)), timeout=20)
+        self.sequence = 0
+        _, version, flags, nonce = struct.unpack('<4sHH32s', self.read(40))
+        mine = os.urandom(32)
+        proof = hmac.new(key, b'rgpu data client 1' + struct.pack('<H', flags) + nonce + mine + lease, hashlib.sha256).digest()
+        self.socket.sendall(struct.pack('<4sHH32s64s64sIIQ32s', b'RGPU', version, flags, mine, lease, b'test', os.getpid(), 0, 0, proof))
+        answer = self.read(192)
+        assert struct.unpack_from('<I', answer, 4)[0], answer
+        kind, _, status, body = self.receive()
+        assert kind == wire_client.SNAPSHOT and status == 0, (kind, status)
+        self.calls = self.names(body)
+
+
+def main():
+    if arguments[0] == 'worker':
+        os.environ.update([SECRET.decode().split('=')])
+        for name, call, body in attacks():
+            print(f'{name}: {attack(arguments[1], call, body)}', flush=True)
+        return
+    w = Tenant(*arguments[1:4])
+    own = wire_client.alive(w)
+    if arguments[0] == 'lease':
+        try:
+            w.ask('cuMemcpy', struct.pack('<QQQ', own, own, 16), value=CONTEXT)
+            print('carried out')
+        except (EOFError, ConnectionError):
+            print('closed')
+    else:
+        for _ in range(int(arguments[4])):
+            assert w.ask('cuMemcpy3DAsync_v2', box_3d(own, own + 1024) + I(STREAM), value=CONTEXT)[0] == 0
+        wait_for_stream(w)
+        print('copied', flush=True)
+        sys.stdin.read()
+
+
+main()
