@@ -70,16 +70,14 @@ api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 replay()
 {
-    python3 - "$data" "$(json 'j["leases"][0]["id"]')" "$(json 'j["leases"][0]["secret"]')" <<'EOF'
-import hashlib, hmac, os, socket, struct, sys
+    PYTHONPATH=$root/t/lib python3 - "$data" "$(json 'j["leases"][0]["id"]')" "$(json 'j["leases"][0]["secret"]')" <<'EOF'
+import handshake, socket, sys
 port, lease, secret = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.argv[3])
 said = None
 for _ in range(3):
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        magic, version, flags, nonce = struct.unpack("<4sHH32s", s.recv(40, socket.MSG_WAITALL))
-        mine = os.urandom(32)
-        proof = hmac.new(secret, b"rgpu data client 1" + struct.pack("<H", flags) + nonce + mine + lease, hashlib.sha256).digest()
-        said = said or struct.pack("<4sHH32s64s64sIIQ32s", magic, version, flags, mine, lease, b"h", 1, 0, 0, proof)
+        server = handshake.read(s, handshake.HELLO_BYTES)
+        said = said or handshake.client_hello(secret, server, lease)
         s.sendall(said)
         print(s.recv(192, socket.MSG_WAITALL)[4] & 1, end=" ")
 EOF

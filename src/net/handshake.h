@@ -50,7 +50,4 @@ struct Terms {
 };
 Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline, const Terms & = {});
 
-// Server: tells a client why it is not served, before or instead of the verdict.
-void refuse(int fd, const std::string &why, Deadline);
-
 }  // namespace rgpu::net

@@ -8,8 +8,8 @@
 
 namespace rgpu::wire {
 
-// Raised when a frame's meaning changes. Both sides must have the same.
-inline constexpr uint16_t kProtocolVersion = 2;
+// Raised when a frame's meaning changes, or the handshake's. Both sides must have the same.
+inline constexpr uint16_t kProtocolVersion = 3;
 
 // In front of every frame's body.
 struct FrameHeader {

@@ -2,13 +2,14 @@
 //
 //   server -> client  ServerHello: who I am, a nonce, whether what follows is encrypted
 //   client -> server  ClientHello: which lease, a nonce, the same flags, proof that I hold the lease's secret
-//   server -> client  ServerProof: proof that I hold it too; or Refusal, and the connection closes
+//   server -> client  ServerVerdict: what I take, and proof that I hold it too; or why not, and the connection closes
 //
-// The secret is never sent. A proof is HMAC-SHA256 with the secret as key over a label, the server's flags, both
-// nonces and the lease's id (RFC 2104), compared in constant time. So is the key of the TLS connection that follows where
-// the server asks for one: nobody between the two can talk them out of it.
+// The secret is never sent. A proof is HMAC-SHA256 (RFC 2104) with the secret as key over a label and every byte that was
+// said until then, compared in constant time: nobody between the two can change what a connection is for, or what the
+// server said, or talk them out of encryption. The labels differ, so that no proof of one side is one of the other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -61,26 +62,36 @@ enum Accepted : uint32_t {
 // Fits in front of a Refusal's text or a ServerProof's digest.
 struct ServerVerdict {
     uint32_t magic = kMagic;
-    uint32_t accepted = 0;   // Accepted bits; 0: `text` says why not
+    uint32_t accepted = 0;   // Accepted bits; 0: `text` says why not, with a proof if the client's was right
     Digest proof{};
     char text[152] = {};     // NUL-ended sentence
 };
 static_assert(sizeof(ServerVerdict) == 192);
 
-// Proof of one side: `label` says whose.
-inline Digest proof(std::string_view secret, std::string_view label, uint16_t flags, const Nonce &server,
-                    const Nonce &client, std::string_view lease)
+inline constexpr std::string_view kClientLabel = "rgpu data client 2";
+inline constexpr std::string_view kServerLabel = "rgpu data server 2";
+inline constexpr std::string_view kKeyLabel = "rgpu data key 2";  // makes the TLS key, not a proof
+
+// The client's proof, which stands last in its hello and is about all in front of it.
+inline Digest client_proof(std::string_view secret, const ServerHello &server, const ClientHello &client)
 {
-    std::string message(label);
-    message.push_back(static_cast<char>(flags & 0xff));
-    message.push_back(static_cast<char>(flags >> 8));
-    message.append(reinterpret_cast<const char *>(server.data()), server.size());
-    message.append(reinterpret_cast<const char *>(client.data()), client.size());
-    message.append(lease);
+    std::string message(kClientLabel);
+    message.append(reinterpret_cast<const char *>(&server), sizeof server);
+    message.append(reinterpret_cast<const char *>(&client), offsetof(ClientHello, proof));
     return hmac_sha256(secret, message);
 }
-inline constexpr std::string_view kClientLabel = "rgpu data client 1";
-inline constexpr std::string_view kServerLabel = "rgpu data server 1";
-inline constexpr std::string_view kKeyLabel = "rgpu data key 1";  // makes the TLS key, not a proof
+static_assert(offsetof(ClientHello, proof) + sizeof(Digest) == sizeof(ClientHello));
+
+// Over the whole handshake, but for the verdict's own proof: that proof (kServerLabel), or the TLS key (kKeyLabel).
+inline Digest whole_proof(std::string_view secret, std::string_view label, const ServerHello &server,
+                          const ClientHello &client, ServerVerdict verdict)
+{
+    verdict.proof = {};
+    std::string message(label);
+    message.append(reinterpret_cast<const char *>(&server), sizeof server);
+    message.append(reinterpret_cast<const char *>(&client), sizeof client);
+    message.append(reinterpret_cast<const char *>(&verdict), sizeof verdict);
+    return hmac_sha256(secret, message);
+}
 
 }  // namespace rgpu::wire

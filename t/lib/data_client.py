@@ -1,48 +1,31 @@
-"""A client of rgpud's data port for tests, written from doc/protocol.md.
+"""A client of rgpud's data port for tests.
 
 data_client.py PORT LEASE SECRET_HEX [--hold | --speak TEXT | --lane NUMBER]
     shakes hands and prints "accepted" (and, that the server proved the secret, "proved"), or
     "refused: REASON", or "closed". --hold keeps the connection until stdin ends; --speak sends the text and
     waits for the end. --lane comes as a lane for the worker of that number, and prints what it hears.
 """
-import hashlib
-import hmac
-import os
 import socket
 import struct
 import sys
+
+import handshake
 
 extra = sys.argv[4:]
 lane_of = extra[1] if extra[:1] == ["--lane"] else None
 port, lease, secret = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.argv[3])
 
-
-def receive(sock, size):
-    data = b""
-    while len(data) < size:
-        part = sock.recv(size - len(data))
-        if not part:
-            print("closed")
-            sys.exit(1)
-        data += part
-    return data
-
-
-def proof(label, flags, server, client):
-    return hmac.new(secret, label + struct.pack("<H", flags) + server + client + lease, hashlib.sha256).digest()
-
-
-with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
-    magic, version, flags, nonce = struct.unpack("<4sHH32s", receive(sock, 40))
-    assert magic == b"RGPU", magic
-    mine = os.urandom(32)
-    sock.sendall(struct.pack("<4sHH32s64s64sIIQ32s", magic, version, flags, mine, lease, b"test", os.getpid(), 2 if lane_of else 0, int(lane_of or 0),
-                             proof(b"rgpu data client 1", flags, nonce, mine)))
-    magic, accepted, theirs, text = struct.unpack("<4sI32s152s", receive(sock, 192))
+try:
+    sock, server, client, verdict = handshake.opened(port, lease, secret, handshake.LANE if lane_of else handshake.WORK, int(lane_of or 0))
+except EOFError:
+    print("closed")
+    sys.exit(1)
+with sock:
+    magic, accepted, _, text = struct.unpack("<4sI32s152s", verdict)
     if not accepted:
         print("refused:", text.rstrip(b"\0").decode())
         sys.exit(1)
-    print("accepted", "proved" if theirs == proof(b"rgpu data server 1", flags, nonce, mine) else "NOT PROVED", flush=True)
+    print("accepted", "proved" if handshake.is_proved(secret, server, client, verdict) else "NOT PROVED", flush=True)
     if lane_of:
         print("heard", len(sock.recv(4, socket.MSG_WAITALL)))
     if extra == ["--hold"]:

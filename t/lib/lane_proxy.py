@@ -11,8 +11,9 @@ import threading
 import time
 
 from data_proxy import end_both, read, run
+from handshake import CLIENT_BYTES, HELLO_BYTES, LANE, PURPOSE_AT
 
-LANE, PURPOSE_AT, MOST = 2, 172, 2 << 20
+MOST = 2 << 20
 kept = []
 
 
@@ -29,8 +30,8 @@ def carry(source, to, most=None):
 
 def serve(client, address, mode):
     server = socket.create_connection(address)
-    client.sendall(read(server, 40))
-    hello = read(client, 216)
+    client.sendall(read(server, HELLO_BYTES))
+    hello = read(client, CLIENT_BYTES)
     lane = struct.unpack_from('<I', hello, PURPOSE_AT)[0] == LANE
     if lane and mode != 'cut':
         kept.append(client)

@@ -10,7 +10,8 @@ import socket
 import struct
 import threading
 
-from data_proxy import HEADER, end_both, read, run
+from data_proxy import HEADER, end_both, read, run, secrets
+from handshake import ACCEPTED_AT, pass_on
 
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
 TAKES_LANES, LANES_CALL = 16, 0xfff6
@@ -50,14 +51,13 @@ def known(head):
 
 def serve(client, address, mode):
     server = socket.create_connection(address)
-    client.sendall(read(server, 40))
-    server.sendall(read(client, 216))
-    verdict = bytearray(read(server, 192))
-    accepted, = struct.unpack_from('<I', verdict, 4)
-    assert accepted & TAKES_PACKED
-    if mode == 'old':
-        struct.pack_into('<I', verdict, 4, accepted & ~(TAKES_PACKED | TAKES_LANES))
-    client.sendall(verdict)
+
+    def older(verdict):
+        accepted, = struct.unpack_from('<I', verdict, ACCEPTED_AT)
+        struct.pack_into('<I', verdict, ACCEPTED_AT, accepted & ~(TAKES_PACKED | TAKES_LANES))
+
+    _, verdict = pass_on(client, server, secrets[0], change_verdict=older if mode == 'old' else None)
+    assert mode == 'old' or struct.unpack_from('<I', verdict, ACCEPTED_AT)[0] & TAKES_PACKED
     same = lambda head: True
     up = known if mode == 'old' else damage(PART_CALL) if mode == 'up' else same
     threading.Thread(target=carry, args=(server, client, damage(PART_FRAME) if mode == 'down' else same), daemon=True).start()

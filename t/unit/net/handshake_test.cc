@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <thread>
+#include <utility>
 
 #include "net/handshake.h"
 
@@ -155,6 +156,78 @@ Test(handshake, nobody_between_them_can_talk_them_out_of_encryption)
         between.join();
         cr_expect(!client && !server);
     }
+}
+
+namespace {
+
+// A handshake with somebody between the two, who may change each message on its way. Returns whether each side believes it.
+template <class Server, class Hello, class Verdict>
+std::pair<bool, bool> shake_through(Server change_server, Hello change_hello, Verdict change_verdict)
+{
+    Pair near, far;
+    auto deadline = Clock::now() + 5s;
+    Result<Client> server = Error{};
+    std::thread other([&] {
+        server = server_handshake(far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline);
+        far.server.reset();
+    });
+    std::thread between([&] {
+        wire::ServerHello hello;
+        wire::ClientHello answer;
+        wire::ServerVerdict verdict;
+        (void)receive_all(far.client.get(), &hello, sizeof hello, deadline).has_value();
+        change_server(hello);
+        (void)send_all(near.server.get(), &hello, sizeof hello, deadline).has_value();
+        (void)receive_all(near.server.get(), &answer, sizeof answer, deadline).has_value();
+        change_hello(answer);
+        (void)send_all(far.client.get(), &answer, sizeof answer, deadline).has_value();
+        (void)receive_all(far.client.get(), &verdict, sizeof verdict, deadline).has_value();
+        change_verdict(verdict, answer);
+        (void)send_all(near.server.get(), &verdict, sizeof verdict, deadline).has_value();
+        near.server.reset();
+    });
+    auto client = client_handshake(near.client.get(), "lease-1", "right", 42, deadline);
+    other.join();
+    between.join();
+    return {client.has_value(), server.has_value()};
+}
+
+constexpr auto kAsItIs = [](auto &...) {};
+
+}  // namespace
+
+Test(handshake, no_field_of_the_hello_can_be_changed_on_its_way)
+{
+    for (size_t at = 8; at < sizeof(wire::ClientHello); ++at) {
+        auto [client, server] = shake_through(kAsItIs, [&](wire::ClientHello &h) { reinterpret_cast<uint8_t *>(&h)[at] ^= 1; }, kAsItIs);
+        cr_expect(!client && !server, "byte %zu", at);
+    }
+    auto [client, server] = shake_through(kAsItIs, kAsItIs, kAsItIs);
+    cr_expect(client && server);
+}
+
+Test(handshake, no_field_of_the_verdict_can_be_changed_on_its_way)
+{
+    for (size_t at = 0; at < sizeof(wire::ServerVerdict); ++at) {
+        auto [client, server] = shake_through(kAsItIs, kAsItIs, [&](wire::ServerVerdict &v, auto &) { reinterpret_cast<uint8_t *>(&v)[at] ^= 2; });
+        cr_expect(!client && server, "byte %zu", at);
+    }
+}
+
+Test(handshake, the_clients_own_proof_is_no_verdict)
+{
+    auto [client, server] = shake_through(kAsItIs, kAsItIs, [](wire::ServerVerdict &v, wire::ClientHello &h) {
+        v = {};
+        v.accepted = wire::kAccepted;
+        v.proof = h.proof;
+    });
+    cr_expect(!client && server);
+}
+
+Test(handshake, another_version_is_refused_with_words_and_never_talked_down)
+{
+    auto [client, server] = shake_through([](wire::ServerHello &h) { h.version--; }, [](wire::ClientHello &h) { h.version--; }, kAsItIs);
+    cr_expect(!client && !server);
 }
 
 Test(handshake, garbage_and_other_versions_are_refused)
