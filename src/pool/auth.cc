@@ -11,9 +11,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <ctime>
 #include <mutex>
 
+#include "pool/used_nonces.h"
 #include "util/defaults.h"
 #include "util/sha256.h"
 
@@ -139,6 +140,14 @@ int64_t wall_ms()
     return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+// When this host was booted, by its own clock.
+int64_t booted_ms()
+{
+    timespec up{};
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    return wall_ms() - up.tv_sec * 1000 - up.tv_nsec / 1000000;
+}
+
 std::string key_header(const std::string &key, const std::string &time, const std::string &nonce,
                        const SignedCall &call)
 {
@@ -162,7 +171,7 @@ private:
 
 class KeyVerifier : public Verifier {
 public:
-    explicit KeyVerifier(std::string key) : key_(std::move(key)) {}
+    KeyVerifier(std::string key, UsedNonces used) : key_(std::move(key)), used_(std::move(used)) {}
 
     Result<Caller> verify(std::string_view authorization, const SignedCall &call) override
     {
@@ -186,35 +195,15 @@ public:
         Result<int64_t> sent = parse_integer(time, 0, INT64_MAX / 2);
         if (!sent)
             return refused;
-        return once(nonce, *sent);
+        std::lock_guard lock(mutex_);
+        Result<void> once = used_.use(nonce, *sent, wall_ms());
+        return once ? Result<Caller>(Caller{0, true}) : std::move(once).error();
     }
 
 private:
-    // A credential is good within the window, and once.
-    Result<Caller> once(const std::string &nonce, int64_t sent)
-    {
-        int64_t window = defaults::kKeyWindow.count(), now = wall_ms();
-        if (sent < now - window || sent > now + window)
-            return error(ErrorKind::invalid,
-                         "the credential is %lld s old: set the clocks of client and server",
-                         static_cast<long long>((now - sent) / 1000));
-        std::lock_guard lock(mutex_);
-        while (!by_time_.empty() && by_time_.begin()->first < now - window) {
-            seen_.erase(by_time_.begin()->second);
-            by_time_.erase(by_time_.begin());
-        }
-        if (seen_.size() >= defaults::kMaxKeyNonces)
-            return error(ErrorKind::unavailable, "too many requests in a minute; try again later");
-        if (!seen_.emplace(nonce, sent).second)
-            return error(ErrorKind::invalid, "the credential has been used before");
-        by_time_.emplace(sent, nonce);
-        return Caller{0, true};
-    }
-
     std::string key_;
     std::mutex mutex_;
-    std::map<std::string, int64_t> seen_;
-    std::multimap<int64_t, std::string> by_time_;
+    UsedNonces used_;
 };
 
 Result<std::string> read_key(const std::string &path)
@@ -284,7 +273,8 @@ Result<std::unique_ptr<Signer>> make_signer(const AuthConfig &config)
 }
 
 Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
-                                                std::vector<std::string> &unknown_admins)
+                                                std::vector<std::string> &unknown_admins,
+                                                const std::string &memory)
 {
     if (config.method == "munge")
         return std::unique_ptr<Verifier>(
@@ -294,7 +284,10 @@ Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
     Result<std::string> key = read_key(config.key_file);
     if (!key)
         return std::move(key).error();
-    return std::unique_ptr<Verifier>(new KeyVerifier(*key));
+    Result<UsedNonces> used = UsedNonces::open(memory, wall_ms(), booted_ms());
+    if (!used)
+        return std::move(used).error();
+    return std::unique_ptr<Verifier>(new KeyVerifier(*key, std::move(*used)));
 }
 
 }  // namespace rgpu::pool

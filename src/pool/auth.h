@@ -3,7 +3,7 @@
 // A credential is bound to the server's name, the method, the target (path and query) and a
 // digest of the body, so that none can be used for anything else, and it is good once:
 //   Authorization: MUNGE <credential>                 method "munge": munged refuses a replay
-//   Authorization: RGPU-KEY <time> <nonce> <hmac>     method "key": the verifier refuses it
+//   Authorization: RGPU-KEY <time> <nonce> <hmac>     method "key": the verifier refuses it, and the next one, too (used_nonces.h)
 // With "key", whoever has the key may do everything; so may everyone with "none", which is why a
 // server takes that only on loopback.
 #pragma once
@@ -43,8 +43,10 @@ public:
 
 Result<std::unique_ptr<Signer>> make_signer(const AuthConfig &config);
 
-// Names under [auth] admins that this host does not know are added to `unknown_admins`.
+// Names under [auth] admins that this host does not know are added to `unknown_admins`. `memory`: the file in which the credentials of
+// method "key" that were used outlive the process; empty: they do not.
 Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
-                                                std::vector<std::string> &unknown_admins);
+                                                std::vector<std::string> &unknown_admins,
+                                                const std::string &memory = {});
 
 }  // namespace rgpu::pool

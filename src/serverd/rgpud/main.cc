@@ -150,12 +150,17 @@ int watch(Service &service)
     }
 }
 
-Result<void> serve(const Config &config, const Options &options, Driver driver,
-                   pool::Verifier &verifier)
+Result<void> serve(const Config &config, const Options &options, Driver driver)
 {
     Result<std::unique_ptr<SqliteStore>> store = SqliteStore::open(config.rgpud.state_dir + "/leases.db");
     if (!store)
         return std::move(store).error();
+    // Behind the store, which only one rgpud can have open.
+    std::vector<std::string> unknown;
+    Result<std::unique_ptr<pool::Verifier>> verifier =
+        pool::make_verifier(config.auth, unknown, config.rgpud.state_dir + "/used-credentials");
+    if (!verifier)
+        return std::move(verifier).error();
     std::vector<std::string> uuids;
     for (const pool::GpuState &gpu : driver.inventory.gpus)
         uuids.push_back(gpu.uuid);
@@ -171,7 +176,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     health.start();
     Metrics metrics;
     DataPort data(config.rgpud, service, metrics);
-    Control control(config.rgpud, service, verifier, metrics);
+    Control control(config.rgpud, service, **verifier, metrics);
     Result<int> data_port = data.bind();
     if (!data_port)
         return std::move(data_port).error();
@@ -222,7 +227,7 @@ Result<void> run(const Options &options)
     if (!driver)
         return std::move(driver).error();
     describe(*config, *driver);
-    return options.check ? Result<void>() : serve(*config, options, std::move(*driver), **verifier);
+    return options.check ? Result<void>() : serve(*config, options, std::move(*driver));
 }
 
 }  // namespace

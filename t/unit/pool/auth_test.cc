@@ -27,10 +27,10 @@ struct KeyFile {
     }
     ~KeyFile() { unlink(path); }
 
-    std::unique_ptr<Verifier> verifier()
+    std::unique_ptr<Verifier> verifier(const std::string &memory = {})
     {
         std::vector<std::string> unknown;
-        auto made = make_verifier(config, unknown);
+        auto made = make_verifier(config, unknown, memory);
         cr_assert(made.has_value());
         return std::move(*made);
     }
@@ -50,6 +50,27 @@ Test(auth, a_key_credential_is_good_once)
     auto again = verifier->verify(credential, kCall);
     cr_assert_not(again.has_value());
     cr_assert(again.error().text.find("before") != std::string::npos);
+}
+
+Test(auth, a_key_credential_is_good_once_for_the_next_verifier_too)
+{
+    KeyFile key;
+    const std::string memory = std::string(key.path) + ".used";
+    std::string credential = key.sign(kCall);
+    cr_assert(key.verifier(memory)->verify(credential, kCall).has_value());
+    auto next = key.verifier(memory);
+    cr_expect_not(next->verify(credential, kCall).has_value());
+    cr_expect(next->verify(key.sign(kCall), kCall).has_value());
+    unlink(memory.c_str());
+}
+
+Test(auth, a_memory_that_cannot_be_kept_is_told_of)
+{
+    KeyFile key;
+    std::vector<std::string> unknown;
+    auto made = make_verifier(key.config, unknown, "/nonexistent/used");
+    cr_assert_not(made.has_value());
+    cr_assert(made.error().text.find("/nonexistent/used") != std::string::npos);
 }
 
 Test(auth, a_key_credential_is_bound_to_every_part_of_its_request)
