@@ -46,7 +46,7 @@ for text in 'garbage' 'GET / HTTP/9.9' 'POST /v1/offers HTTP/1.1\r\nContent-Leng
     printf "$text\r\n\r\n" >&9
     timeout 10 cat <&9 > "$T/answer"
     exec 9>&-
-    like "$(head -n 1 "$T/answer")" '^(HTTP/1.1 4|$)' "a raw \"${text:0:40}\" gets a 4xx, or its connection closed"
+    like "$(head -n 1 "$T/answer")" '^(HTTP/1.1 [45]|$)' "a raw \"${text:0:40}\" is refused, or its connection closed"
 done
 head -c 100000 /dev/urandom > "/dev/tcp/127.0.0.1/$control" 2>/dev/null
 ok "after all that rgpud serves" well

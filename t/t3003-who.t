@@ -94,7 +94,7 @@ admins = [\"root\", \"65533\"]"
     # Another's uid in the body: signed by munge as the asker, said by the body to be root's.
     body='{"gpus": 1, "owner": {"uid": 0, "host": "h", "pid": 1}}'
     signed() { printf 'rgpu control 1\ngpu2\nPOST\n/v1/offers\n%s' "$(printf %s "$body" | sha256sum | cut -d' ' -f1)"; }
-    offer() { code=$(curl -s -o "$T/.body" -w '%{http_code}' -H "Authorization: MUNGE $1" --data-binary "$body" "http://127.0.0.1:$control/v1/offers"); }
+    offer() { code=$(curl -s -o "$T/.body" -w '%{http_code}' -H "Authorization: MUNGE $1" -H 'Content-Type: application/json' --data-binary "$body" "http://127.0.0.1:$control/v1/offers"); }
     credential=$(signed | "$as" 65534 munge -S "$T/munge/socket")
     offer "$credential"
     is "$code" 400 "a user cannot lease for another"

@@ -52,6 +52,7 @@ struct RgpudConfig {
     Milliseconds max_term = defaults::kMaxTerm;
     Milliseconds handshake_timeout = defaults::kHandshakeTimeout;
     int64_t max_handshakes = defaults::kMaxHandshakes;
+    int64_t max_silent_of_address = defaults::kMaxSilentOfAddress;
     int64_t max_workers = defaults::kMaxWorkers;
     bool confine_workers = true;
     bool warm = true;

@@ -87,6 +87,10 @@ std::vector<ConfigKey> keys()
          .field = FIELD(rgpud, transport), .choices = {"auto", "tcp", "ucx"}},
         {.table = "rgpud", .name = "max_handshakes", .help = "Connections at once that have not proved anything yet.",
          .field = FIELD(rgpud, max_handshakes), .low = 1, .high = 4096},
+        {.table = "rgpud", .name = "max_silent_of_address",
+         .help = "Connections of one address at once that have not sent a request to the control port, or proved a lease to the data port. "
+                 "One more closes the oldest of them.",
+         .field = FIELD(rgpud, max_silent_of_address), .low = 1, .high = 4096},
         {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",
          .field = FIELD(rgpud, max_workers), .low = 1, .high = 65536},
         {.table = "rgpud", .name = "confine_workers",

@@ -84,9 +84,20 @@ inline constexpr uint64_t kImageCache = uint64_t{2} << 30;
 // What one control request may be: every valid one is below 4 KiB.
 inline constexpr size_t kMaxRequestBody = 64 * 1024;
 inline constexpr size_t kMaxRequestTarget = 512;
+inline constexpr size_t kMaxRequestHead = 16 * 1024;
+inline constexpr size_t kMaxRequestFields = 64;  // header fields; a browser sends some twenty
+// All of a request must be here within this time, and the next one on its connection.
+inline constexpr Milliseconds kRequestTime = 5s;
+// An answer must be taken within this time: 8 MiB at 10 Mbit/s.
+inline constexpr Milliseconds kAnswerTime = 10s;
+// Bytes of answers that wait for slow readers, all together: past it the largest goes.
+inline constexpr size_t kMaxUntaken = 32 * 1024 * 1024;
 // Threads that answer at the control port, and connections that it has at once.
 inline constexpr size_t kControlThreads = 16;
 inline constexpr size_t kControlConnections = 1024;
+// Connections of one address that have not said yet what they want, at each port (1 to 4096): many nodes of a cluster may come from
+// one address (NAT), each of which says so at once. One quarter of the control port's leaves room for others.
+inline constexpr int64_t kMaxSilentOfAddress = 256;
 // Limits of one request and of what rgpud holds: bounded memory, whoever asks.
 inline constexpr int kMaxGpusOfRequest = 1024;
 inline constexpr size_t kMaxOffers = 4096;

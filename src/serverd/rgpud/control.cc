@@ -3,12 +3,14 @@
 #include <httplib.h>
 #include <pwd.h>
 
+#include <fcntl.h>
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 
-#include <cstring>
+#include <algorithm>
+#include <optional>
 
+#include "net/socket.h"
 #include "pool/message_json.h"
 #include "pool/sealed.h"
 #include "serverd/rgpud/node_configs.h"
@@ -21,85 +23,58 @@ namespace {
 using httplib::Request;
 using httplib::Response;
 
-// httplib's thread that accepts hands connections to the gate by itself.
-class AtOnce : public httplib::TaskQueue {
-public:
-    using Taken = decltype(std::declval<httplib::TaskQueue &>().enqueue(nullptr));  // void in httplib 0.11, bool in 0.18
-    Taken enqueue(std::function<void()> task) override
-    {
-        task();
-        return Taken(true);
-    }
-    void shutdown() override {}
-};
-
-// A request that is there already, and the socket that its answer goes to.
+// A request that is there already, and where its answer goes.
 class Collected : public httplib::Stream {
 public:
-    Collected(int socket, std::string &received) : socket_(socket), received_(received) {}
-    ~Collected() override { received_.erase(0, at_); }
+    explicit Collected(const RequestGate::Call &call) : call_(call) {}
 
-    bool is_readable() const override { return at_ < received_.size(); }
-    bool is_writable() const override
-    {
-        pollfd look{socket_, POLLOUT, 0};
-        return poll(&look, 1, kWriteTime) > 0;
-    }
+    bool is_readable() const override { return at_ < call_.request.size(); }
+    bool is_writable() const override { return true; }
     ssize_t read(char *to, size_t size) override
     {
-        size = std::min(size, received_.size() - at_);
-        memcpy(to, received_.data() + at_, size);
+        size = call_.request.copy(to, size, at_);
         at_ += size;
         return static_cast<ssize_t>(size);
     }
     ssize_t write(const char *from, size_t size) override
     {
-        return is_writable() ? send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT) : -1;
+        return call_.give(from, size) ? static_cast<ssize_t>(size) : -1;
     }
     void get_remote_ip_and_port(std::string &ip, int &port) const override { name(getpeername, ip, port); }
     void get_local_ip_and_port(std::string &ip, int &port) const override { name(getsockname, ip, port); }
-    socket_t socket() const override { return socket_; }
+    // httplib refuses numbers that select(2) cannot take, and has no other use for it.
+    socket_t socket() const override { return INVALID_SOCKET; }
 
 private:
-    static constexpr int kWriteTime = 5000;  // milliseconds until a reader counts as gone
-
     template <class Get> void name(Get get, std::string &ip, int &port) const
     {
         sockaddr_storage address{};
         socklen_t size = sizeof address;
         char host[NI_MAXHOST] = "", service[NI_MAXSERV] = "";
         auto *any = reinterpret_cast<sockaddr *>(&address);
-        if (get(socket_, any, &size) == 0)
+        if (get(call_.socket, any, &size) == 0)
             getnameinfo(any, size, host, sizeof host, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
         ip = host;
         port = atoi(service);
     }
 
-    int socket_;
-    std::string &received_;
+    const RequestGate::Call &call_;
     size_t at_ = 0;
 };
 
-// httplib parses, routes and answers; reading from the network is the gate's.
+// httplib parses, routes and answers; the network is the gate's.
 class Server : public httplib::Server {
 public:
-    Server() : gate_([this](int socket, std::string &received, bool last) { return answer(socket, received, last); }) {}
-    RequestGate &gate() { return gate_; }
-    // httplib's own backlog is 5: of a burst of clients the sixth would try again a second later.
-    void widen_backlog() { ::listen(svr_sock_, SOMAXCONN); }
+    // httplib takes a server without a socket for one that ends.
+    void serves(int listening) { svr_sock_ = listening; }
+    bool answer(const RequestGate::Call &call)
+    {
+        Collected request(call);
+        bool closed = false;
+        return process(request, call.last, closed) && !closed;
+    }
 
 private:
-    bool process_and_close_socket(socket_t socket) override
-    {
-        gate_.add(Fd(socket));
-        return true;
-    }
-    bool answer(int socket, std::string &received, bool last)
-    {
-        Collected request(socket, received);
-        bool closed = false;
-        return process(request, last, closed) && !closed;
-    }
     // httplib 0.11 asks the stream for its ends, 0.18 wants to be told.
     template <class Stream> bool process(Stream &request, bool last, bool &closed)
     {
@@ -113,8 +88,6 @@ private:
             return this->process_request(request, peer, peer_port, own, own_port, last, closed, nullptr);
         }
     }
-
-    RequestGate gate_;
 };
 
 int status_of(ErrorKind kind)
@@ -160,20 +133,24 @@ struct Control::State {
     Metrics &metrics;
     NodeConfigs node_configs;
     Server server;
-    std::thread thread;
+    Fd listening;
+    RequestGate gate;  // the last: it ends first
 
     // What a handler says: JSON, or why not.
     using Said = Result<std::string>;
     using Handler = Said (State::*)(const pool::Caller &, const Request &);
 
     State(const RgpudConfig &c, Service &s, pool::Verifier &v, Metrics &m)
-        : config(c), service(s), verifier(v), metrics(m)
+        : config(c), service(s), verifier(v), metrics(m),
+          gate([this](const RequestGate::Call &call) { return call.head.status ? turn_away(call) : server.answer(call); },
+               c.max_silent_of_address)
     {
     }
 
     void set_up();
     void routes();
-    bool unfit(const Request &request, Response &response);
+    bool turn_away(const RequestGate::Call &call);
+    std::optional<pool::Caller> caller_of(const Request &request, Response &response);
     httplib::Server::Handler checked(Handler handler);
     Result<pool::LeaseFilter> filter_of(const Request &request, bool with_secrets);
     static bool tells_none(const Request &request);
@@ -198,7 +175,7 @@ struct Control::State {
     {
         return pool::encode(caller.admin ? node_configs.tell() : pool::NodeConfigs{});
     }
-    Said probe(const pool::Caller &, const Request &request);
+    void probe(const Request &request, Response &response);
     Said offer(const pool::Caller &caller, const Request &request);
     Said accept(const pool::Caller &caller, const Request &request)
     {
@@ -274,47 +251,39 @@ struct Control::State {
     }
 };
 
-// What is refused before a byte of the body is read.
-bool Control::State::unfit(const Request &request, Response &response)
+// An answer to what httplib does not get to see: its head says enough.
+bool Control::State::turn_away(const RequestGate::Call &call)
 {
-    auto say = [&](int status, const char *text) {
-        refuse(response, status, Error{ErrorKind::invalid, text});
-        // Its body is not read: nothing after it on this connection could be understood.
-        response.set_header("Connection", "close");
-        return true;
-    };
-    if (request.target.size() > defaults::kMaxRequestTarget)
-        return say(414, "the request's target is too long");
-    if (request.has_header("Transfer-Encoding") || request.has_header("Content-Encoding"))
-        return say(411, "send the body plain, with Content-Length");
-    if (request.method != "GET" && request.method != "HEAD" &&
-        !request.has_header("Content-Length"))
-        return say(411, "a Content-Length is needed, 0 where there is no body");
-    Result<int64_t> length = parse_integer(
-        request.has_header("Content-Length") ? request.get_header_value("Content-Length") : "0", 0,
-        INT64_MAX);
-    if (!length)
-        return say(400, "Content-Length is no number");
-    if (static_cast<size_t>(*length) > defaults::kMaxRequestBody)
-        return say(413, "the body is too large");
+    const auto &[body, status, why] = call.head;
+    const std::string json = pool::encode_error(Error{ErrorKind::invalid, why});
+    const std::string text = "HTTP/1.1 " + std::to_string(status) + " " + words_of(status) +
+                             "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(json.size()) +
+                             "\r\nConnection: close\r\n\r\n" + json;
+    metrics.control_request(status);
+    call.give(text.data(), text.size());
     return false;
+}
+
+// Who asks; nobody: refused already.
+std::optional<pool::Caller> Control::State::caller_of(const Request &request, Response &response)
+{
+    Result<pool::Caller> caller = verifier.verify(request.get_header_value("Authorization"),
+                                                  {config.name, request.method, request.target, request.body});
+    if (caller)
+        return *caller;
+    log_warning("control: %s %s from %s refused: %s", request.method.c_str(), request.path.c_str(),
+                request.remote_addr.c_str(), caller.error().text.c_str());
+    refuse(response, caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
+           std::move(caller).error());
+    return std::nullopt;
 }
 
 httplib::Server::Handler Control::State::checked(Handler handler)
 {
     return [this, handler](const Request &request, Response &response) {
-        Result<pool::Caller> caller =
-            verifier.verify(request.get_header_value("Authorization"),
-                            {config.name, request.method, request.target, request.body});
-        if (!caller) {
-            log_warning("control: %s %s from %s refused: %s", request.method.c_str(),
-                        request.path.c_str(), request.remote_addr.c_str(),
-                        caller.error().text.c_str());
-            return refuse(
-                response,
-                caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
-                std::move(caller).error());
-        }
+        std::optional<pool::Caller> caller = caller_of(request, response);
+        if (!caller)
+            return;
         Said said = (this->*handler)(*caller, request);
         if (said)
             return reply(response, 200, std::move(*said));
@@ -345,13 +314,19 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
     return offer ? Said(pool::encode(*offer)) : Said(std::move(offer).error());
 }
 
-// Bytes that mean nothing, for whoever measures the way here.
-Control::State::Said Control::State::probe(const pool::Caller &, const Request &request)
+// Bytes that mean nothing, for whoever measures the way here; they are made as they go.
+void Control::State::probe(const Request &request, Response &response)
 {
+    if (!caller_of(request, response))
+        return;
     Result<int64_t> bytes = parse_integer(request.get_param_value("bytes"), 1, static_cast<int64_t>(defaults::kMaxProbe));
     if (!bytes)
-        return error(ErrorKind::invalid, "how many bytes? GET /v1/probe needs ?bytes=, 1 to %zu", defaults::kMaxProbe);
-    return std::string(static_cast<size_t>(*bytes), ' ');
+        return refuse(response, 400, error(ErrorKind::invalid, "how many bytes? GET /v1/probe needs ?bytes=, 1 to %zu", defaults::kMaxProbe));
+    response.status = 200;
+    response.set_content_provider(static_cast<size_t>(*bytes), "text/plain", [](size_t, size_t left, httplib::DataSink &to) {
+        std::string_view blank = RequestGate::blank().substr(0, left);
+        return to.write(blank.data(), blank.size());
+    });
 }
 
 Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool with_secrets)
@@ -428,7 +403,7 @@ void Control::State::routes()
     server.Get("/v1/checks", checked(&State::checks));
     server.Get("/v1/topology", checked(&State::topology));
     server.Get("/v1/nodes", checked(&State::nodes));
-    server.Get("/v1/probe", checked(&State::probe));
+    server.Get("/v1/probe", [this](const Request &request, Response &response) { probe(request, response); });
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
     server.Delete(offer_id, checked(&State::reject));
@@ -457,25 +432,11 @@ void Control::State::routes()
 
 void Control::State::set_up()
 {
-    server.new_task_queue = [] { return new AtOnce; };
     server.set_payload_max_length(defaults::kMaxRequestBody);
-    // Nobody waits for a body that would come after a word of ours.
-    server.set_expect_100_continue_handler([](const Request &, Response &) { return 417; });
-    server.set_tcp_nodelay(true);
-    server.set_socket_options([](int socket) {
-        // Not SO_REUSEPORT, httplib's own choice: two rgpud would share a port in silence.
-        int yes = 1;
-        setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    server.set_pre_routing_handler([this](const Request &request, Response &response) {
-        return unfit(request, response) ? httplib::Server::HandlerResponse::Handled
-                                        : httplib::Server::HandlerResponse::Unhandled;
-    });
     server.set_error_handler([](const Request &request, Response &response) {
         if (!response.body.empty())
             return;
         const char *text = response.status == 404   ? "there is no such thing here: see doc/api.md"
-                           : response.status == 413 ? "the body is too large"
                                                     : "the request cannot be understood";
         refuse(response, response.status, Error{ErrorKind::invalid, text});
         (void)request;
@@ -506,41 +467,24 @@ Control::~Control()
 Result<int> Control::bind()
 {
     const RgpudConfig &config = state_->config;
-    int port = static_cast<int>(config.control_port);
-    errno = 0;
-    if (port == 0)
-        port = state_->server.bind_to_any_port(config.listen);
-    else if (!state_->server.bind_to_port(config.listen, port))
-        port = -1;
-    if (port < 0)
-        return error(
-            ErrorKind::unavailable,
-            "cannot listen on %s:%lld: %s; see [rgpud] listen and control_port in rgpu.conf",
-            config.listen.c_str(), static_cast<long long>(config.control_port),
-            errno ? strerror(errno) : "no such address");
-    state_->server.widen_backlog();
-    return port;
+    const bool v6 = config.listen.find(':') != std::string::npos;
+    Result<Fd> socket = net::listen((v6 ? "[" + config.listen + "]" : config.listen) + ":" + std::to_string(config.control_port));
+    if (!socket)
+        return error(socket.error().kind, "%s; see [rgpud] listen and control_port in rgpu.conf", socket.error().text.c_str());
+    fcntl(socket->get(), F_SETFL, fcntl(socket->get(), F_GETFL) | O_NONBLOCK);
+    state_->listening = std::move(*socket);
+    state_->server.serves(state_->listening.get());
+    return net::local_port(state_->listening.get());
 }
 
 Result<void> Control::start()
 {
-    Result<void> started = state_->server.gate().start();
-    if (!started)
-        return started;
-    state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
-    return {};
+    return state_->gate.start(std::move(state_->listening));
 }
 
 void Control::stop()
 {
-    if (!state_->thread.joinable())
-        return;
-    // stop() does nothing before listen_after_bind() has begun.
-    while (!state_->server.is_running())
-        std::this_thread::yield();
-    state_->server.stop();
-    state_->thread.join();
-    state_->server.gate().stop();
+    state_->gate.stop();
 }
 
 }  // namespace rgpu::serverd

@@ -20,7 +20,7 @@
 namespace rgpu::serverd {
 
 DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics)
-    : config_(config), service_(service), metrics_(metrics)
+    : config_(config), service_(service), metrics_(metrics), newcomers_(static_cast<size_t>(config.max_silent_of_address))
 {
 }
 
@@ -133,15 +133,18 @@ void DataPort::take_one()
         return;
     }
     net::send_unpaced_on_one_host(socket.get());
-    std::string peer = net::peer_name(socket.get());
-    std::lock_guard lock(mutex_);
-    if (!make_room()) {
+    std::string peer = net::peer_name(socket.get()), origin = origin_of(socket.get());
+    std::unique_lock lock(mutex_);
+    // Those that were closed need a moment to end: who comes then waits in the kernel's queue, and is not refused for them.
+    constexpr Milliseconds kMoment{200};
+    ended_.wait_for(lock, kMoment, [this] { return handshakes_ < 2 * config_.max_handshakes; });
+    if (!make_room(origin)) {
         log_warning("data port: %s refused: %lld handshakes are under way ([rgpud] max_handshakes)",
                     peer.c_str(), static_cast<long long>(handshakes_));
         metrics_.handshake_refused();
         return;
     }
-    const uint64_t id = next_++;
+    const uint64_t id = newcomers_.add(origin);
     const int fd = socket.get();
     try {
         std::thread([this, socket = std::move(socket), peer, id]() mutable {
@@ -149,6 +152,7 @@ void DataPort::take_one()
             shake_hands(socket, peer, then);
             std::unique_lock lock(mutex_);
             unproved_.erase(id);
+            newcomers_.remove(id);
             socket.reset();
             --handshakes_;
             if (then) {
@@ -163,6 +167,7 @@ void DataPort::take_one()
         ++handshakes_, ++threads_;  // the thread cannot have ended before: the lock is held
         unproved_[id] = fd;
     } catch (const std::system_error &failure) {
+        newcomers_.remove(id);
         log_error("data port: %s refused: no thread: %s", peer.c_str(), failure.what());
     }
 }
@@ -170,18 +175,21 @@ void DataPort::take_one()
 // Under the lock. Whoever connects and says nothing must not keep others out: one who proves a lease needs a round trip, so the
 // oldest that has not is hardly one of them. Its thread ends at once; of threads that still have something to do
 // there are never more than as many again.
-bool DataPort::make_room()
+bool DataPort::make_room(const std::string &origin)
 {
     if (handshakes_ >= 2 * config_.max_handshakes)
         return false;
-    if (static_cast<int64_t>(unproved_.size()) < config_.max_handshakes)
+    const bool full = static_cast<int64_t>(newcomers_.size()) >= config_.max_handshakes;
+    std::optional<uint64_t> oldest = newcomers_.in_the_way_of(origin, full);
+    if (!oldest)
         return true;
-    auto oldest = unproved_.begin();
-    log_warning("data port: %s refused: it has proved nothing, and others wait ([rgpud] max_handshakes)",
-                net::peer_name(oldest->second).c_str());
+    const int fd = unproved_.at(*oldest);
+    log_warning("data port: %s refused: it has proved nothing, and others wait ([rgpud] %s)", net::peer_name(fd).c_str(),
+                full ? "max_handshakes" : "max_silent_of_address");
     metrics_.handshake_refused();
-    shutdown(oldest->second, SHUT_RDWR);
-    unproved_.erase(oldest);
+    shutdown(fd, SHUT_RDWR);
+    unproved_.erase(*oldest);
+    newcomers_.remove(*oldest);
     return true;
 }
 
@@ -200,8 +208,10 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<vo
         std::lock_guard lock(mutex_);
         auto own = std::find_if(unproved_.begin(), unproved_.end(), [&](const auto &entry) { return entry.second == socket.get(); });
         made_room = own == unproved_.end();
-        if (!made_room)
-            unproved_.erase(own);  // proved, or refused: it is nobody's to close any more
+        if (!made_room) {  // proved, or refused: it is nobody's to close any more
+            newcomers_.remove(own->first);
+            unproved_.erase(own);
+        }
     }
     if (made_room)
         return;  // said already

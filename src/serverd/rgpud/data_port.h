@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "serverd/rgpud/metrics.h"
+#include "serverd/rgpud/newcomers.h"
 #include "serverd/rgpud/service.h"
 #include "util/fd.h"
 
@@ -37,7 +38,7 @@ private:
     void serve();
     void take_one();
     void shake_hands(Fd &socket, const std::string &peer, std::function<void()> &then);
-    bool make_room();
+    bool make_room(const std::string &origin);
     void hold(Fd socket, const std::string &lease);
     void look_at_holders(const std::vector<pollfd> &looks);
 
@@ -49,8 +50,8 @@ private:
     std::mutex mutex_;
     std::condition_variable ended_;
     int64_t handshakes_ = 0, threads_ = 0;  // some of these have something to do behind theirs
-    std::map<uint64_t, int> unproved_;  // their sockets, the oldest first
-    uint64_t next_ = 0;
+    Newcomers newcomers_;               // who has proved nothing yet
+    std::map<uint64_t, int> unproved_;  // their sockets
     std::map<int, std::pair<Fd, std::string>> holders_;  // connections that hold a lease, by descriptor
 };
 

@@ -1,8 +1,10 @@
 #include "serverd/rgpud/request_gate.h"
 
-#include <strings.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,59 +12,43 @@
 #include <cstring>
 
 #include "util/defaults.h"
+#include "util/log.h"
 #include "util/units.h"
 
 namespace rgpu::serverd {
 namespace {
 
-constexpr size_t kMaxHead = 16 * 1024;
-constexpr Milliseconds kRequestTime{5000};  // for all of a request; between two of a connection
+// A closed connection's peer may still be sending; it would lose the answer (RFC 9112, 9.6).
+constexpr Milliseconds kLinger{1000};
+constexpr Milliseconds kBetweenLines{10000};
 constexpr int kRequestsOfConnection = 100;
 constexpr int kEvents = 64;
+constexpr size_t kPiece = 16 * 1024;
 
-// The value of a header field in a request's head; nothing when it is not there.
-const char *field(const std::string &head, const char *name)
+// Workers, their sockets and leases need descriptors, too.
+size_t most_connections()
 {
-    size_t length = strlen(name);
-    for (size_t at = head.find('\n'); at != head.npos && at + 1 < head.size(); at = head.find('\n', at + 1)) {
-        const char *line = head.c_str() + at + 1;
-        if (strncasecmp(line, name, length) == 0 && line[length] == ':')
-            return line + length + 1 + strspn(line + length + 1, " \t");
-    }
-    return nullptr;
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
+        return defaults::kControlConnections;
+    return std::clamp<size_t>(files.rlim_cur / 4, 16, defaults::kControlConnections);
 }
 
 }  // namespace
 
-size_t RequestGate::whole(const std::string &received)
+Result<void> RequestGate::start(Fd listening)
 {
-    size_t end = received.find("\r\n\r\n");
-    if (end == received.npos)
-        return received.size() > kMaxHead ? received.size() : 0;
-    const size_t head_bytes = end + 4;
-    const std::string head = received.substr(0, head_bytes);
-    if (head_bytes > kMaxHead || field(head, "Transfer-Encoding") || field(head, "Expect"))
-        return received.size();
-    const char *length = field(head, "Content-Length");
-    if (!length)
-        return head_bytes;
-    Result<int64_t> number = parse_integer(std::string_view(length, strcspn(length, " \t\r\n")), 0,
-                                           static_cast<int64_t>(defaults::kMaxRequestBody));
-    if (!number)
-        return received.size();
-    const size_t all = head_bytes + static_cast<size_t>(*number);
-    return received.size() >= all ? all : 0;
-}
-
-Result<void> RequestGate::start()
-{
+    listening_ = std::move(listening);
+    limit_ = most_connections();
     epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
     waker_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = waker_.get();
-    if (!epoll_ || !waker_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, waker_.get(), &event) != 0)
-        return error(ErrorKind::exhausted, "no epoll: %s", strerror(errno));
+    for (int fd : {waker_.get(), listening_.get()}) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.fd = fd;
+        if (!epoll_ || !waker_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+            return error(ErrorKind::exhausted, "no epoll: %s", strerror(errno));
+    }
     watcher_ = std::thread([this] { watch(); });
     for (size_t i = 0; i < defaults::kControlThreads; ++i)
         workers_.emplace_back([this] { work(); });
@@ -83,6 +69,7 @@ void RequestGate::stop()
     for (std::thread &worker : workers_)
         worker.join();
     workers_.clear();
+    listening_.reset();
 }
 
 void RequestGate::wake()
@@ -91,17 +78,110 @@ void RequestGate::wake()
     [[maybe_unused]] ssize_t n = write(waker_.get(), &one, sizeof one);
 }
 
-void RequestGate::add(Fd socket)
+void RequestGate::watch()
 {
-    std::lock_guard lock(mutex_);
-    if (open_ >= defaults::kControlConnections)
-        return;
-    ++open_;
-    returned_.push_back({std::move(socket), {}, now() + kRequestTime, 0});
-    wake();
+    Time next = kNever;
+    for (;;) {
+        epoll_event events[kEvents];
+        auto pause = next == kNever
+                         ? -1
+                         : static_cast<int>(std::max<int64_t>(0, (next - now()).count()) + 1);
+        int count = epoll_wait(epoll_.get(), events, kEvents, pause);
+        {
+            std::lock_guard lock(mutex_);
+            if (ending_)
+                break;
+        }
+        for (int i = 0; i < count; ++i)
+            look_at(events[i].data.fd);
+        take_back();
+        bound_untaken();
+        next = sweep(now());
+    }
+    waiting_.clear();
 }
 
-// What comes from add() or from a worker is watched, or answered again where the next request is there.
+// An event may be of a connection that went meanwhile, and its number another's: what is done then
+// finds nothing to do.
+void RequestGate::look_at(int fd)
+{
+    uint64_t wakes;
+    if (fd == waker_.get())
+        (void)!read(fd, &wakes, sizeof wakes);
+    else if (fd == listening_.get())
+        accept_some();
+    else if (auto at = waiting_.find(fd); at != waiting_.end())
+        waits_for_reader(at->second) ? write_to(at) : read_from(at);
+}
+
+void RequestGate::accept_some()
+{
+    constexpr int kAtOnce = 64;
+    for (int i = 0; i < kAtOnce; ++i) {
+        Fd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (!socket &&
+            (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+            const int failure = errno;
+            if (auto one = newcomers_.most_crowded()) {
+                drop_one(*one, strerror(failure));
+                return;
+            }
+            if (Time time = now(); time - told_ >= kBetweenLines) {
+                log_error("control: accept: %s", strerror(failure));
+                told_ = time;
+            }
+            std::this_thread::sleep_for(Milliseconds(10));  // no busy loop
+            return;
+        }
+        if (!socket)
+            return;
+        Connection connection;
+        connection.origin = origin_of(socket.get());
+        // What the peer does not read stays here, where it is counted.
+        const int most_unsent = 256 * 1024;
+        setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
+        connection.socket = std::move(socket);
+        connection.deadline = now() + defaults::kRequestTime;
+        {
+            std::lock_guard lock(mutex_);
+            ++open_;
+        }
+        let_in(std::move(connection));
+    }
+}
+
+bool RequestGate::full()
+{
+    std::lock_guard lock(mutex_);
+    return open_ > limit_;
+}
+
+// Watches a connection, new or answered, if need be in place of another.
+void RequestGate::let_in(Connection connection)
+{
+    const int fd = connection.socket.get();
+    while (drop_in_the_way(connection.origin, full()))
+        ;
+    epoll_event event{};
+    event.events = waits_for_reader(connection) ? EPOLLOUT : EPOLLIN;
+    event.data.fd = fd;
+    // Where all are being answered, and nobody is in the way, it is too many.
+    if (full() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+        kept_ -= connection.kept;
+        std::lock_guard lock(mutex_);
+        --open_;
+        return;
+    }
+    connection.number = newcomers_.add(connection.origin);
+    descriptors_[connection.number] = fd;
+    auto at = waiting_.insert_or_assign(fd, std::move(connection)).first;
+    if (!waits_for_reader(at->second))
+        read_from(at);
+}
+
+// What comes from a worker is watched, or answered again where the next request is there.
 void RequestGate::take_back()
 {
     std::vector<Connection> taken;
@@ -110,94 +190,187 @@ void RequestGate::take_back()
         taken.swap(returned_);
     }
     for (Connection &connection : taken) {
-        int fd = connection.socket.get();
-        epoll_event event{};
-        event.events = EPOLLIN;
-        event.data.fd = fd;
-        if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-            std::lock_guard lock(mutex_);
-            --open_;
-            continue;
-        }
-        waiting_[fd] = std::move(connection);
-        if (!waiting_[fd].received.empty())
-            read_from(fd);
+        if (!waits_for_reader(connection) && connection.last)
+            shutdown(connection.socket.get(), SHUT_WR);
+        let_in(std::move(connection));
     }
 }
 
-void RequestGate::read_from(int fd)
+// Closes one that is in the way of another from `origin`. False: none is.
+bool RequestGate::drop_in_the_way(const std::string &origin, bool full)
 {
-    auto found = waiting_.find(fd);
-    if (found == waiting_.end())
-        return;
-    Connection &connection = found->second;
-    char bytes[16384];
-    ssize_t n = whole(connection.received) ? 1 : recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    auto number = newcomers_.in_the_way_of(origin, full);
+    if (number)
+        drop_one(*number, "others wait");
+    return number.has_value();
+}
+
+// One that makes room; if it has said something meanwhile, it is served.
+void RequestGate::drop_one(uint64_t number, const char *why)
+{
+    auto at = waiting_.find(descriptors_.at(number));
+    const std::string origin = at->second.origin;
+    if (!waits_for_reader(at->second)) {
+        read_from(at);
+        if (!descriptors_.count(number))
+            return;
+    }
+    drop(at);
+    ++untold_;
+    if (Time time = now(); time - told_ >= kBetweenLines) {
+        log_warning("control: connections closed before they sent a request: %zu, the last from "
+                    "%s: %s ([rgpud] max_silent_of_address)",
+                    untold_, origin.c_str(), why);
+        told_ = time;
+        untold_ = 0;
+    }
+}
+
+// Takes a connection out of what is watched, and closes it.
+void RequestGate::drop(Waiting::iterator at)
+{
+    newcomers_.remove(at->second.number);
+    descriptors_.erase(at->second.number);
+    kept_ -= at->second.kept;
+    // What nobody takes is not to stay in the kernel either.
+    const linger at_once{1, 0};
+    if (waits_for_reader(at->second))
+        setsockopt(at->first, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    waiting_.erase(at);
+    std::lock_guard lock(mutex_);
+    --open_;
+}
+
+// Gives a connection whose request is whole to a worker.
+void RequestGate::hand_over(Waiting::iterator at)
+{
+    Connection connection = std::move(at->second);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    newcomers_.remove(connection.number);
+    descriptors_.erase(connection.number);
+    waiting_.erase(at);
+    std::lock_guard lock(mutex_);
+    ready_.push_back(std::move(connection));
+    some_.notify_one();
+}
+
+// Whether the request in front is there, or is refused already. Looks at no byte of a head twice.
+bool RequestGate::is_whole(Connection &connection)
+{
+    std::string &received = connection.received;
+    if (connection.needs == 0) {
+        // Empty lines in front of a request mean nothing (RFC 9112, 2.2).
+        while (received.starts_with("\r\n"))
+            received.erase(0, 2), connection.searched = 0;
+        const size_t from = connection.searched < 3 ? 0 : connection.searched - 3;
+        const size_t end = received.find("\r\n\r\n", from);
+        const std::string_view head(received.data(),
+                                    end == received.npos ? received.size() : end + 4);
+        if (stray_line_feed(head, connection.searched) != head.npos)
+            connection.head = {0, 400, "a line of the header does not end in CR LF"};
+        else if (end != received.npos || head.size() > defaults::kMaxRequestHead)
+            connection.head = read_head(head);
+        connection.searched = received.size();
+        if (connection.head.status)
+            return true;
+        if (end == received.npos)
+            return false;
+        connection.needs = head.size() + connection.head.body;
+    }
+    return received.size() >= connection.needs;
+}
+
+void RequestGate::read_from(Waiting::iterator at)
+{
+    Connection &connection = at->second;
+    if (!connection.last && is_whole(connection))
+        return hand_over(at);
+    char bytes[kPiece];
+    ssize_t n = recv(connection.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    bool closed = n <= 0;
-    if (!closed && !whole(connection.received))
-        connection.received.append(bytes, static_cast<size_t>(n));
-    bool ready = whole(connection.received) || (n == 0 && !connection.received.empty());
-    if (!ready && !closed)
+    if (n <= 0)
+        return drop(at);
+    if (connection.last)
+        return;  // nobody listens any more
+    connection.received.append(bytes, static_cast<size_t>(n));
+    if (is_whole(connection))
+        hand_over(at);
+}
+
+std::string_view RequestGate::blank()
+{
+    static const std::string bytes(4 * kPiece, ' ');
+    return bytes;
+}
+
+ssize_t RequestGate::send_some(Connection &connection)
+{
+    std::string_view next = blank().substr(0, connection.blank);
+    if (connection.kept != 0)
+        next = std::string_view(connection.untaken.front()).substr(connection.taken);
+    return send(connection.socket.get(), next.data(), next.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void RequestGate::write_to(Waiting::iterator at)
+{
+    Connection &connection = at->second;
+    ssize_t n = send_some(connection);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    Connection taken = std::move(connection);
-    waiting_.erase(found);
-    std::lock_guard lock(mutex_);
-    if (!ready) {
-        --open_;
-        return;
+    if (n <= 0)
+        return drop(at);
+    if (connection.kept == 0) {
+        connection.blank -= static_cast<size_t>(n);
+    } else if ((connection.taken += static_cast<size_t>(n)) == connection.untaken.front().size()) {
+        connection.kept -= connection.taken;
+        kept_ -= connection.taken;
+        connection.taken = 0;
+        connection.untaken.pop_front();
     }
-    if (closed)
-        taken.answered = kRequestsOfConnection;
-    ready_.push_back(std::move(taken));
-    some_.notify_one();
+    if (waits_for_reader(connection))
+        return;
+    if (connection.last)
+        shutdown(connection.socket.get(), SHUT_WR);
+    connection.deadline = now() + (connection.last ? kLinger : defaults::kRequestTime);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = at->first;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, at->first, &event);
+    read_from(at);
+}
+
+// Whose answer is the largest of those that nobody takes makes room for the others'.
+void RequestGate::bound_untaken()
+{
+    while (kept_ > defaults::kMaxUntaken) {
+        auto largest =
+            std::max_element(waiting_.begin(), waiting_.end(), [](const auto &a, const auto &b) {
+                return a.second.kept < b.second.kept;
+            });
+        if (largest == waiting_.end() || largest->second.kept == 0)
+            return;  // all of it is still being made
+        log_warning("control: %s does not read its answer, and others wait: closed",
+                    largest->second.origin.c_str());
+        drop(largest);
+    }
 }
 
 // Closes what has taken too long; returns when the next will have.
 Time RequestGate::sweep(Time now)
 {
     Time next = kNever;
-    size_t closed = 0;
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-        if (it->second.deadline <= now) {
-            it = waiting_.erase(it);
-            ++closed;
-        } else {
-            next = std::min(next, it->second.deadline);
-            ++it;
-        }
+        auto at = it++;
+        if (at->second.deadline <= now)
+            drop(at);
+        else
+            next = std::min(next, at->second.deadline);
     }
-    std::lock_guard lock(mutex_);
-    open_ -= closed;
     return next;
 }
 
-void RequestGate::watch()
-{
-    Time next = kNever;
-    for (;;) {
-        epoll_event events[kEvents];
-        auto pause = next == kNever ? -1 : static_cast<int>(std::max<int64_t>(0, (next - now()).count()) + 1);
-        int count = epoll_wait(epoll_.get(), events, kEvents, pause);
-        {
-            std::lock_guard lock(mutex_);
-            if (ending_)
-                break;
-        }
-        for (int i = 0; i < count; ++i) {
-            uint64_t wakes;
-            if (events[i].data.fd == waker_.get())
-                (void)!read(waker_.get(), &wakes, sizeof wakes);
-            else
-                read_from(events[i].data.fd);
-        }
-        take_back();
-        next = sweep(now());
-    }
-    waiting_.clear();
-}
+// --- workers
 
 void RequestGate::work()
 {
@@ -209,17 +382,65 @@ void RequestGate::work()
         Connection connection = std::move(ready_.front());
         ready_.pop_front();
         lock.unlock();
-        bool last = ++connection.answered >= kRequestsOfConnection;
-        bool keep = answer_(connection.socket.get(), connection.received, last) && !last;
-        connection.deadline = now() + kRequestTime;
+        answer(connection);
         lock.lock();
-        if (keep && !ending_) {
+        if (connection.lost || ending_) {
+            kept_ -= connection.kept;
+            --open_;
+        } else {
             returned_.push_back(std::move(connection));
             wake();
-        } else {
-            --open_;
         }
     }
+}
+
+void RequestGate::answer(Connection &connection)
+{
+    const bool refused = connection.head.status != 0;
+    connection.last = refused || ++connection.answered >= kRequestsOfConnection;
+    auto give_it = [&](const char *data, size_t size) { return give(connection, data, size); };
+    std::string_view request(connection.received.data(), refused ? 0 : connection.needs);
+    if (!answer_({connection.socket.get(), request, connection.head, connection.last, give_it}))
+        connection.last = true;
+    // Exactly what was announced, whatever of it was looked at.
+    connection.received.erase(0, request.size());
+    connection.searched = connection.needs = 0;
+    connection.head = {};
+    connection.deadline = now() + (waits_for_reader(connection) ? defaults::kAnswerTime
+                                   : connection.last            ? kLinger
+                                                                : defaults::kRequestTime);
+}
+
+bool RequestGate::give(Connection &connection, const char *data, size_t size)
+{
+    if (connection.lost)
+        return false;
+    const bool is_blank = data >= blank().data() && data + size <= blank().data() + blank().size();
+    if (!waits_for_reader(connection)) {
+        ssize_t n = send(connection.socket.get(), data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        connection.lost = n < 0 && errno != EAGAIN && errno != EINTR;
+        if (n > 0)
+            data += n, size -= static_cast<size_t>(n);
+    }
+    if (connection.lost || size == 0)
+        return !connection.lost;
+    if (is_blank) {
+        connection.blank += size;
+        return true;
+    }
+    // Twice what may wait: as much again may be in the making.
+    if (connection.blank != 0 || kept_ + size > 2 * defaults::kMaxUntaken) {
+        connection.lost = true;
+        return false;
+    }
+    // In pieces, whose memory others can use when they are taken.
+    kept_ += size;
+    connection.kept += size;
+    for (size_t piece; size != 0; data += piece, size -= piece) {
+        piece = std::min(size, 4 * kPiece);
+        connection.untaken.emplace_back(data, piece);
+    }
+    return true;
 }
 
 }  // namespace rgpu::serverd
