@@ -351,9 +351,15 @@ Result<std::shared_ptr<Tunnel>> Tunnel::open(Fd socket, Side side, const Digest 
     try {
         NoSignals none;
         std::thread([=] {
-            const bool may_end = run(ends, side, key, load, deadline);
+            bool may_end = true;
+            try {
+                may_end = run(ends, side, key, load, deadline);
+            } catch (const std::exception &) {
+                // Of memory that there is not: the connection is over, as where it breaks.
+            }
             {
                 std::lock_guard lock(ends->mutex);
+                if (!ends->opened) ends->opened = Result<void>(Error{ErrorKind::exhausted, "no memory"});
                 ends->socket.let_go(), ends->plain.let_go();
                 ends->ended = true;
                 ends->changed.notify_all();

@@ -67,7 +67,11 @@ ucs_status_t UcxConnection::on_stream(void *self, const void *header, size_t byt
     if (!c.take_header(header, bytes, h)) return UCS_OK;
     const bool announced = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
     const bool fits = h.sequence >= c.next_ && h.sequence - c.next_ < kWindow && h.taken <= c.sequence_ && length && length <= (announced ? kMessage : kEager);
-    if (!fits || !c.arrived_.try_emplace(h.sequence, Message{data, length, announced, nullptr}).second) return c.broken_ = true, UCS_OK;
+    try {
+        if (!fits || !c.arrived_.try_emplace(h.sequence, Message{data, length, announced, nullptr}).second) return c.broken_ = true, UCS_OK;
+    } catch (const std::bad_alloc &) {  // UCX, which calls this, is C
+        return c.broken_ = true, UCS_OK;
+    }
     c.taken_ = std::max(c.taken_, h.taken);
     return UCS_INPROGRESS;  // it stays where it is
 }

@@ -111,7 +111,11 @@ Result<void> UcxConnection::connect(const std::string &their_address, uint64_t w
         if ((status = ucx_.ucp_ep_create(worker_, &params, &peer_)) == UCS_OK) break;
     }
     if (status != UCS_OK) return peer_ = nullptr, fails("has no network to the other side", status);
-    finisher_ = std::thread([this] { finish_alone(); });
+    try {
+        finisher_ = std::thread([this] { finish_alone(); });
+    } catch (const std::system_error &failure) {
+        return error(ErrorKind::exhausted, "UCX: no thread: %s", failure.what());
+    }
     return {};
 }
 

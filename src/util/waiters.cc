@@ -1,6 +1,7 @@
 // A pool that grows by need. Its threads end with the process.
 #include "util/waiters.h"
 
+#include <system_error>
 #include <thread>
 
 namespace rgpu {
@@ -12,7 +13,26 @@ void Waiters::run(std::function<void()> job)
     if (idle_ >= jobs_.size())
         wanted_.notify_one();
     else
-        std::thread([this] { work(); }).detach();
+        try {
+            start();
+        } catch (const std::system_error &) {
+            if (threads_) return;
+            jobs_.pop_back();
+            throw;
+        }
+}
+
+void Waiters::prepare()
+{
+    std::lock_guard lock(mutex_);
+    if (!threads_) start();
+}
+
+// With the mutex held.
+void Waiters::start()
+{
+    std::thread([this] { work(); }).detach();
+    threads_++;
 }
 
 void Waiters::work()
