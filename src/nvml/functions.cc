@@ -1,4 +1,4 @@
-// The NVML functions that can be answered for a remote GPU. All others: functions.def.
+// The NVML functions that can be answered for a remote GPU. All others: functions.def. exports.cc makes the symbols from them.
 #include <poll.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "calls/cuda_api.h"
-#include "nvml/api.h"
+#include "nvml/own.h"
 #include "nvml/pool.h"
 
 namespace {
@@ -146,6 +146,8 @@ nvmlDeviceArchitecture_t architecture(int major, int minor)
 
 }  // namespace
 
+namespace rgpu::nvml::own {
+
 // --- library and system
 
 nvmlReturn_t nvmlInit_v2(void) { return initialise(); }
@@ -197,7 +199,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
         return v ? give(version, v) : NVML_ERROR_UNKNOWN;
     });
 }
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) { return own::nvmlSystemGetCudaDriverVersion(version); }
 nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned room)
 {
     return with_pool([&](Pool &) -> nvmlReturn_t {
@@ -237,7 +239,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *data, unsigned
 }
 nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned milliseconds)
 {
-    return nvmlEventSetWait_v2(set, data, milliseconds);
+    return own::nvmlEventSetWait_v2(set, data, milliseconds);
 }
 
 // --- which devices there are
@@ -246,7 +248,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
     return with_pool([&](Pool &p) { return give(count, p.devices.size()); });
 }
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return own::nvmlDeviceGetCount_v2(count); }
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 {
@@ -258,7 +260,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 }
 nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device)
 {
-    return nvmlDeviceGetHandleByIndex_v2(index, device);
+    return own::nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
@@ -273,7 +275,7 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
 {
     return with(device, [&](Device &d) { return give(index, d.index); });
 }
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor) { return nvmlDeviceGetIndex(device, minor); }
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor) { return own::nvmlDeviceGetIndex(device, minor); }
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned room)
 {
     return with(device, [&](Device &d) { return give_text(name, room, d.gpu.name); });
@@ -298,7 +300,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t *to)
 {
     int major = 0, minor = 0;
-    if (nvmlReturn_t r = nvmlDeviceGetCudaComputeCapability(device, &major, &minor)) return r;
+    if (nvmlReturn_t r = own::nvmlDeviceGetCudaComputeCapability(device, &major, &minor)) return r;
     return give(to, architecture(major, minor));
 }
 nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *bits)
@@ -323,7 +325,7 @@ nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t *on
 }
 nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t *on)
 {
-    return nvmlDeviceGetDisplayMode(device, on);
+    return own::nvmlDeviceGetDisplayMode(device, on);
 }
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t *on)
 {
@@ -404,3 +406,5 @@ nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t *s
 {
     return give_status(device, &DeviceStatus::performance_state, state);
 }
+
+}  // namespace rgpu::nvml::own
