@@ -68,10 +68,11 @@ CUresult take_side(const AddressOwner &at, SideHeld &held)
         if (const Slot *slot = Handles::get().slot(side.stream)) side.stamp = slot->stamp;
     }
     held = SideHeld(new Side(side), [](const Side *s) {
-        {
+        guard("copies between servers", [s] {
             std::lock_guard lock(sides().mutex);
             sides().idle[s->at.context].push_back(*s);
-        }
+            return CUDA_SUCCESS;
+        });
         delete s;
     });
     return CUDA_SUCCESS;

@@ -51,12 +51,19 @@ CUresult Session::Blocks::post(calls::SentCall id, uint32_t context, Write &&wri
     b.read = {};
     b.read.ahead = true, b.read.news = false;
     std::lock_guard lock(session_.send_);
-    const size_t at = session_.begin(id, context, wire::kWantsReply);
+    const size_t at = session_.out_.size();
+    Unless sent([&] {
+        session_.take_back(at);
+        b.asked = false;
+    });
+    session_.begin(id, context, wire::kWantsReply);
     wire::Writer w(session_.out_);
     write(w);
     session_.expect(session_.sequence_, &b.read);
     b.asked = true;
-    return session_.end(id, at, payload, false);
+    const CUresult r = session_.end(id, at, payload, false);
+    sent.keep();
+    return r;
 }
 
 }  // namespace rgpu::interpose

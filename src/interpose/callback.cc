@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "interpose/background.h"
 #include "interpose/capture.h"
 #include "interpose/graph_plan.h"
 #include "interpose/own.h"
@@ -63,7 +64,7 @@ void run(Session &s, uint64_t token, CUresult status)
     {
         std::lock_guard lock(c.mutex);
         if (auto it = c.waiting.find(token); it != c.waiting.end()) {
-            f = it->second;
+            f = std::move(it->second);
             c.waiting.erase(it);
         } else if (auto graph = c.graphs.find(token); graph != c.graphs.end()) {
             f = graph->second;
@@ -72,14 +73,19 @@ void run(Session &s, uint64_t token, CUresult status)
             return;
         }
     }
-    if (of_graph) before_host_node(token);
-    shared::before_host_function();
+    // What the program's function throws is its own.
+    in_our_thread(s, [&] {
+        if (of_graph) before_host_node(token);
+        shared::before_host_function();
+    });
     f.run(status);
-    shared::after_host_function();
-    if (of_graph) after_host_node(token);
-    if (!of_graph && !f.job) c.under_way--;
-    s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
-        w.value(CallbackStep::done), w.value(token);
+    in_our_thread(s, [&] {
+        shared::after_host_function();
+        if (of_graph) after_host_node(token);
+        if (!of_graph && !f.job) c.under_way--;
+        s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
+            w.value(CallbackStep::done), w.value(token);
+        });
     });
 }
 
@@ -89,6 +95,7 @@ CUresult enqueue(const Function &f)
     if (!s) return not_ready();
     if (CUresult r = context_state()) return r;
     if (!f.plain && !f.with_status && !f.job) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult r = may_call_back(*s)) return r;
     HandleId stream = 0;
     if (CUresult r = detail::id_in(f.stream, stream)) return r;
     if (CUresult r = may_give_work(stream)) return r;
@@ -108,14 +115,15 @@ CUresult enqueue(const Function &f)
         c.waiting[token] = f;
     }
     if (!f.job) c.under_way++;
+    Unless posted([&] {
+        std::lock_guard lock(c.mutex);
+        if (c.waiting.erase(token) && !f.job) c.under_way--;
+    });
     s->expect_callbacks(1);
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
         w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
     });
-    if (r) {
-        std::lock_guard lock(c.mutex);
-        if (c.waiting.erase(token) && !f.job) c.under_way--;
-    }
+    if (!r) posted.keep();
     return r;
 }
 
@@ -124,6 +132,17 @@ CUresult enqueue(const Function &f)
 void callback_due(Session &s, uint64_t token, uint32_t status)
 {
     callbacks().threads.run([&s, token, status] { run(s, token, static_cast<CUresult>(status)); });
+}
+
+CUresult may_call_back(Session &s)
+{
+    try {
+        callbacks().threads.prepare();
+    } catch (const std::exception &e) {
+        say_no_thread(e.what());
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    return s.hears_by_itself() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 bool any_function_under_way() { return callbacks().under_way != 0; }

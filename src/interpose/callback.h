@@ -22,6 +22,9 @@ enum class CallbackStep : uint32_t { enqueue, done, capture };
 // A callback frame came: its function is to run. Called by whichever thread reads, which it does not hold up.
 void callback_due(Session &, uint64_t token, uint32_t status);
 
+// CUDA_SUCCESS where a function that is put into a stream now would be called: there is a thread for it. Else what the call answers.
+CUresult may_call_back(Session &);
+
 // Whether functions of the program are in streams that have not been there and back yet.
 bool any_function_under_way();
 

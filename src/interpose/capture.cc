@@ -154,6 +154,7 @@ CUresult capture_info(CUstream stream, const Info &out)
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
     *out.status = answer.value<CUstreamCaptureStatus>();
+    if (!answer.ok()) return CUDA_ERROR_UNKNOWN;
     if (*out.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && invalid) *out.status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     if (*out.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
     const auto id = answer.value<cuuint64_t>();

@@ -11,6 +11,8 @@ namespace rgpu::interpose {
 CUresult Carried<CUDA_HOST_NODE_PARAMS>::encode(const CUDA_HOST_NODE_PARAMS &p, std::vector<uint8_t> &out)
 {
     if (!p.fn) return CUDA_ERROR_INVALID_VALUE;
+    Session *s = session();
+    if (CUresult r = s ? may_call_back(*s) : not_ready()) return r;
     wire::Writer(out).value(graph_function(p.fn, p.userData));
     return CUDA_SUCCESS;
 }

@@ -30,6 +30,7 @@ struct Primaries {
         Primary &p = of[static_cast<size_t>(d)];
         if (!p.id) {
             p.id = Handles::get().make(HandleKind::context);
+            if (!p.id) return p;
             Handles::get().at(p.id)->device = d;
             Handles::get().at(p.id)->server = static_cast<uint8_t>(server_of(d));
         }
@@ -68,7 +69,7 @@ CUresult primary_handle(CUcontext *out, CUdevice d)
     if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(primaries().mutex);
     *out = as_context(primaries().at(d).id);
-    return CUDA_SUCCESS;
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUcontext current_for_tables() { return as_context(current_context()); }
@@ -143,12 +144,12 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
         calls::DriverFacts facts;
         facts.driver_version = driver_version();
         facts.current_context = current_for_tables;
-        facts.primary_context = primary_handle;
+        facts.primary_context = guarded<primary_handle>;
         facts.device_count = device_count;
-        facts.device_uuid = own::cuDeviceGetUuid_v2;
-        facts.device_pci = device_pci;
-        facts.function_count = remote<CallId::cuModuleGetFunctionCount>;
-        facts.functions = own::cuModuleEnumerateFunctions;
+        facts.device_uuid = guarded<own::cuDeviceGetUuid_v2>;
+        facts.device_pci = guarded<device_pci>;
+        facts.function_count = guarded<&remote<CallId::cuModuleGetFunctionCount, unsigned *, CUmodule>>;
+        facts.functions = guarded<own::cuModuleEnumerateFunctions>;
         calls::set_driver_facts(facts);
         return true;
     }();
@@ -163,6 +164,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(primaries().mutex);
     Primary &p = primaries().at(d);
+    if (!p.id) return CUDA_ERROR_OUT_OF_MEMORY;
     if (p.retained == 0 || p.reset) {
         static Session::Ahead &retaining = *new Session::Ahead;
         Reply reply, range;

@@ -3,6 +3,7 @@
 
 #include "calls/versions.h"
 #include "interpose/capture.h"
+#include "interpose/guard.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
 #include "interpose/trace.h"
@@ -40,7 +41,12 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
     static constexpr calls::CallInfo info = calls::Row<Id>::info;
     static constexpr bool takes_stream = (std::is_same_v<A, CUstream> || ...);
 
+    // What the program calls: by its symbol, or by a pointer that it was given.
     static CUresult call(A... args)
+    {
+        return guard(info.symbol.data(), [&] { return turned(args...); });
+    }
+    static CUresult turned(A... args)
     {
         if (spanning()) {
             Turn turn;

@@ -46,7 +46,7 @@ struct Plan {
     std::deque<Launch> launches;  // under way, oldest first
     size_t finished = 0;          // launches before those
 
-    CUresult walk(CUgraph graph, const std::set<CUgraphNode> &before, std::vector<Copy> &all);
+    CUresult walk(CUgraph graph, const std::set<CUgraphNode> &before, std::vector<Copy> &all, unsigned depth = 0);
     Launch *launch_of_call(size_t call) { return call - finished < launches.size() ? &launches[call - finished] : nullptr; }
 };
 
@@ -71,6 +71,10 @@ std::shared_ptr<Plan> plan_of(HandleId exec)
     return it == plans().by_exec.end() ? nullptr : it->second;
 }
 
+// As many as one answer can name; and graphs in graphs.
+constexpr size_t kMost = wire::kMaxServerBytes / sizeof(HandleId);
+constexpr unsigned kDeepest = 256;
+
 struct Edges {
     std::vector<CUgraphNode> nodes, from, to;
 
@@ -78,10 +82,12 @@ struct Edges {
     {
         size_t n = 0;
         if (CUresult r = remote<CallId::cuGraphGetNodes>(graph, nullptr, &n)) return r;
+        if (n > kMost) return CUDA_ERROR_UNKNOWN;
         nodes.resize(n);
         if (n)
             if (CUresult r = remote<CallId::cuGraphGetNodes>(graph, nodes.data(), &n)) return r;
         if (CUresult r = remote<CallId::cuGraphGetEdges_v2>(graph, nullptr, nullptr, nullptr, &n)) return r;
+        if (n > kMost) return CUDA_ERROR_UNKNOWN;
         from.resize(n), to.resize(n);
         std::vector<CUgraphEdgeData> data(n);
         return n ? remote<CallId::cuGraphGetEdges_v2>(graph, from.data(), to.data(), data.data(), &n) : CUDA_SUCCESS;
@@ -103,8 +109,9 @@ struct Edges {
 };
 
 // Adds the graph's copies and host nodes; `outer`: the copies that come before the whole graph.
-CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vector<Copy> &all)
+CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vector<Copy> &all, unsigned depth)
 {
+    if (depth > kDeepest) return CUDA_ERROR_UNKNOWN;
     Edges edges;
     if (CUresult r = edges.read(graph)) return r;
     std::map<CUgraphNode, std::vector<Copy>> of_node;
@@ -137,7 +144,7 @@ CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vect
     for (CUgraphNode node : children) {
         CUgraph inner = nullptr;
         if (CUresult r = remote<CallId::cuGraphChildGraphNodeGetGraph>(node, &inner)) return r;
-        if (CUresult r = walk(inner, copies_before(node), of_node[node])) return r;
+        if (CUresult r = walk(inner, copies_before(node), of_node[node], depth + 1)) return r;
     }
     for (auto [node, type] : types) {
         if (type != CU_GRAPH_NODE_TYPE_HOST) continue;

@@ -40,6 +40,9 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
         id = free_.back();
         free_.pop_back();
     } else if (base_ && next_ < calls::kFirstServerHandle) {
+        // Room for all that there are, so that the end of one needs no memory.
+        const size_t all = next_ + size_t{1} - calls::kFirstHandle;
+        if (free_.capacity() < all) free_.reserve(2 * all);
         id = next_++;
     } else {
         return calls::kNoHandle;
@@ -72,6 +75,7 @@ Slot *Handles::adopt(HandleKind kind, HandleId &id, HandleId parent)
 void Handles::end(HandleId id)
 {
     std::lock_guard lock(mutex_);
+    if (!base_) return;
     const bool ours = id >= calls::kFirstHandle && id < next_;
     const bool servers = id >= calls::kFirstServerHandle && id < end_;
     if (!ours && !servers) return;

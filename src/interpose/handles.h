@@ -42,6 +42,9 @@ public:
     // The process's table, made at first use.
     static Handles &get();
 
+    // False where the process has no room for it: then there can be no handles.
+    bool is_there() const { return base_ != 0; }
+
     // For so many servers, before there is a handle.
     void make_room(size_t servers);
 

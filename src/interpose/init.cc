@@ -10,13 +10,6 @@ namespace rgpu::interpose {
 
 namespace {
 
-template <size_t... I> const std::array<void *, calls::kCallCount> &entries(std::index_sequence<I...>)
-{
-    static const std::array<void *, calls::kCallCount> table = {
-        reinterpret_cast<void *>(entry<static_cast<CallId>(I)>())...};
-    return table;
-}
-
 CUresult look_up(const char *name, void **function, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult *status)
 {
@@ -32,11 +25,6 @@ CUresult look_up(const char *name, void **function, int version, cuuint64_t flag
 }
 
 }  // namespace
-
-void *entry(CallId id)
-{
-    return entries(std::make_index_sequence<calls::kCallCount>())[static_cast<size_t>(id)];
-}
 
 CUresult unsupported(CallId id)
 {

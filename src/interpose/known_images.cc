@@ -73,6 +73,7 @@ CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head, st
     };
     if (digest && s.images.has(*digest)) {
         const CUresult r = ask(ImageForm::digest, [&](wire::Writer &w) { w.value(*digest); }, {});
+        if (!r && reply.body.empty()) return CUDA_ERROR_UNKNOWN;
         if (take_answer(reply) != ImageAnswer::missing) return r;
         s.images.set(*digest, false);
     }
@@ -81,6 +82,7 @@ CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head, st
         for (std::string_view part : parts) whole += part;
     const std::string_view image = parts.size() == 1 ? parts.front() : whole;
     const CUresult r = ask(ImageForm::bytes, [](wire::Writer &) {}, {image.data(), image.size()});
+    if (!r && reply.body.empty()) return CUDA_ERROR_UNKNOWN;
     if (take_answer(reply) == ImageAnswer::kept && digest) s.images.set(*digest, true);
     return r;
 }

@@ -3,11 +3,10 @@
 
 #include <cstdlib>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "calls/handles.h"
+#include "interpose/background.h"
 #include "interpose/log.h"
 #include "interpose/session.h"
 #include "net/data_connection.h"
@@ -38,11 +37,7 @@ void say_alone(const std::string &server, const std::string &why)
 void Lanes::begin()
 {
     if (begun_.exchange(true)) return;
-    try {
-        std::thread([this] { run(); }).detach();
-    } catch (const std::system_error &) {
-        // It goes on as it is.
-    }
+    start_thread(session_, [this] { run(); });  // where there is none, it goes on as it is
 }
 
 void Lanes::run()

@@ -34,16 +34,16 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
     if (!out || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
     HandleId id = Handles::get().make(HandleKind::link_state, current_context());
     if (!id) return CUDA_ERROR_OUT_OF_MEMORY;
+    Unless made([&] { Handles::get().end(id); });
+    auto state = std::make_unique<LinkState>(LinkState{jit, {}});
     Reply reply;
     CUresult r = session()->ask(CallId::cuLinkCreate_v2, current_context(), [&](wire::Writer &w) {
         w.value(id);
         jit.write(w);
     }, reply);
-    if (r) {
-        Handles::get().end(id);
-        return r;
-    }
-    Handles::get().at(id)->data = new LinkState{jit, {}};
+    if (r) return r;
+    made.keep();
+    Handles::get().at(id)->data = state.release();
     *out = Handles::get().handle<CUlinkState>(id);
     return CUDA_SUCCESS;
 }
@@ -90,6 +90,7 @@ CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
                                 [&](wire::Writer &w) { w.value(*Handles::get().id(state)); }, reply);
     size_t at = s->jit.take_logs(reply.body);
     if (r) return r;
+    if (at >= reply.body.size()) return CUDA_ERROR_UNKNOWN;
     s->image.assign(reply.body.begin() + static_cast<ptrdiff_t>(at), reply.body.end());
     *image = s->image.data();
     if (bytes) *bytes = s->image.size();

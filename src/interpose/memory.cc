@@ -109,8 +109,10 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
         r = p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
     }
     if (r) return r;
+    Unless noted([&] { shared::find(base) ? shared::give_back(base) : (void)munmap(reinterpret_cast<void *>(base), whole_pages(bytes)); });
     std::lock_guard lock(ranges().mutex);
     ranges().host[base] = {base, bytes, flags, true, current_context(), current_device()};
+    noted.keep();
     *out = reinterpret_cast<void *>(base);
     return CUDA_SUCCESS;
 }
@@ -133,7 +135,12 @@ void reserve_device_range(const Session &session)
     void *got = mmap(want, s.device_size, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     known.held = got == want;
-    if (got != want)
+    if (got != MAP_FAILED && got != want) munmap(got, s.device_size);  // a kernel older than MAP_FIXED_NOREPLACE
+    if (got == MAP_FAILED && errno != EEXIST)
+        say("warning: the addresses that the GPU server uses for device memory (%#llx, %llu bytes) cannot be held here: %s; a pointer to "
+            "one may be taken for memory of this program's (ulimit -v?)",
+            static_cast<unsigned long long>(s.device_base), static_cast<unsigned long long>(s.device_size), strerror(errno));
+    else if (got != want)
         say("warning: this program uses addresses that the GPU server uses for device memory "
             "(%#llx, %llu bytes); a pointer to one may be taken for the other",
             static_cast<unsigned long long>(s.device_base), static_cast<unsigned long long>(s.device_size));
@@ -375,9 +382,13 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
     if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult r = shared::allocate(shared::Kind::managed, bytes, *out)) return r;
-    if (flags == CU_MEM_ATTACH_HOST) shared::set_any_time(*out, true);
-    note_managed(*out, bytes);
+    CUdeviceptr base = 0;
+    if (CUresult r = shared::allocate(shared::Kind::managed, bytes, base)) return r;
+    Unless noted([&] { shared::give_back(base); });
+    if (flags == CU_MEM_ATTACH_HOST) shared::set_any_time(base, true);
+    note_managed(base, bytes);
+    noted.keep();
+    *out = base;
     return CUDA_SUCCESS;
 }
 

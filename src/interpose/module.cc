@@ -23,8 +23,12 @@ namespace rgpu::interpose {
 
 namespace {
 
-// What an answer says of a function: its name and parameters.
-FunctionInfo read_info(wire::Reader &answer, HandleId owner)
+// CUDA allows 32,764 bytes of parameters (CUDA C++ Programming Guide, "__global__").
+constexpr uint64_t kMostParameterBytes = 64 << 10;
+
+// What an answer says of a function: its name and parameters. Nothing where it says what no function has: launches
+// copy as it says.
+std::optional<FunctionInfo> read_info(wire::Reader &answer, HandleId owner)
 {
     FunctionInfo info;
     info.name = answer.string();
@@ -32,8 +36,11 @@ FunctionInfo read_info(wire::Reader &answer, HandleId owner)
     info.parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
     for (auto &p : info.parameters) {
         p = answer.value<FunctionInfo::Parameter>();
-        info.parameter_bytes = std::max(info.parameter_bytes, p.offset + p.bytes);
+        const uint64_t end = uint64_t{p.offset} + p.bytes;
+        if (end > kMostParameterBytes) return std::nullopt;
+        info.parameter_bytes = std::max(info.parameter_bytes, static_cast<uint32_t>(end));
     }
+    if (!answer.ok()) return std::nullopt;
     return info;
 }
 
@@ -49,8 +56,11 @@ public:
     void set(HandleId owner, wire::Reader answer)
     {
         List list{stamp(owner), {}, {}};
-        for (auto n = answer.left() ? answer.value<uint32_t>() : 0; n && answer.ok(); n--)
-            list.functions.push_back(read_info(answer, owner));
+        for (auto n = answer.left() ? answer.value<uint32_t>() : 0; n; n--) {
+            auto info = read_info(answer, owner);
+            if (!info) return;
+            list.functions.push_back(std::move(*info));
+        }
         for (const FunctionInfo &info : list.functions) read_limits(answer, info);
         if (!answer.ok()) return;
         std::lock_guard lock(mutex_);
@@ -137,10 +147,11 @@ template <class T> CUresult load(calls::SentCall id, T *out, const void *image, 
     auto measured = measure_image(image);
     if (!measured) {
         say("cannot load a module image: %s", measured.error().text.c_str());
-        return measured.error().kind == ErrorKind::unsupported ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE;
+        return result_of(measured.error().kind, Doing::loading_image);
     }
     HandleId handle = Handles::get().make(calls::kHandleKind<T>, current_context());
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    Unless made([&] { Handles::get().end(handle); });
     std::vector<uint8_t> head;
     wire::Writer w(head);
     w.value(handle);
@@ -154,10 +165,10 @@ template <class T> CUresult load(calls::SentCall id, T *out, const void *image, 
     CUresult r = ask();
     const size_t logs = jit.take_logs(reply.body, &errors);
     if (r) {
-        Handles::get().end(handle);
         if (!errors.empty()) say("the server cannot load a module: %s", errors.c_str());
         return r;
     }
+    made.keep();
     listed().set(handle, {reply.body.data() + logs, reply.body.size() - logs});
     if (is_everywhere(handle)) elsewhere(handle, ask);
     *out = Handles::get().handle<T>(handle);
@@ -181,10 +192,12 @@ template <class T, class Owner> CUresult enumerate(calls::SentCall id, T *out, u
         auto number = answer.value<HandleId>();
         Slot *slot = Handles::get().adopt(calls::kHandleKind<T>, number, calls::kNoHandle);
         if (slot) belongs(number, *in);
-        auto *info = new FunctionInfo(read_info(answer, *in));  // lives as long as the process, as below
+        auto read = read_info(answer, *in);
+        if (!read) return CUDA_ERROR_UNKNOWN;
+        auto info = std::make_unique<FunctionInfo>(std::move(*read));
         if (slot) listed().set_found(*in, info->name, number);
         void *unknown = nullptr;
-        if (!slot || !slot->data.compare_exchange_strong(unknown, info)) delete info;
+        if (slot && slot->data.compare_exchange_strong(unknown, info.get())) info.release();  // lives as long as the process, as below
         out[i] = slot ? Handles::get().handle<T>(number) : nullptr;
     }
     return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
@@ -203,6 +216,7 @@ template <class T, class Owner> CUresult find(calls::SentCall id, T *out, Owner 
     }
     HandleId handle = Handles::get().make(calls::kHandleKind<T>);
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    Unless made([&] { Handles::get().end(handle); });
     const auto body = [&](wire::Writer &w) { w.value(handle), w.value(*in), w.string(name); };
     std::optional<FunctionInfo> info = listed().find(*in, name);
     Reply reply;
@@ -210,14 +224,13 @@ template <class T, class Owner> CUresult find(calls::SentCall id, T *out, Owner 
     const auto send = [&] {
         return listed_before ? session()->post(id, current_context(), body) : session()->ask(id, current_context(), body, reply);
     };
-    CUresult r = send();
-    if (r) {
-        Handles::get().end(handle);
-        return r;
-    }
+    if (CUresult r = send()) return r;
+    made.keep();
     if (!info) {
         wire::Reader answer(reply.body.data(), reply.body.size());
-        info.emplace(read_info(answer, *in));
+        auto read = read_info(answer, *in);
+        if (!read) return CUDA_ERROR_UNKNOWN;
+        info.emplace(std::move(*read));
         read_limits(answer, *info);
     }
     if (is_everywhere(handle)) elsewhere(*in, send);
@@ -243,8 +256,8 @@ CUresult enumerate_everywhere(CUkernel *out, unsigned room, CUlibrary library)
     const auto count = r ? 0 : answer.value<uint32_t>();
     for (uint32_t i = 0; i < count && i < room && answer.ok() && !r; i++) {
         answer.value<HandleId>();
-        const std::string name = read_info(answer, *in).name;
-        r = answer.ok() ? find(CallId::cuLibraryGetKernel, out + i, library, name.c_str()) : CUDA_ERROR_UNKNOWN;
+        const auto info = read_info(answer, *in);
+        r = info ? find(CallId::cuLibraryGetKernel, out + i, library, info->name.c_str()) : CUDA_ERROR_UNKNOWN;
     }
     return r;
 }

@@ -32,8 +32,9 @@ bool reserve(CUdeviceptr base, size_t bytes)
 bool fill_page(CUdeviceptr base, size_t bytes)
 {
     bool filled = false;
+    size_t taken = 0;  // no page holds more, whatever the server says
     for (size_t piece = kLargestPiece; bytes <= kLargestPiece && piece >= kSmallestPiece; piece /= 2)
-        for (;;) {
+        for (; taken < kGranule; taken += piece) {
             CUdeviceptr got = 0;
             if (remote<CallId::cuMemAlloc_v2>(&got, piece)) break;
             if (got / kGranule != base / kGranule) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 
+#include "interpose/guard.h"
 #include "interpose/servers.h"
 
 namespace rgpu::interpose {
@@ -32,8 +33,13 @@ CUresult in_one_space(CUdeviceptr *base, Bytes bytes, Allocate allocate, GiveBac
     const auto lock = hold_space();
     CUresult r = allocate();
     if (!r && spanning() && base) r = detail::move_apart(base, bytes, allocate, give_back);
-    if (!r) note();
-    return r;
+    if (r) return r;
+    Unless noted([&] {
+        if (base) give_back(*base);
+    });
+    note();
+    noted.keep();
+    return CUDA_SUCCESS;
 }
 
 }  // namespace rgpu::interpose

@@ -5,10 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <system_error>
-#include <thread>
 
 #include "calls/handles.h"
+#include "interpose/background.h"
 #include "interpose/log.h"
 #include "interpose/session.h"
 
@@ -70,12 +69,7 @@ void Packing::agree_later()
     std::lock_guard lock(mutex_);
     changed_ = true;
     if (running_ || never_) return;
-    running_ = true;
-    try {
-        std::thread([this] { run(); }).detach();
-    } catch (const std::system_error &) {
-        running_ = false;  // the next change tries again
-    }
+    running_ = start_thread(session_, [this] { run(); });  // where there is none, the next change tries again
 }
 
 void Packing::run()

@@ -18,6 +18,13 @@ size_t value_bytes(CUmemPool_attribute a)
     }
 }
 
+CUresult take_value(const Reply &reply, uint64_t &value)
+{
+    wire::Reader answer(reply.body.data(), reply.body.size());
+    value = answer.value<uint64_t>();
+    return answer.at_end() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
 CUresult ask(calls::SentCall id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t *value, bool set)
 {
     if (!session()) return not_ready();
@@ -28,8 +35,7 @@ CUresult ask(calls::SentCall id, CUmemoryPool pool, CUmemPool_attribute attribut
         w.value(*number), w.value(static_cast<uint32_t>(attribute));
         if (set) w.value(*value);
     }, reply);
-    if (!r && !set) *value = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
-    return r;
+    return r || set ? r : take_value(reply, *value);
 }
 
 CUresult ask_graph_memory(calls::SentCall id, CUdevice device, CUgraphMem_attribute attribute, void *value, bool set)
@@ -41,8 +47,8 @@ CUresult ask_graph_memory(calls::SentCall id, CUdevice device, CUgraphMem_attrib
         w.value(to_wire(device)), w.value(static_cast<uint32_t>(attribute));
         if (set) w.value(*static_cast<cuuint64_t *>(value));
     }, reply);
-    if (!r && !set)
-        *static_cast<cuuint64_t *>(value) = wire::Reader(reply.body.data(), reply.body.size()).value<cuuint64_t>();
+    uint64_t got = 0;
+    if (!r && !set && !(r = take_value(reply, got))) *static_cast<cuuint64_t *>(value) = got;
     return r;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "interpose/log.h"
+#include "interpose/result.h"
 #include "interpose/servers.h"
 #include "interpose/stub.h"
 #include "util/visible_devices.h"
@@ -102,7 +103,30 @@ CUresult open_session(const LeaseServer &server, Session *&out)
         return CUDA_SUCCESS;
     }
     say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(), session.error().text.c_str());
-    return session.error().kind == ErrorKind::invalid ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_SYSTEM_NOT_READY;
+    return result_of(session.error().kind, Doing::connecting);
+}
+
+// All at once: each takes some round trips, and perhaps the start of a worker. Where there are no threads, one after the other.
+CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<Session *> &sessions)
+{
+    std::vector<CUresult> results(servers.size());
+    const auto open = [&](size_t i) {
+        results[i] = guard("cuInit", [&] { return open_session(servers[i], sessions[i]); });
+    };
+    std::vector<std::thread> others;
+    others.reserve(servers.size());
+    size_t begun = 1;
+    try {
+        for (; begun < servers.size(); begun++) others.emplace_back([&open, i = begun] { open(i); });
+    } catch (const std::exception &) {
+        // The rest below.
+    }
+    open(0);
+    for (size_t i = begun; i < servers.size(); i++) open(i);
+    for (std::thread &t : others) t.join();
+    for (CUresult r : results)
+        if (r) return r;
+    return CUDA_SUCCESS;
 }
 
 CUresult open_sessions(Process &p)
@@ -125,16 +149,12 @@ CUresult open_sessions(Process &p)
             servers->size(), kMostServers);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    // All at once: each takes some round trips, and perhaps the start of a worker.
+    if (!Handles::get().is_there()) {
+        say("the table of CUDA's handles finds no room among this process's addresses; raise ulimit -v");
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     std::vector<Session *> sessions(servers->size());
-    std::vector<CUresult> results(servers->size());
-    std::vector<std::thread> others;
-    for (size_t i = 1; i < servers->size(); i++)
-        others.emplace_back([&, i] { results[i] = open_session((*servers)[i], sessions[i]); });
-    results[0] = open_session(servers->front(), sessions[0]);
-    for (std::thread &t : others) t.join();
-    for (CUresult r : results)
-        if (r) return r;
+    if (CUresult r = open_all(*servers, sessions)) return r;
     p.sessions = sessions;
     if (sessions.size() > 1) set_servers(sessions, std::move(devices));
     for (Session *s : sessions) reserve_device_range(*s);
@@ -150,8 +170,8 @@ CUresult connect_once()
     if (p.forked) return CUDA_ERROR_NOT_INITIALIZED;
     std::lock_guard lock(p.mutex);
     if (!p.tried) {
-        p.tried = true;
         p.result = open_sessions(p);
+        p.tried = true;  // not where it threw: the next call may find more memory
     }
     return p.result;
 }

@@ -102,12 +102,11 @@ void renumber(CUmemPoolProps &p, CUdevice (*number)(CUdevice)) { renumber(p.loca
 void At::go(unsigned server, HandleId context)
 {
     if (gone_ || (!spanning() && !context)) return;
+    if (context) push_context(context);  // first: it may throw
+    pushed_ = context != calls::kNoHandle;
     gone_ = true;
     before_ = t_server;
     if (spanning()) t_server = static_cast<int>(server);
-    if (!context) return;
-    push_context(context);
-    pushed_ = true;
 }
 
 At::~At()

@@ -1,6 +1,8 @@
 // Sending, receiving, and what happens when the connection goes.
 #include "interpose/session.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "calls/versions.h"
+#include "interpose/background.h"
 #include "interpose/callback.h"
 #include "interpose/lanes.h"
 #include "interpose/log.h"
@@ -61,6 +64,14 @@ std::vector<uint16_t> match_calls(const wire::Snapshot &theirs)
     return numbers;
 }
 
+// Addresses that a process can have, and not so many that the program would lack them.
+bool is_sane(const wire::Snapshot &s)
+{
+    constexpr uint64_t kPage = 4096, kEnd = uint64_t{1} << 47, kMost = uint64_t{1} << 44;
+    if (!s.device_size) return true;
+    return s.device_size <= kMost && s.device_base <= kEnd - s.device_size && s.device_base % kPage == 0 && s.device_size % kPage == 0;
+}
+
 void say_unserved(calls::CallId id)
 {
     static std::array<std::atomic<bool>, calls::kCallCount> said{};
@@ -77,6 +88,19 @@ void say_unpacked(const std::string &server, std::string_view transport)
     else if (transport == "tcp")
         say("copies to and from %s go unpacked: its version of rgpu knows no compression", server.c_str());
 }
+
+// A thread of the program that it cancels goes to the end of its call: others wait for what it reads, and the server for the rest of what
+// it sends.
+class NotCancelled {
+public:
+    NotCancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NotCancelled() { pthread_setcancelstate(before_, nullptr); }
+    NotCancelled(const NotCancelled &) = delete;
+    NotCancelled &operator=(const NotCancelled &) = delete;
+
+private:
+    int before_ = 0;
+};
 
 thread_local int waiting;
 
@@ -156,13 +180,10 @@ Result<Session *> Session::open(const LeaseServer &server)
     const std::string_view transport_name = name;
     note_transport(name);
 
-    // Never deleted: cudart calls the driver after static destructors ran.
-    auto *s = new Session(std::move(transport), server.name + " (" + server.address + ")", !far && transport_name == "tcp");
+    auto s = std::make_unique<Session>(std::move(transport), server.name + " (" + server.address + ")", !far && transport_name == "tcp");
     auto snapshot = wire::decode_snapshot(body.data(), body.size());
-    if (!snapshot) {
-        delete s;
-        return std::move(snapshot).error();
-    }
+    if (!snapshot) return std::move(snapshot).error();
+    if (!is_sane(*snapshot)) return error(ErrorKind::invalid, "the server's snapshot names addresses that no program has");
     s->snapshot_ = std::move(*snapshot);
     s->call_numbers_ = match_calls(s->snapshot_);
     s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
@@ -176,8 +197,17 @@ Result<Session *> Session::open(const LeaseServer &server)
         s->lanes_ = std::make_unique<Lanes>(*s, server, *lanes);
     else if (s->laned_ && lanes->value_or(1) > 1)
         say_alone(s->server_, transport_name == "tls" ? "it is encrypted" : "its version of rgpu knows no more");
-    std::thread([s] { s->pump(); }).detach();
-    return s;
+    // Never deleted: cudart calls the driver after static destructors ran.
+    Session *const open = s.release();
+    open->has_no_pump_ = !start_thread(*open, [open] { open->pump(); });
+    return open;
+}
+
+bool Session::hears_by_itself()
+{
+    std::lock_guard lock(send_);
+    if (has_no_pump_) has_no_pump_ = !start_thread(*this, [this] { pump(); });
+    return !has_no_pump_;
 }
 
 // Says so to the server, with the first call that leaves.
@@ -204,7 +234,9 @@ void Session::use(std::vector<net::OwnSocket> lanes, bool always)
         std::lock_guard lock(send_);
         if (state()) return;
         laned_->add(std::move(lanes));
-        const size_t at = begin(id, calls::kNoHandle, wire::kWantsReply);
+        const size_t at = out_.size();
+        Unless sent([&] { take_back(at); });
+        begin(id, calls::kNoHandle, wire::kWantsReply);
         wire::Writer(out_).value(wire::LanesCall{count, always});
         expect(sequence_, &p);
         {
@@ -212,6 +244,7 @@ void Session::use(std::vector<net::OwnSocket> lanes, bool always)
             begins_lanes_ = sequence_;
         }
         end(id, at, {}, true);
+        sent.keep();
         laned_->begin_sending(always);
     }
     if (wait(p) == CUDA_SUCCESS) note_connections(count + 1);
@@ -278,7 +311,7 @@ CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
 
     if (lanes_ && payload.bytes) lanes_->carried(payload.bytes);
     const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
-    const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt;
+    const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt && !has_no_pump_;
     // The pump is for what stays behind here, and for what comes while nobody waits.
     if (pump_asleep_ && (later || pushes_expected())) pump_wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
@@ -288,8 +321,28 @@ CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
         if (payload.bytes ? packing_->out.takes(payload.data, payload.bytes) : packing_->out.takes(&out_[at] + sizeof(FrameHeader), in_buffer))
             return send_packed(at, payload);
     }
-    if (CUresult r = flush_locked()) return r;
-    return payload.bytes ? send_bytes(payload.data, payload.bytes) : CUDA_SUCCESS;
+    torn_ = true;
+    CUresult r = flush_locked();
+    if (!r && payload.bytes) r = send_bytes(payload.data, payload.bytes);
+    torn_ = false;
+    return r;
+}
+
+// Of what has left in part, the server would read the rest of the next call as the end of this one.
+void Session::take_back(size_t at)
+{
+    if (torn_ || out_.size() < at) {
+        die("this process lacks the memory to send a call");
+        return;
+    }
+    out_.resize(at);
+    std::lock_guard lock(receive_);
+    auto it = pending_.find(sequence_);
+    if (it == pending_.end()) return;
+    Pending *p = it->second;
+    pending_.erase(it);
+    if (begins_lanes_ == sequence_) begins_lanes_.reset();
+    if (!p->waited) finish_unasked(p);
 }
 
 CUresult Session::flush_locked()
@@ -312,6 +365,7 @@ CUresult Session::send_packed(size_t at, Payload payload)
     out_.insert(out_.begin() + static_cast<ptrdiff_t>(at), first, first + sizeof h);
     const size_t begun = at + sizeof h + head;
     if (!payload.bytes) payload = {&out_[begun], out_.size() - begun};
+    torn_ = true;
     CUresult r = send_bytes(out_.data(), begun);
     for (auto p = static_cast<const uint8_t *>(payload.data); !r && payload.bytes;) {
         const size_t n = std::min<size_t>(payload.bytes, wire::kPartBytes);
@@ -321,6 +375,7 @@ CUresult Session::send_packed(size_t at, Payload payload)
         p += n;
     }
     out_.clear();
+    torn_ = false;
     last_flush_ = now_ns();
     count_packed(packer.method(), packer.taken() - taken, packer.made() - made);
     return r;
@@ -328,6 +383,7 @@ CUresult Session::send_packed(size_t at, Payload payload)
 
 CUresult Session::send_bytes(const void *data, size_t bytes)
 {
+    const NotCancelled here;
     auto p = static_cast<const char *>(data);
     bool refused = false;  // though there was room: a kernel that is short of memory
     while (bytes) {
@@ -376,6 +432,7 @@ void Session::expect(uint32_t sequence, Pending *p)
 CUresult Session::wait(Pending &p)
 {
     const uint64_t since = now_ns();
+    const NotCancelled here;
     std::unique_lock lock(receive_);
     read_until(lock, p.done);
     const uint64_t now = now_ns();
@@ -390,6 +447,7 @@ CUresult Session::wait(Pending &p)
 // A server that read the block has the next one already.
 CUresult Session::wait_read(Pending &p)
 {
+    const NotCancelled here;
     std::unique_lock lock(receive_);
     if (!p.done) p.ahead = false;
     if (!p.done && !reading_) behind_sent_ = true;
@@ -413,6 +471,7 @@ bool Session::has_come(const Ahead &a)
 // No round trip of its own, in most cases.
 void Session::wait_ahead(Ahead &a)
 {
+    const NotCancelled here;
     std::unique_lock lock(receive_);
     read_until(lock, a.pending_.done);
 }
@@ -457,7 +516,7 @@ void Session::read_frame_of(std::unique_lock<std::mutex> &lock)
 {
     reading_ = true, answered_one_ = false;
     lock.unlock();
-    bool alive = read_frame();
+    const bool alive = read_frame_or_die();
     lock.lock();
     reading_ = false;
     if (!alive)
@@ -481,6 +540,18 @@ void Session::let_answered(std::unique_lock<std::mutex> &lock)
     while (untaken_ && now_ns() - begin < kPatience);
     lock.lock();
     if (now_ns() - begin > kSlice) given_up_ = answers;
+}
+
+bool Session::read_frame_or_die()
+{
+    const NotCancelled here;
+    try {
+        return read_frame();
+    } catch (...) {
+        result_of_exception("what a GPU server sent");
+        die("this process lacks the memory for what it sent");
+        return false;
+    }
 }
 
 bool Session::read_frame()
@@ -585,10 +656,17 @@ bool Session::take_reply(const FrameHeader &h)
     if (begins_lanes_ == h.sequence) begin_lanes();
     auto it = pending_.find(h.sequence);
     if (it == pending_.end()) return true;
-    if (it->second->news) heard_.fetch_add(1, std::memory_order_release);
-    it->second->reply = {static_cast<CUresult>(h.value), std::move(body)};
-    answered(*it->second);
+    // An error may come in the place of a copy's bytes, success may not.
+    if (it->second->copy && it->second->left && h.value == CUDA_SUCCESS) {
+        die("the server answered a copy without its bytes");
+        return false;
+    }
+    Pending *const p = it->second;
     pending_.erase(it);
+    if (p->news) heard_.fetch_add(1, std::memory_order_release);
+    p->reply = {static_cast<CUresult>(h.value), std::move(body)};
+    answered(*p);
+    if (!p->waited) finish_unasked(p);
     return true;
 }
 
@@ -607,7 +685,7 @@ bool Session::take_data(const FrameHeader &h)
         std::lock_guard lock(receive_);
         if (auto it = pending_.find(h.sequence); it != pending_.end()) p = it->second;
     }
-    if (!p || h.bytes > p->left) {
+    if (!p || !p->copy || h.bytes > p->left) {
         die("the server sent data that nobody asked for");
         return false;
     }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "calls/calls.h"
+#include "interpose/guard.h"
 #include "interpose/known_images.h"
 #include "interpose/lease.h"
 #include "net/laned_transport.h"
@@ -65,6 +66,12 @@ public:
 
     // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
     CUresult state() const { return dead_.load(std::memory_order_acquire); }
+
+    // Ends the connection, for `why`: what a program must not go on with.
+    void lose(const char *why) { die(why); }
+
+    // False where host functions could not be called: nobody would hear of them, as there is no thread to be had for that.
+    bool hears_by_itself();
 
     // Whether the server's table has this line, carried out or not; a per-thread line is carried out as its plain one.
     bool server_has(calls::CallId id) const;
@@ -141,6 +148,7 @@ private:
     struct Pending {
         bool done = false;
         bool waited = true;         // false: a posted copy, nobody waits, owned by the map
+        bool copy = false;          // bytes come into the program's memory, and no answer's body
         bool ahead = false;         // no thread waits for it
         bool untaken = false;       // it has come and its thread has not been here since
         bool news = true;           // it may tell the program how far the GPU is
@@ -161,6 +169,8 @@ private:
 
     // With send_ held: the frame's start in the buffer, and its end.
     size_t begin(calls::CallId id, uint32_t context, uint16_t flags);
+    // With send_ held: a frame that began at `at` is not sent, for want of memory.
+    void take_back(size_t at);
     CUresult end(calls::CallId id, size_t at, Payload payload, bool now);
     CUresult flush_locked();
     CUresult send_bytes(const void *data, size_t bytes);
@@ -176,6 +186,7 @@ private:
     void read_frame_of(std::unique_lock<std::mutex> &receive);
     void let_answered(std::unique_lock<std::mutex> &);
     bool read_frame();
+    bool read_frame_or_die();
     bool take_frame(const wire::FrameHeader &h);
     bool take_packed(wire::FrameHeader h);
     bool take_link(const wire::FrameHeader &h);
@@ -215,6 +226,8 @@ private:
     uint64_t last_flush_ = 0;  // nanoseconds
     std::condition_variable pump_wanted_;
     bool pump_asleep_ = false;
+    bool has_no_pump_ = false;  // no thread was to be had: nothing stays behind in the buffer
+    bool torn_ = false;         // a part of the buffer was sent, the rest not yet
 
     std::mutex receive_;
     std::condition_variable answered_;
@@ -263,10 +276,14 @@ CUresult Session::tell(calls::SentCall id, uint32_t context, Write &&write, Payl
 {
     if (CUresult dead = state()) return dead;
     std::lock_guard lock(send_);
-    size_t at = begin(id, context, 0);
+    const size_t at = out_.size();
+    Unless sent([&] { take_back(at); });
+    begin(id, context, 0);
     wire::Writer w(out_);
     write(w);
-    return end(id, at, payload, false);
+    const CUresult r = end(id, at, payload, false);
+    sent.keep();
+    return r;
 }
 
 template <class Write>
@@ -277,11 +294,14 @@ CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write, Reply
     {
         const Asking asking(*this);
         std::lock_guard lock(send_);
-        size_t at = begin(id, context, wire::kWantsReply);
+        const size_t at = out_.size();
+        Unless sent([&] { take_back(at); });
+        begin(id, context, wire::kWantsReply);
         wire::Writer w(out_);
         write(w);
         expect(sequence_, &p);
         end(id, at, payload, true);
+        sent.keep();
     }
     CUresult result = wait(p);
     reply = std::move(p.reply);
@@ -294,7 +314,9 @@ CUresult Session::copy_out(calls::SentCall id, uint32_t context, Write &&write, 
 {
     if (CUresult dead = state()) return dead;
     Pending mine;
-    Pending *p = wait_for_it ? &mine : new Pending;
+    std::unique_ptr<Pending> posted(wait_for_it ? nullptr : new Pending);
+    Pending *p = wait_for_it ? &mine : posted.get();
+    p->copy = true;
     p->to = static_cast<uint8_t *>(to);
     p->left = bytes;
     p->begin = p->to, p->end = p->to + bytes;
@@ -303,12 +325,16 @@ CUresult Session::copy_out(calls::SentCall id, uint32_t context, Write &&write, 
     {
         const Asking asking(*this);
         std::lock_guard lock(send_);
-        size_t at = begin(id, context, wire::kWantsReply | (wait_for_it ? wire::kCallerWaits : 0));
+        const size_t at = out_.size();
+        Unless sent([&] { take_back(at); });
+        begin(id, context, wire::kWantsReply | (wait_for_it ? wire::kCallerWaits : 0));
         wire::Writer w(out_);
         write(w);
         expect(sequence_, p);
-        const CUresult sent = end(id, at, {}, wait_for_it);
-        if (!wait_for_it) return sent;
+        posted.release();  // the map's now
+        const CUresult r = end(id, at, {}, wait_for_it);
+        sent.keep();
+        if (!wait_for_it) return r;
     }
     return wait(mine);
 }
@@ -324,15 +350,23 @@ bool Session::ask_ahead(calls::SentCall id, uint32_t context, Write &&write, Ahe
         a.bytes_.resize(bytes);
         a.pending_ = {};
         a.pending_.ahead = a.under_way_ = true;
+        a.pending_.copy = bytes != 0;
         a.pending_.news = news == News::yes;
         a.pending_.to = a.bytes_.data();
         a.pending_.left = bytes;
     }
-    size_t at = begin(id, context, wire::kWantsReply);
+    const size_t at = out_.size();
+    Unless sent([&] {
+        take_back(at);
+        a.pending_.done = true;
+    });
+    begin(id, context, wire::kWantsReply);
     wire::Writer w(out_);
     write(w);
     expect(sequence_, &a.pending_);
-    return end(id, at, {}, false) == CUDA_SUCCESS;
+    const CUresult r = end(id, at, {}, false);
+    sent.keep();
+    return r == CUDA_SUCCESS;
 }
 
 }  // namespace rgpu::interpose

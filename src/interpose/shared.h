@@ -93,7 +93,7 @@ public:
     // The work writes this memory as one value that the program may look for; or waits until the program has written one
     // (cuStreamWaitValue's condition). Nothing where nothing is shared.
     void flag(CUdeviceptr address, unsigned bytes);
-    void flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how);
+    CUresult flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how);
 
 private:
     std::unique_lock<std::mutex> order_;

@@ -53,6 +53,24 @@ void release(uint64_t address)
         s->post(CallId::cuMemAllocManaged, calls::kNoHandle, [&](wire::Writer &w) { w.value(SharedStep::release), w.value(address); });
 }
 
+// Whether the server names addresses that a process can have, and where nothing is shared with it yet: within the range that is held for
+// device memory, what is mapped takes the place of what was.
+bool is_place(const State &st, uint64_t address, uint64_t bytes)
+{
+    constexpr uint64_t kEnd = uint64_t{1} << 47;
+    if (!address || !bytes || bytes > kEnd || address > kEnd - bytes) return false;
+    const auto next = st.segments.lower_bound(address + bytes);
+    return next == st.segments.begin() || std::prev(next)->first + std::prev(next)->second.bytes <= address;
+}
+
+// The same for a segment, which lies as the server reserves and holds nobody's variables.
+bool is_segment_place(const State &st, uint64_t address, uint64_t bytes)
+{
+    if (address % kGranule || !is_place(st, address, bytes)) return false;
+    const auto variable = st.variable_pages.lower_bound(address);
+    return variable == st.variable_pages.end() || variable->first >= address + bytes;
+}
+
 // Memory of this process at addresses that the server has given. False when something else is there.
 bool map_here(uint64_t address, uint64_t bytes, int protection)
 {
@@ -88,7 +106,7 @@ uint64_t free_place(uint64_t bytes)
 }
 
 // Addresses that mean the same here and there.
-CUresult reserve(uint64_t bytes, int protection, uint64_t &address)
+CUresult reserve(const State &st, uint64_t bytes, int protection, uint64_t &address)
 {
     uint64_t hint = 0;
     // Kept for so long: a driver that knows no hints would give them again.
@@ -96,14 +114,20 @@ CUresult reserve(uint64_t bytes, int protection, uint64_t &address)
         std::vector<uint64_t> all;
         ~Refused()
         {
-            for (uint64_t a : all) release(a);
+            guard("shared memory", [&] {
+                for (uint64_t a : all) release(a);
+                return CUDA_SUCCESS;
+            });
         }
     } refused;
     for (int attempt = 0; attempt < (spanning() ? kMostTriesApart : kMostTries); attempt++) {
         Reply reply;
         if (CUresult r = ask(SharedStep::reserve, {hint, bytes}, reply)) return r;
-        address = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
-        if (address && !taken_elsewhere(address, bytes) && map_here(address, bytes, protection)) return CUDA_SUCCESS;
+        wire::Reader answer(reply.body.data(), reply.body.size());
+        address = answer.value<uint64_t>();
+        if (!answer.at_end()) return CUDA_ERROR_UNKNOWN;
+        if (is_segment_place(st, address, bytes) && !taken_elsewhere(address, bytes) && map_here(address, bytes, protection))
+            return CUDA_SUCCESS;
         refused.all.push_back(address);
         hint = free_place(bytes);
     }
@@ -135,16 +159,17 @@ CUresult new_segment(State &st, Kind kind, uint64_t bytes, Segment *&segment, ui
     s.device = current_device();
     const int protection = kind == Kind::registered ? PROT_NONE : PROT_READ | PROT_WRITE;
     const auto space = hold_space();
-    if (CUresult r = reserve(s.bytes, protection, base)) return r;
+    if (CUresult r = reserve(st, s.bytes, protection, base)) return r;
+    Unless placed([&] {
+        unmap_here(base, s.bytes);
+        release(base);
+    });
     if (kind == Kind::managed)
-        if (CUresult r = back(base, s)) {
-            unmap_here(base, s.bytes);
-            release(base);
-            return r;
-        }
+        if (CUresult r = back(base, s)) return r;
     s.holes[base] = s.bytes;
     std::lock_guard lock(st.tables);
     segment = &(st.segments[base] = std::move(s));
+    placed.keep();
     return CUDA_SUCCESS;
 }
 
@@ -204,7 +229,9 @@ void add(State &st, const Block &b)
     std::lock_guard lock(st.tables);
     st.spans_known = false;
     st.blocks[b.device] = b;
+    Unless whole([&] { st.blocks.erase(b.device); });
     if (b.kind == Kind::registered) st.mirrors[b.host] = b.device;
+    whole.keep();
     g_there++;
     if (b.shared) g_shared++;
     may_write(st, true);
@@ -239,15 +266,30 @@ Block *holding(State &st, CUdeviceptr address)
     return address - it->first < it->second.bytes ? &it->second : nullptr;
 }
 
+// A variable that was there is there no more.
+void let_page_go(State &st, uint64_t page)
+{
+    auto it = st.variable_pages.find(page);
+    if (it == st.variable_pages.end() || --it->second) return;
+    unmap_here(page, kPage);
+    st.variable_pages.erase(it);
+}
+
 void end_variable(State &st, const Block &b)
 {
     free(b.twin);
     release(b.device);
-    for (uint64_t page = b.device / kPage * kPage; page < b.device + b.bytes; page += kPage)
-        if (auto it = st.variable_pages.find(page); it != st.variable_pages.end() && !--it->second) {
-            unmap_here(page, kPage);
-            st.variable_pages.erase(it);
-        }
+    for (uint64_t page = b.device / kPage * kPage; page < b.device + b.bytes; page += kPage) let_page_go(st, page);
+}
+
+// So many bytes of a segment are free again.
+void leave(State &st, uint64_t base, CUdeviceptr address, uint64_t bytes)
+{
+    Segment &segment = st.segments.at(base);
+    const bool whole = bytes > kSmall || bytes >= segment.bytes;
+    give_hole(segment, whole ? base : address, whole ? segment.bytes : bytes);
+    // An empty one that small blocks share is kept, but not with device memory.
+    if (!segment.used && (whole || segment.twin)) end_segment(st, base);
 }
 
 void end_block(State &st, CUdeviceptr address)
@@ -267,10 +309,7 @@ void end_block(State &st, CUdeviceptr address)
         return;
     }
     auto &[base, segment] = *segment_of(st, b.device);
-    const bool whole = b.kind == Kind::registered || taken(b, segment) == segment.bytes;
-    give_hole(segment, whole ? base : b.device, whole ? segment.bytes : taken(b, segment));
-    // An empty one that small blocks share is kept, but not with device memory.
-    if (!segment.used && (whole || segment.twin)) end_segment(st, base);
+    leave(st, base, b.device, b.kind == Kind::registered ? segment.bytes : taken(b, segment));
 }
 
 }  // namespace
@@ -305,6 +344,7 @@ CUresult allocate(Kind kind, size_t bytes, CUdeviceptr &address)
     uint64_t base = 0;
     // Pages of its own: what is beside it is compared and sent apart.
     if (CUresult r = place(st, kind, round_up(bytes, kPage), base, address)) return r;
+    Unless added([&] { leave(st, base, address, round_up(bytes, kPage)); });
     Block b;
     b.kind = kind;
     b.device = b.host = address;
@@ -316,6 +356,7 @@ CUresult allocate(Kind kind, size_t bytes, CUdeviceptr &address)
         b.twin = st.segments[base].twin + (address - base);
     }
     add(st, b);
+    added.keep();
     return CUDA_SUCCESS;
 }
 
@@ -381,6 +422,7 @@ CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner)
     State &st = state();
     std::lock_guard order(st.order);
     if (holding(st, address)) return CUDA_SUCCESS;
+    if (!is_place(st, address, bytes)) return CUDA_ERROR_UNKNOWN;
     Block b;
     b.kind = Kind::variable;
     b.shared = true;
@@ -390,17 +432,24 @@ CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner)
     b.owner = owner;
     b.twin = static_cast<uint8_t *>(calloc(bytes, 1));
     if (!b.twin) return CUDA_ERROR_OUT_OF_MEMORY;
-    for (uint64_t page = address / kPage * kPage; page < address + bytes; page += kPage) {
-        if (!st.variable_pages.count(page) && !map_here(page, kPage, PROT_READ | PROT_WRITE)) {
+    uint64_t page = address / kPage * kPage;
+    Unless placed([&] {
+        free(b.twin);
+        for (uint64_t p = address / kPage * kPage; p < page; p += kPage) let_page_go(st, p);
+    });
+    for (; page < address + bytes; page += kPage) {
+        auto &users = st.variable_pages[page];
+        if (!users && !map_here(page, kPage, PROT_READ | PROT_WRITE)) {
+            st.variable_pages.erase(page);
             say("cannot place a managed variable at %#llx, where the GPU server has it: this program uses that address "
                 "for something else; start it again", static_cast<unsigned long long>(address));
-            free(b.twin);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        st.variable_pages[page]++;
+        users++;
     }
     memset(pointer(address), 0, bytes);
     add(st, b);
+    placed.keep();
     st.device_wrote = true;
     return pull(st);
 }

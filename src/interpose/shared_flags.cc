@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "interpose/background.h"
 #include "interpose/process.h"
 #include "interpose/servers.h"
 #include "interpose/shared_state.h"
@@ -78,15 +79,16 @@ void Work::flag(CUdeviceptr address, unsigned bytes)
     f.bytes = std::max(f.bytes, bytes);
 }
 
-void Work::flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how)
+CUresult Work::flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how)
 {
-    if (!order_) return;
-    flag(address, bytes);
+    if (!order_) return CUDA_SUCCESS;
     State &st = state();
+    if (!st.looking) st.looking = start_thread(*session(), [s = session()] { run(*s); });
+    if (!st.looking) return CUDA_ERROR_OPERATING_SYSTEM;
+    flag(address, bytes);
     st.flags[address].waits.push_back({bytes, how, value, current_context(), stream_, st.works});
     st.new_waits = true;
-    if (!st.looking) std::thread([s = session()] { run(*s); }).detach();
-    st.looking = true;
+    return CUDA_SUCCESS;
 }
 
 }  // namespace rgpu::interpose::shared

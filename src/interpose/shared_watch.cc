@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "interpose/background.h"
 #include "interpose/log.h"
 #include "interpose/process.h"
 #include "interpose/servers.h"
@@ -104,8 +105,8 @@ void arm_watch()
     std::lock_guard lock(w.mutex);
     if (w.over || w.armed) return;
     w.armed = true;
-    if (!w.running) std::thread([s = session()] { run(*s); }).detach();
-    w.running = true;
+    if (!w.running) w.running = start_thread(*session(), [s = session()] { run(*s); });
+    w.over = !w.running;  // nobody looks, then
     w.wanted.notify_one();
 }
 

@@ -76,8 +76,8 @@ template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, 
             if (!in_shared(ops[i])) continue;
             if (ops[i].writes)
                 work.flag(ops[i].address, ops[i].bytes);
-            else
-                work.flag(ops[i].address, ops[i].bytes, ops[i].value, ops[i].flags);
+            else if (CUresult r = work.flag(ops[i].address, ops[i].bytes, ops[i].value, ops[i].flags))
+                return r;
         }
         if (CUresult r = send()) return r;
     }

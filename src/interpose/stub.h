@@ -212,20 +212,15 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     Ids<sizeof...(A)> ids{};
     std::vector<uint8_t> carried;
     CUresult result = CUDA_SUCCESS;
-    auto give_back = [&] {
+    // Handles that are made, until the server has made what they stand for.
+    Unless made([&] {
         ((Param<roles[I].kind, A>::handle_out ? Handles::get().end(ids[I]) : void()), ...);
-    };
+    });
     (void)((result = resolve<roles[I].kind>(std::get<I>(args), ids[I], carried), result == CUDA_SUCCESS) && ...);
-    if (result != CUDA_SUCCESS) {
-        give_back();
-        return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
     // Told at once, as by a driver: posted, it would surface at a call that has nothing to do with it.
     if constexpr (wants_context<Id>())
-        if (CUresult r = context_state(); r && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...)) {
-            give_back();
-            return r;
-        }
+        if (CUresult r = context_state(); r && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...)) return r;
     // The stream that the call is about, and what a capture says to that.
     [[maybe_unused]] HandleId stream = 0;
     if constexpr ((std::is_same_v<A, CUstream> || ...)) {
@@ -233,13 +228,12 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         if (mode == Mode::post)
             if ((result = may_give_work(stream))) return result;
     }
+    // What the program says, whatever the answer writes to where it says so.
+    const std::array<size_t, sizeof...(A)> counts{count_of<Id, I>(args)...};
     // More than a frame holds are counts that no program means.
-    if (((roles[I].kind == RoleKind::in_n ? count_of<Id, I>(args) : 0) + ... + 0) > kMostElements) {
-        give_back();
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (((roles[I].kind == RoleKind::in_n ? counts[I] : 0) + ... + 0) > kMostElements) return CUDA_ERROR_INVALID_VALUE;
     auto body = [&](wire::Writer &w) {
-        (write<roles[I].kind>(w, std::get<I>(args), ids[I], count_of<Id, I>(args), carried), ...);
+        (write<roles[I].kind>(w, std::get<I>(args), ids[I], counts[I], carried), ...);
         (void)w;
     };
     Reply reply;
@@ -247,6 +241,7 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         result = s->post(Id, current_context(), body);
     else
         result = s->ask(Id, current_context(), body, reply);
+    if (result == CUDA_SUCCESS) made.keep();
     if constexpr ((std::is_same_v<A, CUstream> || ...)) note_capture_result(stream, result);
     // The first parameter that is a handle, and the first that leads to a graph.
     HandleId self = 0, owner = 0;
@@ -257,13 +252,10 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     [[maybe_unused]] auto take = [&]<RoleKind Kind, class T>(T arg, HandleId id, size_t count) {
         if (result == CUDA_SUCCESS || (Param<Kind, T>::on_failure && r.left())) read<Kind>(r, arg, id, count, self, owner);
     };
-    (take.template operator()<roles[I].kind>(std::get<I>(args), ids[I], count_of<Id, I>(args)), ...);
-    if (result != CUDA_SUCCESS) {
-        give_back();
-        return result;
-    }
+    (take.template operator()<roles[I].kind>(std::get<I>(args), ids[I], counts[I]), ...);
+    if (result != CUDA_SUCCESS) return result;
     ((roles[I].kind == RoleKind::ends ? Handles::get().end(ids[I]) : void()), ...);
-    return r.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    return r.at_end() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 template <CallId Id, class F> struct Typed;

@@ -48,7 +48,7 @@ void Turn::go(bool in_order)
 // What comes next in the current context's default stream may look at the memory.
 Turn::~Turn()
 {
-    if (waits_) own::cuStreamSynchronize(nullptr);
+    if (waits_) guard("the end of a call for another server", [] { return own::cuStreamSynchronize(nullptr); });
 }
 
 }  // namespace rgpu::interpose

@@ -115,6 +115,27 @@ Test(broken_server, a_copy_that_failed_need_not_be_whole)
     cr_expect(memory.untouched());
 }
 
+Test(broken_server, success_without_the_bytes_of_a_copy)
+{
+    alarm(kLimit);
+    Guarded memory;
+    const CUresult r = from_broken_server(joined({frame(ServerFrame::reply, wire::kLast, 1, CUDA_SUCCESS, {})}), [&](auto &s) {
+        const CUresult copied = copy(s, memory);
+        cr_expect(s.state() != CUDA_SUCCESS, "the connection stands");
+        return copied;
+    });
+    cr_expect(r != CUDA_SUCCESS);
+    cr_expect(memory.untouched());
+    cr_expect(from_broken_server(joined({frame(ServerFrame::reply, wire::kLast, 1, CUDA_ERROR_INVALID_VALUE, {})}),
+                                 [&](auto &s) { return copy(s, memory); }) == CUDA_ERROR_INVALID_VALUE);
+}
+
+Test(broken_server, bytes_of_a_copy_for_a_call_that_is_none)
+{
+    alarm(kLimit);
+    cr_expect(from_broken_server(joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, {})}), ask) != CUDA_SUCCESS);
+}
+
 Test(broken_server, bytes_that_nobody_asked_for)
 {
     alarm(kLimit);
