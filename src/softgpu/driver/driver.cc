@@ -1,9 +1,11 @@
 #include "softgpu/driver/driver.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +30,15 @@ uint64_t device_stride(const GpuHost &host, const Settings &s)
     return host.bytes() / std::max(s.devices, 1) / Arena::kPage * Arena::kPage;
 }
 
+Result<std::unique_ptr<GpuHost>> join_host(const Driver &d)
+{
+    if (d.settings.devices_file) return GpuHost::join(Fd(*d.settings.devices_file), d.settings.host, d.addresses());
+    if (d.settings.shares) return GpuHost::join(d.settings.host, d.addresses());
+    Fd file(memfd_create("rgpu-devices", MFD_CLOEXEC));
+    if (!file) return error(ErrorKind::exhausted, "a file in memory: %s", strerror(errno));
+    return GpuHost::join(std::move(file), d.settings.host, d.addresses());
+}
+
 CUresult start(Driver &d)
 {
     Result<Settings> settings = Settings::from_environment();
@@ -37,7 +48,7 @@ CUresult start(Driver &d)
     }
     d.settings = *settings;
     if (!d.host) {
-        Result<std::unique_ptr<GpuHost>> host = GpuHost::join(d.settings.host, d.addresses());
+        Result<std::unique_ptr<GpuHost>> host = join_host(d);
         if (!host) {
             complain("%s", host.error().text.c_str());
             switch (host.error().kind) {

@@ -53,6 +53,7 @@ public:
     } graph_memory;  // bytes that nodes of graphs have
 
     uint64_t used() { return host_.used(host_index); }
+    uint64_t held_here() const { return host_.held(host_index); }
     bool take(uint64_t bytes) override { return host_.take(host_index, bytes, total); }
     void give(uint64_t bytes) override { host_.give(host_index, bytes); }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -26,6 +27,28 @@ int lock_byte(int fd, int command, off_t byte, short type)
     int rc;
     while ((rc = fcntl(fd, command, &l)) < 0 && errno == EINTR) {}
     return rc < 0 ? -errno : l.l_type;
+}
+
+Result<Fd> open_file(const std::string &directory)
+{
+    struct stat st;
+    if (mkdir(directory.c_str(), 0700) && errno != EEXIST)
+        return error(ErrorKind::unavailable, "making %s: %s (RGPU_SOFTGPU_HOST names this directory)",
+                     directory.c_str(), strerror(errno));
+    if (stat(directory.c_str(), &st))
+        return error(ErrorKind::unavailable, "%s: %s", directory.c_str(), strerror(errno));
+    // Whoever else may write into the directory may share its devices.
+    const mode_t mode = 0600 | (st.st_mode & 0020 ? 0060 : 0) | (st.st_mode & 0002 ? 0006 : 0);
+    const std::string path = directory + "/devices";
+    Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (fd)
+        fchmod(fd.get(), mode);  // whatever the umask says
+    else if (errno == EEXIST)
+        fd.reset(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd)
+        return error(ErrorKind::unavailable, "opening %s: %s (who shares this GPU host must be able to write it)",
+                     path.c_str(), strerror(errno));
+    return fd;
 }
 
 }  // namespace
@@ -82,59 +105,50 @@ Result<bool> GpuHost::take_slot(int slot)
     return true;
 }
 
-Result<void> GpuHost::open(const std::string &directory)
+Result<void> GpuHost::enter(Fd file, const std::string &name)
 {
     struct stat st;
-    if (mkdir(directory.c_str(), 0700) && errno != EEXIST)
-        return error(ErrorKind::unavailable, "making %s: %s (RGPU_SOFTGPU_HOST names this directory)",
-                     directory.c_str(), strerror(errno));
-    if (stat(directory.c_str(), &st))
-        return error(ErrorKind::unavailable, "%s: %s", directory.c_str(), strerror(errno));
-    // Whoever else may write into the directory may share its devices.
-    const mode_t mode = 0600 | (st.st_mode & 0020 ? 0060 : 0) | (st.st_mode & 0002 ? 0006 : 0);
-    const std::string path = directory + "/devices";
-    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd >= 0)
-        fchmod(fd, mode);  // whatever the umask says
-    else if (errno == EEXIST)
-        fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return error(ErrorKind::unavailable, "opening %s: %s (who shares this GPU host must be able to write it)",
-                     path.c_str(), strerror(errno));
-    fd_.reset(fd);
-
+    fd_ = std::move(file);
     Section section(*this);
-    if (fstat(fd, &st)) return error(ErrorKind::internal, "%s: %s", path.c_str(), strerror(errno));
+    if (fstat(fd_.get(), &st)) return error(ErrorKind::internal, "%s: %s", name.c_str(), strerror(errno));
     const bool fresh = st.st_size == 0;
-    if (fresh && ftruncate(fd, sizeof(File)))
-        return error(ErrorKind::exhausted, "%s: %s", path.c_str(), strerror(errno));
+    if (fresh && ftruncate(fd_.get(), sizeof(File)))
+        return error(ErrorKind::exhausted, "%s: %s", name.c_str(), strerror(errno));
     if (!fresh && st.st_size != sizeof(File))
-        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", path.c_str());
-    void *p = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) return error(ErrorKind::exhausted, "mapping %s: %s", path.c_str(), strerror(errno));
+        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", name.c_str());
+    void *p = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+    if (p == MAP_FAILED) return error(ErrorKind::exhausted, "mapping %s: %s", name.c_str(), strerror(errno));
     file_ = static_cast<File *>(p);
     if (!file_->magic) {
         file_->bytes = sizeof(File);
         file_->magic = kMagic;
     }
     if (file_->magic != kMagic || file_->bytes != sizeof(File))
-        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", path.c_str());
+        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", name.c_str());
 
+    // Processes that share no file have different addresses, too, as far as there are some: a stray pointer of another
+    // program is rarely taken for one of this program's.
+    const int first = static_cast<int>(st.st_ino % static_cast<ino_t>(addresses_.slots)) * 7 % addresses_.slots;
     for (int i = 0; i < addresses_.slots; i++) {
-        Result<bool> taken = take_slot(i);
+        Result<bool> taken = take_slot((first + i) % addresses_.slots);
         if (!taken) return std::move(taken).error();
         if (*taken) return {};
     }
     return error(ErrorKind::unavailable, "%d processes use the GPU host %s already; it takes no more",
-                 addresses_.slots, directory.c_str());
+                 addresses_.slots, name.c_str());
+}
+
+Result<std::unique_ptr<GpuHost>> GpuHost::join(Fd file, const std::string &name, const Addresses &addresses)
+{
+    std::unique_ptr<GpuHost> host(new GpuHost(addresses));
+    if (Result<void> entered = host->enter(std::move(file), name); !entered) return std::move(entered).error();
+    return host;
 }
 
 Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory, const Addresses &addresses)
 {
-    std::unique_ptr<GpuHost> host(new GpuHost(addresses));
-    Result<void> opened = host->open(directory);
-    if (!opened) return std::move(opened).error();
-    return host;
+    Result<Fd> file = open_file(directory);
+    return file ? join(std::move(*file), directory, addresses) : std::move(file).error();
 }
 
 bool GpuHost::slot_is_live(int slot) const
@@ -150,7 +164,7 @@ uint64_t GpuHost::used_now(int device) const
         uint64_t &used = file_->slots[i].used[device];
         if (!used) continue;
         if (slot_is_live(i))
-            sum += used;
+            sum += std::min(used, UINT64_MAX - sum);  // another process may have written anything
         else
             memset(file_->slots[i].used, 0, sizeof file_->slots[i].used);
     }
@@ -171,6 +185,11 @@ void GpuHost::give(int device, uint64_t bytes)
     Section section(*this);
     uint64_t &used = file_->slots[slot_].used[device];
     used -= std::min(used, bytes);
+}
+
+uint64_t GpuHost::held(int device) const
+{
+    return std::atomic_ref(file_->slots[slot_].used[device]).load(std::memory_order_relaxed);
 }
 
 uint64_t GpuHost::used(int device)

@@ -1,4 +1,5 @@
-// One GPU host: what the processes that use its devices share, kept in a file that all of them map.
+// One GPU host: what the processes that use its devices share, kept in a file that all of them map. Whoever may write
+// that file can stop the others: under rgpud each lease has one of its own.
 //
 // Each process has a slot there: its part of the address space of device memory, and how much memory it
 // holds on each device. A slot belongs to the process that holds the file lock on its byte, so that the
@@ -35,6 +36,8 @@ public:
     // may), the slot is another's. At most one GpuHost for a directory in a process (closing one would drop the
     // other's locks). `unavailable` when no slot is free, `exhausted` when the process may not have the addresses.
     static Result<std::unique_ptr<GpuHost>> join(const std::string &directory, const Addresses & = kAddresses);
+    // The same in a file that is open already, and stands in no directory. `name` is for messages.
+    static Result<std::unique_ptr<GpuHost>> join(Fd file, const std::string &name, const Addresses & = kAddresses);
     ~GpuHost();
 
     int slot() const { return slot_; }
@@ -45,13 +48,15 @@ public:
     bool take(int device, uint64_t bytes, uint64_t limit);
     void give(int device, uint64_t bytes);
     uint64_t used(int device);
+    // What this process alone holds. Waits for nobody.
+    uint64_t held(int device) const;
 
 private:
     struct File;
     class Section;
 
     explicit GpuHost(const Addresses &a) : addresses_(a) {}
-    Result<void> open(const std::string &directory);
+    Result<void> enter(Fd file, const std::string &name);
     Result<bool> take_slot(int slot);
     bool slot_is_live(int slot) const;
     uint64_t used_now(int device) const;

@@ -101,3 +101,10 @@ extern "C" [[gnu::visibility("default")]] uint64_t rgpu_softgpu_memory_used(int 
     auto *d = rgpu::softgpu::driver::find_device(device);
     return d ? d->used() : 0;
 }
+
+// ... and what this process holds.
+extern "C" [[gnu::visibility("default")]] uint64_t rgpu_softgpu_memory_held(int device)
+{
+    auto *d = rgpu::softgpu::driver::find_device(device);
+    return d ? d->held_here() : 0;
+}

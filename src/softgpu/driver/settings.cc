@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -79,6 +80,14 @@ Result<Settings> Settings::from_environment()
         if (strcmp(v, "low"))
             return error(ErrorKind::invalid, "RGPU_SOFTGPU_ADDRESSES=%s: write low, or leave it unset", v);
         s.low_addresses = true;
+    }
+    if (const char *v = variable("RGPU_SOFTGPU_DEVICES_FILE")) {
+        char *end;
+        const long descriptor = strtol(v, &end, 10);
+        s.shares = strcmp(v, "none") != 0;
+        if (s.shares && (*end || descriptor < 0 || descriptor > INT_MAX))
+            return error(ErrorKind::invalid, "RGPU_SOFTGPU_DEVICES_FILE=%s: write a descriptor's number, or none", v);
+        if (s.shares) s.devices_file = static_cast<int>(descriptor);
     }
     if (const char *v = variable("RGPU_SOFTGPU_HOST"))
         s.host = v;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Settings {
     int major = 8, minor = 0;             // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
     std::string name = "rgpu software GPU";  // RGPU_SOFTGPU_NAME
     std::string host;                     // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
+    // RGPU_SOFTGPU_DEVICES_FILE: a descriptor of the file that this process shares with others, instead of one in `host`,
+    // or "none", to share with nobody.
+    std::optional<int> devices_file;
+    bool shares = true;
     bool low_addresses = false;           // RGPU_SOFTGPU_ADDRESSES: "low" for programs under ThreadSanitizer
 
     static Result<Settings> from_environment();
