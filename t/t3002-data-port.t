@@ -130,8 +130,8 @@ if [ "$1" = --inventory ]; then
 fi
 [ $# = 0 ] || exit 1
 trap '' TERM
-{ env; id -u; grep NoNewPrivs /proc/self/status; ls -l /proc/$$/fd; } > "$RGPU_SOFTGPU_HOST/told.new"
-mv "$RGPU_SOFTGPU_HOST/told.new" "$RGPU_SOFTGPU_HOST/told"
+{ env; id -u; grep NoNewPrivs /proc/self/status; ls -l /proc/$$/fd; } > "$RGPU_SOFTGPU_CACHE/told.new"
+mv "$RGPU_SOFTGPU_CACHE/told.new" "$RGPU_SOFTGPU_CACHE/told"
 while :; do sleep 1; done
 EOF
 chmod 755 "$T/stubborn"
@@ -141,8 +141,8 @@ rgpud gpu2 'warm = false' "worker = \"$T/stubborn\"" "driver = \"$T/stubborn\""
 rgpud_pid=$pid
 lease
 hold third
-ok "a worker starts" wait_for 10 test -e "$T/gpu2.state/softgpu/told"
-told=$(cat "$T/gpu2.state/softgpu/told")
+ok "a worker starts" wait_for 10 test -e "$T/gpu2.state/cache/$(id -u $worker_user)/told"
+told=$(cat "$T/gpu2.state/cache/$(id -u $worker_user)/told")
 like "$told" "RGPU_WORKER_LEASE=$lease" "it is told its lease"
 like "$told" 'CUDA_VISIBLE_DEVICES=GPU-stubborn' "... its GPUs"
 like "$told" "RGPU_DRIVER=$T/stubborn" "... and the driver"

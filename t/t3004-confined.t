@@ -62,8 +62,8 @@ fi
     done
     umount /dev 2>/dev/null && echo "it uncovered /dev"
     echo tried
-} > "$RGPU_SOFTGPU_HOST/told.new"
-mv "$RGPU_SOFTGPU_HOST/told.new" "$RGPU_SOFTGPU_HOST/told"
+} > "$RGPU_SOFTGPU_CACHE/told.new"
+mv "$RGPU_SOFTGPU_CACHE/told.new" "$RGPU_SOFTGPU_CACHE/told"
 END
         chmod 755 "$T/curious"
         exec 5>&-
@@ -71,8 +71,9 @@ END
         rgpud gpu2 "worker = \"$T/curious\"" "driver = \"$T/curious\""
         lease
         hold second
-        wait_for 20 test -e "$T/gpu2.state/softgpu/told"
-        is "$(cat "$T/gpu2.state/softgpu/told")" tried "devices of the host cannot be opened: there are none"
+        told=$T/gpu2.state/cache/$(id -u nobody)/told
+        wait_for 20 test -e "$told"
+        is "$(cat "$told")" tried "devices of the host cannot be opened: there are none"
     fi
 fi
 exec 5>&-

@@ -48,8 +48,8 @@ Result<void> make_dirs(const RgpudConfig &config)
         std::string path;
         mode_t mode;
     };
-    // Workers of several users share what stands for the host's software GPUs.
-    for (const Dir &dir : {Dir{config.state_dir, 0755}, Dir{host_dir(config), 01777},
+    // The software GPUs' UUIDs come from the name of their directory. Nothing is in it: what processes share is each lease's own.
+    for (const Dir &dir : {Dir{config.state_dir, 0755}, Dir{host_dir(config), 0755},
                            Dir{config.state_dir + "/cache", 0755}, Dir{config.state_dir + "/images", 0755}})
         if (Result<void> made = make_dir(dir.path, dir.mode); !made)
             return made;
@@ -186,6 +186,7 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["RGPU_SOFTGPU_MEMORY"] = std::to_string(config.softgpu_memory);
     environment["RGPU_SOFTGPU_COMPUTE_CAPABILITY"] = config.softgpu_compute_capability;
     environment["RGPU_SOFTGPU_HOST"] = host_dir(config);
+    environment["RGPU_SOFTGPU_DEVICES_FILE"] = "none";  // a lease's workers get the lease's
     environment["RGPU_SOFTGPU_CACHE"] = cache_dir(config, account.uid);
     return environment;
 }

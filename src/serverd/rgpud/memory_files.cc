@@ -13,7 +13,7 @@
 namespace rgpu::serverd {
 namespace {
 
-constexpr const char *kHostLocks = "host";
+constexpr const char *kSoftwareGpus = ".softgpu";  // after the lease
 
 }  // namespace
 
@@ -48,23 +48,26 @@ Result<Fd> MemoryFiles::account(const pool::Lease &lease, int64_t max_workers) c
     return file;
 }
 
-Result<Fd> MemoryFiles::host_locks() const
+Result<Fd> MemoryFiles::software_gpus(const pool::Lease &lease) const
 {
-    return open_file(kHostLocks);
+    return open_file(lease.id + kSoftwareGpus);
 }
 
 void MemoryFiles::forget(const std::string &lease) const
 {
     unlink((directory_ + "/" + lease).c_str());
+    unlink((directory_ + "/" + lease + kSoftwareGpus).c_str());
 }
 
 void MemoryFiles::forget_all_but(const std::set<std::string> &leases) const
 {
     std::error_code failure;
     for (const auto &entry : std::filesystem::directory_iterator(directory_, failure)) {
-        std::string name = entry.path().filename();
-        if (name != kHostLocks && !leases.count(name))
-            forget(name);
+        std::string name = entry.path().filename(), lease = name;
+        if (lease.ends_with(kSoftwareGpus))
+            lease.erase(lease.size() - strlen(kSoftwareGpus));
+        if (!leases.count(lease))
+            unlink((directory_ + "/" + name).c_str());
     }
 }
 

@@ -1,4 +1,6 @@
-// The files by which workers keep a lease's cap on memory: made and opened by rgpud, handed to workers as descriptors.
+// The files by which a lease's workers know of each other's memory: made and opened by rgpud, handed to workers as
+// descriptors. Each belongs to one lease, whose workers may write anything there and hold every lock: rgpud reads none
+// of them and takes no lock, and no other lease's worker has them open.
 #pragma once
 
 #include <set>
@@ -17,8 +19,8 @@ public:
 
     // The lease's account (worker/memory_account.h), opened anew: each worker's locks are its own.
     Result<Fd> account(const pool::Lease &lease, int64_t max_workers) const;
-    // One byte for each of the host's GPUs, locked while a worker asks the driver what a call cost.
-    Result<Fd> host_locks() const;
+    // What the lease's processes on software GPUs share (softgpu/driver/gpu_host.h), opened anew.
+    Result<Fd> software_gpus(const pool::Lease &lease) const;
 
     void forget(const std::string &lease) const;
     // Forgets all but these: an rgpud before this one may have died before it did.

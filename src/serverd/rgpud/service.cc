@@ -15,8 +15,8 @@
 namespace rgpu::serverd {
 namespace {
 
-// The worker's descriptors 3 to 7 are its socket, what Workers::start() puts behind it, memory account and host locks.
-constexpr int kFirstBoard = 8;
+// The worker's descriptors 3 to 6 are its socket, what Workers::start() puts behind it, and the memory account.
+constexpr int kFirstBoard = 7;
 
 // Jobs whose epilog may still ask what became of their leases.
 constexpr size_t kMostWithdrawn = 4096;
@@ -450,7 +450,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     for (const pool::Portion &gpu : lease.gpus)
         names.push_back(gpu.uuid);
     launch.dev = worker_dev(config_, driver_, names);
-    std::string uuids, memory, shares, index, boards;
+    std::string uuids, memory, shares, boards;
     std::vector<size_t> places;
     int board = kFirstBoard;
     for (const pool::Portion &gpu : lease.gpus) {
@@ -458,7 +458,6 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
         uuids += comma + gpu.uuid;
         memory += comma + std::to_string(gpu.memory);
         shares += comma + std::to_string(gpu.share) + "-" + std::to_string(gpu.most);
-        index += comma + std::to_string(gpu.index);
         boards += comma + std::to_string(board++);
         for (size_t i = 0; i < driver_.inventory.gpus.size(); ++i)
             if (driver_.inventory.gpus[i].uuid == gpu.uuid)
@@ -469,7 +468,6 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     // In the order of CUDA_VISIBLE_DEVICES.
     launch.environment["RGPU_WORKER_MEMORY"] = memory;
     launch.environment["RGPU_WORKER_SHARE"] = shares;
-    launch.environment["RGPU_WORKER_INDEX"] = index;
     launch.environment["RGPU_WORKER_BOARDS"] = boards;
     launch.environment["RGPU_WORKER_WEIGHT"] = std::to_string(weight_of(config_, lease.owner.qos));
     launch.environment["RGPU_WORKER_MAX_KERNEL"] = std::to_string(config_.max_kernel.count());
@@ -546,11 +544,11 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     Result<Account> account = accounts_.of(lease.id, lease.owner.uid, config_);
     if (!account)
         return std::move(account).error();
-    Result<Fd> memory = memory_.account(lease, config_.max_workers), locks = memory_.host_locks();
-    if (!memory || !locks)
-        return memory ? std::move(locks).error() : std::move(memory).error();
+    Result<Fd> memory = memory_.account(lease, config_.max_workers);
+    if (!memory)
+        return std::move(memory).error();
     Launch launch = worker_launch(lease, *account);
-    launch.descriptors = {socket.get(), memory->get(), locks->get()};
+    launch.descriptors = {socket.get(), memory->get()};
     for (const pool::Portion &gpu : lease.gpus)
         launch.descriptors.push_back(boards_.file(gpu.uuid));
     launch.environment.merge(more);
@@ -560,6 +558,13 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     if (meter) {
         launch.environment["RGPU_WORKER_METER"] = number_of_next();
         launch.descriptors.push_back(meter->get());
+    }
+    Result<Fd> software = driver_.software ? memory_.software_gpus(lease) : Result<Fd>(Fd());
+    if (!software)
+        return std::move(software).error();
+    if (*software) {
+        launch.environment["RGPU_SOFTGPU_DEVICES_FILE"] = number_of_next();
+        launch.descriptors.push_back(software->get());
     }
     Result<Fd> key = key_pipe(given);
     if (!key)

@@ -1,9 +1,11 @@
 #include "serverd/worker/device_meter.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 namespace rgpu::worker {
 
@@ -15,6 +17,13 @@ struct NvmlMemory {
     unsigned long long total, free, used;
 };
 
+// nvmlProcessInfo_v2_t, which the calls named _v2 and _v3 fill in.
+struct NvmlProcess {
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+};
+
 struct NvmlBusy {
     unsigned gpu, memory;
 };
@@ -23,6 +32,7 @@ struct Nvml {
     int (*by_pci)(const char *, NvmlDevice *) = nullptr;
     int (*memory)(NvmlDevice, NvmlMemory *) = nullptr;
     int (*busy)(NvmlDevice, NvmlBusy *) = nullptr;
+    int (*processes)(NvmlDevice, unsigned *, NvmlProcess *) = nullptr;
     void *library = nullptr;
 
     Nvml()
@@ -32,6 +42,8 @@ struct Nvml {
         if (!init || init() != 0) return;
         memory = reinterpret_cast<decltype(memory)>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
         busy = reinterpret_cast<decltype(busy)>(dlsym(library, "nvmlDeviceGetUtilizationRates"));
+        for (const char *name : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"})
+            if (!processes) processes = reinterpret_cast<decltype(processes)>(dlsym(library, name));
         by_pci = reinterpret_cast<decltype(by_pci)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
     }
 };
@@ -59,6 +71,33 @@ std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device)
     NvmlMemory memory{};
     if (!handle || !nvml().memory || nvml().memory(handle, &memory) != 0) return std::nullopt;
     return memory.total - memory.free;
+}
+
+std::optional<uint64_t> device_memory_of_process(const Driver &driver, int device)
+{
+    static const auto software = reinterpret_cast<uint64_t (*)(int)>(driver.symbol("rgpu_softgpu_memory_held"));
+    if (software) return software(device);
+    NvmlDevice handle = find(driver, device);
+    if (!handle || !nvml().processes) return std::nullopt;
+    // Another process may start between two calls: there is room for more than there were.
+    constexpr int kInsufficientSize = 7;
+    std::vector<NvmlProcess> all(64);
+    unsigned count = 64;
+    int r = nvml().processes(handle, &count, all.data());
+    if (r == kInsufficientSize && count < (1u << 16)) {
+        all.resize(count *= 2);
+        r = nvml().processes(handle, &count, all.data());
+    }
+    if (r != 0) return std::nullopt;
+    uint64_t sum = 0;
+    bool listed = false;
+    for (unsigned i = 0; i < count && i < all.size(); i++) {
+        if (all[i].pid != static_cast<unsigned>(getpid())) continue;
+        if (all[i].used == ~0ull) return std::nullopt;  // NVML_VALUE_NOT_AVAILABLE
+        listed = true;
+        sum += all[i].used;
+    }
+    return listed ? std::optional<uint64_t>(sum) : std::nullopt;
 }
 
 void meter_device(const Driver &driver, int device, wire::DeviceStatus &s)

@@ -14,6 +14,10 @@ inline constexpr const char *kSoftwareMark = "rgpu_softgpu_set_printf";
 // NVML's word, which comes with NVIDIA's driver; nothing where that is not the driver.
 std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device);
 
+// What this process holds of it: the software GPU's word, or NVML's, which lists processes; nothing where neither tells.
+// NVML is asked for each and takes long.
+std::optional<uint64_t> device_memory_of_process(const Driver &driver, int device);
+
 // Fills in what NVML knows of the device's load, heat and clocks.
 void meter_device(const Driver &driver, int device, wire::DeviceStatus &);
 

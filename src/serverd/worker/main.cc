@@ -28,9 +28,9 @@ namespace {
 
 using namespace rgpu;
 
-// What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's memory account and the host's
-// locks. From 8 on the GPUs' boards (turns.h). Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
-constexpr int kSocket = 3, kControl = 4, kAccount = 6, kHostLocks = 7;
+// What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's memory account.
+// From 7 on the GPUs' boards (turns.h). Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
+constexpr int kSocket = 3, kControl = 4, kAccount = 6;
 
 constexpr char kHelp[] =
     "usage: rgpu-worker [--inventory | --readings | --help | --version]\n"
@@ -44,7 +44,7 @@ constexpr char kHelp[] =
     "  --version     print the version and end\n"
     "\n"
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
-    "RGPU_WORKER_MEMORY, RGPU_WORKER_INDEX (cap and number on the host of each of them),\n"
+    "RGPU_WORKER_MEMORY (cap of each of them),\n"
     "RGPU_WORKER_PLACES, RGPU_WORKER_LEASE_GPUS (place in the lease, where they are not all of its GPUs),\n"
     "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
     "GPUs: the boards' descriptors, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
@@ -75,7 +75,7 @@ Result<void> start_driver(Use use)
     auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
     if (!opened) return std::move(opened).error();
     if (use != Use::inventory)
-        if (auto enforced = worker::enforce_memory_cap(*opened, kAccount, kHostLocks); !enforced) return enforced;
+        if (auto enforced = worker::enforce_memory_cap(*opened, kAccount); !enforced) return enforced;
     worker::set_driver(*opened);
     return {};
 }

@@ -58,7 +58,7 @@ Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps, std
 }
 
 MemoryAccount::MemoryAccount(MemoryAccount &&other) noexcept
-    : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), places_(std::move(other.places_)), gpus_(other.gpus_), words_(std::exchange(other.words_, nullptr)),
+    : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), places_(std::move(other.places_)), gpus_(other.gpus_), held_(std::move(other.held_)), words_(std::exchange(other.words_, nullptr)),
       bytes_(other.bytes_), slots_(other.slots_), slot_(other.slot_)
 {
 }
@@ -79,46 +79,41 @@ bool MemoryAccount::take_slot()
     return false;
 }
 
-// What the live ones hold; the slots of the others are emptied.
-uint64_t MemoryAccount::sum(size_t gpu)
+// What the other live ones hold; the slots of the dead are emptied.
+uint64_t MemoryAccount::others_hold(size_t gpu)
 {
     uint64_t all = 0;
     for (uint64_t i = 0; i < slots_; i++) {
-        if (!word(i, gpu)) continue;
-        bool live = i == slot_ || lock_byte(fd_.get(), F_OFD_GETLK, kFirstSlot + static_cast<off_t>(i), F_WRLCK) != F_UNLCK;
+        if (i == slot_ || !word(i, gpu)) continue;
+        bool live = lock_byte(fd_.get(), F_OFD_GETLK, kFirstSlot + static_cast<off_t>(i), F_WRLCK) != F_UNLCK;
         if (live)
-            all += word(i, gpu);
+            all += std::min(word(i, gpu), UINT64_MAX - all);
         else
             std::fill_n(words(i), gpus_, 0);
     }
     return all;
 }
 
-bool MemoryAccount::take(size_t gpu, uint64_t bytes)
+bool MemoryAccount::hold(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    const uint64_t used = sum(gpu);
-    if (used > caps_[gpu] || bytes > caps_[gpu] - used) return false;
-    word(slot_, gpu) += bytes;
+    const uint64_t others = others_hold(gpu);
+    if (others > caps_[gpu] || bytes > caps_[gpu] - others) return false;
+    word(slot_, gpu) = held_[gpu] = bytes;
     return true;
 }
 
-void MemoryAccount::take_anyway(size_t gpu, uint64_t bytes)
+void MemoryAccount::hold_anyway(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    word(slot_, gpu) += bytes;
-}
-
-void MemoryAccount::give(size_t gpu, uint64_t bytes)
-{
-    Section section(fd_.get(), mutex_);
-    word(slot_, gpu) -= std::min(bytes, word(slot_, gpu));
+    word(slot_, gpu) = held_[gpu] = bytes;
 }
 
 uint64_t MemoryAccount::used(size_t gpu)
 {
     Section section(fd_.get(), mutex_);
-    return sum(gpu);
+    const uint64_t others = others_hold(gpu);
+    return others + std::min(held_[gpu], UINT64_MAX - others);
 }
 
 }  // namespace rgpu::worker

@@ -2,6 +2,9 @@
 //
 // Each worker has a slot in the file, which is its own as long as it holds the lock on its byte: what a worker
 // held that died, however it died, counts no more. One more byte is locked for each look or change.
+//
+// The file is the lease's own. A worker that writes nonsense there, or keeps the lock, harms the lease alone: sums stop at
+// the largest number, and what this worker holds it knows from elsewhere and writes anew each time.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +30,20 @@ public:
     ~MemoryAccount();
 
     uint64_t cap(size_t gpu) const { return caps_[gpu]; }
-    // Takes bytes if all workers together then hold no more than the cap.
-    bool take(size_t gpu, uint64_t bytes);
-    // Takes what cannot be undone.
-    void take_anyway(size_t gpu, uint64_t bytes);
-    // At most what this worker holds.
-    void give(size_t gpu, uint64_t bytes);
+    // This worker holds so many bytes from now on, if all workers together then hold no more than the cap.
+    bool hold(size_t gpu, uint64_t bytes);
+    // The same, whatever the others hold: for what cannot be undone.
+    void hold_anyway(size_t gpu, uint64_t bytes);
     uint64_t used(size_t gpu);
 
 private:
     static uint64_t slot_bytes(size_t gpus) { return 8 * gpus; }
     MemoryAccount(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places, size_t gpus)
-        : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus)
+        : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus), held_(caps_.size())
     {
     }
     bool take_slot();
-    uint64_t sum(size_t gpu);
+    uint64_t others_hold(size_t gpu);
     uint64_t *words(uint64_t slot) { return words_ + (slot + 1) * gpus_; }
     uint64_t &word(uint64_t slot, size_t gpu) { return words(slot)[places_[gpu]]; }
 
@@ -50,6 +51,7 @@ private:
     std::vector<uint64_t> caps_;
     std::vector<size_t> places_;  // of each GPU in the file's rows
     size_t gpus_;                 // in each row
+    std::vector<uint64_t> held_;  // what this worker holds of each, as it knows itself
     uint64_t *words_ = nullptr;
     uint64_t bytes_ = 0, slots_ = 0, slot_ = 0;
     std::mutex mutex_;

@@ -1,42 +1,30 @@
 // Counting, and what the driver tells.
 #include "serverd/worker/memory_cap.h"
 
-#include <time.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "serverd/worker/device_meter.h"
-#include "serverd/worker/file_lock.h"
 #include "util/units.h"
 
 namespace rgpu::worker {
 
 #define REAL(name) (real.call<CallId::name>())
 
-// A GPU among all capped workers of the host. Who holds it for too long is not waited for.
-class HostLock {
-public:
-    HostLock(MemoryCap &cap, int device, short type) : cap_(cap), byte_(cap.host_index_[static_cast<size_t>(device)])
-    {
-        constexpr int kTries = 5000;
-        const timespec pause{0, 1'000'000};
-        for (int i = 0; i < kTries && lock_byte(cap_.host_locks_.get(), F_OFD_SETLK, byte_, type) < 0; i++)
-            nanosleep(&pause, nullptr);
-    }
-    ~HostLock() { lock_byte(cap_.host_locks_.get(), F_OFD_SETLK, byte_, F_UNLCK); }
-
-private:
-    MemoryCap &cap_;
-    off_t byte_;
-};
-
-MemoryCap::MemoryCap(const Driver &d, MemoryAccount account, Fd host_locks, std::vector<int> host_index)
-    : graphs(host_index.size()), contexts(host_index.size()), real(d), is_software(real.symbol(kSoftwareMark)), account_(std::move(account)),
-      host_locks_(std::move(host_locks)), host_index_(std::move(host_index))
+uint64_t times(uint64_t a, uint64_t b)
 {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t whole_pages(uint64_t bytes) { return add(bytes, kMemoryPage - 1) / kMemoryPage * kMemoryPage; }
+
+MemoryCap::MemoryCap(const Driver &d, MemoryAccount account, size_t devices)
+    : graphs(devices), promised(devices), contexts(devices), real(d), is_software(real.symbol(kSoftwareMark)),
+      held_here_(reinterpret_cast<uint64_t (*)(int)>(real.symbol("rgpu_softgpu_memory_held"))), account_(std::move(account)),
+      counted_(devices), seen_(devices)
+{
+    nodes_take_memory = is_software;
 }
 
 int MemoryCap::current_device() const
@@ -45,7 +33,24 @@ int MemoryCap::current_device() const
     return REAL(cuCtxGetDevice)(&d) ? -1 : d;
 }
 
-// Bytes of the device that anybody uses; unknown without a context on it where nothing else tells.
+int MemoryCap::device_of(CUstream stream) const
+{
+    CUcontext context = nullptr, popped = nullptr;
+    const bool names_one = stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
+    if (!names_one || !REAL(cuStreamGetCtx) || REAL(cuStreamGetCtx)(stream, &context) || REAL(cuCtxPushCurrent_v2)(context))
+        return current_device();
+    const int device = current_device();
+    REAL(cuCtxPopCurrent_v2)(&popped);
+    return device;
+}
+
+// What this process holds on the device, where the driver says so.
+std::optional<uint64_t> MemoryCap::own(int device) const
+{
+    return held_here_ ? held_here_(device) : device_memory_of_process(real, device);
+}
+
+// The bytes that anybody uses; unknown without a context where nothing else tells.
 std::optional<uint64_t> MemoryCap::in_use(int device)
 {
     size_t free = 0, total = 0;
@@ -73,65 +78,181 @@ uint64_t MemoryCap::cost_of_another_context(int device)
     return after && *after > *before ? *after - *before : 0;
 }
 
-CUresult MemoryCap::measured(int device, const Call &call, const Call &undo)
+// The software GPU's figure is there for the asking.
+uint64_t MemoryCap::seen(int device)
 {
-    if (device < 0) return call();
     const auto d = static_cast<size_t>(device);
-    HostLock lock(*this, device, F_WRLCK);
-    auto before = in_use(device);
+    if (is_software) seen_[d] = own(device).value_or(0);
+    return seen_[d];
+}
+
+// What was seen may be old, and graphs and pools may have shrunk: what does not fit is looked at again.
+bool MemoryCap::hold(int device, const std::function<uint64_t()> &target)
+{
+    const auto d = static_cast<size_t>(device);
+    if (account_.hold(d, target())) return true;
+    look(device);
+    return account_.hold(d, target());
+}
+
+bool MemoryCap::take(int device, uint64_t bytes)
+{
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    if (!hold(device, [&] { return add(std::max(counted, seen(device)), bytes); })) return false;
+    counted = add(counted, bytes);
+    return true;
+}
+
+bool MemoryCap::took(int device, uint64_t bytes)
+{
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    if (bytes && !hold(device, [&] { return std::max(add(counted, bytes), seen(device)); })) return false;
+    counted = add(counted, bytes);
+    return true;
+}
+
+void MemoryCap::give(int device, uint64_t bytes)
+{
+    const auto d = static_cast<size_t>(device);
+    counted_[d] -= std::min(counted_[d], bytes);
+    account_.hold_anyway(d, std::max(counted_[d], seen(device)));
+}
+
+CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bounds bounds)
+{
+    uint64_t cost;
+    return measured(device, call, undo, bounds, cost);
+}
+
+CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bounds bounds, uint64_t &cost)
+{
+    cost = 0;
+    if (!has(device)) return call();
+    const auto d = static_cast<size_t>(device);
+    if (undo && (used(device) > cap(device) || (bounds.least && bounds.least > left(device)))) return CUDA_ERROR_OUT_OF_MEMORY;
+    const uint64_t graphs_before = told_of_graphs(device);
+    const auto own_before = own(device);
+    const auto before = own_before ? std::nullopt : in_use(device);
     if (CUresult r = call()) return r;
-    auto after = in_use(device);
-    uint64_t cost = 0;
-    if (before && after && *after < *before) {
-        account_.give(d, *before - *after);
-        return CUDA_SUCCESS;
+    if (const auto own_after = own(device)) {
+        const uint64_t held_before = own_before.value_or(0);  // NVML lists a process from its first context on
+        cost = *own_after - std::min(held_before, *own_after);
+    } else if (!own_before) {
+        const auto after = in_use(device);
+        if (after) cost = before ? *after - std::min(*before, *after) : cost_of_another_context(device);
+        cost = std::clamp(cost, bounds.least, bounds.most);
     }
-    if (after) cost = before ? *after - *before : cost_of_another_context(device);
-    if (!cost || account_.take(d, cost)) return CUDA_SUCCESS;
-    refresh(device);
-    if (account_.take(d, cost)) return CUDA_SUCCESS;
-    if (undo && undo() == CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
-    account_.take_anyway(d, cost);
+    // What graphs hold counts for them.
+    const uint64_t of_graphs = told_of_graphs(device);
+    cost -= std::min(cost, of_graphs - std::min(graphs_before, of_graphs));
+    // What was promised before is counted already.
+    const uint64_t kept_promise = std::min(cost, promised[d]);
+    promised[d] -= kept_promise;
+    cost -= kept_promise;
+    if (took(device, cost)) return CUDA_SUCCESS;
+    if (undo && undo() == CUDA_SUCCESS) {
+        promised[d] += kept_promise;
+        look(device);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    counted_[d] = add(counted_[d], cost);
+    give(device, 0);
     return CUDA_SUCCESS;
 }
 
 CUresult MemoryCap::sized(int device, uint64_t bytes, uint64_t &counted, const Call &call)
 {
-    if (device < 0) return call();
-    const auto d = static_cast<size_t>(device);
-    if (bytes > account_.cap(d)) return CUDA_ERROR_OUT_OF_MEMORY;
-    counted = bytes > kSharesPages ? (bytes + kMemoryPage - 1) / kMemoryPage * kMemoryPage : (bytes + 511) / 512 * 512;
-    HostLock lock(*this, device, F_RDLCK);
-    if (!account_.take(d, counted)) {
-        refresh(device);
-        if (!account_.take(d, counted)) return CUDA_ERROR_OUT_OF_MEMORY;
+    counted = 0;
+    if (!has(device)) return call();
+    if (bytes > cap(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const uint64_t rounded = bytes > kSharesPages ? whole_pages(bytes) : (bytes + 511) / 512 * 512;
+    if (!take(device, rounded)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (CUresult r = call()) {
+        give(device, rounded);
+        return r;
     }
+    counted = rounded;
+    return CUDA_SUCCESS;
+}
+
+CUresult MemoryCap::told(int device, uint64_t most, const Call &call)
+{
+    if (!has(device)) return call();
+    refresh(device);
+    if (most > cap(device) || !take(device, most)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = call();
-    if (r) account_.give(d, counted);
+    refresh(device);
+    give(device, most);
     return r;
+}
+
+CUresult MemoryCap::released(int device, uint64_t counted, const Call &call)
+{
+    if (!has(device)) return call();
+    const auto before = own(device);
+    if (CUresult r = call()) return r;
+    const auto after = before ? own(device) : std::nullopt;
+    give(device, after ? *before - std::min(*before, *after) : counted);
+    return CUDA_SUCCESS;
+}
+
+uint64_t MemoryCap::told_of_graphs(int device) const
+{
+    cuuint64_t now = 0;
+    auto get = REAL(cuDeviceGetGraphMemAttribute);
+    return has_graph_memory && get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now) ? now : 0;
+}
+
+bool MemoryCap::settle_graphs(int device, bool anyway)
+{
+    Graphs &g = graphs[static_cast<size_t>(device)];
+    const uint64_t told = told_of_graphs(device);
+    g.gone = std::min(g.gone, told);
+    const uint64_t now = nodes_take_memory ? told : std::max(told, add(g.live, g.gone));
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    const uint64_t then = add(counted - std::min(counted, g.counted), now);
+    // Not taken yet: it comes on top of what was seen.
+    if (!anyway && then > counted && !hold(device, [&] { return add(std::max(counted, seen(device)), then - std::min(then, counted)); })) return false;
+    counted = then;
+    g.counted = now;
+    give(device, 0);
+    return true;
+}
+
+void MemoryCap::poll_leaving()
+{
+    std::erase_if(leaving, [&](const auto &l) {
+        if (REAL(cuEventQuery)(l.first) == CUDA_ERROR_NOT_READY) return false;
+        REAL(cuEventDestroy_v2)(l.first);
+        give(l.second.device, l.second.bytes);
+        return true;
+    });
 }
 
 void MemoryCap::refresh(int device)
 {
     const auto d = static_cast<size_t>(device);
-    auto settle = [&](uint64_t &counted, uint64_t now) {
-        if (now > counted) account_.take_anyway(d, now - counted);
-        if (now < counted) account_.give(d, counted - now);
-        counted = now;
-    };
+    poll_leaving();
     cuuint64_t now = 0;
-    for (auto &[pool, state] : pools)
-        if (state.device == device && !REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now))
-            settle(state.counted, now);
-    auto graph_memory = REAL(cuDeviceGetGraphMemAttribute);
-    if (has_graph_memory && graph_memory && !graph_memory(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now))
-        settle(graphs[d], now);
+    for (auto &[pool, state] : pools) {
+        if (state.device != device || REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now)) continue;
+        counted_[d] = add(counted_[d] - std::min(counted_[d], state.counted), now);
+        state.counted = now;
+    }
+    give(device, 0);
+    if (has_graph_memory) settle_graphs(device, true);
+}
+
+void MemoryCap::look(int device)
+{
+    seen_[static_cast<size_t>(device)] = own(device).value_or(0);
+    refresh(device);
 }
 
 uint64_t MemoryCap::left(int device)
 {
-    refresh(device);
-    const uint64_t used = account_.used(static_cast<size_t>(device)), cap = this->cap(device);
+    look(device);
+    const uint64_t used = this->used(device), cap = this->cap(device);
     return used < cap ? cap - used : 0;
 }
 
@@ -144,15 +265,24 @@ void MemoryCap::forget_context(int device, CUcontext context)
     // Virtual memory belongs to no context.
     uint64_t kept = 0;
     for (const auto &[handle, p] : physical)
-        if (p.held.device == device) kept += p.held.bytes;
-    account_.give(d, UINT64_MAX);
-    account_.take_anyway(d, kept);
-    std::erase_if(held, [&](const auto &h) { return h.second.device == device; });
-    std::erase_if(pooled, [&](const auto &p) { return p.second.second.device == device; });
+        if (p.held.device == device) kept = add(kept, p.held.bytes);
+    counted_[d] = kept;
+    promised[d] = 0;
+    const auto here = [&](const Held &h) { return h.device == device; };
+    for (const auto &[address, piece] : small)
+        if (here(piece))
+            for (uint64_t page = address / kMemoryPage; page <= (address + piece.bytes - 1) / kMemoryPage; page++) pages.erase(page);
+    std::erase_if(small, [&](const auto &p) { return here(p.second); });
+    std::erase_if(held, [&](const auto &h) { return here(h.second); });
+    std::erase_if(objects, [&](const auto &o) { return here(o.second); });
+    std::erase_if(imported, [&](const auto &i) { return here(i.second.held); });
+    std::erase_if(pooled, [&](const auto &p) { return here(p.second.second); });
+    std::erase_if(leaving, [&](const auto &l) { return here(l.second); });
     for (auto &[pool, state] : pools)
         if (state.device == device) state.counted = 0;
-    graphs[d] = 0;
-    refresh(device);
+    graphs[d] = {};
+    for (auto &[graph, needs] : executables) needs[d] = 0;
+    look(device);
 }
 
 namespace {
@@ -180,18 +310,17 @@ MemoryCap *enforced;
 
 MemoryCap *memory_cap() { return enforced; }
 
-Result<void> enforce_memory_cap(Driver &driver, int account, int host_locks)
+Result<void> enforce_memory_cap(Driver &driver, int account)
 {
-    auto caps = list("RGPU_WORKER_MEMORY"), index = list("RGPU_WORKER_INDEX");
+    auto caps = list("RGPU_WORKER_MEMORY");
     if (!caps) return std::move(caps).error();
-    if (!index) return std::move(index).error();
     int count = 0;
     if (CUresult r = driver.call<CallId::cuDeviceGetCount>()(&count))
         return error(ErrorKind::unavailable, "cuDeviceGetCount: %d", r);
     if (caps->empty()) return {};  // nothing was said
     bool partial = false;
-    if (caps->size() != static_cast<size_t>(count) || index->size() != caps->size())
-        return error(ErrorKind::internal, "%zu caps and %zu numbers for %d GPUs", caps->size(), index->size(), count);
+    if (caps->size() != static_cast<size_t>(count))
+        return error(ErrorKind::internal, "%zu caps for %d GPUs", caps->size(), count);
     for (int d = 0; d < count; d++) {
         size_t total = 0;
         if (CUresult r = driver.call<CallId::cuDeviceTotalMem_v2>()(&total, d))
@@ -205,7 +334,7 @@ Result<void> enforce_memory_cap(Driver &driver, int account, int host_locks)
     if (!places || !gpus) return std::move(places ? gpus : places).error();
     auto opened = MemoryAccount::open(Fd(account), *caps, {places->begin(), places->end()}, gpus->empty() ? 0 : gpus->front());
     if (!opened) return std::move(opened).error();
-    auto &cap = *new MemoryCap(driver, std::move(*opened), Fd(host_locks), {index->begin(), index->end()});
+    auto &cap = *new MemoryCap(driver, std::move(*opened), caps->size());
     put_in_front(driver, cap);
     enforced = &cap;
     return {};

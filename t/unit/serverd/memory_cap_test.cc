@@ -27,7 +27,6 @@ struct Host {
         setenv("RGPU_SOFTGPU_DEVICES", "2", 1);
         setenv("RGPU_SOFTGPU_MEMORY", std::to_string(kDevice).c_str(), 1);
         setenv("RGPU_WORKER_MEMORY", (std::to_string(kCap) + "," + std::to_string(kDevice)).c_str(), 1);
-        setenv("RGPU_WORKER_INDEX", "0,1", 1);
         unsetenv("CUDA_VISIBLE_DEVICES");
         int account = open((path + "/account").c_str(), O_RDWR | O_CREAT, 0600);
         cr_assert_eq(ftruncate(account, static_cast<off_t>(MemoryAccount::file_bytes(4, 2))), 0);
@@ -47,8 +46,8 @@ struct Host {
         auto opened = Driver::open(driver_path());
         if (!opened) return opened.error().text;
         raw = *opened;
-        int account = open((path + "/account").c_str(), O_RDWR), locks = open((path + "/locks").c_str(), O_RDWR | O_CREAT, 0600);
-        if (auto enforced = enforce_memory_cap(*opened, account, locks); !enforced) return enforced.error().text;
+        int account = open((path + "/account").c_str(), O_RDWR);
+        if (auto enforced = enforce_memory_cap(*opened, account); !enforced) return enforced.error().text;
         set_driver(*opened);
         CUcontext context = nullptr;
         if (DRIVER(cuDevicePrimaryCtxRetain)(&context, 0) || DRIVER(cuCtxSetCurrent)(context)) return "no context";
@@ -231,4 +230,177 @@ Test(memory_cap, workers_of_a_lease_share_it_and_the_dead_hold_nothing)
     kill(other, SIGKILL);
     waitpid(other, nullptr, 0);
     cr_assert_eq(host.free(), 40 * kMiB);
+}
+
+// --- graphs
+
+static CUDA_MEM_ALLOC_NODE_PARAMS allocation(size_t bytes)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS p{};
+    p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    p.bytesize = bytes;
+    return p;
+}
+
+// Nodes of so many bytes until there are no more; what was refused last.
+static CUresult add_nodes(CUgraph graph, size_t bytes, int most = 1000)
+{
+    CUresult r = CUDA_SUCCESS;
+    for (int i = 0; !r && i < most; i++) {
+        CUgraphNode node = nullptr;
+        auto p = allocation(bytes);
+        r = DRIVER(cuGraphAddMemAllocNode)(&node, graph, nullptr, 0, &p);
+    }
+    return r;
+}
+
+Test(memory_cap, nodes_of_graphs_get_the_cap_and_no_more)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    for (size_t bytes : {size_t{1}, size_t{100'000}, size_t{16} << 20}) {
+        CUgraph graph = nullptr;
+        cr_assert_eq(DRIVER(cuGraphCreate)(&graph, 0), CUDA_SUCCESS);
+        CUresult r = add_nodes(graph, bytes);
+        cr_assert(r == CUDA_ERROR_OUT_OF_MEMORY || bytes == 1, "%zu bytes: %d", bytes, r);
+        cr_assert_leq(host.in_use(), kCap, "%zu bytes", bytes);
+        cr_assert_eq(DRIVER(cuGraphDestroy)(graph), CUDA_SUCCESS);
+        cr_assert_geq(host.free() + 2 * kMiB, kCap, "%zu bytes: all is given back", bytes);
+    }
+}
+
+Test(memory_cap, captured_allocations_count)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    CUstream stream = nullptr;
+    CUgraph graph = nullptr;
+    cr_assert_eq(DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    cr_assert_eq(DRIVER(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CUresult r = CUDA_SUCCESS;
+    for (int i = 0; !r; i++) {
+        CUdeviceptr p = 0;
+        // The symbol that uses the thread's default stream is no way round either.
+        auto allocate = i % 2 ? DRIVER(cuMemAllocAsync) : DRIVER(cuMemAllocAsync_ptsz);
+        r = allocate(&p, 8 * kMiB, stream);
+        cr_assert_lt(i, 9);
+    }
+    cr_assert_eq(r, CUDA_ERROR_OUT_OF_MEMORY);
+    cr_assert_leq(host.in_use(), kCap);
+    cr_assert_eq(DRIVER(cuStreamEndCapture)(stream, &graph), CUDA_SUCCESS);
+    Piece piece;
+    cr_assert_eq(make(piece, 4 * kMiB), CUDA_ERROR_OUT_OF_MEMORY, "nothing is left for others");
+    cr_assert_eq(DRIVER(cuGraphDestroy)(graph), CUDA_SUCCESS);
+    cr_assert_eq(make(piece, 4 * kMiB), CUDA_SUCCESS);
+}
+
+// As NVIDIA's driver does it: nodes take nothing, launches do.
+Test(memory_cap, executable_graphs_count_where_nodes_do_not)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    memory_cap()->nodes_take_memory = false;
+    CUgraph small = nullptr, large = nullptr, parent = nullptr;
+    CUgraphNode node = nullptr;
+    for (CUgraph *g : {&small, &large, &parent}) cr_assert_eq(DRIVER(cuGraphCreate)(g, 0), CUDA_SUCCESS);
+    cr_assert_eq(add_nodes(small, 10 * kMiB, 2), CUDA_SUCCESS);
+    cr_assert_eq(add_nodes(large, 10 * kMiB, 7), CUDA_SUCCESS);
+    cr_assert_eq(add_nodes(large, kCap + 1, 1), CUDA_ERROR_OUT_OF_MEMORY, "more than there ever is");
+    CUgraphExec execs[3] = {}, refused = nullptr;
+    cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&refused, large, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    if (!DRIVER(cuGraphAddChildGraphNode)(&node, parent, nullptr, 0, large))
+        cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&refused, parent, 0), CUDA_ERROR_OUT_OF_MEMORY, "in a graph within");
+    cr_assert_eq(DRIVER(cuGraphDestroy)(parent), CUDA_SUCCESS);
+    cr_assert_eq(DRIVER(cuGraphDestroy)(large), CUDA_SUCCESS);
+    auto &counted = memory_cap()->graphs[0];
+    cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&execs[0], small, 0), CUDA_SUCCESS);
+    cr_assert_eq(counted.live, 20 * kMiB);
+    CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+    CUresult r = DRIVER(cuGraphInstantiateWithParams)(&execs[1], small, &params);
+    cr_assert(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_SUPPORTED, "%d", r);
+    const uint64_t two = r ? 20 * kMiB : 40 * kMiB;
+    cr_assert_eq(counted.live, two);
+    cr_assert_geq(counted.counted, two);
+    for (CUgraphExec exec : execs)
+        if (exec) cr_assert_eq(DRIVER(cuGraphExecDestroy)(exec), CUDA_SUCCESS);
+    cr_assert_eq(counted.live, 0u);
+    cr_assert_eq(DRIVER(cuGraphDestroy)(small), CUDA_SUCCESS);
+    cr_assert_geq(host.free() + 2 * kMiB, kCap);
+}
+
+// --- sizes that no device has
+
+Test(memory_cap, sizes_that_overflow_are_refused_and_count_nothing)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    const uint64_t before = host.free();
+    for (size_t bytes : {SIZE_MAX, SIZE_MAX - 511, SIZE_MAX / 2, size_t{1} << 63, kCap + 1}) {
+        CUdeviceptr p = 0;
+        size_t pitch = 0;
+        CUarray array = nullptr;
+        CUmemGenericAllocationHandle handle = 0;
+        CUmemAllocationProp prop{};
+        prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        CUDA_ARRAY3D_DESCRIPTOR box{bytes, bytes, bytes, CU_AD_FORMAT_FLOAT, 4, 0};
+        CUgraph graph = nullptr;
+        CUgraphNode node = nullptr;
+        auto alloc = allocation(bytes);
+        cr_assert_eq(DRIVER(cuGraphCreate)(&graph, 0), CUDA_SUCCESS);
+        cr_expect_neq(DRIVER(cuMemAlloc_v2)(&p, bytes), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuMemAllocManaged)(&p, bytes, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuMemAllocAsync)(&p, bytes, nullptr), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, bytes, bytes, 4), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuMemCreate)(&handle, bytes, &prop, 0), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuArray3DCreate_v2)(&array, &box), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuGraphAddMemAllocNode)(&node, graph, nullptr, 0, &alloc), CUDA_SUCCESS, "%zu", bytes);
+        // There was some before: only what is added counts.
+        cr_expect_neq(DRIVER(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, std::max<size_t>(bytes, 2 * kCap)), CUDA_SUCCESS, "%zu", bytes);
+        DRIVER(cuGraphDestroy)(graph);
+        cr_assert_eq(host.free(), before, "%zu bytes", bytes);
+    }
+}
+
+// --- modules
+
+Test(memory_cap, variables_of_modules_count)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    static const char kImage[] = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .global .align 4 .b8 bytes[20971520];\n";
+    std::vector<CUmodule> modules;
+    CUmodule module = nullptr;
+    CUresult r;
+    while (!(r = modules.size() % 2 ? DRIVER(cuModuleLoadData)(&module, kImage)
+                                    : DRIVER(cuModuleLoadDataEx)(&module, kImage, 0, nullptr, nullptr)))
+        modules.push_back(module);
+    cr_assert_eq(r, CUDA_ERROR_OUT_OF_MEMORY, "%d", r);
+    cr_assert_eq(modules.size(), 3u);
+    cr_assert_leq(host.in_use(), kCap);
+    for (CUmodule m : modules) cr_assert_eq(DRIVER(cuModuleUnload)(m), CUDA_SUCCESS);
+    cr_assert_eq(host.free(), kCap);
+}
+
+// --- what the lease's other workers write into its account
+
+Test(memory_cap, nonsense_in_the_account_harms_no_more_than_the_lease)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    std::vector<uint64_t> garbage(MemoryAccount::file_bytes(4, 2) / 8, UINT64_MAX);
+    int account = open((host.path + "/account").c_str(), O_RDWR);
+    cr_assert_eq(pwrite(account, garbage.data(), garbage.size() * 8, 0), static_cast<ssize_t>(garbage.size() * 8));
+    // The slots are nobody's: what stands there is forgotten, and this worker knows itself what it holds.
+    Piece piece;
+    cr_assert_eq(make(piece, 40 * kMiB), CUDA_SUCCESS);
+    cr_assert_eq(make(piece, 40 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+    close(account);
 }
