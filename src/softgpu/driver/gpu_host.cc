@@ -148,7 +148,7 @@ Result<std::unique_ptr<GpuHost>> GpuHost::join(Fd file, const std::string &name,
 Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory, const Addresses &addresses)
 {
     Result<Fd> file = open_file(directory);
-    return file ? join(std::move(*file), directory, addresses) : std::move(file).error();
+    return file ? join(std::move(*file), directory + "/devices", addresses) : std::move(file).error();
 }
 
 bool GpuHost::slot_is_live(int slot) const

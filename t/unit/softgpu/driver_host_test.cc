@@ -195,6 +195,17 @@ Test(driver_host, refuses_a_file_that_is_not_its_own)
     cr_expect(host.error().text.find(directory + "/devices") != std::string::npos);
 }
 
+Test(driver_host, shares_memory_only_with_those_who_have_its_file)
+{
+    auto one = GpuHost::join(rgpu::Fd(memfd_create("one", MFD_CLOEXEC)), "one");
+    auto two = GpuHost::join(rgpu::Fd(memfd_create("two", MFD_CLOEXEC)), "two");
+    cr_assert(one && two);
+    cr_expect((*one)->take(0, 100, 100));
+    cr_expect((*two)->take(0, 60, 100));
+    cr_expect_eq((*one)->held(0), 100u);
+    cr_expect_eq((*two)->used(0), 60u);
+}
+
 Test(driver_host, is_open_to_those_who_may_write_the_directory)
 {
     cr_assert_eq(chmod(directory.c_str(), 0770), 0);
