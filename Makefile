@@ -77,6 +77,7 @@ nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpos
 rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
 spawner_objs := $(call obj,$(call under,src/spawner))
 worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
+spawner_objs := $(call obj,$(call under,src/spawner))
 # The plugins' parts that know no Slurm type serve rgpu slurm, too.
 cli_objs := $(call obj,$(call under,src/cli) $(call directly_in,src/plugin))
 spank_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/spank))
@@ -96,12 +97,13 @@ SOFTGPU := $(call product,$(softgpu_objs),lib/softgpu/libcuda.so.1)
 SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
 RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
 WORKER := $(call product,$(worker_objs),libexec/rgpu-worker)
+SPAWNER := $(call product,$(spawner_objs),libexec/rgpu-spawner)
 CLI := $(call product,$(cli_objs),bin/rgpu)
 SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 # A libcuda.so.1 for tests that notes its calls.
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
-PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(CLI) \
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) $(CLI) \
 	$(SPANK) $(JOB_SUBMIT)
 
 .PHONY: all libs nvml interpose softgpu serverd cli plugin
@@ -111,7 +113,7 @@ libs: $(call archive,$(archives)) ## the static libraries
 nvml: $(NVML) ## libnvidia-ml.so.1 for the user's program
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
-serverd: $(RGPUD) $(WORKER) ## rgpud and rgpu-worker
+serverd: $(RGPUD) $(WORKER) $(SPAWNER) ## rgpud, rgpu-worker and rgpu-spawner
 cli: $(CLI) ## the rgpu command
 plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
@@ -187,6 +189,10 @@ $(O)/obj/src/serverd/worker/confine.o: CPP += -I$(O)/obj/filters
 # One is started for each program: what it does not link, it need not load (t/t3015).
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
 	$(call say,LD)$(call link,-pie $(own_runtime),$(UTIL_LIBS) -ldl)
+
+# Root's: it links nothing that it does not need.
+$(O)/libexec/rgpu-spawner: $(spawner_objs) $(call archive,util)
+	$(call say,LD)$(call link,$(own_runtime))
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
 $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -391,6 +392,22 @@ Result<QosWeight> parse_qos_weight(std::string_view entry)
         return error(ErrorKind::invalid, "\"%s\" is no weight of a QOS: write its name and a number from 0.01 to 1000, like \"high=4\"",
                      std::string(entry.substr(0, 80)).c_str());
     return QosWeight{qos, static_cast<int>(weight * 100 + 0.5)};
+}
+
+Result<UidRange> parse_uid_range(const std::string &text)
+{
+    constexpr uint32_t kLeast = 16;
+    UidRange range;
+    const char *const end = text.data() + text.size();
+    auto [dash, first] = std::from_chars(text.data(), end, range.low);
+    const auto [rest, second] = std::from_chars(dash == end ? end : dash + 1, end, range.high);
+    if (first != std::errc() || second != std::errc() || *dash != '-' || rest != end ||
+        range.low < defaults::kFirstUser || range.high < range.low || range.high - range.low < kLeast - 1 ||
+        range.high == UINT32_MAX)
+        return error(ErrorKind::invalid, "\"%.80s\" is no range of user ids: write the first and the last, like \"%s\", "
+                                         "from %u on and at least %u of them",
+                     text.c_str(), defaults::kWorkerUids, defaults::kFirstUser, kLeast);
+    return range;
 }
 
 }  // namespace rgpu

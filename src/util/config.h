@@ -46,7 +46,10 @@ struct RgpudConfig {
     std::string softgpu_compute_capability = defaults::kSoftgpuComputeCapability;
     std::string softgpu_library = std::string(defaults::kLibraryDir) + "/softgpu/libcuda.so.1";
     std::string worker = std::string(defaults::kLibexecDir) + "/rgpu-worker";
-    std::string worker_user = "nobody";
+    std::string worker_user;  // empty: root's leases get an id of worker_uids
+    std::string worker_uids = defaults::kWorkerUids;
+    std::string user = "rgpu";
+    std::string spawner;  // empty: spawner.sock in state_dir
     std::string state_dir = "/var/lib/rgpu";
     Milliseconds offer_timeout = defaults::kOfferTimeout;
     Milliseconds max_term = defaults::kMaxTerm;
@@ -132,6 +135,12 @@ struct QosWeight {
     int hundredths = 100;
 };
 Result<QosWeight> parse_qos_weight(std::string_view entry);
+
+// worker_uids, "2000000000-2000065535": at least 16 ids from 1000 on.
+struct UidRange {
+    uint32_t low = 0, high = 0;
+};
+Result<UidRange> parse_uid_range(const std::string &text);
 
 // Which file: `option` (a --config option) when it is not empty, else $RGPU_CONF, else the default.
 std::string config_path(std::string_view option = {});

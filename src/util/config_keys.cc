@@ -65,9 +65,19 @@ std::vector<ConfigKey> keys()
         {.table = "rgpud", .name = "worker", .help = "The worker program.",
          .field = FIELD(rgpud, worker), .needed = true},
         {.table = "rgpud", .name = "worker_user",
-         .help = "Account of the workers of leases whose owner is root or unknown on this host. "
+         .help = "Account of the workers of root's leases; empty: an id of worker_uids. "
                  "root is allowed only where listen is loopback.",
-         .field = FIELD(rgpud, worker_user), .needed = true},
+         .field = FIELD(rgpud, worker_user)},
+        {.table = "rgpud", .name = "worker_uids",
+         .help = "User ids that no account of this host has: each job of an owner whom this host does not know runs as one of "
+                 "them, which is nobody else's meanwhile.",
+         .field = FIELD(rgpud, worker_uids), .needed = true},
+        {.table = "rgpud", .name = "user",
+         .help = "Account that rgpud itself becomes where root starts it; where there is none, it is the first of worker_uids.",
+         .field = FIELD(rgpud, user), .needed = true},
+        {.table = "rgpud", .name = "spawner",
+         .help = "Socket of rgpu-spawner, which starts the workers; empty is spawner.sock in state_dir.",
+         .field = FIELD(rgpud, spawner)},
         {.table = "rgpud", .name = "state_dir", .help = "Directory for what rgpud keeps; made when missing.",
          .field = FIELD(rgpud, state_dir), .needed = true},
         {.table = "rgpud", .name = "offer_timeout", .help = "An offer holds its GPUs for this long.",
@@ -94,7 +104,7 @@ std::vector<ConfigKey> keys()
         {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",
          .field = FIELD(rgpud, max_workers), .low = 1, .high = 65536},
         {.table = "rgpud", .name = "confine_workers",
-         .help = "Workers get a system call filter and, where rgpud is root, a /dev of their own. No is for finding out "
+         .help = "Workers get a system call filter and, where there is a spawner, namespaces and a /dev of their own. No is for finding out "
                  "whether these keep a driver from working.",
          .field = FIELD(rgpud, confine_workers)},
         {.table = "rgpud", .name = "warm",

@@ -64,6 +64,11 @@ inline constexpr int64_t kMaxHandshakes = 64;
 // Worker processes of one lease (1 to 65536): one per client process. A tenant that forks
 // without end must not take the host's processes.
 inline constexpr int64_t kMaxWorkers = 256;
+// User ids of jobs whose owners a host does not know: above those that useradd gives to containers
+// (SUB_UID_MAX 600100000) and systemd-nspawn takes (up to 1879048191), below 2^31.
+inline constexpr const char *kWorkerUids = "2000000000-2000065535";
+// Below it are a host's own accounts (UID_MIN of login.defs(5)): no worker runs as one of them.
+inline constexpr uint32_t kFirstUser = 1000;
 // A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be alive, and
 // its connection alone gone.
 inline constexpr Milliseconds kHolderGrace = 5s;

@@ -4,12 +4,25 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
 
+#include "util/defaults.h"
+
 namespace rgpu::serverd {
 namespace {
+
+// What the spawner lets workers have: a host's own groups open more than files of users (disk, shadow).
+bool may_have(gid_t group)
+{
+    return group >= defaults::kFirstUser ||
+           std::any_of(std::begin(kDeviceGroups), std::end(kDeviceGroups), [&](const char *name) {
+               const ::group *known = getgrnam(name);
+               return known && known->gr_gid == group;
+           });
+}
 
 // Runs a getpw*_r call; false when the account is not known.
 bool look_up(Account &account, const std::function<int(passwd *, char *, size_t, passwd **)> &call)
@@ -28,7 +41,6 @@ bool look_up(Account &account, const std::function<int(passwd *, char *, size_t,
         getgrouplist(entry.pw_name, entry.pw_gid, account.groups.data(), &count);
     }
     account.groups.resize(static_cast<size_t>(count));
-    account.change = geteuid() == 0;
     return true;
 }
 
@@ -44,24 +56,39 @@ Result<Account> account_named(const std::string &name)
     return account;
 }
 
-Result<Account> worker_account(uid_t owner, const RgpudConfig &config)
+Account own_account()
 {
-    if (owner == 0)
-        return account_named(config.worker_user);
     Account account;
-    bool known = look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) {
-        return getpwuid_r(owner, e, b, n, f);
-    });
-    return known ? account : account_named(config.worker_user);
+    if (!look_up(account, [](passwd *e, char *b, size_t n, passwd **f) {
+            return getpwuid_r(geteuid(), e, b, n, f);
+        }))
+        account.name = std::to_string(geteuid());
+    account.uid = geteuid();
+    account.gid = getegid();
+    return account;
 }
 
-Result<Account> Accounts::of(const std::string &lease, uid_t owner, const RgpudConfig &config)
+std::optional<Account> worker_account(uid_t owner, const RgpudConfig &config)
 {
-    if (const auto known = known_.find(lease); known != known_.end())
-        return known->second;
-    Result<Account> account = worker_account(owner, config);
-    if (account)
-        known_[lease] = *account;
+    Account account;
+    if (owner == 0) {
+        Result<Account> named = config.worker_user.empty() ? Result<Account>(error(ErrorKind::invalid, "none"))
+                                                           : account_named(config.worker_user);
+        if (!named)
+            return std::nullopt;
+        account = std::move(*named);
+    } else if (owner < defaults::kFirstUser ||
+               !look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) {
+                   return getpwuid_r(owner, e, b, n, f);
+               })) {
+        return std::nullopt;
+    }
+    const gid_t own = account.gid;
+    std::erase_if(account.groups, [&](gid_t group) { return group != own && !may_have(group); });
+    if (owner != 0 && !may_have(own)) {
+        std::erase(account.groups, own);
+        account.gid = account.uid;
+    }
     return account;
 }
 

@@ -1,39 +1,35 @@
-// As whom a worker runs.
-//
-// A worker runs as its lease's owner. Where the owner is root, or this host does not know the uid,
-// it runs as [rgpud] worker_user. An rgpud that is not root cannot change: its workers are its own user.
+// The accounts that workers run as.
 #pragma once
 
 #include <sys/types.h>
 
-#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "serverd/identity.h"
 #include "util/config.h"
 #include "util/result.h"
 
 namespace rgpu::serverd {
 
-struct Account : Identity {
+// Groups below 1000 that workers keep, where this host has them: device files and homes belong to them.
+inline constexpr const char *kDeviceGroups[] = {"video", "render", "users"};
+
+struct Account {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::vector<gid_t> groups;
     std::string name;
-    bool change = false;  // rgpud is root and takes this identity on; else nothing is to be done
+    bool pool = false;  // of [rgpud] worker_uids: no user of this host's
 };
 
 // The account of that name. Fails with `invalid` when there is none.
 Result<Account> account_named(const std::string &name);
+// rgpud's own.
+Account own_account();
 
-// As whom the workers of this owner run.
-Result<Account> worker_account(uid_t owner, const RgpudConfig &config);
-
-// The same of leases: looked up for a lease's first worker, as a directory server may be slow, and groups are what they were when a job began.
-class Accounts {
-public:
-    Result<Account> of(const std::string &lease, uid_t owner, const RgpudConfig &config);
-    void forget(const std::string &lease) { known_.erase(lease); }
-
-private:
-    std::map<std::string, Account> known_;
-};
+// As whom the workers of this owner run: the user himself, [rgpud] worker_user for root where it
+// is set. Nothing: this host has no account for him.
+std::optional<Account> worker_account(uid_t owner, const RgpudConfig &config);
 
 }  // namespace rgpu::serverd

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "net/rdma.h"
+#include "serverd/rgpud/device_files.h"
 #include "util/defaults.h"
 #include "util/log.h"
 
@@ -21,6 +22,7 @@ std::string host_dir(const RgpudConfig &config)
     return config.state_dir + "/softgpu";
 }
 
+// Compiled kernels are code: each account has its own, and only it may write there.
 std::string cache_dir(const RgpudConfig &config, uid_t uid)
 {
     return config.state_dir + "/cache/" + std::to_string(uid);
@@ -56,40 +58,19 @@ Result<void> make_dirs(const RgpudConfig &config)
     return {};
 }
 
-std::string dev_dir(const RgpudConfig &config)
+// Of a tenant without an account: a file system that only his workers see, and that ends with them.
+std::string own_dir(const RgpudConfig &config)
 {
-    return config.state_dir + "/dev";
+    return config.state_dir + "/own";
 }
 
-bool can_own_dev(const RgpudConfig &config)
+// As rgpud's own user: what is asked comes from no tenant.
+Result<Driver> ask(const RgpudConfig &config, const std::string &path, bool software)
 {
-    if (!config.confine_workers || geteuid() != 0)
-        return false;
-    Result<void> tried = try_own_dev(dev_dir(config));
-    if (!tried)
-        log_warning("workers see the host's /dev: no mount namespace here (%s)", tried.error().text.c_str());
-    return tried.has_value();
-}
-
-// Compiled kernels are code: each account has its own, and only it may write there.
-void make_cache(const RgpudConfig &config, const Account &account)
-{
-    std::string path = cache_dir(config, account.uid);
-    if (mkdir(path.c_str(), 0700) == 0 && account.change &&
-        lchown(path.c_str(), account.uid, account.gid) != 0)
-        log_warning("%s: %s; kernels of %s are compiled anew each time", path.c_str(),
-                    strerror(errno), account.name.c_str());
-}
-
-Result<Driver> ask(const RgpudConfig &config, const Account &account, const std::string &path,
-                   bool software, bool own_dev)
-{
-    Driver driver{path, software, own_dev, {}};
+    Driver driver{path, software, {}};
     Launch inventory;
     inventory.command = {config.worker, "--inventory"};
-    inventory.environment = worker_environment(config, driver, account);
-    inventory.account = account;
-    inventory.dev = worker_dev(config, driver, {});
+    inventory.environment = worker_environment(config, driver, own_account());
     Result<std::string> text =
         output_of(std::move(inventory), defaults::kInventoryTimeout, kMaxInventory);
     if (!text)
@@ -108,14 +89,15 @@ Result<Driver> ask(const RgpudConfig &config, const Account &account, const std:
 
 std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account &account)
 {
+    if (account.pool)
+        return own_dir(config) + "/images";
     const std::string path = config.state_dir + "/images/" + std::to_string(owner);
     struct stat state;
-    const bool made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
-    // An account may be new on this host: until then the owner's workers ran as another.
-    if (made && lstat(path.c_str(), &state) == 0 && S_ISDIR(state.st_mode) &&
-        (state.st_uid == account.uid || !account.change || lchown(path.c_str(), account.uid, account.gid) == 0))
+    const bool made = account.uid != geteuid() || mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+    if (made && lstat(path.c_str(), &state) == 0 && S_ISDIR(state.st_mode) && state.st_uid == account.uid)
         return path;
-    log_warning("%s: %s; the images of uid %u's programs are sent anew each time", path.c_str(), strerror(errno), owner);
+    log_warning("%s is no folder of user %s: the images of uid %u's programs are sent anew each time", path.c_str(),
+                account.name.c_str(), owner);
     return {};
 }
 
@@ -127,23 +109,18 @@ Result<Driver> find_driver(const RgpudConfig &config)
     Result<void> made = make_dirs(config);
     if (!made)
         return std::move(made).error();
-    Result<Account> account = account_named(config.worker_user);
-    if (!account)
-        return std::move(account).error().in("[rgpud] worker_user");
-
-    const bool own_dev = can_own_dev(config);
     if (config.driver == "auto") {
-        Result<Driver> nvidia = ask(config, *account, kNvidia, false, own_dev);
+        Result<Driver> nvidia = ask(config, kNvidia, false);
         if (nvidia)
             return nvidia;
         log_info("no NVIDIA GPU here (%s); using software GPUs", nvidia.error().text.c_str());
     } else if (config.driver != "softgpu") {
-        return ask(config, *account, config.driver, false, own_dev);
+        return ask(config, config.driver, false);
     }
     if (access(config.softgpu_library.c_str(), R_OK) != 0)
         return error(ErrorKind::invalid, "%s: %s; set [rgpud] softgpu_library in rgpu.conf",
                      config.softgpu_library.c_str(), strerror(errno));
-    return ask(config, *account, config.softgpu_library, true, own_dev);
+    return ask(config, config.softgpu_library, true);
 }
 
 bool offers_ucx(const RgpudConfig &config)
@@ -151,20 +128,19 @@ bool offers_ucx(const RgpudConfig &config)
     return !config.encrypt && (config.transport == "ucx" || (config.transport == "auto" && net::has_rdma()));
 }
 
-OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids)
+std::vector<std::string> worker_devices(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids)
 {
-    if (!driver.own_dev)
-        return OwnDev();
     std::vector<std::string> names = device_names(driver.software, uuids);
     if (offers_ucx(config))
         names.push_back("infiniband");  // left out where there is none
-    return OwnDev(dev_dir(config), names);
+    return names;
 }
 
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
                                const Account &account)
 {
-    make_cache(config, account);
+    if (account.uid == geteuid())
+        (void)mkdir(cache_dir(config, account.uid).c_str(), 0700);
     Environment environment;
     for (char **entry = environ; *entry; ++entry) {
         std::string text = *entry;
@@ -187,7 +163,10 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["RGPU_SOFTGPU_COMPUTE_CAPABILITY"] = config.softgpu_compute_capability;
     environment["RGPU_SOFTGPU_HOST"] = host_dir(config);
     environment["RGPU_SOFTGPU_DEVICES_FILE"] = "none";  // a lease's workers get the lease's
-    environment["RGPU_SOFTGPU_CACHE"] = cache_dir(config, account.uid);
+    environment["RGPU_SOFTGPU_CACHE"] = account.pool ? own_dir(config) + "/cache" : cache_dir(config, account.uid);
+    // Workers of one job open each other's descriptors (CUDA IPC).
+    if (driver.software)
+        environment["RGPU_WORKER_DUMPABLE"] = "1";
     return environment;
 }
 

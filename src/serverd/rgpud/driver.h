@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pool/message_json.h"
+#include "serverd/rgpud/account.h"
 #include "serverd/rgpud/process.h"
 #include "util/config.h"
 #include "util/result.h"
@@ -11,7 +12,6 @@ namespace rgpu::serverd {
 struct Driver {
     std::string path;       // RGPU_DRIVER: what rgpu-worker opens
     bool software = false;  // the GPUs are software
-    bool own_dev = false;   // workers get a /dev of their own
     pool::DriverInventory inventory;
 };
 
@@ -23,16 +23,16 @@ Result<Driver> find_driver(const RgpudConfig &config);
 // Whether this server's workers take a program's offer of UCX (net/ucx_offer.h).
 bool offers_ucx(const RgpudConfig &config);
 
-// The /dev of a worker that may use these GPUs; none: all of them.
-OwnDev worker_dev(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids);
+// What a worker that may use these GPUs finds in /dev.
+std::vector<std::string> worker_devices(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids);
 
 // The whole environment of a worker of this driver, for an account. rgpud's own variables
 // RGPU_SOFTGPU_*, RGPU_UCX_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
                                const Account &account);
 
-// Where the images of an owner's programs are kept, for workers of this account; made when missing. Owners who share an
-// account (worker_user) do not share images. Empty when it cannot be.
+// Where the images of an owner's programs are kept, for workers of this account; made when missing, by the spawner where there is
+// one. Owners who share an account do not share images. Empty when it cannot be.
 std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account &account);
 
 }  // namespace rgpu::serverd

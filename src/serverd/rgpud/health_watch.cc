@@ -38,16 +38,9 @@ std::string told(const health::Finding &finding)
 health::Readings read_gpus(const RgpudConfig &config, const Driver &driver)
 {
     health::Readings none;
-    Result<Account> account = account_named(config.worker_user);
-    if (!account) {
-        none.why_not = account.error().text;
-        return none;
-    }
     Launch launch;
     launch.command = {config.worker, "--readings"};
-    launch.environment = worker_environment(config, driver, *account);
-    launch.account = std::move(*account);
-    launch.dev = worker_dev(config, driver, {});
+    launch.environment = worker_environment(config, driver, own_account());
     Result<std::string> text = output_of(std::move(launch), defaults::kReadingsTimeout, defaults::kMaxReadings);
     Result<health::Readings> readings =
         text ? health::parse_readings(*text) : Result<health::Readings>(std::move(text).error());

@@ -1,7 +1,9 @@
 // rgpud: leases this host's GPUs and starts a worker for each program that uses them.
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -87,7 +89,7 @@ Result<void> check_exposure(const Config &config)
                      "use munge or key",
                      config.path.c_str(), config.rgpud.listen.c_str());
     Result<Account> account = account_named(config.rgpud.worker_user);
-    if (account && account->uid == 0)
+    if (!config.rgpud.worker_user.empty() && account && account->uid == 0)
         return error(ErrorKind::invalid,
                      "%s: [rgpud] worker_user must not be root where listen is not loopback: name "
                      "another account",
@@ -95,17 +97,49 @@ Result<void> check_exposure(const Config &config)
     return {};
 }
 
-Result<void> write_ready_file(const std::string &path, int control_port, int data_port)
+// In one write: whoever looks finds nothing in it or all.
+Result<void> write_ready_file(const std::string &path, const Fd &file, int control_port, int data_port)
 {
-    std::string temporary = path + ".new";
-    FILE *file = fopen(temporary.c_str(), "we");
-    bool written = file && fprintf(file, "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n",
-                                   getpid(), control_port, data_port) > 0;
-    if (file && fclose(file) != 0)
-        written = false;
-    if (!written || rename(temporary.c_str(), path.c_str()) != 0)
+    char text[128];
+    const int n = snprintf(text, sizeof text, "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n", getpid(),
+                           control_port, data_port);
+    if (write(file.get(), text, static_cast<size_t>(n)) != n)
         return error(ErrorKind::invalid, "--ready-file %s: %s", path.c_str(), strerror(errno));
     return {};
+}
+
+// What only root can do is done here; from then on rgpud is not root. In `ready` is the file for the ports.
+Result<std::shared_ptr<Spawner>> settle(const RgpudConfig &config, const Options &options, Fd &ready)
+{
+    if (!options.ready_file.empty()) {
+        ready.reset(open(options.ready_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+        if (!ready)
+            return error(ErrorKind::invalid, "--ready-file %s: %s", options.ready_file.c_str(), strerror(errno));
+    }
+    if (!config.worker_user.empty())
+        if (Result<Account> account = account_named(config.worker_user); !account)
+            return std::move(account).error().in("[rgpud] worker_user");
+    if (geteuid() != 0)
+        return Spawner::connect(config, geteuid());
+    const Account account = rgpud_account(config);
+    if (Result<void> given = give_state(config, account); !given)
+        return std::move(given).error();
+    Result<std::shared_ptr<Spawner>> spawner(nullptr);
+    if (!options.check)
+        spawner = Spawner::start(config, account.uid);
+    if (!spawner)
+        return spawner;
+    if (Result<void> left = leave_root(config, account); !left)
+        return std::move(left).error();
+    return spawner;
+}
+
+void describe(const std::shared_ptr<Spawner> &spawner)
+{
+    if (!spawner)
+        log_info("there is no spawner: all workers run as rgpud's own user, %s", own_account().name.c_str());
+    else if (!spawner->isolates())
+        log_warning("workers see the host's processes and devices: there are no namespaces for them");
 }
 
 void describe(const Config &config, const Driver &driver)
@@ -117,8 +151,6 @@ void describe(const Config &config, const Driver &driver)
     for (const pool::GpuState &gpu : gpus)
         log_info("GPU %d: %s, %s, compute capability %s, %s", gpu.index, gpu.name.c_str(),
                  format_size(gpu.memory).c_str(), gpu.compute_capability.c_str(), gpu.uuid.c_str());
-    if (geteuid() != 0)
-        log_info("rgpud is not root: all workers run as its own user");
     if (config.auth.method == "none")
         log_warning("[auth] method is none: every local user may do everything");
     if (config.rgpud.encrypt && config.rgpud.transport == "ucx")
@@ -138,29 +170,30 @@ sigset_t served_signals()
 int watch(Service &service)
 {
     sigset_t signals = served_signals();
+    Fd told(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    pollfd look[] = {{told.get(), POLLIN, 0}, {service.ended_fd(), POLLIN, 0}};
     for (;;) {
         Time next = service.tend(), time = now();
         Milliseconds pause = next <= time          ? Milliseconds(0)
                              : next - time < kLook ? Milliseconds(next - time)
                                                    : kLook;
-        timespec limit{pause.count() / 1000, static_cast<long>(pause.count() % 1000) * 1000000};
-        int signal = sigtimedwait(&signals, nullptr, &limit);
-        if (signal == SIGTERM || signal == SIGINT)
-            return signal;
+        (void)poll(look, 2, static_cast<int>(pause.count()));
+        signalfd_siginfo info;
+        while (read(told.get(), &info, sizeof info) == sizeof info)
+            if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+                return static_cast<int>(info.ssi_signo);
     }
 }
 
-Result<void> serve(const Config &config, const Options &options, Driver driver)
+Result<void> serve(const Config &config, const Options &options, Driver driver,
+                   pool::Verifier &verifier, std::shared_ptr<Spawner> spawner, const Fd &ready)
 {
     Result<std::unique_ptr<SqliteStore>> store = SqliteStore::open(config.rgpud.state_dir + "/leases.db");
     if (!store)
         return std::move(store).error();
     // Behind the store, which only one rgpud can have open.
-    std::vector<std::string> unknown;
-    Result<std::unique_ptr<pool::Verifier>> verifier =
-        pool::make_verifier(config.auth, unknown, config.rgpud.state_dir + "/used-credentials");
-    if (!verifier)
-        return std::move(verifier).error();
+    if (Result<void> remembers = verifier.remember_in(config.rgpud.state_dir + "/used-credentials"); !remembers)
+        return remembers;
     std::vector<std::string> uuids;
     for (const pool::GpuState &gpu : driver.inventory.gpus)
         uuids.push_back(gpu.uuid);
@@ -168,7 +201,8 @@ Result<void> serve(const Config &config, const Options &options, Driver driver)
     if (!boards)
         return std::move(boards).error();
     Topology topology = look_at_topology(driver, config.rgpud.network_interface, nvlinks(config.rgpud, driver));
-    Service service(config.rgpud, std::move(driver), std::move(*boards), **store, std::move(topology));
+    Service service(config.rgpud, std::move(driver), std::move(*boards), **store, std::move(topology),
+                    std::move(spawner));
     Result<void> loaded = service.load();
     if (!loaded)
         return loaded;
@@ -176,7 +210,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver)
     health.start();
     Metrics metrics;
     DataPort data(config.rgpud, service, metrics);
-    Control control(config.rgpud, service, **verifier, metrics);
+    Control control(config.rgpud, service, verifier, metrics);
     Result<int> data_port = data.bind();
     if (!data_port)
         return std::move(data_port).error();
@@ -192,9 +226,8 @@ Result<void> serve(const Config &config, const Options &options, Driver driver)
         return started;
     log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(),
              config.rgpud.listen.c_str(), *control_port, *data_port);
-    if (!options.ready_file.empty())
-        if (Result<void> written = write_ready_file(options.ready_file, *control_port, *data_port);
-            !written)
+    if (ready)
+        if (Result<void> written = write_ready_file(options.ready_file, ready, *control_port, *data_port); !written)
             return written;
     JobWatch jobs(config.rgpud, service);
     jobs.start();
@@ -223,11 +256,16 @@ Result<void> run(const Options &options)
         return std::move(verifier).error();
     for (const std::string &user : unknown)
         log_debug("[auth] admins: there is no user \"%s\" on this host", user.c_str());
+    Fd ready;
+    Result<std::shared_ptr<Spawner>> spawner = settle(config->rgpud, options, ready);
+    if (!spawner)
+        return std::move(spawner).error();
+    describe(*spawner);
     Result<Driver> driver = find_driver(config->rgpud);
     if (!driver)
         return std::move(driver).error();
     describe(*config, *driver);
-    return options.check ? Result<void>() : serve(*config, options, std::move(*driver));
+    return options.check ? Result<void>() : serve(*config, options, std::move(*driver), **verifier, std::move(*spawner), ready);
 }
 
 }  // namespace
@@ -244,9 +282,7 @@ int main(int argc, char **argv)
     // Before the first thread: all inherit it, and the main thread alone takes these signals.
     sigset_t signals = serverd::served_signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    Result<void> ended = serverd::keep_needed_capabilities();
-    if (ended)
-        ended = serverd::run(options);
+    Result<void> ended = serverd::run(options);
     if (!ended)
         log_error("%s", ended.error().text.c_str());
     return ended ? 0 : 1;

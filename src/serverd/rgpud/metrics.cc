@@ -59,9 +59,9 @@ void Metrics::handshake_refused()
 namespace {
 
 // The tenants come and go: their series are made anew each time, and those who are gone have none.
-class Tenants {
+class TenantFigures {
 public:
-    explicit Tenants(const std::vector<Boards::Gpu> &boards)
+    explicit TenantFigures(const std::vector<Boards::Gpu> &boards)
     {
         for (const Boards::Gpu &gpu : boards)
             for (const share::TenantView &tenant : gpu.tenants)
@@ -127,7 +127,7 @@ std::string Metrics::text(const Service::Count &count, const std::vector<Boards:
                                   state_->started.Value());
     }
     auto families = state_->registry.Collect();
-    for (auto &family : Tenants(boards).collect())
+    for (auto &family : TenantFigures(boards).collect())
         families.push_back(std::move(family));
     return prometheus::TextSerializer().Serialize(families);
 }

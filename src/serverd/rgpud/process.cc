@@ -68,8 +68,6 @@ void default_signals()
     sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-bool becomes(const Launch &launch) { return launch.account.change && !launch.becomes_itself; }
-
 // In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork, and nothing that changes rgpud's memory.
 [[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
 {
@@ -78,8 +76,7 @@ bool becomes(const Launch &launch) { return launch.account.change && !launch.bec
     if (!launch.cpus.empty())
         (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
     if (place_descriptors(launch.descriptors, launch.output, failure)) {
-        if (launch.dev.enter() && (!becomes(launch) || become(launch.account)) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-            chdir("/") == 0)
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }
     int why = errno;
@@ -87,14 +84,14 @@ bool becomes(const Launch &launch) { return launch.account.change && !launch.bec
     _exit(127);
 }
 
-// A child that stays root until exec uses rgpud's memory meanwhile (vfork(2)): to copy the tables of its pages would cost more than all else. One that becomes
-// somebody else must have its own. The thread stands still meanwhile; no handler of rgpud's may run in the child.
+// The child uses rgpud's memory until exec (vfork(2)): to copy the tables of its pages would cost more than all else. The thread stands
+// still meanwhile; no handler of rgpud's may run in the child.
 pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const pid_t pid = becomes(launch) ? fork() : vfork();
+    const pid_t pid = vfork();
     if (pid == 0)
         run_child(launch, prepared, failure);
     const int why = errno;
@@ -114,8 +111,6 @@ Result<pid_t> launch(const Launch &launch)
     prepared.command = launch.command;
     for (const auto &[name, value] : launch.environment)
         prepared.environment.push_back(name + "=" + value);
-    if (launch.account.change && launch.becomes_itself)
-        prepared.environment.push_back(std::string(kIdentityVariable) + "=" + format_identity(launch.account));
     prepared.argv = pointers(prepared.command);
     prepared.envp = pointers(prepared.environment);
     CPU_ZERO(&prepared.cpus);
@@ -139,8 +134,7 @@ Result<pid_t> launch(const Launch &launch)
     if (n != sizeof why)
         return pid;  // the pipe closed at exec
     waitpid(pid, nullptr, 0);
-    return error(ErrorKind::internal, "cannot start %s as user %s: %s", launch.command[0].c_str(),
-                 launch.account.name.c_str(), strerror(why));
+    return error(ErrorKind::internal, "cannot start %s: %s", launch.command[0].c_str(), strerror(why));
 }
 
 Result<std::string> output_of(Launch what, Milliseconds timeout, size_t limit)

@@ -1,4 +1,4 @@
-// Starting rgpu-worker, with nothing of rgpud left in it.
+// Starting a program as rgpud's own user, with nothing of rgpud left in it. Workers of others: spawner.h.
 #pragma once
 
 #include <sys/types.h>
@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "serverd/rgpud/account.h"
-#include "serverd/rgpud/device_files.h"
 #include "util/fd.h"
 #include "util/result.h"
+#include "util/units.h"
 
 namespace rgpu::serverd {
 
@@ -19,9 +18,6 @@ using Environment = std::map<std::string, std::string>;
 struct Launch {
     std::vector<std::string> command;  // command[0] is a path
     Environment environment;           // all of it
-    Account account;
-    bool becomes_itself = false;  // the program finds the account in kIdentityVariable and becomes it: that is quicker
-    OwnDev dev;
     std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
     std::vector<int> cpus;  // it is bound to; empty, or where the kernel has none of them: it is not
     int output = -1;  // becomes stdout; -1: /dev/null

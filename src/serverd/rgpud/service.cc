@@ -15,8 +15,14 @@
 namespace rgpu::serverd {
 namespace {
 
-// The worker's descriptors 3 to 6 are its socket, what Workers::start() puts behind it, and the memory account.
-constexpr int kFirstBoard = 7;
+// The worker's descriptors 3 to 5 are its socket, what Workers::start() puts behind it, and the memory account.
+constexpr int kFirstBoard = 6;
+
+// Of the file system that a tenant without an account has for caches, in memory.
+constexpr uint64_t kOwnImages = uint64_t{512} << 20;
+
+// Between two looks whether what is left of a tenant has ended.
+constexpr Milliseconds kSoon{2};
 
 // Jobs whose epilog may still ask what became of their leases.
 constexpr size_t kMostWithdrawn = 4096;
@@ -101,10 +107,12 @@ pool::TenantShare tenant_share(const share::TenantView &view)
 
 }  // namespace
 
-Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology)
+Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology,
+                 std::shared_ptr<Spawner> spawner)
     : config_(config), driver_(std::move(driver)), boards_(std::move(boards)), topology_(std::move(topology)),
       ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances,
-              {driver_.inventory.driver_version, driver_.inventory.driver_release})
+              {driver_.inventory.driver_version, driver_.inventory.driver_release}),
+      tenants_(config, std::move(spawner))
 {
 }
 
@@ -120,7 +128,12 @@ Result<void> Service::load()
         return loaded;
     if (ledger_.lease_count())
         log_info("%zu leases are restored", ledger_.lease_count());
-    Result<void> adopted = workers_.adopt(config_.state_dir + "/workers");
+    Result<void> adopted = workers_.adopt(config_.state_dir + "/workers", tenants_.spawner());
+    std::vector<pool::Lease> all = ledger_.leases({0, true}, {}, now());
+    for (pool::Lease &lease : workers_.leases())
+        all.push_back(std::move(lease));
+    if (adopted)
+        adopted = tenants_.adopt(all);
     if (!adopted)
         return adopted;
     // Ended, and their workers not yet, when the rgpud before this one ended.
@@ -154,8 +167,7 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         memory_.forget(lease.id);
-        accounts_.forget(lease.id);
-        if (!workers_.any(lease.id)) {
+        if (!workers_.any(lease.id) && tenants_.gone(lease.id)) {
             close_meter(lease);
             continue;
         }
@@ -204,7 +216,11 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
         log_warning("lease %s: what it uses is not counted: %s", short_id(lease->id).c_str(), meter.error().text.c_str());
     log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
              to_text(lease->owner).c_str(), shape(lease->gpus).c_str());
-    warm_up(*lease);
+    // What a start costs beyond the process itself is paid now.
+    if (Result<void> prepared = tenants_.prepare(*lease, devices_of(*lease)); !prepared)
+        log_warning("lease %s: %s", short_id(lease->id).c_str(), prepared.error().text.c_str());
+    else
+        warm_up(*lease);
     return lease;
 }
 
@@ -439,17 +455,19 @@ void Service::holder_gone(const std::string &id)
     ledger_.shorten(id, defaults::kHolderGrace, time);
 }
 
+std::vector<std::string> Service::devices_of(const pool::Lease &lease) const
+{
+    std::vector<std::string> uuids;
+    for (const pool::Portion &gpu : lease.gpus)
+        uuids.push_back(gpu.uuid);
+    return worker_devices(config_, driver_, uuids);
+}
+
 Launch Service::worker_launch(const pool::Lease &lease, const Account &account) const
 {
     Launch launch;
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
-    launch.account = account;
-    launch.becomes_itself = true;
-    std::vector<std::string> names;
-    for (const pool::Portion &gpu : lease.gpus)
-        names.push_back(gpu.uuid);
-    launch.dev = worker_dev(config_, driver_, names);
     std::string uuids, memory, shares, boards;
     std::vector<size_t> places;
     int board = kFirstBoard;
@@ -473,7 +491,7 @@ Launch Service::worker_launch(const pool::Lease &lease, const Account &account) 
     launch.environment["RGPU_WORKER_MAX_KERNEL"] = std::to_string(config_.max_kernel.count());
     if (config_.image_cache) {
         launch.environment["RGPU_WORKER_IMAGES"] = make_image_dir(config_, lease.owner.uid, account);
-        launch.environment["RGPU_WORKER_IMAGES_BYTES"] = std::to_string(config_.image_cache);
+        launch.environment["RGPU_WORKER_IMAGES_BYTES"] = std::to_string(account.pool ? std::min(config_.image_cache, kOwnImages) : config_.image_cache);
     }
     launch.environment["RGPU_WORKER_LEASE"] = lease.id;
     launch.environment["RGPU_WORKER_SERVER"] = config_.name;
@@ -541,19 +559,19 @@ Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vect
 Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
                                     const std::string &who, Fd channel, const std::optional<Digest> &given)
 {
-    Result<Account> account = accounts_.of(lease.id, lease.owner.uid, config_);
-    if (!account)
-        return std::move(account).error();
+    Result<Group> group = tenants_.of(lease, devices_of(lease));
+    if (!group)
+        return std::move(group).error();
     Result<Fd> memory = memory_.account(lease, config_.max_workers);
     if (!memory)
         return std::move(memory).error();
-    Launch launch = worker_launch(lease, *account);
+    Launch launch = worker_launch(lease, group->account);
     launch.descriptors = {socket.get(), memory->get()};
     for (const pool::Portion &gpu : lease.gpus)
         launch.descriptors.push_back(boards_.file(gpu.uuid));
     launch.environment.merge(more);
-    // Workers::start() puts two in front of all but the first.
-    auto number_of_next = [&] { return std::to_string(3 + 2 + launch.descriptors.size()); };
+    // Workers::start() puts one in front of all but the first.
+    auto number_of_next = [&] { return std::to_string(3 + 1 + launch.descriptors.size()); };
     Result<Fd> meter = meters_.file(lease);
     if (meter) {
         launch.environment["RGPU_WORKER_METER"] = number_of_next();
@@ -573,7 +591,7 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
         launch.environment["RGPU_WORKER_KEY"] = number_of_next();
         launch.descriptors.push_back(key->get());
     }
-    Result<pid_t> started = workers_.start(lease, std::move(launch), who, std::move(channel));
+    Result<pid_t> started = workers_.start(lease, *group, std::move(launch), who, std::move(channel));
     if (!started)
         return std::move(started).error();
     return {};
@@ -637,9 +655,15 @@ Time Service::tend()
     for (const std::string &id : workers_.without_client())
         if (const pool::Lease *lease = ledger_.find(id, time))
             warm_up(*lease);
-    std::erase_if(ending_, [this](const std::string &lease) {
+    tenants_.tend();
+    std::erase_if(ending_, [this, &next](const std::string &lease) {
         if (workers_.any(lease))
             return false;
+        // What its workers have left, too.
+        if (!tenants_.gone(lease)) {
+            next = std::min(next, now() + kSoon);
+            return false;
+        }
         ledger_.let_go(lease);
         if (auto unread = unread_.find(lease); unread != unread_.end())
             close_meter(pool::Lease(unread->second));

@@ -18,6 +18,7 @@
 #include "serverd/rgpud/lends.h"
 #include "serverd/rgpud/memory_files.h"
 #include "serverd/rgpud/meters.h"
+#include "serverd/rgpud/tenants.h"
 #include "serverd/rgpud/topology.h"
 #include "serverd/rgpud/workers.h"
 #include "util/config.h"
@@ -37,7 +38,8 @@ struct Peer {
 class Service {
 public:
     // The store must outlive the service.
-    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology);
+    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology,
+            std::shared_ptr<Spawner> spawner);
     // Takes what the store knows, and the workers that an rgpud before this one started.
     Result<void> load();
 
@@ -96,6 +98,8 @@ public:
 
     // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
     Time tend();
+    // Readable when it should be called at once.
+    int ended_fd() const { return workers_.ended_fd(); }
 
     struct Count {
         int gpus = 0;
@@ -119,6 +123,7 @@ private:
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
                                Fd channel = {}, const std::optional<Digest> &key = {});
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
+    std::vector<std::string> devices_of(const pool::Lease &lease) const;
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const;
     void warm_up(const pool::Lease &lease);
     void start_waiting_worker(const pool::Lease &lease);
@@ -131,7 +136,7 @@ private:
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
     Workers workers_;
-    Accounts accounts_;
+    Tenants tenants_;
     MemoryFiles memory_;
     Meters meters_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +9,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "pool/message_json.h"
 #include "util/log.h"
@@ -17,7 +18,7 @@
 namespace rgpu::serverd {
 namespace {
 
-constexpr const char *kLease = ".lease", *kSocket = ".socket";
+constexpr const char *kLease = ".lease", *kSocket = ".socket", *kProcess = ".process";
 
 Fd unix_socket()
 {
@@ -36,6 +37,38 @@ Error failed(const std::string &what)
 {
     return error(errno == ENOSPC || errno == EMFILE || errno == ENFILE ? ErrorKind::exhausted : ErrorKind::internal,
                  "%s: %s", what.c_str(), strerror(errno));
+}
+
+// The 22nd word of /proc/PID/stat: no other process of that pid has it.
+std::string start_of(pid_t pid)
+{
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    const size_t name_end = text.rfind(')');
+    std::istringstream words(name_end == text.npos ? "" : text.substr(name_end + 1));
+    std::string word;
+    for (int i = 3; i <= 22; ++i)
+        words >> word;
+    return words ? word : "";
+}
+
+void take_process(WorkerDir::Found &found, Fd file)
+{
+    char text[64] = {};
+    if (!file || read(file.get(), text, sizeof text - 1) <= 0)
+        return;
+    std::istringstream words(text);
+    pid_t pid = 0;
+    std::string start;
+    words >> pid >> start;
+    if (!words || pid <= 0)
+        return;
+    Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    // Read after the descriptor was made: so it is this worker's, not that of a later process of the same pid.
+    if (process && start_of(pid) == start) {
+        found.pid = pid;
+        found.process = std::move(process);
+    }
 }
 
 }  // namespace
@@ -64,12 +97,9 @@ Result<WorkerDir::Made> WorkerDir::make(const pool::Lease &lease)
     shown.secret.clear();
     std::string text = pool::encode(pool::Leases{0, {shown}}), path = made.name + kLease;
     Fd words(openat(dir_.get(), path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    // The worker gets a descriptor that cannot write.
-    made.lock = Fd(openat(dir_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
     made.control = unix_socket();
     sockaddr_un address = address_of(socket_path(made.name));
-    // Locked before it says anything: what is not locked is dead.
-    if (!words || !made.lock || !made.control || flock(made.lock.get(), LOCK_EX | LOCK_NB) != 0 ||
+    if (!words || !made.control ||
         write(words.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
         bind(made.control.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0) {
         Error error = failed(path_ + "/" + made.name);
@@ -79,15 +109,18 @@ Result<WorkerDir::Made> WorkerDir::make(const pool::Lease &lease)
     return made;
 }
 
-bool WorkerDir::is_alive(const std::string &name) const
+void WorkerDir::note_process(const std::string &name, pid_t pid) const
 {
-    Fd file(openat(dir_.get(), (name + kLease).c_str(), O_RDONLY | O_CLOEXEC));
-    return file && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const std::string text = std::to_string(pid) + " " + start_of(pid) + "\n";
+    Fd file(openat(dir_.get(), (name + kProcess).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        log_warning("%s/%s%s: %s; the next rgpud will not know this worker", path_.c_str(), name.c_str(), kProcess,
+                    strerror(errno));
 }
 
 void WorkerDir::remove(const std::string &name) const
 {
-    for (const char *suffix : {kSocket, kLease})
+    for (const char *suffix : {kProcess, kSocket, kLease})
         unlinkat(dir_.get(), (name + suffix).c_str(), 0);
 }
 
@@ -102,10 +135,6 @@ std::vector<WorkerDir::Found> WorkerDir::find()
     if (dir)
         closedir(dir);
     for (const std::string &name : names) {
-        if (!is_alive(name)) {
-            remove(name);
-            continue;
-        }
         Fd file(openat(dir_.get(), (name + kLease).c_str(), O_RDONLY | O_CLOEXEC));
         std::string text(64 * 1024, '\0');
         ssize_t n = file ? read(file.get(), text.data(), text.size()) : 0;
@@ -113,12 +142,13 @@ std::vector<WorkerDir::Found> WorkerDir::find()
         Result<pool::Leases> leases = pool::decode_leases(text);
         // Without its words, which a full disk may have kept away, it still is somebody's.
         pool::Lease lease = leases && leases->leases.size() == 1 ? std::move(leases->leases[0]) : pool::Lease{};
-        found.push_back({name, std::move(lease)});
+        found.push_back({name, std::move(lease), 0, {}});
+        take_process(found.back(), Fd(openat(dir_.get(), (name + kProcess).c_str(), O_RDONLY | O_CLOEXEC)));
     }
     return found;
 }
 
-Result<WorkerDir::Reached> WorkerDir::reach(const std::string &name) const
+Result<Fd> WorkerDir::reach(const std::string &name, pid_t pid) const
 {
     Fd socket = unix_socket();
     sockaddr_un address = address_of(socket_path(name));
@@ -127,11 +157,9 @@ Result<WorkerDir::Reached> WorkerDir::reach(const std::string &name) const
     if (!socket || connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0 ||
         getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
         return error(ErrorKind::unavailable, "its control socket: %s", strerror(errno));
-    Reached reached{peer.pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0))), std::move(socket)};
-    // Alive after the descriptor was made: so it is this worker's, not that of a later process of the same pid.
-    if (!reached.process || !is_alive(name))
-        return error(ErrorKind::unavailable, "it has ended");
-    return reached;
+    if (peer.pid != pid)
+        return error(ErrorKind::unavailable, "process %d has its control socket", peer.pid);
+    return socket;
 }
 
 }  // namespace rgpu::serverd

@@ -1,9 +1,8 @@
 // What is known of running workers outside rgpud's memory, so that the next rgpud finds them.
 //
 // Below [rgpud] state_dir there is for each worker NAME.lease, which says in JSON whose it is, and NAME.socket,
-// its control socket. The worker holds a file lock on the first for as long as it lives: nothing else tells
-// so surely whether it does. It begins to listen on the second when it runs; who connects learns its pid
-// from the kernel (SO_PEERCRED), not from what it says.
+// its control socket. Whether it lives, the spawner says. Of a worker that rgpud started itself NAME.process has the
+// pid and the time of its start; nothing that a worker holds or says decides.
 #pragma once
 
 #include <sys/types.h>
@@ -22,29 +21,27 @@ public:
     // Makes the directory, closed to all but rgpud.
     static Result<WorkerDir> open(const std::string &path);
 
-    // A worker's files before it is started. Both descriptors go to it and are closed here.
+    // A worker's files before it is started.
     struct Made {
-        std::string name;   // 16 digits of hex
-        Fd lock, control;  // control is bound: the worker listens
+        std::string name;  // 16 digits of hex
+        Fd control;        // bound: the worker, to whom it goes, listens
     };
     Result<Made> make(const pool::Lease &lease);
+    // After it was started by rgpud itself.
+    void note_process(const std::string &name, pid_t pid) const;
 
-    // The workers of an rgpud before this one that are alive, or may be. What dead ones left is removed.
+    // The workers of an rgpud before this one.
     struct Found {
         std::string name;
         pool::Lease lease;  // without secret
+        pid_t pid = 0;      // of one that was noted, and lives; else 0
+        Fd process;
     };
     std::vector<Found> find();
 
-    bool is_alive(const std::string &name) const;
-    // A descriptor to signal the worker through, and its pid. Fails with `unavailable` when it does not listen
-    // yet, or has ended.
-    struct Reached {
-        pid_t pid = 0;
-        Fd process;
-        Fd control;  // a connection to it
-    };
-    Result<Reached> reach(const std::string &name) const;
+    // A connection to its control socket, where it is this process that listens. Fails with `unavailable` when it
+    // does not (yet).
+    Result<Fd> reach(const std::string &name, pid_t pid) const;
     void remove(const std::string &name) const;
 
 private:

@@ -1,11 +1,15 @@
 #include "serverd/rgpud/workers.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "serverd/handover.h"
@@ -24,20 +28,72 @@ std::string ended_how(int status)
     return "ended";
 }
 
+Result<Spawner::Started> start_child(const Launch &what)
+{
+    Result<pid_t> pid = launch(what);
+    if (!pid)
+        return std::move(pid).error();
+    // A child keeps its pid until it is waited for.
+    Fd process(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+    if (process)
+        return Spawner::Started{*pid, std::move(process)};
+    Error failed = error(ErrorKind::exhausted, "no descriptor of worker %d: %s", *pid, strerror(errno));
+    kill(*pid, SIGKILL);
+    waitpid(*pid, nullptr, 0);
+    return failed;
+}
+
 }  // namespace
 
-Result<void> Workers::adopt(const std::string &directory)
+Workers::Worker &Workers::add(const std::string &name, const pool::Lease &lease, pid_t pid, Fd process)
+{
+    Worker &worker = workers_[name];
+    worker.lease = lease;
+    worker.lease.secret.clear();
+    worker.pid = pid;
+    worker.process = std::move(process);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    (void)epoll_ctl(ends_.get(), EPOLL_CTL_ADD, worker.process.get(), &event);
+    return worker;
+}
+
+Result<void> Workers::adopt(const std::string &directory, std::shared_ptr<Spawner> spawner)
 {
     std::lock_guard lock(mutex_);
     Result<WorkerDir> dir = WorkerDir::open(directory);
     if (!dir)
         return std::move(dir).error();
     dir_ = std::move(*dir);
-    for (WorkerDir::Found &found : dir_->find()) {
-        log_info("lease %s: its worker %s of an earlier rgpud lives, and is adopted",
-                 short_id(found.lease.id).c_str(), found.name.c_str());
-        workers_[found.name].lease = std::move(found.lease);
+    spawner_ = std::move(spawner);
+    ends_.reset(epoll_create1(EPOLL_CLOEXEC));
+    std::map<std::string, Spawner::Found> spawned;
+    if (spawner_) {
+        Result<std::vector<Spawner::Found>> found = spawner_->list();
+        if (!found)
+            return std::move(found).error();
+        for (Spawner::Found &one : *found)
+            if (!one.name.empty())
+                spawned.emplace(one.name, std::move(one));
     }
+    for (WorkerDir::Found &found : dir_->find()) {
+        const auto at = spawned.find(found.name);
+        if (at == spawned.end() && !found.process) {
+            dir_->remove(found.name);
+            continue;
+        }
+        if (at == spawned.end()) {
+            add(found.name, found.lease, found.pid, std::move(found.process));
+        } else {
+            add(found.name, found.lease, at->second.pid, std::move(at->second.process)).group = at->second.key;
+            spawned.erase(at);
+        }
+        log_info("lease %s: its worker %d of an earlier rgpud lives, and is adopted", short_id(found.lease.id).c_str(),
+                 workers_[found.name].pid);
+    }
+    // Nobody's: what is known of it was lost.
+    for (const auto &[name, one] : spawned)
+        spawner_->signal(one.key, name, SIGKILL);
     return {};
 }
 
@@ -50,30 +106,31 @@ std::vector<pool::Lease> Workers::leases() const
     return leases;
 }
 
-Result<pid_t> Workers::start(const pool::Lease &lease, Launch what, const std::string &who,
+Result<pid_t> Workers::start(const pool::Lease &lease, const Group &group, Launch what, const std::string &who,
                              Fd channel)
 {
-    // Held over the fork: tend() must not meet a process that is not in the table yet.
+    // Held over the start: tend() must not meet a process that is not in the table yet.
     std::lock_guard lock(mutex_);
     Result<WorkerDir::Made> made = dir_->make(lease);
     if (!made)
         return std::move(made).error();
     what.environment[kWorkerNumberVariable] = made->name;  // which is one
-    what.descriptors.insert(what.descriptors.begin() + 1, {made->control.get(), made->lock.get()});
-    Result<pid_t> pid = launch(what);
-    if (!pid) {
+    what.descriptors.insert(what.descriptors.begin() + 1, made->control.get());
+    Result<Spawner::Started> started = spawner_ ? spawner_->start(group, made->name, what) : start_child(what);
+    if (!started) {
         dir_->remove(made->name);
-        return pid;
+        return std::move(started).error();
     }
-    Worker &worker = workers_[made->name];
-    worker.lease = lease;
-    worker.lease.secret.clear();
-    worker.pid = *pid;
-    worker.child = true;
+    if (!spawner_)
+        dir_->note_process(made->name, started->pid);
+    const pid_t pid = started->pid;
+    Worker &worker = add(made->name, lease, pid, std::move(started->process));
+    worker.group = spawner_ ? group.key : "";
+    worker.child = !spawner_;
     worker.channel = std::move(channel);
     ++started_;
-    log_info("lease %s: worker %d for %s, as user %s", short_id(lease.id).c_str(), *pid, who.c_str(),
-             what.account.name.c_str());
+    log_info("lease %s: worker %d for %s, as user %s", short_id(lease.id).c_str(), pid, who.c_str(),
+             group.account.name.c_str());
     return pid;
 }
 
@@ -134,25 +191,18 @@ Result<void> Workers::give_lane(const std::string &lease, uint64_t number, const
     const auto found = workers_.find(format_worker_number(number));
     if (found == workers_.end() || found->second.lease.id != lease || found->second.kill_at != kNever)
         return error(ErrorKind::invalid, "it has no worker of that number");
-    Result<WorkerDir::Reached> reached = dir_->reach(found->first);
-    return reached ? serverd::hand_over(reached->control.get(), lane.get(), 0) : std::move(reached).error();
+    Result<Fd> reached = dir_->reach(found->first, found->second.pid);
+    return reached ? serverd::hand_over(reached->get(), lane.get(), 0) : std::move(reached).error();
 }
 
-// An adopted worker that does not listen yet is signalled when it does: tend() tries again.
 void Workers::signal(const std::string &name, Worker &worker, int number)
 {
-    if (worker.child) {
+    if (!worker.group.empty())
+        spawner_->signal(worker.group, name, number);
+    else if (worker.child)
         kill(-worker.pid, number);
-        return;
-    }
-    if (!worker.process) {
-        Result<WorkerDir::Reached> reached = dir_->reach(name);
-        if (!reached)
-            return;
-        worker.pid = reached->pid;
-        worker.process = std::move(reached->process);
-    }
-    syscall(SYS_pidfd_send_signal, worker.process.get(), number, nullptr, 0);
+    else
+        syscall(SYS_pidfd_send_signal, worker.process.get(), number, nullptr, 0);
 }
 
 void Workers::end_lease(const std::string &lease, Time now)
@@ -168,21 +218,20 @@ void Workers::end_lease(const std::string &lease, Time now)
 
 bool Workers::has_ended(const std::string &name, Worker &worker)
 {
-    if (!worker.child) {
-        if (dir_->is_alive(name))
-            return false;
-        log_info("lease %s: adopted worker %d ended", short_id(worker.lease.id).c_str(), worker.pid);
-        return true;
-    }
-    siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid != worker.pid)
+    pollfd look{worker.process.get(), POLLIN, 0};
+    if (poll(&look, 1, 0) != 1)
         return false;
-    // Whatever it left in its session goes with it; before the pid can be another's.
-    kill(-worker.pid, SIGKILL);
-    int status = 0;
-    waitpid(worker.pid, &status, 0);
-    log_info("lease %s: worker %d %s", short_id(worker.lease.id).c_str(), worker.pid, ended_how(status).c_str());
+    std::optional<int> how;
+    if (!worker.group.empty()) {
+        how = spawner_->reap(worker.group, name);
+    } else if (worker.child) {
+        // Whatever it left in its session goes with it; before the pid can be another's.
+        kill(-worker.pid, SIGKILL);
+        int status = 0;
+        if (waitpid(worker.pid, &status, WNOHANG) == worker.pid)
+            how = status;
+    }
+    log_info("lease %s: worker %d %s", short_id(worker.lease.id).c_str(), worker.pid, how ? ended_how(*how).c_str() : "ended");
     return true;
 }
 

@@ -2,16 +2,18 @@
 //
 // Any thread may call. A worker ends by itself when its connection closes; end_lease() is for
 // those whose lease is over: SIGTERM at once, SIGKILL a second later. tend() does the waiting.
-// Workers outlive rgpud: adopt() takes over those of the one before.
+// Workers outlive rgpud: adopt() takes over those of the one before. That one lives is known by its pidfd alone.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "serverd/rgpud/process.h"
+#include "serverd/rgpud/spawner.h"
 #include "serverd/rgpud/worker_dir.h"
 #include "util/clock.h"
 
@@ -19,15 +21,18 @@ namespace rgpu::serverd {
 
 class Workers {
 public:
-    // Finds what an earlier rgpud left running. Before the first start(); needed once.
-    Result<void> adopt(const std::string &directory);
+    // Finds what an earlier rgpud left running. Before the first start(); needed once. Without a spawner workers are rgpud's
+    // own children.
+    Result<void> adopt(const std::string &directory, std::shared_ptr<Spawner> spawner);
+    // Readable when a worker has ended.
+    int ended_fd() const { return ends_.get(); }
     // The leases of all workers, one entry each, as they were when they started.
     std::vector<pool::Lease> leases() const;
 
-    // Starts one; `who` is for the log. To the launch's descriptors are added, in front of all but
-    // the first, its control socket (4) and its lock (5). With a channel (handover.h) it is one that waits for
-    // its client.
-    Result<pid_t> start(const pool::Lease &lease, Launch launch, const std::string &who, Fd channel = {});
+    // Starts one of this tenant; `who` is for the log. To the launch's descriptors is added, behind the first, its control
+    // socket (4). With a channel (handover.h) it is one that waits for its client.
+    Result<pid_t> start(const pool::Lease &lease, const Group &group, Launch launch, const std::string &who,
+                        Fd channel = {});
     // Gives a client to a waiting worker of its lease: what is left of its channel, for wait_taken(); nothing when none took it.
     Fd hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest, const std::string &who);
     // Whether one waits for a client of this lease.
@@ -44,7 +49,7 @@ public:
     void end_lease(const std::string &lease, Time now);
 
     // Reaps what has ended and kills what does not listen. Returns when it wants to be called again
-    // at the latest; SIGCHLD is a reason to call it before.
+    // at the latest; that ended_fd() is readable is a reason to call it before.
     Time tend(Time now);
 
     // Those that have a client, or had one.
@@ -57,9 +62,10 @@ public:
 private:
     struct Worker {
         pool::Lease lease;
-        pid_t pid = 0;  // 0: adopted, and it does not listen on its control socket yet
-        Fd process;     // of an adopted one
-        bool child = false;
+        pid_t pid = 0;
+        Fd process;
+        std::string group;   // its key at the spawner; empty: rgpud started it itself
+        bool child = false;  // of this rgpud
         Fd channel;  // of one that waits
         bool ready = false;
         Time kill_at = kNever;
@@ -68,9 +74,12 @@ private:
     int with_client(const std::string &lease) const;
     void signal(const std::string &name, Worker &worker, int number);
     bool has_ended(const std::string &name, Worker &worker);
+    Worker &add(const std::string &name, const pool::Lease &lease, pid_t pid, Fd process);
 
     mutable std::mutex mutex_;
     std::optional<WorkerDir> dir_;
+    std::shared_ptr<Spawner> spawner_;
+    Fd ends_;  // epoll(7) of all workers' pidfds
     std::map<std::string, Worker> workers_;  // by the name in the directory
     std::vector<std::string> ended_;  // leases of workers that had a client
     uint64_t started_ = 0;

@@ -14,7 +14,6 @@
 #include "net/openssl.h"
 #include "net/tunnel.h"
 #include "serverd/handover.h"
-#include "serverd/identity.h"
 #include "serverd/worker/confine.h"
 #include "serverd/worker/control.h"
 #include "serverd/worker/driver.h"
@@ -28,9 +27,9 @@ namespace {
 
 using namespace rgpu;
 
-// What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's memory account.
-// From 7 on the GPUs' boards (turns.h). Descriptor 5 is a lock that it holds as long as it lives (serverd/rgpud/worker_dir.h).
-constexpr int kSocket = 3, kControl = 4, kAccount = 6;
+// What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's
+// memory account. From 6 on the GPUs' boards (turns.h).
+constexpr int kSocket = 3, kControl = 4, kAccount = 5;
 
 constexpr char kHelp[] =
     "usage: rgpu-worker [--inventory | --readings | --help | --version]\n"
@@ -50,8 +49,8 @@ constexpr char kHelp[] =
     "GPUs: the boards' descriptors, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
-    "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_IDENTITY\n"
-    "(uid:gid:groups, which it becomes first), RGPU_WORKER_CONFINE (0: no system call filter),\n"
+    "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_DUMPABLE\n"
+    "(other workers of its user may see its memory), RGPU_WORKER_CONFINE (0: no system call filter),\n"
     "RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
     "RGPU_WORKER_METER (descriptor of the file that counts what the lease uses),\n"
     "RGPU_WORKER_UCX (offers of UCX are taken), RGPU_UCX_* (its settings),\n"
@@ -189,26 +188,18 @@ int serve(Connection &connection)
     return r ? 0 : refuse(r.error());
 }
 
-// Before anything else is done.
-bool take_identity()
+// Others of this user read and write its memory no more, nor open its descriptors. Where GPUs are software its job's other workers
+// must: CUDA IPC goes through /proc/PID/fd there. NVIDIA's driver passes what it shares by itself.
+void hide_memory()
 {
-    const char *given = getenv(serverd::kIdentityVariable);
-    if (!given) return true;
-    const auto identity = serverd::parse_identity(given);
-    // Who was another user is not dumpable, and other workers of this one could not open /proc/PID/fd (CUDA IPC).
-    if (!identity || !serverd::become(*identity) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {
-        fprintf(stderr, "rgpu-worker: cannot become %s: %m\n", given);
-        return false;
-    }
-    unsetenv(serverd::kIdentityVariable);
-    return true;
+    if (!getenv("RGPU_WORKER_DUMPABLE")) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 }  // namespace
 
 int main(int argc, char **argv)
 {
-    if (!take_identity()) _exit(1);
+    hide_memory();
     int status = 2;
     if (argc == 1 && lseek(kSocket, 0, SEEK_CUR) == -1 && errno == ESPIPE) {
         static Connection &connection = *new Connection;
