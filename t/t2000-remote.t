@@ -1,6 +1,7 @@
 #!/bin/bash
 # Programs on remote GPUs without Slurm: rgpud on loopback, each program through `rgpu run`.
 . "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
 
 control=$(free_port) data=$(free_port)
 export RGPU_CONF=$T/rgpu.conf
@@ -106,6 +107,6 @@ like "$err" 'cuMemAlloc_v2\(dptr=-> 0x[0-9a-f]+, bytesize=[0-9]+\) = CUDA_SUCCES
 
 free() { "$build/bin/rgpu" list | grep -q '2 of 2 GPUs free'; }
 ok "everything is free at the end" wait_for 5 free
-no_worker() { ! pgrep -P "$pid" rgpu-worker > /dev/null; }
+no_worker() { [ -z "$(workers_of "$pid")" ]; }
 ok "no worker is left" wait_for 5 no_worker
 done_testing

@@ -17,7 +17,7 @@ for program in vector_add streams two_device_sum warp_reduce unasked soft_graphs
 done
 remote 1 env RGPU_SYNC=1 "$build/cuda/streams-shared"
 is "$rc" 0 "shared cudart, and every call waits" || diag "$out$err"
-idle() { ! pgrep -P "$encrypted_rgpud" rgpu-worker > /dev/null; }
+idle() { [ -z "$(workers_of "$encrypted_rgpud")" ]; }
 ok "no worker is left" wait_for 5 idle
 unlike "$(cat "$T/gpu1.log")" 'encryption:|connection closed' "no connection ended before its program did"
 

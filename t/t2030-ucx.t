@@ -92,12 +92,12 @@ waiting()  # NAME: starts it, its standard input is descriptor 5
     wait_for 60 grep -q ready "$T/$1.log"
 }
 # A worker whose program has made its offer; another waits for the next.
-connected() { local w; for w in $(pgrep -P "$tcp_pid" rgpu-worker); do [ "$(sed -n 's/^Seccomp_filters:[[:space:]]*//p' "/proc/$w/status")" != 3 ] || echo "$w"; done; }
+connected() { local w; for w in $(workers_of "$tcp_pid"); do [ "$(sed -n 's/^Seccomp_filters:[[:space:]]*//p' "/proc/$w/status")" != 3 ] || echo "$w"; done; }
 none() { [ -z "$(connected)" ]; }
 
 waiting lives
 program_pid=$pid worker=$(connected)
-like "$worker" '^[0-9]+$' "the worker's filter has its last part, which denies sockets" || diag "$(pgrep -aP "$tcp_pid")"
+like "$worker" '^[0-9]+$' "the worker's filter has its last part, which denies sockets" || diag "$(workers_of "$tcp_pid")"
 unlike "$(tr '\0' '\n' < "/proc/$worker/environ")" '^UCX_' "... and no settings of somebody else's UCX"
 second=$(getconf CLK_TCK)
 before=$(($(ticks "$program_pid") + $(ticks "$worker"))) began=$(date +%s%N) took=0

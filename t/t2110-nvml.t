@@ -23,7 +23,7 @@ rgpud gpu1 'softgpu_devices = 3' 'softgpu_memory = "512M"' 'warm = false'  # a w
 rgpud_pid=$pid
 clients "gpu1=$control"
 remote() { try 60 "$build/bin/rgpu" run --wait 20s "$@"; }
-workers() { pgrep -cP "$rgpud_pid" rgpu-worker; }
+workers() { workers_of "$rgpud_pid" | wc -l; }
 
 LD_LIBRARY_PATH=$interpose try 20 python3 -c 'import ctypes; print(ctypes.CDLL("libnvidia-ml.so.1").nvmlInit_v2())'
 is "$out" 9 "without a lease: NVML_ERROR_DRIVER_NOT_LOADED"

@@ -7,7 +7,7 @@
 rgpud gpu1 'warm = false' 'softgpu_memory = "64M"'
 rgpud_pid=$pid
 clients "gpu1=$control"
-no_worker() { ! pgrep -P "$rgpud_pid" rgpu-worker > /dev/null; }
+no_worker() { [ -z "$(workers_of "$rgpud_pid")" ]; }
 
 good()  # CASE, NAME
 {
@@ -32,7 +32,8 @@ is "$rc" 134 "aborted"
 
 # The lease outlives the program here, so that only the connection can end the worker.
 try 40 "$build/bin/rgpu" run --wait 20s -- bash -c 'python3 "$0/t/lib/process_cases.py" daemon
-    for i in $(seq 100); do pgrep -P "$1" rgpu-worker > /dev/null || exit 0; sleep 0.05; done; exit 1' "$root" "$rgpud_pid"
+    . "$0/t/lib/rgpud.sh"
+    for i in $(seq 100); do [ -n "$(workers_of "$1")" ] || exit 0; sleep 0.05; done; exit 1' "$root" "$rgpud_pid"
 is "$rc" 0 "a forked child that outlives its parent does not keep the worker" || diag "$out$err"
 ok "no worker is left" wait_for 5 no_worker
 done_testing

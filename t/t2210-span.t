@@ -85,7 +85,7 @@ start lost env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" bas
     "$build/cuda/span-static" "$T/go"
 exec {go}> "$T/go"
 wait_for 60 grep -q waiting "$T/lost.log" || diag "$(cat "$T/lost.log")"
-workers=$(pgrep -P "$pid_gpu2" rgpu-worker)
+workers=$(workers_of "$pid_gpu2")
 kill -9 $workers
 echo > "/dev/fd/$go"
 wait_for 60 grep -q "^exit" "$T/lost.log"

@@ -7,7 +7,7 @@
 client() { try 20 python3 "$root/t/lib/data_client.py" "$data" "$@"; }
 refusals() { logged gpu1 'data port: .* refused'; }
 one_more() { [ "$(refusals)" = $((before + 1)) ]; }
-workers() { pgrep -P "$rgpud_pid" | wc -l; }
+workers() { workers_of "$rgpud_pid" | wc -l; }
 no_workers() { [ "$(workers)" = 0 ]; }
 one_worker() { [ "$(workers)" = 1 ]; }
 lease()  # [TERM_MS]

@@ -40,7 +40,7 @@ fuzz snapshot "$data" "$lease" "$secret"
 export RGPU_FUZZ_SNAPSHOT=$out
 like "$out" "$(printf 'rgpu software GPU' | od -An -tx1 | tr -d ' \n')" "a worker's snapshot"
 ok "... rgpud serves on, the same process" eval 'same && healthy'
-no_worker() { ! pgrep -P "$server" rgpu-worker > /dev/null; }
+no_worker() { [ -z "$(workers_of "$server")" ]; }
 ok "... and no worker is left" wait_for 20 no_worker
 
 auth="method = \"key\"

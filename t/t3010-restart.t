@@ -49,7 +49,7 @@ is "$(stat -c %a "$T/gpu1.state/leases.db")" 600 "the file is rgpud's own"
 hold second
 wait_for 10 grep -q accepted "$T/second.log"
 wait_for 10 workers_are 1
-worker=$(pgrep -o -P "$server" -f rgpu-worker)
+worker=$(workers_of "$server" | head -n 1)
 dies
 again
 is "$(workers)" 1 "a worker outlives rgpud and is adopted by the next"
@@ -64,7 +64,7 @@ exec 5>&-
 lease 2
 hold third
 wait_for 10 workers_are 1
-worker=$(pgrep -o -P "$server" -f rgpu-worker)
+worker=$(workers_of "$server" | head -n 1)
 kill -STOP "$worker"
 api DELETE "/v1/leases/$lease"
 dies

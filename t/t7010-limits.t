@@ -65,7 +65,7 @@ at_most overlap 0.5 "... and they never ran at the same time"
 api GET /v1/inventory
 board=/dev/shm/rgpu-$(printf %s "$(realpath "$T/gpu1.state")" | sha256sum | cut -c 1-16)-$(json 'j["gpus"][0]["uuid"]')
 is "$(stat -c %a "$board" "${board%-GPU-*}-meters" | xargs)" "600 700" "the board is a file of this user alone, as are the meters of leases"
-no_workers() { ! pgrep -P "$pid" rgpu-worker > /dev/null; }
+no_workers() { [ -z "$(workers_of "$pid")" ]; }
 wait_for 10 no_workers
 stop "$pid"
 ok "with the last rgpud it is gone" [ ! -e "$board" ]

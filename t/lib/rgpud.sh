@@ -8,12 +8,15 @@
 #   logged NAME REGEX        how many lines of the log match
 #   ticks PID                processor time that the process has used (getconf CLK_TCK of them are a second)
 #
+#   workers_of PID           the workers of the rgpud of that pid, whoever started them; more words are options of grep for the names of
+#                            their programs, in the place of rgpu-worker
+#
 # $rgpud_program is another than the build's; $auth is the [auth] table of both kinds of file; method none unless a test sets it.
 # Software GPUs: two of 64M each, unless a LINE says otherwise.
 
 auth='method = "none"'
 # Workers run as another user where root starts rgpud, and must reach what stands here.
-chmod 755 "$T"
+[ -z "${T-}" ] || chmod 755 "$T"
 worker_user=$(id -un)
 
 rgpud()
@@ -65,6 +68,18 @@ api()
 }
 
 json() { python3 -c 'import json, sys; j = json.loads(sys.argv[2]); print(eval(sys.argv[1]))' "$1" "${2-$body}"; }
+
+# They say in their environment which state_dir they are of.
+workers_of()
+{
+    local conf state pid
+    [ "$(id -u)" = 0 ] || { pgrep -P "$1" "${2:-rgpu-worker}"; return; }
+    conf=$(tr '\0' '\n' < "/proc/$1/cmdline" 2> /dev/null | sed -n '/^--config$/{n;p}')
+    state=$(sed -n 's/^state_dir = "\(.*\)"/\1/p' "$conf" 2> /dev/null)
+    for pid in $(pgrep "${2:-^rgpu-worker}"); do
+        grep -qsaF "RGPU_SOFTGPU_HOST=$state/softgpu" "/proc/$pid/environ" && echo "$pid"
+    done
+}
 
 ticks() { cat "/proc/$1/task"/*/stat 2> /dev/null | awk '{sub(/.*\) /, ""); n += $12 + $13} END {print n + 0}'; }
 

@@ -26,13 +26,14 @@ for round in 1 2 3 4 5; do
 done
 is "$failed" 0 "three processes at a time, all cases, five times"
 
+has_worker() { [ -n "$(workers_of "$pid_gpu2")" ]; }
 # As many times over as a server may be lost at any moment: whatever the instant, the program ends, and by itself.
 for i in $(seq 10); do
     start run env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$build/cuda/span-static"
     run=$pid
-    wait_for 20 sh -c "pgrep -P $pid_gpu2 rgpu-worker > /dev/null"
+    wait_for 20 has_worker
     sleep "0.$((RANDOM % 9))"
-    kill -9 $(pgrep -P "$pid_gpu2" rgpu-worker) 2> /dev/null
+    kill -9 $(workers_of "$pid_gpu2") 2> /dev/null
     wait_for 60 sh -c "! kill -0 $run 2> /dev/null" || { fail "a program hangs when a server is lost"; kill -9 "$run"; }
 done
 pass "a server lost at ten instants holds no program up"
