@@ -1,6 +1,7 @@
 #include "spawner/settings.h"
 
 #include <getopt.h>
+#include <grp.h>
 #include <pwd.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ constexpr char kHelp[] =
     "      --pool LOW-HIGH     user ids of jobs whose owners this host does not know\n"
     "      --state DIR         rgpud's state_dir: users' caches are made in it\n"
     "      --worker-user NAME  this user may have workers, too, even where it is root\n"
-    "      --group GID         workers may be in this group below 1000; may be repeated\n"
+    "      --group GROUP       workers may be in this group, too, though below 1000; may be repeated\n"
     "      --no-namespaces     workers see the host's processes and devices\n"
     "      --once              end when rgpud has gone and no worker is left\n"
     "      --connected FD      rgpud's connection, of the rgpud that starts it\n"
@@ -76,10 +77,9 @@ bool take(int c, const char *value, Settings &s)
         }
         return known;
     case 'g':
-        if (!number(value, n))
-            return false;
-        s.groups.push_back(n);
-        return true;
+        if (const group *named = getgrnam(value); named || number(value, n))
+            s.groups.push_back(named ? named->gr_gid : n);
+        return true;  // one that this host has not is nobody's
     case 'c':
         if (!number(value, n))
             return false;

@@ -30,6 +30,9 @@ namespace {
 // How late a lease's end may be noticed when nothing else wakes the main thread.
 constexpr Milliseconds kLook{250};
 
+// Its unit is started just before.
+constexpr Milliseconds kSpawnerStarts{10'000};
+
 struct Options {
     std::string config, ready_file;
     bool check = false, verbose = false;
@@ -108,6 +111,22 @@ Result<void> write_ready_file(const std::string &path, const Fd &file, int contr
     return {};
 }
 
+// An ordinary user's rgpud does without. The service's must not: its workers would be its own user, and so beside its files.
+Result<std::shared_ptr<Spawner>> find_spawner(const RgpudConfig &config, const Options &options)
+{
+    const Time deadline = now() + kSpawnerStarts;
+    const bool needed = !options.check && (own_account().name == config.user || !config.spawner.empty());
+    for (;;) {
+        std::shared_ptr<Spawner> spawner = Spawner::connect(config, geteuid());
+        if (spawner || !needed)
+            return spawner;
+        if (now() > deadline)
+            return error(ErrorKind::unavailable, "no rgpu-spawner answers at %s: start rgpu-spawner.service, or rgpud as root",
+                         spawner_path(config).c_str());
+        usleep(100'000);
+    }
+}
+
 // What only root can do is done here; from then on rgpud is not root. In `ready` is the file for the ports.
 Result<std::shared_ptr<Spawner>> settle(const RgpudConfig &config, const Options &options, Fd &ready)
 {
@@ -120,7 +139,7 @@ Result<std::shared_ptr<Spawner>> settle(const RgpudConfig &config, const Options
         if (Result<Account> account = account_named(config.worker_user); !account)
             return std::move(account).error().in("[rgpud] worker_user");
     if (geteuid() != 0)
-        return Spawner::connect(config, geteuid());
+        return find_spawner(config, options);
     const Account account = rgpud_account(config);
     if (Result<void> given = give_state(config, account); !given)
         return std::move(given).error();

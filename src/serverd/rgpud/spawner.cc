@@ -1,7 +1,6 @@
 #include "serverd/rgpud/spawner.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -72,8 +71,7 @@ std::vector<std::string> command_line(const RgpudConfig &config, uid_t user)
     if (!config.worker_user.empty())
         words.insert(words.end(), {"--worker-user", config.worker_user});
     for (const char *name : kDeviceGroups)
-        if (const ::group *known = getgrnam(name))
-            words.insert(words.end(), {"--group", std::to_string(known->gr_gid)});
+        words.insert(words.end(), {"--group", name});
     return words;
 }
 

@@ -2,16 +2,10 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <pwd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
 #include "util/clock.h"
 
@@ -79,53 +73,6 @@ Test(process, it_starts_in_its_own_session_with_signals_as_at_birth_and_no_new_p
     cr_assert_eq(*text, "0 0 1\n/\n", "%s", text->c_str());
 }
 
-Test(process, starting_one_as_another_user_leaves_us_as_we_are)
-{
-    if (geteuid() != 0)
-        cr_skip("only root can");
-    std::atomic<bool> stop{false};
-    std::thread other([&] {
-        while (!stop)
-            std::this_thread::yield();
-    });
-    signal(SIGPIPE, SIG_IGN);
-    const int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
-    sigset_t before, after;
-    sigemptyset(&before);
-    sigaddset(&before, SIGUSR1);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-
-    Launch launch = shell("id -u; id -g; id -G");
-    auto nobody = account_named("nobody");
-    cr_assert(nobody.has_value());
-    launch.account = *nobody;
-    auto text = output_of(launch, 10s, 1000);
-    cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
-    const std::string uid = std::to_string(nobody->uid), gid = std::to_string(nobody->gid);
-    launch = shell("id -u; echo $RGPU_WORKER_IDENTITY");
-    launch.account = *nobody;
-    launch.becomes_itself = true;
-    auto told = output_of(launch, 10s, 1000);
-    cr_assert(told.has_value(), "%s", told ? "" : told.error().text.c_str());
-    cr_expect_eq(*told, "0\n" + uid + ":" + gid + ":" + gid + "\n", "%s", told->c_str());
-    cr_expect_eq(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), dumpable, "our memory was another user's for a while");
-    cr_expect_eq(*text, uid + "\n" + gid + "\n" + gid + "\n", "%s", text->c_str());
-
-    for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::ifstream status(thread.path() / "status");
-        for (std::string line; std::getline(status, line);)
-            if (line.starts_with("Uid:") || line.starts_with("Gid:"))
-                cr_expect_eq(line.substr(4), "\t0\t0\t0\t0", "%s", line.c_str());
-    }
-    struct sigaction pipe;
-    sigaction(SIGPIPE, nullptr, &pipe);
-    cr_expect(pipe.sa_handler == SIG_IGN);
-    pthread_sigmask(SIG_SETMASK, nullptr, &after);
-    cr_expect(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGTERM) && !sigismember(&after, SIGCHLD));
-    stop = true;
-    other.join();
-}
-
 Test(process, what_cannot_be_started_is_told)
 {
     Launch launch;
@@ -151,33 +98,4 @@ Test(process, what_does_not_end_or_says_too_much_is_killed)
     cr_assert_not(output_of(shell("sleep 60"), 200ms, 1000).has_value());
     cr_assert_not(output_of(shell("yes"), 30s, 1000).has_value());
     cr_assert_lt((now() - before).count(), 20000);
-}
-
-Test(process, as_root_it_becomes_another_user)
-{
-    if (geteuid() != 0) {
-        cr_skip("needs root");
-        return;
-    }
-    auto nobody = account_named("nobody");
-    cr_assert(nobody.has_value());
-    Launch launch = shell("id -u; id -g; id -G");
-    launch.account = *nobody;
-    auto text = output_of(launch, 10s, 1000);
-    cr_assert(text.has_value(), "%s", text ? "" : text.error().text.c_str());
-    std::string gid = std::to_string(nobody->gid);
-    cr_assert_eq(*text, std::to_string(nobody->uid) + "\n" + gid + "\n" + gid + "\n", "%s",
-                 text->c_str());
-}
-
-Test(process, root_and_strangers_have_workers_of_the_worker_user)
-{
-    RgpudConfig config;
-    auto nobody = account_named("nobody");
-    cr_assert_eq(worker_account(0, config)->uid, nobody->uid);
-    cr_assert_eq(worker_account(4000000000u, config)->uid, nobody->uid);
-    passwd *daemon = getpwnam("daemon");
-    cr_assert_eq(worker_account(daemon->pw_uid, config)->uid, daemon->pw_uid);
-    config.worker_user = "no-such-user";
-    cr_assert_not(worker_account(0, config).has_value());
 }
