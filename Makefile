@@ -464,7 +464,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	    $(D)$(slurmplugindir) $(D)$(datadir)/rgpu $(D)$(docdir) $(D)$(sysconfdir)/rgpu $(D)$(systemdunitdir)
 	$(if $(CLI),install $(CLI) $(D)$(bindir))
 	$(if $(RGPUD),install $(RGPUD) $(D)$(sbindir))
-	$(if $(WORKER),install $(WORKER) $(D)$(libexecdir))
+	$(if $(WORKER),install $(WORKER) $(SPAWNER) $(D)$(libexecdir))
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
 	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)

@@ -24,6 +24,8 @@
 #
 # Each test has its own cluster, since one is up in a second: tests cannot disturb each other.
 
+# Neither rgpud nor workers are root, and both must reach what stands here.
+chmod 755 "$T"
 cluster=$T/mc
 export O=$build
 

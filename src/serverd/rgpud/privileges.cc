@@ -1,5 +1,6 @@
 #include "serverd/rgpud/privileges.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -95,6 +96,16 @@ Result<void> give_state(const RgpudConfig &config, const Account &account)
                 (void)!lchown(inner.path().c_str(), account.uid, account.gid);
     }
     give_memory(config, account);
+    // Where no folder above keeps that user out.
+    if (seteuid(account.uid) != 0)
+        return failed("seteuid");
+    const bool reached = faccessat(AT_FDCWD, dir.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+    if (seteuid(0) != 0)
+        abort();
+    if (!reached)
+        return error(ErrorKind::invalid, "user %s, whom rgpud becomes, does not reach the directory %s: let all users search the directories "
+                                         "above it (chmod a+x), or set [rgpud] state_dir in rgpu.conf",
+                     account.name.c_str(), dir.c_str());
     return {};
 }
 
