@@ -149,6 +149,8 @@ echo "$*" >> "$(dirname "$0")/asked"
 cat "$(dirname "$0")/jobs" || exit 1
 END
 chmod 755 "$T/squeue"
+# Whoever rgpud is writes there.
+(umask 0; : > "$T/asked")
 rgpud gpu3 "squeue = \"$T/squeue\"" 'slurm_check = "1s"'
 lease()
 {

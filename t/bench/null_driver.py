@@ -57,6 +57,7 @@ def through_rgpu(bench, dir, processors, transport, command):
     """What the command prints whose libcuda.so.1 is ours, over that transport."""
     client, server = processors
     control, data = free_port(), free_port()
+    dir.chmod(0o755)  # rgpud is not root
     conf = dir / "rgpu.conf"
     conf.write_text(f"""
 [[server]]

@@ -52,18 +52,21 @@ Fd connect_as(const std::string &path, uid_t user)
     return fd;
 }
 
-// Of a tree that was built, or is not where it was configured to be: beside rgpud's own folder.
-std::string program()
+// Beside the worker program; of a tree that was built, or is not where it was configured to be, in rgpud's neighbour folder.
+std::string program(const RgpudConfig &config)
 {
+    namespace fs = std::filesystem;
     std::error_code failure;
-    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failure),
-                                beside = self.parent_path().parent_path() / "libexec/rgpu-spawner";
-    return exists(beside, failure) ? beside.string() : std::string(defaults::kLibexecDir) + "/rgpu-spawner";
+    const fs::path self = fs::read_symlink("/proc/self/exe", failure);
+    for (const fs::path &place : {fs::path(config.worker).parent_path(), self.parent_path().parent_path() / "libexec"})
+        if (exists(place / "rgpu-spawner", failure))
+            return place / "rgpu-spawner";
+    return std::string(defaults::kLibexecDir) + "/rgpu-spawner";
 }
 
 std::vector<std::string> command_line(const RgpudConfig &config, uid_t user)
 {
-    std::vector<std::string> words = {program(), "--socket", spawner_path(config), "--user",
+    std::vector<std::string> words = {program(config), "--socket", spawner_path(config), "--user",
                                       std::to_string(user), "--worker", config.worker, "--pool",
                                       config.worker_uids, "--state", config.state_dir, "--once"};
     if (!config.confine_workers)
