@@ -65,14 +65,16 @@ bool place(const std::vector<Fd> &given)
     const int count = static_cast<int>(given.size()) - 1, null = open("/dev/null", O_RDWR);
     if (null < 0)
         return false;
+    int high[kMostDescriptors];
     for (int i = 0; i <= count; ++i)
-        if (dup2(given[static_cast<size_t>(i)].get(), kOutOfTheWay + i) < 0)
+        if ((high[i] = fcntl(given[static_cast<size_t>(i)].get(), F_DUPFD, kOutOfTheWay)) < 0)
             return false;
+    if (dup2(null, 0) != 0 || dup2(null, 1) != 1 || dup2(high[0], 2) != 2)
+        return false;
     for (int i = 1; i <= count; ++i)
-        if (dup2(kOutOfTheWay + i, kFirst + i - 1) < 0)
+        if (dup2(high[i], kFirst + i - 1) < 0)
             return false;
-    return dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(kOutOfTheWay, 2) == 2 &&
-           close_range(static_cast<unsigned>(kFirst + count), ~0U, 0) == 0;
+    return close_range(static_cast<unsigned>(kFirst + count), ~0U, 0) == 0;
 }
 
 void default_signals()
@@ -225,6 +227,7 @@ int Groups::start(const Start &request, const std::vector<Fd> &descriptors, pid_
     const auto there = groups_.find(std::string(request.key, kKeyBytes));
     const char *last = request.environment + request.environment_bytes - 1;
     if (!hex(request.name) || request.environment_bytes == 0 || *last || descriptors.empty() ||
+        descriptors.size() > kMostDescriptors ||
         std::count(request.environment, last + 1, '\0') > static_cast<ptrdiff_t>(kMostVariables))
         return EINVAL;
     if (there == groups_.end() || there->second.ending)
