@@ -35,3 +35,11 @@ tenant()
 # All processes of a lease, by their environment.
 processes() { grep -lsaF "RGPU_WORKER_LEASE=$1" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' | sort -n; }
 release() { api DELETE "/v1/leases/$1"; }
+
+# These workers end with their leases only.
+release_all()
+{
+    api GET /v1/leases
+    for lease in $(json '" ".join(l["id"] for l in j["leases"])'); do release "$lease"; done
+}
+cleanup_do release_all
