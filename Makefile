@@ -75,7 +75,7 @@ interpose_objs := $(call obj,$(call under,src/interpose))
 NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
 nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/log.cc))
 rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
-spawner_objs := $(call obj,$(call under,src/spawner))
+scheduler_objs := $(call obj,$(call under,src/scheduler))
 worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
 spawner_objs := $(call obj,$(call under,src/spawner))
 # The plugins' parts that know no Slurm type serve rgpu slurm, too.
@@ -98,12 +98,14 @@ SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
 RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
 WORKER := $(call product,$(worker_objs),libexec/rgpu-worker)
 SPAWNER := $(call product,$(spawner_objs),libexec/rgpu-spawner)
+SCHEDULER := $(call product,$(scheduler_objs),libexec/rgpu-scheduler)
 CLI := $(call product,$(cli_objs),bin/rgpu)
 SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 # A libcuda.so.1 for tests that notes its calls.
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
-PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) $(CLI) \
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) \
+	$(SCHEDULER) $(CLI) \
 	$(SPANK) $(JOB_SUBMIT)
 
 .PHONY: all libs nvml interpose softgpu serverd cli plugin
@@ -113,7 +115,7 @@ libs: $(call archive,$(archives)) ## the static libraries
 nvml: $(NVML) ## libnvidia-ml.so.1 for the user's program
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
-serverd: $(RGPUD) $(WORKER) $(SPAWNER) ## rgpud, rgpu-worker and rgpu-spawner
+serverd: $(RGPUD) $(WORKER) $(SPAWNER) $(SCHEDULER) ## rgpud, rgpu-worker, rgpu-spawner and rgpu-scheduler
 cli: $(CLI) ## the rgpu command
 plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
@@ -174,7 +176,7 @@ $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call
 $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/librgpu-ptx.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
 
-$(O)/sbin/rgpud: $(rgpud_objs) $(call archive,net wire calls pool share health util)
+$(O)/sbin/rgpud: $(rgpud_objs) $(O)/obj/libspawner.a $(call archive,net wire calls pool share health util)
 	$(call say,LD)$(call link,-pie,$(DAEMON_LIBS))
 
 # Workers' filters of system calls, made by libseccomp now, as a worker would take a tenth longer to start.
@@ -192,7 +194,10 @@ $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool shar
 
 # Root's: it links nothing that it does not need.
 $(O)/libexec/rgpu-spawner: $(spawner_objs) $(call archive,util)
-	$(call say,LD)$(call link,$(own_runtime))
+	$(call say,LD)$(call link,-pie $(own_runtime))
+
+$(O)/libexec/rgpu-scheduler: $(scheduler_objs) $(call archive,share util)
+	$(call say,LD)$(call link,-pie $(own_runtime))
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
 $(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)
@@ -218,13 +223,14 @@ UNIT := $(call unit_program,$(unit_sources))
 no_main = $(filter-out %/main.o,$1)
 interpose_all := $(interpose_objs)
 serverd_all := $(sort $(rgpud_objs) $(worker_objs))
+scheduler_all := $(scheduler_objs)
 cli_all := $(cli_objs)
 spawner_all := $(spawner_objs)
 plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
 # What the plugins and `rgpu slurm` share: how a request, the snapshot and the run directory are written.
 plugin_common_all := $(call obj,$(call directly_in,src/plugin))
-parts := interpose serverd spawner cli plugin plugin_common softgpu
+parts := interpose serverd spawner scheduler cli plugin plugin_common softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -237,12 +243,13 @@ unit_archives_wire := $(call archive,wire calls util)
 unit_archives_net := $(call archive,net wire calls util)
 unit_archives_pool := $(call archive,pool util)
 unit_archives_share := $(call archive,share util)
+unit_archives_scheduler := $(O)/obj/libscheduler.a $(call archive,share util)
 unit_archives_health := $(call archive,health pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
-unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share health)
+unit_archives_serverd := $(O)/obj/libserverd.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health)
 unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,util)
 unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool health)
-unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libinterpose.a \
+unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libspawner.a $(O)/obj/libinterpose.a \
 	$(unit_archives_net) $(call archive,pool share health)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
@@ -438,6 +445,7 @@ ptx-table: ## doc/ptx.md from the software GPU's instruction table
 
 pkglibdir = $(libdir)/rgpu
 slurmplugindir ?= $(libdir)/slurm
+sysusersdir ?= $(prefix)/lib/sysusers.d
 systemdunitdir ?= $(prefix)/lib/systemd/system
 # Where Slurm's own plugins and files are.
 slurm_plugindir ?= $(firstword $(wildcard $(SLURM)/lib/*/slurm-wlm $(SLURM)/lib/slurm $(SLURM)/lib64/slurm) $(SLURM)/lib/slurm)
@@ -452,7 +460,7 @@ filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bind
 	slurm_plugindir=$(slurm_plugindir) licences=$(licences) crun=crun VERSION=$(VERSION)
 fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
 scripts := prolog epilog prolog-slurmctld epilog-slurmctld
-samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
+samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer %.slice etc/sysusers.conf etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
 define newline
 
 
@@ -464,14 +472,15 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	    $(D)$(slurmplugindir) $(D)$(datadir)/rgpu $(D)$(docdir) $(D)$(sysconfdir)/rgpu $(D)$(systemdunitdir)
 	$(if $(CLI),install $(CLI) $(D)$(bindir))
 	$(if $(RGPUD),install $(RGPUD) $(D)$(sbindir))
-	$(if $(WORKER),install $(WORKER) $(SPAWNER) $(D)$(libexecdir))
+	$(if $(WORKER),install $(WORKER) $(SPAWNER) $(SCHEDULER) $(D)$(libexecdir))
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
 	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))
 	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),644)$(newline)	)
-	$(foreach f,$(wildcard etc/*.service.in etc/*.timer),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
+	$(foreach f,$(wildcard etc/*.service.in etc/*.timer etc/*.slice),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
+	install -d $(D)$(sysusersdir) && install -m 644 etc/sysusers.conf $(D)$(sysusersdir)/rgpu.conf
 	$(foreach f,$(firstword $(wildcard etc/rgpu.conf etc/rgpu.conf.in)),\
 	    test -e $(D)$(sysconfdir)/rgpu/rgpu.conf || { $(call fill_in,$f,$(D)$(sysconfdir)/rgpu/rgpu.conf,644); })
 	$(foreach f,$(patsubst doc/man/%.in,%,$(wildcard doc/man/*.in)),mkdir -p $(D)$(mandir)/man$(subst .,,$(suffix $f)) && \

@@ -12,11 +12,11 @@ done
 
 try 300 make --no-print-directory O="$build" install DESTDIR="$T/dest" prefix=/usr sysconfdir=/etc
 is "$rc" 0 "make install DESTDIR" || diag "$out$err"
-for file in bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner lib/rgpu/interpose/libcuda.so.1 lib/rgpu/softgpu/libcuda.so.1 \
-    lib/rgpu/softgpu/librgpu-ptx.so lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
+for file in bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner libexec/rgpu-scheduler lib/rgpu/interpose/libcuda.so.1 \
+    lib/rgpu/softgpu/libcuda.so.1 lib/rgpu/softgpu/librgpu-ptx.so lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
     ok "installs $file" test -s "$T/dest/usr/$file"
 done
-for unit in rgpud.service rgpu-spawner.service rgpu-sync.service rgpu-sync.timer; do
+for unit in rgpud.service rgpu-spawner.service rgpu.slice rgpu-sync.service rgpu-sync.timer; do
     ok "installs $unit" test -s "$T/dest/usr/lib/systemd/system/$unit"
 done
 is "$(find "$T/dest" -mindepth 1 -maxdepth 1 -not -name usr -not -name etc)" "" "and nothing elsewhere"

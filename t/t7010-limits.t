@@ -47,6 +47,7 @@ at_most "1000 * wait" 250 "... and the others go on soon (milliseconds)"
 tenants_start 7 "25-100 us=1000" "75-100 us=1000"
 begun() { python3 -c "import sys, time; sys.exit(time.time() < $begin + 2)"; }
 wait_for 10 begun
+scheduler=$(pgrep -P "$pid" rgpu-scheduler)
 stop "$pid"
 rm -f "$T/gpu1.ready"
 start again "$build/sbin/rgpud" --verbose --config "$T/gpu1.conf" --ready-file "$T/gpu1.ready"
@@ -63,11 +64,13 @@ within "100 * t1.share / (t1.share + t2.share)" 25 6 "their shares are as before
 at_most overlap 0.5 "... and they never ran at the same time"
 
 api GET /v1/inventory
-board=/dev/shm/rgpu-$(printf %s "$(realpath "$T/gpu1.state")" | sha256sum | cut -c 1-16)-$(json 'j["gpus"][0]["uuid"]')
-is "$(stat -c %a "$board" "${board%-GPU-*}-meters" | xargs)" "600 700" "the board is a file of this user alone, as are the meters of leases"
+meters=/dev/shm/rgpu-$(printf %s "$(realpath "$T/gpu1.state")" | sha256sum | cut -c 1-16)-meters
+ok "its scheduler is the one of before" kill -0 "$scheduler"
+is "$(stat -c %a "$T/gpu1.state/scheduler.socket" "$meters" | xargs)" "600 700" "the scheduler's socket is its user's alone, as are the meters of leases"
 no_workers() { [ -z "$(workers_of "$pid")" ]; }
 wait_for 10 no_workers
 stop "$pid"
-ok "with the last rgpud it is gone" [ ! -e "$board" ]
-ok "... and so are the meters of leases" [ ! -e "${board%-GPU-*}-meters" ]
+no_scheduler() { ! kill -0 "$scheduler" 2> /dev/null; }
+ok "with the last rgpud the scheduler ends" wait_for 5 no_scheduler
+ok "... and the meters of leases are gone" [ ! -e "$meters" ]
 done_testing

@@ -2,16 +2,17 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 namespace rgpu::serverd {
 namespace {
 
-constexpr char kMagic[8] = "rgpumt1";
+constexpr char kMagic[8] = "rgpumt2";
 
 size_t bytes_for(size_t gpus)
 {
@@ -26,14 +27,10 @@ Result<void> Meter::prepare(int fd, size_t gpus)
         return error(ErrorKind::internal, "a meter for no GPU");
     if (ftruncate(fd, 0) != 0 || ftruncate(fd, static_cast<off_t>(bytes_for(gpus))) != 0)
         return error(ErrorKind::exhausted, "a lease's meter: %s", strerror(errno));
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     struct {
         char magic[8];
-        uint32_t gpus, nothing;
-        int64_t made;
-    } head{"", static_cast<uint32_t>(gpus), 0, now.tv_sec * 1'000'000'000 + now.tv_nsec};
-    static_assert(offsetof(LeaseMeter, made) == 16 && sizeof head == 24);
+        uint64_t gpus;
+    } head{"", gpus};
     memcpy(head.magic, kMagic, sizeof kMagic);
     if (pwrite(fd, &head, sizeof head, 0) != sizeof head)
         return error(ErrorKind::exhausted, "a lease's meter: %s", strerror(errno));
@@ -54,6 +51,31 @@ Result<Meter> Meter::map(int fd)
     if (memcmp(meter.memory_->magic, kMagic, sizeof kMagic))
         return error(ErrorKind::invalid, "descriptor %d is no lease's meter of this version", fd);
     return meter;
+}
+
+Meter::Reading Meter::read(int fd, size_t gpus)
+{
+    std::vector<char> bytes(bytes_for(std::max<size_t>(gpus, 1)));
+    (void)!pread(fd, bytes.data(), bytes.size(), 0);
+    auto number = [&](size_t offset) {
+        uint64_t value;
+        memcpy(&value, bytes.data() + offset, sizeof value);
+        return value;
+    };
+    static_assert(sizeof(std::atomic<int64_t>) == sizeof(uint64_t) && sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+    Reading reading;
+    reading.bytes_in = number(offsetof(LeaseMeter, bytes_in));
+    reading.bytes_out = number(offsetof(LeaseMeter, bytes_out));
+    for (size_t i = 0; i < gpus; ++i) {
+        const size_t at = offsetof(LeaseMeter, gpu) + i * sizeof(GpuMeter);
+        Reading::Gpu gpu;
+        gpu.blocked = static_cast<int64_t>(number(at + offsetof(GpuMeter, blocked)));
+        gpu.throttled = static_cast<int64_t>(number(at + offsetof(GpuMeter, throttled)));
+        gpu.memory_peak = number(at + offsetof(GpuMeter, memory_peak));
+        gpu.launches = number(at + offsetof(GpuMeter, launches));
+        reading.gpus.push_back(gpu);
+    }
+    return reading;
 }
 
 Meter::~Meter()

@@ -1,13 +1,14 @@
 // What the programs of a lease use, counted while they run: a file in memory that rgpud makes with the lease, its workers count into, and
 // rgpud reads when the lease ends.
 //
-// So it outlives a worker that is killed, and rgpud too. A worker has it open: what somebody writes there who took over a worker
-// is wrong for his own lease only, and rgpud bears it.
+// So it outlives a worker that is killed, and rgpud too. A worker has it open and may write anything there, or cut it off: rgpud never maps
+// it, and what it reads is wrong for that lease only. How long the lease had the GPU is not in it: that the scheduler tells rgpud.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "util/fd.h"
 #include "util/result.h"
@@ -16,7 +17,6 @@ namespace rgpu::serverd {
 
 // Of one GPU of the lease. Times in nanoseconds.
 struct GpuMeter {
-    std::atomic<int64_t> busy;       // its work was on the GPU
     std::atomic<int64_t> blocked;    // launches waited for other tenants' turns
     std::atomic<int64_t> throttled;  // launches waited as the lease's own ceiling was reached
     std::atomic<uint64_t> memory_peak, launches;
@@ -24,8 +24,7 @@ struct GpuMeter {
 
 struct LeaseMeter {
     char magic[8];
-    uint32_t gpus;
-    int64_t made;  // wall clock, nanoseconds since the epoch
+    uint64_t gpus;
     std::atomic<uint64_t> bytes_in, bytes_out;  // of connections: from programs, to them
     GpuMeter gpu[1];  // `gpus` of them, in the lease's order
 };
@@ -34,8 +33,18 @@ class Meter {
 public:
     // A fresh file's contents.
     static Result<void> prepare(int fd, size_t gpus);
-    // Fails with `invalid` where the file is none.
+    // Fails with `invalid` where the file is none. For workers.
     static Result<Meter> map(int fd);
+    // For rgpud: what the file of a lease with so many GPUs says. What is missing is 0.
+    struct Reading {
+        uint64_t bytes_in = 0, bytes_out = 0;
+        struct Gpu {
+            int64_t blocked = 0, throttled = 0;
+            uint64_t memory_peak = 0, launches = 0;
+        };
+        std::vector<Gpu> gpus;
+    };
+    static Reading read(int fd, size_t gpus);
     Meter(Meter &&other) noexcept : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_), gpus_(other.gpus_) {}
     Meter &operator=(Meter &&) = delete;
     ~Meter();

@@ -101,9 +101,9 @@ void move_lag(Tenant &t, double by)
     t.lag = std::clamp<int64_t>(t.lag + static_cast<int64_t>(by), -kHorizon, kHorizon);
 }
 
-void charge(State &s, int64_t from, int64_t now)
+// The holder had the GPU: it owes that, and each of those who want it is owed its part.
+void owe(State &s, int64_t from, int64_t now)
 {
-    Tenant &t = s.tenants[s.holder];
     auto used = static_cast<double>(now - from);
     bool in[kMaxTenants];
     for (int i = 0; i < s.tenant_end; ++i)
@@ -112,7 +112,13 @@ void charge(State &s, int64_t from, int64_t now)
     for (int i = 0; i < s.tenant_end; ++i)
         if (in[i])
             move_lag(s.tenants[i], parts.of[i] * used);
-    move_lag(t, -used);
+    move_lag(s.tenants[s.holder], -used);
+}
+
+void charge(State &s, int64_t from, int64_t now)
+{
+    owe(s, from, now);
+    Tenant &t = s.tenants[s.holder];
     t.allowance -= now - from;
     t.given += now - from;
     t.given_in.spread<1>(from, now);
@@ -206,31 +212,6 @@ void reset(State &s, int64_t now)
     s.granted_at = s.deadline = s.idle_from = s.settled_at = now;
 }
 
-void repair(State &s, int64_t now)
-{
-    s.tenant_end = std::clamp(s.tenant_end, 0, kMaxTenants);
-    for (int i = 0; i < s.tenant_end; ++i) {
-        Tenant &t = s.tenants[i];
-        t.key[kKeyBytes - 1] = 0;
-        t.terms.least = std::clamp(t.terms.least, 0, 100);
-        t.terms.most = std::clamp(t.terms.most, std::max(1, t.terms.least), 100);
-        t.terms.weight = std::clamp(t.terms.weight, 1, 1000000);
-        t.lag = std::clamp(t.lag, -kHorizon, kHorizon);
-        t.allowance = std::clamp(t.allowance, -kHorizon, kAllowanceDepth);
-        t.burst = std::clamp(t.burst, kMinQuota, kMaxQuota);
-        for (int64_t *last : {&t.given_in.last, &t.launches_in.last, &t.bytes_in.last})
-            *last = std::clamp<int64_t>(*last, 0, now / (100 * kMillisecond) + 1);
-        t.gap = std::clamp<int64_t>(t.gap, 0, kSecond);
-        for (int64_t *time : {&t.last_wanted, &t.left_at, &t.idle_from})
-            *time = std::min(*time, now);
-    }
-    if (!is_tenant(s, s.holder))
-        s.holder = kNobody;
-    s.busy = s.busy && s.holder != kNobody;
-    for (int64_t *time : {&s.granted_at, &s.idle_from, &s.settled_at})
-        *time = std::clamp(*time, now - kHorizon, now);
-}
-
 int join(State &s, const char *key, Terms terms, int64_t now)
 {
     settle(s, now);
@@ -303,8 +284,8 @@ void settle(State &s, int64_t now)
         Tenant &t = s.tenants[i];
         if (!t.key[0])
             continue;
-        // A tenant that left with nothing owed is forgotten, once nobody looks at its last seconds any more.
-        if (!t.workers && s.holder != i && t.lag >= 0 && now - t.left_at > kHorizon) {
+        // A tenant that left with nothing owed is forgotten, once it is in the books and nobody looks at its last seconds any more.
+        if (!t.workers && s.holder != i && t.lag >= 0 && now - t.left_at > kHorizon && t.given <= t.collected) {
             clear(t);
             continue;
         }
@@ -393,6 +374,9 @@ void end_turn(State &s, bool cut, int64_t now)
     double sample = static_cast<double>(std::clamp(cut ? 2 * std::max(seen, t.burst) : seen, kMinQuota, kMaxQuota));
     t.burst = static_cast<int64_t>((1 - kSmooth) * static_cast<double>(t.burst) + kSmooth * sample);
     t.overrun += std::max<int64_t>(0, now - s.deadline);
+    // A turn that was asked for and not used kept others from theirs.
+    if (!s.busy && s.idle_from <= s.granted_at)
+        owe(s, std::max(s.granted_at, now - 2 * kFirstLaunch), now);
     s.holder = kNobody;
     s.busy = 0;
 }

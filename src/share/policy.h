@@ -1,8 +1,7 @@
 // Who gets a GPU next, and for how long: the token scheduler's arithmetic (doc/sharing.md).
 //
-// Pure: no clock but the `now` it is given (nanoseconds that never jump), no locks, no memory of its own. State is plain
-// memory without pointers, because it lies in a segment that processes share; the caller locks. Numbers that a broken
-// process left there never lead outside the arrays (repair()).
+// Pure: no clock but the `now` it is given (nanoseconds that never jump), no memory of its own, one thread. Its callers see to it that
+// every number from outside is in its range (board.cc).
 #pragma once
 
 #include <cstdint>
@@ -64,8 +63,6 @@ struct State {
 };
 
 void reset(State &, int64_t now);
-// Makes every index and number one that the functions below can bear.
-void repair(State &, int64_t now);
 
 // The tenant of this key, one more worker of it: the old one if it is known, with what it owes. kNobody: no place is left.
 int join(State &, const char *key, Terms, int64_t now);

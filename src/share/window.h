@@ -1,6 +1,6 @@
 // What was counted in the last second, ten seconds and minute: rings of buckets that turn by themselves.
 //
-// Plain memory without pointers, for the shared segment. The caller locks.
+// Plain memory without pointers. One thread.
 #pragma once
 
 #include <cstddef>

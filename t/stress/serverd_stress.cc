@@ -12,9 +12,11 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "serverd/worker/driver.h"
 #include "serverd/worker/turn.h"
+#include "share/board.h"
 
 using namespace rgpu;
 
@@ -148,13 +150,12 @@ EXPORTED cuEventSynchronize(CUevent event)
 int main(int argc, char **argv)
 {
     auto driver = worker::Driver::open("");  // this program
-    const std::string path = "/tmp/rgpu-serverd-stress." + std::to_string(getpid());
-    auto board = share::Board::file(path);
-    unlink(path.c_str());
-    if (!driver || !board) {
-        fprintf(stderr, "%s\n", (driver ? board.error() : driver.error()).text.c_str());
+    if (!driver) {
+        fprintf(stderr, "%s\n", driver.error().text.c_str());
         return 1;
     }
+    share::Board board(share::clock_now());
+    std::vector<share::Opened> places;
     worker::set_driver(*driver);
     std::vector<std::thread> threads, streams;
     worker::Turn *turns[kTenants] = {};
@@ -166,7 +167,9 @@ int main(int argc, char **argv)
         settings.meter = &meters[i];
         settings.max_kernel = 20 * share::kSecond;
         settings.broke_limit = [](int64_t) { _exit(1); };
-        auto turn = worker::Turn::start(board->get(), settings);
+        places.push_back(std::move(*share::open_place()));
+        if (!board.open(settings.lease, settings.terms, std::move(places.back().desk))) return 1;
+        auto turn = worker::Turn::start(places.back().socket.get(), settings);
         if (!turn) {
             fprintf(stderr, "%s\n", turn.error().text.c_str());
             return 1;
@@ -180,6 +183,14 @@ int main(int argc, char **argv)
         timespec moment = {0, 2000000};
         for (uint32_t n = 0; !over; n++) {
             turns[n % kTenants]->gates(0);
+            nanosleep(&moment, nullptr);
+        }
+    });
+    // The scheduler.
+    threads.emplace_back([&board] {
+        timespec moment = {0, 100000};
+        while (!over) {
+            board.look(share::clock_now());
             nanosleep(&moment, nullptr);
         }
     });

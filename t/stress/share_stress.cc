@@ -1,15 +1,16 @@
-// Threads that fight for one board, for the thread sanitizer (Criterion does not start under it): share_stress [SECONDS]
+// Workers that fight for one board, for the thread sanitizer (Criterion does not start under it): share_stress [SECONDS]
 //
-// Each thread is a worker of a tenant, as rgpu-worker's dispatcher and its watching thread are; another reads the board all
-// the time. Ends with 1 where two tenants were on the GPU at once, or one never was.
+// Each worker is two threads, as rgpu-worker's dispatcher and its watching thread are; another is the scheduler. Ends with 1 where two
+// tenants were on the GPU at once, or one never was.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "share/board.h"
+#include "share/seat.h"
 
 using namespace rgpu::share;
 
@@ -21,61 +22,85 @@ std::atomic<int> on_gpu[kTenants];
 std::atomic<int> overlaps{0};
 std::atomic<long> kernels[kTenants];
 
-void work(Board &board, int tenant)
+void pause_for(long ns)
 {
-    auto place = board.sit("lease" + std::to_string(tenant), {30, 100, 100});
-    if (!place) {
-        fprintf(stderr, "%s\n", place.error().text.c_str());
-        exit(1);
-    }
-    Seat &seat = board.seat(*place);
-    for (uint64_t n = 0; !over; ++n) {
-        seat.launches++;
-        if (!board.may_launch(seat.tenant) || seat.completed == n) {
-            seat.launches--;
-            for (;;) {
-                uint32_t call = board.call_of(*place);
-                int64_t again = 0;
-                if (board.ask(*place, clock_now(), again))
-                    break;
-                board.wait(*place, call, again);
-            }
-        }
-        on_gpu[tenant]++;
-        for (int other = 0; other < kTenants; ++other)
-            overlaps += other != tenant && on_gpu[other];
-        timespec kernel = {0, 200000};
-        nanosleep(&kernel, nullptr);
-        kernels[tenant]++;
-        on_gpu[tenant]--;
-        seat.bytes += 100;
-        seat.completed = n + 1;
-        board.completed(*place, clock_now());
-    }
+    timespec time = {0, ns};
+    nanosleep(&time, nullptr);
 }
+
+struct Worker {
+    std::unique_ptr<Seat> seat;
+    std::mutex mutex;
+    std::atomic<uint64_t> given{0}, done{0};
+
+    void launch(int tenant)
+    {
+        for (uint64_t n = 0; !over; ++n) {
+            while (given - done > 2 && !over)
+                pause_for(10000);
+            seat->told().launches++;
+            if (!seat->may_launch() || seat->told().completed == n) {
+                seat->told().launches--;
+                while (!seat->ask())
+                    seat->wait();
+                std::lock_guard lock(mutex);
+                seat->began(clock_now());
+            }
+            on_gpu[tenant]++;
+            given++;
+        }
+    }
+    void watch(int tenant)
+    {
+        while (!over) {
+            if (given == done) {
+                pause_for(10000);
+                continue;
+            }
+            for (int other = 0; other < kTenants; ++other)
+                overlaps += other != tenant && on_gpu[other];
+            pause_for(200000);
+            kernels[tenant]++;
+            on_gpu[tenant]--;
+            seat->told().bytes += 100;
+            std::unique_lock lock(mutex);
+            const bool tell = seat->completed(++done, clock_now());
+            lock.unlock();
+            if (tell)
+                seat->tell();
+        }
+    }
+};
 
 }  // namespace
 
 int main(int argc, char **argv)
 {
-    std::string path = "/tmp/rgpu-share-stress." + std::to_string(getpid());
-    auto file = Board::file(path);
-    if (!file) {
-        fprintf(stderr, "%s\n", file.error().text.c_str());
-        return 1;
-    }
-    auto board = Board::map(file->get());
-    unlink(path.c_str());
+    Board board(clock_now());
+    std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::thread> threads;
-    for (int i = 0; i < kTenants * kWorkersEach; ++i)
-        threads.emplace_back([&board, i] { work(*board, i % kTenants); });
-    threads.emplace_back([&board] {
-        while (!over)
-            board->view(clock_now());
-    });
+    std::vector<Opened> opened;
+    for (int i = 0; i < kTenants * kWorkersEach; ++i) {
+        opened.push_back(std::move(*open_place()));
+        if (!board.open("lease" + std::to_string(i % kTenants), {30, 100, 100}, std::move(opened.back().desk)))
+            return 1;
+        workers.push_back(std::make_unique<Worker>());
+        workers.back()->seat = std::move(*Seat::take(opened.back().socket.get()));
+        threads.emplace_back([&workers, i] { workers[static_cast<size_t>(i)]->launch(i % kTenants); });
+        threads.emplace_back([&workers, i] { workers[static_cast<size_t>(i)]->watch(i % kTenants); });
+    }
     timespec time = {argc > 1 ? atoi(argv[1]) : 3, 0};
+    threads.emplace_back([&board] {
+        while (!over) {
+            board.look(clock_now());
+            board.view(clock_now());
+            pause_for(50000);
+        }
+        board.look(clock_now());
+    });
     nanosleep(&time, nullptr);
     over = true;
+    // Who waits goes on when the board's desks are gone, or after two seconds.
     for (std::thread &t : threads)
         t.join();
     printf("kernels: %ld %ld %ld; on the GPU together: %d\n", kernels[0].load(), kernels[1].load(), kernels[2].load(), overlaps.load());

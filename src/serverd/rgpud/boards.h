@@ -1,11 +1,12 @@
-// The boards of this host's GPUs (share/board.h): rgpud makes them, hands them to workers, and reads them.
+// rgpud's side of rgpu-scheduler (share/protocol.h), which divides the time of this host's GPUs:
+// rgpud starts it, asks it for workers' places, and for what it shows.
 //
-// They lie in /dev/shm, in files of this user alone whose names follow from [rgpud] state_dir: the next rgpud finds them, with
-// the turns of workers that live on. The last one that leaves, with no worker left, removes them.
+// The scheduler outlives rgpud; the next one finds its socket below [rgpud] state_dir. One that has
+// died is started anew: workers of before go on without turns. No answer is waited for longer than
+// a fifth of a second. Any thread may call.
 #pragma once
 
-#include <map>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,39 +21,38 @@ std::string memory_path(const std::string &state_dir, const std::string &name);
 
 class Boards {
 public:
-    // Of the GPUs with these UUIDs. Fails with the file's name where one cannot be had.
-    static Result<Boards> open(const std::string &state_dir, const std::vector<std::string> &uuids);
-    Boards(Boards &&) = default;
-    Boards &operator=(Boards &&) = default;
+    // Of the GPUs with these UUIDs; rgpu-scheduler lies beside the worker. Fails where none can be
+    // started.
+    static Result<Boards> open(const std::string &state_dir, const std::string &worker,
+                               const std::vector<std::string> &uuids);
+    Boards(Boards &&) noexcept;
+    // The scheduler ends with the last worker.
     ~Boards();
 
-    // The file of a GPU's board, for a worker; -1 for a GPU that is not ours.
-    int file(const std::string &uuid) const;
+    // A place for one worker of the lease (share::Seat::take()). Where there is no scheduler it is
+    // one at which nobody answers.
+    Fd seat(const std::string &uuid, const std::string &lease, share::Terms) const;
+    // Its workers have ended; any that have not are scheduled no more.
+    void end_lease(const std::string &lease) const;
 
-    // How the tenants of each GPU stand, in the GPUs' order. Any thread.
+    // How the tenants of each GPU stand, in the GPUs' order; as they stood last, where the
+    // scheduler does not answer.
     struct Gpu {
         std::string uuid;
         std::vector<share::TenantView> tenants;
     };
     std::vector<Gpu> view() const;
-    // GPU time that workers did not live to count: of this lease, or (empty) of all without a worker. Told once. Any thread.
+    // GPU time that leases had since the last call.
     struct Busy {
         std::string uuid, lease;
         int64_t nanoseconds = 0;
     };
-    std::vector<Busy> collect(const std::string &lease = {}) const;
-    // What dead workers left goes, though nobody waits for it. Any thread.
-    void sweep() const;
+    std::vector<Busy> collect() const;
 
 private:
-    struct One {
-        std::string uuid, path;
-        Fd file;
-        share::Board board;
-    };
-    Boards() = default;
-    // Boards have locks of their own; the vector does not change.
-    mutable std::vector<One> all_;
+    class Link;
+    explicit Boards(std::unique_ptr<Link> link);
+    std::unique_ptr<Link> link_;
 };
 
 }  // namespace rgpu::serverd

@@ -216,7 +216,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     std::vector<std::string> uuids;
     for (const pool::GpuState &gpu : driver.inventory.gpus)
         uuids.push_back(gpu.uuid);
-    Result<Boards> boards = Boards::open(config.rgpud.state_dir, uuids);
+    Result<Boards> boards = Boards::open(config.rgpud.state_dir, config.rgpud.worker, uuids);
     if (!boards)
         return std::move(boards).error();
     Topology topology = look_at_topology(driver, config.rgpud.network_interface, nvlinks(config.rgpud, driver));

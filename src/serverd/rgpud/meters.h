@@ -1,7 +1,8 @@
 // The meters of leases (serverd/meter.h): made with a lease, handed to its workers, read when it ends.
 //
 // They lie in /dev/shm: a page of a file on a disk keeps who writes to it waiting while it goes there, and so launches. With the host's
-// restart they are gone, as the programs are.
+// restart they are gone, as the programs are. Beside each lies a record that workers do not have: when the lease was granted, and how long
+// it had its GPUs, as the scheduler says.
 //
 // What an ended lease of a job used is kept for the job's epilog to fetch, some of them and for a while: a lease can end without it.
 #pragma once
@@ -29,7 +30,7 @@ public:
 
     // The lease's meter, made if it is not there.
     Result<Fd> file(const pool::Lease &lease) const;
-    // GPU time of workers that died before they wrote it down.
+    // GPU time that these leases had since the last time.
     void add_busy(const std::vector<Boards::Busy> &busy, const std::vector<pool::Lease> &leases) const;
     // The lease has ended: what it used is kept, and its meter goes.
     void close(const pool::Lease &lease);
@@ -41,6 +42,9 @@ public:
 
 private:
     std::string path(const std::string &lease) const { return directory_ + "/" + lease; }
+    std::string record_path(const std::string &lease) const;
+    Result<Fd> record(const pool::Lease &lease) const;
+    pool::LeaseUsage read(const pool::Lease &lease) const;
 
     struct Closed {
         pool::LeaseUsage usage;

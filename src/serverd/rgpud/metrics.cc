@@ -7,6 +7,8 @@
 
 #include <mutex>
 
+#include "share/protocol.h"
+
 namespace rgpu::serverd {
 
 struct Metrics::State {
@@ -75,7 +77,7 @@ private:
     // A lease's id names nobody.
     void add(const std::string &uuid, const share::TenantView &t)
     {
-        Labels labels = {{"gpu", uuid}, {"lease", t.lease.substr(0, 8)}};
+        Labels labels = {{"gpu", uuid}, {"lease", share::text_of(t.lease).substr(0, 8)}};
         gauge("rgpu_share_least", "Part of the GPU's time that the tenant is promised", labels, t.terms.least / 100.0);
         gauge("rgpu_share_most", "Part of the GPU's time that the tenant may have", labels, t.terms.most / 100.0);
         gauge("rgpu_share_weight", "Weight of the QOS of the tenant's job", labels, t.terms.weight / 100.0);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "serverd/handover.h"
+#include "share/protocol.h"
 #include "util/defaults.h"
 #include "util/log.h"
 
@@ -77,6 +78,15 @@ Result<Fd> key_pipe(const std::optional<Digest> &key)
     if (write(to.get(), key->data(), key->size()) != static_cast<ssize_t>(key->size()))
         return error(ErrorKind::internal, "pipe: %s", strerror(errno));
     return from;
+}
+
+// A lease's places at the schedulers of its GPUs, in its order. Without a scheduler, workers go without turns.
+std::vector<Fd> seats(const Boards &boards, const pool::Lease &lease, int weight)
+{
+    std::vector<Fd> all;
+    for (const pool::Portion &gpu : lease.gpus)
+        all.push_back(boards.seat(gpu.uuid, lease.id, {gpu.share, gpu.most, weight}));
+    return all;
 }
 
 pool::TenantShare tenant_share(const share::TenantView &view)
@@ -176,11 +186,25 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
     }
 }
 
+// What the scheduler says that leases had, into their records; of those that have ended, and whose workers have not, too.
+void Service::collect_busy(const pool::Lease *ended)
+{
+    std::vector<Boards::Busy> busy = boards_.collect();
+    if (busy.empty())
+        return;
+    std::vector<pool::Lease> leases = ledger_.leases({0, true}, {}, now());
+    for (const auto &[id, lease] : unread_)
+        leases.push_back(lease);
+    if (ended)
+        leases.push_back(*ended);
+    meters_.add_busy(busy, leases);
+}
+
 // Workers count until they end; one that takes too long to is not waited for.
 void Service::close_meter(const pool::Lease &lease)
 {
-    boards_.sweep();
-    meters_.add_busy(boards_.collect(lease.id), {lease});
+    boards_.end_lease(lease.id);
+    collect_busy(&lease);
     meters_.close(lease);
     unread_.erase(lease.id);
 }
@@ -567,8 +591,9 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
         return std::move(memory).error();
     Launch launch = worker_launch(lease, group->account);
     launch.descriptors = {socket.get(), memory->get()};
-    for (const pool::Portion &gpu : lease.gpus)
-        launch.descriptors.push_back(boards_.file(gpu.uuid));
+    const std::vector<Fd> places = seats(boards_, lease, weight_of(config_, lease.owner.qos));
+    for (const Fd &place : places)
+        launch.descriptors.push_back(place.get());
     launch.environment.merge(more);
     // Workers::start() puts one in front of all but the first.
     auto number_of_next = [&] { return std::to_string(3 + 1 + launch.descriptors.size()); };
@@ -648,9 +673,7 @@ Time Service::tend()
     std::lock_guard lock(mutex_);
     const Time time = end_expired();
     end_withdrawn(time);
-    boards_.sweep();
-    if (std::vector<Boards::Busy> left = boards_.collect(); !left.empty())
-        meters_.add_busy(left, ledger_.leases({0, true}, {}, time));
+    collect_busy(nullptr);
     Time next = workers_.tend(now());
     for (const std::string &id : workers_.without_client())
         if (const pool::Lease *lease = ledger_.find(id, time))
@@ -687,7 +710,7 @@ pool::Sharing Service::sharing(const pool::Caller &caller)
         for (const share::TenantView &view : board.tenants) {
             pool::TenantShare tenant = tenant_share(view);
             for (const pool::Lease &lease : leases)
-                if (lease.id == view.lease) {
+                if (lease.id == share::text_of(view.lease)) {
                     tenant.lease = lease.id;
                     tenant.owner = lease.owner;
                     for (const pool::Portion &portion : lease.gpus)

@@ -116,6 +116,7 @@ private:
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_workers(const pool::Lease &lease);
     void close_meter(const pool::Lease &lease);
+    void collect_busy(const pool::Lease *ended);
     void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     void end_withdrawn(Time time);

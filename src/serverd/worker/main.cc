@@ -28,7 +28,7 @@ namespace {
 using namespace rgpu;
 
 // What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's
-// memory account. From 6 on the GPUs' boards (turns.h).
+// memory account. From 6 on its places at the GPUs' boards (turns.h).
 constexpr int kSocket = 3, kControl = 4, kAccount = 5;
 
 constexpr char kHelp[] =
@@ -46,7 +46,7 @@ constexpr char kHelp[] =
     "RGPU_WORKER_MEMORY (cap of each of them),\n"
     "RGPU_WORKER_PLACES, RGPU_WORKER_LEASE_GPUS (place in the lease, where they are not all of its GPUs),\n"
     "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
-    "GPUs: the boards' descriptors, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
+    "GPUs: descriptors of places, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_DUMPABLE\n"

@@ -3,7 +3,8 @@
 #include <cstdlib>
 
 #include "serverd/worker/driver.h"
-#include "share/board.h"
+#include "share/pages.h"
+#include "share/window.h"
 
 namespace rgpu::worker {
 

@@ -27,28 +27,14 @@ constexpr int64_t kReport = kSecond / 4;
 
 }  // namespace
 
-Result<Turn *> Turn::start(int fd, Settings settings)
+Result<Turn *> Turn::start(int place, Settings settings)
 {
-    auto board = share::Board::map(fd);
-    if (!board) return std::move(board).error();
-    auto turn = new Turn(std::move(*board), std::move(settings));
-    std::promise<Result<int>> seated;
-    // The thread that sits down must live as long as the process: its robust lock tells of it.
-    std::thread([turn, &seated] {
-        auto place = turn->board_.sit(turn->settings_.lease, turn->settings_.terms);
-        if (place) {
-            turn->place_ = *place;
-            turn->seat_ = &turn->board_.seat(*place);
-            turn->tenant_ = turn->seat_->tenant;
-        }
-        const bool good = place.has_value();
-        seated.set_value(std::move(place));
-        if (good) turn->watch();
-    }).detach();
-    auto place = seated.get_future().get();
-    if (!place) return std::move(place).error();
+    auto seat = share::Seat::take(place);
+    if (!seat) return std::move(seat).error();
+    auto turn = new Turn(std::move(*seat), std::move(settings));
     turn->ceiling_ = turn->settings_.terms.most < 100;
-    turn->limit_ = turn->board_.ahead(share::clock_now());
+    turn->limit_ = turn->seat_->ahead(share::clock_now());
+    std::thread([turn] { turn->watch(); }).detach();
     if (turn->settings_.max_kernel) std::thread([turn] { turn->guard_limit(); }).detach();
     return turn;
 }
@@ -65,22 +51,24 @@ void Turn::prepare(const void *work, CUstream stream)
 void Turn::begin_slowly()
 {
     mark();
+    const share::Told &told = seat_->told();
     for (;;) {
         const int64_t now = share::clock_now();
-        limit_ = board_.ahead(now);
-        const uint64_t done = seat_->completed;
+        limit_ = seat_->ahead(now);
+        const uint64_t done = told.completed;
         if (done != seen_done_) seen_done_ = done, patience_ = now + kPatience, impatient_ = 0;
         const bool full = done != issued_ && ahead_ + last_.each > limit_;
-        if (full && board_.may_launch(tenant_) && !seat_->gates && now < patience_) {
+        if (full && seat_->may_launch() && !told.gates && now < patience_) {
             std::unique_lock lock(mutex_);
-            if (seat_->completed == done)
+            if (told.completed == done)
                 progressed_.wait_for(lock, std::chrono::milliseconds(5));
             last_ = estimates_.of(last_work_);
             continue;
         }
-        const uint32_t call = board_.call_of(place_);
-        int64_t again = 0;
-        if (board_.ask(place_, now, again)) {
+        if (seat_->ask()) {
+            // The end of the work before may be told of at this moment: in order with it.
+            std::lock_guard lock(mutex_);
+            seat_->began(now);
             // Not without end, so that not everything is queued behind a long kernel, and others wait for all of it.
             if (full && ++impatient_ > (alone() ? kMostImpatientAlone : kMostImpatient)) {
                 patience_ = now + kPatience;
@@ -88,11 +76,11 @@ void Turn::begin_slowly()
             }
             break;
         }
-        board_.wait(place_, call, again);
+        seat_->wait();
         const int64_t waited = share::clock_now() - now;
-        (board_.at_ceiling(place_) ? settings_.meter->throttled : settings_.meter->blocked).fetch_add(waited, std::memory_order_relaxed);
+        (seat_->at_ceiling() ? settings_.meter->throttled : settings_.meter->blocked).fetch_add(waited, std::memory_order_relaxed);
     }
-    limit_ = board_.ahead(share::clock_now());
+    limit_ = seat_->ahead(share::clock_now());
 }
 
 void Turn::issued(CUcontext context, CUstream stream)
@@ -165,7 +153,7 @@ void Turn::mark()
     legacy_dirty_ = false;
     dirty_.clear();
     std::lock_guard lock(mutex_);
-    if (marks_.empty() && !watching_) seat_->under_way = m.began;
+    if (marks_.empty() && !watching_) seat_->told().under_way = m.began;
     marks_.push_back(std::move(m));
     marked_.notify_one();
     if (last_work_) last_ = estimates_.of(last_work_);
@@ -203,18 +191,11 @@ void Turn::await(CUevent event, const Mark &m)
 // The thread that sees work end.
 void Turn::watch()
 {
-    int64_t call_again = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
-        int64_t now = share::clock_now();
         if (marks_.empty()) {
-            const int64_t pause = call_again ? std::max<int64_t>(call_again - now, 0) : kReport;
-            const bool some = marked_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !marks_.empty(); });
-            if (!some) {
-                lock.unlock();
-                call_again = report();
-                lock.lock();
-            }
+            marked_.wait_for(lock, std::chrono::nanoseconds(kReport), [&] { return !marks_.empty(); });
+            seat_->look_again();
             continue;
         }
         Mark m = std::move(marks_.front());
@@ -227,19 +208,10 @@ void Turn::watch()
         }
         note_memory();
         finished(std::move(m));
-        call_again = report();
         lock.lock();
         watching_ = false;
         progressed_.notify_all();
     }
-}
-
-int64_t Turn::report()
-{
-    int64_t given = 0;
-    const int64_t again = board_.completed(place_, share::clock_now(), &given);
-    settings_.meter->busy.fetch_add(given, std::memory_order_relaxed);
-    return again;
 }
 
 // The tenant's memory now and then, in the context whose work has just ended: it lives until forget() comes by.
@@ -248,7 +220,7 @@ void Turn::note_memory()
     const int64_t now = share::clock_now();
     size_t free = 0, total = 0;
     if (now < memory_at_ || DRIVER(cuMemGetInfo_v2)(&free, &total)) return;
-    seat_->memory = static_cast<int64_t>(total - free);
+    seat_->told().memory = static_cast<int64_t>(total - free);
     serverd::raise(settings_.meter->memory_peak, total - free);
     memory_at_ = now + kReport;
 }
@@ -260,15 +232,17 @@ void Turn::finished(Mark m)
     for (const Group &g : m.groups) launches += g.count;
     // Of several, the one that took longer than all were expected to.
     const int64_t longest = launches == 1 ? took : took > 2 * m.expected ? took - m.expected : took / std::max<int64_t>(launches, 1);
-    if (longest > seat_->longest) seat_->longest = longest;
+    if (longest > seat_->told().longest) seat_->told().longest = longest;
     done_at_ = now;
     ahead_ -= m.expected;
-    limit_ = board_.ahead(now);
-    std::lock_guard lock(mutex_);
-    if (m.gate_changes == gate_changes_ && !seat_->gates) estimates_.learn(m.groups, took);
+    limit_ = seat_->ahead(now);
+    std::unique_lock lock(mutex_);
+    if (m.gate_changes == gate_changes_ && !seat_->told().gates) estimates_.learn(m.groups, took);
     spare_.insert(spare_.end(), m.points.begin(), m.points.end());
-    seat_->under_way = marks_.empty() ? 0 : now;
-    seat_->completed = m.upto;
+    seat_->told().under_way = marks_.empty() ? 0 : now;
+    const bool tell = seat_->completed(m.upto, now);
+    lock.unlock();
+    if (tell) seat_->tell();
 }
 
 // Looks at how long what runs has been running. Time in which a stream stands at a host function does not count.
@@ -278,8 +252,8 @@ void Turn::guard_limit()
     int64_t from = 0;
     for (;;) {
         std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
-        const int64_t now = share::clock_now(), since = seat_->under_way;
-        if (!since || seat_->gates)
+        const int64_t now = share::clock_now(), since = seat_->told().under_way;
+        if (!since || seat_->told().gates)
             from = now;
         else if (now - std::max(since, from) > settings_.max_kernel)
             settings_.broke_limit(now - std::max(since, from));

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@
 #include "calls/cuda_api.h"
 #include "serverd/meter.h"
 #include "serverd/worker/estimates.h"
-#include "share/board.h"
+#include "share/policy.h"
+#include "share/seat.h"
 
 namespace rgpu::worker {
 
@@ -28,8 +30,8 @@ public:
         int64_t max_kernel = 0;                    // nanoseconds; 0: no limit
         std::function<void(int64_t)> broke_limit;  // told how long it has run; does not return
     };
-    // Lives as long as the process. Fails where no more workers have room on the GPU.
-    static Result<Turn *> start(int board, Settings);
+    // Lives as long as the process. `place` is what rgpud gave for the GPU. Fails where there is no scheduler.
+    static Result<Turn *> start(int place, Settings);
 
     // --- the dispatcher's, with the launch's context current
 
@@ -37,10 +39,11 @@ public:
     void begin(const void *work, CUstream stream)
     {
         if (work != last_work_ || (legacy_dirty_ && !is_legacy(stream))) prepare(work, stream);
-        seat_->launches.fetch_add(1, std::memory_order_seq_cst);
-        if (!board_.may_launch(tenant_) || seat_->completed.load(std::memory_order_relaxed) == issued_ ||
+        share::Told &told = seat_->told();
+        told.launches.fetch_add(1, std::memory_order_seq_cst);
+        if (!seat_->may_launch() || told.completed.load(std::memory_order_seq_cst) == issued_ ||
             ahead_.load(std::memory_order_relaxed) + last_.each > limit_.load(std::memory_order_relaxed)) {
-            seat_->launches.fetch_sub(1);
+            told.launches.fetch_sub(1);
             begin_slowly();
         }
         issued_++;
@@ -50,16 +53,16 @@ public:
     // Launches have been issued that no event stands behind.
     bool unmarked() const { return unmarked_ != 0; }
     // Nobody else is on the GPU: events may be fewer.
-    bool alone() const { return !ceiling_ && board_.alone(); }
+    bool alone() const { return !ceiling_ && seat_->alone(); }
     // Records events behind all that was issued.
     void mark();
     // The context is about to end; its work has ended.
     void forget(CUcontext);
-    void copied(size_t bytes) { seat_->bytes.fetch_add(bytes, std::memory_order_relaxed); }
+    void copied(size_t bytes) { seat_->told().bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
     // --- any thread
     // How many streams stand at a host function.
-    void gates(uint32_t count) { seat_->gates = count, gate_changes_++; }
+    void gates(uint32_t count) { seat_->told().gates = count, gate_changes_++; }
 
 private:
     struct Place {
@@ -80,7 +83,7 @@ private:
         uint32_t gate_changes = 0;  // when it began: what stood at a host function says nothing of kernels
     };
 
-    Turn(share::Board board, Settings settings) : board_(std::move(board)), settings_(std::move(settings)) {}
+    Turn(std::unique_ptr<share::Seat> seat, Settings settings) : seat_(std::move(seat)), settings_(std::move(settings)) {}
     static bool is_legacy(CUstream s) { return s == nullptr || s == CU_STREAM_LEGACY; }
     void prepare(const void *work, CUstream);
     void begin_slowly();
@@ -89,13 +92,10 @@ private:
     void await(CUevent, const Mark &);
     void finished(Mark);
     void note_memory();
-    int64_t report();
     void guard_limit();
 
-    share::Board board_;
+    const std::unique_ptr<share::Seat> seat_;
     const Settings settings_;
-    share::Seat *seat_ = nullptr;
-    int place_ = 0, tenant_ = 0;
     bool ceiling_ = false;
 
     // The dispatcher's.

@@ -1,6 +1,6 @@
 // This worker's turns on all its GPUs: which Turn a context's launches belong to.
 //
-// rgpud says in the environment what the lease may have: RGPU_WORKER_BOARDS (descriptors of the GPUs' boards),
+// rgpud says in the environment what the lease may have: RGPU_WORKER_BOARDS (descriptors of its places at the GPUs' boards, share/seat.h),
 // RGPU_WORKER_SHARE ("25-100", one of each GPU), RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (milliseconds). Without
 // boards nothing is scheduled.
 #pragma once

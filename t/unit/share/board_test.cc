@@ -1,282 +1,359 @@
-// The board between processes: turns, and what killed ones leave behind.
+// The board with its workers' places: turns, and what broken or hostile workers leave behind.
 #include "share/board.h"
 
-#include <cstdio>
 #include <criterion/criterion.h>
-#include <csignal>
-#include <cstdlib>
-#include <ctime>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <random>
+
+#include "share/seat.h"
 
 using namespace rgpu;
 using namespace rgpu::share;
 
 namespace {
 
-std::string path()
-{
-    return "/tmp/rgpu-board-test." + std::to_string(getpid());
-}
+// A worker, at a board whose clock is the test's.
+struct Worker {
+    Opened opened = std::move(*open_place());
+    uint64_t number;
+    Place place;
 
-struct File {
-    std::string name = path();
-    Fd fd;
-    File()
+    Worker(Board &board, const std::string &lease, Terms terms = {50, 100, 100})
     {
-        auto opened = Board::file(name);
-        cr_assert(opened.has_value(), "%s", opened.error().text.c_str());
-        fd = std::move(*opened);
+        Result<uint64_t> open = board.open(lease, terms, std::move(opened.desk));
+        cr_assert(open.has_value());
+        number = *open;
+        Result<Place> taken = take_place(opened.socket.get());
+        cr_assert(taken.has_value(), "%s", taken.error().text.c_str());
+        place = std::move(*taken);
+        place.told->seated = 1;
     }
-    ~File() { unlink(name.c_str()); }
+    Told &told() { return *place.told; }
+    bool mine() const { return (place.says->token & (kMine | kClosing)) == kMine; }
+    // As Seat does.
+    void begin(int64_t now)
+    {
+        told().waiting = 0;
+        told().launches++;
+        if (told().work & 1)
+            return;
+        told().bursts++;
+        told().work = work_word(true, static_cast<uint64_t>(now) - (told().work >> 1));
+    }
+    void end(int64_t now)
+    {
+        told().completed = told().launches.load();
+        told().work = work_word(false, work_at(told().work, now));
+    }
 };
 
-void pause_for(int64_t ns)
+int64_t given(std::vector<Given> all, const std::string &lease)
 {
-    timespec t = {ns / kSecond, ns % kSecond};
-    nanosleep(&t, nullptr);
-}
-
-// What the processes of a test tell each other.
-struct Common {
-    std::atomic<int> running;   // whose kernel runs: its number + 1
-    std::atomic<int> overlaps;
-    std::atomic<int64_t> last;  // when the last kernel ended, or runs
-    std::atomic<int64_t> kernels[8];
-};
-
-Common *common()
-{
-    void *p = mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return static_cast<Common *>(p);
-}
-
-// A worker without a GPU: a launch is a sleep.
-[[noreturn]] void be_worker(int fd, Common *c, int number, Terms terms, int64_t kernel)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    auto board = Board::map(fd);
-    if (!board)
-        _exit(2);
-    auto place = board->sit("lease" + std::to_string(number), terms);
-    if (!place)
-        _exit(3);
-    Seat &seat = board->seat(*place);
-    for (uint64_t n = 0;; ++n) {
-        seat.launches++;
-        if (!board->may_launch(seat.tenant) || seat.completed == n) {
-            seat.launches--;
-            for (;;) {
-                uint32_t call = board->call_of(*place);
-                int64_t again = 0;
-                if (board->ask(*place, clock_now(), again))
-                    break;
-                board->wait(*place, call, again);
-            }
-        }
-        int nobody = 0;
-        if (!c->running.compare_exchange_strong(nobody, number + 1))
-            c->overlaps++;
-        pause_for(kernel);
-        c->last = clock_now();
-        c->kernels[number]++;
-        c->running = 0;
-        seat.completed = n + 1;
-        board->completed(*place, clock_now());
-    }
-}
-
-pid_t start(int fd, Common *c, int number, Terms terms, int64_t kernel)
-{
-    pid_t pid = fork();
-    if (pid == 0)
-        be_worker(fd, c, number, terms, kernel);
-    return pid;
-}
-
-void end(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+    for (const Given &one : all)
+        if (one.lease == lease)
+            return one.nanoseconds;
+    return 0;
 }
 
 }  // namespace
 
-Test(board, is_a_file_of_this_user_alone)
+Test(board, one_tenant_at_a_time_and_each_its_share)
 {
-    File file;
-    struct stat status;
-    fstat(file.fd.get(), &status);
-    cr_expect_eq(status.st_mode & 0777, 0600);
-    auto again = Board::file(file.name);
-    cr_expect(again.has_value(), "the one that is there is taken");
-    chmod(file.name.c_str(), 0644);
-    auto open_to_all = Board::file(file.name);
-    cr_expect_not(open_to_all.has_value());
-    unlink(file.name.c_str());
-    cr_assert_eq(symlink("/etc/passwd", file.name.c_str()), 0);
-    cr_expect_not(Board::file(file.name).has_value(), "a link is not followed");
-}
-
-Test(board, refuses_other_memory)
-{
-    int fd = memfd_create("other", 0);
-    cr_expect_not(Board::map(fd).has_value());
-    cr_assert_eq(ftruncate(fd, sizeof(Memory)), 0);
-    cr_expect_not(Board::map(fd).has_value());
-}
-
-Test(board, one_tenant_at_a_time, .timeout = 60)
-{
-    File file;
-    Common *c = common();
-    pid_t a = start(file.fd.get(), c, 0, {50, 100, 100}, kMillisecond), b = start(file.fd.get(), c, 1, {50, 100, 100}, kMillisecond);
-    for (int i = 0; i < 500 && (c->kernels[0] < 100 || c->kernels[1] < 100); ++i)
-        pause_for(20 * kMillisecond);
-    cr_expect(c->kernels[0] >= 100 && c->kernels[1] >= 100, "%ld and %ld", long(c->kernels[0]), long(c->kernels[1]));
-    auto board = Board::map(file.fd.get());
-    auto views = board->view(clock_now());
-    cr_expect_eq(views.size(), 2);
-    cr_expect_eq(c->overlaps, 0);  // before one is killed in a kernel, and the other goes on
-    end(a);
-    end(b);
-    cr_expect_eq(board->workers(), 0, "their seats are free");
-}
-
-// 120 times: the one that has the token is killed; the other must get it, and soon.
-Test(board, a_killed_worker_gives_the_token_back, .timeout = 120)
-{
-    File file;
-    Common *c = common();
-    pid_t other = start(file.fd.get(), c, 0, {50, 100, 100}, kMillisecond);
-    int64_t worst = 0;
-    for (int round = 0; round < 120; ++round) {
-        pid_t victim = start(file.fd.get(), c, 1, {50, 100, 100}, 20 * kMillisecond);
-        int64_t limit = clock_now() + 10 * kSecond;
-        while (c->running != 2 && clock_now() < limit)
-            pause_for(kMillisecond / 5);
-        cr_assert_eq(c->running, 2, "round %d: the second never gets its turn", round);
-        kill(victim, SIGKILL);
-        int64_t killed = clock_now();
-        waitpid(victim, nullptr, 0);
-        c->running = 0;
-        while (c->last < killed && clock_now() < killed + 10 * kSecond)
-            pause_for(kMillisecond / 5);
-        worst = std::max(worst, clock_now() - killed);
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker a(board, "a", {25, 100, 100}), b(board, "b", {75, 100, 100});
+    a.told().waiting = b.told().waiting = 1;
+    int64_t worked[2] = {};
+    Worker *workers[] = {&a, &b};
+    for (int i = 0; i < 20000; ++i, now += kMillisecond / 2) {
+        board.look(now);
+        cr_assert_not(a.mine() && b.mine());
+        for (int w = 0; w < 2; ++w) {
+            Worker &one = *workers[w];
+            if (one.mine()) {
+                one.begin(now);
+                worked[w]++;
+            } else if (one.told().work & 1) {
+                one.end(now);
+                one.told().waiting = 1;
+            }
+        }
     }
-    end(other);
-    fprintf(stderr, "the longest wait after a kill: %.1f ms\n", static_cast<double>(worst) / kMillisecond);
-    cr_expect(worst < 50 * kMillisecond, "%.1f ms", static_cast<double>(worst) / kMillisecond);
+    const double part = static_cast<double>(worked[0]) / static_cast<double>(worked[0] + worked[1]);
+    cr_expect(part > 0.23 && part < 0.27, "%.3f", part);
+    cr_expect_gt(worked[0] + worked[1], 19000);
 }
 
-// Killed at any instruction, also while they change the board.
-Test(board, survives_workers_that_are_killed_anywhere, .timeout = 120)
+Test(board, a_worker_that_has_gone_gives_the_token_back)
 {
-    File file;
-    Common *c = common();
-    pid_t other = start(file.fd.get(), c, 0, {40, 100, 100}, kMillisecond / 10);
-    unsigned seed = 7;
-    for (int round = 0; round < 100; ++round) {
-        pid_t victims[3];
-        for (int i = 0; i < 3; ++i)
-            victims[i] = start(file.fd.get(), c, 1 + i, {20, 100, 100}, 10 * kMicrosecond);
-        pause_for((1 + rand_r(&seed) % 20) * kMillisecond);
-        for (pid_t victim : victims)
-            end(victim);
-        c->running = 0;
-    }
-    int64_t before = c->kernels[0];
-    for (int i = 0; i < 500 && c->kernels[0] < before + 10; ++i)
-        pause_for(10 * kMillisecond);
-    cr_expect(c->kernels[0] >= before + 10, "the one that was left alone goes on");
-    end(other);
-    auto board = Board::map(file.fd.get());
-    cr_expect_eq(board->workers(), 0);
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker a(board, "a"), b(board, "b");
+    a.told().waiting = 1;
+    board.look(now);
+    cr_assert(a.mine());
+    a.begin(now);
+    b.told().waiting = 1;
+    board.look(now += kMillisecond);
+    cr_expect_not(b.mine());
+    board.close(a.number, now += kMillisecond);
+    board.look(now);
+    cr_expect(b.mine());
+    cr_expect_eq(board.workers(), 1u);
 }
 
-Test(board, workers_of_one_lease_are_one_tenant, .timeout = 60)
+Test(board, workers_of_one_lease_are_one_tenant)
 {
-    File file;
-    auto board = Board::map(file.fd.get());
-    auto first = board->sit("lease", {50, 100, 100}), second = board->sit("lease", {50, 100, 100});
-    cr_assert(first.has_value() && second.has_value());
-    cr_expect_eq(board->seat(*first).tenant, board->seat(*second).tenant);
-    cr_expect(board->alone());
-    int64_t again = 0;
-    cr_expect(board->ask(*first, clock_now(), again));
-    cr_expect(board->ask(*second, clock_now(), again), "both may launch at the same time");
-    auto views = board->view(clock_now());
-    cr_expect(views.size() == 1 && views[0].workers == 2);
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker a(board, "lease"), b(board, "lease");
+    a.told().waiting = 1;
+    board.look(now);
+    cr_expect(a.mine() && b.mine(), "both may launch at the same time");
+    cr_expect_eq(a.place.says->alone, 1u);
+    auto views = board.view(now);
+    cr_assert(views.size() == 1 && views[0].workers == 2);
+}
+
+Test(board, who_only_waits_in_reserve_is_no_tenant)
+{
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker a(board, "a"), b(board, "b");
+    b.told().seated = 0;
+    board.look(now);
+    cr_expect_eq(a.place.says->alone, 1u);
+    cr_expect_eq(board.view(now).size(), 1u);
+    b.told().seated = 1;
+    board.look(now);
+    cr_expect_eq(a.place.says->alone, 0u);
 }
 
 // Its work has always ended when its end is seen.
-Test(board, a_ceiling_holds_for_who_waits_for_each_kernel, .timeout = 60)
+Test(board, a_ceiling_holds_for_who_waits_for_each_kernel)
 {
-    File file;
-    auto board = Board::map(file.fd.get());
-    Common *c = common();
-    pid_t worker = start(file.fd.get(), c, 0, {25, 25, 100}, 2 * kMillisecond);
-    while (!c->kernels[0])
-        pause_for(kMillisecond);
-    const int64_t begin = clock_now();
-    pause_for(2 * kSecond);
-    auto views = board->view(clock_now());
-    const double elapsed = static_cast<double>(clock_now() - begin) / kSecond;
-    end(worker);
-    cr_assert_eq(views.size(), 1);
-    cr_expect(views[0].given_seconds > 0.02 && views[0].given_seconds < 0.25 * elapsed + 0.1, "%.3f s of %.3f",
-              views[0].given_seconds, elapsed);
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker a(board, "a", {25, 25, 100});
+    a.told().waiting = 1;
+    int64_t again = 0, begun = 0;
+    for (int i = 0; i < 20000; ++i, now += 100 * kMicrosecond) {
+        if (now >= again)
+            again = board.look(now);
+        if (a.told().work & 1) {
+            if (now - begun >= 2 * kMillisecond) {
+                a.end(now);
+                again = 0;
+            }
+        } else if (a.mine()) {
+            a.begin(begun = now);
+        } else {
+            a.told().waiting = 1;
+            again = std::min(again, now + kMillisecond);
+        }
+    }
+    auto views = board.view(now);
+    cr_assert_eq(views.size(), 1u);
+    cr_expect(views[0].given_seconds > 0.35 && views[0].given_seconds < 0.6, "%.3f s of 2", views[0].given_seconds);
 }
 
-// What a worker did not live to write down is collected by others, and nothing twice.
 Test(board, tells_given_time_once)
 {
-    File file;
-    auto board = Board::map(file.fd.get());
-    cr_assert(board.has_value());
-    auto place = board->sit("mine", {});
-    cr_assert(place.has_value());
-    int64_t again = 0, fresh = 0;
-    const int64_t begin = clock_now();
-    cr_assert(board->ask(*place, begin, again));
-    cr_expect(board->collect("", begin + 5 * kMillisecond).empty(), "its worker lives and counts itself");
-    board->completed(*place, begin + 10 * kMillisecond, &fresh);
-    cr_expect_eq(fresh, 10 * kMillisecond);
-    board->completed(*place, begin + 30 * kMillisecond, &fresh);
-    cr_expect_eq(fresh, 30 * kMillisecond, "added to what was there");
-    cr_expect(board->collect("another", begin + 40 * kMillisecond).empty());
-    auto left = board->collect("mine", begin + 50 * kMillisecond);
-    cr_assert_eq(left.size(), 1u);
-    cr_expect_eq(left[0].lease, "mine");
-    cr_expect_eq(left[0].given, 20 * kMillisecond);
-    cr_expect(board->collect("mine", begin + 50 * kMillisecond).empty(), "once");
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker a(board, "mine");
+    a.told().waiting = 1;
+    board.look(now);
+    a.begin(now);
+    cr_expect_eq(given(board.collect(now + 10 * kMillisecond), "mine"), 10 * kMillisecond);
+    a.end(now + 30 * kMillisecond);
+    cr_expect_eq(given(board.collect(now + 40 * kMillisecond), "mine"), 20 * kMillisecond);
+    cr_expect(board.collect(now + 50 * kMillisecond).empty(), "once");
+    a.begin(now + 60 * kMillisecond);
+    board.close(a.number, now + 65 * kMillisecond);
+    now += 3600 * kSecond;
+    board.look(now);
+    cr_expect_eq(given(board.collect(now), "mine"), 5 * kMillisecond, "also when nobody asked for an hour");
 }
 
 // A waiting tenant under a ceiling waits for itself.
 Test(board, knows_whether_a_ceiling_keeps_it_waiting)
 {
-    File file;
-    auto board = Board::map(file.fd.get());
-    auto other = Board::map(file.fd.get());
-    cr_assert(board.has_value() && other.has_value());
-    auto low = board->sit("low", {10, 10, 100});
-    auto high = other->sit("high", {50, 100, 100});
-    cr_assert(low.has_value() && high.has_value());
-    int64_t again = 0, now = clock_now();
-    cr_assert(board->ask(*low, now, again));
-    now += kSecond;  // far more than its allowance
-    board->seat(*low).completed = 1;
-    board->completed(*low, now);
-    cr_expect_not(board->ask(*low, now, again));
-    cr_expect(board->at_ceiling(*low));
-    cr_assert(other->ask(*high, now, again), "the GPU is free");
-    cr_expect_not(board->ask(*low, now + kMillisecond, again));
-    cr_expect(board->at_ceiling(*low), "still its own ceiling");
-    now += 20 * kSecond;
-    cr_expect_not(board->ask(*low, now, again));
-    cr_expect_not(board->at_ceiling(*low), "by now it is the other who has the GPU");
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker low(board, "low", {10, 10, 100}), high(board, "high");
+    low.told().waiting = 1;
+    board.look(now);
+    cr_assert(low.mine());
+    low.begin(now);
+    low.end(now += kSecond);  // far more than its allowance
+    low.told().waiting = 1;
+    board.look(now);
+    cr_expect_not(low.mine());
+    cr_expect_eq(low.place.says->at_ceiling, 1u);
+    high.told().waiting = 1;
+    board.look(now);
+    cr_assert(high.mine(), "the GPU is free");
+    high.begin(now);
+    board.look(now += 20 * kSecond);
+    cr_expect_eq(low.place.says->at_ceiling, 0u, "by now it is the other who has the GPU");
+}
+
+// Its turn ends when it should, and the work that it claims to have keeps nobody from theirs for ever.
+Test(board, who_claims_endless_progress_loses_its_turn)
+{
+    int64_t now = 1000 * kSecond, until = 0;
+    Board board(now);
+    Worker liar(board, "liar"), other(board, "other");
+    liar.told().waiting = 1;
+    board.look(now);
+    liar.begin(now);
+    other.told().waiting = 1;
+    for (until = now + 60 * kSecond; now < until && !other.mine(); now += kMillisecond) {
+        liar.told().under_way = now;
+        board.look(now);
+    }
+    cr_expect_lt(now, until - 39 * kSecond);
+}
+
+// Asking for turns and not using them is paid for.
+Test(board, turns_that_are_not_used_are_paid_for)
+{
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    std::vector<std::unique_ptr<Worker>> idlers;
+    for (int i = 0; i < 4; ++i)
+        idlers.push_back(std::make_unique<Worker>(board, "idler" + std::to_string(i), Terms{10, 100, 100}));
+    Worker busy(board, "busy", {60, 100, 100});
+    busy.told().waiting = 1;
+    int64_t had = 0, from = now;
+    for (; now < from + 20 * kSecond; now += kMillisecond / 4) {
+        for (auto &idler : idlers)
+            idler->told().waiting = 1;
+        board.look(now);
+        if (busy.mine()) {
+            busy.begin(now);
+            had += kMillisecond / 4;
+        } else if (busy.told().work & 1) {
+            busy.end(now);
+            busy.told().waiting = 1;
+        }
+    }
+    const double part = static_cast<double>(had) / static_cast<double>(now - from);
+    cr_expect_gt(part, 0.53, "%.3f of 0.6, less what the steps of the clock take", part);
+}
+
+// Random bytes in every word, and the token's way goes on: what is read is clamped, nothing leads anywhere.
+Test(board, bears_random_bytes, .timeout = 60)
+{
+    std::mt19937_64 random(7);
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    std::vector<std::unique_ptr<Worker>> liars;
+    for (int i = 0; i < 6; ++i)
+        liars.push_back(std::make_unique<Worker>(board, "liar" + std::to_string(i % 3), Terms{static_cast<int32_t>(random()), static_cast<int32_t>(random()), static_cast<int32_t>(random())}));
+    Worker honest(board, "honest");
+    int turns = 0;
+    const uint64_t special[] = {0, 1, UINT64_MAX, uint64_t{1} << 63, INT64_MAX, UINT32_MAX};
+    for (int round = 0; round < 30000; ++round) {
+        for (auto &liar : liars) {
+            uint64_t words[sizeof(Told) / 8];
+            for (uint64_t &word : words)
+                word = random() % 3 ? random() >> random() % 64 : special[random() % 6];
+            if (random() % 4)
+                memcpy(static_cast<void *>(&liar->told()), words, sizeof words);
+        }
+        if (honest.mine()) {
+            honest.begin(now);
+            honest.end(now);
+            honest.told().completed = honest.told().launches.load();
+            ++turns;
+        }
+        honest.told().waiting = 1;
+        const int64_t again = board.look(now);
+        cr_assert_gt(again, now);
+        if (random() % 50 == 0) {
+            for (const TenantView &view : board.view(now)) {
+                cr_assert(view.memory >= 0 && view.given_1s >= 0 && view.given_1s <= 1.1 && view.running_s >= 0 && view.longest_s >= 0);
+                cr_assert(view.owed_seconds >= -10 && view.owed_seconds <= 10 && view.workers <= 6 && view.terms.least <= 100);
+            }
+            for (const Given &one : board.collect(now))
+                cr_assert(one.nanoseconds > 0 && one.nanoseconds < 3600 * kSecond);
+        }
+        if (random() % 200 == 0) {
+            size_t which = random() % liars.size();
+            board.close(liars[which]->number, now);
+            liars[which] = std::make_unique<Worker>(board, "liar" + std::to_string(random() % 9));
+        }
+        now += static_cast<int64_t>(random() % 4 ? random() % kMillisecond : random() % (100 * kMillisecond));
+    }
+    cr_expect_gt(turns, 100, "%d", turns);
+}
+
+// What a tenant may do with the descriptors that it has.
+Test(pages, neither_size_nor_the_schedulers_words_can_be_changed)
+{
+    Opened opened = std::move(*open_place());
+    char text[8], control[CMSG_SPACE(4 * sizeof(int))];
+    iovec content{text, sizeof text};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cr_assert_eq(recvmsg(opened.socket.get(), &message, 0), 8);
+    int fds[4];
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
+    for (int fd : {fds[0], fds[1]}) {
+        cr_expect_neq(ftruncate(fd, 0), 0);
+        cr_expect_neq(ftruncate(fd, 1 << 20), 0);
+        cr_expect_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    }
+    cr_expect_eq(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0), MAP_FAILED);
+    cr_expect_eq(pwrite(fds[1], "x", 1, 0), -1);
+    const std::string again = "/proc/self/fd/" + std::to_string(fds[1]);
+    const Fd reopened(open(again.c_str(), O_RDWR));
+    cr_expect_eq(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, reopened.get(), 0), MAP_FAILED);
+    cr_expect_eq(fallocate(fds[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    // It may take its own page away: the scheduler reads zeros.
+    cr_expect_eq(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+    cr_expect_eq(opened.desk.told->launches.load(), 0u);
+    // When all that it had is closed, the line hangs up.
+    for (int fd : fds)
+        close(fd);
+    pollfd line{opened.line.get(), 0, 0};
+    cr_expect_eq(poll(&line, 1, 0), 1);
+}
+
+Test(seat, goes_without_turns_when_the_scheduler_is_gone)
+{
+    auto opened = std::make_unique<Opened>(std::move(*open_place()));
+    Result<std::unique_ptr<Seat>> seat = Seat::take(opened->socket.get());
+    cr_assert(seat.has_value());
+    cr_expect_not(Seat::take(opened->socket.get()).has_value(), "once");
+    cr_expect_not((*seat)->ask());
+    cr_expect_not((*seat)->may_launch());
+    opened.reset();
+    (*seat)->wait();
+    cr_expect((*seat)->ask());
+    cr_expect((*seat)->may_launch());
+}
+
+Test(seat, waits_two_seconds_for_a_scheduler_that_hangs)
+{
+    Opened opened = std::move(*open_place());
+    Result<std::unique_ptr<Seat>> seat = Seat::take(opened.socket.get());
+    const int64_t begin = clock_now();
+    while (!(*seat)->ask() && clock_now() < begin + 10 * kSecond)
+        (*seat)->wait();
+    const double waited = static_cast<double>(clock_now() - begin) / kSecond;
+    cr_expect(waited > 1.9 && waited < 5, "%.1f s", waited);
+    opened.desk.says->looked = clock_now();
+    (*seat)->look_again();
+    cr_expect_not((*seat)->may_launch(), "it answers again");
 }

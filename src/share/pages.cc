@@ -1,0 +1,156 @@
+#include "share/pages.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "share/window.h"
+
+namespace rgpu::share {
+namespace {
+
+constexpr char kMagic[8] = "rgpupl1";
+constexpr int kDescriptors = 4;  // the worker's page, the scheduler's, the bell, the line
+constexpr size_t kPage = 4096;
+static_assert(sizeof(Told) <= kPage && sizeof(Says) <= kPage);
+
+Error failed(const char *doing)
+{
+    return error(errno == EMFILE || errno == ENFILE || errno == ENOMEM ? ErrorKind::exhausted
+                                                                       : ErrorKind::internal,
+                 "%s: %s", doing, strerror(errno));
+}
+
+void *map(int fd, int protection)
+{
+    void *p = mmap(nullptr, kPage, protection, MAP_SHARED, fd, 0);
+    return p == MAP_FAILED ? nullptr : p;
+}
+
+Result<Fd> memory(const char *name)
+{
+    Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd || ftruncate(fd.get(), kPage) != 0)
+        return failed("memory for a worker's place");
+    return fd;
+}
+
+// Nobody who has it open can change its size, or (with `against_writing`, and where the kernel
+// knows that) map it to write from now on.
+bool seal(int fd, bool against_writing)
+{
+    constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    // Before Linux 5.1 a tenant could give itself the token; what it takes so, it could take
+    // without asking, too.
+    if (against_writing && fcntl(fd, F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE) == 0)
+        return true;
+    return fcntl(fd, F_ADD_SEALS, kSize) == 0;
+}
+
+Result<void> send_descriptors(int socket, const int (&fds)[kDescriptors])
+{
+    char text[sizeof kMagic];
+    memcpy(text, kMagic, sizeof text);
+    iovec content{text, sizeof text};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(head), fds, sizeof fds);
+    if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof text))
+        return failed("a worker's place");
+    return {};
+}
+
+}  // namespace
+
+int64_t clock_now()
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * kSecond + t.tv_nsec;
+}
+
+template <class Words> void Unmap<Words>::operator()(Words *words) const
+{
+    munmap(const_cast<std::remove_const_t<Words> *>(words), kPage);
+}
+template struct Unmap<Told>;
+template struct Unmap<const Told>;
+template struct Unmap<Says>;
+template struct Unmap<const Says>;
+
+Result<Opened> open_place()
+{
+    Result<Fd> told = memory("scheduler-told"), says = memory("scheduler-says");
+    if (!told || !says)
+        return told ? std::move(says).error() : std::move(told).error();
+    Opened opened;
+    opened.desk.told.reset(static_cast<const Told *>(map(told->get(), PROT_READ)));
+    opened.desk.says.reset(static_cast<Says *>(map(says->get(), PROT_READ | PROT_WRITE)));
+    if (!opened.desk.told || !opened.desk.says)
+        return failed("mapping a worker's place");
+    if (!seal(told->get(), false) || !seal(says->get(), true))
+        return failed("sealing a worker's place");
+    opened.bell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    int line[2], ends[2];
+    if (!opened.bell || pipe2(line, O_CLOEXEC | O_NONBLOCK) != 0)
+        return failed("a worker's place");
+    opened.line.reset(line[0]);
+    Fd workers_line(line[1]);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return failed("a worker's place");
+    Fd ours(ends[0]);
+    opened.socket.reset(ends[1]);
+    Result<void> sent = send_descriptors(
+        ours.get(), {told->get(), says->get(), opened.bell.get(), workers_line.get()});
+    if (!sent)
+        return std::move(sent).error();
+    return opened;
+}
+
+Result<Place> take_place(int socket)
+{
+    char text[sizeof kMagic] = {};
+    int fds[kDescriptors];
+    iovec content{text, sizeof text};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (!head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof fds))
+        return error(ErrorKind::disconnected, "there is no scheduler");
+    memcpy(fds, CMSG_DATA(head), sizeof fds);
+    Fd told(fds[0]), says(fds[1]);
+    Place place;
+    place.bell.reset(fds[2]);
+    place.line.reset(fds[3]);
+    if (n != static_cast<ssize_t>(sizeof kMagic) || memcmp(text, kMagic, sizeof kMagic))
+        return error(ErrorKind::invalid, "the scheduler is of another version");
+    place.told.reset(static_cast<Told *>(map(told.get(), PROT_READ | PROT_WRITE)));
+    place.says.reset(static_cast<const Says *>(map(says.get(), PROT_READ)));
+    if (!place.told || !place.says)
+        return failed("mapping this worker's place");
+    return place;
+}
+
+}  // namespace rgpu::share
