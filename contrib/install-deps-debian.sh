@@ -15,7 +15,7 @@ packages=(
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
-    iproute2 procps util-linux man-db crun bubblewrap
+    iproute2 procps util-linux man-db crun bubblewrap systemd binutils
 )
 
 # nvml.h, for our libnvidia-ml.so.1, where the toolkit came without it: NVIDIA has it on PyPI. Not fatal: all else
