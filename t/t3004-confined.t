@@ -105,4 +105,14 @@ hold fourth
 wait_for 20 worker
 is "$(field Seccomp "$worker_pid") $(field NoNewPrivs "$worker_pid")" "0 1" "confine_workers = false: no filter, and no privileges either"
 exec 5>&-
+
+# --- what the driver asks beside the list of a software GPU's worker, to find out
+
+rgpud gpu5 'confine_workers = "log"'
+rgpud_pid=$pid
+lease
+hold fifth
+wait_for 20 filtered
+is "$(field Seccomp "$worker_pid") $(field Seccomp_filters "$worker_pid")" "2 3" 'confine_workers = "log": one filter more, which logs'
+exec 5>&-
 done_testing

@@ -48,13 +48,17 @@ bool drop_capabilities()
 
 }  // namespace
 
-Result<void> confine(Sockets sockets)
+Result<void> confine(Filter filter, Sockets sockets)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
     sockets_open = sockets == Sockets::until_settled;
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
-    return install(sockets_open ? std::span<const sock_filter>(kAllButSockets) : kAll, SECCOMP_FILTER_FLAG_LOG);
+    using Steps = std::span<const sock_filter>;
+    if (filter == Filter::software) return install(sockets_open ? Steps(kSoftwareButSockets) : Steps(kSoftware), SECCOMP_FILTER_FLAG_LOG);
+    if (filter == Filter::logs)
+        if (auto logs = install(kNotListed, 0); !logs) return logs;
+    return install(sockets_open ? Steps(kAllButSockets) : Steps(kAll), SECCOMP_FILTER_FLAG_LOG);
 }
 
 Result<void> deny_sockets()

@@ -50,7 +50,8 @@ constexpr char kHelp[] =
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
     "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_DUMPABLE\n"
-    "(other workers of its user may see its memory), RGPU_WORKER_CONFINE (0: no system call filter),\n"
+    "(other workers of its user may see its memory), RGPU_WORKER_CONFINE (the system call\n"
+    "filter: 0 for none, software for what a software GPU needs, log to have others logged),\n"
     "RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
     "RGPU_WORKER_METER (descriptor of the file that counts what the lease uses),\n"
     "RGPU_WORKER_UCX (offers of UCX are taken), RGPU_UCX_* (its settings),\n"
@@ -87,7 +88,10 @@ bool confined(worker::Sockets sockets = worker::Sockets::denied)
 {
     const char *told = getenv("RGPU_WORKER_CONFINE");
     if (told && !strcmp(told, "0")) return true;
-    auto r = worker::confine(sockets);
+    const auto filter = told && !strcmp(told, "software") ? worker::Filter::software
+                        : told && !strcmp(told, "log")    ? worker::Filter::logs
+                                                          : worker::Filter::denies_by_name;
+    auto r = worker::confine(filter, sockets);
     if (!r) fprintf(stderr, "rgpu-worker: %s; see [rgpud] confine_workers in rgpu.conf\n", r.error().text.c_str());
     return r.has_value();
 }

@@ -28,24 +28,35 @@ using namespace rgpu;
 
 namespace {
 
+using worker::Filter;
+constexpr Filter kFilters[] = {Filter::denies_by_name, Filter::logs, Filter::software};
+
 // The exit status of a confined child that runs it; 250: it was not confined.
-int confined(const std::function<int()> &body)
+int confined(const std::function<int()> &body, Filter filter)
 {
     fflush(nullptr);
     pid_t pid = fork();
-    if (pid == 0) _exit(worker::confine() ? body() : 250);
+    if (pid == 0) _exit(worker::confine(filter) ? body() : 250);
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
 }
 
+// With every filter: the status when it is 0 with all of them, else the first other one.
+int confined(const std::function<int()> &body)
+{
+    for (Filter filter : kFilters)
+        if (const int status = confined(body, filter)) return status;
+    return 0;
+}
+
 // The errno of a call that must fail; 0 when it does not.
-int failure_of(const std::function<long()> &call)
+int failure_of(const std::function<long()> &call, Filter filter)
 {
     return confined([&] {
         errno = 0;
         return call() < 0 ? errno : 0;
-    });
+    }, filter);
 }
 
 std::string status_line(const char *name)
@@ -72,13 +83,13 @@ Test(confine, the_kernel_says_so)
 }
 
 // For UCX, until its endpoint stands: then in the threads that there are already, too.
-Test(confine, sockets_can_be_denied_later)
+static void deny_sockets_later(Filter filter)
 {
     fflush(nullptr);
     pid_t pid = fork();
     if (pid == 0) {
         auto denied = [] { return socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM; };
-        if (!worker::confine(worker::Sockets::until_settled)) _exit(250);
+        if (!worker::confine(filter, worker::Sockets::until_settled)) _exit(250);
         if (denied() || denied()) _exit(1);
         int go[2], done[2];
         if (pipe(go) || pipe(done)) _exit(2);
@@ -98,6 +109,11 @@ Test(confine, sockets_can_be_denied_later)
     int status = 0;
     waitpid(pid, &status, 0);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
+}
+
+Test(confine, sockets_can_be_denied_later)
+{
+    for (Filter filter : kFilters) deny_sockets_later(filter);
 }
 
 Test(confine, what_would_reach_others_fails_with_eperm)
@@ -145,10 +161,40 @@ Test(confine, what_would_reach_others_fails_with_eperm)
         {"syslog", [] { return syscall(SYS_syslog, 10, nullptr, 0); }},
         {"open_by_handle_at", [] { return syscall(SYS_open_by_handle_at, 0, nullptr, 0); }},
     };
+    for (Filter filter : kFilters)
+        for (const auto &c : cases) {
+            const int failure = failure_of(c.call, filter);
+            cr_expect_eq(failure, EPERM, "%s: %s", c.name, strerror(failure));
+        }
+}
+
+// What nobody thought of denying.
+Test(confine, a_software_gpu_has_what_is_listed_alone)
+{
+    const struct {
+        const char *name;
+        std::function<long()> call;
+    } cases[] = {
+        {"inotify_init1", [] { return syscall(SYS_inotify_init1, 0); }},
+        {"chmod", [] { return syscall(SYS_chmod, "/nonexistent", 0); }},
+        {"symlink", [] { return syscall(SYS_symlink, "x", "/nonexistent/x"); }},
+        {"setpriority", [] { return syscall(SYS_setpriority, 0, 0, 5); }},
+        {"landlock", [] { return syscall(444, nullptr, 0, 1); }},
+        {"prlimit of another", [] { return syscall(SYS_prlimit64, getppid(), 0, nullptr, nullptr); }},
+        {"TIOCSTI", [] { return syscall(SYS_ioctl, 0, 0x5412, "x"); }},
+        {"a call that is yet to be invented", [] { return syscall(999); }},
+    };
     for (const auto &c : cases) {
-        const int failure = failure_of(c.call);
-        cr_expect_eq(failure, EPERM, "%s: %s", c.name, strerror(failure));
+        cr_expect_eq(failure_of(c.call, Filter::software), EPERM, "%s", c.name);
+        cr_expect_neq(failure_of(c.call, Filter::logs), EPERM, "%s is logged only", c.name);
     }
+}
+
+Test(confine, what_libraries_try_first_does_not_exist)
+{
+    for (Filter filter : kFilters)
+        for (long call : {435L, 437L})  // clone3, openat2
+            cr_expect_eq(failure_of([call] { return syscall(call, 0, 0, 0, 0); }, filter), ENOSYS);
 }
 
 Test(confine, calls_of_the_32_bit_table_fail)
@@ -189,6 +235,6 @@ Test(confine, holds_in_threads_that_are_made_later)
     cr_assert_eq(confined([] {
         int failure = 0;
         std::thread([&] { failure = socket(AF_INET, SOCK_STREAM, 0) < 0 ? errno : 0; }).join();
-        return failure;
-    }), EPERM);
+        return failure == EPERM ? 0 : 1;
+    }), 0);
 }
