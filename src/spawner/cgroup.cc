@@ -191,6 +191,17 @@ Result<void> Cgroup::add(pid_t pid) const
     return {};
 }
 
+Result<std::vector<Fd>> Cgroup::doors() const
+{
+    std::vector<Fd> all;
+    for (const std::string &directory : directories_) {
+        all.emplace_back(open((directory + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+        if (!all.back())
+            return failed(directory);
+    }
+    return all;
+}
+
 Fd Cgroup::descriptor() const
 {
     return Fd(v2_ && *this ? open(directories_[0].c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
@@ -325,6 +336,12 @@ Result<Cgroup> CgroupBase::make(const std::string &name, const Limits &limits) c
         return std::move(limited).error();
     }
     return group;
+}
+
+void CgroupBase::remove() const
+{
+    for (const std::string &base : directories_)
+        rmdir(base.c_str());
 }
 
 std::vector<std::string> CgroupBase::names() const

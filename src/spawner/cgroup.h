@@ -43,6 +43,8 @@ public:
     Result<void> add(pid_t pid) const;
     // For CLONE_INTO_CGROUP (clone3); none on v1.
     Fd descriptor() const;
+    // What a process writes "0" to, to be in the group: a child may do so between fork and exec.
+    Result<std::vector<Fd>> doors() const;
     // Its processes, without those of groups below. Fails where the group is gone.
     Result<std::vector<pid_t>> pids() const;
     // Ends all of its processes, without regard to what they do: none can start another meanwhile. They may still be about to end when it returns.
@@ -72,6 +74,8 @@ public:
     // A new group, or the one of that name with these limits from now on. `name` is a file's name: letters, digits, '-', '_'. Without cgroups: one that does nothing.
     Result<Cgroup> make(const std::string &name, const Limits &limits) const;
     Result<Cgroup> open(const std::string &name) const;
+    // The directory of our groups, when there is none.
+    void remove() const;
     // Of those that there are, made by an earlier process, too.
     std::vector<std::string> names() const;
 

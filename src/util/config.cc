@@ -64,16 +64,23 @@ Error wrong_type(const ConfigField &field, const Place &place, const toml::node 
     return place.wrong(node, "must be a %s, written like %s", type_of(field), example);
 }
 
+bool is_choice(const ConfigKey &key, const std::string &text)
+{
+    return std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+}
+
 Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &node,
                       const Place &place)
 {
     auto text = node.value_exact<std::string>();
+    // A choice between yes, no and more.
+    if (const auto yes = node.value_exact<bool>(); yes && is_choice(key, "true"))
+        text = *yes ? "true" : "false";
     if (!text)
         return wrong_type(to, place, node);
     if (key.needed && text->empty())
         return place.wrong(node, "must not be empty");
-    if (!key.choices.empty() &&
-        std::find(key.choices.begin(), key.choices.end(), *text) == key.choices.end()) {
+    if (!key.choices.empty() && !is_choice(key, *text)) {
         std::string all;
         for (const char *choice : key.choices)
             all += std::string(all.empty() ? "" : ", ") + "\"" + choice + "\"";
@@ -339,7 +346,7 @@ std::string written(const ConfigField &field)
 {
     auto quote = [](const std::string &text) { return "\"" + text + "\""; };
     return std::visit(Overloaded{
-                          [&](std::string *text) { return quote(*text); },
+                          [&](std::string *text) { return *text == "true" || *text == "false" ? *text : quote(*text); },
                           [](bool *yes) { return std::string(*yes ? "true" : "false"); },
                           [](int64_t *number) { return std::to_string(*number); },
                           [&](uint64_t *bytes) { return quote(format_size(*bytes)); },

@@ -57,7 +57,11 @@ struct RgpudConfig {
     int64_t max_handshakes = defaults::kMaxHandshakes;
     int64_t max_silent_of_address = defaults::kMaxSilentOfAddress;
     int64_t max_workers = defaults::kMaxWorkers;
-    bool confine_workers = true;
+    uint64_t worker_memory = defaults::kWorkerMemory;
+    int64_t worker_pids = defaults::kWorkerPids;
+    int64_t worker_cpu = defaults::kWorkerCpu;
+    int64_t worker_starts = defaults::kWorkerStarts;
+    std::string confine_workers = "true";  // "true", "false", "log"
     bool warm = true;
     bool encrypt = false;
     std::string transport = "auto";

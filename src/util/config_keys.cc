@@ -103,10 +103,24 @@ std::vector<ConfigKey> keys()
          .field = FIELD(rgpud, max_silent_of_address), .low = 1, .high = 4096},
         {.table = "rgpud", .name = "max_workers", .help = "Worker processes of one lease at once.",
          .field = FIELD(rgpud, max_workers), .low = 1, .high = 65536},
+        {.table = "rgpud", .name = "worker_memory",
+         .help = "Host memory that the workers of one lease may take together, beside twice the GPU memory of the lease; 0 is no limit.",
+         .field = FIELD(rgpud, worker_memory), .low = 0, .high = int64_t{1} << 44},
+        {.table = "rgpud", .name = "worker_pids", .help = "Threads of one worker; those of one lease share what they have.",
+         .field = FIELD(rgpud, worker_pids), .low = 64, .high = 65536},
+        {.table = "rgpud", .name = "worker_cpu",
+         .help = "Hundredths of a processor that the workers of one lease may use together for each whole GPU; 0 is no limit. "
+                 "Leases get processors that are short by their shares in any case.",
+         .field = FIELD(rgpud, worker_cpu), .low = 0, .high = 1'000'000},
+        {.table = "rgpud", .name = "worker_starts",
+         .help = "Programs of one lease that get a worker in a second, once max_workers have started at once; others wait.",
+         .field = FIELD(rgpud, worker_starts), .low = 1, .high = 10000},
         {.table = "rgpud", .name = "confine_workers",
-         .help = "Workers get a system call filter and, where there is a spawner, namespaces and a /dev of their own. No is for finding out "
+         .help = "Workers get a system call filter: for software GPUs it lists what is allowed, for NVIDIA's driver what is denied. "
+                 "Where there is a spawner, they get namespaces and a /dev of their own, too. "
+                 "\"log\" has the kernel log what is in neither list and does not deny it; false is for finding out "
                  "whether these keep a driver from working.",
-         .field = FIELD(rgpud, confine_workers)},
+         .field = FIELD(rgpud, confine_workers), .choices = {"true", "false", "log"}},
         {.table = "rgpud", .name = "warm",
          .help = "Start a lease's worker, and make its context on the first GPU, before the program comes.",
          .field = FIELD(rgpud, warm)},

@@ -69,6 +69,18 @@ inline constexpr int64_t kMaxWorkers = 256;
 inline constexpr const char *kWorkerUids = "2000000000-2000065535";
 // Below it are a host's own accounts (UID_MIN of login.defs(5)): no worker runs as one of them.
 inline constexpr uint32_t kFirstUser = 1000;
+// What the workers of one lease may take of the host. Memory beside twice the lease's GPU memory (0 to 16T; 0: no limit): a worker with NVIDIA's driver takes
+// half a GiB, and staging buffers and modules as much again. Software GPUs' memory is the host's, and so are copies of what kernels and
+// the program share.
+inline constexpr uint64_t kWorkerMemory = uint64_t{8} << 30;
+// Threads of one worker (64 to 65536): it makes 1024 at most for a client that waits in as many places, and one for each processor.
+inline constexpr int64_t kWorkerPids = 2048;
+// Hundredths of a processor for each whole GPU (0 to 1000000; 0: no limit): what others leave over is anybody's (doc/sharing.md).
+inline constexpr int64_t kWorkerCpu = 0;
+// Workers of one lease that start in a second, once max_workers have started (1 to 10000): a host starts some hundred a second in all.
+inline constexpr int64_t kWorkerStarts = 32;
+// Lines that the workers of one lease write to rgpud's log in a second, once kLogLinesAtOnce were written.
+inline constexpr int kLogLines = 10, kLogLinesAtOnce = 200;
 // A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be alive, and
 // its connection alone gone.
 inline constexpr Milliseconds kHolderGrace = 5s;

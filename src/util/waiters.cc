@@ -8,18 +8,22 @@ namespace rgpu {
 
 void Waiters::run(std::function<void()> job)
 {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     jobs_.push_back(std::move(job));
+    behind_ = jobs_.size();
     if (idle_ >= jobs_.size())
-        wanted_.notify_one();
-    else
-        try {
-            start();
-        } catch (const std::system_error &) {
-            if (threads_) return;
-            jobs_.pop_back();
-            throw;
-        }
+        return wanted_.notify_one();
+    if (threads_ == kMostThreads)
+        return;
+    try {
+        start();
+    } catch (const std::system_error &) {  // the process has as many as it may have
+        if (threads_)
+            return;
+        jobs_.pop_back();
+        behind_ = jobs_.size();
+        throw;
+    }
 }
 
 void Waiters::prepare()
@@ -46,6 +50,7 @@ void Waiters::work()
         }
         auto job = std::move(jobs_.front());
         jobs_.pop_front();
+        behind_ = jobs_.size();
         lock.unlock();
         job();
         lock.lock();

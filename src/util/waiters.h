@@ -1,10 +1,10 @@
 // Threads for jobs that wait, so that whoever hands them out does not have to.
 //
-// run() hands a job to an idle thread or starts one. There is no limit here: the number of jobs that wait at the
-// same time is bounded by their nature, which each user states. Jobs may run at the same time and in any order. Where the
-// process gets no further thread, they wait for one of those that there are.
+// run() hands a job to an idle thread or starts one, kMostThreads at most. What is over waits until one is idle, and so it
+// does where the process gets no further thread. Jobs may run at the same time, and begin in their order.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -14,8 +14,12 @@ namespace rgpu {
 
 class Waiters {
 public:
+    static constexpr size_t kMostThreads = 512;
+
     // Any thread. The object must live as long as the process: its threads do. Throws where there is no thread, nor one to be had.
     void run(std::function<void()> job);
+    // Jobs that no thread has taken yet.
+    size_t behind() const { return behind_.load(std::memory_order_relaxed); }
 
     // Sees to one thread, so that run() finds one. Throws as it does.
     void prepare();
@@ -27,6 +31,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wanted_;
     std::deque<std::function<void()>> jobs_;
+    std::atomic<size_t> behind_{0};  // of jobs_
     size_t idle_ = 0, threads_ = 0;
 };
 

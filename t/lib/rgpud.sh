@@ -42,9 +42,27 @@ state_dir = "$T/$name.state"
 EOF
     } > "$T/$name.conf"
     start "$name" "${rgpud_program:-$build/sbin/rgpud}" --verbose --config "$T/$name.conf" --ready-file "$T/$name.ready"
+    cleanup_do end_rgpud "$pid" "$T/$name.state"
     wait_for 20 test -s "$T/$name.ready" || bail "rgpud $name does not start: $(cat "$T/$name.log")"
     control=$(json 'j["control_port"]' "$(cat "$T/$name.ready")")
     data=$(json 'j["data_port"]' "$(cat "$T/$name.ready")")
+}
+
+# With its workers, and the cgroups that they were in (serverd/rgpud/groups.cc).
+end_rgpud()  # PID STATE_DIR
+{
+    [ -e "/proc/$1" ] && stop "$1"
+    wait_for 5 no_cgroups "rgpud-$(printf %s "$2" | sha256sum | cut -c1-12)"
+}
+no_cgroups()
+{
+    local base
+    for base in /sys/fs/cgroup/{,cpu,memory,pids}/{,"$(sed -n 's/.*:memory://p' /proc/self/cgroup)"}/$1; do
+        [ -d "$base" ] || continue
+        cat "$base"/*/cgroup.procs 2> /dev/null | xargs -r kill -KILL 2> /dev/null
+        rmdir "$base"/*/ "$base" 2> /dev/null
+        [ ! -d "$base" ] || return 1
+    done
 }
 
 clients()

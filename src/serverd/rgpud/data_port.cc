@@ -20,7 +20,8 @@
 namespace rgpu::serverd {
 
 DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics)
-    : config_(config), service_(service), metrics_(metrics), newcomers_(static_cast<size_t>(config.max_silent_of_address))
+    : config_(config), service_(service), metrics_(metrics), newcomers_(static_cast<size_t>(config.max_silent_of_address)),
+      starts_(static_cast<int>(config.worker_starts), static_cast<int>(config.max_workers))
 {
 }
 
@@ -58,6 +59,7 @@ void DataPort::stop()
     uint64_t one = 1;
     [[maybe_unused]] ssize_t n = write(stopping_.get(), &one, sizeof one);
     thread_.join();
+    starts_.stop();
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return threads_ == 0; });
 }
@@ -229,15 +231,34 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<vo
             log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(), short_id(name.lease).c_str(), given.error().text.c_str());
         return;
     }
-    Result<Fd> started =
-        service_.start_worker(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus});
-    if (!started) {
-        log_warning("data port: %s refused: lease %s: %s", who.c_str(),
-                    short_id(name.lease).c_str(), started.error().text.c_str());
-        metrics_.handshake_refused();
+    start(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus}, then);
+}
+
+// One whose lease has started too many at once waits, and no thread with it.
+void DataPort::start(const std::string &lease, Fd socket, const Peer &peer, std::function<void()> &then)
+{
+    const auto kept = std::make_shared<Fd>(std::move(socket));
+    const auto begin = [this, lease, kept, peer] { return service_.start_worker(lease, std::move(*kept), peer); };
+    const Starts::Turn turn = starts_.take(lease, [this, lease, begin, who = peer.who] {
+        if (Result<Fd> started = begin(); started)
+            service_.start_next(lease, {});
+        else
+            refuse(who, lease, started.error());
+    });
+    if (turn == Starts::Turn::later)
         return;
-    }
-    then = [this, lease = name.lease, taken = std::make_shared<Fd>(std::move(*started))] { service_.start_next(lease, std::move(*taken)); };
+    Result<Fd> started = turn == Starts::Turn::never
+                             ? error(ErrorKind::exhausted, "too many of its programs wait for a worker ([rgpud] worker_starts)")
+                             : begin();
+    if (!started)
+        return refuse(peer.who, lease, started.error());
+    then = [this, lease, taken = std::make_shared<Fd>(std::move(*started))] { service_.start_next(lease, std::move(*taken)); };
+}
+
+void DataPort::refuse(const std::string &who, const std::string &lease, const Error &error)
+{
+    log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(lease).c_str(), error.text.c_str());
+    metrics_.handshake_refused();
 }
 
 }  // namespace rgpu::serverd

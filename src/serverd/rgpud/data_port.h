@@ -17,6 +17,7 @@
 #include "serverd/rgpud/metrics.h"
 #include "serverd/rgpud/newcomers.h"
 #include "serverd/rgpud/service.h"
+#include "serverd/rgpud/starts.h"
 #include "util/fd.h"
 
 namespace rgpu::serverd {
@@ -37,6 +38,8 @@ public:
 private:
     void serve();
     void take_one();
+    void start(const std::string &lease, Fd socket, const Peer &peer, std::function<void()> &then);
+    void refuse(const std::string &who, const std::string &lease, const Error &error);
     void shake_hands(Fd &socket, const std::string &peer, std::function<void()> &then);
     bool make_room(const std::string &origin);
     void hold(Fd socket, const std::string &lease);
@@ -53,6 +56,7 @@ private:
     Newcomers newcomers_;               // who has proved nothing yet
     std::map<uint64_t, int> unproved_;  // their sockets
     std::map<int, std::pair<Fd, std::string>> holders_;  // connections that hold a lease, by descriptor
+    Starts starts_;
 };
 
 }  // namespace rgpu::serverd

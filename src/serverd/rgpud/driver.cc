@@ -156,7 +156,11 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["RGPU_DRIVER"] = driver.path;
     if (offers_ucx(config))
         environment["RGPU_WORKER_UCX"] = "1";
-    environment["RGPU_WORKER_CONFINE"] = config.confine_workers ? "1" : "0";
+    // What software GPUs need is known (serverd/worker/confine.h).
+    environment["RGPU_WORKER_CONFINE"] = config.confine_workers == "log"     ? "log"
+                                         : config.confine_workers == "false" ? "0"
+                                         : driver.software                   ? "software"
+                                                                             : "1";
     // They mean nothing to another driver.
     environment["RGPU_SOFTGPU_DEVICES"] = std::to_string(config.softgpu_devices);
     environment["RGPU_SOFTGPU_MEMORY"] = std::to_string(config.softgpu_memory);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "spawner/cgroup.h"
 #include "util/clock.h"
 
 namespace rgpu::serverd {
@@ -37,18 +38,19 @@ struct Prepared {
 
 // Puts descriptors where they belong: first out of the way, so that none overwrites another. `failure`, where
 // the child tells why exec failed, comes last and is closed by exec.
-bool place_descriptors(const std::vector<int> &given, int output, int &failure)
+bool place_descriptors(const std::vector<int> &given, int output, int errors, int &failure)
 {
     int null = open("/dev/null", O_RDWR), high[kMostGiven];
     int high_failure = fcntl(failure, F_DUPFD, kOutOfTheWay);
     int high_output = fcntl(output < 0 ? null : output, F_DUPFD, kOutOfTheWay);
-    if (null < 0 || high_failure < 0 || high_output < 0)
+    int high_errors = errors < 0 ? 2 : fcntl(errors, F_DUPFD, kOutOfTheWay);
+    if (null < 0 || high_failure < 0 || high_output < 0 || high_errors < 0)
         return false;
     for (size_t i = 0; i < given.size(); ++i)
         if ((high[i] = fcntl(given[i], F_DUPFD, kOutOfTheWay)) < 0)
             return false;
     const int count = static_cast<int>(given.size()), last = kFirst + count;
-    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_failure, last) < 0)
+    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_errors, 2) < 0 || dup2(high_failure, last) < 0)
         return false;
     for (int i = 0; i < count; ++i)
         if (dup2(high[i], kFirst + i) < 0)
@@ -75,7 +77,8 @@ void default_signals()
     setsid();
     if (!launch.cpus.empty())
         (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
-    if (place_descriptors(launch.descriptors, launch.output, failure)) {
+    if (spawner::set_rlimits(launch.limits) &&
+        place_descriptors(launch.descriptors, launch.output, launch.errors, failure)) {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "spawner/limits.h"
 #include "util/fd.h"
 #include "util/result.h"
 #include "util/units.h"
@@ -21,9 +22,11 @@ struct Launch {
     std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
     std::vector<int> cpus;  // it is bound to; empty, or where the kernel has none of them: it is not
     int output = -1;  // becomes stdout; -1: /dev/null
+    int errors = -1;  // becomes stderr; -1: rgpud's
+    spawner::Limits limits{};  // of the process itself, where there are no cgroups
 };
 
-// Starts it in a session of its own, with signals as at birth, no_new_privs, stderr as rgpud's, and
+// Starts it in a session of its own, with signals as at birth, no_new_privs, and
 // no other descriptor. Fails when the program cannot be started, exec included. The caller waits
 // for the process.
 Result<pid_t> launch(const Launch &launch);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "serverd/handover.h"
+#include "serverd/rgpud/limits.h"
 #include "share/protocol.h"
 #include "util/defaults.h"
 #include "util/log.h"
@@ -616,6 +617,16 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
         launch.environment["RGPU_WORKER_KEY"] = number_of_next();
         launch.descriptors.push_back(key->get());
     }
+    Result<Fd> errors = log_.open(lease.id);
+    if (!errors)
+        return std::move(errors).error();
+    launch.errors = errors->get();
+    // The whole lease, where the program sees a part of it.
+    const pool::Lease *whole = ledger_.find(lease.id, now());
+    Result<void> limited = tenants_.limit(whole ? *whole : lease, workers_.all(lease.id) + 1);
+    if (!limited)
+        return limited;
+    launch.limits = process_limits(config_, whole ? *whole : lease, workers_.all(lease.id) + 1);
     Result<pid_t> started = workers_.start(lease, *group, std::move(launch), who, std::move(channel));
     if (!started)
         return std::move(started).error();

@@ -15,11 +15,13 @@
 #include "pool/ledger.h"
 #include "serverd/rgpud/boards.h"
 #include "serverd/rgpud/driver.h"
+#include "serverd/rgpud/groups.h"
 #include "serverd/rgpud/lends.h"
 #include "serverd/rgpud/memory_files.h"
 #include "serverd/rgpud/meters.h"
 #include "serverd/rgpud/tenants.h"
 #include "serverd/rgpud/topology.h"
+#include "serverd/rgpud/worker_log.h"
 #include "serverd/rgpud/workers.h"
 #include "util/config.h"
 #include "util/fd.h"
@@ -136,6 +138,8 @@ private:
     int data_port_ = 0;
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
+    Groups groups_;
+    WorkerLog log_;
     Workers workers_;
     Tenants tenants_;
     MemoryFiles memory_;

@@ -278,6 +278,12 @@ int Workers::count() const
                                           [](const auto &entry) { return !entry.second.channel; }));
 }
 
+int Workers::all(const std::string &lease) const
+{
+    std::lock_guard lock(mutex_);
+    return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) { return entry.second.lease.id == lease; }));
+}
+
 bool Workers::any(const std::string &lease) const
 {
     std::lock_guard lock(mutex_);

@@ -56,6 +56,7 @@ public:
     int count(const std::string &lease) const;
     int count() const;
     // Waiting ones, too.
+    int all(const std::string &lease) const;
     bool any(const std::string &lease) const;
     uint64_t started() const;
 

@@ -8,6 +8,9 @@ namespace rgpu::worker {
 
 namespace {
 enum class Step : uint32_t { enqueue, done, capture };
+
+// Host functions in streams, and in graphs: more are no program's.
+constexpr size_t kMostGates = 1 << 17;
 }
 
 CUresult Callbacks::enqueue(Session &session, CUstream stream, uint64_t token)
@@ -15,6 +18,7 @@ CUresult Callbacks::enqueue(Session &session, CUstream stream, uint64_t token)
     Gate *gate;
     {
         std::lock_guard lock(mutex_);
+        if (gates_.size() >= kMostGates) return CUDA_ERROR_OUT_OF_MEMORY;
         auto &slot = gates_[token];
         if (slot) return CUDA_ERROR_INVALID_VALUE;
         slot = std::make_unique<Gate>(Gate{&session, this, token, false});

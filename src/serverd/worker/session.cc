@@ -120,8 +120,12 @@ Result<void> Session::first_frame(const wire::FrameHeader &h, bool &taken)
     return r ? deny_sockets() : r;
 }
 
+// A program has so many threads that wait, and so many copies and host functions under way, at most.
+constexpr size_t kMostBehind = 16384;
+
 Result<void> Session::step(const wire::FrameHeader &h)
 {
+    if (waiters.behind() > kMostBehind) return error(ErrorKind::invalid, "more calls wait than any program makes");
     if (bool taken = false; std::exchange(first_, false))
         if (auto r = first_frame(h, taken); !r || taken) return r;
     if (h.type == wire::kStatusCall && !h.bytes) {
