@@ -171,7 +171,17 @@ private:
 
 class KeyVerifier : public Verifier {
 public:
-    KeyVerifier(std::string key, UsedNonces used) : key_(std::move(key)), used_(std::move(used)) {}
+    explicit KeyVerifier(std::string key) : key_(std::move(key)) {}
+
+    Result<void> remember_in(const std::string &file) override
+    {
+        Result<UsedNonces> used = UsedNonces::open(file, wall_ms(), booted_ms());
+        if (!used)
+            return std::move(used).error();
+        std::lock_guard lock(mutex_);
+        used_ = std::move(*used);
+        return {};
+    }
 
     Result<Caller> verify(std::string_view authorization, const SignedCall &call) override
     {
@@ -284,10 +294,10 @@ Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
     Result<std::string> key = read_key(config.key_file);
     if (!key)
         return std::move(key).error();
-    Result<UsedNonces> used = UsedNonces::open(memory, wall_ms(), booted_ms());
-    if (!used)
-        return std::move(used).error();
-    return std::unique_ptr<Verifier>(new KeyVerifier(*key, std::move(*used)));
+    std::unique_ptr<Verifier> verifier(new KeyVerifier(*key));
+    if (Result<void> remembers = verifier->remember_in(memory); !remembers)
+        return std::move(remembers).error();
+    return verifier;
 }
 
 }  // namespace rgpu::pool

@@ -39,12 +39,14 @@ public:
     virtual ~Verifier() = default;
     // Fails with `invalid` and a sentence for the asker; `unavailable` when munged does not answer.
     virtual Result<Caller> verify(std::string_view authorization, const SignedCall &call) = 0;
+    // From now on the credentials of method "key" that were used stand in this file, and outlive the process.
+    virtual Result<void> remember_in(const std::string &) { return {}; }
 };
 
 Result<std::unique_ptr<Signer>> make_signer(const AuthConfig &config);
 
-// Names under [auth] admins that this host does not know are added to `unknown_admins`. `memory`: the file in which the credentials of
-// method "key" that were used outlive the process; empty: they do not.
+// Names under [auth] admins that this host does not know are added to `unknown_admins`. `memory`: as
+// Verifier::remember_in(); empty: used credentials are forgotten with the process.
 Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
                                                 std::vector<std::string> &unknown_admins,
                                                 const std::string &memory = {});
