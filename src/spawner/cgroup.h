@@ -12,18 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "spawner/limits.h"
 #include "util/fd.h"
 #include "util/result.h"
 
 namespace rgpu::spawner {
-
-// 0 in any: no limit.
-struct Limits {
-    uint64_t memory = 0;     // bytes of host memory, files of tmpfs and sockets' buffers included
-    int pids = 0;            // processes and threads
-    int cpu_hundredths = 0;  // at most so much of one processor: 150 is one and a half
-    int cpu_weight = 0;      // 1 to 10000, 100 is usual: how the groups divide processors that are short
-};
 
 // For the calling process: RLIMIT_DATA and RLIMIT_NPROC, where there is no cgroup. Async-signal-safe: a child may call it between fork and exec.
 bool set_rlimits(const Limits &limits);

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "util/sha256.h"
+
 namespace rgpu::spawner {
 namespace {
 
@@ -77,6 +79,15 @@ bool place(const std::vector<Fd> &given)
     return close_range(static_cast<unsigned>(kFirst + count), ~0U, 0) == 0;
 }
 
+// Into a cgroup: "0" is whoever writes it.
+bool enter(const Result<std::vector<Fd>> &doors)
+{
+    for (const Fd &door : *doors)
+        if (write(door.get(), "0", 1) != 1)
+            return false;
+    return true;
+}
+
 void default_signals()
 {
     struct sigaction by_default {};
@@ -108,6 +119,13 @@ Result<void> Groups::open(const Settings &settings)
     Fd own = open_own(settings.state + "/own");
     if (!caches_ || !images_ || !own || !own_pids_)
         return error(ErrorKind::invalid, "folders in %s: %s", settings.state.c_str(), strerror(errno));
+    // Several may be on one host, and each ends what it does not know.
+    base_ = CgroupBase::find("rgpu-" + to_hex(sha256(settings.state)).substr(0, 12));
+    dprintf(2, "rgpu-spawner: %s\n", base_.told().c_str());
+    // Workers end with their spawner: what one before this left is empty, or about to be.
+    for (const std::string &name : base_.names())
+        if (Result<Cgroup> left = base_.open(name); left && left->kill())
+            (void)left->remove();
     if (!settings.namespaces)
         return {};
     Result<std::vector<Device>> devices = open_devices({"null"});
@@ -162,7 +180,10 @@ int Groups::make(const Group &request)
         return EAGAIN;
     if (const int failure = make_folders(request))
         return failure;
-    One made{request.uid, request.gid, std::move(ids), {}, {}, false, {}};
+    One made;
+    made.uid = request.uid;
+    made.gid = request.gid;
+    made.ids = std::move(ids);
     if (isolated_ && (there == groups_.end() || !fresh.empty())) {
         Result<std::vector<Device>> devices = open_devices(fresh);
         Result<void> done = devices ? Result<void>() : Result<void>(std::move(devices).error());
@@ -181,10 +202,26 @@ int Groups::make(const Group &request)
             return EIO;
         }
     }
-    // CGROUP: make_cgroup(key, request.limits) goes here, before the first worker can be in it.
     One &group = there == groups_.end() ? groups_[key] = std::move(made) : there->second;
+    if (Result<void> limited = limit(group, request); !limited) {
+        dprintf(2, "rgpu-spawner: group %.8s: %s\n", key.c_str(), limited.error().text.c_str());
+        if (there == groups_.end())
+            end(key);
+        return EIO;
+    }
     group.devices.insert(fresh.begin(), fresh.end());
     return 0;
+}
+
+// Before a worker can be in it.
+Result<void> Groups::limit(One &group, const Group &request)
+{
+    group.limits = request.limits;
+    Result<Cgroup> made = base_.make(std::string(request.key, kKeyBytes), request.limits);
+    if (!made)
+        return std::move(made).error();
+    group.cgroup = std::move(*made);
+    return group.init.pid ? group.cgroup.add(group.init.pid) : Result<void>();
 }
 
 // The child is root until it is in the group's namespaces; nothing of the tenant's is there before
@@ -197,15 +234,22 @@ pid_t Groups::spawn(const One &group, const Start &request, const std::vector<Fd
         variables.push_back(at);
     variables.push_back(nullptr);
     char *const command[] = {settings_.worker.data(), nullptr};
+    const Result<std::vector<Fd>> doors = group.cgroup.doors();
+    if (!doors) {
+        errno = EIO;
+        return -1;
+    }
     if (group.init.process && setns(group.init.process.get(), CLONE_NEWPID) != 0)
         return -1;
+    Limits one = group.limits;  // where each process is limited by itself
+    one.pids += kOthers;
     const pid_t pid = fork();
     if (pid == 0) {
         default_signals();
         setsid();
         bind_to(request.cpus);
-        // CGROUP: enter() goes here, while this is root.
-        if ((!group.init.process || setns(group.init.process.get(), CLONE_NEWNS | CLONE_NEWIPC) == 0) &&
+        if (enter(doors) && (group.cgroup || set_rlimits(one)) &&
+            (!group.init.process || setns(group.init.process.get(), CLONE_NEWNS | CLONE_NEWIPC) == 0) &&
             place(descriptors) && setgroups(group.ids.size(), group.ids.data()) == 0 &&
             setresgid(group.gid, group.gid, group.gid) == 0 &&
             setresuid(group.uid, group.uid, group.uid) == 0 && drop_capabilities() &&
@@ -305,9 +349,9 @@ int Groups::end(const std::string &key)
             kill(-worker.pid, SIGKILL);
     if (!isolated_ && settings_.in_pool(group.uid))
         kill_all_of(group.uid);
-    // CGROUP: kill() goes here, and remove() before the group is erased.
+    (void)group.cgroup.kill();
     look();
-    if (alive(group))
+    if (alive(group) || !group.cgroup.remove())
         return EBUSY;
     groups_.erase(there);
     return 0;

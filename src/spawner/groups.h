@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "spawner/cgroup.h"
 #include "spawner/namespaces.h"
 #include "spawner/protocol.h"
 #include "spawner/settings.h"
@@ -34,6 +35,8 @@ public:
     void look();
     // Nobody is there who asks for workers: those groups that have none left end.
     void end_idle();
+    // Leaves nothing behind, where no group is left.
+    void close() { base_.remove(); }
 
 private:
     struct Worker {
@@ -48,16 +51,20 @@ private:
         std::vector<gid_t> ids;
         std::set<std::string> devices;
         Init init;
+        Cgroup cgroup;
+        Limits limits{};
         bool ending = false;
         std::map<std::string, Worker> workers;
     };
     Worker *worker(const Plain &request);
     int make_folders(const Group &request);
+    Result<void> limit(One &group, const Group &request);
     bool alive(const One &group) const;
     pid_t spawn(const One &group, const Start &request, const std::vector<Fd> &descriptors);
 
     Settings settings_;
     bool isolated_ = false;
+    CgroupBase base_;
     Fd own_pids_, caches_, images_;
     std::map<std::string, One> groups_;
 };

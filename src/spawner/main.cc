@@ -187,6 +187,7 @@ int run(const Settings &settings)
         if (!peer)
             groups.end_idle();
     }
+    groups.close();
     return 0;
 }
 

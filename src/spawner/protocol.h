@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "spawner/limits.h"
+
 namespace rgpu::spawner {
 
 enum class What : uint32_t { hello = 1, group, start, signal, reap, end, list };
@@ -19,13 +21,6 @@ inline constexpr size_t kDeviceBytes = 32;    // a name in /dev, with its NUL
 inline constexpr size_t kMostDescriptors = 96;
 inline constexpr size_t kMostEnvironment = 32 * 1024;
 inline constexpr size_t kMostVariables = 256;
-
-// What a group may use of the host together; 0: no limit.
-struct Limits {
-    uint64_t memory;     // bytes
-    uint64_t pids;       // processes and threads
-    uint64_t processor;  // hundredths of one
-};
 
 // hello, list, signal, reap, end. list answers with the entry behind `key` and `name`.
 struct Plain {

@@ -48,11 +48,11 @@ EOF
     data=$(json 'j["data_port"]' "$(cat "$T/$name.ready")")
 }
 
-# With its workers, and the cgroups that they were in (serverd/rgpud/groups.cc).
+# With its workers, and the cgroups that they were in (spawner/groups.cc).
 end_rgpud()  # PID STATE_DIR
 {
     [ -e "/proc/$1" ] && stop "$1"
-    wait_for 5 no_cgroups "rgpud-$(printf %s "$2" | sha256sum | cut -c1-12)"
+    wait_for 5 no_cgroups "rgpu-$(printf %s "$2" | sha256sum | cut -c1-12)"
 }
 no_cgroups()
 {

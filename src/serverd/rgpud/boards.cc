@@ -15,7 +15,6 @@
 #include <cstring>
 #include <mutex>
 
-#include "serverd/rgpud/account.h"
 #include "serverd/rgpud/process.h"
 #include "share/protocol.h"
 #include "util/clock.h"
@@ -24,10 +23,6 @@
 
 namespace rgpu::serverd {
 namespace {
-
-// As whom the scheduler runs where rgpud is root: one that is no tenant's. Where the host has none
-// of that name, as rgpud.
-constexpr const char *kSchedulerUser = "daemon";
 
 constexpr const char *kSocket = "scheduler.socket";
 constexpr Milliseconds kAnswer{200}, kFirstAnswer{5000};
@@ -178,18 +173,7 @@ Result<void> Boards::Link::start()
     Launch what;
     what.command = {program_, std::to_string(geteuid())};
     what.descriptors = {listening.get()};
-    Result<pid_t> pid = error(ErrorKind::internal, "not started");
-    if (geteuid() == 0) {
-        Result<Account> account = account_named(kSchedulerUser);
-        if (account)
-            what.account = std::move(*account);
-        pid = account ? launch(what) : Result<pid_t>(std::move(account).error());
-        if (!pid)
-            log_warning("%s: it runs as root", pid.error().text.c_str());
-        what.account = {};
-    }
-    if (!pid)
-        pid = launch(what);
+    Result<pid_t> pid = launch(what);
     if (!pid)
         return std::move(pid).error();
     child_ = *pid;

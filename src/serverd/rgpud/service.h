@@ -15,7 +15,6 @@
 #include "pool/ledger.h"
 #include "serverd/rgpud/boards.h"
 #include "serverd/rgpud/driver.h"
-#include "serverd/rgpud/groups.h"
 #include "serverd/rgpud/lends.h"
 #include "serverd/rgpud/memory_files.h"
 #include "serverd/rgpud/meters.h"
@@ -138,7 +137,6 @@ private:
     int data_port_ = 0;
     mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
     pool::Ledger ledger_;
-    Groups groups_;
     WorkerLog log_;
     Workers workers_;
     Tenants tenants_;

@@ -69,7 +69,7 @@ std::vector<std::string> command_line(const RgpudConfig &config, uid_t user)
     std::vector<std::string> words = {program(config), "--socket", spawner_path(config), "--user",
                                       std::to_string(user), "--worker", config.worker, "--pool",
                                       config.worker_uids, "--state", config.state_dir, "--once"};
-    if (!config.confine_workers)
+    if (config.confine_workers == "false")
         words.push_back("--no-namespaces");
     if (!config.worker_user.empty())
         words.insert(words.end(), {"--worker-user", config.worker_user});
@@ -225,6 +225,7 @@ Result<void> Spawner::make(const Group &group)
     request.uid = group.account.uid;
     request.gid = group.account.gid;
     request.owner = group.owner;
+    request.limits = group.limits;
     copy(request.key, group.key);
     for (gid_t id : group.account.groups)
         if (request.id_count < spawner::kMostGroupIds)
@@ -263,7 +264,7 @@ Result<Spawner::Started> Spawner::start(const Group &group, const std::string &n
         memcpy(request.environment + request.environment_bytes, text.c_str(), text.size() + 1);
         request.environment_bytes += static_cast<uint32_t>(text.size() + 1);
     }
-    std::vector<int> descriptors = {2};
+    std::vector<int> descriptors = {launch.errors < 0 ? 2 : launch.errors};
     descriptors.insert(descriptors.end(), launch.descriptors.begin(), launch.descriptors.end());
     if (descriptors.size() > spawner::kMostDescriptors)
         return error(ErrorKind::internal, "%zu descriptors for a worker", descriptors.size());

@@ -27,6 +27,7 @@ struct Group {
     Account account;
     uid_t owner = 0;
     std::vector<std::string> devices;
+    spawner::Limits limits{};
 };
 
 class Spawner {

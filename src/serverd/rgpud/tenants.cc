@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "serverd/rgpud/limits.h"
 #include "util/log.h"
 #include "util/sha256.h"
 
@@ -103,7 +104,7 @@ Result<Group> Tenants::of(const pool::Lease &lease, const std::vector<std::strin
         Result<Account> account = account_of(lease);
         if (!account)
             return std::move(account).error();
-        there = tenants_.emplace(key, Tenant{{key, std::move(*account), lease.owner.uid, {}}, {}}).first;
+        there = tenants_.emplace(key, Tenant{{key, std::move(*account), lease.owner.uid, {}, {}}, {}, {}}).first;
     }
     Tenant &tenant = there->second;
     tenant.leases.insert(lease.id);
@@ -114,12 +115,30 @@ Result<Group> Tenants::of(const pool::Lease &lease, const std::vector<std::strin
     return tenant.group;
 }
 
+Result<void> Tenants::limit(const pool::Lease &lease, int workers)
+{
+    const auto key = keys_.find(lease.id);
+    const auto there = key == keys_.end() ? tenants_.end() : tenants_.find(key->second);
+    if (there == tenants_.end())
+        return {};
+    Tenant &tenant = there->second;
+    spawner::Limits &own = tenant.limits[lease.id], fresh = limits_of(config_, lease, workers);
+    fresh.pids = std::max(fresh.pids, own.pids);
+    if (fresh == own)
+        return {};
+    own = fresh;
+    tenant.group.limits = {};
+    for (const auto &[id, limits] : tenant.limits)
+        tenant.group.limits = both(tenant.group.limits, limits);
+    return spawner_ ? spawner_->make(tenant.group) : Result<void>();
+}
+
 Result<void> Tenants::prepare(const pool::Lease &lease, const std::vector<std::string> &devices)
 {
     Result<Group> group = of(lease, devices);
     if (!group)
         return std::move(group).error();
-    return spawner_ ? spawner_->make(*group) : Result<void>();
+    return limit(lease, 1);
 }
 
 bool Tenants::gone(const std::string &lease)
@@ -130,6 +149,7 @@ bool Tenants::gone(const std::string &lease)
     const auto tenant = tenants_.find(key->second);
     if (tenant != tenants_.end()) {
         tenant->second.leases.erase(lease);
+        tenant->second.limits.erase(lease);
         if (tenant->second.leases.empty()) {
             if (spawner_ && !spawner_->end(tenant->first))
                 return false;

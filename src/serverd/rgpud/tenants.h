@@ -26,6 +26,8 @@ public:
     // The lease's tenant, with these devices beside those that it has; the account is looked up for
     // its first lease only, as a directory server may be slow, and groups are what they were then.
     Result<Group> of(const pool::Lease &lease, const std::vector<std::string> &devices);
+    // What the workers of this lease, so many, may take of the host; never less than before.
+    Result<void> limit(const pool::Lease &lease, int workers);
     // Makes what its workers share before the first of them is started.
     Result<void> prepare(const pool::Lease &lease, const std::vector<std::string> &devices);
 
@@ -41,6 +43,7 @@ private:
     struct Tenant {
         Group group;
         std::set<std::string> leases;
+        std::map<std::string, spawner::Limits> limits;  // of each lease
     };
     Result<Account> account_of(const pool::Lease &lease);
     Result<Account> free_account();
