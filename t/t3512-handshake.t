@@ -31,7 +31,7 @@ between accepted
 is "$out" "server accepted, client refused" "the client's own proof is no verdict"
 between older
 like "$out" 'server refused: the peer speaks protocol 2, this side 3: install the same rgpu on both' "another version is refused in words"
-no_worker() { ! pgrep -P "$pid" rgpu-worker; }
+no_worker() { [ -z "$(workers_of "$pid")" ]; }
 ok "none of them has a worker for long" wait_for 10 no_worker
 stop "$pid"
 

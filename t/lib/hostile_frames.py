@@ -12,6 +12,7 @@ import sys
 
 arguments = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import handshake  # noqa: E402
 import wire_client  # noqa: E402
 
 SECRET = b'RGPU_TEST_SECRET=' + b'what only the worker knows '
@@ -152,21 +153,12 @@ def attack(worker, call, body):
 
 
 class Tenant(wire_client.Worker):
-    """Over rgpud's data port. Written from doc/protocol.md, as data_client.py."""
+    """Over rgpud's data port."""
 
     def __init__(self, port, lease, secret):
-        import hashlib
-        import hmac
-        import socket
-        key, lease = bytes.fromhex(secret), lease.encode()
-        self.socket = socket.create_connection(('127.0.0.1', int(port)), timeout=20)
         self.sequence = 0
-        _, version, flags, nonce = struct.unpack('<4sHH32s', self.read(40))
-        mine = os.urandom(32)
-        proof = hmac.new(key, b'rgpu data client 1' + struct.pack('<H', flags) + nonce + mine + lease, hashlib.sha256).digest()
-        self.socket.sendall(struct.pack('<4sHH32s64s64sIIQ32s', b'RGPU', version, flags, mine, lease, b'test', os.getpid(), 0, 0, proof))
-        answer = self.read(192)
-        assert struct.unpack_from('<I', answer, 4)[0], answer
+        self.socket, _, _, answer = handshake.opened(port, lease.encode(), bytes.fromhex(secret))
+        assert struct.unpack_from('<I', answer, handshake.ACCEPTED_AT)[0], answer
         kind, _, status, body = self.receive()
         assert kind == wire_client.SNAPSHOT and status == 0, (kind, status)
         self.calls = self.names(body)

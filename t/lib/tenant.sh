@@ -18,6 +18,7 @@ END
     chmod 755 "$T/tenant"
     rgpud "$@" "worker = \"$T/tenant\""
     rgpud_pid=$pid state=$T/$1.state
+    chmod 1777 "$state/softgpu"  # where it tells what it has found
 }
 
 tenant()
