@@ -2,7 +2,7 @@
 //
 // Where the server is on the program's host and reads from a socket, the program stays kAhead blocks ahead of it: each block but the last ones is answered when it has
 // been read. There is no network to be kept full, and what waits for longer has left the processors' caches when it is read (doc/performance.md). The kernel
-// has no such bound that it keeps without dropping what it had room for (doc/architecture.md). Of kFew blocks or fewer none is waited for: the kernel takes them all, and a program
+// has no such bound that it keeps without dropping what it had room for (doc/decisions.md). Of kFew blocks or fewer none is waited for: the kernel takes them all, and a program
 // that does not wait for its copy goes on. The wait is no round trip (stats.h), as little as one for room in a socket.
 #pragma once
 
