@@ -50,7 +50,7 @@ void expect(const std::string &got, const std::string &wanted)
     cr_assert(got == wanted, "got %s, wanted %s", got.c_str(), wanted.c_str());
 }
 
-const std::string kPlain = "full null random shm urandom zero ";
+const std::string kPlain = "full null random urandom zero ";
 
 }  // namespace
 
@@ -63,14 +63,14 @@ Test(device_files, software_gpus_need_none)
 Test(device_files, a_lease_gets_its_own_gpu_and_no_other)
 {
     Host host;
-    expect(host.names(false, {"GPU-0"}), "full null nvidia-uvm nvidia-uvm-tools nvidia3 nvidiactl random shm urandom zero ");
-    expect(host.names(false, {"GPU-3", "GPU-2"}), "full null nvidia-uvm nvidia-uvm-tools nvidia0 nvidia1 nvidiactl random shm urandom zero ");
+    expect(host.names(false, {"GPU-0"}), "full null nvidia-uvm nvidia-uvm-tools nvidia3 nvidiactl random urandom zero ");
+    expect(host.names(false, {"GPU-3", "GPU-2"}), "full null nvidia-uvm nvidia-uvm-tools nvidia0 nvidia1 nvidiactl random urandom zero ");
 }
 
 Test(device_files, all_where_none_is_named_or_the_driver_does_not_tell)
 {
     Host host;
-    const std::string all = "full null nvidia-uvm nvidia-uvm-tools nvidia0 nvidia1 nvidia2 nvidia3 nvidiactl random shm urandom zero ";
+    const std::string all = "full null nvidia-uvm nvidia-uvm-tools nvidia0 nvidia1 nvidia2 nvidia3 nvidiactl random urandom zero ";
     expect(host.names(false, {}), all);
     expect(host.names(false, {"GPU-of-another-name"}), all);
 }
