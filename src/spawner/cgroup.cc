@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -202,9 +203,22 @@ Result<std::vector<Fd>> Cgroup::doors() const
     return all;
 }
 
-Fd Cgroup::descriptor() const
+// clone(2), CLONE_INTO_CGROUP.
+pid_t Cgroup::fork(bool &inside) const
 {
-    return Fd(v2_ && *this ? open(directories_[0].c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
+    inside = false;
+    const Fd into(v2_ && *this ? open(directories_[0].c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (into) {
+        clone_args arguments{};
+        arguments.flags = CLONE_INTO_CGROUP;
+        arguments.exit_signal = SIGCHLD;
+        arguments.cgroup = static_cast<uint64_t>(into.get());
+        const pid_t pid = static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
+        inside = pid >= 0;
+        if (inside)
+            return pid;
+    }
+    return ::fork();
 }
 
 Result<std::vector<pid_t>> Cgroup::pids() const

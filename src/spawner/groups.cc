@@ -243,12 +243,13 @@ pid_t Groups::spawn(const One &group, const Start &request, const std::vector<Fd
         return -1;
     Limits one = group.limits;  // where each process is limited by itself
     one.pids += kOthers;
-    const pid_t pid = fork();
+    bool inside = false;
+    const pid_t pid = group.cgroup.fork(inside);
     if (pid == 0) {
         default_signals();
         setsid();
         bind_to(request.cpus);
-        if (enter(doors) && (group.cgroup || set_rlimits(one)) &&
+        if ((inside || enter(doors)) && (group.cgroup || set_rlimits(one)) &&
             (!group.init.process || setns(group.init.process.get(), CLONE_NEWNS | CLONE_NEWIPC) == 0) &&
             place(descriptors) && setgroups(group.ids.size(), group.ids.data()) == 0 &&
             setresgid(group.gid, group.gid, group.gid) == 0 &&

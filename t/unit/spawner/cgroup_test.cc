@@ -174,10 +174,20 @@ Test(cgroup, v2_ends_all_of_a_group)
     if (mkdir(path.c_str(), 0755) != 0) cr_skip_test("no v2 hierarchy beside v1's that can be written");
     const Cgroup group({path}, true);
     const pid_t pid = child([] { for (;;) pause(); });
-    cr_expect(group.add(pid) && group.descriptor());
-    cr_expect(group.pids() && *group.pids() == std::vector<pid_t>{pid});
+    cr_expect(group.add(pid));
+    bool inside = false;
+    const pid_t born = group.fork(inside);
+    if (born == 0)
+        for (;;) pause();
+    cr_expect(inside);
+    std::vector<pid_t> both = {pid, born};
+    std::sort(both.begin(), both.end());
+    Result<std::vector<pid_t>> there = group.pids();
+    if (there) std::sort(there->begin(), there->end());
+    cr_expect(there && *there == both);
     cr_expect(group.kill());
     cr_expect_eq(ended_by(pid), SIGKILL);
+    cr_expect_eq(ended_by(born), SIGKILL);
     cr_expect(group.remove());
 }
 
@@ -228,7 +238,7 @@ Test(cgroup, without_controllers_there_are_rlimits_and_it_says_why)
     cr_expect(base.told().find("no controller \"memory\"") != std::string::npos, "%s", base.told().c_str());
     // What makes groups need not know.
     Result<Cgroup> group = base.make("job-7", kLimits);
-    cr_expect(group && !*group && group->add(1) && group->kill() && group->remove() && !group->descriptor());
+    cr_expect(group && !*group && group->add(1) && group->kill() && group->remove());
     cr_expect(group->limit(kLimits) && group->pids() && group->pids()->empty());
     cr_expect(base.names().empty());
     base = CgroupBase::find("workers", root.path / "nothing", root.path / "self");
