@@ -62,7 +62,10 @@ for size in (1, 4096, 8193, 32 << 10, 65535, 65536, 1 << 20, (1 << 20) + 1, most
     assert ctypes.string_at(pinned, size) == data, size
 END
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
-for way in tcp shm; do
+ways="tcp shm"
+# A job's workers have an IPC namespace and a /dev/shm of their own: UCX's shared memory does not lead there.
+[ "$(id -u)" != 0 ] || { ways=tcp; skip "over shm: workers have an IPC namespace of their own where rgpud is root"; }
+for way in $ways; do
     over "$way"
     programs="vector_add sync_copies unasked"
     [ "$way" = shm ] || programs="$programs streams two_device_sum soft_memory soft_graphs mistakes"

@@ -39,7 +39,7 @@ like "$(sacct -X -n -P -j "$two" -o AllocTRES)" 'gres/rgpu=2,license/rgpu=200' "
 ok "the report has the kernels and bytes of both" holds 'g["launches"] == 2 and 16e6 <= g["bytes_in"] < 17e6 and 8e6 <= g["bytes_out"] < 9e6'
 ok "... the most memory of one" holds '12e6 <= g["memory_peak"] < 24e6'
 ok "... GPU time held, and used" holds '0 < g["busy_seconds"] < g["gpu_seconds"] < 100'
-ok "... and nobody waited" holds 'g["throttled_seconds"] == g["blocked_seconds"] == 0'
+ok "... and nobody waited" holds 'g["throttled_seconds"] == 0 and g["blocked_seconds"] < 0.1'
 
 # Its node is for the next job before the record is written.
 slurmdbd=$(cat "$cluster/pid/slurmdbd")
