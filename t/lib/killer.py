@@ -15,11 +15,23 @@ rgpud, port, least, rounds = (int(x) for x in sys.argv[1:5])
 times_path, command = sys.argv[5], sys.argv[6:]
 
 
-def children(pid):
+def state_dir():
+    with open(f'/proc/{rgpud}/cmdline', 'rb') as f:
+        words = f.read().split(b'\0')
+    with open(words[words.index(b'--config') + 1]) as f:
+        return next(line.split('"')[1] for line in f if line.startswith('state_dir'))
+
+
+def workers():
+    """Those of this rgpud: they say in their environment which state_dir they are of. It may not be their parent."""
     found = set()
-    for task in os.listdir(f'/proc/{pid}/task'):
-        with open(f'/proc/{pid}/task/{task}/children') as f:
-            found.update(int(x) for x in f.read().split())
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{pid}/comm') as comm, open(f'/proc/{pid}/environ', 'rb') as environ:
+                if comm.read().startswith('rgpu-worker') and mark in environ.read():
+                    found.add(int(pid))
+        except OSError:
+            pass  # it has ended
     return found
 
 
@@ -30,7 +42,8 @@ def runs(connection):
 
 
 times = []
-others = children(rgpud)
+mark = f'RGPU_SOFTGPU_HOST={state_dir()}/softgpu'.encode()
+others = workers()
 for _ in range(rounds):
     program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     limit = time.time() + 20
@@ -42,13 +55,13 @@ for _ in range(rounds):
         except (http.client.HTTPException, OSError):
             connection.close()
         time.sleep(0.002)
-    victims = children(rgpud) - others
+    victims = workers() - others
     for victim in victims:  # the program's, and the one that waits for the next
         os.kill(victim, signal.SIGKILL)
     if victims:
         times.append(time.time())
     program.wait(20)
-    while children(rgpud) - others:
+    while workers() - others:
         time.sleep(0.005)
 with open(times_path, 'w') as f:
     json.dump(times, f)
