@@ -87,6 +87,19 @@ static int untouched(void)
            is_all(elsewhere, 4 << 20, 0xa5);
 }
 
+/* How many parameters a kernel has, and how large they are, a driver has from its server, and reads as many: there is room for all that the
+ * library believes. */
+static void **with_room(CUdeviceptr first, unsigned second)
+{
+    enum { kMost = 64 << 10 };
+    static char room[2 * kMost] __attribute__((aligned(16)));
+    static void *parameters[kMost];
+    for (int i = 0; i < kMost; i++) parameters[i] = room + kMost;
+    parameters[0] = memcpy(room, &first, sizeof first);
+    memcpy(room + kMost, &second, sizeof second);
+    return parameters;
+}
+
 /* Some of everything. Whether the bytes that came back are right where the calls say so. */
 static int work(void)
 {
@@ -120,7 +133,7 @@ static int work(void)
     }
     if (!CALL(cuModuleLoadData, &module, ptx) && !CALL(cuModuleGetFunction, &function, module, "add") && memory) {
         unsigned n = 5, value = 1;
-        void *parameters[] = {&memory, &n};
+        void **parameters = with_room(memory, n);
         if (!CALL(cuMemcpyHtoD_v2, memory, &value, sizeof value) &&
             !CALL(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL) && !CALL(cuCtxSynchronize) &&
             !CALL(cuMemcpyDtoH_v2, &value, memory, sizeof value))
@@ -146,7 +159,7 @@ static int work(void)
     if (!CALL(cuMemAllocManaged, &large, 3 << 20, CU_MEM_ATTACH_GLOBAL)) memset((void *)large, 1, 3 << 20);
     if (function && managed) {
         unsigned n = 5;
-        void *parameters[] = {&managed, &n};
+        void **parameters = with_room(managed, n);
         if (!CALL(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL) && !CALL(cuCtxSynchronize))
             right &= *(volatile unsigned *)managed == 0x01010106;
     }
