@@ -416,6 +416,17 @@ check-tsan: ## with the thread sanitizer: programs of threads (t/stress), and bo
 	@for program in $(patsubst t/stress/%.cc,$(O)-tsan/t/stress/%,$(stress_sources)); do echo "stress $$program"; $$program || exit 1; done
 	@for t in t/tsan/t*.t; do $(tests_env) RGPU_TSAN=$(abspath $(O))-tsan $$t || exit 1; done
 
+# t/t0004-house.t holds the layout. Scripts of Python have a suffix or name it in their first line.
+.PHONY: format format-check
+cxx_files = $(shell git ls-files 'src/*.cc' 'src/*.h' 't/*.cc' 't/*.h' 't/*.cu' 't/*.c')
+python_files = $(shell git ls-files '*.py'; git grep -lI '^\#!.*python' -- contrib t ':!*.t')
+format: ## lay out C++, CUDA and Python sources (.clang-format, pyproject.toml)
+	@printf '%s\n' $(cxx_files) | xargs -P"$$(nproc)" -n 50 clang-format -i
+	@black -q $(sort $(python_files))
+format-check: ## say which sources make format would change; exit status 1 where there are any
+	@printf '%s\n' $(cxx_files) | xargs -P"$$(nproc)" -n 50 clang-format --dry-run -Werror 2>&1 | grep -E 'error:' | cut -d: -f1 | sort -u | sed 's/$$/: make format would change it/' | { ! grep .; }
+	@black -q --check $(sort $(python_files)) || { echo "black would change a Python file: make format" >&2; exit 1; }
+
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
 	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo

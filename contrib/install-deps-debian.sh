@@ -1,8 +1,9 @@
 #!/bin/bash
-# Installs what building, testing and the demo need from Debian 12 (or newer); the CUDA Toolkit is NVIDIA's own.
+# Installs what building, testing and the demo need from Debian 12 (or newer); the CUDA Toolkit is
+# NVIDIA's own.
 #
-# May be run as often as you like: with everything there it asks dpkg and nothing else. What is missing is
-# installed when run by root, and named otherwise (exit status 1).
+# May be run as often as you like: with everything there it asks dpkg and nothing else. What is
+# missing is installed when run by root, and named otherwise (exit status 1).
 
 set -eu -o pipefail
 
@@ -16,10 +17,12 @@ packages=(
     libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
     iproute2 procps util-linux man-db crun bubblewrap systemd binutils
+    # layout and lint
+    clang-format black shellcheck pyflakes3
 )
 
-# nvml.h, for our libnvidia-ml.so.1, where the toolkit came without it: NVIDIA has it on PyPI. Not fatal: all else
-# can be built without.
+# nvml.h, for our libnvidia-ml.so.1, where the toolkit came without it: NVIDIA has it on PyPI. Not
+# fatal: all else can be built without.
 nvml=13.0.87
 nvml_header()
 {
@@ -53,8 +56,9 @@ fi
 
 echo "install-deps-debian.sh: installing ${missing[*]}"
 
-# Debian starts a daemon when it installs it, unless policy-rc.d says no. The tests bring up munged and Slurm of
-# their own: the system's shall not start because of us. A policy that somebody else made stays as it is.
+# Debian starts a daemon when it installs it, unless policy-rc.d says no. The tests bring up munged
+# and Slurm of their own: the system's shall not start because of us. A policy that somebody else
+# made stays as it is.
 policy=/usr/sbin/policy-rc.d ours= log=$(mktemp)
 trap 'rm -f $log $ours' EXIT
 if [ ! -e $policy ]; then
@@ -63,7 +67,8 @@ if [ ! -e $policy ]; then
     chmod 755 $policy
 fi
 
-# What apt says (a thousand lines) is of interest when it fails. On a terminal, one line says how far it is.
+# What apt says (a thousand lines) is of interest when it fails. On a terminal, one line says how
+# far it is.
 progress()
 {
     local kind what percent text

@@ -22,7 +22,8 @@ like "$err" "CUDA Toolkit .* in $T/empty .*--with-cuda" "it names the CUDA Toolk
 like "$err" "Debian: llvm-19-dev" "and LLVM's package"
 like "$err" "Debian: libmunge-dev" "and MUNGE's"
 like "$err" "Debian: libhwloc-dev" "and hwloc's"
-# /usr/include holds Slurm's headers whatever --with-slurm says, so they may or may not be missed here.
+# /usr/include holds Slurm's headers whatever --with-slurm says, so they may or may not be missed
+# here.
 unlike "$err" "libzstd-dev" "but not what is there"
 not_ok "and writes no config.mk" test -e config.mk
 

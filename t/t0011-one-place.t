@@ -1,6 +1,7 @@
 #!/bin/bash
-# A plain driver call stands in one place under src/: its line in src/calls/table. The software driver is a driver
-# and defines every call, so it does not count; nor does code that uses a call for its own ends, which says so:
+# A plain driver call stands in one place under src/: its line in src/calls/table. The software
+# driver is a driver and defines every call, so it does not count; nor does code that uses a call
+# for its own ends, which says so:
 # the worker with DRIVER(cuX) or REAL(cuX), the client with CallId::cuX.
 . "$(dirname "$0")/lib/tap.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The software GPU as a driver: programs that use every part of it, all symbols, several processes on one GPU host.
+# The software GPU as a driver: programs that use every part of it, all symbols, several processes
+# on one GPU host.
 . "$(dirname "$0")/lib/tap.sh"
 
 export LD_LIBRARY_PATH=$softgpu:$cuda_libs

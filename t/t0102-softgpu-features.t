@@ -1,6 +1,7 @@
 #!/bin/bash
-# The small programs of t/cuda/features, each of which uses one feature of the driver and checks its own results,
-# directly on the software GPU. (managed_memory, mapped_memory and ipc_processes need the device on the program's own host.)
+# The small programs of t/cuda/features, each of which uses one feature of the driver and checks its
+# own results, directly on the software GPU. (managed_memory, mapped_memory and ipc_processes need
+# the device on the program's own host.)
 . "$(dirname "$0")/lib/tap.sh"
 
 export LD_LIBRARY_PATH=$softgpu:$cuda_libs

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the toolkit's headers make of a kernel: CUB, Thrust, libcu++, cooperative groups, half precision, on the software GPU; nvcc's
-# PTX and NVRTC's.
+# What the toolkit's headers make of a kernel: CUB, Thrust, libcu++, cooperative groups, half
+# precision, on the software GPU; nvcc's PTX and NVRTC's.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/cuda.sh"
 

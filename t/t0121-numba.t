@@ -1,5 +1,6 @@
 #!/bin/bash
-# numba-cuda on the software GPU: some of the tests that its own package carries; t/long/t0121-numba.t runs all of them.
+# numba-cuda on the software GPU: some of the tests that its own package carries;
+# t/long/t0121-numba.t runs all of them.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/python.sh"
 . "$(dirname "$0")/lib/numba.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# NVIDIA's cuBLAS on the software GPU: a device that claims compute capability 13.0, newer than all of its machine code, is
-# given its PTX.
+# NVIDIA's cuBLAS on the software GPU: a device that claims compute capability 13.0, newer than all
+# of its machine code, is given its PTX.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/cuda.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# tinygrad's operators on the software GPU against numpy: random shapes, types and values. RGPU_LONG=1: more of them.
+# tinygrad's operators on the software GPU against numpy: random shapes, types and values.
+# RGPU_LONG=1: more of them.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/python.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# NVIDIA's cuRAND, cuDNN and cuFFT on the software GPU: a device that claims compute capability 13.0 is given their PTX.
+# NVIDIA's cuRAND, cuDNN and cuFFT on the software GPU: a device that claims compute capability 13.0
+# is given their PTX.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/cuda.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# contrib/gpu-check does its work, shown on the software GPU: right is right, wrong is wrong, no GPU is said.
+# contrib/gpu-check does its work, shown on the software GPU: right is right, wrong is wrong, no GPU
+# is said.
 . "$(dirname "$0")/lib/tap.sh"
 
 export RGPU_BUILD=$build RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_CACHE=$T/cache

@@ -40,13 +40,14 @@ for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_k
     done
 done
 
-# --- from eight threads of one process: each does the program's work, and prints what one prints directly
+# --- from eight threads of one process: each does the program's work, and prints what one prints
+# directly
 
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
 # Times are nobody's results.
 results() { sed -E 's/[0-9.]+ (ms|s)\b/TIME/' <<< "$1" | sort | uniq -c; }
-# The others have variables that one thread at a time can use, capture (which forbids the other threads a lot), or look at
-# what all threads have allocated.
+# The others have variables that one thread at a time can use, capture (which forbids the other
+# threads a lot), or look at what all threads have allocated.
 for program in vector_add matmul_tiled warp_reduce streams two_device_sum unasked idle read_after_wait poll; do
     try 60 env LD_LIBRARY_PATH="$softgpu" RGPU_SOFTGPU_HOST="$T/direct" RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_MEMORY=512M \
         "$build/cuda/$program-static"

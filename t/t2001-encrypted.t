@@ -1,6 +1,6 @@
 #!/bin/bash
-# Programs over encrypted data connections: they run as they do without, a wire-tapper sees nothing of them, and nobody gets in or stays in
-# who changes a byte or does not have the key.
+# Programs over encrypted data connections: they run as they do without, a wire-tapper sees nothing
+# of them, and nobody gets in or stays in who changes a byte or does not have the key.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu
@@ -91,7 +91,8 @@ try 20 python3 "$root/t/lib/data_client.py" "$encrypted_data" "$(printf '00%.0s'
 like "$out" 'refused: this lease is not known here' "who does not hold a lease does not come as far as TLS"
 tls_refused() { grep -q 'encryption: the other side does not hold this lease' "$T/gpu1.log"; }
 
-# A client that holds the secret and then says no TLS, or TLS with another key, gets a worker that hangs up.
+# A client that holds the secret and then says no TLS, or TLS with another key, gets a worker that
+# hangs up.
 "$rgpu" request -n 1 --file "$T/plain.json" > /dev/null
 try 20 python3 "$root/t/lib/data_client.py" "$encrypted_data" \
     "$(json 'j["servers"][0]["lease"]' "$(cat "$T/plain.json")")" "$(json 'j["servers"][0]["secret"]' "$(cat "$T/plain.json")")" --speak "GET / HTTP/1.1"

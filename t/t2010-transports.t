@@ -1,5 +1,6 @@
 #!/bin/bash
-# How a program's connection carries its bytes: through shared memory on one host, over TCP else, and what happens when one end goes.
+# How a program's connection carries its bytes: through shared memory on one host, over TCP else,
+# and what happens when one end goes.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Host memory that kernels touch: managed, mapped pinned and registered memory, and __managed__ variables. The same
-# programs directly on the software GPU, and on a remote one.
+# Host memory that kernels touch: managed, mapped pinned and registered memory, and __managed__
+# variables. The same programs directly on the software GPU, and on a remote one.
 . "$(dirname "$0")/lib/tap.sh"
 . "$root/t/lib/rgpud.sh"
 

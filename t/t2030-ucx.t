@@ -1,6 +1,7 @@
 #!/bin/bash
-# Connections through UCX, over its TCP and its shared memory as there is no RDMA here: programs run as over TCP, either end's death is noticed,
-# nobody looks all the time, a program's own UCX is undisturbed, and where there is no UCX it is said or TCP taken.
+# Connections through UCX, over its TCP and its shared memory as there is no RDMA here: programs run
+# as over TCP, either end's death is noticed, nobody looks all the time, a program's own UCX is
+# undisturbed, and where there is no UCX it is said or TCP taken.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
@@ -63,7 +64,8 @@ for size in (1, 4096, 8193, 32 << 10, 65535, 65536, 1 << 20, (1 << 20) + 1, most
 END
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
 ways="tcp shm"
-# A job's workers have an IPC namespace and a /dev/shm of their own: UCX's shared memory does not lead there.
+# A job's workers have an IPC namespace and a /dev/shm of their own: UCX's shared memory does not
+# lead there.
 [ "$(id -u)" != 0 ] || { ways=tcp; skip "over shm: workers have an IPC namespace of their own where rgpud is root"; }
 for way in $ways; do
     over "$way"

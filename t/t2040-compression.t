@@ -1,6 +1,7 @@
 #!/bin/bash
-# Copies over a slow link (lib/slow_link.py) travel packed, both ways and bit for bit, where their bytes shrink; over a fast one they do not. What
-# is named is used; a peer that knows nothing of it gets bytes as they are; damaged ones end the connection.
+# Copies over a slow link (lib/slow_link.py) travel packed, both ways and bit for bit, where their
+# bytes shrink; over a fast one they do not. What is named is used; a peer that knows nothing of it
+# gets bytes as they are; damaged ones end the connection.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu
@@ -16,7 +17,8 @@ proxy()  # NAME PROGRAM ARGUMENTS...
     wait_for 20 test -s "$1" || bail "no proxy: $(cat "$1.log")"
 }
 proxy slow slow_link.py 0 "$rate"
-# over LEASE COMMAND...: runs it there; stats is what it says of packed bytes, and $wire what a slow link has carried.
+# over LEASE COMMAND...: runs it there; stats is what it says of packed bytes, and $wire what a slow
+# link has carried.
 over()
 {
     rm -f stats.json slow.bytes

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The bytes of large copies go over several TCP connections, where each is limited (lib/slow_link.py limits each), as RGPU_CONNECTIONS says; with a server
-# on another host by themselves. In network namespaces of its own, where it may.
+# The bytes of large copies go over several TCP connections, where each is limited (lib/slow_link.py
+# limits each), as RGPU_CONNECTIONS says; with a server on another host by themselves. In network
+# namespaces of its own, where it may.
 [ -n "${RGPU_T2041:-}" ] || ! unshare -n true 2> /dev/null || exec env RGPU_T2041=namespace unshare -n bash "$0"
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"

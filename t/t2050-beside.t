@@ -1,5 +1,6 @@
 #!/bin/bash
-# A large copy to the host and what other threads ask meanwhile: their answers do not wait for it, and what is in an order with it stays in it.
+# A large copy to the host and what other threads ask meanwhile: their answers do not wait for it,
+# and what is in an order with it stays in it.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

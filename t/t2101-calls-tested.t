@@ -1,6 +1,7 @@
 #!/bin/bash
-# Which driver calls are tested remotely on the software GPU: every CUDA program runs, RGPU_STATS notes the calls that
-# succeed, and t/lib/calls-softgpu.list (what doc/driver-calls.md says) must be true. RGPU_COLLECT=1 adds to the list.
+# Which driver calls are tested remotely on the software GPU: every CUDA program runs, RGPU_STATS
+# notes the calls that succeed, and t/lib/calls-softgpu.list (what doc/driver-calls.md says) must be
+# true. RGPU_COLLECT=1 adds to the list.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

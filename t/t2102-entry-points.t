@@ -1,6 +1,7 @@
 #!/bin/bash
-# cuGetProcAddress, before and after cuInit: each name at each version and flag is what the server's driver has, and a
-# server of another rgpu version, whose table lacks calls and has another order, is understood by name.
+# cuGetProcAddress, before and after cuInit: each name at each version and flag is what the server's
+# driver has, and a server of another rgpu version, whose table lacks calls and has another order,
+# is understood by name.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

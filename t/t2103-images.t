@@ -1,6 +1,6 @@
 #!/bin/bash
-# A module image that the server has seen is not sent again: in one program, in the next, never another user's, and
-# never a damaged one.
+# A module image that the server has seen is not sent again: in one program, in the next, never
+# another user's, and never a damaged one.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
@@ -100,7 +100,8 @@ print(json.dumps({"version": 1, "servers": [{"name": "gpu1", "address": "127.0.0
 try 60 env RGPU_LEASE="$T/other.json" LD_LIBRARY_PATH="$interpose" RGPU_STATS="$T/stats.json" python3 "$root/t/lib/images.py" module 17 $big
 is "$rc" 0 "another user's program with an image that is kept" || diag "$out$err"
 ok "... sends it" test "$(json 'j["bytes_sent"]' "$(cat "$T/stats.json")")" -gt $big
-# This host does not know him: his images are where his workers alone see them, and end with his job.
+# This host does not know him: his images are where his workers alone see them, and end with his
+# job.
 his_images()
 {
     local worker

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Arguments that mean nothing, for every call: a remote driver refuses what a driver refuses, and as soon.
+# Arguments that mean nothing, for every call: a remote driver refuses what a driver refuses, and as
+# soon.
 . "$(dirname "$0")/lib/tap.sh"
 . "$root/t/lib/rgpud.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# libnvidia-ml.so.1: programs that only look at GPUs see those of the lease, with the lease's memory.
+# libnvidia-ml.so.1: programs that only look at GPUs see those of the lease, with the lease's
+# memory.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/python.sh"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Clients that nobody here wrote, from PyPI: what each computes remotely is what it computes on the software GPU itself.
+# Clients that nobody here wrote, from PyPI: what each computes remotely is what it computes on the
+# software GPU itself.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/python.sh"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A link that is longer than loopback (lib/slow_link.py): what waits costs one round trip, what need not costs none.
+# A link that is longer than loopback (lib/slow_link.py): what waits costs one round trip, what need
+# not costs none.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

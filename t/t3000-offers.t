@@ -1,5 +1,6 @@
 #!/bin/bash
-# Offers with locks, leases with terms, and the four cases that an administrator knows from the field.
+# Offers with locks, leases with terms, and the four cases that an administrator knows from the
+# field.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The data port: who does not hold a lease gets nothing, with one line in the log; who does gets a worker of
-# their own, which ends with the connection or with the lease.
+# The data port: who does not hold a lease gets nothing, with one line in the log; who does gets a
+# worker of their own, which ends with the connection or with the lease.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
@@ -54,7 +54,8 @@ lease
 exec 7<> "/dev/tcp/127.0.0.1/$data" 8<> "/dev/tcp/127.0.0.1/$data"
 two_pending() { head -c 40 <&7 | grep -q RGPU && head -c 40 <&8 | grep -q RGPU; }
 two_pending
-# Whoever holds all of them and says nothing keeps nobody out: the oldest makes room for the one who comes.
+# Whoever holds all of them and says nothing keeps nobody out: the oldest makes room for the one who
+# comes.
 before=$(refusals)
 start third python3 "$root/t/lib/data_client.py" "$data" "$lease" "$secret"
 accepted() { grep -q 'accepted proved' "$T/third.log"; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a worker can reach on the GPU host: as the job's user, with a filter of system calls, and a /dev of its own. And what rgpud itself keeps
-# of root's rights.
+# What a worker can reach on the GPU host: as the job's user, with a filter of system calls, and a
+# /dev of its own. And what rgpud itself keeps of root's rights.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

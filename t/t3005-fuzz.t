@@ -1,6 +1,7 @@
 #!/bin/bash
-# Whatever strangers send, to rgpud's ports, as rgpu.conf, as a lease file, or as a server to a program: nothing falls over, nobody gets in,
-# and no memory is taken for it. RGPU_LONG=1: for minutes.
+# Whatever strangers send, to rgpud's ports, as rgpu.conf, as a lease file, or as a server to a
+# program: nothing falls over, nobody gets in, and no memory is taken for it. RGPU_LONG=1: for
+# minutes.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 scale=$([ -n "${RGPU_LONG:-}" ] && echo 30 || echo 1)

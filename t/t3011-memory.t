@@ -1,5 +1,6 @@
 #!/bin/bash
-# A lease's cap on memory: what a program sees, what it gets, and that all of a lease's programs share it.
+# A lease's cap on memory: what a program sees, what it gets, and that all of a lease's programs
+# share it.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

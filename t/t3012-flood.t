@@ -1,5 +1,6 @@
 #!/bin/bash
-# The control port while strangers hold connections open and say little: whoever asks properly is answered at once.
+# The control port while strangers hold connections open and say little: whoever asks properly is
+# answered at once.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# GPUs held in a lease file, GPUs of a certain kind, GPUs out of the pool and back, and jobs that Slurm has forgotten.
+# GPUs held in a lease file, GPUs of a certain kind, GPUs out of the pool and back, and jobs that
+# Slurm has forgotten.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

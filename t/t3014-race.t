@@ -14,7 +14,8 @@ rgpud gpu2 'softgpu_devices = 4'
 clients "gpu1=$one" "gpu2=$control"
 mkdir "$T/gpus" "$T/double" "$T/did"
 
-# What a program with a lease does: a directory for each of its GPUs is made by nobody else meanwhile.
+# What a program with a lease does: a directory for each of its GPUs is made by nobody else
+# meanwhile.
 cat > "$T/own" <<'END'
 #!/usr/bin/env python3
 import json, os, sys, time, random

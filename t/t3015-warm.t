@@ -1,6 +1,6 @@
 #!/bin/bash
-# A lease's worker is there before its program: started with the lease, or when the program before it began, and its context made while no
-# other program runs; the program cannot tell.
+# A lease's worker is there before its program: started with the lease, or when the program before
+# it began, and its context made while no other program runs; the program cannot tell.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

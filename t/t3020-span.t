@@ -1,5 +1,6 @@
 #!/bin/bash
-# GPUs of several servers in one request (--span): which servers give them, all or nothing, renewed and given back on each.
+# GPUs of several servers in one request (--span): which servers give them, all or nothing, renewed
+# and given back on each.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu
@@ -61,7 +62,8 @@ is "$(parts got)" "gpu1:2 gpu3:1" "... and whoever waited has them"
 wait_for 20 tap_gone "$waiting"
 ok "... until he ends" wait_for 20 all_free
 
-# Each secret opens its own server's door: a program runs with the part of the file that one server has.
+# Each secret opens its own server's door: a program runs with the part of the file that one server
+# has.
 try 20 "$rgpu" request -n 3 --span -o held
 for server in gpu1 gpu3; do
     python3 -c 'import json, sys

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A worker in its tenant's hands attacks what it shares with the scheduler of its GPU, with rgpud and with its neighbours: all of them go on.
+# A worker in its tenant's hands attacks what it shares with the scheduler of its GPU, with rgpud
+# and with its neighbours: all of them go on.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/sharing.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Hostile: requests that would cost rgpud memory or time. Each gets a refusal in words, what rgpud spends is bounded, and others are
-# served meanwhile.
+# Hostile: requests that would cost rgpud memory or time. Each gets a refusal in words, what rgpud
+# spends is bounded, and others are served meanwhile.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
@@ -45,7 +45,8 @@ is "$rc $out" "0 416" "250 ranges of 8 MiB are refused"
 grown=$(($(most_memory) - before))
 ok "... and cost no memory: $grown KiB" test "$grown" -lt $((64 * 1024))
 
-# 8 MiB each, which nobody reads: some is in the kernel, and what rgpud itself keeps of it has a bound.
+# 8 MiB each, which nobody reads: some is in the kernel, and what rgpud itself keeps of it has a
+# bound.
 strange unread 100 15
 slowest=$(sed -n 's/^slowest \([0-9]*\) ms/\1/p' <<< "$out")
 ok "100 who ask for 8 MiB and do not read keep nobody waiting: ${slowest:-no answer} ms" test "${slowest:-9999}" -lt 1000

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Two tenants whom the host does not know, each in full control of his worker: neither reaches the other's.
+# Two tenants whom the host does not know, each in full control of his worker: neither reaches the
+# other's.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/tenant.sh"

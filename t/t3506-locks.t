@@ -1,6 +1,7 @@
 #!/bin/bash
-# Hostile: a tenant who controls his worker keeps every lock that he has a descriptor or a file for, and writes nonsense into
-# all that workers share. His neighbours on the same GPU, and rgpud, go on as fast as before.
+# Hostile: a tenant who controls his worker keeps every lock that he has a descriptor or a file for,
+# and writes nonsense into all that workers share. His neighbours on the same GPU, and rgpud, go on
+# as fast as before.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What a tenant can take of the host with his lease: threads, memory, room in the log, starts of workers. Each is bounded, and his neighbour's programs go on.
+# What a tenant can take of the host with his lease: threads, memory, room in the log, starts of
+# workers. Each is bounded, and his neighbour's programs go on.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

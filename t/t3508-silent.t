@@ -1,6 +1,6 @@
 #!/bin/bash
-# Hostile: 1,200 connections that say nothing, at either port, from one address or from 200, and again for each that is closed: another
-# client is served at once.
+# Hostile: 1,200 connections that say nothing, at either port, from one address or from 200, and
+# again for each that is closed: another client is served at once.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A program that gets no thread, no address, no descriptor or no memory: libcuda.so.1 answers with an error, or does without, and never ends it.
+# A program that gets no thread, no address, no descriptor or no memory: libcuda.so.1 answers with
+# an error, or does without, and never ends it.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
@@ -16,7 +17,8 @@ clients "gpu1=$control"
 ok "a lease" "$build/bin/rgpu" request -n 1 --server gpu1 -o "$T/lease"
 export RGPU_LEASE=$T/lease
 
-# Every symbol is an entry of exports.cc (an ifunc), which unit test guard_test calls through; so is every one of NVML's that does anything.
+# Every symbol is an entry of exports.cc (an ifunc), which unit test guard_test calls through; so is
+# every one of NVML's that does anything.
 nm -D --defined-only "$libcuda" | awk '$2 != "i" {print $3}' > "$T/unguarded"
 is "$(cat "$T/unguarded")" "" "every symbol of libcuda.so.1 goes through the guard"
 if [ -e "$interpose/libnvidia-ml.so.1" ]; then
@@ -76,13 +78,15 @@ for n in 0 3 4 5 6 8 12; do
     like "$out" 'ended' "... and it ends by itself"
 done
 
-# Each process begins with a request for memory that fails; the first hundred one by one, as they are cuInit's.
+# Each process begins with a request for memory that fails; the first hundred one by one, as they
+# are cuInit's.
 walk() { try 240 env LD_PRELOAD="$T/malloc_fails.so" "$T/guarded" "$libcuda" malloc "$@"; }
 [ "$(id -u)" != 0 ] || chown root "$T/lease"
 walk 1 60 1
 is "$rc" 0 "malloc fails once, at each of the first 60 requests" || diag "$out$err"
-# A known flaw: where one of the requests from 255 to 280 fails (a module is loaded then), the program sometimes waits for ever. Until
-# that is mended the walk goes so far; with RGPU_LONG=1 it goes to the end, and shows it.
+# A known flaw: where one of the requests from 255 to 280 fails (a module is loaded then), the
+# program sometimes waits for ever. Until that is mended the walk goes so far; with RGPU_LONG=1 it
+# goes to the end, and shows it.
 last=$([ -n "${RGPU_LONG:-}" ] && echo 3000 || echo 250)
 walk 61 $last $step
 is "$rc" 0 "... at each $step. from then on, to number $last" || diag "$out$err"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What distributions expect of programs that strangers talk to: how every product is compiled and linked, and what systemd lets the units do.
+# What distributions expect of programs that strangers talk to: how every product is compiled and
+# linked, and what systemd lets the units do.
 . "$(dirname "$0")/lib/tap.sh"
 
 programs=$(cd "$build" && ls bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner 2> /dev/null)
@@ -32,7 +33,8 @@ for product in $programs $libraries; do
     is "$wrong" "" "$product is hardened"
 done
 
-# The linker leaves the mark of control-flow protection out where one object lacks it, and the C library's own lack it on many hosts. So each of ours is looked at.
+# The linker leaves the mark of control-flow protection out where one object lacks it, and the C
+# library's own lack it on many hosts. So each of ours is looked at.
 mapfile -t objects < <(find "$build/obj/src" -name '*.o')
 unmarked=$(readelf -nW "${objects[@]}" 2> /dev/null |
     awk '/^File:/ {if (file && !marked) print file; file = $2; marked = 0} /x86 feature:.*IBT.*SHSTK/ {marked = 1} END {if (file && !marked) print file}' |

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Files are read by the program's own process, with its rights: there is one answer for all that cannot be read, and no
-# path reaches a server (t3501-frames.t sends one).
+# Files are read by the program's own process, with its rights: there is one answer for all that
+# cannot be read, and no path reaches a server (t3501-frames.t sends one).
 . "$(dirname "$0")/lib/tap.sh"
 . "$root/t/lib/rgpud.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Hostile: somebody between a program and rgpud, who hears and changes all but has neither the lease's secret nor the key. He changes
-# nothing unseen, and nothing that he says again is taken, also by the next rgpud.
+# Hostile: somebody between a program and rgpud, who hears and changes all but has neither the
+# lease's secret nor the key. He changes nothing unseen, and nothing that he says again is taken,
+# also by the next rgpud.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu

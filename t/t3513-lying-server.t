@@ -1,6 +1,7 @@
 #!/bin/bash
-# A server that lies to the program: it answers with addresses, lengths, counts and numbers of its own choice. The program never crashes, nothing
-# is written outside what it gave, and a copy counts as done only with its bytes.
+# A server that lies to the program: it answers with addresses, lengths, counts and numbers of its
+# own choice. The program never crashes, nothing is written outside what it gave, and a copy counts
+# as done only with its bytes.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 

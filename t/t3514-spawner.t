@@ -1,5 +1,6 @@
 #!/bin/bash
-# The spawner, which is root, believes nothing of an rgpud that is in other hands; and rgpud is not root.
+# The spawner, which is root, believes nothing of an rgpud that is in other hands; and rgpud is not
+# root.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 [ "$(id -u)" = 0 ] || skip_all "a spawner needs root"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Slurm follows the pool: jobs pend while a server is drained, down or lent to others, and run when it is back.
+# Slurm follows the pool: jobs pend while a server is drained, down or lent to others, and run when
+# it is back.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
@@ -48,7 +49,8 @@ rgpu drain gpu2
 sync
 is "$(reserved)" 0 "drained under a job: the job's licences are not reserved, too"
 touch "$T/both"
-# Its leases and its licences: where gpu2 is silent, sync takes licences that are still used for those of a job there.
+# Its leases and its licences: where gpu2 is silent, sync takes licences that are still used for
+# those of a job there.
 given_back() { [ "$(held) $(sold)" = "0 0" ]; }
 ok "it ends" wait_for 20 given_back
 rgpu resume gpu2

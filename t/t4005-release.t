@@ -46,7 +46,8 @@ ok "a batch job uses a GPU" begin batch
 scancel "$job"
 freed "scancel"
 
-# Slurm runs the controller's epilog when it says SIGTERM, and the program may go on for KillWait: to keep its work.
+# Slurm runs the controller's epilog when it says SIGTERM, and the program may go on for KillWait:
+# to keep its work.
 mkfifo "$T/lines"
 submitted --gres=rgpu:1 -o "$T/out.late" --wrap "trap '' TERM; exec $build/cuda/steps-static $T/lines"
 ok "a program takes its time to end" wait_for 60 grep -qs "^step 1" "$T/out.late"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Servers that are away or go away: the program gets a CUDA error, its stderr says which and why, nothing hangs.
+# Servers that are away or go away: the program gets a CUDA error, its stderr says which and why,
+# nothing hangs.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up

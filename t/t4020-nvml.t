@@ -1,5 +1,6 @@
 #!/bin/bash
-# NVML inside a Slurm job: nvidia-ml-py sees exactly the leased GPUs, and --rgpu-mem as their total memory.
+# NVML inside a Slurm job: nvidia-ml-py sees exactly the leased GPUs, and --rgpu-mem as their total
+# memory.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 . "$(dirname "$0")/lib/python.sh"

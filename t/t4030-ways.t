@@ -1,5 +1,6 @@
 #!/bin/bash
-# Every way to ask for GPUs in Slurm; after each, what leases hold stands beside the licences in use.
+# Every way to ask for GPUs in Slurm; after each, what leases hold stands beside the licences in
+# use.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up --types h100,a100 --local-gpu
@@ -25,8 +26,9 @@ asks()
     is "$rc:$(sort -u <<< "$out" | xargs)" "0:$wanted" "$name" || diag "$err"
 }
 
-# Slurm lets a requeued job wait two minutes, unless it is told otherwise. One that starts in the second in which its
-# last run ended is killed: slurmd takes its credential for the one that was revoked.
+# Slurm lets a requeued job wait two minutes, unless it is told otherwise. One that starts in the
+# second in which its last run ended is killed: slurmd takes its credential for the one that was
+# revoked.
 begins_now() { squeue -h -j "$job" -o %t | grep -qx PD && scontrol update job="$job" starttime=now+2; }
 
 # --- at once

@@ -1,13 +1,15 @@
 #!/bin/bash
-# Tasks, steps and the job's GPUs: who sees which. --rgpu-bind, --rgpus-per-step, and CUDA_VISIBLE_DEVICES.
+# Tasks, steps and the job's GPUs: who sees which. --rgpu-bind, --rgpus-per-step, and
+# CUDA_VISIBLE_DEVICES.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up --local-gpu
 unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-# The task's number, and the places in the lease of the GPUs that libcuda.so.1 shows it. With a number: allocates as many
-# MiB on each first. With a folder: waits there until `tasks` have come, and for the file "go".
+# The task's number, and the places in the lease of the GPUs that libcuda.so.1 shows it. With a
+# number: allocates as many MiB on each first. With a folder: waits there until `tasks` have come,
+# and for the file "go".
 cat > "$T/see.py" <<'PY'
 import ctypes, json, os, sys, time, uuid
 cu = ctypes.CDLL("libcuda.so.1")
@@ -64,7 +66,8 @@ done
 
 see -n 1 --gres=gpu:1,rgpu:2
 is "$rc:$seen" "0:0:0,1" "a GPU of the node hides none of the pool's" || diag "$err"
-# Slurm takes away what comes from outside where nodes have GPUs of their own, and the job has none of them.
+# Slurm takes away what comes from outside where nodes have GPUs of their own, and the job has none
+# of them.
 see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=1
 is "$rc:$seen" "0:0:1" "the user's own CUDA_VISIBLE_DEVICES counts" || diag "$err"
 see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=1,0

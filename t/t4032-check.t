@@ -1,5 +1,6 @@
 #!/bin/bash
-# rgpu slurm check: every disagreement between Slurm and the pool, made for real, is found, and the cure that it names cures.
+# rgpu slurm check: every disagreement between Slurm and the pool, made for real, is found, and the
+# cure that it names cures.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up

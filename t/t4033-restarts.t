@@ -1,5 +1,6 @@
 #!/bin/bash
-# Daemons that end and come back while jobs hold GPUs: slurmctld, slurmd, rgpud; and an epilog that reaches no server.
+# Daemons that end and come back while jobs hold GPUs: slurmctld, slurmd, rgpud; and an epilog that
+# reaches no server.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
@@ -29,7 +30,8 @@ before=$(leases)
 # How often the servers could not ask Slurm.
 in_vain() { cat "$cluster"/log/rgpud.gpu[12] | grep -c 'squeue'; }
 vain=$(in_vain)
-# An orderly end, which writes down the jobs: Slurm itself forgets those of the last seconds before a kill -9.
+# An orderly end, which writes down the jobs: Slurm itself forgets those of the last seconds before
+# a kill -9.
 ctld=$(cat "$cluster/pid/slurmctld")
 kill "$ctld"
 wait_for 20 tap_gone "$ctld"
@@ -45,7 +47,8 @@ ok "Slurm and the pool agree" wait_for 60 all_agree
 
 # --- slurmd
 
-# One of Slurm 24.11 that was killed has forgotten which prologs it ran: it would let a new step wait for one, drain the node and requeue the job.
+# One of Slurm 24.11 that was killed has forgotten which prologs it ran: it would let a new step
+# wait for one, drain the node and requeue the job.
 slurmd=$(cat "$cluster/pid/slurmd.cn1")
 if slurm_is 24.11; then kill "$slurmd"; else kill -9 "$slurmd"; fi
 wait_for 20 tap_gone "$slurmd"

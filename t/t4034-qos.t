@@ -1,6 +1,6 @@
 #!/bin/bash
-# Slurm's QOS as weights: two jobs share a GPU, and what both leave over is divided by the weights that rgpud has for their QOS. With a
-# slurmdbd, as QOS are kept there.
+# Slurm's QOS as weights: two jobs share a GPU, and what both leave over is divided by the weights
+# that rgpud has for their QOS. With a slurmdbd, as QOS are kept there.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 for program in slurmdbd mariadbd; do
@@ -13,7 +13,8 @@ ok "... and who may use it" sacctmgr -i modify user root set qos+=high
 try 20 srun --qos=low --gres=rgpu:1 true
 like "$rc $err" '^1 .*Invalid qos' "Slurm refuses a QOS that it does not know"
 
-# Twenty hundredths each, sixty over: 4 * 20 to 1 * 20 of them. The second job's own word for its QOS counts for nothing.
+# Twenty hundredths each, sixty over: 4 * 20 to 1 * 20 of them. The second job's own word for its
+# QOS counts for nothing.
 gpu=$(first_gpu)
 tenant() { "$@" --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 "$build/cuda/tenant-static" us=1000 seconds=300; }
 tenant srun --qos=high > "$T/high" 2>&1 &

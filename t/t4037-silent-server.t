@@ -1,5 +1,6 @@
 #!/bin/bash
-# Jobs that run on though their server is dead: rgpu slurm sync gives them up when it has been silent for lost_after, and not before.
+# Jobs that run on though their server is dead: rgpu slurm sync gives them up when it has been
+# silent for lost_after, and not before.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up

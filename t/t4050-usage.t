@@ -60,7 +60,8 @@ ok "a job with a ceiling" wait_for 60 is_state "$job" COMPLETED
 ok "... has a report" wait_for 60 reported "$job"
 ok "... that says how long it was throttled" holds 'g["throttled_seconds"] > 0.2'
 
-# Two that share one GPU, whichever prolog is the first; one's worker is killed, the other is cancelled.
+# Two that share one GPU, whichever prolog is the first; one's worker is killed, the other is
+# cancelled.
 gpu=$(first_gpu)
 for name in first second; do
     submitted --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 --wrap "$build/cuda/tenant-static us=2000 seconds=300"
@@ -118,7 +119,8 @@ import json, sys
 rows = json.load(sys.stdin)["usage"]
 for r in rows:
     print(r["user"], r["account"], r["gpu"], r["runs"], r["launches"], r["unreported"])'; }
-# slurmctld tells slurmdbd each 5 s of jobs that have begun; before that sacct finds them by number only.
+# slurmctld tells slurmdbd each 5 s of jobs that have begun; before that sacct finds them by number
+# only.
 summed() { usage > "$T/usage"; grep -qx "$1" "$T/usage" || { cat "$T/usage"; false; }; }
 ok "rgpu usage adds up what an account's jobs used" wait_for 60 summed "root blue rgpu software gpu 3 4 0"
 ok "... and what Slurm itself knows where a report is missing" wait_for 60 summed "root root - 1 0 1"

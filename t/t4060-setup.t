@@ -1,6 +1,6 @@
 #!/bin/bash
-# rgpu slurm setup: rgpu's lines in a site's slurm.conf, gres.conf and plugstack.conf, and out of them again to the byte; on files of
-# many kinds, and on a cluster that knew nothing of rgpu.
+# rgpu slurm setup: rgpu's lines in a site's slurm.conf, gres.conf and plugstack.conf, and out of
+# them again to the byte; on files of many kinds, and on a cluster that knew nothing of rgpu.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 rgpu=$build/bin/rgpu

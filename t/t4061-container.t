@@ -1,5 +1,6 @@
 #!/bin/bash
-# Containers in jobs: srun --container with crun, enroot's hook, and other runtimes. The job's GPUs are inside, whatever LD_LIBRARY_PATH the image sets.
+# Containers in jobs: srun --container with crun, enroot's hook, and other runtimes. The job's GPUs
+# are inside, whatever LD_LIBRARY_PATH the image sets.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 command -v crun > /dev/null || skip_all "crun is not installed: contrib/install-deps-debian.sh"
@@ -7,7 +8,8 @@ gcc -O1 -o "$T/see_gpus" "$root/t/lib/see_gpus.c" -ldl || bail "see_gpus.c does 
 # A driver as some images have it: of another version than the host's, which finds nothing.
 gcc -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$T/libcuda.so.1" -x c - <<< 'int cuInit(unsigned f) { return 803; } int cuDeviceGetCount(int *n) { return 803; }'
 
-# An image as small as it gets: a shell, some programs, and the libraries that they and our programs need.
+# An image as small as it gets: a shell, some programs, and the libraries that they and our programs
+# need.
 image()  # DIRECTORY
 {
     local program file

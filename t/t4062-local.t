@@ -1,6 +1,6 @@
 #!/bin/bash
-# A node's own GPUs: in the pool while rgpu lend holds them, and first for the jobs of that node (local_first). gpu1 is the server of
-# cn1, gpu2 is elsewhere.
+# A node's own GPUs: in the pool while rgpu lend holds them, and first for the jobs of that node
+# (local_first). gpu1 is the server of cn1, gpu2 is elsewhere.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up --lend
@@ -15,7 +15,8 @@ not_lent() { rgpu list > "$T/list"; grep -q '^gpu1 *0 .*\[drained: not lent\]' "
 # The server that a job of srun with these options gets.
 server() { try 60 srun "$@" sh -c 'grep -o "\"name\": \"gpu[12]\"" "$RGPU_LEASE"'; }
 
-# Uses its GPU again and again until the file is there, and once more then: 0 if it could each time. Makes the other file when it has begun.
+# Uses its GPU again and again until the file is there, and once more then: 0 if it could each time.
+# Makes the other file when it has begun.
 cat > "$T/use.py" <<'PY'
 import ctypes, os, sys, time
 cu = ctypes.CDLL("libcuda.so.1")

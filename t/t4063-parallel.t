@@ -1,6 +1,6 @@
 #!/bin/bash
-# Launches with one GPU a task, as MPI and torchrun make them: data_parallel.py over two nodes with two remote GPUs each. RGPU_LONG=1: it
-# is also started as torchrun would, and by its sbatch script.
+# Launches with one GPU a task, as MPI and torchrun make them: data_parallel.py over two nodes with
+# two remote GPUs each. RGPU_LONG=1: it is also started as torchrun would, and by its sbatch script.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 python=$build/venv/bin/python3

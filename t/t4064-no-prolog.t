@@ -1,5 +1,6 @@
 #!/bin/bash
-# A requeued job that comes back to its node so soon that slurmd leaves out its Prolog: its tasks are refused, with cause and cure.
+# A requeued job that comes back to its node so soon that slurmd leaves out its Prolog: its tasks
+# are refused, with cause and cure.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
@@ -19,12 +20,14 @@ scontrol requeue "$job"
 ok "it is requeued" wait_for 60 is_state "$job" PENDING
 is "$(in_folder "$job")" "ended 444" "its node knows that it was there"
 
-# slurmd decides by itself, and by the time, whether it runs the Prolog: here it does nothing, which is the same to the job.
+# slurmd decides by itself, and by the time, whether it runs the Prolog: here it does nothing, which
+# is the same to the job.
 prolog=$cluster/libexec/rgpu/prolog
 mv "$prolog" "$T/prolog"
 printf '#!/bin/sh\nexit 0\n' > "$prolog"
 chmod 755 "$prolog"
-# Not at once: slurmd takes the credential of a job that starts in the second in which its last run ended for that one, which was revoked.
+# Not at once: slurmd takes the credential of a job that starts in the second in which its last run
+# ended for that one, which was revoked.
 scontrol update JobId="$job" StartTime=now+2
 is_over() { is_state "$job" FAILED; }
 ok "it comes back without a Prolog, and ends" wait_for 60 is_over
@@ -53,7 +56,8 @@ touch "$nodes/$next/ended"
 try 60 srun -w cn1 echo run
 is "$rc $out" "0 run" "a job without GPUs minds no mark of another that had its number"
 
-# Nor one of which the node knows nothing: slurmctld had forgotten that it was here before, or slurmd was killed in its Prolog.
+# Nor one of which the node knows nothing: slurmctld had forgotten that it was here before, or
+# slurmd was killed in its Prolog.
 submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
 ok "a batch script of which no Prolog tells anything fails" wait_for 60 is_state "$job" FAILED
 like "$(cat "$T/next")" "^[^

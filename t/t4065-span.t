@@ -1,5 +1,6 @@
 #!/bin/bash
-# Jobs with GPUs of several servers on one node (--rgpu-span): submit, leases, lease file, binding, leftovers, a server that dies.
+# Jobs with GPUs of several servers on one node (--rgpu-span): submit, leases, lease file, binding,
+# leftovers, a server that dies.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
@@ -51,8 +52,8 @@ ok "all are given back" wait_for 20 all_free
 
 # --- what a program sees
 
-# The places in the lease of the GPUs that libcuda.so.1 shows. With a file: makes a context on each, the file, and allocates on
-# each in turn until that fails.
+# The places in the lease of the GPUs that libcuda.so.1 shows. With a file: makes a context on each,
+# the file, and allocates on each in turn until that fails.
 cat > "$T/see.py" <<'PY'
 import ctypes, json, os, sys, uuid
 cu = ctypes.CDLL("libcuda.so.1")

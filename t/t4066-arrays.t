@@ -1,6 +1,6 @@
 #!/bin/bash
-# What is done to one task of a job array is done to that task alone: one of them always has the array's own number, by which Slurm's
-# commands mean them all.
+# What is done to one task of a job array is done to that task alone: one of them always has the
+# array's own number, by which Slurm's commands mean them all.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up

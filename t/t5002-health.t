@@ -107,7 +107,8 @@ sed -i "s/^name = \"gpu4\"/name = \"other\"/" "$T/rgpu.conf"
 try 60 "$rgpu" health --json
 is "$(of other version)" "[('FATAL', '')]" "a server that calls itself otherwise is told"
 
-# --- what the worker program reads of NVML: one that is made up, with two GPUs and what NVML 580 has
+# --- what the worker program reads of NVML: one that is made up, with two GPUs and what NVML 580
+# has
 
 cat > "$T/nvml.cc" <<'EOF'
 #include <cstdio>

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What someone at a terminal sees while rgpu run waits: one line that says for what, for how long, and a bar.
+# What someone at a terminal sees while rgpu run waits: one line that says for what, for how long,
+# and a bar.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 rgpu=$build/bin/rgpu
@@ -10,7 +11,8 @@ start holds "$rgpu" run -n 2 -- sh -c "while [ ! -e '$T/enough' ]; do sleep 0.1;
 taken() { "$rgpu" list | grep -q '^0 of 2 GPUs free'; }
 wait_for 10 taken
 
-# A terminal whose screen is a file; the GPUs are given back when the line has been there for two seconds.
+# A terminal whose screen is a file; the GPUs are given back when the line has been there for two
+# seconds.
 cat > "$T/terminal.py" <<'EOF'
 import fcntl, os, pty, re, select, struct, sys, termios, time
 screen, enough, columns, *command = sys.argv[1:]

@@ -1,5 +1,6 @@
 #!/bin/bash
-# make client-bundle: rgpu in a root that has a C library, the bundle, and the user's program; nothing else.
+# make client-bundle: rgpu in a root that has a C library, the bundle, and the user's program;
+# nothing else.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 [ "$(id -u)" = 0 ] || skip_all "chroot needs root"

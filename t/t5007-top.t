@@ -1,5 +1,6 @@
 #!/bin/bash
-# rgpu top on a terminal: it is written anew again and again, fits the screen, and leaves the terminal as it was.
+# rgpu top on a terminal: it is written anew again and again, fits the screen, and leaves the
+# terminal as it was.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/sharing.sh"
@@ -13,8 +14,9 @@ tenants = [t for s in json.load(sys.stdin)["servers"] for g in s["gpus"] for t i
 sys.exit(not (len(tenants) == 2 and all(t["given_1s"] > 0.1 and t["launches_per_s"] > 1 for t in tenants)))'; }
 ok "two tenants are busy" wait_for 30 two
 
-# screen.py ROWS COLUMNS VIEWS KEY COMMAND...: types KEY when it has seen so many views. Prints the last whole one, and tells on stderr
-# how the command ended, the terminal's modes before, meanwhile and after, and how many views differed.
+# screen.py ROWS COLUMNS VIEWS KEY COMMAND...: types KEY when it has seen so many views. Prints the
+# last whole one, and tells on stderr how the command ended, the terminal's modes before, meanwhile
+# and after, and how many views differed.
 cat > "$T/screen.py" <<'END'
 import fcntl, os, pty, select, struct, sys, termios, time
 rows, columns, views, key, *command = sys.argv[1:]

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tenants of one GPU get their shares: the short forms of what t/long/t7001-shares.t and its like measure. Bars are wider here,
-# as a few seconds hold few turns and other tests run beside it.
+# Tenants of one GPU get their shares: the short forms of what t/long/t7001-shares.t and its like
+# measure. Bars are wider here, as a few seconds hold few turns and other tests run beside it.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/sharing.sh"

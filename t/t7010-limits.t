@@ -1,5 +1,6 @@
 #!/bin/bash
-# What goes wrong: kernels past [rgpud] max_kernel, workers killed with the token, an rgpud that is restarted.
+# What goes wrong: kernels past [rgpud] max_kernel, workers killed with the token, an rgpud that is
+# restarted.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 . "$(dirname "$0")/lib/sharing.sh"

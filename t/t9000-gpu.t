@@ -1,5 +1,6 @@
 #!/bin/bash
-# On a machine with an NVIDIA GPU: every program of contrib/gpu-check, directly and remotely. Skipped elsewhere.
+# On a machine with an NVIDIA GPU: every program of contrib/gpu-check, directly and remotely.
+# Skipped elsewhere.
 . "$(dirname "$0")/lib/tap.sh"
 
 [ -e /dev/nvidiactl ] || skip_all "no NVIDIA GPU here (no /dev/nvidiactl)"

@@ -43,9 +43,14 @@ def first_host(nodes):
 
 
 def meeting_place():
-    job, step = int(variable("SLURM_JOB_ID", otherwise=0)), int(variable("SLURM_STEP_ID", otherwise=0))
-    return (variable("MASTER_ADDR") or first_host(variable("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", otherwise="localhost")),
-            int(variable("MASTER_PORT", otherwise=20000 + (job * 16 + step) % 10000)))
+    job, step = int(variable("SLURM_JOB_ID", otherwise=0)), int(
+        variable("SLURM_STEP_ID", otherwise=0)
+    )
+    return (
+        variable("MASTER_ADDR")
+        or first_host(variable("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", otherwise="localhost")),
+        int(variable("MASTER_PORT", otherwise=20000 + (job * 16 + step) % 10000)),
+    )
 
 
 class Group:
@@ -56,7 +61,9 @@ class Group:
         if size == 1:
             return
         where = meeting_place()
-        run = ".".join(variable(name, otherwise="") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")).encode()
+        run = ".".join(
+            variable(name, otherwise="") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")
+        ).encode()
         if rank == 0:
             self.meet(where, run)
         else:
@@ -65,7 +72,9 @@ class Group:
 
     def meet(self, where, run):
         # All interfaces, as the name may stand for another than the one that the other nodes see.
-        with socket.create_server(("127.0.0.1" if where[0] == "127.0.0.1" else "", where[1]), backlog=self.size) as server:
+        with socket.create_server(
+            ("127.0.0.1" if where[0] == "127.0.0.1" else "", where[1]), backlog=self.size
+        ) as server:
             server.settimeout(MEET_WITHIN)
             come = {}
             while len(come) < self.size - 1:
@@ -73,7 +82,9 @@ class Group:
                 peer.settimeout(MEET_WITHIN)
                 hello = self.receive(peer)
                 if hello[4:] != run:
-                    sys.exit(f"data_parallel.py: port {where[1]} was found by another job's process; set MASTER_PORT")
+                    sys.exit(
+                        f"data_parallel.py: port {where[1]} was found by another job's process; set MASTER_PORT"
+                    )
                 come[struct.unpack("!I", hello[:4])[0]] = peer
         self.peers = [come[rank] for rank in sorted(come)]
 
@@ -105,6 +116,7 @@ class Group:
                     sys.exit("data_parallel.py: another process has ended")
                 data += part
             return bytes(data)
+
         return exactly(struct.unpack("!I", exactly(4))[0])
 
     def mean(self, values):
@@ -124,10 +136,13 @@ class Group:
 
 def this_gpu(local_rank):
     """Which of the GPUs that this process sees is its own, and that one's UUID. It sees one only under --rgpu-bind=single:1."""
+
     def check(status):
         if status != 0:
             sys.exit(f"data_parallel.py: the CUDA driver answered error {status}: is there a GPU?")
+
     import ctypes
+
     count, device, name = ctypes.c_int(), ctypes.c_int(), cuda.CUuuid()
     check(cuda.cuInit(0))
     check(cuda.cuDeviceGetCount(ctypes.byref(count)))
@@ -143,10 +158,20 @@ class Network:
 
     def __init__(self, hidden, seed, device):
         chance = random.Random(seed)
+
         def layer(inputs, outputs):
-            bound = inputs ** -0.5
-            return [Tensor([[chance.uniform(-bound, bound) for _ in range(outputs)] for _ in range(inputs)], device=device),
-                    Tensor([chance.uniform(-bound, bound) for _ in range(outputs)], device=device)]
+            bound = inputs**-0.5
+            return [
+                Tensor(
+                    [
+                        [chance.uniform(-bound, bound) for _ in range(outputs)]
+                        for _ in range(inputs)
+                    ],
+                    device=device,
+                ),
+                Tensor([chance.uniform(-bound, bound) for _ in range(outputs)], device=device),
+            ]
+
         self.weights = layer(64, hidden) + layer(hidden, 10)
         for weight in self.weights:
             weight.requires_grad = True
@@ -158,7 +183,11 @@ class Network:
 
 def train_step(network, digits, rate, group, device):
     """One step on this process's part of the batch; returns the loss of the whole batch."""
-    pixels = Tensor(b"".join(p for p, _ in digits), dtype=dtypes.uint8, device="PYTHON").reshape(len(digits), 64).to(device)
+    pixels = (
+        Tensor(b"".join(p for p, _ in digits), dtype=dtypes.uint8, device="PYTHON")
+        .reshape(len(digits), 64)
+        .to(device)
+    )
     labels = Tensor(bytes(d for _, d in digits), dtype=dtypes.uint8, device="PYTHON").to(device)
     loss = network(pixels.float() / 16).sparse_categorical_crossentropy(labels)
     for weight in network.weights:
@@ -169,29 +198,47 @@ def train_step(network, digits, rate, group, device):
     mean = group.mean(array("d", mine))
     at = 1
     for weight in network.weights:
-        part = array("f", mean[at:at + weight.numel()])
+        part = array("f", mean[at : at + weight.numel()])
         at += weight.numel()
-        step = Tensor(part.tobytes(), dtype=dtypes.float32, device="PYTHON").to(device).reshape(weight.shape)
+        step = (
+            Tensor(part.tobytes(), dtype=dtypes.float32, device="PYTHON")
+            .to(device)
+            .reshape(weight.shape)
+        )
         weight.assign((weight.detach() - rate * step)).realize()
     return mean[0]
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Train a small network on 8x8 digits, one GPU for each process.")
+    parser = argparse.ArgumentParser(
+        description="Train a small network on 8x8 digits, one GPU for each process."
+    )
     parser.add_argument("--steps", type=int, default=60, help="[%(default)s]")
-    parser.add_argument("--batch", type=int, default=240, help="digits in a step, all processes together [%(default)s]")
-    parser.add_argument("--hidden", type=int, default=32, help="neurons in the hidden layer [%(default)s]")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=240,
+        help="digits in a step, all processes together [%(default)s]",
+    )
+    parser.add_argument(
+        "--hidden", type=int, default=32, help="neurons in the hidden layer [%(default)s]"
+    )
     parser.add_argument("--rate", type=float, default=1.0, help="learning rate [%(default)s]")
     parser.add_argument("--seed", type=int, default=2, help="[%(default)s]")
     options = parser.parse_args()
 
-    rank, size = int(variable("RANK", "SLURM_PROCID", otherwise=0)), int(variable("WORLD_SIZE", "SLURM_NTASKS", otherwise=1))
+    rank, size = int(variable("RANK", "SLURM_PROCID", otherwise=0)), int(
+        variable("WORLD_SIZE", "SLURM_NTASKS", otherwise=1)
+    )
     if options.batch % size:
         sys.exit(f"data_parallel.py: --batch={options.batch} cannot be divided by {size} processes")
     help_nvrtc()
     place, uuid = this_gpu(int(variable("LOCAL_RANK", "SLURM_LOCALID", otherwise=0)))
     device = f"CUDA:{place}" if place else "CUDA"
-    print(f"rank {rank} of {size} on {variable('SLURMD_NODENAME', otherwise=socket.gethostname())}: {device} {uuid}", flush=True)
+    print(
+        f"rank {rank} of {size} on {variable('SLURMD_NODENAME', otherwise=socket.gethostname())}: {device} {uuid}",
+        flush=True,
+    )
 
     group = Group(rank, size)
     training, _ = load_digits(options.seed)
@@ -200,7 +247,9 @@ def main():
     order = random.Random(options.seed)
     for step in range(1, options.steps + 1):
         batch = order.sample(training, options.batch)  # the same in every process
-        loss = train_step(network, batch[rank * part:(rank + 1) * part], options.rate, group, device)
+        loss = train_step(
+            network, batch[rank * part : (rank + 1) * part], options.rate, group, device
+        )
         if rank == 0 and (step % 10 == 0 or step == options.steps):
             print(f"step {step}  loss {loss:.6f}", flush=True)
     return 0

@@ -18,7 +18,9 @@ import sys
 
 def main():
     parser = argparse.ArgumentParser(description="Start a process for each GPU of this node.")
-    parser.add_argument("--nproc-per-node", type=int, required=True, metavar="N", help="GPUs of each node")
+    parser.add_argument(
+        "--nproc-per-node", type=int, required=True, metavar="N", help="GPUs of each node"
+    )
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -26,14 +28,23 @@ def main():
     here, each = int(os.environ.get("SLURM_NODEID", 0)), options.nproc_per_node
     world = each * int(os.environ.get("SLURM_STEP_NUM_NODES", os.environ.get("SLURM_NNODES", 1)))
     processes = [
-        subprocess.Popen([sys.executable, options.script, *options.arguments],
-                         env=os.environ | {"RANK": str(here * each + local), "WORLD_SIZE": str(world), "LOCAL_RANK": str(local),
-                                           "LOCAL_WORLD_SIZE": str(each)})
-        for local in range(each)]
+        subprocess.Popen(
+            [sys.executable, options.script, *options.arguments],
+            env=os.environ
+            | {
+                "RANK": str(here * each + local),
+                "WORLD_SIZE": str(world),
+                "LOCAL_RANK": str(local),
+                "LOCAL_WORLD_SIZE": str(each),
+            },
+        )
+        for local in range(each)
+    ]
 
     def end_all(*_):
         for process in processes:
             process.terminate()
+
     signal.signal(signal.SIGTERM, end_all)
 
     status, left = 0, {process.pid: process for process in processes}

@@ -23,15 +23,19 @@ from pathlib import Path
 
 # tinygrad's settings are environment variables that it reads when it is imported.
 os.environ.setdefault("DEV", "CUDA")
-os.environ.setdefault("JIT", "2")       # replay the kernels one by one, without CUDA graphs
+os.environ.setdefault("JIT", "2")  # replay the kernels one by one, without CUDA graphs
 os.environ.setdefault("TRAINING", "1")  # optimisers refuse to work without
-os.environ.setdefault("PARALLEL", "0")  # compile the few kernels here, not in processes of their own
+os.environ.setdefault(
+    "PARALLEL", "0"
+)  # compile the few kernels here, not in processes of their own
 
 try:
     from tinygrad import Device, Tensor, TinyJit, nn
     from tinygrad.runtime.autogen import cuda
 except ModuleNotFoundError:
-    sys.exit("train.py needs tinygrad: pip install -r contrib/examples/requirements.txt (or: make venv)")
+    sys.exit(
+        "train.py needs tinygrad: pip install -r contrib/examples/requirements.txt (or: make venv)"
+    )
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")  # 1797 lines: 64 pixels of 0..16, then the digit
 NEEDED = 0.95
@@ -47,13 +51,17 @@ def help_nvrtc():
 
 def gpu_names():
     """The names of the GPUs that the driver offers."""
+
     def check(status):
         if status != 0:
             sys.exit(f"train.py: the CUDA driver answered error {status}: is there a GPU?")
+
     try:
         check(cuda.cuInit(0))
     except AttributeError as e:
-        sys.exit(f"train.py: no CUDA driver (libcuda.so.1) in LD_LIBRARY_PATH or the system's folders: {e}")
+        sys.exit(
+            f"train.py: no CUDA driver (libcuda.so.1) in LD_LIBRARY_PATH or the system's folders: {e}"
+        )
     count = ctypes.c_int()
     check(cuda.cuDeviceGetCount(ctypes.byref(count)))
     names = []
@@ -113,8 +121,12 @@ def main():
     parser = argparse.ArgumentParser(description="Train a small network on 8x8 handwritten digits.")
     parser.add_argument("--gpus", type=int, help="how many GPUs to use [all]")
     parser.add_argument("--epochs", type=int, default=12, help="[%(default)s]")
-    parser.add_argument("--batch", type=int, default=120, help="digits in a step, all GPUs together [%(default)s]")
-    parser.add_argument("--hidden", type=int, default=64, help="neurons in a hidden layer [%(default)s]")
+    parser.add_argument(
+        "--batch", type=int, default=120, help="digits in a step, all GPUs together [%(default)s]"
+    )
+    parser.add_argument(
+        "--hidden", type=int, default=64, help="neurons in a hidden layer [%(default)s]"
+    )
     parser.add_argument("--seed", type=int, default=2, help="[%(default)s]")
     options = parser.parse_args()
 
@@ -127,15 +139,18 @@ def main():
         names = [backend] * (options.gpus or 1)
     if options.gpus and options.gpus > len(names):
         sys.exit(f"train.py: --gpus={options.gpus}, but there are {len(names)} GPUs")
-    names = names[:options.gpus]
+    names = names[: options.gpus]
     devices = tuple(f"{backend}:{i}" for i in range(len(names)))
-    print(f"training on {len(devices)} GPU{'s' if len(devices) > 1 else ''}: "
-          + ", ".join(f"{d} ({n})" for d, n in zip(devices, names)), flush=True)
+    print(
+        f"training on {len(devices)} GPU{'s' if len(devices) > 1 else ''}: "
+        + ", ".join(f"{d} ({n})" for d, n in zip(devices, names)),
+        flush=True,
+    )
 
     Tensor.manual_seed(options.seed)
     batch = max(1, options.batch // len(devices)) * len(devices)
     training, test = load_digits(options.seed)
-    test = test[:len(test) // len(devices) * len(devices)]
+    test = test[: len(test) // len(devices) * len(devices)]
     network = Network(options.hidden)
     weights = nn.state.get_parameters(network)
     for weight in weights:
@@ -145,7 +160,9 @@ def main():
     @TinyJit
     def train(pixels, labels):
         optimizer.zero_grad()
-        loss = network(pixels.float() / 16).sparse_categorical_crossentropy(labels, label_smoothing=0.1)
+        loss = network(pixels.float() / 16).sparse_categorical_crossentropy(
+            labels, label_smoothing=0.1
+        )
         loss.backward()
         return loss.realize(*optimizer.schedule_step())
 
@@ -161,13 +178,17 @@ def main():
     for epoch in range(1, options.epochs + 1):
         order.shuffle(training)
         for step in range(steps):
-            loss = train(*to_gpus(training[step * batch:][:batch], devices)).to(devices[0]).item()
+            loss = train(*to_gpus(training[step * batch :][:batch], devices)).to(devices[0]).item()
             progress.step(f"epoch {epoch}/{options.epochs}  loss {loss:.3f}", step == steps - 1)
 
     reached = accuracy()
-    print(f"test accuracy {100 * reached:.1f}% on {len(test)} digits it had not seen "
-          f"({'enough' if reached >= NEEDED else 'too low'}: at least {100 * NEEDED:.0f}% is asked)")
-    print(f"{time.monotonic() - start:.1f} s on {len(devices)} GPU{'s' if len(devices) > 1 else ''}: {', '.join(names)}")
+    print(
+        f"test accuracy {100 * reached:.1f}% on {len(test)} digits it had not seen "
+        f"({'enough' if reached >= NEEDED else 'too low'}: at least {100 * NEEDED:.0f}% is asked)"
+    )
+    print(
+        f"{time.monotonic() - start:.1f} s on {len(devices)} GPU{'s' if len(devices) > 1 else ''}: {', '.join(names)}"
+    )
     return 0 if reached >= NEEDED else 1
 
 

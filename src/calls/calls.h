@@ -28,7 +28,7 @@ struct CallInfo {
     int since;                // CUDA version
     Mode mode;
     Code code;
-    std::string_view text;    // roles; for Mode::none why it is not carried out
+    std::string_view text;  // roles; for Mode::none why it is not carried out
 };
 
 inline constexpr CallInfo kCalls[] = {
@@ -46,12 +46,14 @@ constexpr bool is_sent(const CallInfo &c)
     return travels && !c.symbol.ends_with("_ptsz") && !c.symbol.ends_with("_ptds");
 }
 
-// A call that is sent: whoever sends another does not compile. Numbers past the table are the wire's own (doc/protocol.md).
+// A call that is sent: whoever sends another does not compile. Numbers past the table are the
+// wire's own (doc/protocol.md).
 class SentCall {
 public:
     consteval SentCall(CallId id) : id_(id)
     {
-        if (static_cast<size_t>(id) < kCallCount && !is_sent(info(id))) throw "calls/table: the line says that this call is never sent";
+        if (static_cast<size_t>(id) < kCallCount && !is_sent(info(id)))
+            throw "calls/table: the line says that this call is never sent";
     }
     constexpr operator CallId() const { return id_; }
 
@@ -68,14 +70,15 @@ template <CallId> struct Row;
     };
 #include "calls/table.def"
 
-// A digest of the table's names in order, and how each is carried out: equal digests mean equal CallIds on both sides,
-// and that both sides carry out the same calls.
+// A digest of the table's names in order, and how each is carried out: equal digests mean equal
+// CallIds on both sides, and that both sides carry out the same calls.
 constexpr uint64_t table_digest()
 {
     uint64_t h = 0xcbf29ce484222325;  // FNV-1a
     for (const CallInfo &c : kCalls) {
         for (char ch : c.symbol) h = (h ^ static_cast<unsigned char>(ch)) * 0x100000001b3;
-        h = (h ^ (0x80u | static_cast<unsigned>(c.mode) << 2 | static_cast<unsigned>(c.code))) * 0x100000001b3;
+        h = (h ^ (0x80u | static_cast<unsigned>(c.mode) << 2 | static_cast<unsigned>(c.code))) *
+            0x100000001b3;
     }
     return h;
 }

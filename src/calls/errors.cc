@@ -6,8 +6,10 @@ namespace rgpu::calls {
 const char *error_name(CUresult code)
 {
     switch (code) {
+        // clang-format off
 #define RGPU_ERROR(code, text) case code: return #code;
 #include "calls/errors.def"
+        // clang-format on
     }
     return nullptr;
 }
@@ -15,8 +17,10 @@ const char *error_name(CUresult code)
 const char *error_text(CUresult code)
 {
     switch (code) {
+        // clang-format off
 #define RGPU_ERROR(code, text) case code: return text;
 #include "calls/errors.def"
+        // clang-format on
     }
     return nullptr;
 }

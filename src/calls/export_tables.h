@@ -1,6 +1,6 @@
-// The private tables that cudart, cuBLAS and cuFFT get with cuGetExportTable, written once for both our
-// drivers: softgpu and the interposer. What each slot must answer was found by tracing the runtime; it is
-// written down in FACTS-cuda.md. libc only.
+// The private tables that cudart, cuBLAS and cuFFT get with cuGetExportTable, written once for both
+// our drivers: softgpu and the interposer. What each slot must answer was found by tracing the
+// runtime; it is written down in FACTS-cuda.md. libc only.
 //
 // The tables live for ever and may be used by any thread, also after exit() has begun.
 #pragma once
@@ -12,13 +12,14 @@ namespace rgpu::calls {
 // What the tables must know of the driver they belong to. All are called without any lock held.
 struct DriverFacts {
     int driver_version = 0;
-    CUcontext (*current_context)() = nullptr;                   // of the calling thread, or null
+    CUcontext (*current_context)() = nullptr;                      // of the calling thread, or null
     CUresult (*primary_context)(CUcontext *, CUdevice) = nullptr;  // handle only: does not retain
     int (*device_count)() = nullptr;
     CUresult (*device_uuid)(CUuuid *, CUdevice) = nullptr;
     CUresult (*device_pci)(int *domain, int *bus, int *device, CUdevice) = nullptr;
-    CUresult (*function_count)(unsigned *, CUmodule) = nullptr;                 // cuModuleGetFunctionCount
-    CUresult (*functions)(CUfunction *, unsigned room, CUmodule) = nullptr;     // cuModuleEnumerateFunctions
+    CUresult (*function_count)(unsigned *, CUmodule) = nullptr;  // cuModuleGetFunctionCount
+    CUresult (*functions)(CUfunction *, unsigned room,
+                          CUmodule) = nullptr;  // cuModuleEnumerateFunctions
 };
 
 // Once, before the first get_export_table.

@@ -36,7 +36,8 @@ enum class HandleKind : uint8_t {
 };
 
 template <class T> inline constexpr HandleKind kHandleKind = HandleKind::none;
-#define X(type, kind, error) template <> inline constexpr HandleKind kHandleKind<type> = HandleKind::kind;
+#define X(type, kind, error) \
+    template <> inline constexpr HandleKind kHandleKind<type> = HandleKind::kind;
 RGPU_HANDLES(X)
 #undef X
 
@@ -45,7 +46,8 @@ template <class T> inline constexpr bool kIsHandle = kHandleKind<T> != HandleKin
 constexpr CUresult invalid_handle(HandleKind k)
 {
     switch (k) {
-#define X(type, kind, error) case HandleKind::kind: return error;
+#define X(type, kind, error) \
+    case HandleKind::kind: return error;
         RGPU_HANDLES(X)
 #undef X
     case HandleKind::none: break;
@@ -59,7 +61,8 @@ inline constexpr HandleId kNoHandle = 0;
 // (CU_STREAM_LEGACY = 1, CU_STREAM_PER_THREAD = 2) under their own values.
 inline constexpr HandleId kFirstHandle = 16;
 inline constexpr HandleId kMaxHandles = 1u << 22;
-// From here on the server gives the numbers, to objects that the driver made unasked (the nodes of a captured graph).
+// From here on the server gives the numbers, to objects that the driver made unasked (the nodes of
+// a captured graph).
 inline constexpr HandleId kFirstServerHandle = kMaxHandles / 2;
 
 }  // namespace rgpu::calls

@@ -8,6 +8,7 @@ namespace rgpu::calls {
 namespace {
 
 // RFC 1319, 3.2: a permutation of 0..255 made from the digits of pi.
+// clang-format off
 constexpr uint8_t kPi[256] = {
     41, 46, 67, 201, 162, 216, 124, 1, 61, 54, 84, 161, 236, 240, 6, 19,
     98, 167, 5, 243, 192, 199, 115, 140, 152, 147, 43, 217, 188, 76, 130, 202,
@@ -26,6 +27,7 @@ constexpr uint8_t kPi[256] = {
     242, 239, 183, 14, 102, 88, 208, 228, 166, 119, 114, 248, 235, 117, 75, 10,
     49, 68, 80, 180, 143, 237, 31, 26, 219, 153, 141, 51, 159, 17, 131, 20,
 };
+// clang-format on
 
 constexpr int kRounds = 18;
 

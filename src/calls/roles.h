@@ -9,10 +9,24 @@
 
 namespace rgpu::calls {
 
-enum class RoleKind { in, ends, ref, out, inout, found, in_n, out_n, found_n, str, text, host, own };
+enum class RoleKind {
+    in,
+    ends,
+    ref,
+    out,
+    inout,
+    found,
+    in_n,
+    out_n,
+    found_n,
+    str,
+    text,
+    host,
+    own
+};
 
-// What a number is that the client sends or the driver writes, where it is not just a value. The server holds a client to it
-// (serverd/worker/addresses.h).
+// What a number is that the client sends or the driver writes, where it is not just a value. The
+// server holds a client to it (serverd/worker/addresses.h).
 enum class Use {
     value,
     mem,         // an address: bytes are read or written there, which must be the session's
@@ -23,8 +37,9 @@ enum class Use {
     space,       // the first of addresses that the session has reserved,
     maps,        // ... where it puts memory,
     unmaps,      // ... or takes it away
-    spot,        // an address that the driver looks up, or keeps for kernels: nothing is read or written there
-    token,       // a number of an object that the session has made
+    spot,   // an address that the driver looks up, or keeps for kernels: nothing is read or written
+            // there
+    token,  // a number of an object that the session has made
     token_out,
     token_end
 };
@@ -32,7 +47,7 @@ enum class Use {
 struct Role {
     RoleKind kind = RoleKind::in;
     std::string_view name;
-    int count = -1;    // index of the parameter that holds the number of elements
+    int count = -1;  // index of the parameter that holds the number of elements
     Use use = Use::value;
     int element = -1;  // index of the parameter that is as large as an element; else it is a byte
     int pitch = -1, height = -1;  // of rows of so many elements
@@ -46,10 +61,18 @@ struct NamedRole {
     Use use = Use::value;
 };
 inline constexpr NamedRole kRoleWords[] = {
-    {"in", RoleKind::in},       {"ends", RoleKind::ends},   {"ref", RoleKind::ref},
-    {"out", RoleKind::out},     {"in_n", RoleKind::in_n},   {"out_n", RoleKind::out_n},
-    {"str", RoleKind::str},     {"text", RoleKind::text},   {"host", RoleKind::host},
-    {"own", RoleKind::own},     {"inout", RoleKind::inout}, {"found", RoleKind::found},
+    {"in", RoleKind::in},
+    {"ends", RoleKind::ends},
+    {"ref", RoleKind::ref},
+    {"out", RoleKind::out},
+    {"in_n", RoleKind::in_n},
+    {"out_n", RoleKind::out_n},
+    {"str", RoleKind::str},
+    {"text", RoleKind::text},
+    {"host", RoleKind::host},
+    {"own", RoleKind::own},
+    {"inout", RoleKind::inout},
+    {"found", RoleKind::found},
     {"found_n", RoleKind::found_n},
     {"mem", RoleKind::in, Use::mem},
     {"gives", RoleKind::out, Use::gives},

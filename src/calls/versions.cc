@@ -50,7 +50,8 @@ std::string_view base_name(std::string_view symbol)
     return digits ? symbol.substr(0, v) : symbol;
 }
 
-Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int driver_version, bool (*has)(CallId))
+Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int driver_version,
+            bool (*has)(CallId))
 {
     const bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     const Variant *best = nullptr;
@@ -65,7 +66,9 @@ Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int drive
         if (!best || v->per_thread || !best->per_thread) best = v;
     }
     if (best) return {CU_GET_PROC_ADDRESS_SUCCESS, static_cast<CallId>(best->id)};
-    return {known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, {}};
+    return {known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                  : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+            {}};
 }
 
 }  // namespace rgpu::calls

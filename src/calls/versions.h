@@ -21,7 +21,9 @@ struct Lookup {
 
 // The newest variant of `name` that existed at `cuda_version` (13000 = 13.0) and that a driver of
 // `driver_version` has. With CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM in `flags` the
-// per-thread variant where the call has one. What is newer than the driver, or what `has` denies, does not exist.
-Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int driver_version, bool (*has)(CallId) = nullptr);
+// per-thread variant where the call has one. What is newer than the driver, or what `has` denies,
+// does not exist.
+Lookup find(std::string_view name, int cuda_version, cuuint64_t flags, int driver_version,
+            bool (*has)(CallId) = nullptr);
 
 }  // namespace rgpu::calls

@@ -22,8 +22,7 @@ template <size_t N> sigset_t set_of(const int (&signals)[N])
 {
     sigset_t set;
     sigemptyset(&set);
-    for (int signal : signals)
-        sigaddset(&set, signal);
+    for (int signal : signals) sigaddset(&set, signal);
     return set;
 }
 
@@ -41,8 +40,7 @@ sigset_t held()
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     std::vector<char *> argv;
-    for (const std::string &word : command)
-        argv.push_back(const_cast<char *>(word.c_str()));
+    for (const std::string &word : command) argv.push_back(const_cast<char *>(word.c_str()));
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
     int why = errno;
@@ -70,8 +68,7 @@ int run_command(const std::vector<std::string> &command, Milliseconds period,
                 const std::function<void()> &tick)
 {
     pid_t pid = fork();
-    if (pid == 0)
-        become_command(command);
+    if (pid == 0) become_command(command);
     if (pid < 0)
         return fail(
             error(ErrorKind::exhausted, "cannot start %s: %s", command[0].c_str(), strerror(errno)),
@@ -88,8 +85,7 @@ int run_command(const std::vector<std::string> &command, Milliseconds period,
         if (waitpid(pid, &status, WNOHANG) == pid)
             return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         bool sent_by_a_process = signal > 0 && info.si_code <= 0;
-        if (sent_by_a_process && signal != SIGCHLD)
-            kill(pid, signal);
+        if (sent_by_a_process && signal != SIGCHLD) kill(pid, signal);
         if (now() >= next) {
             tick();
             next = now() + period;

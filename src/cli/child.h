@@ -20,9 +20,9 @@ void hold_signals();
 std::optional<int> ending_signal(Milliseconds within = Milliseconds(0));
 
 // Runs the command to its end in this process's environment; returns its exit status, 128 + n
-// when signal n ended it, kNotFound or kNotExecutable (told on stderr), or kOwnFailure. Signals that
-// other processes sent here go to it, too (the terminal's own it gets by itself). `tick` is called
-// about every `period` meanwhile.
+// when signal n ended it, kNotFound or kNotExecutable (told on stderr), or kOwnFailure. Signals
+// that other processes sent here go to it, too (the terminal's own it gets by itself). `tick` is
+// called about every `period` meanwhile.
 int run_command(const std::vector<std::string> &command, Milliseconds period,
                 const std::function<void()> &tick);
 

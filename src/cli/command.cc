@@ -8,8 +8,7 @@ Result<const Config *> Context::config()
 {
     if (!config_) {
         Result<Config> loaded = load_config(config_path(config_option));
-        if (!loaded)
-            return std::move(loaded).error();
+        if (!loaded) return std::move(loaded).error();
         config_ = std::move(*loaded);
     }
     return &*config_;
@@ -18,8 +17,7 @@ Result<const Config *> Context::config()
 Result<pool::Client> Context::pool()
 {
     Result<const Config *> read = config();
-    if (!read)
-        return std::move(read).error();
+    if (!read) return std::move(read).error();
     return pool::Client::create(**read);
 }
 

@@ -25,14 +25,14 @@ namespace rgpu::cli {
 // What `rgpu` itself ends with. A command that rgpu run started goes through with its own status.
 enum Exit : int {
     kOk = 0,
-    kFailed = 1,         // the error is on stderr
-    kUsage = 2,          // the command line is wrong
-    kMarginal = 3,       // rgpu health: a check is MARGINAL
-    kFatal = 4,          // rgpu health: a check is FATAL
-    kNever = 121,        // rgpu run: the pool can never give this
-    kNotInTime = 122,    // rgpu run: still in use when --wait ran out
-    kNoServer = 123,     // no server answered
-    kOwnFailure = 125,   // rgpu run: rgpu itself failed before the command started
+    kFailed = 1,        // the error is on stderr
+    kUsage = 2,         // the command line is wrong
+    kMarginal = 3,      // rgpu health: a check is MARGINAL
+    kFatal = 4,         // rgpu health: a check is FATAL
+    kNever = 121,       // rgpu run: the pool can never give this
+    kNotInTime = 122,   // rgpu run: still in use when --wait ran out
+    kNoServer = 123,    // no server answered
+    kOwnFailure = 125,  // rgpu run: rgpu itself failed before the command started
     kNotExecutable = 126,
     kNotFound = 127,
 };
@@ -74,7 +74,8 @@ std::vector<CommandEntry> &commands();
 template <class T> struct Registered {
     Registered(const char *group, const char *name, const char *help)
     {
-        commands().push_back({group, name, help, []() -> std::unique_ptr<Command> { return std::make_unique<T>(); }});
+        commands().push_back({group, name, help,
+                              []() -> std::unique_ptr<Command> { return std::make_unique<T>(); }});
     }
 };
 

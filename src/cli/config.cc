@@ -20,12 +20,10 @@ public:
         Config config;
         if (!defaults_) {
             Result<const Config *> loaded = context.config();
-            if (!loaded)
-                return fail(loaded.error());
+            if (!loaded) return fail(loaded.error());
             config = **loaded;
         }
-        if (defaults_)
-            config.servers.emplace_back();
+        if (defaults_) config.servers.emplace_back();
         fputs(json_ ? as_json(config).c_str() : as_text(config).c_str(), stdout);
         return kOk;
     }
@@ -35,8 +33,7 @@ private:
     static std::string as_text(Config &config)
     {
         std::string text;
-        for (ServerEntry &server : config.servers)
-            text += part("server", config, server);
+        for (ServerEntry &server : config.servers) text += part("server", config, server);
         ServerEntry none;
         for (const char *table : {"auth", "rgpud", "client", "slurm"})
             text += part(table, config, none);
@@ -62,14 +59,14 @@ private:
             nlohmann::json entry = {{"key", std::string(key.table) + "." + key.name},
                                     {"type", type_of(field)},
                                     {"help", key.help}};
-            if (std::string("server") != key.table)
-                entry["value"] = written(field);
+            if (std::string("server") != key.table) entry["value"] = written(field);
             keys.push_back(std::move(entry));
         }
         nlohmann::json servers = nlohmann::json::array();
         for (const ServerEntry &server : config.servers)
             if (!server.name.empty())
-                servers.push_back({{"name", server.name}, {"address", server.address}, {"node", server.node}});
+                servers.push_back(
+                    {{"name", server.name}, {"address", server.address}, {"node", server.node}});
         return nlohmann::json{{"file", config.path}, {"servers", servers}, {"keys", keys}}.dump(2) +
                "\n";
     }

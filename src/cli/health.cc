@@ -1,4 +1,5 @@
-// rgpu health: is this host, is each server, is the way between them fit for work, and what to do where not.
+// rgpu health: is this host, is each server, is the way between them fit for work, and what to do
+// where not.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,11 +19,13 @@ using health::Finding;
 using health::Findings;
 using health::Verdict;
 
-constexpr const char *kFooter =
-    "PASS, MARGINAL (it works, and could work better), SKIPPED (why it could not be looked at) or FATAL (it does not work, or\n"
-    "gives wrong results). A server with a FATAL check lends nothing until it passes. doc/health.md explains each.\n"
-    "\n"
-    "Exit status: 0 nothing worse than SKIPPED, 3 something is MARGINAL, 4 something is FATAL; 1 an error, 2 wrong usage.";
+constexpr const char *kFooter = "PASS, MARGINAL (it works, and could work better), SKIPPED (why it "
+                                "could not be looked at) or FATAL (it does not work, or\n"
+                                "gives wrong results). A server with a FATAL check lends nothing "
+                                "until it passes. doc/health.md explains each.\n"
+                                "\n"
+                                "Exit status: 0 nothing worse than SKIPPED, 3 something is "
+                                "MARGINAL, 4 something is FATAL; 1 an error, 2 wrong usage.";
 
 // Of one host: this one, or a server as it says of itself with the way to it.
 struct Part {
@@ -33,16 +36,19 @@ struct Part {
 size_t count(const Part &part, Verdict verdict)
 {
     return static_cast<size_t>(
-        std::count_if(part.findings.begin(), part.findings.end(), [&](const Finding &f) { return f.verdict == verdict; }));
+        std::count_if(part.findings.begin(), part.findings.end(),
+                      [&](const Finding &f) { return f.verdict == verdict; }));
 }
 
-constexpr Verdict kVerdicts[] = {Verdict::pass, Verdict::marginal, Verdict::skipped, Verdict::fatal};
+constexpr Verdict kVerdicts[] = {Verdict::pass, Verdict::marginal, Verdict::skipped,
+                                 Verdict::fatal};
 
 std::string totals(const Part &part)
 {
     std::string text;
     for (Verdict verdict : kVerdicts)
-        text += (text.empty() ? "" : ", ") + std::to_string(count(part, verdict)) + " " + pool::name(verdict);
+        text += (text.empty() ? "" : ", ") + std::to_string(count(part, verdict)) + " " +
+                pool::name(verdict);
     return text;
 }
 
@@ -50,7 +56,9 @@ class Health : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("--server", servers_, "Only this server, by name or address; may be repeated")->type_name("NAME");
+        app.add_option("--server", servers_,
+                       "Only this server, by name or address; may be repeated")
+            ->type_name("NAME");
         app.add_flag("--local", local_, "Only this host; no server is asked");
         app.add_flag("-a,--all", all_, "Show what passes, too");
         app.add_flag("--json", json_, "Print JSON: everything");
@@ -60,19 +68,19 @@ public:
     int run(Context &context) override
     {
         auto config = context.config();
-        if (!config)
-            return fail(config.error());
+        if (!config) return fail(config.error());
         std::vector<Part> parts = {this_host(**config)};
         if (!local_)
             if (Result<void> asked = ask_servers(context, **config, parts); !asked)
-                return fail(asked.error(), asked.error().kind == ErrorKind::invalid && !servers_.empty() ? kUsage : kFailed);
+                return fail(asked.error(),
+                            asked.error().kind == ErrorKind::invalid && !servers_.empty()
+                                ? kUsage
+                                : kFailed);
         fputs(json_ ? as_json(parts).c_str() : as_text(parts).c_str(), stdout);
-        if (fflush(stdout) != 0)
-            return fail(error(ErrorKind::internal, "cannot write to stdout"));
+        if (fflush(stdout) != 0) return fail(error(ErrorKind::internal, "cannot write to stdout"));
         bool marginal = false;
         for (const Part &part : parts) {
-            if (count(part, Verdict::fatal))
-                return kFatal;
+            if (count(part, Verdict::fatal)) return kFatal;
             marginal |= count(part, Verdict::marginal) != 0;
         }
         return marginal ? kMarginal : kOk;
@@ -92,25 +100,30 @@ private:
     Result<void> ask_servers(Context &context, const Config &config, std::vector<Part> &parts)
     {
         Result<pool::Client> client = context.pool();
-        if (!client)
-            return std::move(client).error();
-        if (Result<void> only = client->only(servers_); !only)
-            return only;
+        if (!client) return std::move(client).error();
+        if (Result<void> only = client->only(servers_); !only) return only;
         for (pool::Told<pool::Health> &told : client->health()) {
             const ServerEntry *entry = nullptr;
             for (const ServerEntry &server : config.servers)
-                if (server.name == told.server)
-                    entry = &server;
-            Part part{told.server, look_at_path({*entry, *client, config.client.server_timeout, config.client.library_path, {}})};
+                if (server.name == told.server) entry = &server;
+            Part part{told.server, look_at_path({*entry,
+                                                 *client,
+                                                 config.client.server_timeout,
+                                                 config.client.library_path,
+                                                 {}})};
             if (!told.answer) {
                 // Where the port does not even answer, that is said already.
                 if (!count(part, Verdict::fatal))
                     add(part, health::fatal("", told.answer.error().text, "it tells its health",
-                                            "see the error; rgpud's log on the server says more (journalctl -u rgpud)"));
+                                            "see the error; rgpud's log on the server says more "
+                                            "(journalctl -u rgpud)"));
             } else if (told.answer->findings.empty()) {
-                add(part, health::skipped("", "that rgpud does not look at its health ([rgpud] health_check = 0)"));
+                add(part,
+                    health::skipped(
+                        "", "that rgpud does not look at its health ([rgpud] health_check = 0)"));
             } else {
-                part.findings.insert(part.findings.end(), told.answer->findings.begin(), told.answer->findings.end());
+                part.findings.insert(part.findings.end(), told.answer->findings.begin(),
+                                     told.answer->findings.end());
             }
             parts.push_back(std::move(part));
         }
@@ -131,10 +144,10 @@ private:
             std::vector<std::vector<std::string>> rows;
             std::vector<const Finding *> shown;
             for (const Finding &f : part.findings)
-                if (all_ || f.verdict != Verdict::pass)
-                    shown.push_back(&f);
+                if (all_ || f.verdict != Verdict::pass) shown.push_back(&f);
             for (const Finding *f : shown)
-                rows.push_back({"  " + std::string(pool::name(f->verdict)), f->check + (f->of.empty() ? "" : " of " + f->of),
+                rows.push_back({"  " + std::string(pool::name(f->verdict)),
+                                f->check + (f->of.empty() ? "" : " of " + f->of),
                                 f->value + (f->limit.empty() ? "" : " (" + f->limit + ")")});
             // What to do stands below what is wrong.
             std::string lines = rows.empty() ? "" : table(rows);
@@ -142,8 +155,7 @@ private:
                 size_t end = lines.find('\n') + 1;
                 text += lines.substr(0, end);
                 lines.erase(0, end);
-                if (!f->cure.empty())
-                    text += "            " + f->cure + "\n";
+                if (!f->cure.empty()) text += "            " + f->cure + "\n";
             }
         }
         return text;
@@ -161,18 +173,21 @@ private:
                                   {"value", f.value},
                                   {"limit", f.limit},
                                   {"cure", f.cure}});
-            for (Verdict verdict : kVerdicts)
-                sums[pool::name(verdict)] = count(part, verdict);
-            hosts.push_back({{"host", part.host}, {"checks", std::move(checks)}, {"totals", std::move(sums)}});
+            for (Verdict verdict : kVerdicts) sums[pool::name(verdict)] = count(part, verdict);
+            hosts.push_back(
+                {{"host", part.host}, {"checks", std::move(checks)}, {"totals", std::move(sums)}});
         }
-        return nlohmann::json{{"hosts", std::move(hosts)}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+        return nlohmann::json{{"hosts", std::move(hosts)}}.dump(
+                   2, ' ', false, nlohmann::json::error_handler_t::replace) +
+               "\n";
     }
 
     std::vector<std::string> servers_;
     bool local_ = false, all_ = false, json_ = false;
 };
 
-const Registered<Health> command{"", "health", "Check this host, every server and the way to it, and say what to do"};
+const Registered<Health> command{
+    "", "health", "Check this host, every server and the way to it, and say what to do"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -15,8 +15,8 @@ void Holder::connect()
     net::Deadline deadline = net::Clock::now() + kLimit;
     Result<Fd> socket = net::connect(grant_.data_address, deadline);
     socket_.reset();
-    if (socket && net::client_handshake(socket->get(), grant_.lease.id, grant_.lease.secret, 0, deadline,
-                                        wire::Purpose::hold))
+    if (socket && net::client_handshake(socket->get(), grant_.lease.id, grant_.lease.secret, 0,
+                                        deadline, wire::Purpose::hold))
         socket_ = std::move(*socket);
 }
 

@@ -8,7 +8,8 @@ namespace rgpu::cli {
 
 class Holder {
 public:
-    // Connects at once; the grant must outlive it. Where that fails the lease lives by its term alone.
+    // Connects at once; the grant must outlive it. Where that fails the lease lives by its term
+    // alone.
     explicit Holder(const pool::Grant &grant) : grant_(grant) { connect(); }
 
     void connect();

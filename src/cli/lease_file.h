@@ -31,12 +31,13 @@ Result<void> write_lease_file(const std::string &path, const std::vector<pool::G
 // The leases of such a file: server and lease id of each.
 Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path);
 
-// The directory of the interposer: where rgpu.conf says; where nothing lies there, beside the directory that this program is in, as a bundle may be
-// unpacked anywhere.
+// The directory of the interposer: where rgpu.conf says; where nothing lies there, beside the
+// directory that this program is in, as a bundle may be unpacked anywhere.
 std::string interposer_dir(const ClientConfig &config);
 
-// Sets RGPU_LEASE, and RGPU_TRANSPORT, RGPU_COMPRESSION and RGPU_CONNECTIONS where [client] says more than auto and nobody has set
-// them, and puts the interposer's directory in front and [client] library_path behind it in LD_LIBRARY_PATH, of this process.
+// Sets RGPU_LEASE, and RGPU_TRANSPORT, RGPU_COMPRESSION and RGPU_CONNECTIONS where [client] says
+// more than auto and nobody has set them, and puts the interposer's directory in front and [client]
+// library_path behind it in LD_LIBRARY_PATH, of this process.
 void set_environment(const std::string &lease_file, const ClientConfig &config);
 
 }  // namespace rgpu::cli

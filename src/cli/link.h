@@ -1,4 +1,5 @@
-// What the way to a GPU costs a program: measured through libcuda.so.1 itself, and what follows from it.
+// What the way to a GPU costs a program: measured through libcuda.so.1 itself, and what follows
+// from it.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +25,15 @@ struct Bandwidth {
 
 struct Link {
     std::string gpu;
-    std::optional<Latency> tcp;  // connecting to the server: one round trip of the network, and little else
-    Latency call;                // a copy of 4 bytes to the host: a call that must wait for the GPU
-    double post = 0;             // microseconds that the program spends on a call that need not wait
+    std::optional<Latency>
+        tcp;          // connecting to the server: one round trip of the network, and little else
+    Latency call;     // a copy of 4 bytes to the host: a call that must wait for the GPU
+    double post = 0;  // microseconds that the program spends on a call that need not wait
     std::vector<Bandwidth> bandwidth;  // by size
 };
 
-// With the first GPU that this process's libcuda.so.1 has. `tell` hears what is being done. Fails with
-// `unavailable`, naming the call, where there is none.
+// With the first GPU that this process's libcuda.so.1 has. `tell` hears what is being done. Fails
+// with `unavailable`, naming the call, where there is none.
 Result<Link> measure_link(void (*tell)(const char *what));
 
 // Connects to host:port again and again.
@@ -40,14 +42,15 @@ Result<Latency> measure_tcp(const std::string &address, Milliseconds timeout);
 // A kind of program: what one step of it asks of the GPU and of the link.
 struct Profile {
     const char *what;
-    double gpu_ms;          // the kernels of one step
-    double waits;           // calls a step that wait for an answer
-    double posts;           // calls that do not
+    double gpu_ms;            // the kernels of one step
+    double waits;             // calls a step that wait for an answer
+    double posts;             // calls that do not
     double to_gpu, from_gpu;  // MB a step
 };
 extern const std::vector<Profile> kProfiles;
 
-// How much longer a step takes over this link than on a GPU of the same kind in the machine; 1 is not at all.
+// How much longer a step takes over this link than on a GPU of the same kind in the machine; 1 is
+// not at all.
 double slow_down(const Profile &profile, const Link &link);
 
 // Whether copies that shrink are faster packed, as compression = "auto" in rgpu.conf has it.

@@ -23,24 +23,30 @@ double microseconds_of(auto &&work)
 
 constexpr int kCalls = 2000, kFewest = 20, kPosts = 20'000, kConnects = 60;
 constexpr size_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
-constexpr double kFor = 1e6, kCopyFor = 0.3e6;  // microseconds for calls; for each size and direction
+constexpr double kFor = 1e6,
+                 kCopyFor = 0.3e6;  // microseconds for calls; for each size and direction
 
 // One object of the driver's, and the first call that failed.
 class Gpu {
 public:
     Result<void> open()
     {
-        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: a driver has threads
-        if (!library)
-            return error(ErrorKind::unavailable, "no CUDA driver: %s", dlerror());
+        void *library =
+            dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: a driver has threads
+        if (!library) return error(ErrorKind::unavailable, "no CUDA driver: %s", dlerror());
         for (auto [name, to] : std::initializer_list<std::pair<const char *, void *>>{
-                 {"cuInit", &init_}, {"cuDeviceGetName", &name_}, {"cuDevicePrimaryCtxRetain", &retain_},
-                 {"cuCtxSetCurrent", &set_current_}, {"cuMemAlloc_v2", &alloc_}, {"cuMemHostAlloc", &host_alloc_},
-                 {"cuMemcpyHtoD_v2", &to_gpu_}, {"cuMemcpyDtoH_v2", &from_gpu_}, {"cuMemsetD32Async", &set_},
+                 {"cuInit", &init_},
+                 {"cuDeviceGetName", &name_},
+                 {"cuDevicePrimaryCtxRetain", &retain_},
+                 {"cuCtxSetCurrent", &set_current_},
+                 {"cuMemAlloc_v2", &alloc_},
+                 {"cuMemHostAlloc", &host_alloc_},
+                 {"cuMemcpyHtoD_v2", &to_gpu_},
+                 {"cuMemcpyDtoH_v2", &from_gpu_},
+                 {"cuMemsetD32Async", &set_},
                  {"cuCtxSynchronize", &synchronize_}}) {
             void *symbol = dlsym(library, name);
-            if (!symbol)
-                return error(ErrorKind::unavailable, "this CUDA driver has no %s", name);
+            if (!symbol) return error(ErrorKind::unavailable, "this CUDA driver has no %s", name);
             memcpy(to, &symbol, sizeof symbol);
         }
         CUcontext context = nullptr;
@@ -55,12 +61,10 @@ public:
     // Both sides of all copies; smaller than `most` where the GPU has not so much.
     Result<size_t> allocate(size_t most)
     {
-        while (most > kSizes[0] && alloc_(&there_, most) == CUDA_ERROR_OUT_OF_MEMORY)
-            most /= 2;
+        while (most > kSizes[0] && alloc_(&there_, most) == CUDA_ERROR_OUT_OF_MEMORY) most /= 2;
         check("cuMemAlloc", there_ ? CUDA_SUCCESS : alloc_(&there_, most));
         check("cuMemHostAlloc", failed_ ? CUDA_SUCCESS : host_alloc_(&here_, most, 0));
-        if (Result<void> r = result(); !r)
-            return std::move(r).error();
+        if (Result<void> r = result(); !r) return std::move(r).error();
         // Bytes that do not shrink: what is measured is the link.
         std::mt19937_64 dice(1);
         std::generate_n(static_cast<uint64_t *>(here_), most / sizeof(uint64_t), dice);
@@ -73,8 +77,7 @@ public:
 
     Result<void> result() const
     {
-        if (!failed_)
-            return {};
+        if (!failed_) return {};
         return error(ErrorKind::unavailable, "%s: CUDA error %d", failed_, status_);
     }
 
@@ -83,8 +86,7 @@ public:
 private:
     void check(const char *call, CUresult status)
     {
-        if (status && !failed_)
-            failed_ = call, status_ = status;
+        if (status && !failed_) failed_ = call, status_ = status;
     }
 
     decltype(&::cuInit) init_ = nullptr;
@@ -114,13 +116,13 @@ double rate(size_t bytes, auto &&copy)
     return static_cast<double>(bytes) / latency_of(std::move(took)).p50 / 1e3;
 }
 
-// Small copies to the GPU return before they are there: as many as make a megabyte, and a wait for all.
+// Small copies to the GPU return before they are there: as many as make a megabyte, and a wait for
+// all.
 double rate_to(Gpu &gpu, size_t bytes)
 {
     const size_t times = std::max<size_t>(1, kSizes[2] / bytes);
     return rate(times * bytes, [&] {
-        for (size_t i = 0; i < times; ++i)
-            gpu.to_gpu(bytes);
+        for (size_t i = 0; i < times; ++i) gpu.to_gpu(bytes);
         gpu.synchronize();
     });
 }
@@ -130,11 +132,9 @@ double rate_to(Gpu &gpu, size_t bytes)
 Result<Link> measure_link(void (*tell)(const char *))
 {
     Gpu gpu;
-    if (Result<void> r = gpu.open(); !r)
-        return std::move(r).error();
+    if (Result<void> r = gpu.open(); !r) return std::move(r).error();
     Result<size_t> most = gpu.allocate(kSizes[std::size(kSizes) - 1]);
-    if (!most)
-        return std::move(most).error();
+    if (!most) return std::move(most).error();
     Link link;
     link.gpu = gpu.name;
 
@@ -149,8 +149,7 @@ Result<Link> measure_link(void (*tell)(const char *))
     tell("calls that do not");
     gpu.synchronize();
     std::vector<double> posts;
-    for (int i = 0; i < kPosts; ++i)
-        posts.push_back(microseconds_of([&] { gpu.post(); }));
+    for (int i = 0; i < kPosts; ++i) posts.push_back(microseconds_of([&] { gpu.post(); }));
     gpu.synchronize();
     link.post = latency_of(std::move(posts)).p50;
 
@@ -158,12 +157,14 @@ Result<Link> measure_link(void (*tell)(const char *))
     for (size_t bytes : kSizes) {
         // What would take seconds on a slow link tells nothing that a smaller copy has not told.
         const Bandwidth *last = link.bandwidth.empty() ? nullptr : &link.bandwidth.back();
-        if (bytes > *most || (last && static_cast<double>(bytes) / std::min(last->to_gpu, last->from_gpu) / 1e3 > kFor))
+        if (bytes > *most ||
+            (last &&
+             static_cast<double>(bytes) / std::min(last->to_gpu, last->from_gpu) / 1e3 > kFor))
             break;
-        link.bandwidth.push_back({bytes, rate_to(gpu, bytes), rate(bytes, [&] { gpu.from_gpu(bytes); })});
+        link.bandwidth.push_back(
+            {bytes, rate_to(gpu, bytes), rate(bytes, [&] { gpu.from_gpu(bytes); })});
     }
-    if (Result<void> r = gpu.result(); !r)
-        return std::move(r).error();
+    if (Result<void> r = gpu.result(); !r) return std::move(r).error();
     return link;
 }
 
@@ -172,9 +173,9 @@ Result<Latency> measure_tcp(const std::string &address, Milliseconds timeout)
     std::vector<double> took;
     for (int i = 0; i < kConnects; ++i) {
         Result<Fd> connected = Fd();
-        took.push_back(microseconds_of([&] { connected = net::connect(address, net::Clock::now() + timeout); }));
-        if (!connected)
-            return std::move(connected).error();
+        took.push_back(microseconds_of(
+            [&] { connected = net::connect(address, net::Clock::now() + timeout); }));
+        if (!connected) return std::move(connected).error();
     }
     return latency_of(std::move(took));
 }

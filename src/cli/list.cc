@@ -19,13 +19,11 @@ public:
     int run(Context &context) override
     {
         Result<pool::Client> client = context.pool();
-        if (!client)
-            return fail(client.error());
+        if (!client) return fail(client.error());
         Inventories inventories = client->inventory();
         std::string text = (json_ ? as_json_ : as_table_)(inventories);
         fputs(text.c_str(), stdout);
-        if (fflush(stdout) != 0)
-            return fail(error(ErrorKind::internal, "cannot write to stdout"));
+        if (fflush(stdout) != 0) return fail(error(ErrorKind::internal, "cannot write to stdout"));
         return silent(inventories) == inventories.size() ? kNoServer : kOk;
     }
 

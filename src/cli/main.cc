@@ -47,8 +47,7 @@ int cut_at_dashes(int argc, char **argv, Context &context)
     auto end = argv + argc;
     auto dashes = std::find_if(argv, end, [](const char *word) { return !strcmp(word, "--"); });
     bool runs = std::any_of(argv, dashes, [](const char *word) { return !strcmp(word, "run"); });
-    if (dashes == end || !runs)
-        return argc;
+    if (dashes == end || !runs) return argc;
     context.after_dashes.emplace(dashes + 1, end);
     return static_cast<int>(dashes - argv);
 }
@@ -83,8 +82,7 @@ int run(int argc, char **argv)
         return app.exit(result) == 0 ? kOk : kUsage;
     }
     for (auto &[leaf, command] : parsers.leaves)
-        if (leaf->parsed())
-            return command->run(context);
+        if (leaf->parsed()) return command->run(context);
     return kUsage;
 }
 

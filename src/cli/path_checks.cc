@@ -22,7 +22,7 @@ using health::Finding;
 using health::Findings;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 5;               // of which the best counts
+constexpr int kRounds = 5;                  // of which the best counts
 constexpr size_t kProbe = size_t{8} << 20;  // bytes: some milliseconds on a fast link
 
 double since(Clock::time_point start)
@@ -40,17 +40,16 @@ Result<Fd> connect_to(const std::string &host, int port, Milliseconds timeout)
     int why = ECONNREFUSED;
     for (addrinfo *a = found; a; a = a->ai_next) {
         Fd fd(socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol));
-        if (!fd)
-            continue;
+        if (!fd) continue;
         why = 0;
         if (connect(fd.get(), a->ai_addr, a->ai_addrlen) != 0) {
             pollfd look{fd.get(), POLLOUT, 0};
             socklen_t size = sizeof why;
             why = errno;
             if (why == EINPROGRESS)
-                why = poll(&look, 1, static_cast<int>(timeout.count())) <= 0                        ? ETIMEDOUT
+                why = poll(&look, 1, static_cast<int>(timeout.count())) <= 0         ? ETIMEDOUT
                       : getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &why, &size) == 0 ? why
-                                                                                       : errno;
+                                                                                     : errno;
         }
         if (why == 0) {
             freeaddrinfo(found);
@@ -67,15 +66,13 @@ int toolkit_of(const std::vector<std::string> &folders)
     int newest = 0;
     for (const std::string &folder : folders)
         for (int major = 11; major < 30; ++major)
-            if (std::error_code failure; std::filesystem::exists(folder + "/libcudart.so." + std::to_string(major), failure))
+            if (std::error_code failure;
+                std::filesystem::exists(folder + "/libcudart.so." + std::to_string(major), failure))
                 newest = std::max(newest, major);
     return newest;
 }
 
-std::string milliseconds(double seconds)
-{
-    return health::number_text(seconds * 1000, " ms");
-}
+std::string milliseconds(double seconds) { return health::number_text(seconds * 1000, " ms"); }
 
 class Look {
 public:
@@ -105,11 +102,14 @@ private:
     bool reachable()
     {
         Result<HostPort> address = parse_address(path_.server.address);
-        Result<Fd> socket = address ? connect_to(address->host, address->port, path_.timeout) : Result<Fd>(std::move(address).error());
+        Result<Fd> socket = address ? connect_to(address->host, address->port, path_.timeout)
+                                    : Result<Fd>(std::move(address).error());
         if (!socket) {
-            add("control port", health::fatal("", path_.server.address + ": " + socket.error().text, "it answers",
-                                              "is the host up, and rgpud (systemctl status rgpud)? Does a firewall close the port, is the "
-                                              "address in rgpu.conf right?"));
+            add("control port",
+                health::fatal("", path_.server.address + ": " + socket.error().text, "it answers",
+                              "is the host up, and rgpud (systemctl status rgpud)? Does a firewall "
+                              "close the port, is the "
+                              "address in rgpu.conf right?"));
             return false;
         }
         add("control port", health::pass("", path_.server.address));
@@ -130,7 +130,9 @@ private:
     void clock()
     {
         using Wall = std::chrono::system_clock;
-        auto wall = [] { return std::chrono::duration<double>(Wall::now().time_since_epoch()).count(); };
+        auto wall = [] {
+            return std::chrono::duration<double>(Wall::now().time_since_epoch()).count();
+        };
         double before = wall();
         Result<pool::Alive> alive = path_.client.alive(path_.server.name);
         double after = wall();
@@ -147,10 +149,12 @@ private:
         // It lies between: nothing less than half of the answer's time can be seen.
         double skew = std::max(0.0, std::fabs(there - (before + after) / 2) - (after - before) / 2);
         const health::Limits &l = path_.limits;
-        Finding finding = health::pass("", health::number_text(skew, " s apart"), "at most " + health::number_text(l.skew, " s"));
+        Finding finding = health::pass("", health::number_text(skew, " s apart"),
+                                       "at most " + health::number_text(l.skew, " s"));
         finding.verdict = health::at_most(skew, l.skew, l.most_skew);
         if (finding.verdict != health::Verdict::pass)
-            finding.cure = "set both clocks by NTP (chrony, systemd-timesyncd): credentials are good for a short time only";
+            finding.cure = "set both clocks by NTP (chrony, systemd-timesyncd): credentials are "
+                           "good for a short time only";
         add("clock", std::move(finding));
     }
 
@@ -159,11 +163,15 @@ private:
         if (alive_.version.empty())
             add("version", health::skipped("", "it did not answer"));
         else if (alive_.name != path_.server.name)
-            add("version", health::fatal("", "it calls itself " + alive_.name, path_.server.name,
-                                         "give the server one name: [[server]] name here, [rgpud] name there"));
+            add("version",
+                health::fatal(
+                    "", "it calls itself " + alive_.name, path_.server.name,
+                    "give the server one name: [[server]] name here, [rgpud] name there"));
         else if (alive_.version != RGPU_VERSION)
-            add("version", health::marginal("", "rgpu " + alive_.version, "rgpu " RGPU_VERSION,
-                                            "install the same rgpu on both: calls that one of them does not know fail"));
+            add("version",
+                health::marginal(
+                    "", "rgpu " + alive_.version, "rgpu " RGPU_VERSION,
+                    "install the same rgpu on both: calls that one of them does not know fail"));
         else
             add("version", health::pass("", "rgpu " + alive_.version, "rgpu " RGPU_VERSION));
     }
@@ -171,10 +179,12 @@ private:
     void latency()
     {
         const health::Limits &l = path_.limits;
-        Finding finding = health::pass("", milliseconds(round_trip_), "at most " + milliseconds(l.latency));
+        Finding finding =
+            health::pass("", milliseconds(round_trip_), "at most " + milliseconds(l.latency));
         finding.verdict = health::at_most(round_trip_, l.latency);
         if (finding.verdict != health::Verdict::pass)
-            finding.cure = "each call that needs an answer takes as long: put node and server nearer together (fewer hops, no VPN, no Wi-Fi)";
+            finding.cure = "each call that needs an answer takes as long: put node and server "
+                           "nearer together (fewer hops, no VPN, no Wi-Fi)";
         add("latency", std::move(finding));
     }
 
@@ -186,7 +196,8 @@ private:
         else if (mtu_ >= path_.limits.mtu)
             add("path MTU", health::pass("", std::to_string(mtu_), limit));
         else
-            add("path MTU", health::marginal("", std::to_string(mtu_), limit, "find the hop that takes less: tracepath " + host_));
+            add("path MTU", health::marginal("", std::to_string(mtu_), limit,
+                                             "find the hop that takes less: tracepath " + host_));
     }
 
     void bandwidth()
@@ -205,10 +216,13 @@ private:
             }
         double rate = static_cast<double>(kProbe) / std::max(large - small, 1e-6);
         const health::Limits &l = path_.limits;
-        Finding finding = health::pass("", health::number_text(rate / 1e9, " GB/s"), "at least " + health::number_text(l.bandwidth / 1e9, " GB/s"));
+        Finding finding =
+            health::pass("", health::number_text(rate / 1e9, " GB/s"),
+                         "at least " + health::number_text(l.bandwidth / 1e9, " GB/s"));
         finding.verdict = health::at_least(rate, l.bandwidth);
         if (finding.verdict != health::Verdict::pass)
-            finding.cure = "copies run at this speed: use the faster network's address in rgpu.conf; iperf3 says what the path can do";
+            finding.cure = "copies run at this speed: use the faster network's address in "
+                           "rgpu.conf; iperf3 says what the path can do";
         add("bandwidth", std::move(finding));
     }
 
@@ -216,8 +230,10 @@ private:
     {
         Result<pool::Inventory> inventory = path_.client.inventory_of(path_.server.name);
         if (!inventory) {
-            add("data port", health::fatal("", inventory.error().text, "the server answers",
-                                           "see the error; rgpud's log on the server says more (journalctl -u rgpud)"));
+            add("data port",
+                health::fatal(
+                    "", inventory.error().text, "the server answers",
+                    "see the error; rgpud's log on the server says more (journalctl -u rgpud)"));
             return;
         }
         cuda_ = inventory->driver_version;
@@ -226,27 +242,31 @@ private:
         if (socket)
             add("data port", health::pass("", address));
         else
-            add("data port", health::fatal("", address + ": " + socket.error().text, "it answers",
-                                           "open the port in the firewalls between: programs connect to it"));
+            add("data port",
+                health::fatal("", address + ": " + socket.error().text, "it answers",
+                              "open the port in the firewalls between: programs connect to it"));
     }
 
     void toolkit()
     {
         int toolkit = toolkit_of(path_.library_path);
         if (!toolkit || !cuda_) {
-            add("toolkit", health::skipped("", toolkit ? "the server did not tell its driver's version"
-                                                       : "[client] library_path has no libcudart.so"));
+            add("toolkit",
+                health::skipped("", toolkit ? "the server did not tell its driver's version"
+                                            : "[client] library_path has no libcudart.so"));
             return;
         }
-        std::string value = "toolkit " + std::to_string(toolkit) + ", driver for " + std::to_string(cuda_ / 1000) + "." +
-                            std::to_string(cuda_ % 1000 / 10);
+        std::string value = "toolkit " + std::to_string(toolkit) + ", driver for " +
+                            std::to_string(cuda_ / 1000) + "." + std::to_string(cuda_ % 1000 / 10);
         std::string limit = "the driver is not older";
         if (cuda_ / 1000 >= toolkit)
             add("toolkit", health::pass("", value, limit));
         else
-            add("toolkit", health::marginal("", value, limit,
-                                            "update the server's driver, or use the toolkit of CUDA " + std::to_string(cuda_ / 1000) +
-                                                ": programs of a newer major version do not start"));
+            add("toolkit",
+                health::marginal("", value, limit,
+                                 "update the server's driver, or use the toolkit of CUDA " +
+                                     std::to_string(cuda_ / 1000) +
+                                     ": programs of a newer major version do not start"));
     }
 
     const Path &path_;
@@ -259,9 +279,6 @@ private:
 
 }  // namespace
 
-Findings look_at_path(const Path &path)
-{
-    return Look(path).all();
-}
+Findings look_at_path(const Path &path) { return Look(path).all(); }
 
 }  // namespace rgpu::cli

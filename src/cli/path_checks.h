@@ -14,13 +14,13 @@ namespace rgpu::cli {
 struct Path {
     const ServerEntry &server;
     pool::Client &client;
-    Milliseconds timeout;                    // [client] server_timeout
+    Milliseconds timeout;  // [client] server_timeout
     const std::vector<std::string> &library_path;
     health::Limits limits;
 };
 
-// Connects, asks and measures; what needs an answer that did not come is SKIPPED with the reason. Takes some round
-// trips, and the time of a few MiB.
+// Connects, asks and measures; what needs an answer that did not come is SKIPPED with the reason.
+// Takes some round trips, and the time of a few MiB.
 health::Findings look_at_path(const Path &path);
 
 }  // namespace rgpu::cli

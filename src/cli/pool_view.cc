@@ -49,15 +49,13 @@ std::string silent_lines(const Inventories &inventories)
 {
     std::string text;
     for (const auto &told : inventories)
-        if (!told.answer)
-            text += "no answer from " + told.answer.error().text + "\n";
+        if (!told.answer) text += "no answer from " + told.answer.error().text + "\n";
     return text;
 }
 
 std::string ends_in(const pool::Lease &lease)
 {
-    if (!lease.expires_in.count())
-        return "-";
+    if (!lease.expires_in.count()) return "-";
     return std::to_string((lease.expires_in.count() + 999) / 1000) + "s";
 }
 
@@ -98,17 +96,16 @@ std::string pool_table(const Inventories &inventories)
         {"SERVER", "GPU", "NAME", "CC", "DRIVER", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
     int64_t free = 0, all = 0;
     for (const auto &told : inventories) {
-        if (!told.answer)
-            continue;
+        if (!told.answer) continue;
         for (const pool::GpuState &gpu : told.answer->gpus) {
             std::string who = holders(*told.answer, gpu.uuid);
             const std::string &driver = told.answer->driver_release;
             bool hidden = who.empty() && gpu.free_share < kWholeGpu;
             std::string drained = gpu.drained.empty() ? "" : "[drained: " + gpu.drained + "] ";
             rows.push_back({told.server, std::to_string(gpu.index), gpu.name,
-                            gpu.compute_capability, driver.empty() ? "-" : driver, std::to_string(gpu.free_share) + "%",
-                            human_size(gpu.free_memory), human_size(gpu.memory),
-                            drained + (hidden ? "(another user)" : who)});
+                            gpu.compute_capability, driver.empty() ? "-" : driver,
+                            std::to_string(gpu.free_share) + "%", human_size(gpu.free_memory),
+                            human_size(gpu.memory), drained + (hidden ? "(another user)" : who)});
             free += gpu.drained.empty() ? gpu.free_share : 0;
             all += kWholeGpu;
         }
@@ -139,8 +136,7 @@ std::string lease_table(const Inventories &inventories)
     std::vector<std::vector<std::string>> rows = {{"LEASE", "SERVER", "USER", "OWNER", "GPUS",
                                                    "SHARE", "MEMORY", "AGE", "ENDS IN", "WORKERS"}};
     for (const auto &told : inventories) {
-        if (!told.answer)
-            continue;
+        if (!told.answer) continue;
         for (const pool::Lease &lease : told.answer->leases) {
             std::string gpus;
             for (const pool::Portion &portion : lease.gpus)

@@ -10,7 +10,8 @@ namespace rgpu::cli {
 
 using Inventories = std::vector<pool::Told<pool::Inventory>>;
 
-// One line a server that answers, its GPUs below with who holds them; then those that do not, and why.
+// One line a server that answers, its GPUs below with who holds them; then those that do not, and
+// why.
 std::string pool_table(const Inventories &inventories);
 std::string pool_json(const Inventories &inventories);
 

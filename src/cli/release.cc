@@ -22,7 +22,8 @@ public:
             app.add_option("--job", job_, "Every lease of this Slurm job")->type_name("JOB");
         auto *node = app.add_option("--node", node_, "With --job: only those of this node")
                          ->type_name("NODE");
-        auto *file = app.add_option("--file", file_, "What rgpu request wrote; the file goes, too")->type_name("FILE");
+        auto *file = app.add_option("--file", file_, "What rgpu request wrote; the file goes, too")
+                         ->type_name("FILE");
         file->excludes(id)->excludes(job);
         job->excludes(id);
         node->needs(job);
@@ -32,13 +33,12 @@ public:
     int run(Context &context) override
     {
         if (id_.empty() && job_.empty() && file_.empty()) {
-            fprintf(stderr,
-                    "rgpu: release what? Give a lease's id, --job or --file; see rgpu release --help\n");
+            fprintf(stderr, "rgpu: release what? Give a lease's id, --job or --file; see rgpu "
+                            "release --help\n");
             return kUsage;
         }
         Result<pool::Client> client = context.pool();
-        if (!client)
-            return fail(client.error());
+        if (!client) return fail(client.error());
         Result<int> released = !file_.empty() ? release_file(*client)
                                : job_.empty() ? release_one(*client)
                                               : client->release_job(job_, node_);
@@ -53,15 +53,13 @@ private:
     Result<int> release_file(pool::Client &client)
     {
         auto leases = read_lease_file(file_);
-        if (!leases)
-            return std::move(leases).error();
+        if (!leases) return std::move(leases).error();
         std::optional<Error> failure;
         for (const auto &[server, lease] : *leases)
             if (Result<void> released = client.release(server, lease); !released && !failure)
                 failure = std::move(released).error();
         // It is tried again then, and what has ended already is no error.
-        if (failure)
-            return std::move(*failure).in("the file stays");
+        if (failure) return std::move(*failure).in("the file stays");
         unlink(file_.c_str());
         return static_cast<int>(leases->size());
     }
@@ -77,11 +75,9 @@ private:
                 continue;
             }
             for (const pool::Lease &lease : told.answer->leases)
-                if (lease.id.starts_with(id_))
-                    found.emplace_back(told.server, lease.id);
+                if (lease.id.starts_with(id_)) found.emplace_back(told.server, lease.id);
         }
-        if (found.empty() && failure)
-            return *failure;
+        if (found.empty() && failure) return *failure;
         if (found.empty())
             return error(ErrorKind::invalid,
                          "there is no lease %s that you may end; see rgpu leases", id_.c_str());
@@ -89,8 +85,7 @@ private:
             return error(ErrorKind::invalid, "%zu leases begin with %s: give more digits",
                          found.size(), id_.c_str());
         Result<void> released = client.release(found[0].first, found[0].second);
-        if (!released)
-            return std::move(released).error();
+        if (!released) return std::move(released).error();
         return 1;
     }
 

@@ -32,8 +32,7 @@ class HeldLease {
 public:
     HeldLease(pool::Client &client, pool::Grant grant)
         : client_(client), grant_(std::move(grant)), holder_(grant_), renewed_(now())
-    {
-    }
+    {}
     HeldLease(const HeldLease &) = delete;
     HeldLease &operator=(const HeldLease &) = delete;
     ~HeldLease()
@@ -52,10 +51,8 @@ public:
     {
         Milliseconds period = grant_.lease.term / 3;
         bool lost = !holder_.is_there();
-        if (lost || (period.count() && now() - renewed_ >= period))
-            renew();
-        if (lost)
-            holder_.connect();
+        if (lost || (period.count() && now() - renewed_ >= period)) renew();
+        if (lost) holder_.connect();
     }
 
 private:
@@ -83,7 +80,8 @@ public:
         wanted_.add(app);
         auto all = app.get_options();
         choosing_.assign(all.begin() + static_cast<ptrdiff_t>(general), all.end());
-        app.add_option("-l,--lease", lease_, "Use the GPUs that rgpu request holds with this file, and leave them held")
+        app.add_option("-l,--lease", lease_,
+                       "Use the GPUs that rgpu request holds with this file, and leave them held")
             ->type_name("FILE");
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
         app.prefix_command();
@@ -100,8 +98,7 @@ public:
             return kUsage;
         }
         if (context.after_dashes) {
-            if (!command.empty())
-                command.push_back("--");  // it is the command's own
+            if (!command.empty()) command.push_back("--");  // it is the command's own
             command.insert(command.end(), context.after_dashes->begin(),
                            context.after_dashes->end());
         }
@@ -111,20 +108,19 @@ public:
         }
         for (const CLI::Option *option : choosing_)
             if (!lease_.empty() && option->count())
-                return fail(error(ErrorKind::invalid, "%s chooses GPUs, and --lease %s has those of rgpu request: leave out one of them",
-                                  option->get_name().c_str(), lease_.c_str()), kUsage);
+                return fail(error(ErrorKind::invalid,
+                                  "%s chooses GPUs, and --lease %s has those of rgpu request: "
+                                  "leave out one of them",
+                                  option->get_name().c_str(), lease_.c_str()),
+                            kUsage);
         Result<const Config *> config = context.config();
-        if (!config)
-            return fail(config.error(), kOwnFailure);
-        if (!lease_.empty())
-            return run_with(lease_, (*config)->client, command);
+        if (!config) return fail(config.error(), kOwnFailure);
+        if (!lease_.empty()) return run_with(lease_, (*config)->client, command);
         pool::Wait wait;
         Result<pool::Request> request = wanted_.request((*config)->client, wait);
-        if (!request)
-            return fail(request.error(), kUsage);
+        if (!request) return fail(request.error(), kUsage);
         Result<pool::Client> client = context.pool();
-        if (!client)
-            return fail(client.error(), kOwnFailure);
+        if (!client) return fail(client.error(), kOwnFailure);
         if (Result<void> chosen = wanted_.choose(*client); !chosen)
             return fail(chosen.error(), kUsage);
         hold_signals();
@@ -133,11 +129,14 @@ public:
 
 private:
     // The lease file is somebody else's to end.
-    int run_with(const std::string &file, const ClientConfig &config, const std::vector<std::string> &command)
+    int run_with(const std::string &file, const ClientConfig &config,
+                 const std::vector<std::string> &command)
     {
         char *path = realpath(file.c_str(), nullptr);
         if (!path)
-            return fail(error(ErrorKind::invalid, "%s: %s; rgpu request makes it", file.c_str(), strerror(errno)), kOwnFailure);
+            return fail(error(ErrorKind::invalid, "%s: %s; rgpu request makes it", file.c_str(),
+                              strerror(errno)),
+                        kOwnFailure);
         set_environment(path, config);
         free(path);
         hold_signals();
@@ -148,25 +147,19 @@ private:
                       const pool::Wait &wait, const std::vector<std::string> &command)
     {
         auto [outcome, signal] = acquire_showing(client, request, wait);
-        if (!outcome)
-            return fail(outcome.error(), kOwnFailure);
+        if (!outcome) return fail(outcome.error(), kOwnFailure);
         if (outcome->grants.empty())
             return signal ? 128 + *signal : wanted_.told_without_lease(*outcome, wait.limit);
         std::deque<HeldLease> held;  // in which nothing is moved
+        for (const pool::Grant &grant : outcome->grants) held.emplace_back(client, grant);
+        if (signal) return 128 + *signal;
         for (const pool::Grant &grant : outcome->grants)
-            held.emplace_back(client, grant);
-        if (signal)
-            return 128 + *signal;
-        for (const pool::Grant &grant : outcome->grants)
-            if (verbose_)
-                tell(grant);
+            if (verbose_) tell(grant);
         Result<LeaseFile> file = LeaseFile::write(outcome->grants);
-        if (!file)
-            return fail(file.error(), kOwnFailure);
+        if (!file) return fail(file.error(), kOwnFailure);
         set_environment(file->path(), config.client);
         return run_command(command, HeldLease::kTend, [&] {
-            for (HeldLease &lease : held)
-                lease.tend();
+            for (HeldLease &lease : held) lease.tend();
         });
     }
 
@@ -174,7 +167,8 @@ private:
     {
         for (const pool::Portion &gpu : grant.lease.gpus)
             fprintf(stderr, "rgpu: %s GPU %d (%s), %s, %s\n", grant.server.c_str(), gpu.index,
-                    gpu.name.c_str(), share_text(gpu.share, gpu.most).c_str(), format_size(gpu.memory).c_str());
+                    gpu.name.c_str(), share_text(gpu.share, gpu.most).c_str(),
+                    format_size(gpu.memory).c_str());
     }
 
     CLI::App *app_ = nullptr;

@@ -23,12 +23,14 @@ struct ChangedFile {
     std::vector<Hunk> hunks;  // in the order of the file
 };
 
-// What the file is without the change. `now` may be `after`, or differ from it in lines that the change does not know: those
-// stay. ErrorKind::invalid, naming the line, where one of its lines is not there any more, or twice.
+// What the file is without the change. `now` may be `after`, or differ from it in lines that the
+// change does not know: those stay. ErrorKind::invalid, naming the line, where one of its lines is
+// not there any more, or twice.
 Result<std::string> taken_back(const ChangedFile &change, const std::string &now);
 
-// Replaces files, all or none of those that can be known before: each is written under another name beside its place, with the
-// owner and the mode of what it replaces (0644, and the owner of `like`, where there is none), and then renamed.
+// Replaces files, all or none of those that can be known before: each is written under another name
+// beside its place, with the owner and the mode of what it replaces (0644, and the owner of `like`,
+// where there is none), and then renamed.
 struct FileWrite {
     std::string real;
     std::string text;
@@ -36,14 +38,16 @@ struct FileWrite {
 };
 Result<void> write_files(const std::vector<FileWrite> &files, const std::string &like);
 
-// --- the record: what was changed, so that it can be taken back. A folder with one folder for each time.
+// --- the record: what was changed, so that it can be taken back. A folder with one folder for each
+// time.
 
 // Where it is for a slurm.conf (without links).
 std::string record_folder(const std::string &slurm_conf);
 // The changes of each time, the first first. None where there is no record.
 Result<std::vector<std::vector<ChangedFile>>> read_record(const std::string &folder);
 Result<void> add_to_record(const std::string &folder, const std::vector<ChangedFile> &changes);
-// Forgets all times but the first `keep`; with the last one the folder goes, where nothing else is in it.
+// Forgets all times but the first `keep`; with the last one the folder goes, where nothing else is
+// in it.
 Result<void> remove_from_record(const std::string &folder, size_t keep);
 
 }  // namespace rgpu::cli

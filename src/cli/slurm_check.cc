@@ -14,7 +14,8 @@
 namespace rgpu::cli {
 namespace {
 
-// Slurm and the servers are asked one after the other, and jobs come and go meanwhile: what is still so after this is so.
+// Slurm and the servers are asked one after the other, and jobs come and go meanwhile: what is
+// still so after this is so.
 constexpr Milliseconds kLookAgain{1000};
 
 struct Seen {
@@ -29,29 +30,28 @@ public:
         app.add_flag("--json", json_, "Print JSON");
         app.footer("Run it as root or SlurmUser, who see every job and every lease.\n"
                    "\n"
-                   "Exit status: 0 all agree, 3 something does not, 123 so, and a server did not answer, 1 Slurm could not be asked.");
+                   "Exit status: 0 all agree, 3 something does not, 123 so, and a server did not "
+                   "answer, 1 Slurm could not be asked.");
     }
 
     int run(Context &context) override
     {
         auto config = context.config();
-        if (!config)
-            return fail(config.error());
+        if (!config) return fail(config.error());
         auto client = context.pool();
-        if (!client)
-            return fail(client.error());
+        if (!client) return fail(client.error());
         auto seen = look(**config, *client);
-        if (!seen)
-            return fail(seen.error());
+        if (!seen) return fail(seen.error());
         if (!seen->all.empty()) {
             std::this_thread::sleep_for(kLookAgain);
             auto again = look(**config, *client);
-            if (!again)
-                return fail(again.error());
+            if (!again) return fail(again.error());
             // By what it is about: of something that goes on the numbers differ.
             std::erase_if(again->all, [&](const Disagreement &now) {
                 return std::none_of(seen->all.begin(), seen->all.end(),
-                                    [&](const Disagreement &before) { return before.check == now.check && before.of == now.of; });
+                                    [&](const Disagreement &before) {
+                                        return before.check == now.check && before.of == now.of;
+                                    });
             });
             seen = std::move(again);
         }
@@ -63,32 +63,40 @@ private:
     static Result<Seen> look(const Config &config, pool::Client &client)
     {
         const SlurmConfig &slurm = config.slurm;
-        auto squeue = run_tool({"squeue", "-h", "-a", "-t", "RUNNING,SUSPENDED,CONFIGURING,COMPLETING,STOPPED", "-o", kJobFormat});
-        auto lic = run_tool({"scontrol", "-o", "show", "lic"}), reservations = run_tool({"scontrol", "-o", "show", "reservation"});
-        auto settings = run_tool({"scontrol", "show", "config"}), nodes = run_tool({"scontrol", "-o", "show", "node"});
+        auto squeue =
+            run_tool({"squeue", "-h", "-a", "-t",
+                      "RUNNING,SUSPENDED,CONFIGURING,COMPLETING,STOPPED", "-o", kJobFormat});
+        auto lic = run_tool({"scontrol", "-o", "show", "lic"}),
+             reservations = run_tool({"scontrol", "-o", "show", "reservation"});
+        auto settings = run_tool({"scontrol", "show", "config"}),
+             nodes = run_tool({"scontrol", "-o", "show", "node"});
         for (auto *asked : {&squeue, &lic, &reservations, &settings, &nodes})
-            if (!*asked)
-                return asked->error();
+            if (!*asked) return asked->error();
         Inventories pool = client.inventory();
         auto snapshot = plugin::read_snapshot(slurm.snapshot);
         const plugin::Snapshot *known = snapshot ? &*snapshot : nullptr;
         std::vector<ActiveJob> jobs = parse_jobs(*squeue);
         std::erase_if(jobs, [](const ActiveJob &job) { return job.licences == 0; });
         Seen out{{}, jobs.size(), 0, silent(pool)};
-        auto add = [&](std::vector<Disagreement> more) { out.all.insert(out.all.end(), more.begin(), more.end()); };
+        auto add = [&](std::vector<Disagreement> more) {
+            out.all.insert(out.all.end(), more.begin(), more.end());
+        };
         for (const auto &told : pool) {
             if (told.answer)
-                out.leases += static_cast<size_t>(std::count_if(told.answer->leases.begin(), told.answer->leases.end(),
-                                                                [](const pool::Lease &l) { return !l.owner.job.empty(); }));
+                out.leases += static_cast<size_t>(
+                    std::count_if(told.answer->leases.begin(), told.answer->leases.end(),
+                                  [](const pool::Lease &l) { return !l.owner.job.empty(); }));
             else
-                add({{"server", "server " + told.server, told.answer.error().text, "rgpu health --server " + told.server}});
+                add({{"server", "server " + told.server, told.answer.error().text,
+                      "rgpu health --server " + told.server}});
         }
         add(compare_jobs(jobs, pool));
         if (auto licences = parse_licences(*lic))
             add(compare_licences(*licences, jobs, pool, known, slurm.reservation,
                                  parse_reserved(*reservations, slurm.reservation).value_or(0)));
         else
-            add({{"licence count", "licence rgpu", "Slurm does not sell it", "rgpu slurm setup --apply writes the Licenses= line"}});
+            add({{"licence count", "licence rgpu", "Slurm does not sell it",
+                  "rgpu slurm setup --apply writes the Licenses= line"}});
         add(compare_snapshot(known, pool));
         add(compare_config(*settings));
         add(compare_nodes(*nodes));
@@ -105,26 +113,34 @@ private:
         std::string out;
         for (const Disagreement &d : seen.all)
             out += d.check + ": " + d.of + ": " + d.found + "\n    " + d.cure + "\n";
-        std::string counted = std::to_string(seen.jobs) + (seen.jobs == 1 ? " job" : " jobs") + " with GPUs of the pool, " +
-                              std::to_string(seen.leases) + (seen.leases == 1 ? " lease" : " leases");
+        std::string counted = std::to_string(seen.jobs) + (seen.jobs == 1 ? " job" : " jobs") +
+                              " with GPUs of the pool, " + std::to_string(seen.leases) +
+                              (seen.leases == 1 ? " lease" : " leases");
         return out + counted + ": " +
-               (seen.all.empty() ? "all agree" : std::to_string(seen.all.size()) + " things disagree") + "\n";
+               (seen.all.empty() ? "all agree"
+                                 : std::to_string(seen.all.size()) + " things disagree") +
+               "\n";
     }
 
     static std::string as_json(const Seen &seen)
     {
         nlohmann::json found = nlohmann::json::array();
         for (const Disagreement &d : seen.all)
-            found.push_back({{"check", d.check}, {"of", d.of}, {"found", d.found}, {"cure", d.cure}});
-        return nlohmann::json{{"jobs", seen.jobs}, {"leases", seen.leases}, {"silent_servers", seen.silent}, {"disagreements", found}}.dump(
-                   2, ' ', false, nlohmann::json::error_handler_t::replace) +
+            found.push_back(
+                {{"check", d.check}, {"of", d.of}, {"found", d.found}, {"cure", d.cure}});
+        return nlohmann::json{{"jobs", seen.jobs},
+                              {"leases", seen.leases},
+                              {"silent_servers", seen.silent},
+                              {"disagreements", found}}
+                   .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
                "\n";
     }
 
     bool json_ = false;
 };
 
-const Registered<Check> check{"slurm", "check", "find where Slurm and the pool disagree, and say what to do"};
+const Registered<Check> check{"slurm", "check",
+                              "find where Slurm and the pool disagree, and say what to do"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -1,4 +1,5 @@
-// A subcommand that Slurm's prologs and epilogs run for a job: one that is not ours ends well and costs nothing.
+// A subcommand that Slurm's prologs and epilogs run for a job: one that is not ours ends well and
+// costs nothing.
 #pragma once
 
 #include "cli/command.h"
@@ -12,8 +13,7 @@ public:
     int run(Context &context) final
     {
         auto job = slurm_job();
-        if (!job)
-            return fail(job.error());
+        if (!job) return fail(job.error());
         return job->ours ? run_for(*job, context) : kOk;
     }
 

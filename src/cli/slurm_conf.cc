@@ -20,15 +20,9 @@ constexpr size_t kMostFiles = 4096;              // with all includes
 constexpr int kDeepest = 32;                     // includes in includes
 
 // As isspace() and isalnum() are in the C locale.
-bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool is_key(char c)
 {
@@ -55,8 +49,7 @@ Chars without_comment(std::string_view text, size_t at, size_t end)
     size_t backslashes = 0;
     for (; at < end; ++at) {
         char c = text[at];
-        if (c == '\0' || (c == '#' && backslashes % 2 == 0))
-            break;
+        if (c == '\0' || (c == '#' && backslashes % 2 == 0)) break;
         backslashes = c == '\\' ? backslashes + 1 : 0;
         out.push_back({c, at});
     }
@@ -67,13 +60,10 @@ Chars without_comment(std::string_view text, size_t at, size_t end)
 bool cut_continuation(Chars &line)
 {
     size_t last = line.size();
-    while (last > 0 && is_space(line[last - 1].c))
-        --last;
+    while (last > 0 && is_space(line[last - 1].c)) --last;
     size_t first = last;
-    while (first > 0 && line[first - 1].c == '\\')
-        --first;
-    if ((last - first) % 2 == 0)
-        return false;
+    while (first > 0 && line[first - 1].c == '\\') --first;
+    if ((last - first) % 2 == 0) return false;
     line.resize(last - 1);
     return true;
 }
@@ -82,8 +72,7 @@ void cut_escapes(Chars &line)
 {
     size_t to = 0;
     for (size_t i = 0; i < line.size(); ++i) {
-        if (line[i].c == '\\' && ++i == line.size())
-            break;
+        if (line[i].c == '\\' && ++i == line.size()) break;
         line[to++] = line[i];
     }
     line.resize(to);
@@ -93,7 +82,8 @@ Line next_line(std::string_view text, size_t &at, size_t &number)
 {
     Line out{{}, number, at, at, true};
     while (out.open && at < text.size()) {
-        size_t newline = text.find('\n', at), end = newline == text.npos ? text.size() : newline + 1;
+        size_t newline = text.find('\n', at),
+               end = newline == text.npos ? text.size() : newline + 1;
         Chars part = without_comment(text, at, end);
         out.open = cut_continuation(part);
         out.text.insert(out.text.end(), part.begin(), part.end());
@@ -106,46 +96,39 @@ Line next_line(std::string_view text, size_t &at, size_t &number)
 
 size_t skip_space(const Chars &line, size_t i)
 {
-    while (i < line.size() && is_space(line[i].c))
-        ++i;
+    while (i < line.size() && is_space(line[i].c)) ++i;
     return i;
 }
 
 size_t skip_word(const Chars &line, size_t i)
 {
-    while (i < line.size() && !is_space(line[i].c))
-        ++i;
+    while (i < line.size() && !is_space(line[i].c)) ++i;
     return i;
 }
 
 std::string text_of(const Chars &line, size_t from, size_t to)
 {
     std::string out;
-    for (size_t i = from; i < to; ++i)
-        out += line[i].c;
+    for (size_t i = from; i < to; ++i) out += line[i].c;
     return out;
 }
 
-// The next Key=Value from `i` on, which is behind it then; `tail` is where the file goes on behind it.
+// The next Key=Value from `i` on, which is behind it then; `tail` is where the file goes on behind
+// it.
 std::optional<ConfSetting> next_setting(const Chars &line, size_t &i, size_t &tail)
 {
     size_t key = skip_space(line, i), at = key;
-    while (at < line.size() && is_key(line[at].c))
-        ++at;
+    while (at < line.size() && is_key(line[at].c)) ++at;
     size_t key_end = at;
     at = skip_space(line, at);
-    if (at < line.size() && strchr("-*+/", line[at].c))
-        ++at;
-    if (key == key_end || at >= line.size() || line[at].c != '=')
-        return {};
+    if (at < line.size() && strchr("-*+/", line[at].c)) ++at;
+    if (key == key_end || at >= line.size() || line[at].c != '=') return {};
     size_t value = skip_space(line, at + 1);
-    if (value == line.size())
-        return {};
+    if (value == line.size()) return {};
     size_t value_end = skip_word(line, value), end = value_end;
     if (line[value].c == '"') {
         size_t quote = value + 1;
-        while (quote < line.size() && line[quote].c != '"')
-            ++quote;
+        while (quote < line.size() && line[quote].c != '"') ++quote;
         if (quote < line.size() && (quote + 1 == line.size() || is_space(line[quote + 1].c))) {
             ++value;
             value_end = quote;
@@ -154,7 +137,8 @@ std::optional<ConfSetting> next_setting(const Chars &line, size_t &i, size_t &ta
     }
     i = end;
     tail = line[end - 1].at + 1;
-    ConfSetting out{text_of(line, key, key_end), text_of(line, value, value_end), line[value].at, 0};
+    ConfSetting out{text_of(line, key, key_end), text_of(line, value, value_end), line[value].at,
+                    0};
     out.end = value == value_end ? out.at : line[value_end - 1].at + 1;
     return out;
 }
@@ -162,7 +146,8 @@ std::optional<ConfSetting> next_setting(const Chars &line, size_t &i, size_t &ta
 std::string included_by(const Chars &line)
 {
     constexpr size_t kWord = 7;
-    if (line.size() <= kWord || !same_key(text_of(line, 0, kWord), "include") || !is_space(line[kWord].c))
+    if (line.size() <= kWord || !same_key(text_of(line, 0, kWord), "include") ||
+        !is_space(line[kWord].c))
         return {};
     size_t name = skip_space(line, kWord);
     return text_of(line, name, skip_word(line, name));
@@ -172,14 +157,14 @@ std::string included_by(const Chars &line)
 
 bool same_key(std::string_view a, std::string_view b)
 {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](char x, char y) { return lower(x) == lower(y); });
 }
 
 const ConfSetting *ConfEntry::find(std::string_view key) const
 {
     for (const ConfSetting &setting : settings)
-        if (same_key(setting.key, key))
-            return &setting;
+        if (same_key(setting.key, key)) return &setting;
     return nullptr;
 }
 
@@ -193,12 +178,10 @@ std::vector<ConfEntry> parse_conf(std::string_view text)
         size_t i = 0;
         while (entry.include.empty()) {
             auto setting = next_setting(line.text, i, entry.tail);
-            if (!setting)
-                break;
+            if (!setting) break;
             entry.settings.push_back(std::move(*setting));
         }
-        if (!entry.include.empty() || !entry.settings.empty())
-            out.push_back(std::move(entry));
+        if (!entry.include.empty() || !entry.settings.empty()) out.push_back(std::move(entry));
     }
     return out;
 }
@@ -206,8 +189,7 @@ std::vector<ConfEntry> parse_conf(std::string_view text)
 bool ends_open(std::string_view text)
 {
     bool open = false;
-    for (size_t at = 0, number = 1; at < text.size();)
-        open = next_line(text, at, number).open;
+    for (size_t at = 0, number = 1; at < text.size();) open = next_line(text, at, number).open;
     return open;
 }
 
@@ -215,8 +197,7 @@ std::string conf_escaped(std::string_view value)
 {
     std::string out;
     for (char c : value) {
-        if (c == '\\' || c == '#')
-            out += '\\';
+        if (c == '\\' || c == '#') out += '\\';
         out += c;
     }
     return out;
@@ -235,27 +216,28 @@ Result<std::string> read_bytes(const std::string &path)
     Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status;
     if (!file || fstat(file.get(), &status) != 0)
-        return error(errno == ENOENT ? ErrorKind::unavailable : ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
+        return error(errno == ENOENT ? ErrorKind::unavailable : ErrorKind::invalid, "%s: %s",
+                     path.c_str(), strerror(errno));
     if (!S_ISREG(status.st_mode))
         return error(ErrorKind::invalid, "%s is not a file", path.c_str());
     std::string out;
     char buffer[65536];
     for (ssize_t n; (n = read(file.get(), buffer, sizeof buffer)) != 0;) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
         out.append(buffer, static_cast<size_t>(n));
         if (out.size() > kMostBytes)
-            return error(ErrorKind::invalid, "%s is too large for a configuration file", path.c_str());
+            return error(ErrorKind::invalid, "%s is too large for a configuration file",
+                         path.c_str());
     }
     return out;
 }
 
 const PlacedEntry *Conf::last(std::string_view key) const
 {
-    auto found = std::find_if(entries.rbegin(), entries.rend(),
-                              [&](const PlacedEntry &e) { return same_key(e.entry.settings[0].key, key); });
+    auto found = std::find_if(entries.rbegin(), entries.rend(), [&](const PlacedEntry &e) {
+        return same_key(e.entry.settings[0].key, key);
+    });
     return found == entries.rend() ? nullptr : &*found;
 }
 
@@ -279,10 +261,8 @@ public:
             out_.files.push_back({path, path, false, {}});
             return std::move(out_);
         }
-        if (!text)
-            return std::move(text).error();
-        if (auto all = take(path, std::move(*text), 0); !all)
-            return std::move(all).error();
+        if (!text) return std::move(text).error();
+        if (auto all = take(path, std::move(*text), 0); !all) return std::move(all).error();
         return std::move(out_);
     }
 
@@ -290,11 +270,11 @@ private:
     Result<void> take(const std::string &path, std::string text, int depth)
     {
         std::string real = real_path(path);
-        auto known = std::find_if(out_.files.begin(), out_.files.end(), [&](const ConfFile &f) { return f.real == real; });
+        auto known = std::find_if(out_.files.begin(), out_.files.end(),
+                                  [&](const ConfFile &f) { return f.real == real; });
         size_t file = static_cast<size_t>(known - out_.files.begin());
         std::vector<ConfEntry> entries = parse_conf(text);
-        if (known == out_.files.end())
-            out_.files.push_back({path, real, true, std::move(text)});
+        if (known == out_.files.end()) out_.files.push_back({path, real, true, std::move(text)});
         for (ConfEntry &entry : entries) {
             if (entry.include.empty()) {
                 if (same_key(entry.settings[0].key, "ClusterName"))
@@ -310,11 +290,13 @@ private:
     Result<void> include(const ConfEntry &entry, int depth)
     {
         if (depth > kDeepest || ++files_ > kMostFiles)
-            return Error{ErrorKind::invalid, "include " + entry.include + ": files include each other without end"};
+            return Error{ErrorKind::invalid,
+                         "include " + entry.include + ": files include each other without end"};
         std::string name = entry.include;
         std::string cluster = cluster_;
         std::transform(cluster.begin(), cluster.end(), cluster.begin(), lower);
-        for (size_t at = name.find("%c"); at != name.npos; at = name.find("%c", at + cluster.size()))
+        for (size_t at = name.find("%c"); at != name.npos;
+             at = name.find("%c", at + cluster.size()))
             name.replace(at, 2, cluster);
         std::string path = name[0] == '/' ? name : folder_ + name;
         auto text = read_bytes(path);

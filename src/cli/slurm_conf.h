@@ -1,7 +1,9 @@
-// Slurm's configuration files as Slurm reads them: lines `Key=Value Key=Value ...`, with comments, continuation by a backslash,
-// escapes, quotes and `Include FILE`. Slurm's reader is src/common/parse_config.c; slurm.conf(5) tells less.
+// Slurm's configuration files as Slurm reads them: lines `Key=Value Key=Value ...`, with comments,
+// continuation by a backslash, escapes, quotes and `Include FILE`. Slurm's reader is
+// src/common/parse_config.c; slurm.conf(5) tells less.
 //
-// Each value knows its place in the file's bytes, so that a file can be changed without touching anything else of it.
+// Each value knows its place in the file's bytes, so that a file can be changed without touching
+// anything else of it.
 #pragma once
 
 #include <optional>
@@ -14,12 +16,13 @@
 namespace rgpu::cli {
 
 struct ConfSetting {
-    std::string key;       // as written; keys have no case
-    std::string value;     // without quotes and escapes
+    std::string key;         // as written; keys have no case
+    std::string value;       // without quotes and escapes
     size_t at = 0, end = 0;  // the value's bytes in the text, without quotes
 };
 
-// A line with what continues it. Slurm takes one key of a line, and what follows belongs to that: NodeName=cn1 CPUs=4.
+// A line with what continues it. Slurm takes one key of a line, and what follows belongs to that:
+// NodeName=cn1 CPUs=4.
 struct ConfEntry {
     std::vector<ConfSetting> settings;  // empty for an include
     std::string include;                // the file that it names
@@ -57,7 +60,7 @@ struct PlacedEntry {
 };
 
 struct Conf {
-    std::vector<ConfFile> files;  // the first is the one that was asked for
+    std::vector<ConfFile> files;       // the first is the one that was asked for
     std::vector<PlacedEntry> entries;  // in the order in which Slurm reads them
 
     // The line with this key that counts: the last one.
@@ -66,9 +69,10 @@ struct Conf {
     std::optional<std::string> value(std::string_view key) const;
 };
 
-// Reads the file, and what it includes: a file without leading / lies where the first one is. `cluster` is what %c stands for
-// until a ClusterName was read. A first file that is not there reads as an empty one with exists = false. Fails, naming the
-// file and the line, where Slurm would.
+// Reads the file, and what it includes: a file without leading / lies where the first one is.
+// `cluster` is what %c stands for until a ClusterName was read. A first file that is not there
+// reads as an empty one with exists = false. Fails, naming the file and the line, where Slurm
+// would.
 Result<Conf> read_conf(const std::string &path, const std::string &cluster = {});
 
 // Without links; of what is not there the path itself.

@@ -37,7 +37,8 @@ bool expand_range(std::string_view range, std::vector<std::string> &out)
     std::string_view first = range.substr(0, range.find('-'));
     std::string_view last = first.size() == range.size() ? first : range.substr(first.size() + 1);
     unsigned long low, high;
-    if (!number(first, low) || !number(last, high) || high < low || high - low >= kMostNames || first.size() > 9)
+    if (!number(first, low) || !number(last, high) || high < low || high - low >= kMostNames ||
+        first.size() > 9)
         return false;
     for (unsigned long n = low; n <= high; ++n) {
         char text[32];
@@ -52,14 +53,13 @@ bool expand_element(const std::string &element, std::vector<std::string> &out)
 {
     size_t open = element.find('[');
     if (open == element.npos) {
-        bool good = !element.empty() && element.find(']') == element.npos && out.size() < kMostNames;
-        if (good)
-            out.push_back(element);
+        bool good = !element.empty() && element.find(']') == element.npos &&
+                    out.size() < kMostNames;
+        if (good) out.push_back(element);
         return good;
     }
     size_t close = element.find(']', open);
-    if (close == element.npos)
-        return false;
+    if (close == element.npos) return false;
     std::vector<std::string> numbers;
     std::string_view ranges = std::string_view(element).substr(open + 1, close - open - 1);
     do {
@@ -79,8 +79,7 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view list)
     std::vector<std::string> out;
     std::string_view rest = list;
     while (!rest.empty())
-        if (!expand_element(std::string(next_element(rest)), out))
-            return wrong(list);
+        if (!expand_element(std::string(next_element(rest)), out)) return wrong(list);
     return out;
 }
 

@@ -9,8 +9,9 @@
 
 namespace rgpu::cli {
 
-// The names, in the list's order. Several brackets in a name multiply ("a[1-2]b[3-4]"). ErrorKind::invalid
-// for unbalanced brackets, ranges that are none, or more names than a cluster has (65536).
+// The names, in the list's order. Several brackets in a name multiply ("a[1-2]b[3-4]").
+// ErrorKind::invalid for unbalanced brackets, ranges that are none, or more names than a cluster
+// has (65536).
 Result<std::vector<std::string>> expand_hostlist(std::string_view list);
 
 }  // namespace rgpu::cli

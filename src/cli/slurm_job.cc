@@ -28,8 +28,7 @@ pool::Wanted wanted(const SlurmJob &job)
 {
     pool::Wanted out;
     out.names = job.filters.names;
-    if (!job.type.empty())
-        out.names = {plugin::name_of_type(job.type)};
+    if (!job.type.empty()) out.names = {plugin::name_of_type(job.type)};
     out.uuids = job.filters.uuids;
     out.memory = job.filters.memory;
     out.compute_capability = job.filters.compute_capability;
@@ -45,12 +44,14 @@ Result<SlurmJob> slurm_job()
     SlurmJob job;
     job.id = variable("SLURM_JOB_ID");
     if (job.id.empty() || job.id.find_first_not_of("0123456789") != job.id.npos)
-        return Error{ErrorKind::invalid, "SLURM_JOB_ID is not set; this command is for Slurm's prologs and epilogs"};
+        return Error{ErrorKind::invalid,
+                     "SLURM_JOB_ID is not set; this command is for Slurm's prologs and epilogs"};
     job.uid = static_cast<uint32_t>(strtoul(variable("SLURM_JOB_UID").c_str(), nullptr, 10));
     job.user = variable("SLURM_JOB_USER");
     job.node = variable("SLURMD_NODENAME");
     job.node_list = variable("SLURM_JOB_NODELIST");
-    job.nodes = static_cast<unsigned>(strtoul(variable("SLURM_JOB_NUM_NODES").c_str(), nullptr, 10));
+    job.nodes =
+        static_cast<unsigned>(strtoul(variable("SLURM_JOB_NUM_NODES").c_str(), nullptr, 10));
     job.all_licences = variable("SLURM_JOB_LICENSES");
     job.licences = plugin::rgpu_licences(job.all_licences);
     // job_submit's mark, which no user can set.
@@ -83,21 +84,20 @@ Result<pool::Request> request_for(const SlurmJob &job, const std::string &node)
     pool::Request request;
     if (!job.share.empty()) {
         auto share = plugin::parse_share(job.share);
-        if (!share)
-            return share.error();
+        if (!share) return share.error();
         request.share = static_cast<int>(share->least);
         request.most = static_cast<int>(share->most);
     }
     if (!job.memory.empty()) {
         auto memory = plugin::parse_memory(job.memory);
-        if (!memory)
-            return memory.error();
+        if (!memory) return memory.error();
         request.memory = *memory;
     }
     unsigned long each = plugin::licences_for(1, static_cast<unsigned>(request.share), job.nodes);
     if (each == 0 || job.licences == 0 || job.licences % each != 0)
         return error(ErrorKind::invalid,
-                     "its licences (rgpu:%lu) are not those of whole requests of %d hundredths of a GPU on %u "
+                     "its licences (rgpu:%lu) are not those of whole requests of %d hundredths of "
+                     "a GPU on %u "
                      "nodes; was job_submit_rgpu off when it was submitted?",
                      job.licences, request.share, job.nodes);
     request.gpus = static_cast<int>(job.licences / each);

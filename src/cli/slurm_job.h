@@ -28,19 +28,20 @@ struct SlurmJob {
     unsigned long each = 0;      // with most_nodes: the licences of one node
     std::string qos;             // on the controller only, from Slurms that say it to their scripts
     bool failed = false;  // it has ended with another status than 0; known to EpilogSlurmctld only
-    int run = 0;  // how often Slurm has started it again; known on the controller only
-    // What Slurm's commands call it: one task of an array ("14_3") may have the array's number, by which they would mean all of them.
+    int run = 0;          // how often Slurm has started it again; known on the controller only
+    // What Slurm's commands call it: one task of an array ("14_3") may have the array's number, by
+    // which they would mean all of them.
     std::string name;
-    // What scontrol calls it where all that Slurm requeues together is meant: the leader of a heterogeneous job, one task
-    // of an array ("14_3").
+    // What scontrol calls it where all that Slurm requeues together is meant: the leader of a
+    // heterogeneous job, one task of an array ("14_3").
     std::string whole;
 };
 
 // Reads SLURM_JOB_ID and its like; ErrorKind::invalid where the script was not run by Slurm.
 Result<SlurmJob> slurm_job();
 
-// What to ask of the pool for one of the job's nodes. ErrorKind::invalid where the licences that the
-// job holds do not pay for whole requests on each node.
+// What to ask of the pool for one of the job's nodes. ErrorKind::invalid where the licences that
+// the job holds do not pay for whole requests on each node.
 Result<pool::Request> request_for(const SlurmJob &job, const std::string &node);
 
 // Prints "rgpu: job 17: <text>" on stderr and to syslog, as Slurm keeps no output of its scripts.

@@ -14,12 +14,14 @@
 namespace rgpu::cli {
 namespace {
 
-// A server that is silent when its time is up is asked for this long once more: it may only just be restarted again.
+// A server that is silent when its time is up is asked for this long once more: it may only just be
+// restarted again.
 constexpr Milliseconds kAskAgain{10'000}, kAskPause{500};
 
 class Minding {
 public:
-    Minding(const SlurmConfig &slurm, pool::Client &client, bool quiet) : slurm_(slurm), client_(client), quiet_(quiet)
+    Minding(const SlurmConfig &slurm, pool::Client &client, bool quiet)
+        : slurm_(slurm), client_(client), quiet_(quiet)
     {
         openlog("rgpu", LOG_PID, LOG_DAEMON);
     }
@@ -27,8 +29,7 @@ public:
     Result<void> run(const Inventories &pool, const std::vector<JobRun> &runs)
     {
         auto since = keep_silence(slurm_.snapshot + ".silent", pool, since_boot());
-        if (!since)
-            return since.error();
+        if (!since) return since.error();
         end_stale(runs, pool);
         renew(runs, pool);
         return silence_is_over(*since, pool) ? give_up(runs) : Result<void>();
@@ -43,16 +44,15 @@ private:
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
         syslog(LOG_WARNING, "%s", text);
-        if (!quiet_)
-            printf("%s\n", text);
+        if (!quiet_) printf("%s\n", text);
     }
 
     void end_stale(const std::vector<JobRun> &runs, const Inventories &pool)
     {
         for (const LeaseOf &stale : stale_leases(runs, pool)) {
             auto released = client_.release(stale.server, stale.lease);
-            tell("job %s: its lease on %s of a run before this one: %s", stale.job.c_str(), stale.server.c_str(),
-                 released ? "ended" : released.error().text.c_str());
+            tell("job %s: its lease on %s of a run before this one: %s", stale.job.c_str(),
+                 stale.server.c_str(), released ? "ended" : released.error().text.c_str());
         }
     }
 
@@ -60,21 +60,22 @@ private:
     {
         for (const LeaseOf &lease : leases_to_renew(runs, pool))
             if (auto renewed = client_.renew(lease.server, lease.lease); !renewed)
-                tell("job %s: its lease on %s is not renewed: %s", lease.job.c_str(), lease.server.c_str(), renewed.error().text.c_str());
+                tell("job %s: its lease on %s is not renewed: %s", lease.job.c_str(),
+                     lease.server.c_str(), renewed.error().text.c_str());
     }
 
-    // All that are silent must have been so for long enough: which of them a job's GPUs are on is not known.
+    // All that are silent must have been so for long enough: which of them a job's GPUs are on is
+    // not known.
     bool silence_is_over(const Silence &since, const Inventories &pool)
     {
-        if (since.empty())
-            return false;
+        if (since.empty()) return false;
         for (const auto &[server, time] : since)
-            if (since_boot() - time < slurm_.lost_after)
-                return false;
-        if (since.size() < pool.size())
-            return true;
-        // Nothing could serve the jobs if they were started again, and perhaps it is this host that sees nobody.
-        tell("no server has answered for %s: is this host's network in order? No job is given up", format_duration(slurm_.lost_after).c_str());
+            if (since_boot() - time < slurm_.lost_after) return false;
+        if (since.size() < pool.size()) return true;
+        // Nothing could serve the jobs if they were started again, and perhaps it is this host that
+        // sees nobody.
+        tell("no server has answered for %s: is this host's network in order? No job is given up",
+             format_duration(slurm_.lost_after).c_str());
         return false;
     }
 
@@ -84,8 +85,7 @@ private:
         Time end = now() + std::min(kAskAgain, slurm_.lost_after);
         for (;;) {
             Inventories pool = client_.inventory();
-            if (silent(pool) == 0 || now() >= end)
-                return pool;
+            if (silent(pool) == 0 || now() >= end) return pool;
             std::this_thread::sleep_for(kAskPause);
         }
     }
@@ -95,24 +95,22 @@ private:
         Inventories pool = ask_again();
         std::vector<LostServer> lost;
         for (const auto &told : pool)
-            if (is_silent(told))
-                lost.push_back({told.server, told.answer.error().text});
-        if (lost.empty())
-            return {};
+            if (is_silent(told)) lost.push_back({told.server, told.answer.error().text});
+        if (lost.empty()) return {};
         for (const JobRun &run : runs_that_miss(runs, pool))
-            if (auto done = give_up(run, lost); !done)
-                return done;
+            if (auto done = give_up(run, lost); !done) return done;
         return {};
     }
 
     Result<void> give_up(const JobRun &run, const std::vector<LostServer> &lost)
     {
-        // scontrol shows all parts of a heterogeneous job for its leader's number, and the part for the part's.
+        // scontrol shows all parts of a heterogeneous job for its leader's number, and the part for
+        // the part's.
         auto record = look_at(run.name.find('+') == run.name.npos ? run.name : run.id);
-        if (!record)
-            return record.error();
+        if (!record) return record.error();
         // It has ended meanwhile, or been requeued with another part of it.
-        if ((record->state != "RUNNING" && record->state != "SUSPENDED") || record->restarts != run.restarts)
+        if ((record->state != "RUNNING" && record->state != "SUSPENDED") ||
+            record->restarts != run.restarts)
             return {};
         bool left = fate_of(*record, slurm_.lost_server, true) == Fate::leave;
         if (left && record->comment.find(kRunsOn) != record->comment.npos)
@@ -137,7 +135,8 @@ Result<std::vector<JobRun>> look_at_runs()
     return squeue ? Result<std::vector<JobRun>>(parse_runs(*squeue)) : squeue.error();
 }
 
-Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool, const std::vector<JobRun> &runs, bool quiet)
+Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool,
+                       const std::vector<JobRun> &runs, bool quiet)
 {
     return Minding(slurm, client, quiet).run(pool, runs);
 }

@@ -1,6 +1,6 @@
-// What rgpu slurm sync does for jobs and leases that have lost each other: it ends leases of runs that are over,
-// renews those that have a term, and gives up
-// servers that have been silent for [slurm] lost_after, with the jobs that run with their GPUs.
+// What rgpu slurm sync does for jobs and leases that have lost each other: it ends leases of runs
+// that are over, renews those that have a term, and gives up servers that have been silent for
+// [slurm] lost_after, with the jobs that run with their GPUs.
 #pragma once
 
 #include "cli/pool_view.h"
@@ -12,8 +12,9 @@ namespace rgpu::cli {
 // The jobs that have not ended, as squeue tells them.
 Result<std::vector<JobRun>> look_at_runs();
 
-// `pool` is what the servers have just said, `runs` what Slurm said after them. Tells what it does on stdout, unless `quiet`,
-// and in syslog.
-Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool, const std::vector<JobRun> &runs, bool quiet);
+// `pool` is what the servers have just said, `runs` what Slurm said after them. Tells what it does
+// on stdout, unless `quiet`, and in syslog.
+Result<void> mind_jobs(const SlurmConfig &slurm, pool::Client &client, const Inventories &pool,
+                       const std::vector<JobRun> &runs, bool quiet);
 
 }  // namespace rgpu::cli

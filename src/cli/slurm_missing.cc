@@ -12,8 +12,7 @@ namespace {
 std::string_view value_of(std::string_view line, std::string_view name)
 {
     for (size_t at = 0; (at = line.find(name, at)) != line.npos; at += name.size()) {
-        if ((at != 0 && line[at - 1] != ' ') || line.substr(at + name.size(), 1) != "=")
-            continue;
+        if ((at != 0 && line[at - 1] != ' ') || line.substr(at + name.size(), 1) != "=") continue;
         std::string_view value = line.substr(at + name.size() + 1);
         return value.substr(0, value.find_first_of(" \n"));
     }
@@ -32,19 +31,21 @@ template <class See> void each_line(std::string_view text, See &&see)
 {
     while (!text.empty()) {
         std::string_view line = text.substr(0, text.find('\n'));
-        if (see(line))
-            return;
+        if (see(line)) return;
         text.remove_prefix(std::min(line.size() + 1, text.size()));
     }
 }
 
-// What Slurm's jobs have paid for of a GPU. A share that begins at 0 costs one licence (plugin/licences.h).
-unsigned long held_by_jobs(const pool::Inventory &server, const std::string &uuid, const std::set<std::string> *active)
+// What Slurm's jobs have paid for of a GPU. A share that begins at 0 costs one licence
+// (plugin/licences.h).
+unsigned long held_by_jobs(const pool::Inventory &server, const std::string &uuid,
+                           const std::set<std::string> *active)
 {
     unsigned long sum = 0;
     for (const pool::Lease &lease : server.leases)
         for (const pool::Portion &portion : lease.gpus)
-            if (!lease.owner.job.empty() && portion.uuid == uuid && (!active || active->count(lease.owner.job)))
+            if (!lease.owner.job.empty() && portion.uuid == uuid &&
+                (!active || active->count(lease.owner.job)))
                 sum += plugin::licences_for(1, static_cast<unsigned>(portion.share), 1);
     return sum;
 }
@@ -63,8 +64,7 @@ std::optional<Licences> parse_licences(std::string_view shown)
 {
     std::optional<Licences> found;
     each_line(shown, [&](std::string_view line) {
-        if (value_of(line, "LicenseName") != "rgpu")
-            return false;
+        if (value_of(line, "LicenseName") != "rgpu") return false;
         found = Licences{number_of(value_of(line, "Total")), number_of(value_of(line, "Used"))};
         return true;
     });
@@ -75,16 +75,15 @@ std::optional<unsigned long> parse_reserved(std::string_view shown, std::string_
 {
     std::optional<unsigned long> found;
     each_line(shown, [&](std::string_view line) {
-        if (value_of(line, "ReservationName") != name)
-            return false;
+        if (value_of(line, "ReservationName") != name) return false;
         found = plugin::rgpu_licences(value_of(line, "Licenses"));
         return true;
     });
     return found;
 }
 
-unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before, const Licences &licences,
-                               const std::set<std::string> *active)
+unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before,
+                               const Licences &licences, const std::set<std::string> *active)
 {
     unsigned long there = 0, held = 0, away = 0;
     for (const auto &told : pool) {
@@ -97,7 +96,8 @@ unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *
         for (const pool::GpuState &gpu : told.answer->gpus) {
             unsigned long of_jobs = held_by_jobs(*told.answer, gpu.uuid, active);
             auto free = static_cast<unsigned long>(gpu.drained.empty() ? gpu.free_share : 0);
-            there += std::min<unsigned long>(of_jobs + free, std::max<unsigned long>(of_jobs, kWholeGpu));
+            there += std::min<unsigned long>(of_jobs + free,
+                                             std::max<unsigned long>(of_jobs, kWholeGpu));
             held += of_jobs;
         }
     }

@@ -1,4 +1,5 @@
-// What Slurm would sell and the pool cannot give now: the arithmetic of rgpu slurm sync, and what it reads of scontrol.
+// What Slurm would sell and the pool cannot give now: the arithmetic of rgpu slurm sync, and what
+// it reads of scontrol.
 #pragma once
 
 #include <optional>
@@ -19,18 +20,20 @@ struct Licences {
 // Nothing where Slurm has no such licence.
 std::optional<Licences> parse_licences(std::string_view shown);
 
-// The licences of rgpu in the reservation of this name, as `scontrol -o show reservation` prints them; nothing
-// where there is no such reservation.
+// The licences of rgpu in the reservation of this name, as `scontrol -o show reservation` prints
+// them; nothing where there is no such reservation.
 std::optional<unsigned long> parse_reserved(std::string_view shown, std::string_view name);
 
 // What the lease of a job holds, in licences.
 unsigned long paid(const pool::Lease &lease);
 
-// How large the reservation must be. What jobs hold stays theirs, wherever it is; of what nobody holds
-// Slurm may sell the free parts of GPUs that answer and are not drained. What others than Slurm's jobs hold
-// is missing, too, and so is what a lease still holds whose job has ended. `before` tells how large servers are that do not
-// answer now, `active` which jobs run, begin or end; without it every job does that has a lease.
-unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before, const Licences &licences,
+// How large the reservation must be. What jobs hold stays theirs, wherever it is; of what nobody
+// holds Slurm may sell the free parts of GPUs that answer and are not drained. What others than
+// Slurm's jobs hold is missing, too, and so is what a lease still holds whose job has ended.
+// `before` tells how large servers are that do not answer now, `active` which jobs run, begin or
+// end; without it every job does that has a lease.
+unsigned long missing_licences(const Inventories &pool, const plugin::Snapshot *before,
+                               const Licences &licences,
                                const std::set<std::string> *active = nullptr);
 
 }  // namespace rgpu::cli

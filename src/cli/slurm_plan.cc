@@ -15,26 +15,24 @@
 namespace rgpu::cli {
 namespace {
 
-constexpr const char *kMarker = "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.";
+constexpr const char *kMarker =
+    "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.";
 
 // --- words
 
-std::vector<std::string> words_of(std::string_view list)
-{
-    return tokens(list, ",");
-}
+std::vector<std::string> words_of(std::string_view list) { return tokens(list, ","); }
 
 bool has(const std::vector<std::string> &words, std::string_view word)
 {
-    return std::any_of(words.begin(), words.end(), [&](const std::string &w) { return same_key(w, word); });
+    return std::any_of(words.begin(), words.end(),
+                       [&](const std::string &w) { return same_key(w, word); });
 }
 
 // "gpu:1,rgpu:2" has "rgpu".
 bool has_gres(std::string_view list, std::string_view name)
 {
     for (const std::string &word : words_of(list))
-        if (word.substr(0, word.find(':')) == name)
-            return true;
+        if (word.substr(0, word.find(':')) == name) return true;
     return false;
 }
 
@@ -69,7 +67,7 @@ enum class Merge {
 struct Rule {
     const char *key;
     Merge how;
-    bool restart;          // Slurm takes a change when it starts only
+    bool restart;           // Slurm takes a change when it starts only
     const char *verb = "";  // script: rgpu slurm VERB
 };
 
@@ -115,18 +113,17 @@ public:
     {
         const ConfFile &file = *plan_.file;
         change_ = {file.path, file.real, file.exists, file.text, {}, {}};
-        std::stable_sort(plan_.edits.begin(), plan_.edits.end(), [](const Edit &a, const Edit &b) { return a.at < b.at; });
+        std::stable_sort(plan_.edits.begin(), plan_.edits.end(),
+                         [](const Edit &a, const Edit &b) { return a.at < b.at; });
         // A file that is included twice has each line twice.
-        plan_.edits.erase(std::unique(plan_.edits.begin(), plan_.edits.end(),
-                                      [](const Edit &a, const Edit &b) { return a.entry->at == b.entry->at; }),
-                          plan_.edits.end());
-        for (const Edit &edit : plan_.edits)
-            replace(edit);
+        plan_.edits.erase(
+            std::unique(plan_.edits.begin(), plan_.edits.end(),
+                        [](const Edit &a, const Edit &b) { return a.entry->at == b.entry->at; }),
+            plan_.edits.end());
+        for (const Edit &edit : plan_.edits) replace(edit);
         change_.after.append(file.text, taken_);
-        if (!plan_.added.empty())
-            append();
-        if (!change_.hunks.empty())
-            out_.files.push_back(std::move(change_));
+        if (!plan_.added.empty()) append();
+        if (!change_.hunks.empty()) out_.files.push_back(std::move(change_));
     }
 
 private:
@@ -137,7 +134,11 @@ private:
         return out;
     }
 
-    size_t line_now() const { return static_cast<size_t>(std::count(change_.after.begin(), change_.after.end(), '\n')) + 1; }
+    size_t line_now() const
+    {
+        return static_cast<size_t>(std::count(change_.after.begin(), change_.after.end(), '\n')) +
+               1;
+    }
 
     void replace(const Edit &edit)
     {
@@ -145,11 +146,13 @@ private:
         const ConfEntry &entry = *edit.entry;
         change_.after.append(text, taken_, entry.at - taken_);
         std::string old = text.substr(entry.at, entry.end - entry.at);
-        std::string now = text.substr(entry.at, edit.at - entry.at) + edit.text + text.substr(edit.end, entry.end - edit.end);
+        std::string now = text.substr(entry.at, edit.at - entry.at) + edit.text +
+                          text.substr(edit.end, entry.end - edit.end);
         change_.hunks.push_back({entry.at, old.size(), change_.after.size(), now.size()});
         change_.after += now;
         taken_ = entry.end;
-        out_.lines.push_back({plan_.file->path, entry.line, shown(old), shown(now), edit.why, edit.restart});
+        out_.lines.push_back(
+            {plan_.file->path, entry.line, shown(old), shown(now), edit.why, edit.restart});
     }
 
     void append_line(const std::string &text)
@@ -162,15 +165,14 @@ private:
     {
         const std::string &text = plan_.file->text;
         size_t newline = text.find('\n');
-        std::string end = newline != text.npos && newline > 0 && text[newline - 1] == '\r' ? "\r\n" : "\n";
-        if (!text.empty() && text.back() != '\n')
-            change_.after += end;
-        if (ends_open(text))
-            change_.after += end;
-        if (text.find(kMarker) == text.npos)
-            append_line((text.empty() ? "" : end) + kMarker + end);
+        std::string end = newline != text.npos && newline > 0 && text[newline - 1] == '\r' ? "\r\n"
+                                                                                           : "\n";
+        if (!text.empty() && text.back() != '\n') change_.after += end;
+        if (ends_open(text)) change_.after += end;
+        if (text.find(kMarker) == text.npos) append_line((text.empty() ? "" : end) + kMarker + end);
         for (const Addition &line : plan_.added) {
-            out_.lines.push_back({plan_.file->path, line_now(), "", line.text, line.why, line.restart});
+            out_.lines.push_back(
+                {plan_.file->path, line_now(), "", line.text, line.why, line.restart});
             append_line(line.text + end);
         }
     }
@@ -183,19 +185,19 @@ private:
 
 class Planner {
 public:
-    Planner(const Site &site, const OwnLines &own, const Wishes &wishes) : site_(site), own_(own), wishes_(wishes) {}
+    Planner(const Site &site, const OwnLines &own, const Wishes &wishes)
+        : site_(site), own_(own), wishes_(wishes)
+    {}
 
     Plan plan()
     {
         types_ = wishes_.types.empty() ? types_of_site() : wishes_.types;
         for (const OwnLine &line : own_.slurm)
-            if (applies(line.entry.settings[0].key))
-                put(line);
+            if (applies(line.entry.settings[0].key)) put(line);
         put_gres();
         if (site_.spank.empty())
             of(site_.plugstack).added.push_back({own_.plugstack.text, own_.plugstack.why, false});
-        for (FilePlan &file : files_)
-            Builder(std::move(file), out_).build();
+        for (FilePlan &file : files_) Builder(std::move(file), out_).build();
         return std::move(out_);
     }
 
@@ -203,8 +205,7 @@ private:
     FilePlan &of(const ConfFile &file)
     {
         for (FilePlan &known : files_)
-            if (known.file == &file)
-                return known;
+            if (known.file == &file) return known;
         return files_.emplace_back(FilePlan{&file});
     }
 
@@ -216,29 +217,36 @@ private:
     bool applies(const std::string &key) const
     {
         if (same_key(key, "AccountingStorageTRES"))
-            return same_key(site_.slurm.value("AccountingStorageType").value_or(""), "accounting_storage/slurmdbd");
+            return same_key(site_.slurm.value("AccountingStorageType").value_or(""),
+                            "accounting_storage/slurmdbd");
         if (same_key(key, "SchedulerParameters"))
-            return same_key(site_.slurm.value("SchedulerType").value_or("sched/backfill"), "sched/backfill");
+            return same_key(site_.slurm.value("SchedulerType").value_or("sched/backfill"),
+                            "sched/backfill");
         return true;
     }
 
     void add(const OwnLine &line, const Rule &rule, const std::string &value)
     {
-        of(site_.slurm.files[0]).added.push_back({line.entry.settings[0].key + "=" + value, line.why, rule.restart});
+        of(site_.slurm.files[0])
+            .added.push_back({line.entry.settings[0].key + "=" + value, line.why, rule.restart});
     }
 
-    void edit(const PlacedEntry &there, size_t at, size_t end, std::string text, const OwnLine &line, const Rule &rule)
+    void edit(const PlacedEntry &there, size_t at, size_t end, std::string text,
+              const OwnLine &line, const Rule &rule)
     {
-        of(site_.slurm.files[there.file]).edits.push_back({&there.entry, at, end, std::move(text), line.why, rule.restart});
+        of(site_.slurm.files[there.file])
+            .edits.push_back({&there.entry, at, end, std::move(text), line.why, rule.restart});
     }
 
-    void append(const PlacedEntry &there, const std::string &text, const OwnLine &line, const Rule &rule)
+    void append(const PlacedEntry &there, const std::string &text, const OwnLine &line,
+                const Rule &rule)
     {
         size_t end = there.entry.settings[0].end;
         edit(there, end, end, text, line, rule);
     }
 
-    void replace(const PlacedEntry &there, const std::string &value, const OwnLine &line, const Rule &rule)
+    void replace(const PlacedEntry &there, const std::string &value, const OwnLine &line,
+                 const Rule &rule)
     {
         const ConfSetting &setting = there.entry.settings[0];
         edit(there, setting.at, setting.end, conf_escaped(value), line, rule);
@@ -247,9 +255,11 @@ private:
     void put(const OwnLine &line)
     {
         const ConfSetting &own = line.entry.settings[0];
-        auto rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule &r) { return same_key(r.key, own.key); });
+        auto rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                 [&](const Rule &r) { return same_key(r.key, own.key); });
         if (rule == std::end(kRules)) {
-            refuse(own.key, "rgpu's own lines have it, and setup does not know how to put it in", "write it into slurm.conf by hand");
+            refuse(own.key, "rgpu's own lines have it, and setup does not know how to put it in",
+                   "write it into slurm.conf by hand");
             return;
         }
         const PlacedEntry *there = site_.slurm.last(own.key);
@@ -267,26 +277,24 @@ private:
     void put_words(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
     {
         const std::string &own = line.entry.settings[0].value;
-        if (!there)
-            return add(line, rule, own);
+        if (!there) return add(line, rule, own);
         std::vector<std::string> words = words_of(there->entry.settings[0].value);
         std::string missing;
         for (const std::string &word : words_of(own))
-            if (!has(words, word) && !has(words, "job_submit/" + word))
-                missing += "," + word;
-        if (!missing.empty())
-            return append(*there, missing, line, rule);
-        auto is_own = [&](const std::string &word) { return word == own || word == "job_submit/" + own; };
-        if (rule.how != Merge::last || is_own(words.back()))
-            return;
+            if (!has(words, word) && !has(words, "job_submit/" + word)) missing += "," + word;
+        if (!missing.empty()) return append(*there, missing, line, rule);
+        auto is_own = [&](const std::string &word) {
+            return word == own || word == "job_submit/" + own;
+        };
+        if (rule.how != Merge::last || is_own(words.back())) return;
         std::erase_if(words, is_own);
         std::string value;
-        for (const std::string &word : words)
-            value += word + ",";
+        for (const std::string &word : words) value += word + ",";
         replace(*there, value + own, line, rule);
     }
 
-    // The first of our directories has our plugins, the others are Slurm's own, for where none is named.
+    // The first of our directories has our plugins, the others are Slurm's own, for where none is
+    // named.
     void put_path(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
     {
         const std::string &own = line.entry.settings[0].value;
@@ -298,16 +306,17 @@ private:
         }
         for (size_t i = 1; i < folders.size(); ++i)
             if (access(folders[i].c_str(), X_OK) != 0)
-                return refuse("PluginDir", "it is not set, and Slurm's own plugins are not in " + folders[i],
-                              "add the line PluginDir= with the directory of Slurm's plugins (scontrol show config names it)");
+                return refuse("PluginDir",
+                              "it is not set, and Slurm's own plugins are not in " + folders[i],
+                              "add the line PluginDir= with the directory of Slurm's plugins "
+                              "(scontrol show config names it)");
         add(line, rule, own);
     }
 
     void put_flags(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
     {
         const std::string &own = line.entry.settings[0].value;
-        if (!there)
-            return add(line, rule, own);
+        if (!there) return add(line, rule, own);
         std::vector<std::string> words = words_of(there->entry.settings[0].value);
         // Both imply Alloc.
         if (!has(words, own) && !has(words, "Contain") && !has(words, "X11"))
@@ -317,13 +326,13 @@ private:
     static bool calls(const std::string &script, const std::string &own, const std::string &verb)
     {
         auto text = read_bytes(script);
-        if (!text)
-            return false;
+        if (!text) return false;
         std::string_view rest = *text;
         while (!rest.empty()) {
             std::string_view line = next_token(rest, "\n");
             line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-            if (!line.starts_with("#") && (line.find(own) != line.npos || line.find("slurm " + verb) != line.npos))
+            if (!line.starts_with("#") &&
+                (line.find(own) != line.npos || line.find("slurm " + verb) != line.npos))
                 return true;
         }
         return false;
@@ -333,19 +342,19 @@ private:
     {
         const std::string &own = line.entry.settings[0].value;
         if (access(own.c_str(), X_OK) != 0)
-            refuse(rule.key, own + " cannot be run here: " + strerror(errno), "make install, on this machine and on the nodes");
-        if (!there)
-            return add(line, rule, own);
+            refuse(rule.key, own + " cannot be run here: " + strerror(errno),
+                   "make install, on this machine and on the nodes");
+        if (!there) return add(line, rule, own);
         const std::string &value = there->entry.settings[0].value;
-        if (value == own)
-            return;
+        if (value == own) return;
         for (const std::string &script : globbed(value))
-            if (real_path(script) == real_path(own) || calls(script, own, rule.verb))
-                return;
+            if (real_path(script) == real_path(own) || calls(script, own, rule.verb)) return;
         bool pattern = value.find_first_of("*?[") != value.npos;
         refuse(rule.key, where(*there) + " has " + value + " already, and Slurm takes one",
-               pattern ? "link rgpu's into that directory: ln -s " + own + " " + value.substr(0, value.find_last_of('/') + 1) + "90-rgpu"
-                       : "let it call rgpu's as its last line, exec " + own + ", which passes the exit status on; then run setup again");
+               pattern ? "link rgpu's into that directory: ln -s " + own + " " +
+                             value.substr(0, value.find_last_of('/') + 1) + "90-rgpu"
+                       : "let it call rgpu's as its last line, exec " + own +
+                             ", which passes the exit status on; then run setup again");
     }
 
     std::string where(const PlacedEntry &there) const
@@ -360,15 +369,15 @@ private:
         if (named && (!wishes_.licences || plugin::rgpu_licences(value) == *wishes_.licences))
             return;
         if (!wishes_.licences)
-            return refuse(rule.key, "no server of the pool tells how many GPUs there are", "give their number in hundredths: --licences 400");
+            return refuse(rule.key, "no server of the pool tells how many GPUs there are",
+                          "give their number in hundredths: --licences 400");
         std::string own = "rgpu:" + std::to_string(*wishes_.licences);
-        if (!there)
-            return add(line, rule, own);
-        if (!named)
-            return append(*there, "," + own, line, rule);
+        if (!there) return add(line, rule, own);
+        if (!named) return append(*there, "," + own, line, rule);
         auto all = plugin::with_rgpu(value, *wishes_.licences);
         if (!all)
-            return refuse(rule.key, where(*there) + ": " + all.error().text, "write " + own + " into it by hand");
+            return refuse(rule.key, where(*there) + ": " + all.error().text,
+                          "write " + own + " into it by hand");
         replace(*there, *all, line, rule);
     }
 
@@ -378,8 +387,11 @@ private:
     {
         std::vector<std::string> out;
         for (const PlacedEntry &placed : site_.slurm.entries) {
-            const ConfSetting *gres = same_key(placed.entry.settings[0].key, "NodeName") ? placed.entry.find("Gres") : nullptr;
-            for (const std::string &word : gres ? words_of(gres->value) : std::vector<std::string>{}) {
+            const ConfSetting *gres = same_key(placed.entry.settings[0].key, "NodeName")
+                                          ? placed.entry.find("Gres")
+                                          : nullptr;
+            for (const std::string &word :
+                 gres ? words_of(gres->value) : std::vector<std::string>{}) {
                 std::vector<std::string> parts = tokens(word, ":");
                 bool typed = parts.size() > 2 && parts[0] == "rgpu" && parts[1] != "no_consume";
                 if (typed && std::find(out.begin(), out.end(), parts[1]) == out.end())
@@ -401,21 +413,23 @@ private:
     // Which of the wished nodes this line names: all, none, or a part, which is refused.
     bool wished(const PlacedEntry &placed, std::set<std::string> &found)
     {
-        if (wishes_.nodes.empty())
-            return true;
+        if (wishes_.nodes.empty()) return true;
         auto names = expand_hostlist(placed.entry.settings[0].value);
         if (!names) {
-            refuse("NodeName", where(placed) + ": " + names.error().text, "leave --nodes out, or add Gres= by hand");
+            refuse("NodeName", where(placed) + ": " + names.error().text,
+                   "leave --nodes out, or add Gres= by hand");
             return false;
         }
         size_t those = 0;
         for (const std::string &name : *names)
-            if (std::find(wishes_.nodes.begin(), wishes_.nodes.end(), name) != wishes_.nodes.end()) {
+            if (std::find(wishes_.nodes.begin(), wishes_.nodes.end(), name) !=
+                wishes_.nodes.end()) {
                 ++those;
                 found.insert(name);
             }
         if (those != 0 && those != names->size())
-            refuse("NodeName", where(placed) + " is for nodes that --nodes names and for others", "make two lines of it");
+            refuse("NodeName", where(placed) + " is for nodes that --nodes names and for others",
+                   "make two lines of it");
         return those == names->size();
     }
 
@@ -426,8 +440,7 @@ private:
         std::set<std::string> found;
         for (const PlacedEntry &placed : site_.slurm.entries) {
             const ConfSetting &name = placed.entry.settings[0];
-            if (!same_key(name.key, "NodeName"))
-                continue;
+            if (!same_key(name.key, "NodeName")) continue;
             const ConfSetting *has_own = placed.entry.find("Gres");
             if (same_key(name.value, "DEFAULT")) {
                 inherited = has_own ? has_own->value : inherited;
@@ -439,11 +452,13 @@ private:
                 edit(placed, has_own->end, has_own->end, "," + gres, line, rule);
             else
                 edit(placed, placed.entry.tail, placed.entry.tail,
-                     " Gres=" + (inherited.empty() ? "" : conf_escaped(inherited) + ",") + gres, line, rule);
+                     " Gres=" + (inherited.empty() ? "" : conf_escaped(inherited) + ",") + gres,
+                     line, rule);
         }
         for (const std::string &node : wishes_.nodes)
             if (!found.contains(node))
-                refuse("NodeName", "no line of slurm.conf is for the node " + node + " of --nodes", "write the name as slurm.conf does");
+                refuse("NodeName", "no line of slurm.conf is for the node " + node + " of --nodes",
+                       "write the name as slurm.conf does");
     }
 
     // --- gres.conf
@@ -455,11 +470,12 @@ private:
                 return;
         const OwnLine &own = own_.gres;
         FilePlan &file = of(site_.gres.files[0]);
-        if (types_.empty())
-            file.added.push_back({own.text, own.why, true});
+        if (types_.empty()) file.added.push_back({own.text, own.why, true});
         size_t behind = own.entry.settings[0].end;
         for (const std::string &type : types_)
-            file.added.push_back({own.text.substr(0, behind) + " Type=" + type + own.text.substr(behind), own.why, true});
+            file.added.push_back(
+                {own.text.substr(0, behind) + " Type=" + type + own.text.substr(behind), own.why,
+                 true});
     }
 
     const Site &site_;
@@ -475,8 +491,7 @@ private:
 std::string OwnLines::value(std::string_view key) const
 {
     for (const OwnLine &line : slurm)
-        if (same_key(line.entry.settings[0].key, key))
-            return line.entry.settings[0].value;
+        if (same_key(line.entry.settings[0].key, key)) return line.entry.settings[0].value;
     return {};
 }
 
@@ -489,7 +504,9 @@ std::vector<OwnLine> parse_own(std::string_view text, bool commented)
         std::string_view line = next_token(text, "\n");
         bool hidden = line.starts_with("#") && !line.starts_with("# ") && line.size() > 1;
         if (line.starts_with("#") && !(hidden && commented)) {
-            comment = (above ? comment + " " : "") + std::string(line.substr(std::min<size_t>(line.find_first_not_of("# "), line.size())));
+            comment = (above ? comment + " " : "") +
+                      std::string(
+                          line.substr(std::min<size_t>(line.find_first_not_of("# "), line.size())));
             above = true;
             continue;
         }
@@ -512,16 +529,20 @@ Result<OwnLines> read_own_lines(const std::string &folder)
     struct {
         const char *name;
         std::vector<OwnLine> *to;
-    } files[] = {{"/slurm.conf", &out.slurm}, {"/gres.conf", &gres}, {"/plugstack.conf.d/rgpu.conf", &plugstack}};
+    } files[] = {{"/slurm.conf", &out.slurm},
+                 {"/gres.conf", &gres},
+                 {"/plugstack.conf.d/rgpu.conf", &plugstack}};
     for (const auto &file : files) {
         auto text = read_bytes(folder + file.name);
-        if (!text)
-            return std::move(text).error().in("rgpu's own lines");
+        if (!text) return std::move(text).error().in("rgpu's own lines");
         *file.to = parse_own(*text, file.to == &out.slurm);
     }
     std::erase_if(out.slurm, [](const OwnLine &line) { return line.entry.settings.empty(); });
-    if (out.slurm.empty() || gres.size() != 1 || gres[0].entry.settings.empty() || plugstack.size() != 1)
-        return error(ErrorKind::invalid, "%s does not have rgpu's lines, as make install puts them there", folder.c_str());
+    if (out.slurm.empty() || gres.size() != 1 || gres[0].entry.settings.empty() ||
+        plugstack.size() != 1)
+        return error(ErrorKind::invalid,
+                     "%s does not have rgpu's lines, as make install puts them there",
+                     folder.c_str());
     out.gres = gres[0];
     out.plugstack = plugstack[0];
     return out;
@@ -538,18 +559,18 @@ std::string spank_line(const std::string &text, const std::string &folder, int d
         std::string line(next_token(rest, "\n"));
         line = line.substr(0, line.find('#'));
         std::vector<std::string> words = tokens(line, " \t\r");
-        if (words.size() < 2)
-            continue;
+        if (words.size() < 2) continue;
         if (same_key(words[0], "include")) {
             std::string pattern = words[1][0] == '/' ? words[1] : folder + words[1];
-            for (const std::string &file : depth < kDeepest ? globbed(pattern) : std::vector<std::string>{})
+            for (const std::string &file :
+                 depth < kDeepest ? globbed(pattern) : std::vector<std::string>{})
                 if (auto included = read_bytes(file))
-                    if (std::string found = spank_line(*included, folder, depth + 1); !found.empty())
+                    if (std::string found = spank_line(*included, folder, depth + 1);
+                        !found.empty())
                         return found;
         } else if (words[1].substr(words[1].find_last_of('/') + 1) == "spank_rgpu.so") {
             std::string out;
-            for (const std::string &word : words)
-                out += (out.empty() ? "" : " ") + word;
+            for (const std::string &word : words) out += (out.empty() ? "" : " ") + word;
             return out;
         }
     }
@@ -567,13 +588,11 @@ Result<Site> read_site(const std::string &slurm_conf)
 {
     Site out;
     auto slurm = read_conf(slurm_conf);
-    if (!slurm)
-        return std::move(slurm).error();
+    if (!slurm) return std::move(slurm).error();
     out.slurm = std::move(*slurm);
     std::string folder = folder_with_slash(slurm_conf);
     auto gres = read_conf(folder + "gres.conf", out.slurm.value("ClusterName").value_or(""));
-    if (!gres)
-        return std::move(gres).error();
+    if (!gres) return std::move(gres).error();
     out.gres = std::move(*gres);
     std::string path = out.slurm.value("PlugStackConfig").value_or("plugstack.conf");
     path = path.starts_with("/") ? path : folder + path;
@@ -581,7 +600,8 @@ Result<Site> read_site(const std::string &slurm_conf)
     auto plugstack = read_bytes(path);
     if (!plugstack && plugstack.error().kind != ErrorKind::unavailable)
         return std::move(plugstack).error();
-    out.plugstack = {path, real_path(path), plugstack.has_value(), plugstack ? *plugstack : std::string()};
+    out.plugstack = {path, real_path(path), plugstack.has_value(),
+                     plugstack ? *plugstack : std::string()};
     out.spank = spank_line(out.plugstack.text, folder_with_slash(path), 0);
     return out;
 }

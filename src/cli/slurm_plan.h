@@ -1,7 +1,7 @@
 // What rgpu slurm setup would change in a site's configuration, and what stands in its way.
 //
-// rgpu's own lines, with the reasons for them, are those of etc/ as `make install` has filled them in; here is only how each of
-// them goes together with what a site has.
+// rgpu's own lines, with the reasons for them, are those of etc/ as `make install` has filled them
+// in; here is only how each of them goes together with what a site has.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,9 @@ namespace rgpu::cli {
 
 // A line of rgpu's own.
 struct OwnLine {
-    ConfEntry entry;    // no settings for plugstack.conf
-    std::string text;   // as it is written
-    std::string why;    // the first sentence of the comment above it
+    ConfEntry entry;   // no settings for plugstack.conf
+    std::string text;  // as it is written
+    std::string why;   // the first sentence of the comment above it
 };
 
 struct OwnLines {
@@ -36,15 +36,17 @@ Result<OwnLines> read_own_lines(const std::string &folder);
 struct Site {
     Conf slurm, gres;
     ConfFile plugstack;
-    std::string spank;  // the line of plugstack.conf, or of what it includes, that names spank_rgpu.so
+    std::string
+        spank;  // the line of plugstack.conf, or of what it includes, that names spank_rgpu.so
 };
 // gres.conf lies beside slurm.conf, and plugstack.conf, too, unless slurm.conf says otherwise.
 Result<Site> read_site(const std::string &slurm_conf);
 
 struct Wishes {
-    std::optional<unsigned long> licences;  // how many rgpu: Slurm is to sell; nothing leaves a number that is there
-    std::vector<std::string> nodes;         // those that may use the pool; empty: all
-    std::vector<std::string> types;         // of GPUs, that --gres=rgpu:TYPE:N can name
+    std::optional<unsigned long>
+        licences;  // how many rgpu: Slurm is to sell; nothing leaves a number that is there
+    std::vector<std::string> nodes;  // those that may use the pool; empty: all
+    std::vector<std::string> types;  // of GPUs, that --gres=rgpu:TYPE:N can name
 };
 
 // Something that only a person can decide.

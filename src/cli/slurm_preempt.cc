@@ -1,4 +1,5 @@
-// rgpu slurm preempt: requeues over-quota jobs for those that wait for licences, where Slurm does not do it by itself.
+// rgpu slurm preempt: requeues over-quota jobs for those that wait for licences, where Slurm does
+// not do it by itself.
 #include <algorithm>
 #include <cstdio>
 #include <syslog.h>
@@ -13,21 +14,22 @@
 namespace rgpu::cli {
 namespace {
 
-// Slurm's own words for jobs that may not be requeued: not from a script, or --no-requeue. Its preemption cancels those.
+// Slurm's own words for jobs that may not be requeued: not from a script, or --no-requeue. Its
+// preemption cancels those.
 bool cannot_be_requeued(const Error &error)
 {
-    return error.text.find("presently disabled") != std::string::npos || error.text.find("Only batch jobs") != std::string::npos;
+    return error.text.find("presently disabled") != std::string::npos ||
+           error.text.find("Only batch jobs") != std::string::npos;
 }
 
 Result<const char *> make_way(const std::string &job)
 {
     auto requeued = run_tool({"scontrol", "requeue", job});
-    if (requeued)
-        return "requeued";
-    if (!cannot_be_requeued(requeued.error()))
-        return std::move(requeued).error();
+    if (requeued) return "requeued";
+    if (!cannot_be_requeued(requeued.error())) return std::move(requeued).error();
     auto cancelled = run_tool({"scancel", job});
-    return cancelled ? Result<const char *>("cancelled, as it cannot be requeued") : Result<const char *>(std::move(cancelled).error());
+    return cancelled ? Result<const char *>("cancelled, as it cannot be requeued")
+                     : Result<const char *>(std::move(cancelled).error());
 }
 
 class Preempt : public Command {
@@ -35,24 +37,26 @@ public:
     void options(CLI::App &app) override
     {
         app.add_flag("-n,--dry-run", dry_run_, "Only say which jobs would make way");
-        app.footer("For Slurm before 23.02; a newer one does it by itself (PreemptParameters=reclaim_licenses), and this command then\n"
-                   "nothing. Run it every few seconds (rgpu-preempt.timer), as root or another operator of Slurm.\n"
+        app.footer("For Slurm before 23.02; a newer one does it by itself "
+                   "(PreemptParameters=reclaim_licenses), and this command then\n"
+                   "nothing. Run it every few seconds (rgpu-preempt.timer), as root or another "
+                   "operator of Slurm.\n"
                    "\n"
-                   "Exit status: 0 done, also where nobody had to make way; 1 Slurm could not be asked, or a job could not be requeued.");
+                   "Exit status: 0 done, also where nobody had to make way; 1 Slurm could not be "
+                   "asked, or a job could not be requeued.");
     }
 
     int run(Context &context) override
     {
         auto config = context.config();
-        if (!config)
-            return fail(config.error());
+        if (!config) return fail(config.error());
         auto chosen = look((*config)->slurm.reservation);
-        if (!chosen)
-            return fail(chosen.error());
+        if (!chosen) return fail(chosen.error());
         int status = kOk;
         openlog("rgpu", LOG_PID, LOG_DAEMON);
         for (const Victim &victim : *chosen) {
-            const std::string why = "job " + victim.name + " (QOS " + victim.qos + ") for job " + victim.for_job + " (QOS " + victim.for_qos + ")";
+            const std::string why = "job " + victim.name + " (QOS " + victim.qos + ") for job " +
+                                    victim.for_job + " (QOS " + victim.for_qos + ")";
             if (dry_run_) {
                 printf("%s would make way\n", why.c_str());
                 continue;
@@ -72,29 +76,32 @@ private:
     // Most of the time nobody waits: then squeue is all that is asked.
     static Result<std::vector<Victim>> look(const std::string &reservation)
     {
-        auto squeue = run_tool({"squeue", "-h", "-a", "-t", "PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED", "-o", kQueueFormat});
-        if (!squeue)
-            return std::move(squeue).error();
+        auto squeue =
+            run_tool({"squeue", "-h", "-a", "-t", "PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED",
+                      "-o", kQueueFormat});
+        if (!squeue) return std::move(squeue).error();
         std::vector<QueuedJob> queue = parse_queue(*squeue);
         if (std::none_of(queue.begin(), queue.end(), waits_for_licences))
             return std::vector<Victim>{};
         auto settings = run_tool({"scontrol", "show", "config"});
-        auto lic = run_tool({"scontrol", "-o", "show", "lic"}), reservations = run_tool({"scontrol", "-o", "show", "reservation"});
+        auto lic = run_tool({"scontrol", "-o", "show", "lic"}),
+             reservations = run_tool({"scontrol", "-o", "show", "reservation"});
         auto qos = run_tool({"sacctmgr", "-n", "-P", "show", "qos", kQosFormat});
         for (auto *asked : {&settings, &lic, &reservations, &qos})
-            if (!*asked)
-                return asked->error();
+            if (!*asked) return asked->error();
         auto licences = parse_licences(*lic);
         if (!licences || settings->find("reclaim_licenses") != settings->npos)
             return std::vector<Victim>{};
         unsigned long reserved = parse_reserved(*reservations, reservation).value_or(0);
-        return victims(queue, parse_qos(*qos), licences->total > reserved ? licences->total - reserved : 0);
+        return victims(queue, parse_qos(*qos),
+                       licences->total > reserved ? licences->total - reserved : 0);
     }
 
     bool dry_run_ = false;
 };
 
-const Registered<Preempt> preempt{"slurm", "preempt", "requeue over-quota jobs for jobs within their quota (Slurm before 23.02)"};
+const Registered<Preempt> preempt{
+    "slurm", "preempt", "requeue over-quota jobs for jobs within their quota (Slurm before 23.02)"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -9,7 +9,8 @@
 namespace rgpu::cli {
 namespace {
 
-constexpr std::string_view kOurs = "rgpu: ", kBefore = " | ", kAvoids = "; avoids ", kUntil = " until ";
+constexpr std::string_view kOurs = "rgpu: ", kBefore = " | ", kAvoids = "; avoids ",
+                           kUntil = " until ";
 constexpr const char *kTime = "%Y-%m-%dT%H:%M:%SZ";
 
 std::string_view cut(std::string_view &rest, std::string_view separator)
@@ -50,8 +51,7 @@ std::string format_time(int64_t time)
 // Where our part of a comment begins.
 size_t ours(std::string_view comment)
 {
-    if (comment.starts_with(kOurs))
-        return 0;
+    if (comment.starts_with(kOurs)) return 0;
     size_t at = comment.rfind(std::string(kBefore) + std::string(kOurs));
     return at == comment.npos ? comment.size() : at + kBefore.size();
 }
@@ -66,12 +66,10 @@ std::optional<JobRecord> parse_job(std::string_view shown)
         std::string_view line = cut(shown, "\n");
         line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
         if (line.starts_with("JobId=")) {
-            if (out)
-                break;
+            if (out) break;
             out.emplace();
         }
-        if (!out)
-            continue;
+        if (!out) continue;
         if (line.starts_with("JobState=")) {
             out->state = word(line, "JobState");
             out->reason = word(line, "Reason");
@@ -82,7 +80,8 @@ std::optional<JobRecord> parse_job(std::string_view shown)
         } else if (line.starts_with("StartTime=")) {
             out->ended = word(line, "EndTime") != "Unknown";
         } else if (line.starts_with(kComment)) {
-            out->comment = line.substr(kComment.size(), line.find_last_not_of(' ') + 1 - kComment.size());
+            out->comment =
+                line.substr(kComment.size(), line.find_last_not_of(' ') + 1 - kComment.size());
         }
     }
     return out;
@@ -98,40 +97,42 @@ std::vector<Avoided> avoided(std::string_view comment, int64_t now)
         std::string_view one = cut(rest, ", ");
         Avoided a{std::string(cut(one, kUntil)), 0};
         a.until = parse_time(one);
-        if (a.until > now)
-            out.push_back(std::move(a));
+        if (a.until > now) out.push_back(std::move(a));
     }
     return out;
 }
 
-std::string with_note(std::string_view comment, std::string_view note, const std::vector<Avoided> &avoid)
+std::string with_note(std::string_view comment, std::string_view note,
+                      const std::vector<Avoided> &avoid)
 {
     std::string out(comment.substr(0, ours(comment)));
-    if (!out.empty() && !out.ends_with(kBefore))
-        out += kBefore;
+    if (!out.empty() && !out.ends_with(kBefore)) out += kBefore;
     (out += kOurs) += note;
     for (size_t i = 0; i < avoid.size(); ++i)
-        ((out += i ? ", " : kAvoids) += avoid[i].server) += std::string(kUntil) + format_time(avoid[i].until);
-    std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < ' '; }, ' ');
+        ((out += i ? ", " : kAvoids) += avoid[i].server) += std::string(kUntil) +
+                                                            format_time(avoid[i].until);
+    std::replace_if(
+        out.begin(), out.end(), [](unsigned char c) { return c < ' '; }, ' ');
     return out;
 }
 
 Result<JobRecord> look_at(const std::string &job)
 {
     auto shown = run_tool({"scontrol", "show", "job", job});
-    if (!shown)
-        return std::move(shown).error();
+    if (!shown) return std::move(shown).error();
     auto record = parse_job(*shown);
     return record ? Result<JobRecord>(std::move(*record))
                   : Error{ErrorKind::unavailable, "scontrol show job " + job + " shows no job"};
 }
 
-Result<void> put_note(const std::string &job, std::string_view comment, std::string_view note, const std::vector<Avoided> &avoid)
+Result<void> put_note(const std::string &job, std::string_view comment, std::string_view note,
+                      const std::vector<Avoided> &avoid)
 {
     std::string text = with_note(comment, note, avoid);
     auto done = run_tool({"scontrol", "update", "JobId=" + job, "AdminComment=" + text});
     if (!done)
-        done = run_tool({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + job, "set", "AdminComment=" + text});
+        done = run_tool({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + job, "set",
+                         "AdminComment=" + text});
     return done ? Result<void>() : std::move(done).error();
 }
 

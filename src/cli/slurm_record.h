@@ -1,4 +1,5 @@
-// What Slurm's own record of a job says, and our note in it: the AdminComment, which survives a requeue and slurmctld.
+// What Slurm's own record of a job says, and our note in it: the AdminComment, which survives a
+// requeue and slurmctld.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ struct JobRecord {
     std::string state, reason;
     int restarts = 0;
     bool batch = false, requeue = false;  // what Slurm may requeue is both
-    bool ended = false;                   // its end is known: it runs no more, nor again unless its exit status has it requeued
-    std::string comment;                  // AdminComment
+    bool ended = false;   // its end is known: it runs no more, nor again unless its exit status has
+                          // it requeued
+    std::string comment;  // AdminComment
 };
 // The first of those printed; nothing where there is none.
 std::optional<JobRecord> parse_job(std::string_view shown);
@@ -32,15 +34,17 @@ struct Avoided {
 // Those that the comment names and that are still to be avoided.
 std::vector<Avoided> avoided(std::string_view comment, int64_t now);
 
-// The comment with this note of ours in place of the one before. Ours begins with "rgpu: " and is the last; what stands
-// before it is others', and stays.
-std::string with_note(std::string_view comment, std::string_view note, const std::vector<Avoided> &avoid);
+// The comment with this note of ours in place of the one before. Ours begins with "rgpu: " and is
+// the last; what stands before it is others', and stays.
+std::string with_note(std::string_view comment, std::string_view note,
+                      const std::vector<Avoided> &avoid);
 
 // Asks scontrol. `job` is what it calls the job: "17", "14_3".
 Result<JobRecord> look_at(const std::string &job);
 
-// Puts the note into the job's AdminComment. A job that has ended takes none from scontrol: then it goes into the accounting
-// database, where there is one.
-Result<void> put_note(const std::string &job, std::string_view comment, std::string_view note, const std::vector<Avoided> &avoid);
+// Puts the note into the job's AdminComment. A job that has ended takes none from scontrol: then it
+// goes into the accounting database, where there is one.
+Result<void> put_note(const std::string &job, std::string_view comment, std::string_view note,
+                      const std::vector<Avoided> &avoid);
 
 }  // namespace rgpu::cli

@@ -11,13 +11,16 @@ namespace rgpu::cli {
 namespace {
 
 // The leases of these jobs for which fits(run, lease) is true.
-template <class Fits> std::vector<LeaseOf> chosen(const std::vector<JobRun> &runs, const Inventories &pool, Fits &&fits)
+template <class Fits>
+std::vector<LeaseOf> chosen(const std::vector<JobRun> &runs, const Inventories &pool, Fits &&fits)
 {
     std::vector<LeaseOf> out;
     for (const auto &told : pool)
         for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
             const pool::Lease &lease = told.answer->leases[i];
-            if (std::any_of(runs.begin(), runs.end(), [&](const JobRun &run) { return run.id == lease.owner.job && fits(run, lease); }))
+            if (std::any_of(runs.begin(), runs.end(), [&](const JobRun &run) {
+                    return run.id == lease.owner.job && fits(run, lease);
+                }))
                 out.push_back({told.server, lease.id, lease.owner.job});
         }
     return out;
@@ -36,8 +39,7 @@ std::vector<JobRun> parse_runs(std::string_view printed)
         run.state = next_token(line, "|");
         run.restarts = atoi(std::string(next_token(line, "|")).c_str());
         run.licences = plugin::rgpu_licences(next_token(line, "|"));
-        if (!run.id.empty())
-            out.push_back(std::move(run));
+        if (!run.id.empty()) out.push_back(std::move(run));
     }
     return out;
 }
@@ -52,7 +54,8 @@ std::vector<LeaseOf> stale_leases(const std::vector<JobRun> &runs, const Invento
 std::vector<LeaseOf> leases_to_renew(const std::vector<JobRun> &runs, const Inventories &pool)
 {
     return chosen(runs, pool, [](const JobRun &run, const pool::Lease &lease) {
-        return lease.expires_in.count() != 0 && (lease.owner.run < 0 || run.restarts == lease.owner.run);
+        return lease.expires_in.count() != 0 &&
+               (lease.owner.run < 0 || run.restarts == lease.owner.run);
     });
 }
 
@@ -60,17 +63,16 @@ std::vector<JobRun> runs_that_miss(const std::vector<JobRun> &runs, const Invent
 {
     std::vector<JobRun> out;
     for (const JobRun &run : runs) {
-        if (!run.runs() || run.licences == 0)
-            continue;
+        if (!run.runs() || run.licences == 0) continue;
         unsigned long there = 0;
         for (const auto &told : pool)
             for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
                 const pool::Lease &lease = told.answer->leases[i];
-                if (lease.owner.job == run.id && (lease.owner.run < 0 || lease.owner.run == run.restarts))
+                if (lease.owner.job == run.id &&
+                    (lease.owner.run < 0 || lease.owner.run == run.restarts))
                     there += paid(lease);
             }
-        if (there < run.licences)
-            out.push_back(run);
+        if (there < run.licences) out.push_back(run);
     }
     return out;
 }

@@ -1,4 +1,5 @@
-// The runs of Slurm's jobs against the leases that servers have of them: what rgpu slurm sync acts on. Pure functions.
+// The runs of Slurm's jobs against the leases that servers have of them: what rgpu slurm sync acts
+// on. Pure functions.
 #pragma once
 
 #include <string>
@@ -29,13 +30,15 @@ std::vector<JobRun> parse_runs(std::string_view printed);
 struct LeaseOf {
     std::string server, lease, job;
 };
-// Leases of a run before the present one: their server was away when that ended. The servers were asked before Slurm was.
+// Leases of a run before the present one: their server was away when that ended. The servers were
+// asked before Slurm was.
 std::vector<LeaseOf> stale_leases(const std::vector<JobRun> &runs, const Inventories &pool);
 
 // Leases with a term ([rgpud] max_term) of the present runs: who else would renew them?
 std::vector<LeaseOf> leases_to_renew(const std::vector<JobRun> &runs, const Inventories &pool);
 
-// Running jobs that have paid for more than the servers that answer have of them. The servers were asked after Slurm was.
+// Running jobs that have paid for more than the servers that answer have of them. The servers were
+// asked after Slurm was.
 std::vector<JobRun> runs_that_miss(const std::vector<JobRun> &runs, const Inventories &pool);
 
 }  // namespace rgpu::cli

@@ -57,8 +57,7 @@ Silence parse_silence(std::string_view text, const std::string &boot)
 {
     Silence out;
     std::string first = std::string(kFirst) + boot + "\n";
-    if (!text.starts_with(first))
-        return out;
+    if (!text.starts_with(first)) return out;
     for (text.remove_prefix(first.size()); !text.empty();) {
         std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(line.size() + 1, text.size()));

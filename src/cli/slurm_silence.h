@@ -1,6 +1,7 @@
 // Since when servers have not answered rgpu slurm sync, from one run of it to the next.
 //
-// Told by the host's clock since its boot, which nobody sets: a step of the wall clock makes no server lost.
+// Told by the host's clock since its boot, which nobody sets: a step of the wall clock makes no
+// server lost.
 #pragma once
 
 #include <map>
@@ -22,7 +23,8 @@ bool is_silent(const pool::Told<pool::Inventory> &told);
 // Who is silent now: as long as before, or from now on.
 Silence silence(const Silence &before, const Inventories &pool, Milliseconds now);
 
-// The file's text. What another boot of the host wrote counts for nothing, as what is no such file does.
+// The file's text. What another boot of the host wrote counts for nothing, as what is no such file
+// does.
 std::string format_silence(const Silence &silence, const std::string &boot);
 Silence parse_silence(std::string_view text, const std::string &boot);
 

@@ -23,8 +23,7 @@ void read_both(int out, int err, std::string &printed, std::string &told)
     std::string *to[] = {&printed, &told};
     for (int open = 2; open > 0 && (poll(look, 2, -1) > 0 || errno == EINTR);)
         for (int i = 0; i < 2; ++i) {
-            if (look[i].fd < 0 || !look[i].revents)
-                continue;
+            if (look[i].fd < 0 || !look[i].revents) continue;
             char buffer[16384];
             ssize_t n = read(look[i].fd, buffer, sizeof buffer);
             if (n <= 0) {
@@ -36,10 +35,7 @@ void read_both(int out, int err, std::string &printed, std::string &told)
         }
 }
 
-std::string first_line(const std::string &text)
-{
-    return text.substr(0, text.find('\n'));
-}
+std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -53,8 +49,7 @@ Result<std::string> run_tool(const std::vector<std::string> &command)
         return error(ErrorKind::exhausted, "%s: no pipe: %s", command[0].c_str(), strerror(errno));
     Fd err_read(err[0]), err_write(err[1]);
     std::vector<char *> arguments;
-    for (const std::string &word : command)
-        arguments.push_back(const_cast<char *>(word.c_str()));
+    for (const std::string &word : command) arguments.push_back(const_cast<char *>(word.c_str()));
     arguments.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -65,8 +60,8 @@ Result<std::string> run_tool(const std::vector<std::string> &command)
     int failure = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     if (failure)
-        return error(failure == ENOENT ? ErrorKind::unsupported : ErrorKind::internal, "%s: %s", arguments[0],
-                     strerror(failure));
+        return error(failure == ENOENT ? ErrorKind::unsupported : ErrorKind::internal, "%s: %s",
+                     arguments[0], strerror(failure));
     out_write.reset();
     err_write.reset();
     std::string printed, told;
@@ -75,7 +70,8 @@ Result<std::string> run_tool(const std::vector<std::string> &command)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return error(ErrorKind::unavailable, "%s: %s", arguments[0], first_line(told.empty() ? printed : told).c_str());
+        return error(ErrorKind::unavailable, "%s: %s", arguments[0],
+                     first_line(told.empty() ? printed : told).c_str());
     return printed;
 }
 

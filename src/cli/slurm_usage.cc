@@ -13,31 +13,25 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kMark = "{\"rgpu\":";
 
-double rounded(double seconds)
-{
-    return std::round(seconds * 1000) / 1000;
-}
+double rounded(double seconds) { return std::round(seconds * 1000) / 1000; }
 
 // What comes through sacctmgr as it is.
 std::string plain(std::string text)
 {
     for (char &c : text)
-        if (c < 0x20 || c > 0x7e || c == '"' || c == '\'' || c == '`' || c == '\\')
-            c = '_';
+        if (c < 0x20 || c > 0x7e || c == '"' || c == '\'' || c == '`' || c == '\\') c = '_';
     return text;
 }
 
 void insert(std::vector<std::string> &names, const std::string &name)
 {
-    if (std::find(names.begin(), names.end(), name) == names.end())
-        names.push_back(name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
 TypeUsage &type_of(JobUsage &usage, const std::string &name)
 {
     for (TypeUsage &type : usage.gpus)
-        if (type.name == name)
-            return type;
+        if (type.name == name) return type;
     usage.gpus.emplace_back().name = name;
     return usage.gpus.back();
 }
@@ -45,10 +39,10 @@ TypeUsage &type_of(JobUsage &usage, const std::string &name)
 TypeUsage read_type(const Json &json)
 {
     TypeUsage type;
-    // sacctmgr of Slurm 22.05 makes small letters of all, 24.11 does not: one type of GPU is one line all the same.
+    // sacctmgr of Slurm 22.05 makes small letters of all, 24.11 does not: one type of GPU is one
+    // line all the same.
     type.name = json.at("name").get<std::string>();
-    for (char &c : type.name)
-        c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
+    for (char &c : type.name) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
     type.gpu_seconds = json.value("gpu_seconds", 0.0);
     type.busy_seconds = json.value("busy_seconds", 0.0);
     type.blocked_seconds = json.value("blocked_seconds", 0.0);
@@ -109,8 +103,7 @@ std::string to_comment(const JobUsage &usage, std::string_view before)
                         {"bytes_in", type.bytes_in},
                         {"bytes_out", type.bytes_out}});
     Json json = {{"gpus", std::move(gpus)}, {"servers", usage.servers}};
-    if (!usage.silent.empty())
-        json["silent"] = usage.silent;
+    if (!usage.silent.empty()) json["silent"] = usage.silent;
     std::string out(before);
     return out + (out.empty() ? "" : " ") + std::string(kMark) + json.dump() + "}";
 }
@@ -120,13 +113,12 @@ std::optional<JobUsage> from_comment(std::string_view comment)
     std::string text(comment);
     std::replace(text.begin(), text.end(), '`', '"');
     size_t begin = text.rfind(kMark), end = text.rfind('}');
-    if (begin == text.npos || end == text.npos || end < begin)
-        return {};
-    Json json = Json::parse(text.begin() + static_cast<ptrdiff_t>(begin), text.begin() + static_cast<ptrdiff_t>(end) + 1, nullptr, false);
+    if (begin == text.npos || end == text.npos || end < begin) return {};
+    Json json = Json::parse(text.begin() + static_cast<ptrdiff_t>(begin),
+                            text.begin() + static_cast<ptrdiff_t>(end) + 1, nullptr, false);
     try {
         JobUsage usage;
-        for (const Json &type : json.at("rgpu").at("gpus"))
-            usage.gpus.push_back(read_type(type));
+        for (const Json &type : json.at("rgpu").at("gpus")) usage.gpus.push_back(read_type(type));
         usage.servers = json["rgpu"].value("servers", std::vector<std::string>{});
         usage.silent = json["rgpu"].value("silent", std::vector<std::string>{});
         return usage;

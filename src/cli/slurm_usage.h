@@ -1,6 +1,8 @@
-// What a job used of the pool, as it stands in the job's record: summed up by the epilog, read by rgpu usage.
+// What a job used of the pool, as it stands in the job's record: summed up by the epilog, read by
+// rgpu usage.
 //
-// It is JSON in the record's AdminComment, behind whatever stood there: {"rgpu": {"gpus": [{"name", "gpu_seconds", ...}], "servers":
+// It is JSON in the record's AdminComment, behind whatever stood there: {"rgpu": {"gpus": [{"name",
+// "gpu_seconds", ...}], "servers":
 // [...], "silent": [...]}}. sacctmgr makes a ` of every quotation mark, which is undone here.
 #pragma once
 

@@ -27,12 +27,14 @@ unsigned long number_of(std::string_view text)
 // That it holds its licences. A job that is completing gives them back by itself.
 bool holds(const QueuedJob &job)
 {
-    return job.state == "RUNNING" || job.state == "CONFIGURING" || job.state == "SUSPENDED" || job.state == "STOPPED";
+    return job.state == "RUNNING" || job.state == "CONFIGURING" || job.state == "SUSPENDED" ||
+           job.state == "STOPPED";
 }
 
 const Qos *find(const std::vector<Qos> &all, const std::string &name)
 {
-    auto found = std::find_if(all.begin(), all.end(), [&](const Qos &qos) { return qos.name == name; });
+    auto found =
+        std::find_if(all.begin(), all.end(), [&](const Qos &qos) { return qos.name == name; });
     return found == all.end() ? nullptr : &*found;
 }
 
@@ -44,7 +46,8 @@ bool younger(const QueuedJob &a, const QueuedJob &b)
 
 class Books {
 public:
-    Books(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all, unsigned long sold) : all_(all)
+    Books(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all, unsigned long sold)
+        : all_(all)
     {
         unsigned long used = 0;
         for (const QueuedJob &job : queue)
@@ -59,11 +62,9 @@ public:
     void serve(const QueuedJob &job, std::vector<Victim> &out)
     {
         const Qos *qos = find(all_, job.qos);
-        if (!qos || (qos->guarantee && held_[job.qos] + job.licences > *qos->guarantee))
-            return;
+        if (!qos || (qos->guarantee && held_[job.qos] + job.licences > *qos->guarantee)) return;
         auto chosen = choose(*qos, static_cast<long>(job.licences));
-        if (!chosen)
-            return;
+        if (!chosen) return;
         for (const QueuedJob *victim : *chosen) {
             out.push_back({victim->name, victim->qos, job.name, job.qos});
             free_ += static_cast<long>(victim->licences);
@@ -95,8 +96,7 @@ private:
             chosen.push_back(may[i]);
             freed += static_cast<long>(may[i]->licences);
         }
-        if (freed < needed)
-            return {};
+        if (freed < needed) return {};
         // A large one may have made small ones before it needless.
         std::erase_if(chosen, [&](const QueuedJob *job) {
             const auto its = static_cast<long>(job->licences);
@@ -110,7 +110,7 @@ private:
     const std::vector<Qos> &all_;
     std::vector<const QueuedJob *> running_;
     std::map<std::string, unsigned long> held_;  // by QOS
-    long free_ = 0;  // below 0: a server went away under running jobs
+    long free_ = 0;                              // below 0: a server went away under running jobs
 };
 
 }  // namespace
@@ -130,8 +130,7 @@ std::vector<QueuedJob> parse_queue(std::string_view printed)
         job.start = cut(line, '|');
         job.priority = number_of(cut(line, '|'));
         job.licences = plugin::rgpu_licences(line);
-        if (!job.id.empty() && job.licences)
-            out.push_back(std::move(job));
+        if (!job.id.empty() && job.licences) out.push_back(std::move(job));
     }
     return out;
 }
@@ -146,33 +145,33 @@ std::vector<Qos> parse_qos(std::string_view printed)
         qos.name = cut(line, '|');
         qos.priority = number_of(cut(line, '|'));
         std::string_view preempts = cut(line, '|'), limits = cut(line, '|');
-        while (!preempts.empty())
-            qos.preempts.emplace_back(cut(preempts, ','));
+        while (!preempts.empty()) qos.preempts.emplace_back(cut(preempts, ','));
         while (!limits.empty())
             if (std::string_view limit = cut(limits, ','); limit.starts_with(kLicence))
                 qos.guarantee = number_of(limit.substr(kLicence.size()));
-        if (!qos.name.empty())
-            out.push_back(std::move(qos));
+        if (!qos.name.empty()) out.push_back(std::move(qos));
     }
     return out;
 }
 
 bool waits_for_licences(const QueuedJob &job)
 {
-    return job.state == "PENDING" && (job.reason == "Licenses" || job.reason == "Priority" || job.reason == "None");
+    return job.state == "PENDING" &&
+           (job.reason == "Licenses" || job.reason == "Priority" || job.reason == "None");
 }
 
-std::vector<Victim> victims(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all, unsigned long sold)
+std::vector<Victim> victims(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all,
+                            unsigned long sold)
 {
     std::vector<const QueuedJob *> waiting;
     for (const QueuedJob &job : queue)
-        if (waits_for_licences(job))
-            waiting.push_back(&job);
-    std::stable_sort(waiting.begin(), waiting.end(), [](const QueuedJob *a, const QueuedJob *b) { return a->priority > b->priority; });
+        if (waits_for_licences(job)) waiting.push_back(&job);
+    std::stable_sort(waiting.begin(), waiting.end(), [](const QueuedJob *a, const QueuedJob *b) {
+        return a->priority > b->priority;
+    });
     Books books(queue, all, sold);
     std::vector<Victim> out;
-    for (const QueuedJob *job : waiting)
-        books.serve(*job, out);
+    for (const QueuedJob *job : waiting) books.serve(*job, out);
     return out;
 }
 

@@ -32,7 +32,8 @@ std::string percent(double part)
 std::string seconds(double value)
 {
     char text[32];
-    snprintf(text, sizeof text, value < 0.1 ? "%.1fms" : "%.1fs", value < 0.1 ? 1000 * value : value);
+    snprintf(text, sizeof text, value < 0.1 ? "%.1fms" : "%.1fs",
+             value < 0.1 ? 1000 * value : value);
     return text;
 }
 
@@ -45,8 +46,7 @@ std::string rate(double per_second)
 
 std::string who(const pool::TenantShare &t)
 {
-    if (t.lease.empty())
-        return "(another's)";
+    if (t.lease.empty()) return "(another's)";
     std::string user = t.owner.user.empty() ? std::to_string(t.owner.uid) : t.owner.user;
     return user + ": " + to_text(t.owner);
 }
@@ -55,8 +55,7 @@ std::string state_of(const pool::TenantShare &t)
 {
     std::string state = t.running ? "runs" : t.waiting ? "waits" : t.workers ? "idle" : "gone";
     // Long enough that others notice.
-    if (t.running_s > 1)
-        state += ", kernel " + seconds(t.running_s);
+    if (t.running_s > 1) state += ", kernel " + seconds(t.running_s);
     return state;
 }
 
@@ -69,8 +68,7 @@ std::vector<std::string> row_of(const std::string &server, int index, const pool
         wanted += weight;
     }
     std::string memory = human_size(t.memory_used);
-    if (t.memory)
-        memory += " of " + human_size(t.memory);
+    if (t.memory) memory += " of " + human_size(t.memory);
     return {server + " " + std::to_string(index),
             t.lease.empty() ? "-" : t.lease.substr(0, 8),
             wanted,
@@ -89,8 +87,9 @@ std::vector<std::string> row_of(const std::string &server, int index, const pool
 
 std::string top_table(const Sharings &sharings)
 {
-    std::vector<std::vector<std::string>> rows = {{"GPU", "LEASE", "SHARE", "DUE", "1S", "10S", "1MIN", "OWED", "MEMORY",
-                                                   "LAUNCH/S", "BYTES/S", "LONGEST", "STATE", "WHO"}};
+    std::vector<std::vector<std::string>> rows = {{"GPU", "LEASE", "SHARE", "DUE", "1S", "10S",
+                                                   "1MIN", "OWED", "MEMORY", "LAUNCH/S", "BYTES/S",
+                                                   "LONGEST", "STATE", "WHO"}};
     std::string silent;
     size_t idle = 0;
     for (const auto &told : sharings) {
@@ -105,7 +104,8 @@ std::string top_table(const Sharings &sharings)
         }
     }
     std::string text = table(rows);
-    text += std::to_string(idle) + (idle == 1 ? " GPU has" : " GPUs have") + " no tenant that launched anything\n";
+    text += std::to_string(idle) + (idle == 1 ? " GPU has" : " GPUs have") +
+            " no tenant that launched anything\n";
     return text + silent;
 }
 
@@ -125,19 +125,17 @@ std::string top_json(const Sharings &sharings)
     return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// The terminal while the view is live: keys come one by one and are not shown, and it becomes as it was, also when a signal
-// ends the program. One at a time.
+// The terminal while the view is live: keys come one by one and are not shown, and it becomes as it
+// was, also when a signal ends the program. One at a time.
 class LiveTerminal {
 public:
     LiveTerminal()
     {
-        if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &before_) != 0)
-            return;
+        if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &before_) != 0) return;
         struct sigaction action = {};
         action.sa_handler = restore_and_end;
         action.sa_flags = SA_RESETHAND;
-        for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
-            sigaction(signal, &action, nullptr);
+        for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(signal, &action, nullptr);
         termios now = before_;
         now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
         tcsetattr(STDIN_FILENO, TCSANOW, &now);
@@ -146,8 +144,7 @@ public:
     LiveTerminal(const LiveTerminal &) = delete;
     ~LiveTerminal()
     {
-        if (raw_)
-            tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+        if (raw_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     }
 
     // From its first line; what has no room is cut, and how many lines are missing is said.
@@ -160,7 +157,8 @@ public:
         size_t at = 0;
         for (size_t row = 1; at < text.size(); ++row) {
             const size_t end = std::min(text.find('\n', at), text.size());
-            const auto rest = static_cast<size_t>(std::count(text.begin() + static_cast<ptrdiff_t>(at), text.end(), '\n'));
+            const auto rest = static_cast<size_t>(
+                std::count(text.begin() + static_cast<ptrdiff_t>(at), text.end(), '\n'));
             if (row + 1 == size.ws_row && rest > 1) {
                 screen += std::to_string(rest) + " lines more\n";
                 break;
@@ -208,8 +206,10 @@ public:
     void options(CLI::App &app) override
     {
         app.add_flag("--once", once_, "Show it once and end; so it is where stdout is no terminal");
-        app.add_flag("--json", json_, "Print JSON, one line each time; once unless --interval is given");
-        app.add_option("-i,--interval", interval_, "Time between two views: 500ms (1s)")->type_name("TIME");
+        app.add_flag("--json", json_,
+                     "Print JSON, one line each time; once unless --interval is given");
+        app.add_option("-i,--interval", interval_, "Time between two views: 500ms (1s)")
+            ->type_name("TIME");
         app.footer("q ends it. Columns are explained in rgpu(1), the numbers in doc/sharing.md.");
     }
 
@@ -225,12 +225,10 @@ public:
             interval = *time;
         }
         Result<pool::Client> client = context.pool();
-        if (!client)
-            return fail(client.error());
+        if (!client) return fail(client.error());
         const bool once = once_ || (interval_.empty() && (json_ || !isatty(STDOUT_FILENO)));
         std::optional<LiveTerminal> terminal;
-        if (!once && !json_ && isatty(STDOUT_FILENO))
-            terminal.emplace();
+        if (!once && !json_ && isatty(STDOUT_FILENO)) terminal.emplace();
         for (;;) {
             Sharings sharings = client->sharing();
             std::string text = json_ ? top_json(sharings) : top_table(sharings);
@@ -242,8 +240,7 @@ public:
                 return fail(error(ErrorKind::internal, "cannot write to stdout"));
             if (once) {
                 for (const auto &told : sharings)
-                    if (told.answer)
-                        return kOk;
+                    if (told.answer) return kOk;
                 return kNoServer;
             }
             if (!terminal)

@@ -25,10 +25,8 @@ constexpr const char *kFooter =
 std::string topology_table(const pool::Topology &server)
 {
     std::vector<std::string> head = {""};
-    for (const auto &gpu : server.gpus)
-        head.push_back("GPU" + std::to_string(gpu.index));
-    for (const char *column : {"CARD", "NUMA", "CPUS", "PCI", "NAME"})
-        head.push_back(column);
+    for (const auto &gpu : server.gpus) head.push_back("GPU" + std::to_string(gpu.index));
+    for (const char *column : {"CARD", "NUMA", "CPUS", "PCI", "NAME"}) head.push_back(column);
     std::vector<std::vector<std::string>> rows = {head};
     for (size_t a = 0; a < server.gpus.size(); ++a) {
         const auto &gpu = server.gpus[a];
@@ -49,7 +47,9 @@ class Topo : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("--server", servers_, "Only this server, by name or address; may be repeated")->type_name("NAME");
+        app.add_option("--server", servers_,
+                       "Only this server, by name or address; may be repeated")
+            ->type_name("NAME");
         app.add_flag("--json", json_, "Print JSON");
         app.footer(kFooter);
     }
@@ -57,17 +57,13 @@ public:
     int run(Context &context) override
     {
         Result<pool::Client> client = context.pool();
-        if (!client)
-            return fail(client.error());
-        if (Result<void> only = client->only(servers_); !only)
-            return fail(only.error(), kUsage);
+        if (!client) return fail(client.error());
+        if (Result<void> only = client->only(servers_); !only) return fail(only.error(), kUsage);
         Topologies topologies = client->topology();
         fputs(json_ ? as_json(topologies).c_str() : as_text(topologies).c_str(), stdout);
-        if (fflush(stdout) != 0)
-            return fail(error(ErrorKind::internal, "cannot write to stdout"));
+        if (fflush(stdout) != 0) return fail(error(ErrorKind::internal, "cannot write to stdout"));
         for (const auto &told : topologies)
-            if (told.answer)
-                return kOk;
+            if (told.answer) return kOk;
         return kNoServer;
     }
 
@@ -80,8 +76,9 @@ private:
                 text += "no answer from " + told.answer.error().text + "\n";
                 continue;
             }
-            text += told.server + (told.answer->card.empty() ? "" : ": network card " + told.answer->card) + "\n" +
-                    topology_table(*told.answer);
+            text += told.server +
+                    (told.answer->card.empty() ? "" : ": network card " + told.answer->card) +
+                    "\n" + topology_table(*told.answer);
         }
         return text;
     }
@@ -97,8 +94,9 @@ private:
             servers.push_back(nlohmann::json::parse(pool::encode(*told.answer)));
             servers.back()["name"] = told.server;
         }
-        return nlohmann::json{{"servers", std::move(servers)}, {"unreachable", std::move(unreachable)}}.dump(
-                   2, ' ', false, nlohmann::json::error_handler_t::replace) +
+        return nlohmann::json{{"servers", std::move(servers)},
+                              {"unreachable", std::move(unreachable)}}
+                   .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
                "\n";
     }
 
@@ -106,7 +104,8 @@ private:
     bool json_ = false;
 };
 
-const Registered<Topo> topo{"", "topo", "Show how each server's GPUs lie: to each other, the network card and the CPUs"};
+const Registered<Topo> topo{
+    "", "topo", "Show how each server's GPUs lie: to each other, the network card and the CPUs"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -39,8 +39,7 @@ std::vector<Run> parse_runs(std::string_view printed)
         std::string_view line = printed.substr(0, printed.find('\n'));
         printed.remove_prefix(std::min(line.size() + 1, printed.size()));
         if (line.find(kCut) == line.npos) {  // a comment of several lines
-            if (!runs.empty())
-                runs.back().comment += "\n" + std::string(line);
+            if (!runs.empty()) runs.back().comment += "\n" + std::string(line);
             continue;
         }
         Run run;
@@ -61,8 +60,7 @@ double gpus_of(std::string_view tres)
     for (auto [name, each] : {std::pair{"license/rgpu=", 0.01}, std::pair{"gres/rgpu=", 1.0}}) {
         size_t at = tres.find(name);
         double count = 0;
-        if (at == tres.npos)
-            continue;
+        if (at == tres.npos) continue;
         std::string_view value = tres.substr(at + std::string_view(name).size());
         std::from_chars(value.data(), value.data() + value.size(), count);
         return count * each;
@@ -82,8 +80,7 @@ void count(Rows &rows, const Run &run, bool by_job)
 {
     std::vector<TypeUsage> types;
     auto told = from_comment(run.comment);
-    if (told)
-        types = std::move(told->gpus);
+    if (told) types = std::move(told->gpus);
     // It runs, or its end was not told: what Slurm knows is how long it held how many.
     bool unreported = !told || (types.empty() && !told->silent.empty());
     if (double gpus = unreported ? gpus_of(run.tres) : 0; gpus > 0) {
@@ -115,36 +112,50 @@ class Usage : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("-S,--starttime", start_, "Jobs that ran after this time, as sacct(1) takes it (now-7days)")->type_name("TIME");
+        app.add_option("-S,--starttime", start_,
+                       "Jobs that ran after this time, as sacct(1) takes it (now-7days)")
+            ->type_name("TIME");
         app.add_option("-E,--endtime", end_, "... and before this (now)")->type_name("TIME");
-        app.add_option("-A,--account", account_, "Only of these accounts, with commas")->type_name("ACCOUNTS");
+        app.add_option("-A,--account", account_, "Only of these accounts, with commas")
+            ->type_name("ACCOUNTS");
         app.add_option("-u,--user", user_, "Only of these users, with commas")->type_name("USERS");
         app.add_flag("--jobs", jobs_, "A line for each job");
         app.add_flag("--json", json_, "Print JSON");
-        app.footer("It asks sacct: Slurm must have a slurmdbd (doc/admin.md). Columns are explained in rgpu(1).\n"
+        app.footer("It asks sacct: Slurm must have a slurmdbd (doc/admin.md). Columns are "
+                   "explained in rgpu(1).\n"
                    "\n"
-                   "Exit status: 0 done, also where nothing was used; 1 Slurm's accounting could not be asked.");
+                   "Exit status: 0 done, also where nothing was used; 1 Slurm's accounting could "
+                   "not be asked.");
     }
 
     int run(Context &) override
     {
-        std::vector<std::string> command = {"sacct", "-a", "-D", "-X", "-n", "-P", std::string("--delimiter=") + kCut,
-                                            "-S", start_, "-o", "JobID,User,Account,ElapsedRaw,AllocTRES,AdminComment"};
-        for (auto [option, value] : {std::pair{"-E", &end_}, std::pair{"-A", &account_}, std::pair{"-u", &user_}})
+        std::vector<std::string> command = {"sacct",
+                                            "-a",
+                                            "-D",
+                                            "-X",
+                                            "-n",
+                                            "-P",
+                                            std::string("--delimiter=") + kCut,
+                                            "-S",
+                                            start_,
+                                            "-o",
+                                            "JobID,User,Account,ElapsedRaw,AllocTRES,AdminComment"};
+        for (auto [option, value] :
+             {std::pair{"-E", &end_}, std::pair{"-A", &account_}, std::pair{"-u", &user_}})
             if (!value->empty()) {
                 command.emplace_back(option);
                 command.push_back(*value);
             }
         Result<std::string> printed = run_tool(command);
-        if (!printed)
-            return fail(printed.error());
+        if (!printed) return fail(printed.error());
         Rows rows;
-        for (const Run &run : parse_runs(*printed))
-            count(rows, run, jobs_);
+        for (const Run &run : parse_runs(*printed)) count(rows, run, jobs_);
         std::vector<Row> sorted;
-        for (auto &[key, row] : rows)
-            sorted.push_back(std::move(row));
-        std::stable_sort(sorted.begin(), sorted.end(), [](const Row &a, const Row &b) { return a.used.gpu_seconds > b.used.gpu_seconds; });
+        for (auto &[key, row] : rows) sorted.push_back(std::move(row));
+        std::stable_sort(sorted.begin(), sorted.end(), [](const Row &a, const Row &b) {
+            return a.used.gpu_seconds > b.used.gpu_seconds;
+        });
         fputs((json_ ? as_json(sorted) : as_table(sorted)).c_str(), stdout);
         return kOk;
     }
@@ -154,7 +165,8 @@ private:
     {
         const TypeUsage &u = row.used;
         char busy[16];
-        snprintf(busy, sizeof busy, "%.0f%%", u.gpu_seconds > 0 ? 100 * u.busy_seconds / u.gpu_seconds : 0.0);
+        snprintf(busy, sizeof busy, "%.0f%%",
+                 u.gpu_seconds > 0 ? 100 * u.busy_seconds / u.gpu_seconds : 0.0);
         const bool told = row.unreported < row.runs;
         auto known = [&](std::string text) { return told ? std::move(text) : std::string("-"); };
         std::vector<std::string> out = {row.user,
@@ -174,7 +186,8 @@ private:
     std::string as_table(const std::vector<Row> &rows) const
     {
         std::vector<std::vector<std::string>> all = {
-            {"USER", "ACCOUNT", "GPU", jobs_ ? "JOB" : "RUNS", "GPU TIME", "BUSY", "MEMORY", "IN", "OUT", "BLOCKED", "THROTTLED"}};
+            {"USER", "ACCOUNT", "GPU", jobs_ ? "JOB" : "RUNS", "GPU TIME", "BUSY", "MEMORY", "IN",
+             "OUT", "BLOCKED", "THROTTLED"}};
         double seconds = 0;
         size_t unreported = 0;
         for (const Row &row : rows) {
@@ -184,7 +197,8 @@ private:
         }
         std::string text = table(all) + duration(seconds) + " of GPU time in all";
         if (unreported)
-            text += "; of " + std::to_string(unreported) + (unreported == 1 ? " run" : " runs") + " not all is known (it runs, or a server was away)";
+            text += "; of " + std::to_string(unreported) + (unreported == 1 ? " run" : " runs") +
+                    " not all is known (it runs, or a server was away)";
         return text + "\n";
     }
 
@@ -205,17 +219,19 @@ private:
                            {"launches", row.used.launches},
                            {"bytes_in", row.used.bytes_in},
                            {"bytes_out", row.used.bytes_out}});
-            if (!row.job.empty())
-                all.back()["job"] = row.job;
+            if (!row.job.empty()) all.back()["job"] = row.job;
         }
-        return nlohmann::json{{"usage", std::move(all)}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+        return nlohmann::json{{"usage", std::move(all)}}.dump(
+                   2, ' ', false, nlohmann::json::error_handler_t::replace) +
+               "\n";
     }
 
     std::string start_ = "now-7days", end_, account_, user_;
     bool jobs_ = false, json_ = false;
 };
 
-const Registered<Usage> usage{"", "usage", "Report what users and accounts used, from Slurm's accounting"};
+const Registered<Usage> usage{"", "usage",
+                              "Report what users and accounts used, from Slurm's accounting"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -28,19 +28,19 @@ public:
     explicit WaitingLine(Milliseconds limit) : limit_(limit) {}
     ~WaitingLine()
     {
-        if (shown_ && terminal_)
-            fputs("\r\033[K", stderr);
+        if (shown_ && terminal_) fputs("\r\033[K", stderr);
     }
 
     void show(const pool::Outcome &outcome, Milliseconds waited)
     {
         // What its last holder is just giving back is not worth a word.
-        if (waited < defaults::kFirstPause / 2 || (shown_ && !terminal_))
-            return;
+        if (waited < defaults::kFirstPause / 2 || (shown_ && !terminal_)) return;
         auto seconds = format_duration(std::chrono::duration_cast<std::chrono::seconds>(waited));
-        std::string line = "rgpu: waiting for GPUs (" + seconds + ", at most " + format_duration(limit_) + ")" +
-                           (terminal_ ? bar(waited) : "") + ": " + outcome.reason;
-        fprintf(stderr, "%s%s%s", terminal_ ? "\r\033[K" : "", fitting(line).c_str(), terminal_ ? "" : "\n");
+        std::string line = "rgpu: waiting for GPUs (" + seconds + ", at most " +
+                           format_duration(limit_) + ")" + (terminal_ ? bar(waited) : "") + ": " +
+                           outcome.reason;
+        fprintf(stderr, "%s%s%s", terminal_ ? "\r\033[K" : "", fitting(line).c_str(),
+                terminal_ ? "" : "\n");
         shown_ = true;
     }
 
@@ -49,7 +49,9 @@ private:
     std::string bar(Milliseconds waited) const
     {
         constexpr size_t kWidth = 20;
-        double part = limit_.count() ? static_cast<double>(waited.count()) / static_cast<double>(limit_.count()) : 1;
+        double part = limit_.count() ? static_cast<double>(waited.count()) /
+                                           static_cast<double>(limit_.count())
+                                     : 1;
         auto full = static_cast<size_t>(std::min(1.0, part) * kWidth);
         return " [" + std::string(full, '#') + std::string(kWidth - full, '.') + "]";
     }
@@ -58,7 +60,8 @@ private:
     std::string fitting(std::string line) const
     {
         winsize size{};
-        if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 4 && line.size() >= size.ws_col)
+        if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 4 &&
+            line.size() >= size.ws_col)
             line.replace(size.ws_col - 4u, line.npos, "...");
         return line;
     }
@@ -74,8 +77,7 @@ pool::Owner own_process()
 {
     pool::Owner owner;
     owner.uid = getuid();
-    if (passwd *account = getpwuid(owner.uid))
-        owner.user = account->pw_name;
+    if (passwd *account = getpwuid(owner.uid)) owner.user = account->pw_name;
     owner.host = own_host();
     owner.pid = static_cast<uint32_t>(getpid());
     return owner;
@@ -83,27 +85,45 @@ pool::Owner own_process()
 
 void WantedOptions::add(CLI::App &app)
 {
-    app.add_option("-n,--gpus", gpus_, "How many GPUs (1)")->type_name("N")->check(CLI::Range(1, defaults::kMaxGpusOfRequest));
-    app.add_option("-p,--share", share_, "Part of each GPU: 0.5 or 50%, or a range, 30-100 (1)")->type_name("SHARE");
-    app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")->type_name("SIZE");
-    app.add_option("-w,--wait", wait_, "How long to wait for GPUs in use: 30m; 0 gives up at once")->type_name("TIME");
+    app.add_option("-n,--gpus", gpus_, "How many GPUs (1)")
+        ->type_name("N")
+        ->check(CLI::Range(1, defaults::kMaxGpusOfRequest));
+    app.add_option("-p,--share", share_, "Part of each GPU: 0.5 or 50%, or a range, 30-100 (1)")
+        ->type_name("SHARE");
+    app.add_option("-m,--memory", memory_, "Memory of each GPU: 8G (the share's part of it)")
+        ->type_name("SIZE");
+    app.add_option("-w,--wait", wait_, "How long to wait for GPUs in use: 30m; 0 gives up at once")
+        ->type_name("TIME");
     app.add_flag("--span", span_, "GPUs of several servers will do, where no one server has all");
-    app.add_option("--server", servers_, "Only of this server, by name or address; may be repeated")->type_name("NAME");
-    app.add_option("--gpu-name", names_, "Only GPUs with this in their name, like H100; may be repeated")->type_name("TEXT");
+    app.add_option("--server", servers_, "Only of this server, by name or address; may be repeated")
+        ->type_name("NAME");
+    app.add_option("--gpu-name", names_,
+                   "Only GPUs with this in their name, like H100; may be repeated")
+        ->type_name("TEXT");
     app.add_option("--uuid", uuids_, "Only this GPU; may be repeated")->type_name("UUID");
-    app.add_option("--min-memory", least_memory_, "Only GPUs that have so much memory in all")->type_name("SIZE");
-    app.add_option("--min-cc", compute_capability_, "Only GPUs of at least this compute capability, like 8.0")->type_name("X.Y");
-    app.add_option("--min-cuda", cuda_, "Only servers whose driver has at least this CUDA version, like 12.4")->type_name("X.Y");
-    app.add_option("--min-driver", driver_, "Only servers whose driver is of at least this release, like 570.86.10")->type_name("RELEASE");
+    app.add_option("--min-memory", least_memory_, "Only GPUs that have so much memory in all")
+        ->type_name("SIZE");
+    app.add_option("--min-cc", compute_capability_,
+                   "Only GPUs of at least this compute capability, like 8.0")
+        ->type_name("X.Y");
+    app.add_option("--min-cuda", cuda_,
+                   "Only servers whose driver has at least this CUDA version, like 12.4")
+        ->type_name("X.Y");
+    app.add_option("--min-driver", driver_,
+                   "Only servers whose driver is of at least this release, like 570.86.10")
+        ->type_name("RELEASE");
     // A variable of somebody's script that is not set is no wish for any GPU.
     for (CLI::Option *option : app.get_options())
-        option->check(CLI::Validator([](std::string &value) { return value.empty() ? "it is empty; leave the option out instead" : ""; }, ""));
+        option->check(CLI::Validator(
+            [](std::string &value) {
+                return value.empty() ? "it is empty; leave the option out instead" : "";
+            },
+            ""));
 }
 
 Result<void> WantedOptions::choose(pool::Client &client) const
 {
-    if (span_)
-        client.span();
+    if (span_) client.span();
     return client.only(servers_);
 }
 
@@ -114,26 +134,22 @@ Result<pool::Wanted> WantedOptions::filters() const
     wanted.uuids = uuids_;
     if (!least_memory_.empty()) {
         Result<uint64_t> size = parse_size(least_memory_);
-        if (!size)
-            return std::move(size).error().in("--min-memory");
+        if (!size) return std::move(size).error().in("--min-memory");
         wanted.memory = *size;
     }
     if (!compute_capability_.empty()) {
         Result<int> number = plugin::parse_compute_capability(compute_capability_);
-        if (!number)
-            return std::move(number).error().in("--min-cc");
+        if (!number) return std::move(number).error().in("--min-cc");
         wanted.compute_capability = *number;
     }
     if (!cuda_.empty()) {
         Result<int> number = plugin::parse_cuda_version(cuda_);
-        if (!number)
-            return std::move(number).error().in("--min-cuda");
+        if (!number) return std::move(number).error().in("--min-cuda");
         wanted.cuda = *number;
     }
     if (!driver_.empty()) {
         Result<std::string> release = plugin::parse_driver_release(driver_);
-        if (!release)
-            return std::move(release).error().in("--min-driver");
+        if (!release) return std::move(release).error().in("--min-driver");
         wanted.driver = *release;
     }
     return wanted;
@@ -147,29 +163,28 @@ Result<pool::Request> WantedOptions::request(const ClientConfig &config, pool::W
     request.owner = own_process();
     wait.limit = config.wait;
     Result<pool::Wanted> wanted = filters();
-    if (!wanted)
-        return std::move(wanted).error();
+    if (!wanted) return std::move(wanted).error();
     request.wanted = std::move(*wanted);
     if (!share_.empty()) {
         Result<ShareRange> share = parse_share_range(share_);
-        if (!share)
-            return std::move(share).error().in("--share");
+        if (!share) return std::move(share).error().in("--share");
         request.share = share->least;
         request.most = share->most;
     }
     if (!memory_.empty()) {
         Result<uint64_t> memory = parse_size(memory_);
         if (!memory || *memory == 0)
-            return (memory ? error(ErrorKind::invalid, "must not be 0") : std::move(memory).error()).in("--memory");
+            return (memory ? error(ErrorKind::invalid, "must not be 0") : std::move(memory).error())
+                .in("--memory");
         request.memory = *memory;
     } else if (request.share == 0) {
-        return error(ErrorKind::invalid, "--share %s: a share that begins at 0 has no memory of its own; add --memory",
+        return error(ErrorKind::invalid,
+                     "--share %s: a share that begins at 0 has no memory of its own; add --memory",
                      share_.c_str());
     }
     if (!wait_.empty()) {
         Result<Milliseconds> limit = parse_duration(wait_);
-        if (!limit)
-            return std::move(limit).error().in("--wait");
+        if (!limit) return std::move(limit).error().in("--wait");
         wait.limit = *limit;
     }
     return request;
@@ -189,14 +204,17 @@ int WantedOptions::told_without_lease(const pool::Outcome &outcome, Milliseconds
 {
     switch (outcome.kind) {
     case pool::Outcome::never:
-        return fail(error(ErrorKind::exhausted, "the pool can never give this: %s%s", outcome.reason.c_str(),
-                          gpus_ > 1 && !span_ ? "; with --span the GPUs of several servers would do" : ""),
-                    kNever);
+        return fail(
+            error(ErrorKind::exhausted, "the pool can never give this: %s%s",
+                  outcome.reason.c_str(),
+                  gpus_ > 1 && !span_ ? "; with --span the GPUs of several servers would do" : ""),
+            kNever);
     case pool::Outcome::unreachable:
-        return fail(error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()), kNoServer);
+        return fail(error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()),
+                    kNoServer);
     default:
-        return fail(error(ErrorKind::unavailable, "no GPUs within %s: %s", format_duration(limit).c_str(),
-                          outcome.reason.c_str()),
+        return fail(error(ErrorKind::unavailable, "no GPUs within %s: %s",
+                          format_duration(limit).c_str(), outcome.reason.c_str()),
                     kNotInTime);
     }
 }

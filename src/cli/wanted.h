@@ -1,4 +1,5 @@
-// The options that say what GPUs are wanted and how long to wait for them: those of rgpu run and rgpu request.
+// The options that say what GPUs are wanted and how long to wait for them: those of rgpu run and
+// rgpu request.
 #pragma once
 
 #include <string>
@@ -12,9 +13,11 @@ namespace rgpu::cli {
 class WantedOptions {
 public:
     void add(CLI::App &app);
-    // Fails with `invalid` and the option's name. The wait is the configuration's unless --wait says otherwise.
+    // Fails with `invalid` and the option's name. The wait is the configuration's unless --wait
+    // says otherwise.
     Result<pool::Request> request(const ClientConfig &config, pool::Wait &wait) const;
-    // From here on the client asks the servers of --server, and with --span for GPUs of several. Fails with `invalid`.
+    // From here on the client asks the servers of --server, and with --span for GPUs of several.
+    // Fails with `invalid`.
     Result<void> choose(pool::Client &client) const;
     // Tells why nothing was granted; returns the exit status for it.
     int told_without_lease(const pool::Outcome &outcome, Milliseconds limit) const;
@@ -31,8 +34,8 @@ private:
 // This process, as the owner of what it asks for.
 pool::Owner own_process();
 
-// Asks until GPUs are granted, saying on stderr what is waited for: a line, and on a terminal the time and a bar
-// that fills. A signal that came meanwhile ends it and is told.
+// Asks until GPUs are granted, saying on stderr what is waited for: a line, and on a terminal the
+// time and a bar that fills. A signal that came meanwhile ends it and is told.
 struct Acquired {
     Result<pool::Outcome> outcome;
     std::optional<int> signal;

@@ -12,8 +12,8 @@ namespace rgpu::health {
 using pool::Finding;
 using pool::Verdict;
 
-// What a check finds: one for the host, or one for each GPU, network interface ... (`of` names it). The name is
-// filled in by examine().
+// What a check finds: one for the host, or one for each GPU, network interface ... (`of` names it).
+// The name is filled in by examine().
 using Findings = std::vector<Finding>;
 
 struct Check {
@@ -22,7 +22,8 @@ struct Check {
     Findings (*look)(const Host &);
 };
 
-// Every check, in the order in which they are shown. A new one is a function and a line here (checks.cc).
+// Every check, in the order in which they are shown. A new one is a function and a line here
+// (checks.cc).
 const std::vector<Check> &checks();
 
 // All that concern this host. Takes milliseconds, reads files only.

@@ -57,7 +57,8 @@ Finding skipped(std::string of, std::string why)
 
 Finding marginal(std::string of, std::string value, std::string limit, std::string cure)
 {
-    return {"", std::move(of), Verdict::marginal, std::move(value), std::move(limit), std::move(cure)};
+    return {
+        "", std::move(of), Verdict::marginal, std::move(value), std::move(limit), std::move(cure)};
 }
 
 Finding fatal(std::string of, std::string value, std::string limit, std::string cure)
@@ -77,13 +78,11 @@ Verdict at_most(double value, double marginal, double fatal)
 
 std::string size_text(uint64_t bytes)
 {
-    if (bytes == UINT64_MAX)
-        return "unlimited";
+    if (bytes == UINT64_MAX) return "unlimited";
     const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
     auto size = static_cast<double>(bytes);
-    for (; size >= 1024 && unit + 1 < std::size(units); ++unit)
-        size /= 1024;
+    for (; size >= 1024 && unit + 1 < std::size(units); ++unit) size /= 1024;
     return number_text(size, (std::string(" ") + units[unit]).c_str());
 }
 

@@ -32,8 +32,7 @@ std::vector<int> row(const Json &json, const char *key)
 {
     std::vector<int> all;
     if (auto value = json.find(key); value != json.end() && value->is_array())
-        for (const Json &one : *value)
-            all.push_back(one.is_number_integer() ? one.get<int>() : -1);
+        for (const Json &one : *value) all.push_back(one.is_number_integer() ? one.get<int>() : -1);
     return all;
 }
 
@@ -49,19 +48,18 @@ std::string text_of(const Host &host, const std::string &path)
         ssize_t n = read(file.get(), block, sizeof block);
         if (n > 0)
             text.append(block, static_cast<size_t>(n));
-        else if (n == 0 || errno != EPIPE)  // /dev/kmsg: some of it was overwritten meanwhile, and the rest follows
+        else if (n == 0 || errno != EPIPE)  // /dev/kmsg: some of it was overwritten meanwhile, and
+                                            // the rest follows
             break;
     }
-    if (text.ends_with('\n'))
-        text.pop_back();
+    if (text.ends_with('\n')) text.pop_back();
     return text;
 }
 
 Result<Readings> parse_readings(std::string_view text)
 {
     Json json = Json::parse(text, nullptr, false);
-    if (!json.is_object())
-        return error(ErrorKind::invalid, "no JSON object");
+    if (!json.is_object()) return error(ErrorKind::invalid, "no JSON object");
     Readings readings;
     readings.why_not = word(json, "why_not");
     readings.broken = whole(json, "broken") > 0;
@@ -85,8 +83,7 @@ Result<Readings> parse_readings(std::string_view text)
             r.nvlink = row(gpu, "nvlink");
             readings.gpus.push_back(std::move(r));
         }
-    if (readings.why_not.empty() && readings.gpus.empty())
-        readings.why_not = "NVML finds no GPU";
+    if (readings.why_not.empty() && readings.gpus.empty()) readings.why_not = "NVML finds no GPU";
     return readings;
 }
 

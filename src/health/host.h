@@ -10,12 +10,13 @@
 
 namespace rgpu::health {
 
-// Every limit of every check, with its unit and its reason. Past the first of a pair a check says MARGINAL, past the
-// second FATAL.
+// Every limit of every check, with its unit and its reason. Past the first of a pair a check says
+// MARGINAL, past the second FATAL.
 struct Limits {
     // Descriptors: rgpud holds two for each worker, a program one for each server.
     uint64_t open_files = 1024, fewest_open_files = 128;
-    // Bytes that may be locked: pinned buffers of network cards count, those of NVIDIA's driver do not.
+    // Bytes that may be locked: pinned buffers of network cards count, those of NVIDIA's driver do
+    // not.
     uint64_t locked_memory = uint64_t{64} << 20;
     // Bytes free in /dev/shm: NCCL and Python's multiprocessing put buffers there.
     uint64_t shared_memory = uint64_t{64} << 20;
@@ -31,14 +32,16 @@ struct Limits {
     // Packets dropped or broken in a million; below so many packets nothing is said.
     double bad_packets = 10;
     uint64_t few_packets = 100000;
-    // Degrees Celsius where the GPU does not tell its own; else so far below where it slows down, and where it stops.
+    // Degrees Celsius where the GPU does not tell its own; else so far below where it slows down,
+    // and where it stops.
     int hot = 85, too_hot = 95, below_slowdown = 3;
     // Hours for which an Xid error that means a broken GPU keeps the server out.
     double xid_hours = 1;
     // The oldest CUDA version that programs of ours are built for.
     int cuda = 12040;
-    // The way to a server: seconds, bytes a second (twice what 1 Gbit/s can; one HTTP reply of 8 MiB itself reaches some
-    // 0.5 GB/s over loopback), seconds between the clocks (credentials are good for a minute).
+    // The way to a server: seconds, bytes a second (twice what 1 Gbit/s can; one HTTP reply of 8
+    // MiB itself reaches some 0.5 GB/s over loopback), seconds between the clocks (credentials are
+    // good for a minute).
     double latency = 0.0005, bandwidth = 0.25e9, skew = 2, most_skew = 60;
 };
 
@@ -47,11 +50,12 @@ struct GpuReading {
     int index = 0;
     std::string uuid, pci;
     int temperature = -1, slowdown = -1, shutdown = -1;  // degrees Celsius
-    int compute_mode = -1;       // as nvmlComputeMode_t: 0 default, 2 prohibited, 3 exclusive process
-    int persistence = -1;        // 1: on
+    int compute_mode = -1;  // as nvmlComputeMode_t: 0 default, 2 prohibited, 3 exclusive process
+    int persistence = -1;   // 1: on
     int64_t ecc_uncorrected = -1;  // since the driver was loaded; -1 where ECC is off
     int remap_pending = -1, remap_failed = -1;
-    std::vector<int> p2p, nvlink;  // with each GPU of the host, in NVML's order: nvmlGpuP2PStatus_t; 0 is OK
+    std::vector<int> p2p,
+        nvlink;  // with each GPU of the host, in NVML's order: nvmlGpuP2PStatus_t; 0 is OK
 };
 
 // What `rgpu-worker --readings` prints.
@@ -74,7 +78,7 @@ struct Host {
     // Of a server.
     std::string state_dir, worker;
     bool software = false;  // its GPUs are
-    int cuda = 0;  // the version of the driver that is in use
+    int cuda = 0;           // the version of the driver that is in use
     struct Gpu {
         int index = 0;
         std::string uuid, pci;

@@ -14,8 +14,7 @@ bool limit_of(const Host &host, const std::string &name, uint64_t &value)
 {
     std::istringstream lines(text_of(host, "/proc/self/limits"));
     for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with(name))
-            continue;
+        if (!line.starts_with(name)) continue;
         std::istringstream words(line.substr(name.size()));
         std::string soft;
         words >> soft;
@@ -29,8 +28,7 @@ Finding judged(Verdict verdict, std::string value, std::string limit, std::strin
 {
     Finding finding = pass("", std::move(value), std::move(limit));
     finding.verdict = verdict;
-    if (verdict != Verdict::pass)
-        finding.cure = std::move(cure);
+    if (verdict != Verdict::pass) finding.cure = std::move(cure);
     return finding;
 }
 
@@ -38,7 +36,8 @@ Finding judged(Verdict verdict, std::string value, std::string limit, std::strin
 const char *raise(const Host &host)
 {
     return host.server ? "in rgpud's unit (systemctl edit rgpud), then restart rgpud"
-                       : "in /etc/security/limits.conf, in Slurm by PropagateResourceLimits or slurmd's unit";
+                       : "in /etc/security/limits.conf, in Slurm by PropagateResourceLimits or "
+                         "slurmd's unit";
 }
 
 }  // namespace
@@ -49,8 +48,10 @@ Findings open_files(const Host &host)
     if (!limit_of(host, "Max open files", files))
         return {skipped("", "/proc/self/limits cannot be read")};
     const Limits &l = host.limits;
-    return {judged(at_least(static_cast<double>(files), static_cast<double>(l.open_files), static_cast<double>(l.fewest_open_files)),
-                   files == UINT64_MAX ? "unlimited" : std::to_string(files), "at least " + std::to_string(l.open_files),
+    return {judged(at_least(static_cast<double>(files), static_cast<double>(l.open_files),
+                            static_cast<double>(l.fewest_open_files)),
+                   files == UINT64_MAX ? "unlimited" : std::to_string(files),
+                   "at least " + std::to_string(l.open_files),
                    std::string("raise ulimit -n: LimitNOFILE=65536 ") + raise(host))};
 }
 
@@ -59,21 +60,25 @@ Findings locked_memory(const Host &host)
     uint64_t bytes = 0;
     if (!limit_of(host, "Max locked memory", bytes))
         return {skipped("", "/proc/self/limits cannot be read")};
-    return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.locked_memory)), size_text(bytes),
-                   "at least " + size_text(host.limits.locked_memory),
-                   std::string("raise ulimit -l: LimitMEMLOCK=infinity ") + raise(host))};
+    return {
+        judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.locked_memory)),
+               size_text(bytes), "at least " + size_text(host.limits.locked_memory),
+               std::string("raise ulimit -l: LimitMEMLOCK=infinity ") + raise(host))};
 }
 
 Findings shared_memory(const Host &host)
 {
     struct statvfs fs;
     if (statvfs((host.root + "/dev/shm").c_str(), &fs) != 0)
-        return {marginal("", "there is no /dev/shm", "at least " + size_text(host.limits.shared_memory),
+        return {marginal("", "there is no /dev/shm",
+                         "at least " + size_text(host.limits.shared_memory),
                          "mount a tmpfs at /dev/shm; in containers --shm-size=1g")};
     uint64_t bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
-    return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.shared_memory)),
-                   size_text(bytes) + " free in /dev/shm", "at least " + size_text(host.limits.shared_memory),
-                   "remove what is left in /dev/shm, or make it larger: mount -o remount,size=50% /dev/shm; in containers --shm-size=1g")};
+    return {judged(
+        at_least(static_cast<double>(bytes), static_cast<double>(host.limits.shared_memory)),
+        size_text(bytes) + " free in /dev/shm", "at least " + size_text(host.limits.shared_memory),
+        "remove what is left in /dev/shm, or make it larger: mount -o remount,size=50% /dev/shm; "
+        "in containers --shm-size=1g")};
 }
 
 Findings memory(const Host &host)
@@ -82,9 +87,10 @@ Findings memory(const Host &host)
     for (std::string name, rest; lines >> name && std::getline(lines, rest);)
         if (name == "MemAvailable:") {
             uint64_t bytes = strtoull(rest.c_str(), nullptr, 10) << 10;
-            return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.memory)), size_text(bytes) + " available",
-                           "at least " + size_text(host.limits.memory),
-                           "see what takes the memory (ps aux --sort=-rss | head), and end it")};
+            return {judged(
+                at_least(static_cast<double>(bytes), static_cast<double>(host.limits.memory)),
+                size_text(bytes) + " available", "at least " + size_text(host.limits.memory),
+                "see what takes the memory (ps aux --sort=-rss | head), and end it")};
         }
     return {skipped("", "/proc/meminfo tells no MemAvailable")};
 }
@@ -93,18 +99,23 @@ Findings disk(const Host &host)
 {
     struct statvfs fs;
     if (statvfs((host.root + host.state_dir).c_str(), &fs) != 0)
-        return {fatal("", host.state_dir + " is not there", "it exists", "make it, or set [rgpud] state_dir in rgpu.conf")};
+        return {fatal("", host.state_dir + " is not there", "it exists",
+                      "make it, or set [rgpud] state_dir in rgpu.conf")};
     const Limits &l = host.limits;
     uint64_t bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
-    Verdict space = at_least(static_cast<double>(bytes), static_cast<double>(l.disk), static_cast<double>(l.least_disk));
+    Verdict space = at_least(static_cast<double>(bytes), static_cast<double>(l.disk),
+                             static_cast<double>(l.least_disk));
     // Some file systems count no files.
     Verdict files = fs.f_files == 0 ? Verdict::pass
-                                    : at_least(static_cast<double>(fs.f_favail), static_cast<double>(l.disk_files),
+                                    : at_least(static_cast<double>(fs.f_favail),
+                                               static_cast<double>(l.disk_files),
                                                static_cast<double>(l.fewest_disk_files));
     if (files > space)
         return {judged(files, std::to_string(fs.f_favail) + " files free in " + host.state_dir,
-                       "at least " + std::to_string(l.disk_files), "remove files from that file system: it has no inodes left")};
-    return {judged(space, size_text(bytes) + " free in " + host.state_dir, "at least " + size_text(l.disk),
+                       "at least " + std::to_string(l.disk_files),
+                       "remove files from that file system: it has no inodes left")};
+    return {judged(space, size_text(bytes) + " free in " + host.state_dir,
+                   "at least " + size_text(l.disk),
                    "make room on that file system: leases are kept there (" + host.state_dir +
                        "/cache holds compiled kernels, and may be emptied)")};
 }
@@ -112,7 +123,8 @@ Findings disk(const Host &host)
 Findings libraries(const Host &host)
 {
     Findings all;
-    auto look = [&](const std::string &what, const std::string &path, int how, bool needed, const std::string &cure) {
+    auto look = [&](const std::string &what, const std::string &path, int how, bool needed,
+                    const std::string &cure) {
         if (access((host.root + path).c_str(), how) == 0)
             all.push_back(pass(what, path));
         else if (needed)
@@ -121,7 +133,8 @@ Findings libraries(const Host &host)
             all.push_back(marginal(what, path + " is missing", "it is there", cure));
     };
     if (host.server) {
-        look("worker", host.worker, X_OK, true, "install rgpu again, or set [rgpud] worker in rgpu.conf");
+        look("worker", host.worker, X_OK, true,
+             "install rgpu again, or set [rgpud] worker in rgpu.conf");
         return all;
     }
     look("interposer", host.interposer_dir + "/libcuda.so.1", R_OK, true,

@@ -27,13 +27,15 @@ std::atomic<uint16_t> Accepted::generation_{0};
 
 Accepted::Accepted(const Accepted &other)
 {
-    for (size_t i = 0; i < kDevices; i++) known_[i] = other.known_[i].load(std::memory_order_relaxed);
+    for (size_t i = 0; i < kDevices; i++)
+        known_[i] = other.known_[i].load(std::memory_order_relaxed);
 }
 
 Accepted::Known Accepted::known(CUdevice device) const
 {
     Known k = known_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
-    if (const auto now = generation_.load(std::memory_order_relaxed); k.generation != now) k = {k.threads, now, 0};
+    if (const auto now = generation_.load(std::memory_order_relaxed); k.generation != now)
+        k = {k.threads, now, 0};
     return k;
 }
 
@@ -48,7 +50,8 @@ void Accepted::add(CUdevice device, wire::LaunchLimits l)
 {
     if (device < 0 || static_cast<size_t>(device) >= kDevices || !l.threads) return;
     Known k = known(device);
-    k.threads = std::max(k.threads, static_cast<uint16_t>(std::min<uint32_t>(l.threads, UINT16_MAX)));
+    k.threads =
+        std::max(k.threads, static_cast<uint16_t>(std::min<uint32_t>(l.threads, UINT16_MAX)));
     k.dynamic_shared = std::max(k.dynamic_shared, l.dynamic_shared);
     known_[static_cast<size_t>(device)].store(k, std::memory_order_relaxed);
 }

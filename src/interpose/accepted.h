@@ -1,5 +1,6 @@
-// Launches that the server's driver takes for sure: they are posted. For the others the program waits for the driver's word,
-// because a driver of its own would refuse them at once. Called by any thread.
+// Launches that the server's driver takes for sure: they are posted. For the others the program
+// waits for the driver's word, because a driver of its own would refuse them at once. Called by any
+// thread.
 #pragma once
 
 #include <array>
@@ -11,7 +12,8 @@
 
 namespace rgpu::interpose {
 
-// Of one function: how large blocks may be, as far as the server has said so or has taken such a launch.
+// Of one function: how large blocks may be, as far as the server has said so or has taken such a
+// launch.
 class Accepted {
 public:
     Accepted() = default;
@@ -21,8 +23,9 @@ public:
     bool covers(CUdevice device, uint32_t threads, uint32_t dynamic_shared) const;
     // The driver said so, or it took such a launch.
     void add(CUdevice device, wire::LaunchLimits);
-    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is this from now on. When that is less than it was, what is known of the
-    // dynamic shared memory of every function is forgotten: a kernel and its functions share the attribute.
+    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is this from now on. When that is less than
+    // it was, what is known of the dynamic shared memory of every function is forgotten: a kernel
+    // and its functions share the attribute.
     void set_dynamic_shared(CUdevice device, uint32_t bytes);
 
 private:
@@ -37,7 +40,8 @@ private:
     std::array<std::atomic<Known>, kDevices> known_{};
 };
 
-// Cooperative launches and those with clusters depend on the whole shape: known are those that were taken.
+// Cooperative launches and those with clusters depend on the whole shape: known are those that were
+// taken.
 struct LaunchShape {
     calls::HandleId function = 0;
     uint32_t stamp = 0;

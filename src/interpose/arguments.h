@@ -1,4 +1,5 @@
-// The bytes that a kernel's arguments make: from kernelParams (a pointer to each) or `extra` (a buffer).
+// The bytes that a kernel's arguments make: from kernelParams (a pointer to each) or `extra` (a
+// buffer).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ public:
             data_ = large_.empty() ? inline_ : large_.data();
             for (size_t i = 0; i < f.parameters.size(); i++)
                 memcpy(data_ + f.parameters[i].offset, params[i], f.parameters[i].bytes);
-            return shared::any() ? shared::look_at_parameters(data_, size_, changed_) : CUDA_SUCCESS;
+            return shared::any() ? shared::look_at_parameters(data_, size_, changed_)
+                                 : CUDA_SUCCESS;
         }
         if (!extra) return f.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {

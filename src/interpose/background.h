@@ -12,7 +12,8 @@
 
 namespace rgpu::interpose {
 
-// Carries `body` out in a thread of ours. An exception ends the connection, whose callers get an error then, and not the program.
+// Carries `body` out in a thread of ours. An exception ends the connection, whose callers get an
+// error then, and not the program.
 template <class Body> void in_our_thread(Session &session, Body &&body)
 {
     try {
@@ -29,7 +30,9 @@ template <class Body> void in_our_thread(Session &session, Body &&body)
 template <class Body> bool start_thread(Session &session, Body body)
 {
     try {
-        std::thread([&session, body = std::move(body)]() mutable { in_our_thread(session, body); }).detach();
+        std::thread([&session, body = std::move(body)]() mutable {
+            in_our_thread(session, body);
+        }).detach();
         return true;
     } catch (const std::exception &e) {  // no thread, or no memory for its beginning
         say_no_thread(e.what());

@@ -32,12 +32,14 @@ struct Fields {
     size_t &x, &y, &z, &pitch, &height;
 };
 
-CUresult fill(const Fields &to, const CUmemcpy3DOperand &o, const CUextent3D &extent, size_t element)
+CUresult fill(const Fields &to, const CUmemcpy3DOperand &o, const CUextent3D &extent,
+              size_t element)
 {
     if (is_array(o)) {
         to.type = CU_MEMORYTYPE_ARRAY;
         to.array = o.op.array.array;
-        to.x = o.op.array.offset.x * element, to.y = o.op.array.offset.y, to.z = o.op.array.offset.z;
+        to.x = o.op.array.offset.x * element, to.y = o.op.array.offset.y,
+        to.z = o.op.array.offset.z;
         return CUDA_SUCCESS;
     }
     const auto &p = o.op.ptr;
@@ -56,14 +58,18 @@ CUresult as_box(const CUDA_MEMCPY3D_BATCH_OP &op, CUDA_MEMCPY3D &b)
     size_t element = 1;
     if (!op.extent.width || !op.extent.height || !op.extent.depth) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = element_bytes(op, element)) return r;
-    const Fields src{b.srcMemoryType, b.srcDevice, b.srcArray, b.srcXInBytes, b.srcY, b.srcZ, b.srcPitch, b.srcHeight};
-    const Fields dst{b.dstMemoryType, b.dstDevice, b.dstArray, b.dstXInBytes, b.dstY, b.dstZ, b.dstPitch, b.dstHeight};
+    const Fields src{b.srcMemoryType, b.srcDevice, b.srcArray, b.srcXInBytes,
+                     b.srcY,          b.srcZ,      b.srcPitch, b.srcHeight};
+    const Fields dst{b.dstMemoryType, b.dstDevice, b.dstArray, b.dstXInBytes,
+                     b.dstY,          b.dstZ,      b.dstPitch, b.dstHeight};
     if (CUresult r = fill(src, op.src, op.extent, element)) return r;
-    b.WidthInBytes = op.extent.width * element, b.Height = op.extent.height, b.Depth = op.extent.depth;
+    b.WidthInBytes = op.extent.width * element, b.Height = op.extent.height,
+    b.Depth = op.extent.depth;
     return fill(dst, op.dst, op.extent, element);
 }
 
-CUresult copy_all(size_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream)
+CUresult copy_all(size_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,
+                  CUstream stream)
 {
     if (!session()) return not_ready();
     if (flags || (count && !ops)) return CUDA_ERROR_INVALID_VALUE;
@@ -79,8 +85,8 @@ CUresult copy_all(size_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long
 
 namespace own {
 
-CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed, unsigned long long flags,
-                              CUstream stream)
+CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed,
+                              unsigned long long flags, CUstream stream)
 {
     CUresult r = copy_all(count, ops, flags, stream);
     if (r && failed) *failed = SIZE_MAX;  // CUDA: the error belongs to no certain copy
@@ -88,7 +94,8 @@ CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t 
 }
 
 #if CUDA_VERSION >= 13000
-CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream)
+CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
+                                 unsigned long long flags, CUstream stream)
 {
     return copy_all(count, ops, flags, stream);
 }

@@ -25,7 +25,8 @@ constexpr size_t kPiece = size_t{2} << 20;
 
 using Owner = std::optional<AddressOwner>;  // none: the program's memory
 
-// A stream of our own, beside the program's: one that is not used, or a new one. It goes back when the last holder is gone.
+// A stream of our own, beside the program's: one that is not used, or a new one. It goes back when
+// the last holder is gone.
 struct Side {
     AddressOwner at;
     CUstream stream = nullptr;
@@ -64,7 +65,8 @@ CUresult take_side(const AddressOwner &at, SideHeld &held)
     }
     if (!side.stream) {
         const At there(at.server, at.context);
-        if (CUresult r = own::cuStreamCreateWithPriority(&side.stream, CU_STREAM_NON_BLOCKING, 0)) return r;
+        if (CUresult r = own::cuStreamCreateWithPriority(&side.stream, CU_STREAM_NON_BLOCKING, 0))
+            return r;
         if (const Slot *slot = Handles::get().slot(side.stream)) side.stamp = slot->stamp;
     }
     held = SideHeld(new Side(side), [](const Side *s) {
@@ -86,8 +88,14 @@ Owner owner_of(CUmemorytype type, CUdeviceptr address, CUarray array)
     }
     return type == CU_MEMORYTYPE_HOST ? std::nullopt : owner_of_address(address);
 }
-Owner source_of(const CUDA_MEMCPY3D &c) { return owner_of(c.srcMemoryType, c.srcDevice, c.srcArray); }
-Owner destination_of(const CUDA_MEMCPY3D &c) { return owner_of(c.dstMemoryType, c.dstDevice, c.dstArray); }
+Owner source_of(const CUDA_MEMCPY3D &c)
+{
+    return owner_of(c.srcMemoryType, c.srcDevice, c.srcArray);
+}
+Owner destination_of(const CUDA_MEMCPY3D &c)
+{
+    return owner_of(c.dstMemoryType, c.dstDevice, c.dstArray);
+}
 
 // The streams that a copy uses at either end: the default ones, or ours.
 struct Ends {
@@ -104,7 +112,8 @@ struct Ends {
 };
 
 // A part of the box as a box of its own.
-CUDA_MEMCPY3D part(const CUDA_MEMCPY3D &c, size_t x, size_t y, size_t z, size_t width, size_t height)
+CUDA_MEMCPY3D part(const CUDA_MEMCPY3D &c, size_t x, size_t y, size_t z, size_t width,
+                   size_t height)
 {
     CUDA_MEMCPY3D p = c;
     if (!p.srcPitch) p.srcPitch = c.WidthInBytes;
@@ -116,14 +125,18 @@ CUDA_MEMCPY3D part(const CUDA_MEMCPY3D &c, size_t x, size_t y, size_t z, size_t 
 }
 
 // From one server to another: a piece comes while the other server takes the one before.
-CUresult by_pieces(const CUDA_MEMCPY3D &c, const AddressOwner &to, const AddressOwner &from, const Ends &ends)
+CUresult by_pieces(const CUDA_MEMCPY3D &c, const AddressOwner &to, const AddressOwner &from,
+                   const Ends &ends)
 {
-    const size_t width = std::min(c.WidthInBytes, kPiece), rows = std::clamp(kPiece / width, size_t{1}, c.Height);
+    const size_t width = std::min(c.WidthInBytes, kPiece),
+                 rows = std::clamp(kPiece / width, size_t{1}, c.Height);
     std::vector<uint8_t> bytes(width * rows);
     for (size_t z = 0; z < c.Depth; z++)
         for (size_t y = 0; y < c.Height; y += rows)
             for (size_t x = 0; x < c.WidthInBytes; x += width) {
-                CUDA_MEMCPY3D in = part(c, x, y, z, std::min(width, c.WidthInBytes - x), std::min(rows, c.Height - y)), out = in;
+                CUDA_MEMCPY3D in = part(c, x, y, z, std::min(width, c.WidthInBytes - x),
+                                        std::min(rows, c.Height - y)),
+                              out = in;
                 CUDA_MEMCPY3D here = packed(in, 0);
                 here.srcMemoryType = here.dstMemoryType = CU_MEMORYTYPE_HOST;
                 here.srcHost = here.dstHost = bytes.data();
@@ -228,13 +241,17 @@ Failed in_stream(HandleId stream)
     if (stream < calls::kFirstHandle) return {stream, current_context(), 0, CUDA_SUCCESS};
     return {stream, context_of(stream), Handles::get().at(stream)->stamp, CUDA_SUCCESS};
 }
-const char *name_of(const Owner &o) { return o ? session_at(o->server)->server().c_str() : "the program's memory"; }
+const char *name_of(const Owner &o)
+{
+    return o ? session_at(o->server)->server().c_str() : "the program's memory";
+}
 
 // What the program can no longer be told at the call.
 void note_failed(Failed f, CUresult why, size_t bytes, const Owner &to, const Owner &from)
 {
-    say("a copy of %zu bytes from %s to %s has failed (CUDA error %d): its stream answers this error from now on", bytes,
-        name_of(from), name_of(to), static_cast<int>(why));
+    say("a copy of %zu bytes from %s to %s has failed (CUDA error %d): its stream answers this "
+        "error from now on",
+        bytes, name_of(from), name_of(to), static_cast<int>(why));
     f.why = why;
     std::lock_guard lock(failed().mutex);
     failed().all.push_back(f);
@@ -250,16 +267,18 @@ CUresult not_in_capture(HandleId stream)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-// Waits for all that was given to the context. In a capture CUDA allows only to wait for its default stream.
+// Waits for all that was given to the context. In a capture CUDA allows only to wait for its
+// default stream.
 CUresult wait_for_all(const AddressOwner &at)
 {
     const At there(at.server, at.context);
     return any_capture() ? own::cuStreamSynchronize(nullptr) : own::cuCtxSynchronize();
 }
 
-// Whether a side in linear device memory lies in its allocation. How large arrays are its server knows.
-bool fits(const Owner &at, CUmemorytype type, CUdeviceptr base, size_t pitch, size_t rows, size_t x, size_t y, size_t z,
-          const CUDA_MEMCPY3D &c)
+// Whether a side in linear device memory lies in its allocation. How large arrays are its server
+// knows.
+bool fits(const Owner &at, CUmemorytype type, CUdeviceptr base, size_t pitch, size_t rows, size_t x,
+          size_t y, size_t z, const CUDA_MEMCPY3D &c)
 {
     if (!at || type == CU_MEMORYTYPE_ARRAY) return true;
     const At there(at->server, at->context);
@@ -270,14 +289,17 @@ bool fits(const Owner &at, CUmemorytype type, CUdeviceptr base, size_t pitch, si
 }
 bool fits_source(const CUDA_MEMCPY3D &c, const Owner &at)
 {
-    return fits(at, c.srcMemoryType, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ, c);
+    return fits(at, c.srcMemoryType, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
+                c.srcZ, c);
 }
 bool fits_destination(const CUDA_MEMCPY3D &c, const Owner &at)
 {
-    return fits(at, c.dstMemoryType, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ, c);
+    return fits(at, c.dstMemoryType, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
+                c.dstZ, c);
 }
 
-CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstream stream, CopyWait when)
+CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstream stream,
+              CopyWait when)
 {
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
@@ -290,8 +312,9 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
     for (const Owner &o : {to, from})
         if (CUresult r = state_of(o)) return r;
     if (!fits_source(c, from) || !fits_destination(c, to)) return CUDA_ERROR_INVALID_VALUE;
-    // CUDA Programming Guide, "Peer-to-Peer Memory Copy": between two GPUs in the NULL stream it begins when all that was given
-    // to either is over, and is over before what comes later to either begins.
+    // CUDA Programming Guide, "Peer-to-Peer Memory Copy": between two GPUs in the NULL stream it
+    // begins when all that was given to either is over, and is over before what comes later to
+    // either begins.
     if (id < calls::kFirstHandle && to && from) {
         CUresult r = own::cuStreamSynchronize(stream);
         if (!r) r = wait_for_all(*to);
@@ -299,8 +322,11 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
         return r ? r : carry_out(c, to, from, {});
     }
     const bool from_host = !from, to_host = !to;
-    const void *host = from_host ? (c.srcMemoryType == CU_MEMORYTYPE_HOST ? c.srcHost : reinterpret_cast<void *>(c.srcDevice))
-                                 : (c.dstMemoryType == CU_MEMORYTYPE_HOST ? c.dstHost : reinterpret_cast<void *>(c.dstDevice));
+    const void *host =
+        from_host ? (c.srcMemoryType == CU_MEMORYTYPE_HOST ? c.srcHost
+                                                           : reinterpret_cast<void *>(c.srcDevice))
+                  : (c.dstMemoryType == CU_MEMORYTYPE_HOST ? c.dstHost
+                                                           : reinterpret_cast<void *>(c.dstDevice));
     const bool pageable = (from_host || to_host) && !find_host(host);
     // A synchronous copy is one of the default streams.
     const bool synchronous = when == CopyWait::always && id < calls::kFirstHandle;
@@ -311,10 +337,11 @@ CUresult copy(const CUDA_MEMCPY3D &c, const Owner &to, const Owner &from, CUstre
         CUresult r = own::cuStreamSynchronize(stream);
         return r ? r : carry_out(c, to, from, ends);
     }
-    return call_in_stream(stream, [=, one = count_one(to_host), failing = in_stream(id)](CUresult status) {
-        if (!status) status = carry_out(c, to, from, ends);
-        if (status) note_failed(failing, status, c.WidthInBytes * c.Height * c.Depth, to, from);
-    });
+    return call_in_stream(
+        stream, [=, one = count_one(to_host), failing = in_stream(id)](CUresult status) {
+            if (!status) status = carry_out(c, to, from, ends);
+            if (status) note_failed(failing, status, c.WidthInBytes * c.Height * c.Depth, to, from);
+        });
 }
 
 CUDA_MEMCPY3D row(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host, size_t bytes)
@@ -353,7 +380,8 @@ CUresult must_be_here(CUdeviceptr address)
     if (!is_elsewhere(address)) return CUDA_SUCCESS;
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("a stream cannot wait for or write values in memory of another server's GPU: use an event, "
+        say("a stream cannot wait for or write values in memory of another server's GPU: use an "
+            "event, "
             "or ask for GPUs of one server (without --rgpu-span)");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -362,7 +390,8 @@ CUresult not_in_graph()
 {
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("a graph cannot span GPUs of two servers: make one of each server's work, and copy or wait for events between "
+        say("a graph cannot span GPUs of two servers: make one of each server's work, and copy or "
+            "wait for events between "
             "their launches, or ask for GPUs of one server (without --rgpu-span)");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -371,7 +400,8 @@ CUresult graph_is_elsewhere(HandleId exec)
 {
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("a graph of server %s cannot be launched in a stream of another server's GPU: launch it in a stream of its own GPU, with "
+        say("a graph of server %s cannot be launched in a stream of another server's GPU: launch "
+            "it in a stream of its own GPU, with "
             "events between the two streams, or ask for GPUs of one server (without --rgpu-span)",
             session_at(Handles::get().at(exec)->server)->server().c_str());
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -405,16 +435,18 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, C
     return copy(row(to, !t, from, !f, bytes), t, f, stream, when);
 }
 
-CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream,
-              CopyWait when)
+CUresult copy(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+              size_t bytes, CUstream stream, CopyWait when)
 {
     const Slot *t = Handles::get().slot(to_context), *f = Handles::get().slot(from_context);
     if (!t || !f) return CUDA_ERROR_INVALID_CONTEXT;
-    const Owner in_to({t->server, *Handles::get().id(to_context)}), in_from({f->server, *Handles::get().id(from_context)});
+    const Owner in_to({t->server, *Handles::get().id(to_context)}),
+        in_from({f->server, *Handles::get().id(from_context)});
     return copy(row(to, false, from, false, bytes), in_to, in_from, stream, when);
 }
 
-CUresult change(CUdeviceptr memory, size_t bytes, CUstream stream, std::function<CUresult(CUstream)> change)
+CUresult change(CUdeviceptr memory, size_t bytes, CUstream stream,
+                std::function<CUresult(CUstream)> change)
 {
     const Owner owner = owner_of_address(memory);
     HandleId id = 0;
@@ -450,7 +482,8 @@ CUresult wait_event(CUstream stream, CUevent event)
     }
     return call_in_stream(stream, [=](CUresult status) {
         const At there(at.server, at.context);
-        if (!status) own::cuStreamSynchronize(side->stream);  // a server that is lost holds nobody up
+        if (!status)
+            own::cuStreamSynchronize(side->stream);  // a server that is lost holds nobody up
     });
 }
 

@@ -1,9 +1,12 @@
 // The blocks of something large on their way to the server, a call each; of one thread.
 //
-// Where the server is on the program's host and reads from a socket, the program stays kAhead blocks ahead of it: each block but the last ones is answered when it has
-// been read. There is no network to be kept full, and what waits for longer has left the processors' caches when it is read (doc/performance.md). The kernel
-// has no such bound that it keeps without dropping what it had room for (doc/decisions.md). Of kFew blocks or fewer none is waited for: the kernel takes them all, and a program
-// that does not wait for its copy goes on. The wait is no round trip (stats.h), as little as one for room in a socket.
+// Where the server is on the program's host and reads from a socket, the program stays kAhead
+// blocks ahead of it: each block but the last ones is answered when it has been read. There is no
+// network to be kept full, and what waits for longer has left the processors' caches when it is
+// read (doc/performance.md). The kernel has no such bound that it keeps without dropping what it
+// had room for (doc/decisions.md). Of kFew blocks or fewer none is waited for: the kernel takes
+// them all, and a program that does not wait for its copy goes on. The wait is no round trip
+// (stats.h), as little as one for room in a socket.
 #pragma once
 
 #include <array>
@@ -21,11 +24,13 @@ public:
     Blocks &operator=(const Blocks &) = delete;
 
     // Session::post for the next one. What it answers may be the failure of one before.
-    template <class Write> CUresult post(calls::SentCall id, uint32_t context, Write &&write, Payload payload);
+    template <class Write>
+    CUresult post(calls::SentCall id, uint32_t context, Write &&write, Payload payload);
 
 private:
     static constexpr size_t kFew = 16;
-    // One is being read while another one comes. A third would be as many bytes as the cache of a processor holds, or more.
+    // One is being read while another one comes. A third would be as many bytes as the cache of a
+    // processor holds, or more.
     static constexpr size_t kAhead = 2;
 
     struct Block {
@@ -45,7 +50,8 @@ CUresult Session::Blocks::post(calls::SentCall id, uint32_t context, Write &&wri
 {
     if (CUresult r = make_room()) return r;
     Block &b = blocks_[sent_ % kAhead];
-    const bool asks = session_.one_host_ && session_.near_.load(std::memory_order_relaxed) && count_ > kFew && sent_ + kAhead < count_ && !every_call_waits();
+    const bool asks = session_.one_host_ && session_.near_.load(std::memory_order_relaxed) &&
+                      count_ > kFew && sent_ + kAhead < count_ && !every_call_waits();
     sent_++;
     if (!asks) return session_.post(id, context, write, payload);
     b.read = {};

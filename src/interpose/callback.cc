@@ -1,6 +1,7 @@
 // The table of functions that are waiting for their streams, and the threads that run them.
 //
-// Body of a cuLaunchHostFunc frame: step, then (enqueue, capture) number of the stream and token, or (done) token.
+// Body of a cuLaunchHostFunc frame: step, then (enqueue, capture) number of the stream and token,
+// or (done) token.
 #include "interpose/callback.h"
 
 #include <atomic>
@@ -46,7 +47,7 @@ struct Callbacks {
     std::atomic<bool> any_graphs{false};
     uint64_t next_token = 1;
     std::atomic<size_t> under_way{0};  // the program's, but for those of graphs
-    Waiters threads;  // jobs: one for each stream that stands at a function
+    Waiters threads;                   // jobs: one for each stream that stands at a function
 };
 
 Callbacks &callbacks()
@@ -83,9 +84,8 @@ void run(Session &s, uint64_t token, CUresult status)
         shared::after_host_function();
         if (of_graph) after_host_node(token);
         if (!of_graph && !f.job) c.under_way--;
-        s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
-            w.value(CallbackStep::done), w.value(token);
-        });
+        s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle,
+               [&](wire::Writer &w) { w.value(CallbackStep::done), w.value(token); });
     });
 }
 
@@ -191,7 +191,8 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
     return call_in_stream(stream, function, data);
 }
 
-CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data, unsigned int flags)
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data,
+                             unsigned int flags)
 {
     return flags ? CUDA_ERROR_INVALID_VALUE : enqueue({nullptr, function, stream, data});
 }

@@ -1,8 +1,9 @@
-// Host functions and stream callbacks: they run here, in the program, when the server's stream gets to them.
+// Host functions and stream callbacks: they run here, in the program, when the server's stream gets
+// to them.
 //
 // The server says with a callback frame that a stream has arrived; a thread of ours runs the
-// program's function and posts that it is done; the stream goes on. Functions of different streams do not wait for
-// each other.
+// program's function and posts that it is done; the stream goes on. Functions of different streams
+// do not wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,16 @@ namespace rgpu::interpose {
 class Session;
 
 // The first word of the body of a cuLaunchHostFunc frame: what it says.
-// capture: like enqueue, but the stream is being captured, and the token is a graph's (graph_function()).
+// capture: like enqueue, but the stream is being captured, and the token is a graph's
+// (graph_function()).
 enum class CallbackStep : uint32_t { enqueue, done, capture };
 
-// A callback frame came: its function is to run. Called by whichever thread reads, which it does not hold up.
+// A callback frame came: its function is to run. Called by whichever thread reads, which it does
+// not hold up.
 void callback_due(Session &, uint64_t token, uint32_t status);
 
-// CUDA_SUCCESS where a function that is put into a stream now would be called: there is a thread for it. Else what the call answers.
+// CUDA_SUCCESS where a function that is put into a stream now would be called: there is a thread
+// for it. Else what the call answers.
 CUresult may_call_back(Session &);
 
 // Whether functions of the program are in streams that have not been there and back yet.
@@ -31,10 +35,12 @@ bool any_function_under_way();
 // Puts `function` into the stream as cuLaunchHostFunc does.
 CUresult call_in_stream(CUstream, CUhostFn function, void *data);
 
-// The same for the client's own ends: `job` may wait, and call the server. It is called with an error, too, when the stream failed.
+// The same for the client's own ends: `job` may wait, and call the server. It is called with an
+// error, too, when the stream failed.
 CUresult call_in_stream(CUstream, std::function<void(CUresult)> job);
 
-// The token that graphs' nodes have for this function and its argument; a node may call it any number of times.
+// The token that graphs' nodes have for this function and its argument; a node may call it any
+// number of times.
 uint64_t graph_function(CUhostFn function, void *data);
 // What such a token stands for; false when it is none.
 bool find_graph_function(uint64_t token, CUhostFn &function, void *&data);

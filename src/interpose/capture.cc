@@ -83,15 +83,18 @@ void note_record(CUevent event, CUstream stream)
     if (Capture *c = of_stream(s)) c->events.insert(e);
 }
 
-// Work in the legacy default stream would wait for the context's blocking streams, and be waited for by them: while
-// one of those is captured that is no longer possible, nor is the capture. With the lock held.
+// Work in the legacy default stream would wait for the context's blocking streams, and be waited
+// for by them: while one of those is captured that is no longer possible, nor is the capture. With
+// the lock held.
 CUresult implicit_dependency()
 {
     CUresult r = CUDA_SUCCESS;
     for (Capture &c : captures().active)
         for (HandleId stream : c.streams) {
             const Slot *s = Handles::get().at(stream);
-            if (stream < calls::kFirstHandle || s->flags & CU_STREAM_NON_BLOCKING || s->parent != current_context()) continue;
+            if (stream < calls::kFirstHandle || s->flags & CU_STREAM_NON_BLOCKING ||
+                s->parent != current_context())
+                continue;
             c.invalid = true;
             r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         }
@@ -111,7 +114,8 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
     return r;
 }
 
-// Whether the wait for an event of another server's would take a capture there, which is then invalid.
+// Whether the wait for an event of another server's would take a capture there, which is then
+// invalid.
 bool leaves_capture(HandleId event, unsigned flags)
 {
     if (!any_capture() || flags & CU_EVENT_WAIT_EXTERNAL) return false;
@@ -132,7 +136,8 @@ struct Info {
     size_t *count;
 };
 
-// Body: number of the stream. Answer: status, id, number of the graph, count of nodes, their numbers and edges.
+// Body: number of the stream. Answer: status, id, number of the graph, count of nodes, their
+// numbers and edges.
 CUresult capture_info(CUstream stream, const Info &out)
 {
     if (!session()) return not_ready();
@@ -149,13 +154,15 @@ CUresult capture_info(CUstream stream, const Info &out)
         if (Capture *c = of_stream(number)) invalid = c->invalid;
     }
     Reply reply;
-    CUresult r = session()->ask(CallId::cuStreamGetCaptureInfo_v3, current_context(),
-                                [&](wire::Writer &w) { w.value(number); }, reply);
+    CUresult r = session()->ask(
+        CallId::cuStreamGetCaptureInfo_v3, current_context(),
+        [&](wire::Writer &w) { w.value(number); }, reply);
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
     *out.status = answer.value<CUstreamCaptureStatus>();
     if (!answer.ok()) return CUDA_ERROR_UNKNOWN;
-    if (*out.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && invalid) *out.status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    if (*out.status == CU_STREAM_CAPTURE_STATUS_ACTIVE && invalid)
+        *out.status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     if (*out.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
     const auto id = answer.value<cuuint64_t>();
     const auto graph = answer.value<HandleId>();
@@ -165,19 +172,23 @@ CUresult capture_info(CUstream stream, const Info &out)
     CUgraph found_graph = detail::found<CUgraph>(graph, calls::kNoHandle);
     const HandleId owner = Handles::get().id(found_graph).value_or(calls::kNoHandle);
     std::vector<CUgraphNode> nodes;
-    for (size_t i = 0; i < n; i++) nodes.push_back(detail::found<CUgraphNode>(answer.value<HandleId>(), owner));
+    for (size_t i = 0; i < n; i++)
+        nodes.push_back(detail::found<CUgraphNode>(answer.value<HandleId>(), owner));
     if (n) memcpy(arrays.data(), nodes.data(), n * sizeof(CUgraphNode));
     if (const uint8_t *p = answer.bytes(n * sizeof(CUgraphEdgeData)); p && n)
         memcpy(arrays.data() + n * sizeof(CUgraphNode), p, n * sizeof(CUgraphEdgeData));
     if (!answer.ok()) return CUDA_ERROR_UNKNOWN;
-    const bool plain = std::all_of(arrays.begin() + static_cast<ptrdiff_t>(n * sizeof(CUgraphNode)), arrays.end(),
-                                   [](uint8_t b) { return b == 0; });
+    const bool plain = std::all_of(arrays.begin() + static_cast<ptrdiff_t>(n * sizeof(CUgraphNode)),
+                                   arrays.end(), [](uint8_t b) { return b == 0; });
     if (!out.edges && !plain) return CUDA_ERROR_LOSSY_QUERY;
     uint8_t *kept = keep(number, std::move(arrays));
     if (out.id) *out.id = id;
     if (out.graph) *out.graph = found_graph;
     if (out.after) *out.after = reinterpret_cast<const CUgraphNode *>(kept);
-    if (out.edges) *out.edges = plain ? nullptr : reinterpret_cast<const CUgraphEdgeData *>(kept + n * sizeof(CUgraphNode));
+    if (out.edges)
+        *out.edges =
+            plain ? nullptr
+                  : reinterpret_cast<const CUgraphEdgeData *>(kept + n * sizeof(CUgraphNode));
     if (out.count) *out.count = n;
     return CUDA_SUCCESS;
 }
@@ -197,7 +208,8 @@ CUresult may_give_work(HandleId stream)
 {
     if (!any_capture()) return CUDA_SUCCESS;
     std::lock_guard lock(captures().mutex);
-    const bool legacy = stream == 0 || stream == static_cast<HandleId>(reinterpret_cast<uintptr_t>(CU_STREAM_LEGACY));
+    const bool legacy = stream == 0 || stream == static_cast<HandleId>(
+                                                     reinterpret_cast<uintptr_t>(CU_STREAM_LEGACY));
     if (legacy) return implicit_dependency();
     Capture *c = of_stream(stream);
     return c && c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
@@ -205,7 +217,8 @@ CUresult may_give_work(HandleId stream)
 
 void note_capture_result(HandleId stream, CUresult result)
 {
-    const bool invalidates = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || result == CUDA_ERROR_STREAM_CAPTURE_MERGE ||
+    const bool invalidates = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
+                             result == CUDA_ERROR_STREAM_CAPTURE_MERGE ||
                              result == CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (!invalidates || !any_capture()) return;
     std::lock_guard lock(captures().mutex);
@@ -220,7 +233,8 @@ CUresult may_call_unsafe()
     for (Capture &c : captures().active) {
         const bool forbids = c.thread == std::this_thread::get_id()
                                  ? c.mode != CU_STREAM_CAPTURE_MODE_RELAXED
-                                 : c.mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+                                 : c.mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                                       thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
         if (!forbids) continue;
         c.invalid = true;
         r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -238,10 +252,14 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     return r ? r : begun(stream, mode);
 }
 
-CUresult cuStreamBeginCapture(CUstream stream) { return own::cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL); }
+CUresult cuStreamBeginCapture(CUstream stream)
+{
+    return own::cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
 
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges,
-                                     size_t count, CUstreamCaptureMode mode)
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after,
+                                     const CUgraphEdgeData *edges, size_t count,
+                                     CUstreamCaptureMode mode)
 {
     if (!session()) return not_ready();
     if (!known(mode)) return CUDA_ERROR_INVALID_VALUE;
@@ -259,7 +277,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     {
         std::lock_guard lock(captures().mutex);
         if (Capture *c = of_stream(number); c && c->origin == number) {
-            const bool theirs = c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != std::this_thread::get_id();
+            const bool theirs = c->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                                c->thread != std::this_thread::get_id();
             if (theirs) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
             invalid = c->invalid;
         }
@@ -269,7 +288,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     if (r == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) return r;
     {
         std::lock_guard lock(captures().mutex);
-        captures().count -= std::erase_if(captures().active, [&](const Capture &c) { return c.origin == number; });
+        captures().count -=
+            std::erase_if(captures().active, [&](const Capture &c) { return c.origin == number; });
     }
     if (!r && invalid) {
         if (graph && *graph) own::cuGraphDestroy(*graph);
@@ -298,14 +318,15 @@ CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, 
     return capture_info(stream, {status, id, nullptr, nullptr, nullptr, nullptr});
 }
 
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **after, size_t *count)
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **after, size_t *count)
 {
     return capture_info(stream, {status, id, graph, after, nullptr, count});
 }
 
-CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **after, const CUgraphEdgeData **edges, size_t *count)
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **after,
+                                   const CUgraphEdgeData **edges, size_t *count)
 {
     return capture_info(stream, {status, id, graph, after, edges, count});
 }
@@ -317,21 +338,26 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
-    if (flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL} && Handles::get().slot(event)) return CUDA_ERROR_INVALID_VALUE;
-    return record(event, stream, flags, [&] { return remote<CallId::cuEventRecordWithFlags>(event, stream, flags); });
+    if (flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL} && Handles::get().slot(event))
+        return CUDA_ERROR_INVALID_VALUE;
+    return record(event, stream, flags,
+                  [&] { return remote<CallId::cuEventRecordWithFlags>(event, stream, flags); });
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     HandleId s = 0, e = 0;
     if (spanning() && Handles::get().slot(event) && !is_here(e = *Handles::get().id(event)))
-        return leaves_capture(e, flags) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : between::wait_event(stream, event);
-    if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) && !detail::id_in(event, e)) {
+        return leaves_capture(e, flags) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                        : between::wait_event(stream, event);
+    if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) &&
+        !detail::id_in(event, e)) {
         std::lock_guard lock(captures().mutex);
         Capture *of_its_own = of_stream(s), *of_the_event = of_event(e);
         if (of_its_own && of_its_own != of_the_event) {
             of_its_own->invalid = true;
-            return of_the_event ? CUDA_ERROR_STREAM_CAPTURE_MERGE : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+            return of_the_event ? CUDA_ERROR_STREAM_CAPTURE_MERGE
+                                : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
         }
         if (of_the_event) of_the_event->streams.insert(s);
     }
@@ -344,7 +370,8 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     HandleId id = 0;
     if (any_capture() && !detail::id_in(stream, id)) {
         std::lock_guard lock(captures().mutex);
-        captures().count -= std::erase_if(captures().active, [&](const Capture &c) { return c.origin == id; });
+        captures().count -=
+            std::erase_if(captures().active, [&](const Capture &c) { return c.origin == id; });
         for (Capture &c : captures().active) c.streams.erase(id);
     }
     return remote<CallId::cuStreamDestroy_v2>(stream);

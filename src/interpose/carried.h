@@ -1,6 +1,6 @@
-// Structs that cannot cross the wire as they are, because they hold handles or pointers: how each is written
-// and read. A call whose parameter has such a type needs nothing but its line in the table.
-// The server's half, with the same layouts, is serverd/worker/carried.h.
+// Structs that cannot cross the wire as they are, because they hold handles or pointers: how each
+// is written and read. A call whose parameter has such a type needs nothing but its line in the
+// table. The server's half, with the same layouts, is serverd/worker/carried.h.
 #pragma once
 
 #include <type_traits>
@@ -11,9 +11,9 @@
 
 namespace rgpu::interpose {
 
-// encode() appends the struct's form on the wire, or says what is wrong with it. decode() fills in what the server
-// answered; `self` is the object that was asked (a graph node keeps the memory that the struct then points to).
-// With on_failure it is answered by calls that fail, too.
+// encode() appends the struct's form on the wire, or says what is wrong with it. decode() fills in
+// what the server answered; `self` is the object that was asked (a graph node keeps the memory that
+// the struct then points to). With on_failure it is answered by calls that fail, too.
 template <class T> struct Carried : std::false_type {
     static constexpr bool on_failure = false;
 };

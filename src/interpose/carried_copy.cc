@@ -1,5 +1,6 @@
-// Copies of boxes: the struct itself, with numbers in place of arrays. A side in the program's memory stands only in a
-// graph's nodes (own code carries out the others): graph_copy.h puts server memory in its place.
+// Copies of boxes: the struct itself, with numbers in place of arrays. A side in the program's
+// memory stands only in a graph's nodes (own code carries out the others): graph_copy.h puts server
+// memory in its place.
 #include "interpose/between.h"
 #include "interpose/carried.h"
 #include "interpose/graph_copy.h"
@@ -25,7 +26,8 @@ CUresult array_out(CUmemorytype type, CUarray &array)
 void array_in(CUmemorytype type, CUarray &array)
 {
     const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(array));
-    array = type == CU_MEMORYTYPE_ARRAY ? Handles::get().named<CUarray>(id, current_context()) : nullptr;
+    array = type == CU_MEMORYTYPE_ARRAY ? Handles::get().named<CUarray>(id, current_context())
+                                        : nullptr;
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace rgpu::interpose {
 
 // Host nodes. On the wire: the function's token.
 
-CUresult Carried<CUDA_HOST_NODE_PARAMS>::encode(const CUDA_HOST_NODE_PARAMS &p, std::vector<uint8_t> &out)
+CUresult Carried<CUDA_HOST_NODE_PARAMS>::encode(const CUDA_HOST_NODE_PARAMS &p,
+                                                std::vector<uint8_t> &out)
 {
     if (!p.fn) return CUDA_ERROR_INVALID_VALUE;
     Session *s = session();
@@ -23,20 +24,24 @@ void Carried<CUDA_HOST_NODE_PARAMS>::decode(wire::Reader &r, CUDA_HOST_NODE_PARA
     find_graph_function(r.value<uint64_t>(), p.fn, p.userData);
 }
 
-// Memory allocation nodes. On the wire: pool properties, bytes, address, count of access descriptors, the descriptors.
+// Memory allocation nodes. On the wire: pool properties, bytes, address, count of access
+// descriptors, the descriptors.
 
-CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(const CUDA_MEM_ALLOC_NODE_PARAMS &p, std::vector<uint8_t> &out)
+CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(const CUDA_MEM_ALLOC_NODE_PARAMS &p,
+                                                     std::vector<uint8_t> &out)
 {
     if (p.accessDescCount && !p.accessDescs) return CUDA_ERROR_INVALID_VALUE;
     wire::Writer w(out);
     CUmemPoolProps props = p.poolProps;
     props.win32SecurityAttributes = nullptr;
-    w.value(props), w.value(uint64_t{p.bytesize}), w.value(p.dptr), w.value(uint64_t{p.accessDescCount});
+    w.value(props), w.value(uint64_t{p.bytesize}), w.value(p.dptr),
+        w.value(uint64_t{p.accessDescCount});
     w.bytes(p.accessDescs, p.accessDescCount * sizeof *p.accessDescs);
     return CUDA_SUCCESS;
 }
 
-void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, CUDA_MEM_ALLOC_NODE_PARAMS &p, HandleId self)
+void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, CUDA_MEM_ALLOC_NODE_PARAMS &p,
+                                                 HandleId self)
 {
     p.poolProps = r.value<CUmemPoolProps>();
     p.bytesize = r.value<uint64_t>();
@@ -46,12 +51,15 @@ void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, CUDA_MEM_ALLOC
     // A node that is being added keeps what the program gave.
     if (Handles::get().at(self)->kind.load() != HandleKind::graph_node || !descs) return;
     std::vector<uint8_t> bytes(descs, descs + p.accessDescCount * sizeof *p.accessDescs);
-    p.accessDescs = p.accessDescCount ? reinterpret_cast<CUmemAccessDesc *>(keep(self, std::move(bytes))) : nullptr;
+    p.accessDescs = p.accessDescCount
+                        ? reinterpret_cast<CUmemAccessDesc *>(keep(self, std::move(bytes)))
+                        : nullptr;
 }
 
 // Batches of memory operations. On the wire: number of the context, flags, count, the operations.
 
-CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(const CUDA_BATCH_MEM_OP_NODE_PARAMS &p, std::vector<uint8_t> &out)
+CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(const CUDA_BATCH_MEM_OP_NODE_PARAMS &p,
+                                                        std::vector<uint8_t> &out)
 {
     auto context = Handles::get().id(p.ctx);
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
@@ -62,7 +70,8 @@ CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(const CUDA_BATCH_MEM_OP_
     return CUDA_SUCCESS;
 }
 
-void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, CUDA_BATCH_MEM_OP_NODE_PARAMS &p, HandleId self)
+void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r,
+                                                    CUDA_BATCH_MEM_OP_NODE_PARAMS &p, HandleId self)
 {
     p = {};
     p.ctx = Handles::get().named<CUcontext>(r.value<HandleId>(), calls::kNoHandle);
@@ -74,8 +83,8 @@ void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, CUDA_BATCH_
     p.paramArray = reinterpret_cast<CUstreamBatchMemOpParams *>(keep(self, std::move(bytes)));
 }
 
-// Any node. On the wire: its type, then that type's parameters as above (handles as numbers). Answer: the type and,
-// of an allocation, the address.
+// Any node. On the wire: its type, then that type's parameters as above (handles as numbers).
+// Answer: the type and, of an allocation, the address.
 
 namespace {
 
@@ -99,7 +108,8 @@ CUresult Carried<CUgraphNodeParams>::encode(const CUgraphNodeParams &p, std::vec
     wire::Writer w(out);
     w.value(static_cast<uint32_t>(p.type));
     switch (p.type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL: return Carried<CUDA_KERNEL_NODE_PARAMS_v3>::encode(p.kernel, out);
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return Carried<CUDA_KERNEL_NODE_PARAMS_v3>::encode(p.kernel, out);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         if (p.memcpy.copyCtx)
             if (CUresult r = number(p.memcpy.copyCtx, out)) return r;
@@ -113,7 +123,8 @@ CUresult Carried<CUgraphNodeParams>::encode(const CUgraphNodeParams &p, std::vec
         w.value(*context), w.value(sent);
         return CUDA_SUCCESS;
     }
-    case CU_GRAPH_NODE_TYPE_HOST: return Carried<CUDA_HOST_NODE_PARAMS>::encode({p.host.fn, p.host.userData}, out);
+    case CU_GRAPH_NODE_TYPE_HOST:
+        return Carried<CUDA_HOST_NODE_PARAMS>::encode({p.host.fn, p.host.userData}, out);
     case CU_GRAPH_NODE_TYPE_GRAPH: return number(p.graph.graph, out);
     case CU_GRAPH_NODE_TYPE_EMPTY: return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return number(p.eventWait.event, out);
@@ -122,8 +133,8 @@ CUresult Carried<CUgraphNodeParams>::encode(const CUgraphNodeParams &p, std::vec
         return Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(first_version(p.alloc), out);
     case CU_GRAPH_NODE_TYPE_MEM_FREE: w.value(p.free.dptr); return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        return Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode({p.memOp.ctx, p.memOp.count, p.memOp.paramArray, p.memOp.flags},
-                                                              out);
+        return Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(
+            {p.memOp.ctx, p.memOp.count, p.memOp.paramArray, p.memOp.flags}, out);
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -136,14 +147,16 @@ void Carried<CUgraphNodeParams>::decode(wire::Reader &r, CUgraphNodeParams &p, H
 
 // Outcomes.
 
-void Carried<CUgraphExecUpdateResultInfo>::decode(wire::Reader &r, CUgraphExecUpdateResultInfo &p, HandleId)
+void Carried<CUgraphExecUpdateResultInfo>::decode(wire::Reader &r, CUgraphExecUpdateResultInfo &p,
+                                                  HandleId)
 {
     p.result = r.value<CUgraphExecUpdateResult>();
     p.errorNode = detail::found<CUgraphNode>(r.value<HandleId>(), calls::kNoHandle);
     p.errorFromNode = detail::found<CUgraphNode>(r.value<HandleId>(), calls::kNoHandle);
 }
 
-CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(const CUDA_GRAPH_INSTANTIATE_PARAMS &p, std::vector<uint8_t> &out)
+CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(const CUDA_GRAPH_INSTANTIATE_PARAMS &p,
+                                                        std::vector<uint8_t> &out)
 {
     HandleId stream = 0;
     if (CUresult r = detail::id_in(p.hUploadStream, stream)) return r;
@@ -152,7 +165,8 @@ CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(const CUDA_GRAPH_INSTANT
     return CUDA_SUCCESS;
 }
 
-void Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::decode(wire::Reader &r, CUDA_GRAPH_INSTANTIATE_PARAMS &p, HandleId)
+void Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::decode(wire::Reader &r,
+                                                    CUDA_GRAPH_INSTANTIATE_PARAMS &p, HandleId)
 {
     p.hErrNode_out = detail::found<CUgraphNode>(r.value<HandleId>(), calls::kNoHandle);
     p.result_out = r.value<CUgraphInstantiateResult>();

@@ -1,7 +1,7 @@
 // Kernel nodes' parameters.
 //
-// On the wire: numbers of function, kernel and context; grid, block, bytes of dynamic shared memory; the parameter
-// block as a launch has it.
+// On the wire: numbers of function, kernel and context; grid, block, bytes of dynamic shared
+// memory; the parameter block as a launch has it.
 #include "interpose/arguments.h"
 #include "interpose/between.h"
 #include "interpose/carried.h"
@@ -25,7 +25,10 @@ void set_target(CUDA_KERNEL_NODE_PARAMS_v1 &p, const Target &t)
 {
     p.func = t.func ? t.func : reinterpret_cast<CUfunction>(t.kern);
 }
-template <class P> void set_target(P &p, const Target &t) { p.func = t.func, p.kern = t.kern, p.ctx = t.ctx; }
+template <class P> void set_target(P &p, const Target &t)
+{
+    p.func = t.func, p.kern = t.kern, p.ctx = t.ctx;
+}
 
 const FunctionInfo *info_of(const Target &t)
 {
@@ -45,14 +48,15 @@ template <class P> CUresult encode_kernel(const P &p, std::vector<uint8_t> &out)
     Arguments arguments;
     if (CUresult r = arguments.take(*info, p.kernelParams, p.extra)) return r;
     wire::Writer w(out);
-    const uint32_t head[] = {*function,   *kernel,     *context,    p.gridDimX,      p.gridDimY,
-                             p.gridDimZ,  p.blockDimX, p.blockDimY, p.blockDimZ,     p.sharedMemBytes};
+    const uint32_t head[] = {*function,  *kernel,     *context,    p.gridDimX,  p.gridDimY,
+                             p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ, p.sharedMemBytes};
     w.value(head);
     arguments.write(w);
     return CUDA_SUCCESS;
 }
 
-// The bytes of a parameter block, and before them a pointer to each parameter, as kernelParams wants it.
+// The bytes of a parameter block, and before them a pointer to each parameter, as kernelParams
+// wants it.
 std::vector<uint8_t> with_pointers(const FunctionInfo &info, const uint8_t *block, size_t bytes)
 {
     const size_t front = info.parameters.size() * sizeof(void *);
@@ -75,7 +79,8 @@ template <class P> void decode_kernel(wire::Reader &r, P &p, HandleId self)
     Target t{handles.named<CUfunction>(h.function, here), handles.named<CUkernel>(h.kernel, here),
              handles.named<CUcontext>(h.context, here)};
     // A CUkernel that was used as a CUfunction has a kernel's number.
-    if (!t.func && h.function) t.func = reinterpret_cast<CUfunction>(handles.named<CUkernel>(h.function, here));
+    if (!t.func && h.function)
+        t.func = reinterpret_cast<CUfunction>(handles.named<CUkernel>(h.function, here));
     set_target(p, t);
     p.gridDimX = h.grid[0], p.gridDimY = h.grid[1], p.gridDimZ = h.grid[2];
     p.blockDimX = h.block[0], p.blockDimY = h.block[1], p.blockDimZ = h.block[2];
@@ -85,14 +90,18 @@ template <class P> void decode_kernel(wire::Reader &r, P &p, HandleId self)
     uint8_t *kept = keep(self, with_pointers(*info, block, bytes));
     auto **pointers = reinterpret_cast<void **>(kept);
     uint8_t *values = kept + info->parameters.size() * sizeof(void *);
-    for (size_t i = 0; i < info->parameters.size(); i++) pointers[i] = values + info->parameters[i].offset;
+    for (size_t i = 0; i < info->parameters.size(); i++)
+        pointers[i] = values + info->parameters[i].offset;
     p.kernelParams = pointers;
 }
 
 }  // namespace
 
 #define KERNEL(T) \
-    CUresult Carried<T>::encode(const T &p, std::vector<uint8_t> &out) { return encode_kernel(p, out); } \
+    CUresult Carried<T>::encode(const T &p, std::vector<uint8_t> &out) \
+    { \
+        return encode_kernel(p, out); \
+    } \
     void Carried<T>::decode(wire::Reader &r, T &p, HandleId self) { decode_kernel(r, p, self); }
 KERNEL(CUDA_KERNEL_NODE_PARAMS_v1)
 KERNEL(CUDA_KERNEL_NODE_PARAMS_v2)

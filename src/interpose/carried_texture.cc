@@ -1,4 +1,5 @@
-// What a texture or surface object reads. On the wire: the struct, with a number in the place of an array.
+// What a texture or surface object reads. On the wire: the struct, with a number in the place of an
+// array.
 #include "interpose/carried.h"
 #include "interpose/process.h"
 
@@ -27,7 +28,8 @@ CUresult Carried<CUDA_RESOURCE_DESC>::encode(const CUDA_RESOURCE_DESC &d, std::v
     CUDA_RESOURCE_DESC sent = d;
     CUresult r = CUDA_SUCCESS;
     if (d.resType == CU_RESOURCE_TYPE_ARRAY) r = number_for(sent.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) r = number_for(sent.res.mipmap.hMipmappedArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        r = number_for(sent.res.mipmap.hMipmappedArray);
     if (!r) wire::Writer(out).value(sent);
     return r;
 }

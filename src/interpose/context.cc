@@ -44,7 +44,8 @@ Primaries &primaries()
     return p;
 }
 
-// Its number stays good for making it current, and for retaining it again; until then it is a context that is destroyed.
+// Its number stays good for making it current, and for retaining it again; until then it is a
+// context that is destroyed.
 void end_primary(HandleId id)
 {
     Handles::get().at(id)->done = true;
@@ -53,14 +54,15 @@ void end_primary(HandleId id)
 
 CUcontext as_context(HandleId id) { return Handles::get().handle<CUcontext>(id); }
 
-// Before a context ends with what is in its streams: the server's driver waits for host functions, and the server then hears
-// nobody who says that they are over.
+// Before a context ends with what is in its streams: the server's driver waits for host functions,
+// and the server then hears nobody who says that they are over.
 void let_functions_end(HandleId context)
 {
     between::settle();
     if (!any_function_under_way()) return;
     Reply none;
-    (void)session()->ask(CallId::cuCtxSynchronize, context, [](wire::Writer &) {}, none);
+    (void)session()->ask(
+        CallId::cuCtxSynchronize, context, [](wire::Writer &) {}, none);
 }
 
 CUresult primary_handle(CUcontext *out, CUdevice d)
@@ -88,7 +90,8 @@ Slot *current_slot()
     return id ? Handles::get().at(id) : nullptr;
 }
 
-// A device's stream priorities. Programs ask for them when they have their context: the question goes with that for it.
+// A device's stream priorities. Programs ask for them when they have their context: the question
+// goes with that for it.
 struct Priorities {
     std::mutex mutex;
     struct Range {
@@ -148,7 +151,8 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
         facts.device_count = device_count;
         facts.device_uuid = guarded<own::cuDeviceGetUuid_v2>;
         facts.device_pci = guarded<device_pci>;
-        facts.function_count = guarded<&remote<CallId::cuModuleGetFunctionCount, unsigned *, CUmodule>>;
+        facts.function_count =
+            guarded<&remote<CallId::cuModuleGetFunctionCount, unsigned *, CUmodule>>;
         facts.functions = guarded<own::cuModuleEnumerateFunctions>;
         calls::set_driver_facts(facts);
         return true;
@@ -171,8 +175,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
         // Outside any context: cudart makes the primary context current before it retains it.
         const auto body = [&](wire::Writer &w) { w.value(p.id), w.value(to_wire(d)); };
         CUresult r;
-        if (!priorities().get(d).known &&
-            session()->ask_ahead(CallId::cuDevicePrimaryCtxRetain, calls::kNoHandle, body, retaining)) {
+        if (!priorities().get(d).known && session()->ask_ahead(CallId::cuDevicePrimaryCtxRetain,
+                                                               calls::kNoHandle, body, retaining)) {
             session()->ask(CallId::cuCtxGetStreamPriorityRange, p.id, Priorities::question, range);
             priorities().learn(d, range);
             r = session()->take_ahead(retaining, reply);
@@ -206,7 +210,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
     if (--p.retained) return CUDA_SUCCESS;
     forget_allocations(p.id);
     CUresult r = CUDA_SUCCESS;
-    for (; p.retained_there && !r; p.retained_there--) r = remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
+    for (; p.retained_there && !r; p.retained_there--)
+        r = remote<CallId::cuDevicePrimaryCtxRelease_v2>(d);
     if (!r) end_primary(p.id);
     return r;
 }
@@ -266,7 +271,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     Priorities::Range range = priorities().get(d);
     if (!range.known) {
         Reply reply;
-        CUresult r = session()->ask(CallId::cuCtxGetStreamPriorityRange, current_context(), Priorities::question, reply);
+        CUresult r = session()->ask(CallId::cuCtxGetStreamPriorityRange, current_context(),
+                                    Priorities::question, reply);
         if (r) return r;
         priorities().learn(d, reply);
         range = priorities().get(d);
@@ -281,8 +287,12 @@ CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice d)
     CUresult r = remote<CallId::cuCtxCreate_v2>(out, flags, d);
     return r ? r : made(*out, flags, d);
 }
-CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice d) { return own::cuCtxCreate_v2(out, flags, d); }
-CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *, int affinities, unsigned int flags, CUdevice d)
+CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice d)
+{
+    return own::cuCtxCreate_v2(out, flags, d);
+}
+CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *, int affinities, unsigned int flags,
+                        CUdevice d)
 {
     return affinities ? CUDA_ERROR_NOT_SUPPORTED : own::cuCtxCreate_v2(out, flags, d);
 }
@@ -410,17 +420,20 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
     const Slot *s = Handles::get().slot(peer);
-    if (session() && s && !is_here(*Handles::get().id(peer))) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (session() && s && !is_here(*Handles::get().id(peer)))
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     return remote<CallId::cuCtxEnablePeerAccess>(peer, flags);
 }
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
     const Slot *s = Handles::get().slot(peer);
-    if (session() && s && !is_here(*Handles::get().id(peer))) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    if (session() && s && !is_here(*Handles::get().id(peer)))
+        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     return remote<CallId::cuCtxDisablePeerAccess>(peer);
 }
 
-// On hardware with a fixed or automatic split these are hints; they change nothing that can be seen.
+// On hardware with a fixed or automatic split these are hints; they change nothing that can be
+// seen.
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {
     if (!session()) return not_ready();

@@ -28,8 +28,10 @@ struct Target {
     void write(wire::Writer &w) const { w.value(device), w.value(bytes), w.value(stream); }
 };
 
-// A copy into a graph under capture: the carrier of boxes puts server memory in the program's place.
-CUresult capture_copy(CUdeviceptr device, const void *from_host, void *to_host, size_t bytes, CUstream stream)
+// A copy into a graph under capture: the carrier of boxes puts server memory in the program's
+// place.
+CUresult capture_copy(CUdeviceptr device, const void *from_host, void *to_host, size_t bytes,
+                      CUstream stream)
 {
     CUDA_MEMCPY3D c{};
     c.srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -64,7 +66,8 @@ uint64_t stream_key(const Target &t)
     return t.stream < calls::kFirstHandle ? uint64_t{current_context()} << 32 | t.stream : t.stream;
 }
 
-// Whether bytes of these come from a GPU, those of that stream aside: then the stream's order says which stay.
+// Whether bytes of these come from a GPU, those of that stream aside: then the stream's order says
+// which stay.
 bool comes_from_gpu(const void *host, size_t bytes, std::optional<uint64_t> but_of = {})
 {
     if (between::any_to_host()) return true;
@@ -73,7 +76,8 @@ bool comes_from_gpu(const void *host, size_t bytes, std::optional<uint64_t> but_
     return false;
 }
 
-// Pinned memory is read when the stream gets to the copy: what GPUs and host functions write there until then counts.
+// Pinned memory is read when the stream gets to the copy: what GPUs and host functions write there
+// until then counts.
 bool is_still_written(const void *host, size_t bytes)
 {
     return (any_function_under_way() || comes_from_gpu(host, bytes)) && find_host(host);
@@ -81,19 +85,24 @@ bool is_still_written(const void *host, size_t bytes)
 
 }  // namespace
 
-CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream, bool wait)
+CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream,
+                        bool wait)
 {
     if (between::is_elsewhere(device))
-        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream, CopyWait::as_memory_says);
+        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
+                             CopyWait::as_memory_says);
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
-    if (is_captured(t.stream)) return bytes ? capture_copy(device, host, nullptr, bytes, stream) : CUDA_SUCCESS;
+    if (is_captured(t.stream))
+        return bytes ? capture_copy(device, host, nullptr, bytes, stream) : CUDA_SUCCESS;
     // What kernels may have written there without the program knowing yet is the device's to copy.
     if (shared::active())
-        if (auto from = shared::device_address(host)) return copy_on_device(device, *from, bytes, stream);
+        if (auto from = shared::device_address(host))
+            return copy_on_device(device, *from, bytes, stream);
     if (bytes && !between::is_carrying() && is_still_written(host, bytes))
-        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream, wait ? CopyWait::always : CopyWait::as_memory_says);
+        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
+                             wait ? CopyWait::always : CopyWait::as_memory_says);
     shared::Work work;
     if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
@@ -112,7 +121,8 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
 CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, bool wait)
 {
     if (between::is_elsewhere(device))
-        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream, wait ? CopyWait::always : CopyWait::as_memory_says);
+        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
+                             wait ? CopyWait::always : CopyWait::as_memory_says);
     Target t{device, bytes, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (!bytes) return CUDA_SUCCESS;
@@ -125,12 +135,14 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
         }
     // Of copies into the same memory the last one's bytes stay, whatever streams they were in.
     if (!between::is_carrying() && comes_from_gpu(host, bytes, stream_key(t)))
-        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream, wait ? CopyWait::always : CopyWait::as_memory_says);
+        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
+                             wait ? CopyWait::always : CopyWait::as_memory_says);
     if (wait && read_ahead::take(host, device, bytes, t.stream)) return CUDA_SUCCESS;
     if (CUresult r = shared::before_read(device)) return r;
     const uint64_t mark = wait ? shared::mark() : 0, asked = idle::moment();
-    CUresult r = session()->copy_out(CallId::cuMemcpyDtoHAsync_v2, current_context(),
-                                     [&](wire::Writer &w) { t.write(w); }, host, bytes, wait, stream_key(t));
+    CUresult r = session()->copy_out(
+        CallId::cuMemcpyDtoHAsync_v2, current_context(), [&](wire::Writer &w) { t.write(w); }, host,
+        bytes, wait, stream_key(t));
     if (r || !wait) return r;
     if (!shared::active()) idle::learn_stream(t.stream, asked);
     return shared::reached_stream(mark, t.stream);
@@ -140,9 +152,11 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
 {
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
-    if (between::is_elsewhere(to) || between::is_elsewhere(from)) return between::copy(to, from, bytes, stream, CopyWait::never);
+    if (between::is_elsewhere(to) || between::is_elsewhere(from))
+        return between::copy(to, from, bytes, stream, CopyWait::never);
     // Told at once, as a driver does; posted, it would surface later.
-    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
+        return CUDA_ERROR_INVALID_VALUE;
     shared::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
     return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
@@ -150,9 +164,12 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
 
 namespace {
 
-// After a synchronous copy on the device the program may look at what the stream did before, and change
-// memory that is shared.
-CUresult settle(CUresult r, CUstream stream) { return r || !shared::active() ? r : own::cuStreamSynchronize(stream); }
+// After a synchronous copy on the device the program may look at what the stream did before, and
+// change memory that is shared.
+CUresult settle(CUresult r, CUstream stream)
+{
+    return r || !shared::active() ? r : own::cuStreamSynchronize(stream);
+}
 // After one to the device, other streams at what it brought.
 CUresult settle_in(CUresult r, CUstream stream)
 {
@@ -166,7 +183,10 @@ bool are_apart(CUcontext to, CUcontext from)
     return spanning() && t && f && (t->server != here() || f->server != here());
 }
 
-CUresult changed(CUresult r, CUdeviceptr to, CUstream stream) { return r ? r : settled::after_change(to, stream); }
+CUresult changed(CUresult r, CUdeviceptr to, CUstream stream)
+{
+    return r ? r : settled::after_change(to, stream);
+}
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous)
@@ -176,7 +196,8 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     if (!bytes) return CUDA_SUCCESS;
     if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
     const bool to_is = is_device_address(to), from_is = is_device_address(from);
-    if ((!to_is && is_freed(to, bytes)) || (!from_is && is_freed(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    if ((!to_is && is_freed(to, bytes)) || (!from_is && is_freed(from, bytes)))
+        return CUDA_ERROR_INVALID_VALUE;
     if (to_is && from_is) {
         if (synchronous && (between::is_elsewhere(to) || between::is_elsewhere(from)))
             return between::copy(to, from, bytes, stream, CopyWait::always);
@@ -184,7 +205,8 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
         return synchronous ? settle(r, stream) : r;
     }
     if (to_is) {
-        CUresult r = copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream, synchronous);
+        CUresult r =
+            copy_to_device(to, reinterpret_cast<const void *>(from), bytes, stream, synchronous);
         return synchronous ? settle_in(r, stream) : r;
     }
     if (from_is) {
@@ -215,14 +237,15 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 {
     return copy_on_device(to, from, bytes, stream);
 }
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-                           CUstream stream)
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes, CUstream stream)
 {
     if (!session()) return not_ready();
     if (!to_context || !from_context) return CUDA_ERROR_INVALID_CONTEXT;
     if (are_apart(to_context, from_context))
         return between::copy(to, to_context, from, from_context, bytes, stream, CopyWait::never);
-    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
+        return CUDA_ERROR_INVALID_VALUE;
     shared::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
     return remote<CallId::cuMemcpyPeerAsync>(to, to_context, from, from_context, bytes, stream);
@@ -232,17 +255,19 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     return either(to, from, bytes, stream, false);
 }
 
-// A batch in one stream does what its copies do one after the other; the attributes are hints about access order.
-CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *,
-                               size_t *, size_t, CUstream stream)
+// A batch in one stream does what its copies do one after the other; the attributes are hints about
+// access order.
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                               CUmemcpyAttributes *, size_t *, size_t, CUstream stream)
 {
     if (count && (!to || !from || !bytes)) return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++)
         if (CUresult r = own::cuMemcpyAsync(to[i], from[i], bytes[i], stream)) return r;
     return CUDA_SUCCESS;
 }
-CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *a,
-                            size_t *indices, size_t attributes, size_t *failed, CUstream stream)
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                            CUmemcpyAttributes *a, size_t *indices, size_t attributes,
+                            size_t *failed, CUstream stream)
 {
     CUresult r = own::cuMemcpyBatchAsync_v2(to, from, bytes, count, a, indices, attributes, stream);
     if (r && failed) *failed = SIZE_MAX;  // CUDA: the error belongs to no certain copy
@@ -254,18 +279,23 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
-        if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) return CUDA_ERROR_INVALID_VALUE; \
+        if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) \
+            return CUDA_ERROR_INVALID_VALUE; \
         if (between::is_elsewhere(to)) \
-            return between::change(to, n * sizeof value, stream, \
-                                   [=](CUstream s) { return own::cuMemsetD##bits##Async(to, value, n, s); }); \
+            return between::change(to, n * sizeof value, stream, [=](CUstream s) { \
+                return own::cuMemsetD##bits##Async(to, value, n, s); \
+            }); \
         shared::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
     } \
-    CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
+    CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, \
+                                      size_t height, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
-        if (width && height && (to % sizeof value || !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
+        if (width && height && \
+            (to % sizeof value || \
+             !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
         if (between::is_elsewhere(to)) \
             return between::change(to, width * height * sizeof value, stream, [=](CUstream s) { \
@@ -305,8 +335,10 @@ SET(32, unsigned int)
                                   CUcontext from_context, size_t bytes) \
     { \
         if (to_context && from_context && are_apart(to_context, from_context)) \
-            return between::copy(to, to_context, from, from_context, bytes, stream, CopyWait::always); \
-        return changed(own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream), to, stream); \
+            return between::copy(to, to_context, from, from_context, bytes, stream, \
+                                 CopyWait::always); \
+        return changed(own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream), \
+                       to, stream); \
     } \
     CUresult cuMemsetD8_v2##suffix(CUdeviceptr to, unsigned char value, size_t n) \
     { \
@@ -320,17 +352,23 @@ SET(32, unsigned int)
     { \
         return changed(own::cuMemsetD32Async(to, value, n, stream), to, stream); \
     } \
-    CUresult cuMemsetD2D8_v2##suffix(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) \
+    CUresult cuMemsetD2D8_v2##suffix(CUdeviceptr to, size_t pitch, unsigned char value, \
+                                     size_t width, size_t height) \
     { \
-        return changed(own::cuMemsetD2D8Async(to, pitch, value, width, height, stream), to, stream); \
+        return changed(own::cuMemsetD2D8Async(to, pitch, value, width, height, stream), to, \
+                       stream); \
     } \
-    CUresult cuMemsetD2D16_v2##suffix(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) \
+    CUresult cuMemsetD2D16_v2##suffix(CUdeviceptr to, size_t pitch, unsigned short value, \
+                                      size_t width, size_t height) \
     { \
-        return changed(own::cuMemsetD2D16Async(to, pitch, value, width, height, stream), to, stream); \
+        return changed(own::cuMemsetD2D16Async(to, pitch, value, width, height, stream), to, \
+                       stream); \
     } \
-    CUresult cuMemsetD2D32_v2##suffix(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height) \
+    CUresult cuMemsetD2D32_v2##suffix(CUdeviceptr to, size_t pitch, unsigned int value, \
+                                      size_t width, size_t height) \
     { \
-        return changed(own::cuMemsetD2D32Async(to, pitch, value, width, height, stream), to, stream); \
+        return changed(own::cuMemsetD2D32Async(to, pitch, value, width, height, stream), to, \
+                       stream); \
     }
 SYNCHRONOUS(, nullptr)
 SYNCHRONOUS(_ptds, CU_STREAM_PER_THREAD)

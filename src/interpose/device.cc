@@ -33,14 +33,16 @@ int seen_from_here(const wire::DeviceSnapshot &s, CUdevice_attribute which)
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: return 0;
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-        return s.attributes[which] && s.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED];
+        return s.attributes[which] &&
+               s.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED];
     default: return s.attributes[which];
     }
 }
 
 CUresult attribute(const wire::DeviceSnapshot &s, int *value, int which)
 {
-    if (which <= 0 || static_cast<size_t>(which) >= s.attributes.size()) return CUDA_ERROR_INVALID_VALUE;
+    if (which <= 0 || static_cast<size_t>(which) >= s.attributes.size())
+        return CUDA_ERROR_INVALID_VALUE;
     auto status = static_cast<CUresult>(s.attribute_status[static_cast<size_t>(which)]);
     if (status == CUDA_SUCCESS) *value = seen_from_here(s, static_cast<CUdevice_attribute>(which));
     return status;
@@ -94,13 +96,16 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice d)
 {
     if (!major) return CUDA_ERROR_INVALID_VALUE;
     CUresult r = own::cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d);
-    return r ? r : own::cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d);
+    return r ? r
+             : own::cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d);
 }
 
 CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice d)
 {
     constexpr int kRoom = 13;  // CUDA asks for that much, with the end of the string
-    return ask(d, id, [&](auto &s) { return room < kRoom ? CUDA_ERROR_INVALID_VALUE : copy_text(id, room, s.pci_bus_id); });
+    return ask(d, id, [&](auto &s) {
+        return room < kRoom ? CUDA_ERROR_INVALID_VALUE : copy_text(id, room, s.pci_bus_id);
+    });
 }
 
 CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id)
@@ -114,7 +119,8 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id)
         return CUDA_ERROR_INVALID_VALUE;
     // Of several servers' the first: each counts its own.
     for (CUdevice d = 0; d < device_count(); d++)
-        if (sscanf(device(d)->pci_bus_id.c_str(), "%x:%x:%x.%x", &have[0], &have[1], &have[2], &have[3]) == 4 &&
+        if (sscanf(device(d)->pci_bus_id.c_str(), "%x:%x:%x.%x", &have[0], &have[1], &have[2],
+                   &have[3]) == 4 &&
             memcmp(want, have, sizeof want) == 0)
             return *out = d, CUDA_SUCCESS;
     return CUDA_ERROR_INVALID_DEVICE;
@@ -125,13 +131,15 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice d, CUdevice peer)
     return ask(d, can, [&](auto &s) {
         if (!device(peer)) return CUDA_ERROR_INVALID_DEVICE;
         const bool apart = server_of(d) != server_of(peer);
-        *can = !apart && s.can_access_peer[static_cast<size_t>(spanning() ? places()[static_cast<size_t>(peer)].number : peer)];
+        *can = !apart && s.can_access_peer[static_cast<size_t>(
+                             spanning() ? places()[static_cast<size_t>(peer)].number : peer)];
         return CUDA_SUCCESS;
     });
 }
 
 // Between two servers: no access, so no rank and no atomics.
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute which, CUdevice from, CUdevice to)
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute which, CUdevice from,
+                                 CUdevice to)
 {
     if (!session()) return not_ready();
     const bool apart = device(from) && device(to) && server_of(from) != server_of(to);
@@ -142,12 +150,15 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute which, CUdevi
 }
 
 #if CUDA_VERSION >= 13000
-CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count,
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
+                                          const CUatomicOperation *operations, unsigned int count,
                                           CUdevice from, CUdevice to)
 {
     if (!session()) return not_ready();
     const bool apart = device(from) && device(to) && server_of(from) != server_of(to);
-    if (!apart) return remote<CallId::cuDeviceGetP2PAtomicCapabilities>(capabilities, operations, count, from, to);
+    if (!apart)
+        return remote<CallId::cuDeviceGetP2PAtomicCapabilities>(capabilities, operations, count,
+                                                                from, to);
     if (!capabilities || !operations || !count) return CUDA_ERROR_INVALID_VALUE;
     std::fill_n(capabilities, count, 0);
     return CUDA_SUCCESS;

@@ -16,7 +16,10 @@ CUresult unsupported(CallId id);
 
 namespace detail {
 
-constexpr bool ends_with_pt(std::string_view s) { return s.ends_with("_ptsz") || s.ends_with("_ptds"); }
+constexpr bool ends_with_pt(std::string_view s)
+{
+    return s.ends_with("_ptsz") || s.ends_with("_ptds");
+}
 
 // The line of "cuX" for that of "cuX_ptsz".
 consteval CallId plain_row(CallId id)

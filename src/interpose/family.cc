@@ -21,7 +21,8 @@ Families &families()
 bool is_part(const Slot &s)
 {
     const HandleKind kind = s.kind.load(std::memory_order_acquire);
-    return kind == HandleKind::graph_node || kind == HandleKind::graph || kind == HandleKind::function || kind == HandleKind::kernel;
+    return kind == HandleKind::graph_node || kind == HandleKind::graph ||
+           kind == HandleKind::function || kind == HandleKind::kernel;
 }
 
 // With the mutex held.

@@ -28,8 +28,8 @@ inline const FunctionInfo *function_info(CUfunction f)
     return s ? static_cast<const FunctionInfo *>(s->data.load(std::memory_order_acquire)) : nullptr;
 }
 
-// Where several servers are: NOT_SUPPORTED, and a line on standard error, for code of a library whose managed variables are another
-// server's than calls go to.
+// Where several servers are: NOT_SUPPORTED, and a line on standard error, for code of a library
+// whose managed variables are another server's than calls go to.
 CUresult may_run_here(HandleId library);
 
 }  // namespace rgpu::interpose

@@ -1,6 +1,8 @@
-// What is asked of functions again and again and does not change until the program changes it: attributes and occupancy.
+// What is asked of functions again and again and does not change until the program changes it:
+// attributes and occupancy.
 //
-// The first question for an attribute of a function asks for all of them: cudaFuncGetAttributes() wants fifteen, one by one.
+// The first question for an attribute of a function asks for all of them: cudaFuncGetAttributes()
+// wants fifteen, one by one.
 #include <array>
 #include <map>
 
@@ -52,8 +54,8 @@ Facts &facts()
     return f;
 }
 
-// With the mutex held: asks the server for every attribute of `of`, and waits for `wanted`, the last. `write` puts the body
-// for one attribute into a Writer.
+// With the mutex held: asks the server for every attribute of `of`, and waits for `wanted`, the
+// last. `write` puts the body for one attribute into a Writer.
 template <class Write>
 CUresult ask_for_all(Facts &f, calls::SentCall id, const Subject &of, size_t wanted, Write write)
 {
@@ -66,9 +68,12 @@ CUresult ask_for_all(Facts &f, calls::SentCall id, const Subject &of, size_t wan
     };
     std::array<bool, kAttributes> asked{};
     for (size_t a = 0; a < kAttributes && !every_call_waits(); a++)
-        asked[a] = a != wanted && session()->ask_ahead(id, current_context(), [&](wire::Writer &w) { write(w, a); }, f.ahead[a]);
+        asked[a] = a != wanted &&
+                   session()->ask_ahead(
+                       id, current_context(), [&](wire::Writer &w) { write(w, a); }, f.ahead[a]);
     Reply reply;
-    const CUresult result = session()->ask(id, current_context(), [&](wire::Writer &w) { write(w, wanted); }, reply);
+    const CUresult result = session()->ask(
+        id, current_context(), [&](wire::Writer &w) { write(w, wanted); }, reply);
     learn(wanted, reply);
     for (size_t a = 0; a < kAttributes; a++) {
         if (!asked[a]) continue;
@@ -79,8 +84,9 @@ CUresult ask_for_all(Facts &f, calls::SentCall id, const Subject &of, size_t wan
 }
 
 // The attribute of a function, or of a kernel on a device. `remote` asks the server for this one.
-template <class T, class Remote>
-CUresult attribute(calls::SentCall id, int *out, CUfunction_attribute a, T handle, CUdevice device, Remote remote)
+template <class T, class Remote> CUresult attribute(calls::SentCall id, int *out,
+                                                    CUfunction_attribute a, T handle,
+                                                    CUdevice device, Remote remote)
 {
     Slot *slot = session() ? Handles::get().slot(handle) : nullptr;
     const auto index = static_cast<size_t>(a);
@@ -119,7 +125,8 @@ namespace own {
 
 CUresult cuFuncGetAttribute(int *out, CUfunction_attribute a, CUfunction f)
 {
-    return attribute(CallId::cuFuncGetAttribute, out, a, f, kNoDevice, [&] { return remote<CallId::cuFuncGetAttribute>(out, a, f); });
+    return attribute(CallId::cuFuncGetAttribute, out, a, f, kNoDevice,
+                     [&] { return remote<CallId::cuFuncGetAttribute>(out, a, f); });
 }
 
 CUresult cuKernelGetAttribute(int *out, CUfunction_attribute a, CUkernel k, CUdevice d)
@@ -142,9 +149,13 @@ CUresult cuKernelSetAttribute(CUfunction_attribute a, int value, CUkernel k, CUd
     return r;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *out, CUfunction f, int block, size_t shared, unsigned flags)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *out, CUfunction f, int block,
+                                                              size_t shared, unsigned flags)
 {
-    const auto ask = [&] { return remote<CallId::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags>(out, f, block, shared, flags); };
+    const auto ask = [&] {
+        return remote<CallId::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags>(out, f, block,
+                                                                                    shared, flags);
+    };
     Slot *slot = session() ? Handles::get().slot(f) : nullptr;
     if (!slot || !out) return ask();
     const Question q{{*Handles::get().id(f), slot->stamp, current_device()}, block, shared, flags};
@@ -161,7 +172,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *out, CUfuncti
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, CUfunction f, int block, size_t shared)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, CUfunction f, int block,
+                                                     size_t shared)
 {
     return own::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out, f, block, shared, 0);
 }

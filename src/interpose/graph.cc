@@ -1,5 +1,6 @@
-// Graphs: what their calls need beyond the table's roles. Definitions live on the server; the client knows which
-// handles belong to which graph, what launches need (graph_plan.h), and the user objects.
+// Graphs: what their calls need beyond the table's roles. Definitions live on the server; the
+// client knows which handles belong to which graph, what launches need (graph_plan.h), and the user
+// objects.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -43,7 +44,8 @@ void note_node_memory(CUresult r, CUdeviceptr base, size_t bytes)
 
 }  // namespace
 
-CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUgraph child)
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                  size_t count, CUgraph child)
 {
     CUresult r = remote<CallId::cuGraphAddChildGraphNode>(node, graph, after, count, child);
     if (!r) retain_objects_of(number(graph), number(child));
@@ -57,25 +59,28 @@ CUresult cuGraphClone(CUgraph *clone, CUgraph original)
     return r;
 }
 
-CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
-                                CUDA_MEM_ALLOC_NODE_PARAMS *p)
+CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *p)
 {
     CUresult r = remote<CallId::cuGraphAddMemAllocNode>(node, graph, after, count, p);
     note_node_memory(r, p ? p->dptr : 0, p ? p->bytesize : 0);
     return r;
 }
 
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges,
-                           size_t count, CUgraphNodeParams *p)
+CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                           const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *p)
 {
     CUresult r = remote<CallId::cuGraphAddNode_v2>(node, graph, after, edges, count, p);
     if (r || !p) return r;
-    if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) note_node_memory(r, p->alloc.dptr, p->alloc.bytesize);
-    if (p->type == CU_GRAPH_NODE_TYPE_GRAPH) retain_objects_of(number(graph), number(p->graph.graph));
+    if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        note_node_memory(r, p->alloc.dptr, p->alloc.bytesize);
+    if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        retain_objects_of(number(graph), number(p->graph.graph));
     return r;
 }
 
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUgraphNodeParams *p)
+CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                        CUgraphNodeParams *p)
 {
     return own::cuGraphAddNode_v2(node, graph, after, nullptr, count, p);
 }
@@ -86,13 +91,15 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
     return r ? r : destroyed(exec, take_over(*exec, graph));
 }
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS *p)
 {
     CUresult r = remote<CallId::cuGraphInstantiateWithParams>(exec, graph, p);
     return r ? r : destroyed(exec, take_over(*exec, graph));
 }
 
-CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS *p)
 {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     CUDA_GRAPH_INSTANTIATE_PARAMS own = *p;
@@ -102,14 +109,16 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, CUD
     return r;
 }
 
-CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log,
+                               size_t log_bytes)
 {
     if (error_node) *error_node = nullptr;
     if (log && log_bytes) *log = 0;
     return own::cuGraphInstantiateWithFlags(exec, graph, 0);
 }
 
-CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log,
+                            size_t log_bytes)
 {
     return own::cuGraphInstantiate_v2(exec, graph, error_node, log, log_bytes);
 }
@@ -120,7 +129,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
     return r ? r : take_over(exec, graph);
 }
 
-CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *result)
+CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                           CUgraphExecUpdateResult *result)
 {
     if (!result) return CUDA_ERROR_INVALID_VALUE;
     CUgraphExecUpdateResultInfo info{};
@@ -130,13 +140,15 @@ CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_n
     return r;
 }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext context)
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_MEMCPY3D *copy, CUcontext context)
 {
     CUresult r = remote<CallId::cuGraphExecMemcpyNodeSetParams>(exec, node, copy, context);
     return r ? r : replan_copy(exec, node, copy);
 }
 
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host)
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                      const CUDA_HOST_NODE_PARAMS *host)
 {
     CUresult r = remote<CallId::cuGraphExecHostNodeSetParams>(exec, node, host);
     return r ? r : replan_host(exec, node, host);
@@ -176,7 +188,8 @@ CUresult cuGraphDestroy(CUgraph graph)
     const HandleId id = number(graph);
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     // A graph inside a child graph node belongs to that node's graph.
-    if (HandleId owner = owner_of(id); owner && Handles::get().at(owner)->kind.load() == HandleKind::graph)
+    if (HandleId owner = owner_of(id);
+        owner && Handles::get().at(owner)->kind.load() == HandleKind::graph)
         return CUDA_ERROR_INVALID_VALUE;
     const std::vector<HandleId> parts = take_parts(id);
     for (HandleId part : parts) drop_kept(part);
@@ -199,12 +212,14 @@ CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flag
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
-    CUresult r = session()->ask(CallId::cuGraphDebugDotPrint, current_context(),
-                                [&](wire::Writer &w) { w.value(id), w.value(flags); }, reply);
+    CUresult r = session()->ask(
+        CallId::cuGraphDebugDotPrint, current_context(),
+        [&](wire::Writer &w) { w.value(id), w.value(flags); }, reply);
     if (r) return r;
     Fd file(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     const auto bytes = static_cast<ssize_t>(reply.body.size());
-    if (file.get() >= 0 && write(file.get(), reply.body.data(), reply.body.size()) == bytes) return CUDA_SUCCESS;
+    if (file.get() >= 0 && write(file.get(), reply.body.data(), reply.body.size()) == bytes)
+        return CUDA_SUCCESS;
     say("cuGraphDebugDotPrint: cannot write %s", path);
     return CUDA_ERROR_OPERATING_SYSTEM;
 }

@@ -15,7 +15,8 @@ namespace rgpu::interpose {
 
 namespace {
 
-// Where the program's side lies: context, direction, first byte, pitch, rows of a slice, and the box.
+// Where the program's side lies: context, direction, first byte, pitch, rows of a slice, and the
+// box.
 using Key = std::tuple<HandleId, bool, uintptr_t, size_t, size_t, size_t, size_t, size_t>;
 
 struct Shadows {
@@ -33,19 +34,26 @@ Shadows &shadows()
 
 bool is_host(CUmemorytype type, CUdeviceptr unified)
 {
-    return type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED && !is_device_address(unified));
+    return type == CU_MEMORYTYPE_HOST ||
+           (type == CU_MEMORYTYPE_UNIFIED && !is_device_address(unified));
 }
 
 Key key_of(const CUDA_MEMCPY3D &c, bool to_device)
 {
     const bool unified = (to_device ? c.srcMemoryType : c.dstMemoryType) == CU_MEMORYTYPE_UNIFIED;
-    auto base = to_device ? (unified ? uintptr_t{c.srcDevice} : reinterpret_cast<uintptr_t>(c.srcHost))
-                          : (unified ? uintptr_t{c.dstDevice} : reinterpret_cast<uintptr_t>(c.dstHost));
-    const size_t pitch = (to_device ? c.srcPitch : c.dstPitch) ? (to_device ? c.srcPitch : c.dstPitch) : c.WidthInBytes;
-    const size_t rows = (to_device ? c.srcHeight : c.dstHeight) ? (to_device ? c.srcHeight : c.dstHeight) : c.Height;
+    auto base = to_device
+                    ? (unified ? uintptr_t{c.srcDevice} : reinterpret_cast<uintptr_t>(c.srcHost))
+                    : (unified ? uintptr_t{c.dstDevice} : reinterpret_cast<uintptr_t>(c.dstHost));
+    const size_t pitch = (to_device ? c.srcPitch : c.dstPitch)
+                             ? (to_device ? c.srcPitch : c.dstPitch)
+                             : c.WidthInBytes;
+    const size_t rows = (to_device ? c.srcHeight : c.dstHeight)
+                            ? (to_device ? c.srcHeight : c.dstHeight)
+                            : c.Height;
     const size_t first = to_device ? c.srcXInBytes + pitch * (c.srcY + rows * c.srcZ)
                                    : c.dstXInBytes + pitch * (c.dstY + rows * c.dstZ);
-    return {current_context(), to_device, base + first, pitch, rows, c.WidthInBytes, c.Height, c.Depth};
+    return {current_context(), to_device, base + first, pitch, rows,
+            c.WidthInBytes,    c.Height,  c.Depth};
 }
 
 // The shadow for a box, with the lock held.
@@ -75,10 +83,12 @@ CUresult shadow_for(const CUDA_MEMCPY3D &c, bool to_device, CUdeviceptr &shadow)
 
 CUresult in_server_memory(CUDA_MEMCPY3D &c)
 {
-    const bool from_host = is_host(c.srcMemoryType, c.srcDevice), to_host = is_host(c.dstMemoryType, c.dstDevice);
+    const bool from_host = is_host(c.srcMemoryType, c.srcDevice),
+               to_host = is_host(c.dstMemoryType, c.dstDevice);
     if (!from_host && !to_host) return CUDA_SUCCESS;
     if (from_host && to_host) {
-        say("a graph that copies from host memory to host memory is not supported; use a host node");
+        say("a graph that copies from host memory to host memory is not supported; use a host "
+            "node");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_ERROR_INVALID_VALUE;
@@ -99,7 +109,8 @@ const HostCopy *in_program_memory(CUDA_MEMCPY3D &c)
     std::lock_guard lock(shadows().mutex);
     auto &all = shadows().by_address;
     auto at = [&](CUmemorytype type, CUdeviceptr address) {
-        return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? all.find(address) : all.end();
+        return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? all.find(address)
+                                                                             : all.end();
     };
     if (auto it = at(c.srcMemoryType, c.srcDevice); it != all.end() && it->second.to_device) {
         source_from(c, it->second.transfer);

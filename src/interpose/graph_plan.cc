@@ -1,8 +1,9 @@
 // The plans of executable graphs, and their launches under way.
 //
-// Launches of one executable graph follow each other, so the n-th call of a host node's function belongs to the
-// n-th launch. A launch whose graph has host nodes fetches what lies before each of them when it is called, and the
-// rest in a host function of ours behind the graph; without host nodes the fetches are copies in the stream.
+// Launches of one executable graph follow each other, so the n-th call of a host node's function
+// belongs to the n-th launch. A launch whose graph has host nodes fetches what lies before each of
+// them when it is called, and the rest in a host function of ours behind the graph; without host
+// nodes the fetches are copies in the stream.
 #include "interpose/graph_plan.h"
 
 #include <algorithm>
@@ -46,8 +47,12 @@ struct Plan {
     std::deque<Launch> launches;  // under way, oldest first
     size_t finished = 0;          // launches before those
 
-    CUresult walk(CUgraph graph, const std::set<CUgraphNode> &before, std::vector<Copy> &all, unsigned depth = 0);
-    Launch *launch_of_call(size_t call) { return call - finished < launches.size() ? &launches[call - finished] : nullptr; }
+    CUresult walk(CUgraph graph, const std::set<CUgraphNode> &before, std::vector<Copy> &all,
+                  unsigned depth = 0);
+    Launch *launch_of_call(size_t call)
+    {
+        return call - finished < launches.size() ? &launches[call - finished] : nullptr;
+    }
 };
 
 struct Plans {
@@ -86,11 +91,14 @@ struct Edges {
         nodes.resize(n);
         if (n)
             if (CUresult r = remote<CallId::cuGraphGetNodes>(graph, nodes.data(), &n)) return r;
-        if (CUresult r = remote<CallId::cuGraphGetEdges_v2>(graph, nullptr, nullptr, nullptr, &n)) return r;
+        if (CUresult r = remote<CallId::cuGraphGetEdges_v2>(graph, nullptr, nullptr, nullptr, &n))
+            return r;
         if (n > kMost) return CUDA_ERROR_UNKNOWN;
         from.resize(n), to.resize(n);
         std::vector<CUgraphEdgeData> data(n);
-        return n ? remote<CallId::cuGraphGetEdges_v2>(graph, from.data(), to.data(), data.data(), &n) : CUDA_SUCCESS;
+        return n ? remote<CallId::cuGraphGetEdges_v2>(graph, from.data(), to.data(), data.data(),
+                                                      &n)
+                 : CUDA_SUCCESS;
     }
 
     // Everything that comes before `node`.
@@ -109,7 +117,8 @@ struct Edges {
 };
 
 // Adds the graph's copies and host nodes; `outer`: the copies that come before the whole graph.
-CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vector<Copy> &all, unsigned depth)
+CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vector<Copy> &all,
+                    unsigned depth)
 {
     if (depth > kDeepest) return CUDA_ERROR_UNKNOWN;
     Edges edges;
@@ -139,8 +148,9 @@ CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vect
     std::vector<CUgraphNode> children;
     for (auto [node, type] : types)
         if (type == CU_GRAPH_NODE_TYPE_GRAPH) children.push_back(node);
-    std::sort(children.begin(), children.end(),
-              [&](CUgraphNode a, CUgraphNode b) { return edges.before(a).size() < edges.before(b).size(); });
+    std::sort(children.begin(), children.end(), [&](CUgraphNode a, CUgraphNode b) {
+        return edges.before(a).size() < edges.before(b).size();
+    });
     for (CUgraphNode node : children) {
         CUgraph inner = nullptr;
         if (CUresult r = remote<CallId::cuGraphChildGraphNodeGetGraph>(node, &inner)) return r;
@@ -190,7 +200,8 @@ Called find_called(uint64_t token)
         if (!is_here(plan->context)) continue;  // the same function in another server's graph
         std::unique_lock lock(plan->mutex);
         for (Plan::HostNode &n : plan->host_nodes)
-            if (n.token == token && plan->launch_of_call(n.calls)) return {plan, &n, std::move(lock)};
+            if (n.token == token && plan->launch_of_call(n.calls))
+                return {plan, &n, std::move(lock)};
     }
     return {};
 }
@@ -230,7 +241,8 @@ CUresult plan_launches(CUgraphExec exec, CUgraph graph)
         return CUDA_SUCCESS;
     }
     if (!plan->host_nodes.empty())
-        if (CUresult r = own::cuStreamCreateWithPriority(&plan->side, CU_STREAM_NON_BLOCKING, 0)) return r;
+        if (CUresult r = own::cuStreamCreateWithPriority(&plan->side, CU_STREAM_NON_BLOCKING, 0))
+            return r;
     std::lock_guard lock(plans().mutex);
     plans().by_exec[*number] = plan;
     plans().any = true;
@@ -299,7 +311,8 @@ CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
     if (session())
         if (CUresult r = detail::id_in(exec, number)) return r;
     auto plan = plan_of(number);
-    if (detail::id_in(stream, in) || is_captured(in)) return remote<CallId::cuGraphLaunch>(exec, stream);
+    if (detail::id_in(stream, in) || is_captured(in))
+        return remote<CallId::cuGraphLaunch>(exec, stream);
     if (!plan) return launch(exec, stream, in);
     std::lock_guard lock(plan->mutex);
     for (const auto &[node, copy] : plan->copies)

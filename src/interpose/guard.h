@@ -1,5 +1,6 @@
-// The boundary between a C program and this library. No exception crosses it: exported symbols, the functions of private
-// tables and threads' bodies all go through here, and result.h says which CUresult an exception becomes.
+// The boundary between a C program and this library. No exception crosses it: exported symbols, the
+// functions of private tables and threads' bodies all go through here, and result.h says which
+// CUresult an exception becomes.
 #pragma once
 
 #include <cxxabi.h>
@@ -11,8 +12,9 @@
 
 namespace rgpu::interpose {
 
-// What `body` returns; where it throws, what its exception means. The unwinding of a thread that the program cancels, or that
-// calls pthread_exit in a host function, goes on: glibc ends the process where somebody holds it up.
+// What `body` returns; where it throws, what its exception means. The unwinding of a thread that
+// the program cancels, or that calls pthread_exit in a host function, goes on: glibc ends the
+// process where somebody holds it up.
 template <class Body> inline CUresult guard(const char *where, Body &&body)
 {
     try {
@@ -34,8 +36,8 @@ template <class... A, CUresult (*function)(A...)> struct Guarded<function> {
 };
 template <auto function> inline constexpr auto guarded = &Guarded<function>::call;
 
-// Undoes what was begun, unless it was kept: for what must not stay behind when something in between throws. What cannot be undone, as that
-// takes memory too, stays.
+// Undoes what was begun, unless it was kept: for what must not stay behind when something in
+// between throws. What cannot be undone, as that takes memory too, stays.
 template <class Undo> class Unless {
 public:
     explicit Unless(Undo undo) : undo_(undo) {}

@@ -17,11 +17,13 @@ Handles &Handles::get()
 
 Handles::Handles() { map(1); }
 
-// Numbers that servers give: a range for each, the worker's own for the first (serverd/worker/objects.h).
+// Numbers that servers give: a range for each, the worker's own for the first
+// (serverd/worker/objects.h).
 void Handles::map(size_t servers)
 {
     end_ = static_cast<HandleId>(calls::kFirstServerHandle * (1 + servers));
-    void *p = mmap(nullptr, size_t{end_} * kSlotBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, size_t{end_} * kSlotBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     base_ = p == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(p);
 }
 
@@ -50,7 +52,8 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
     Slot *s = new (at(id)) Slot;
     s->parent = parent;
     s->stamp = ++last_stamp_;
-    const bool everywhere = spanning() && (kind == HandleKind::library || kind == HandleKind::kernel);
+    const bool everywhere = spanning() &&
+                            (kind == HandleKind::library || kind == HandleKind::kernel);
     s->server = everywhere ? kEverywhere : static_cast<uint8_t>(here());
     s->kind.store(kind, std::memory_order_release);
     return id;

@@ -2,7 +2,8 @@
 //
 // A slot's index is the handle's number on the wire. Slots live in one reserved range of
 // addresses, so that any value a program passes can be checked without touching it, and are never
-// unmapped: cudart calls the driver after static destructors ran. All members may be called by any thread.
+// unmapped: cudart calls the driver after static destructors ran. All members may be called by any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -19,18 +20,21 @@ using calls::HandleKind;
 
 struct Slot {
     std::atomic<HandleKind> kind{HandleKind::none};
-    HandleId parent = 0;               // context of a stream, module of a function, ...
+    HandleId parent = 0;                // context of a stream, module of a function, ...
     std::atomic<void *> data{nullptr};  // what the client knows of the object; never freed
-    uint32_t flags = 0;                // a stream's or context's flags; of a library, the servers that did not take it
-    int32_t priority = 0;              // a stream's priority
-    int32_t device = 0;                // a context's device
-    uint32_t stamp = 0;                // tells objects apart that had the same number one after the other
-    // What idle.h keeps: calls sent when a stream or context was idle last, or when an event was recorded, and where.
+    uint32_t flags =
+        0;  // a stream's or context's flags; of a library, the servers that did not take it
+    int32_t priority = 0;  // a stream's priority
+    int32_t device = 0;    // a context's device
+    uint32_t stamp = 0;    // tells objects apart that had the same number one after the other
+    // What idle.h keeps: calls sent when a stream or context was idle last, or when an event was
+    // recorded, and where.
     std::atomic<uint64_t> moment{0};
     HandleId recorded_in = 0;
     uint32_t recorded_stamp = 0;
-    std::atomic<bool> done{false};     // an event's; of a primary context: it was reset or released, and not retained since
-    uint8_t server = 0;                // where it is (servers.h)
+    std::atomic<bool> done{false};    // an event's; of a primary context: it was reset or released,
+                                      // and not retained since
+    uint8_t server = 0;               // where it is (servers.h)
     std::atomic<uint64_t> legacy{0};  // a context's: the moment of its legacy default stream
 };
 inline constexpr uint8_t kEverywhere = 255;  // a library or kernel, which all servers have
@@ -50,13 +54,13 @@ public:
 
     // A new number of this kind; 0 when all are in use.
     HandleId make(HandleKind kind, HandleId parent = 0);
-    // The slot of an object that the server named, made if it is new, and its number here: several servers give the same
-    // numbers. Null for what can be no number.
+    // The slot of an object that the server named, made if it is new, and its number here: several
+    // servers give the same numbers. Null for what can be no number.
     Slot *adopt(HandleKind kind, HandleId &id, HandleId parent);
     // The number may be used again, but a context's. Unknown numbers are ignored.
     void end(HandleId id);
-    // A context has ended or was reset: it gets a new stamp. Returns what was made in it and ended with it (cuda.h:
-    // cuCtxDestroy), but for functions, which are their module's.
+    // A context has ended or was reset: it gets a new stamp. Returns what was made in it and ended
+    // with it (cuda.h: cuCtxDestroy), but for functions, which are their module's.
     std::vector<HandleId> empty_context(HandleId context);
 
     Slot *at(HandleId id) { return reinterpret_cast<Slot *>(base_ + size_t{id} * kSlotBytes); }

@@ -1,4 +1,5 @@
-// Moments are counts of calls sent: equal counts mean that nothing was asked of the server in between.
+// Moments are counts of calls sent: equal counts mean that nothing was asked of the server in
+// between.
 #include "interpose/idle.h"
 
 #include <atomic>
@@ -35,10 +36,12 @@ bool idle_since(HandleId id, uint64_t moment)
     return s && s->moment.load(std::memory_order_acquire) >= moment;
 }
 
-// The question itself was the one call since: had others sent something, it would not be known when.
+// The question itself was the one call since: had others sent something, it would not be known
+// when.
 void learn(std::atomic<uint64_t> *moment, uint64_t asked)
 {
-    if (moment && session()->sent() == asked + 1) moment->store(asked + 1, std::memory_order_release);
+    if (moment && session()->sent() == asked + 1)
+        moment->store(asked + 1, std::memory_order_release);
 }
 
 }  // namespace
@@ -51,7 +54,8 @@ bool stream(HandleId stream)
     const uint64_t now = session()->sent();
     const Slot *s = slot(stream);
     const std::atomic<uint64_t> *moment = moment_of(stream);
-    return (moment && moment->load(std::memory_order_acquire) >= now) || idle_since(s ? s->parent : current_context(), now);
+    return (moment && moment->load(std::memory_order_acquire) >= now) ||
+           idle_since(s ? s->parent : current_context(), now);
 }
 
 bool may_know_events() { return !elsewhere.load(std::memory_order_relaxed) && may_know(); }
@@ -65,7 +69,8 @@ bool event(HandleId event)
     if (!recorded) return true;  // CUDA: an event that was never recorded is complete
     if (e->done.load(std::memory_order_acquire)) return true;
     const Slot *in = slot(e->recorded_in);
-    return (in && in->stamp == e->recorded_stamp && idle_since(e->recorded_in, recorded)) || idle_since(e->parent, recorded);
+    return (in && in->stamp == e->recorded_stamp && idle_since(e->recorded_in, recorded)) ||
+           idle_since(e->parent, recorded);
 }
 
 uint64_t moment() { return session() ? session()->sent() : 0; }
@@ -84,7 +89,8 @@ uint64_t recorded(HandleId event)
 void learn_event(HandleId event, uint64_t recorded)
 {
     Slot *e = slot(event);
-    if (e && recorded && recorded != kBeingRecorded && e->moment.load(std::memory_order_acquire) == recorded)
+    if (e && recorded && recorded != kBeingRecorded &&
+        e->moment.load(std::memory_order_acquire) == recorded)
         e->done.store(true, std::memory_order_release);
 }
 

@@ -1,8 +1,8 @@
-// What the client knows to be over without asking: a stream or context that was synchronised and to which nothing
-// was sent since, an event that was reached and not recorded again.
+// What the client knows to be over without asking: a stream or context that was synchronised and to
+// which nothing was sent since, an event that was reached and not recorded again.
 //
-// Nothing is known while a stream is captured; of events nothing once graphs or other processes may record them.
-// Any thread.
+// Nothing is known while a stream is captured; of events nothing once graphs or other processes may
+// record them. Any thread.
 #pragma once
 
 #include "interpose/handles.h"
@@ -14,7 +14,8 @@ bool context(HandleId context);
 bool stream(HandleId stream);
 bool event(HandleId event);
 
-// The calls sent so far: taken before the server is asked, given back when it says that all is over.
+// The calls sent so far: taken before the server is asked, given back when it says that all is
+// over.
 uint64_t moment();
 void learn_context(HandleId context, uint64_t asked);
 void learn_stream(HandleId stream, uint64_t asked);

@@ -26,14 +26,15 @@ struct FatHeader {
     uint64_t bytes;  // of what follows the header
 };
 
-// 0 when it is no cubin. Only what says that it is one is read further: there is no size to check against.
+// 0 when it is no cubin. Only what says that it is one is read further: there is no size to check
+// against.
 size_t elf_bytes(const char *p)
 {
     constexpr unsigned kCudaMachine = 190;  // EM_CUDA
     Elf64_Ehdr h;
     memcpy(&h, p, sizeof h);
-    if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != kCudaMachine ||
-        (h.e_shoff && h.e_shentsize != sizeof(Elf64_Shdr)))
+    if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB ||
+        h.e_machine != kCudaMachine || (h.e_shoff && h.e_shentsize != sizeof(Elf64_Shdr)))
         return 0;
     size_t end = std::max<size_t>(h.e_shoff + size_t{h.e_shnum} * h.e_shentsize,
                                   h.e_phoff + size_t{h.e_phnum} * h.e_phentsize);

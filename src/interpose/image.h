@@ -9,8 +9,8 @@
 
 namespace rgpu::interpose {
 
-// The parts of an image in this process's memory. `wrapped` = they came in a fat binary wrapper (what
-// nvcc's host code passes), and the server puts them into one again.
+// The parts of an image in this process's memory. `wrapped` = they came in a fat binary wrapper
+// (what nvcc's host code passes), and the server puts them into one again.
 struct Image {
     bool wrapped = false;
     std::vector<std::string_view> parts;

@@ -13,7 +13,8 @@ namespace {
 CUresult look_up(const char *name, void **function, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult *status)
 {
-    constexpr cuuint64_t kFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    constexpr cuuint64_t kFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
+                                  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (!name || !function || flags & ~kFlags || flags == kFlags) return CUDA_ERROR_INVALID_VALUE;
     const int driver = driver_version();
     if (version > driver) return CUDA_ERROR_INVALID_VALUE;

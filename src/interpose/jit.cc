@@ -14,8 +14,8 @@ namespace {
 // Options whose values are addresses in the program.
 bool is_address(CUjit_option o)
 {
-    return o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER || o == CU_JIT_GLOBAL_SYMBOL_NAMES ||
-           o == CU_JIT_GLOBAL_SYMBOL_ADDRESSES;
+    return o == CU_JIT_INFO_LOG_BUFFER || o == CU_JIT_ERROR_LOG_BUFFER ||
+           o == CU_JIT_GLOBAL_SYMBOL_NAMES || o == CU_JIT_GLOBAL_SYMBOL_ADDRESSES;
 }
 
 }  // namespace
@@ -25,17 +25,20 @@ void JitOptions::write(wire::Writer &w) const
     w.value(static_cast<uint32_t>(count - std::count_if(options, options + count, is_address)));
     for (unsigned i = 0; i < count; i++)
         if (!is_address(options[i]))
-            w.value(static_cast<uint32_t>(options[i])), w.value(reinterpret_cast<uint64_t>(values[i]));
+            w.value(static_cast<uint32_t>(options[i])),
+                w.value(reinterpret_cast<uint64_t>(values[i]));
 }
 
 size_t JitOptions::room(CUjit_option size) const
 {
     for (unsigned i = 0; i < count; i++)
-        if (options[i] == size) return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(values[i]));
+        if (options[i] == size)
+            return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(values[i]));
     return 0;
 }
 
-void JitOptions::take_log(std::string_view log, CUjit_option buffer, CUjit_option size, size_t room) const
+void JitOptions::take_log(std::string_view log, CUjit_option buffer, CUjit_option size,
+                          size_t room) const
 {
     char *to = nullptr;
     for (unsigned i = 0; i < count; i++)
@@ -66,7 +69,8 @@ Result<std::string> read_whole(const char *path)
     std::string bytes;
     char buffer[65536];
     ssize_t n = 0;
-    while ((n = read(fd.get(), buffer, sizeof buffer)) > 0) bytes.append(buffer, static_cast<size_t>(n));
+    while ((n = read(fd.get(), buffer, sizeof buffer)) > 0)
+        bytes.append(buffer, static_cast<size_t>(n));
     if (n < 0) return error(ErrorKind::invalid, "%s: %m", path);  // a directory
     return bytes;
 }

@@ -17,11 +17,11 @@ namespace rgpu::interpose {
 struct JitOptions {
     JitOptions() = default;
     JitOptions(unsigned count_, CUjit_option *options_, void **values_)
-        : invalid(count_ > wire::kMaxJitOptions || (count_ && (!options_ || !values_))), count(invalid ? 0 : count_),
-          options(options_), values(values_), info_room_(room(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)),
+        : invalid(count_ > wire::kMaxJitOptions || (count_ && (!options_ || !values_))),
+          count(invalid ? 0 : count_), options(options_), values(values_),
+          info_room_(room(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)),
           error_room_(room(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES))
-    {
-    }
+    {}
 
     bool invalid = false;  // more than there can be, or counted and not passed
     unsigned count = 0;
@@ -30,15 +30,16 @@ struct JitOptions {
 
     // The options that are numbers, as count and pairs (option, value).
     void write(wire::Writer &w) const;
-    // Puts the logs that stand at the beginning of an answer into the program's buffers. Returns where they end.
+    // Puts the logs that stand at the beginning of an answer into the program's buffers. Returns
+    // where they end.
     size_t take_logs(const std::vector<uint8_t> &answer, std::string *errors = nullptr) const;
 
 private:
     size_t room(CUjit_option size) const;
     void take_log(std::string_view log, CUjit_option buffer, CUjit_option size, size_t room) const;
 
-    // Of the program's buffers. A linker's calls fill them again and again, and the size that was used goes where
-    // the room stood.
+    // Of the program's buffers. A linker's calls fill them again and again, and the size that was
+    // used goes where the room stood.
     size_t info_room_ = 0, error_room_ = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace rgpu::interpose {
 
-// Keeps `bytes` for the object until it is asked again and the answer has changed, or it ends; where they lie
-// (aligned for any type; pointers at the front may be filled in). Any thread.
+// Keeps `bytes` for the object until it is asked again and the answer has changed, or it ends;
+// where they lie (aligned for any type; pointers at the front may be filled in). Any thread.
 uint8_t *keep(calls::HandleId owner, std::vector<uint8_t> bytes);
 // The object has ended.
 void drop_kept(calls::HandleId owner);

@@ -54,8 +54,8 @@ void KnownImages::set(const Digest &digest, bool has)
         tags_.erase(wire::image_tag(digest));
 }
 
-CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head, std::span<const std::string_view> parts,
-                        Reply &reply)
+CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head,
+                        std::span<const std::string_view> parts, Reply &reply)
 {
     size_t bytes = 0;
     for (std::string_view part : parts) bytes += part.size();
@@ -65,11 +65,14 @@ CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head, st
     std::optional<Digest> digest;
     if (s.images.any_kept() && bytes >= wire::kSmallestKeptImage) digest = digest_of(parts);
     auto ask = [&](ImageForm form, auto &&write, Payload payload) {
-        return s.ask(id, current_context(), [&](wire::Writer &w) {
-            w.bytes(head.data(), head.size());
-            w.value(form);
-            write(w);
-        }, reply, payload);
+        return s.ask(
+            id, current_context(),
+            [&](wire::Writer &w) {
+                w.bytes(head.data(), head.size());
+                w.value(form);
+                write(w);
+            },
+            reply, payload);
     };
     if (digest && s.images.has(*digest)) {
         const CUresult r = ask(ImageForm::digest, [&](wire::Writer &w) { w.value(*digest); }, {});

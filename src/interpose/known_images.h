@@ -30,10 +30,11 @@ private:
     std::unordered_set<uint64_t> tags_;
 };
 
-// Sends call `id` with `head` as the body's beginning and the image, which is `parts` one after the other, as its end;
-// waits for the answer, of which `reply` gets what comes behind the ImageAnswer. One round trip, unless the server has
-// lost an image that it had. CUDA_ERROR_OUT_OF_MEMORY for more than a frame can carry.
-CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head, std::span<const std::string_view> parts,
-                        Reply &reply);
+// Sends call `id` with `head` as the body's beginning and the image, which is `parts` one after the
+// other, as its end; waits for the answer, of which `reply` gets what comes behind the ImageAnswer.
+// One round trip, unless the server has lost an image that it had. CUDA_ERROR_OUT_OF_MEMORY for
+// more than a frame can carry.
+CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head,
+                        std::span<const std::string_view> parts, Reply &reply);
 
 }  // namespace rgpu::interpose

@@ -42,23 +42,28 @@ void Lanes::begin()
 
 void Lanes::run()
 {
-    if (auto opened = open(); !opened && always_ && !session_.state()) say_alone(session_.server(), opened.error().text);
+    if (auto opened = open(); !opened && always_ && !session_.state())
+        say_alone(session_.server(), opened.error().text);
 }
 
 Result<void> Lanes::open()
 {
     Reply reply;
     constexpr auto ask = static_cast<calls::CallId>(wire::kLanesCall);
-    if (session_.ask(ask, calls::kNoHandle, [](wire::Writer &w) { w.value(wire::LanesCall()); }, reply)) return {};  // the connection is gone
+    if (session_.ask(
+            ask, calls::kNoHandle, [](wire::Writer &w) { w.value(wire::LanesCall()); }, reply))
+        return {};  // the connection is gone
     const auto number = wire::Reader(reply.body.data(), reply.body.size()).value<uint64_t>();
     if (!number) return error(ErrorKind::unsupported, "the GPU server takes no more");
     const auto deadline = net::Clock::now() + kPatience;
     std::vector<net::OwnSocket> lanes;
     // One after the other: many programs may do so at once, and a server bounds its handshakes.
     while (lanes.size() < count_) {
-        auto lane = net::connect_lane(server_.address, server_.lease, server_.secret, number, deadline);
+        auto lane =
+            net::connect_lane(server_.address, server_.lease, server_.secret, number, deadline);
         if (!lane) return std::move(lane).error();
-        if (lane->place != lanes.size()) return error(ErrorKind::invalid, "someone else has opened more");
+        if (lane->place != lanes.size())
+            return error(ErrorKind::invalid, "someone else has opened more");
         lanes.push_back(std::move(lane->socket));
     }
     session_.use(std::move(lanes), always_);

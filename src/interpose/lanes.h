@@ -1,4 +1,5 @@
-// Further connections of one session that carry the bytes of large copies: as RGPU_CONNECTIONS says, opened when there was enough to carry.
+// Further connections of one session that carry the bytes of large copies: as RGPU_CONNECTIONS
+// says, opened when there was enough to carry.
 #pragma once
 
 #include <atomic>
@@ -23,17 +24,22 @@ public:
     // How many; nothing: as is best. Fails with `invalid` on another word.
     static Result<std::optional<size_t>> wanted();
 
-    // Where the server is on another host: so many, from so many bytes on, which take longer than opening them does; used where they are faster.
+    // Where the server is on another host: so many, from so many bytes on, which take longer than
+    // opening them does; used where they are faster.
     static constexpr size_t kLanes = 4;
     static constexpr uint64_t kWorthIt = 16 << 20;
 
     Lanes(Session &session, const LeaseServer &server, std::optional<size_t> wanted)
-        : session_(session), server_(server), count_(wanted.value_or(kLanes)), always_(wanted.has_value()) {}
+        : session_(session), server_(server), count_(wanted.value_or(kLanes)),
+          always_(wanted.has_value())
+    {}
 
     // So many bytes of a copy went or came. Any thread, with any lock.
     void carried(size_t bytes)
     {
-        if (!begun_.load(std::memory_order_relaxed) && bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= (always_ ? 1 : kWorthIt)) begin();
+        if (!begun_.load(std::memory_order_relaxed) &&
+            bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= (always_ ? 1 : kWorthIt))
+            begin();
     }
 
 private:

@@ -1,7 +1,9 @@
-// Kernel launches, with the parameters as one block of bytes; posted when the driver is known to take them (accepted.h).
+// Kernel launches, with the parameters as one block of bytes; posted when the driver is known to
+// take them (accepted.h).
 //
-// Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream, cooperative flag,
-// count of launch attributes and the attributes (events as their numbers), then the parameter block.
+// Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream,
+// cooperative flag, count of launch attributes and the attributes (events as their numbers), then
+// the parameter block.
 #include "interpose/accepted.h"
 #include "interpose/arguments.h"
 #include "interpose/idle.h"
@@ -15,21 +17,28 @@ namespace rgpu::interpose {
 
 namespace {
 
-// What a launch can be refused for here and now, so that the program is told at once as by a driver.
+// What a launch can be refused for here and now, so that the program is told at once as by a
+// driver.
 CUresult check_shape(const CUlaunchConfig &c)
 {
-    const unsigned dims[] = {c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ};
+    const unsigned dims[] = {c.gridDimX,  c.gridDimY,  c.gridDimZ,
+                             c.blockDimX, c.blockDimY, c.blockDimZ};
     static constexpr CUdevice_attribute limits[] = {
-        CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
-        CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
+        CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+        CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+        CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
     const wire::DeviceSnapshot *d = device(Handles::get().at(current_context())->device);
     auto limit = [&](CUdevice_attribute a) { return static_cast<uint64_t>(d->attributes[a]); };
     for (int i = 0; i < 6; i++)
         if (dims[i] == 0 || (d && dims[i] > limit(limits[i]))) return CUDA_ERROR_INVALID_VALUE;
-    // What holds for every function; a function's own limit may be lower, and is the driver's to check.
-    if (d && c.sharedMemBytes > limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)) return CUDA_ERROR_INVALID_VALUE;
+    // What holds for every function; a function's own limit may be lower, and is the driver's to
+    // check.
+    if (d && c.sharedMemBytes > limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
+        return CUDA_ERROR_INVALID_VALUE;
     uint64_t threads = uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ;
-    return d && threads > limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return d && threads > limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
 }
 
 // Attributes whose values hold nothing but numbers, which can be sent as they are.
@@ -70,7 +79,8 @@ CUresult to_send(const CUlaunchConfig &c, std::vector<CUlaunchAttribute> &sent)
         if (!event && !can_send(a.id)) return CUDA_ERROR_NOT_SUPPORTED;
         if (!event) continue;
         HandleId number = 0;
-        if (CUresult r = detail::id_in(*event, number); r || !number) return CUDA_ERROR_INVALID_HANDLE;
+        if (CUresult r = detail::id_in(*event, number); r || !number)
+            return CUDA_ERROR_INVALID_HANDLE;
         *event = reinterpret_cast<CUevent>(uintptr_t{number});
         idle::events_elsewhere();  // the launch records it
     }
@@ -80,20 +90,25 @@ CUresult to_send(const CUlaunchConfig &c, std::vector<CUlaunchAttribute> &sent)
 // Whether the driver is known to take a launch.
 class Sure {
 public:
-    Sure(const CUlaunchConfig &c, const FunctionInfo &info, HandleId function, HandleId stream, bool cooperative)
-        : info_(info), device_(current_device()), threads_(c.blockDimX * c.blockDimY * c.blockDimZ), shared_(c.sharedMemBytes)
+    Sure(const CUlaunchConfig &c, const FunctionInfo &info, HandleId function, HandleId stream,
+         bool cooperative)
+        : info_(info), device_(current_device()), threads_(c.blockDimX * c.blockDimY * c.blockDimZ),
+          shared_(c.sharedMemBytes)
     {
         sure_ = info.accepted.covers(device_, threads_, shared_) && at_home(stream);
         shape_.cooperative = cooperative;
         for (unsigned i = 0; i < c.numAttrs; i++) {
             const CUlaunchAttribute &a = c.attrs[i];
-            if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative) shape_.cooperative = true;
+            if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative)
+                shape_.cooperative = true;
             if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
                 shape_.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
         }
         if (!special()) return;
-        shape_.function = function, shape_.stamp = Handles::get().at(function)->stamp, shape_.device = device_;
-        shape_.grid = {c.gridDimX, c.gridDimY, c.gridDimZ}, shape_.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
+        shape_.function = function, shape_.stamp = Handles::get().at(function)->stamp,
+        shape_.device = device_;
+        shape_.grid = {c.gridDimX, c.gridDimY, c.gridDimZ},
+        shape_.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
         shape_.dynamic_shared = c.sharedMemBytes;
         sure_ = sure_ && was_taken(shape_);
     }
@@ -123,7 +138,8 @@ private:
     bool sure_ = false;
 };
 
-CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **extra, bool cooperative)
+CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **extra,
+                bool cooperative)
 {
     Session *s = session();
     if (!s) return not_ready();
@@ -144,8 +160,9 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     if (CUresult r = work.begin(stream)) return r;
     const HandleId number = *Handles::get().id(f);
     const auto body = [&](wire::Writer &w) {
-        const uint32_t head[] = {number,      c.gridDimX,       c.gridDimY, c.gridDimZ,  c.blockDimX, c.blockDimY,
-                                 c.blockDimZ, c.sharedMemBytes, stream,     cooperative, c.numAttrs};
+        const uint32_t head[] = {number,      c.gridDimX,  c.gridDimY,  c.gridDimZ,
+                                 c.blockDimX, c.blockDimY, c.blockDimZ, c.sharedMemBytes,
+                                 stream,      cooperative, c.numAttrs};
         w.value(head);
         w.bytes(attributes.data(), c.numAttrs * sizeof(CUlaunchAttribute));
         arguments.write(w);
@@ -158,8 +175,8 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     return r;
 }
 
-CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                      CUstream stream)
+CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared, CUstream stream)
 {
     CUlaunchConfig c{};
     c.gridDimX = gx, c.gridDimY = gy, c.gridDimZ = gz;
@@ -171,8 +188,8 @@ CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 
 }  // namespace
 
-// A launch that is only asked about (occupancy of clusters): grid, block, bytes of dynamic shared memory, number of the
-// stream, count of attributes, the attributes.
+// A launch that is only asked about (occupancy of clusters): grid, block, bytes of dynamic shared
+// memory, number of the stream, count of attributes, the attributes.
 CUresult Carried<CUlaunchConfig>::encode(const CUlaunchConfig &c, std::vector<uint8_t> &out)
 {
     HandleId stream = 0;
@@ -190,14 +207,16 @@ CUresult Carried<CUlaunchConfig>::encode(const CUlaunchConfig &c, std::vector<ui
 
 namespace own {
 
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-                        unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra)
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+                        unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+                        CUstream stream, void **params, void **extra)
 {
     return launch(config(gx, gy, gz, bx, by, bz, shared, stream), f, params, extra, false);
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                                   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params)
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+                                   unsigned int bx, unsigned int by, unsigned int bz,
+                                   unsigned int shared, CUstream stream, void **params)
 {
     return launch(config(gx, gy, gz, bx, by, bz, shared, stream), f, params, nullptr, true);
 }

@@ -63,8 +63,8 @@ Result<std::vector<LeaseServer>> read_lease(const std::string &path)
 
 void say_waiting(const LeaseServer &server)
 {
-    say("server %s (%s) takes no connections, as while its rgpud is started again; trying for %d s", server.name.c_str(),
-        server.address.c_str(), static_cast<int>(net::kRestartTime.count()));
+    say("server %s (%s) takes no connections, as while its rgpud is started again; trying for %d s",
+        server.name.c_str(), server.address.c_str(), static_cast<int>(net::kRestartTime.count()));
 }
 
 }  // namespace rgpu::interpose

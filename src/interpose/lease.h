@@ -13,14 +13,15 @@ struct LeaseServer {
     std::string name;
     std::string address;  // host:port of the data port
     std::string lease;
-    std::string secret;   // raw bytes
+    std::string secret;             // raw bytes
     std::vector<std::string> gpus;  // their UUIDs, in the lease's order
 };
 
 // Reads the file. Errors name the file, what is wrong and what to do.
 Result<std::vector<LeaseServer>> read_lease(const std::string &path);
 
-// Tells the user why the program does not go on: the server refuses connections, and is tried again.
+// Tells the user why the program does not go on: the server refuses connections, and is tried
+// again.
 void say_waiting(const LeaseServer &);
 
 }  // namespace rgpu::interpose

@@ -1,7 +1,8 @@
 // The linker (cuLink*) works on the server; its result comes here, where the program looks at it.
 //
-// Bodies: create = number of the state and options; add = number of the state, type, name, options, the data as an image
-// (wire/image.h); complete = number of the state. Answers carry the logs as loads do, complete's the image too.
+// Bodies: create = number of the state and options; add = number of the state, type, name, options,
+// the data as an image (wire/image.h); complete = number of the state. Answers carry the logs as
+// loads do, complete's the image too.
 #include <fcntl.h>
 
 #include "interpose/jit.h"
@@ -37,10 +38,13 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
     Unless made([&] { Handles::get().end(id); });
     auto state = std::make_unique<LinkState>(LinkState{jit, {}});
     Reply reply;
-    CUresult r = session()->ask(CallId::cuLinkCreate_v2, current_context(), [&](wire::Writer &w) {
-        w.value(id);
-        jit.write(w);
-    }, reply);
+    CUresult r = session()->ask(
+        CallId::cuLinkCreate_v2, current_context(),
+        [&](wire::Writer &w) {
+            w.value(id);
+            jit.write(w);
+        },
+        reply);
     if (r) return r;
     made.keep();
     Handles::get().at(id)->data = state.release();
@@ -48,8 +52,9 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
     return CUDA_SUCCESS;
 }
 
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *name,
-                          unsigned int count, CUjit_option *options, void **values)
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
+                          const char *name, unsigned int count, CUjit_option *options,
+                          void **values)
 {
     if (!session()) return not_ready();
     LinkState *s = state_of(state);
@@ -69,14 +74,16 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     return r;
 }
 
-CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
-                          CUjit_option *options, void **values)
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
+                          unsigned int count, CUjit_option *options, void **values)
 {
     if (!session()) return not_ready();
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     auto bytes = read_whole(path);
     if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
-    return own::cuLinkAddData_v2(state, type, bytes->data(), bytes->size() + (type == CU_JIT_INPUT_PTX), path, count, options, values);
+    return own::cuLinkAddData_v2(state, type, bytes->data(),
+                                 bytes->size() + (type == CU_JIT_INPUT_PTX), path, count, options,
+                                 values);
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
@@ -86,8 +93,9 @@ CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     if (!image) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
-    CUresult r = session()->ask(CallId::cuLinkComplete, current_context(),
-                                [&](wire::Writer &w) { w.value(*Handles::get().id(state)); }, reply);
+    CUresult r = session()->ask(
+        CallId::cuLinkComplete, current_context(),
+        [&](wire::Writer &w) { w.value(*Handles::get().id(state)); }, reply);
     size_t at = s->jit.take_logs(reply.body);
     if (r) return r;
     if (at >= reply.body.size()) return CUDA_ERROR_UNKNOWN;
@@ -109,8 +117,8 @@ CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values, 
 {
     return own::cuLinkCreate_v2(count, options, values, out);
 }
-CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *name,
-                       unsigned int count, CUjit_option *options, void **values)
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
+                       const char *name, unsigned int count, CUjit_option *options, void **values)
 {
     return own::cuLinkAddData_v2(state, type, data, bytes, name, count, options, values);
 }

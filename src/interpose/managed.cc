@@ -1,5 +1,5 @@
-// Hints about managed memory: where it should be, who will use it. There is one place on each side, so that they
-// change nothing that can be seen but what they say when they are asked back.
+// Hints about managed memory: where it should be, who will use it. There is one place on each side,
+// so that they change nothing that can be seen but what they say when they are asked back.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -40,7 +40,8 @@ CUresult managed(CUdeviceptr address, size_t bytes, DeviceRange &range)
 {
     if (!session()) return not_ready();
     auto r = find_device(address);
-    if (!bytes || !r || !r->managed || bytes > r->bytes - (address - r->base)) return CUDA_ERROR_INVALID_VALUE;
+    if (!bytes || !r || !r->managed || bytes > r->bytes - (address - r->base))
+        return CUDA_ERROR_INVALID_VALUE;
     range = *r;
     return CUDA_SUCCESS;
 }
@@ -62,7 +63,8 @@ CUmemLocation location_of(CUdevice d)
 CUresult check(CUmemLocation l)
 {
     switch (l.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE: return device(l.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return device(l.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return CUDA_SUCCESS;
@@ -86,7 +88,8 @@ CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise what, CUmemLocat
 {
     DeviceRange range;
     if (CUresult r = managed(address, bytes, range)) return r;
-    const bool about_place = what != CU_MEM_ADVISE_SET_READ_MOSTLY && what != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
+    const bool about_place = what != CU_MEM_ADVISE_SET_READ_MOSTLY &&
+                             what != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
                              what != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
     if (about_place)
         if (CUresult r = check(l)) return r;
@@ -127,9 +130,13 @@ CUresult attribute(void *data, size_t room, CUmem_range_attribute which, const A
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY: value = a.read_mostly; break;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: value = as_number(a.preferred); break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: value = as_number(a.prefetched); break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE: value = static_cast<int>(a.preferred.type); break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+        value = static_cast<int>(a.preferred.type);
+        break;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID: value = a.preferred.id; break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE: value = static_cast<int>(a.prefetched.type); break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+        value = static_cast<int>(a.prefetched.type);
+        break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID: value = a.prefetched.id; break;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
@@ -144,7 +151,8 @@ CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice d, CUstr
 {
     return prefetch(address, bytes, location_of(d), stream);
 }
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation to, unsigned int flags, CUstream stream)
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation to,
+                               unsigned int flags, CUstream stream)
 {
     return flags ? CUDA_ERROR_INVALID_VALUE : prefetch(address, bytes, to, stream);
 }
@@ -158,8 +166,8 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise what, CU
     return advise(address, bytes, what, l);
 }
 
-CUresult cuMemRangeGetAttributes(void **data, size_t *rooms, CUmem_range_attribute *which, size_t count,
-                                 CUdeviceptr address, size_t bytes)
+CUresult cuMemRangeGetAttributes(void **data, size_t *rooms, CUmem_range_attribute *which,
+                                 size_t count, CUdeviceptr address, size_t bytes)
 {
     DeviceRange range;
     if (CUresult r = managed(address, bytes, range)) return r;
@@ -169,19 +177,23 @@ CUresult cuMemRangeGetAttributes(void **data, size_t *rooms, CUmem_range_attribu
         if (CUresult r = attribute(data[i], rooms[i], which[i], advice_of(range))) return r;
     return CUDA_SUCCESS;
 }
-CUresult cuMemRangeGetAttribute(void *data, size_t room, CUmem_range_attribute which, CUdeviceptr address, size_t bytes)
+CUresult cuMemRangeGetAttribute(void *data, size_t room, CUmem_range_attribute which,
+                                CUdeviceptr address, size_t bytes)
 {
     return own::cuMemRangeGetAttributes(&data, &room, &which, 1, address, bytes);
 }
 
-CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags)
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes,
+                                unsigned int flags)
 {
     DeviceRange range;
     HandleId id = 0;
     if (CUresult r = managed(address, bytes ? bytes : 1, range)) return r;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    const bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE;
-    if (!known || address != range.base || (bytes && bytes != range.bytes)) return CUDA_ERROR_INVALID_VALUE;
+    const bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
+                       flags == CU_MEM_ATTACH_SINGLE;
+    if (!known || address != range.base || (bytes && bytes != range.bytes))
+        return CUDA_ERROR_INVALID_VALUE;
     // What is not for all streams the program may use while others work.
     shared::set_any_time(address, flags != CU_MEM_ATTACH_GLOBAL);
     return CUDA_SUCCESS;

@@ -42,7 +42,8 @@ struct Ranges {
     std::map<CUdeviceptr, Reservation> reservations;
 };
 
-// All addresses of device memory that there ever was lie in it. It only grows, with the mutex of Ranges held.
+// All addresses of device memory that there ever was lie in it. It only grows, with the mutex of
+// Ranges held.
 class Hull {
 public:
     void include(CUdeviceptr begin, CUdeviceptr end)
@@ -77,7 +78,8 @@ template <class Map> typename Map::mapped_type *holding(Map &map, typename Map::
     return address - it->first < it->second.bytes ? &it->second : nullptr;
 }
 
-// With the mutex held: the range that holds the address, here before elsewhere; and which server's it is.
+// With the mutex held: the range that holds the address, here before elsewhere; and which server's
+// it is.
 DeviceRange *holding(CUdeviceptr address, unsigned *server = nullptr)
 {
     const unsigned first = here();
@@ -97,19 +99,25 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
 {
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
-    constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
+                               CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || !bytes || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr base = 0;
     CUresult r = shared::allocate(shared::Kind::pinned, bytes, base);
-    if (!r && flags & CU_MEMHOSTALLOC_DEVICEMAP && (r = shared::share(base))) shared::give_back(base);
+    if (!r && flags & CU_MEMHOSTALLOC_DEVICEMAP && (r = shared::share(base)))
+        shared::give_back(base);
     if (r == CUDA_ERROR_NOT_SUPPORTED && !(flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
         // Where kernels cannot reach it, it still is memory for copies.
-        void *p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         base = reinterpret_cast<uintptr_t>(p);
         r = p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
     }
     if (r) return r;
-    Unless noted([&] { shared::find(base) ? shared::give_back(base) : (void)munmap(reinterpret_cast<void *>(base), whole_pages(bytes)); });
+    Unless noted([&] {
+        shared::find(base) ? shared::give_back(base)
+                           : (void)munmap(reinterpret_cast<void *>(base), whole_pages(bytes));
+    });
     std::lock_guard lock(ranges().mutex);
     ranges().host[base] = {base, bytes, flags, true, current_context(), current_device()};
     noted.keep();
@@ -135,22 +143,28 @@ void reserve_device_range(const Session &session)
     void *got = mmap(want, s.device_size, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     known.held = got == want;
-    if (got != MAP_FAILED && got != want) munmap(got, s.device_size);  // a kernel older than MAP_FIXED_NOREPLACE
+    if (got != MAP_FAILED && got != want)
+        munmap(got, s.device_size);  // a kernel older than MAP_FIXED_NOREPLACE
     if (got == MAP_FAILED && errno != EEXIST)
-        say("warning: the addresses that the GPU server uses for device memory (%#llx, %llu bytes) cannot be held here: %s; a pointer to "
+        say("warning: the addresses that the GPU server uses for device memory (%#llx, %llu bytes) "
+            "cannot be held here: %s; a pointer to "
             "one may be taken for memory of this program's (ulimit -v?)",
-            static_cast<unsigned long long>(s.device_base), static_cast<unsigned long long>(s.device_size), strerror(errno));
+            static_cast<unsigned long long>(s.device_base),
+            static_cast<unsigned long long>(s.device_size), strerror(errno));
     else if (got != want)
         say("warning: this program uses addresses that the GPU server uses for device memory "
             "(%#llx, %llu bytes); a pointer to one may be taken for the other",
-            static_cast<unsigned long long>(s.device_base), static_cast<unsigned long long>(s.device_size));
+            static_cast<unsigned long long>(s.device_base),
+            static_cast<unsigned long long>(s.device_size));
 }
 
 void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
     hull().include(base, base + bytes);
-    ranges().device()[base] = {base, bytes, current_context(), current_device(), ranges().next_buffer_id++, mapped, mapped};
+    ranges().device()[base] = {
+        base,   bytes, current_context(), current_device(), ranges().next_buffer_id++,
+        mapped, mapped};
 }
 
 void note_access(CUdeviceptr base, size_t bytes, bool allowed)
@@ -206,7 +220,8 @@ void forget_allocations(HandleId context)
     shared::forget_context(context);
     std::lock_guard lock(ranges().mutex);
     for (unsigned s = 0; s < server_count(); s++)
-        std::erase_if(ranges().device.at(s), [&](auto &entry) { return entry.second.context == context; });
+        std::erase_if(ranges().device.at(s),
+                      [&](auto &entry) { return entry.second.context == context; });
 }
 
 std::optional<DeviceRange> find_device(CUdeviceptr address)
@@ -235,13 +250,17 @@ std::optional<AddressOwner> owner_of_address(CUdeviceptr address)
     }
     if (!shared::any()) return std::nullopt;
     const auto b = shared::find(address);
-    return b && b->shared && b->context ? std::optional(AddressOwner{Handles::get().at(b->context)->server, b->context}) : std::nullopt;
+    return b && b->shared && b->context
+               ? std::optional(AddressOwner{Handles::get().at(b->context)->server, b->context})
+               : std::nullopt;
 }
 
 namespace {
 
-// Whether [base, base + bytes) meets one of the map's ranges, which do not meet each other, for which `counts` holds.
-template <class Map, class Counts> bool meets(const Map &map, CUdeviceptr base, size_t bytes, Counts counts)
+// Whether [base, base + bytes) meets one of the map's ranges, which do not meet each other, for
+// which `counts` holds.
+template <class Map, class Counts>
+bool meets(const Map &map, CUdeviceptr base, size_t bytes, Counts counts)
 {
     for (auto it = map.lower_bound(base + bytes); it != map.begin();) {
         --it;
@@ -260,8 +279,11 @@ bool taken_elsewhere(CUdeviceptr base, size_t bytes)
     if (shared::addresses_elsewhere(base, bytes)) return true;
     std::lock_guard lock(ranges().mutex);
     for (unsigned s = 0; s < server_count(); s++)
-        if (s != mine && meets(ranges().device.at(s), base, bytes, [](const DeviceRange &) { return true; })) return true;
-    return meets(ranges().reservations, base, bytes, [&](const Ranges::Reservation &r) { return r.owner.server != mine; }) ||
+        if (s != mine &&
+            meets(ranges().device.at(s), base, bytes, [](const DeviceRange &) { return true; }))
+            return true;
+    return meets(ranges().reservations, base, bytes,
+                 [&](const Ranges::Reservation &r) { return r.owner.server != mine; }) ||
            meets(ranges().host, base, bytes, [&](const HostRange &h) {
                return h.allocated && Handles::get().at(h.context)->server != mine;
            });
@@ -303,14 +325,16 @@ bool is_device_address(CUdeviceptr address)
     if (shared::any())
         if (auto b = shared::find(address)) return b->shared;
     for (unsigned s = 0; s < server_count(); s++)
-        if (const Ranges::Known &k = ranges().known.at(s); address >= k.base && address < k.end) return true;
+        if (const Ranges::Known &k = ranges().known.at(s); address >= k.base && address < k.end)
+            return true;
     return find_device(address).has_value();
 }
 
 bool is_device_range(CUdeviceptr address, size_t bytes)
 {
     if (shared::any())
-        if (auto b = shared::find(address)) return bytes <= b->bytes - (address - b->device) && !shared::share(address);
+        if (auto b = shared::find(address))
+            return bytes <= b->bytes - (address - b->device) && !shared::share(address);
     auto range = find_device(address);
     // Virtual memory is mapped piece by piece: what adjoins is one range.
     for (; range; range = find_device(address)) {
@@ -326,8 +350,9 @@ bool is_device_range(CUdeviceptr address, size_t bytes)
 
 namespace {
 
-// The last answer to cuMemGetInfo. Other programs on the GPU change it at any time, so a moment later nobody can tell
-// whether it is new; but what this process did since must be in it, and what it learned.
+// The last answer to cuMemGetInfo. Other programs on the GPU change it at any time, so a moment
+// later nobody can tell whether it is new; but what this process did since must be in it, and what
+// it learned.
 struct MemoryInfo {
     static constexpr std::chrono::microseconds kFresh{100};
 
@@ -347,8 +372,9 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     if (!session()) return not_ready();
     static MemoryInfo &last = *new MemoryInfo;
     std::lock_guard lock(last.mutex);
-    const bool fresh = last.context && last.context == current_context() && last.sent == session()->sent() &&
-                       last.heard == session()->heard() && std::chrono::steady_clock::now() - last.when < MemoryInfo::kFresh;
+    const bool fresh = last.context && last.context == current_context() &&
+                       last.sent == session()->sent() && last.heard == session()->heard() &&
+                       std::chrono::steady_clock::now() - last.when < MemoryInfo::kFresh;
     if (!fresh) {
         last.context = 0;
         const uint64_t sent = session()->sent(), heard = session()->heard();
@@ -364,24 +390,29 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
-    return in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAlloc_v2>(out, bytes); },
-                        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); }, [&] { note_allocation(*out, bytes); });
+    return in_one_space(
+        out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAlloc_v2>(out, bytes); },
+        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); },
+        [&] { note_allocation(*out, bytes); });
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                            unsigned element)
 {
     if (!pitch) return CUDA_ERROR_INVALID_VALUE;
-    return in_one_space(out, [&] { return *pitch * height; },
-                        [&] { return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element); },
-                        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); },
-                        [&] { note_allocation(*out, *pitch * height); });
+    return in_one_space(
+        out, [&] { return *pitch * height; },
+        [&] { return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element); },
+        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); },
+        [&] { note_allocation(*out, *pitch * height); });
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
 {
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
-    if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+    if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr base = 0;
     if (CUresult r = shared::allocate(shared::Kind::managed, bytes, base)) return r;
     Unless noted([&] { shared::give_back(base); });
@@ -413,17 +444,20 @@ CUresult cuMemFree_v2(CUdeviceptr base)
 
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    return in_one_space(out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
-                        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
-                        [&] { note_allocation(*out, bytes); });
+    return in_one_space(
+        out, [&] { return bytes; },
+        [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
+        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
+        [&] { note_allocation(*out, bytes); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    return in_one_space(out, [&] { return bytes; },
-                        [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
-                        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
-                        [&] { note_allocation(*out, bytes); });
+    return in_one_space(
+        out, [&] { return bytes; },
+        [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
+        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
+        [&] { note_allocation(*out, bytes); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
@@ -432,8 +466,10 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
     if (!stream)
         if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
-    if (const auto range = find_device(base); range && range->imported) return CUDA_ERROR_INVALID_VALUE;
-    if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt; owner && owner->server != here()) {
+    if (const auto range = find_device(base); range && range->imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt;
+        owner && owner->server != here()) {
         if (CUresult r = own::cuStreamSynchronize(stream)) return r;
         const At at(owner->server, owner->context);
         return own::cuMemFree_v2(base);
@@ -442,7 +478,10 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
     return remote<CallId::cuMemFreeAsync>(base, stream);
 }
 
-CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) { return allocate_host(out, bytes, flags); }
+CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
+{
+    return allocate_host(out, bytes, flags);
+}
 CUresult cuMemAllocHost_v2(void **out, size_t bytes) { return allocate_host(out, bytes, 0); }
 CUresult cuMemAllocHost(void **out, unsigned int bytes) { return allocate_host(out, bytes, 0); }
 
@@ -472,7 +511,8 @@ CUresult cuMemFreeHost(void *p)
     }
     // Work that still reads or writes these pages must end before they go, as in CUDA.
     const At at(Handles::get().at(range.context)->server);
-    CUresult r = current_context() && is_here(current_context()) ? own::cuCtxSynchronize() : CUDA_SUCCESS;
+    CUresult r = current_context() && is_here(current_context()) ? own::cuCtxSynchronize()
+                                                                 : CUDA_SUCCESS;
     settle_elsewhere();
     if (shared::find(range.base))
         shared::give_back(range.base);
@@ -495,8 +535,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
-    constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
-                                CU_MEMHOSTREGISTER_READ_ONLY;
+    constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!p || !bytes || flags & ~kFlags) return CUDA_ERROR_INVALID_VALUE;
     if (find_host(p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     auto base = reinterpret_cast<uintptr_t>(p);
@@ -507,14 +547,18 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
     shared::note_registration(base, 1);
     return CUDA_SUCCESS;
 }
-CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) { return own::cuMemHostRegister_v2(p, bytes, flags); }
+CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
+{
+    return own::cuMemHostRegister_v2(p, bytes, flags);
+}
 
 CUresult cuMemHostUnregister(void *p)
 {
     if (!session()) return not_ready();
     const auto base = reinterpret_cast<uintptr_t>(p);
     auto range = find_host(p);
-    if (!range || range->allocated || range->base != base) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (!range || range->allocated || range->base != base)
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     settle_elsewhere();
     // Kernels that use it must end before, as in CUDA.
     if (shared::device_address(p))
@@ -522,7 +566,8 @@ CUresult cuMemHostUnregister(void *p)
     for (unsigned s = 0; spanning() && s < server_count(); s++) {
         const At at(s);
         const auto mirror = shared::device_address(p);
-        if (const auto b = mirror ? shared::find(*mirror) : std::nullopt; b && is_here(b->context)) {
+        if (const auto b = mirror ? shared::find(*mirror) : std::nullopt;
+            b && is_here(b->context)) {
             const At in(s, b->context);
             own::cuCtxSynchronize();
         }
@@ -567,7 +612,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr a
     return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+                            const char *name)
 {
     CUdeviceptr a = 0;
     size_t n = 0;

@@ -50,7 +50,8 @@ std::optional<DeviceRange> find_device(CUdeviceptr address);
 bool is_known_here(CUdeviceptr address);
 std::optional<HostRange> find_host(const void *address);
 
-// Where several servers (servers.h) are: whose memory an address is, and a context of it; nothing for what is no device memory.
+// Where several servers (servers.h) are: whose memory an address is, and a context of it; nothing
+// for what is no device memory.
 struct AddressOwner {
     unsigned server = 0;
     HandleId context = 0;
@@ -68,20 +69,22 @@ bool in_reserved_range(CUdeviceptr address, size_t bytes);
 // True for an address that means memory of the server, shared memory too.
 bool is_device_address(CUdeviceptr address);
 
-// True for bytes that are no device memory, lie where some was, and are none of the program's either: the program has freed them.
+// True for bytes that are no device memory, lie where some was, and are none of the program's
+// either: the program has freed them.
 bool is_freed(CUdeviceptr address, size_t bytes);
 
-// True for bytes that a copy may touch as device memory: not past the end of the allocation they begin in. Pinned
-// memory is shared from then on.
+// True for bytes that a copy may touch as device memory: not past the end of the allocation they
+// begin in. Pinned memory is shared from then on.
 bool is_device_range(CUdeviceptr address, size_t bytes);
 
-// Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on return; to the device: they are taken from
-// where they are, and the program may change them.
+// Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on
+// return; to the device: they are taken from where they are, and the program may change them.
 CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream, bool wait);
 CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult copy_to_host(void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait);
 
-// When a copy of a box is over for the caller: always, as CUDA says for the memory it goes to, or not at all.
+// When a copy of a box is over for the caller: always, as CUDA says for the memory it goes to, or
+// not at all.
 enum class CopyWait { always, as_memory_says, never };
 // Copies between the program's memory and the server's, or within either.
 CUresult copy_box(const CUDA_MEMCPY3D &, CUstream stream, CopyWait);

@@ -1,11 +1,12 @@
 // Modules, libraries, and the functions found in them.
 //
-// Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options as pairs
-// (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an ImageAnswer, what the
-// compiler said (information, errors), and, where the server lists them, how many functions there are, what each
-// look-up would answer, and the LaunchLimits of each.
-// Body of a look-up: number for the handle, number of the module, library or kernel, name. Answer: the name and the
-// parameters as pairs (offset, bytes), then its LaunchLimits. Of a function that was listed the look-up is posted.
+// Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options
+// as pairs (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an
+// ImageAnswer, what the compiler said (information, errors), and, where the server lists them, how
+// many functions there are, what each look-up would answer, and the LaunchLimits of each. Body of a
+// look-up: number for the handle, number of the module, library or kernel, name. Answer: the name
+// and the parameters as pairs (offset, bytes), then its LaunchLimits. Of a function that was listed
+// the look-up is posted.
 #include "interpose/family.h"
 #include "interpose/function.h"
 #include "interpose/image.h"
@@ -26,8 +27,8 @@ namespace {
 // CUDA allows 32,764 bytes of parameters (CUDA C++ Programming Guide, "__global__").
 constexpr uint64_t kMostParameterBytes = 64 << 10;
 
-// What an answer says of a function: its name and parameters. Nothing where it says what no function has: launches
-// copy as it says.
+// What an answer says of a function: its name and parameters. Nothing where it says what no
+// function has: launches copy as it says.
 std::optional<FunctionInfo> read_info(wire::Reader &answer, HandleId owner)
 {
     FunctionInfo info;
@@ -74,7 +75,8 @@ public:
             if (info.name == name) return info;
         return std::nullopt;
     }
-    // The number of what was found before: a driver gives one handle for one function. A kernel has a function in each context.
+    // The number of what was found before: a driver gives one handle for one function. A kernel has
+    // a function in each context.
     HandleId found(HandleId owner, const std::string &name)
     {
         std::lock_guard lock(mutex_);
@@ -93,7 +95,9 @@ private:
     // A context's stamp tells it from what it was before a reset, too.
     static uint32_t place(HandleId owner)
     {
-        return Handles::get().at(owner)->kind.load() == HandleKind::kernel ? stamp(current_context()) : 0;
+        return Handles::get().at(owner)->kind.load() == HandleKind::kernel
+                   ? stamp(current_context())
+                   : 0;
     }
 
     struct List {
@@ -105,7 +109,8 @@ private:
     List &of(HandleId owner)
     {
         List &list = lists_[owner];
-        if (list.stamp != stamp(owner)) list = {stamp(owner), {}, {}};  // the number is another's now
+        if (list.stamp != stamp(owner))
+            list = {stamp(owner), {}, {}};  // the number is another's now
         return list;
     }
 
@@ -119,10 +124,14 @@ Listed &listed()
     return lists;
 }
 
-bool is_everywhere(HandleId id) { return spanning() && Handles::get().at(id)->server == kEverywhere; }
+bool is_everywhere(HandleId id)
+{
+    return spanning() && Handles::get().at(id)->server == kEverywhere;
+}
 
-// What has been done here with a library or kernel, at the other servers: its number means the same there. One that cannot, say
-// because its GPUs need other code, refuses what the program then does with it there.
+// What has been done here with a library or kernel, at the other servers: its number means the same
+// there. One that cannot, say because its GPUs need other code, refuses what the program then does
+// with it there.
 template <class F> void elsewhere(HandleId library, F f)
 {
     const std::atomic_ref refused(Handles::get().at(library)->flags);
@@ -134,13 +143,16 @@ template <class F> void elsewhere(HandleId library, F f)
         if (!r) continue;
         refused |= 1u << s;
         if (!session()->state())
-            say("server %s does not take code that server %s has taken (CUDA error %d): its GPUs cannot run that",
-                session()->server().c_str(), session_at(first)->server().c_str(), static_cast<int>(r));
+            say("server %s does not take code that server %s has taken (CUDA error %d): its GPUs "
+                "cannot run that",
+                session()->server().c_str(), session_at(first)->server().c_str(),
+                static_cast<int>(r));
     }
 }
 
 // Loads an image on the server with call `id`; `out` gets the module's or library's handle.
-template <class T> CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &jit)
+template <class T>
+CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &jit)
 {
     if (!session()) return not_ready();
     if (!out || !image || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
@@ -175,16 +187,18 @@ template <class T> CUresult load(calls::SentCall id, T *out, const void *image, 
     return CUDA_SUCCESS;
 }
 
-// All functions of a module or kernels of a library, as many as there is room for. Body: number of the owner, room.
-// Answer: how many, and for each its number and what a look-up answers.
-template <class T, class Owner> CUresult enumerate(calls::SentCall id, T *out, unsigned room, Owner owner)
+// All functions of a module or kernels of a library, as many as there is room for. Body: number of
+// the owner, room. Answer: how many, and for each its number and what a look-up answers.
+template <class T, class Owner>
+CUresult enumerate(calls::SentCall id, T *out, unsigned room, Owner owner)
 {
     if (!session()) return not_ready();
     auto in = Handles::get().id(owner);
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
     if (room && !out) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
-    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
+    CUresult r = session()->ask(
+        id, current_context(), [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
     const auto count = answer.value<uint32_t>();
@@ -197,14 +211,16 @@ template <class T, class Owner> CUresult enumerate(calls::SentCall id, T *out, u
         auto info = std::make_unique<FunctionInfo>(std::move(*read));
         if (slot) listed().set_found(*in, info->name, number);
         void *unknown = nullptr;
-        if (slot && slot->data.compare_exchange_strong(unknown, info.get())) info.release();  // lives as long as the process, as below
+        if (slot && slot->data.compare_exchange_strong(unknown, info.get()))
+            info.release();  // lives as long as the process, as below
         out[i] = slot ? Handles::get().handle<T>(number) : nullptr;
     }
     return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 // Finds a function with call `id` in `owner`; its handle gets what launches must know.
-template <class T, class Owner> CUresult find(calls::SentCall id, T *out, Owner owner, const char *name)
+template <class T, class Owner>
+CUresult find(calls::SentCall id, T *out, Owner owner, const char *name)
 {
     if (!session()) return not_ready();
     if (!out) return CUDA_ERROR_INVALID_VALUE;
@@ -222,7 +238,8 @@ template <class T, class Owner> CUresult find(calls::SentCall id, T *out, Owner 
     Reply reply;
     const bool listed_before = info.has_value();
     const auto send = [&] {
-        return listed_before ? session()->post(id, current_context(), body) : session()->ask(id, current_context(), body, reply);
+        return listed_before ? session()->post(id, current_context(), body)
+                             : session()->ask(id, current_context(), body, reply);
     };
     if (CUresult r = send()) return r;
     made.keep();
@@ -236,13 +253,15 @@ template <class T, class Owner> CUresult find(calls::SentCall id, T *out, Owner 
     if (is_everywhere(handle)) elsewhere(*in, send);
     belongs(handle, *in);
     // Lives as long as the process: launches read it without a lock.
-    Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)), std::memory_order_release);
+    Handles::get().at(handle)->data.store(new FunctionInfo(std::move(*info)),
+                                          std::memory_order_release);
     listed().set_found(*in, name, handle);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
 }
 
-// Numbers that one server gives to kernels mean nothing to the others: each is looked up by its name instead.
+// Numbers that one server gives to kernels mean nothing to the others: each is looked up by its
+// name instead.
 CUresult enumerate_everywhere(CUkernel *out, unsigned room, CUlibrary library)
 {
     if (!session()) return not_ready();
@@ -250,14 +269,16 @@ CUresult enumerate_everywhere(CUkernel *out, unsigned room, CUlibrary library)
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
     if (room && !out) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
-    CUresult r = session()->ask(CallId::cuLibraryEnumerateKernels, current_context(),
-                                [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
+    CUresult r = session()->ask(
+        CallId::cuLibraryEnumerateKernels, current_context(),
+        [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
     wire::Reader answer(reply.body.data(), reply.body.size());
     const auto count = r ? 0 : answer.value<uint32_t>();
     for (uint32_t i = 0; i < count && i < room && answer.ok() && !r; i++) {
         answer.value<HandleId>();
         const auto info = read_info(answer, *in);
-        r = info ? find(CallId::cuLibraryGetKernel, out + i, library, info->name.c_str()) : CUDA_ERROR_UNKNOWN;
+        r = info ? find(CallId::cuLibraryGetKernel, out + i, library, info->name.c_str())
+                 : CUDA_ERROR_UNKNOWN;
     }
     return r;
 }
@@ -297,12 +318,19 @@ template <class T> CUresult owner_of(T *out, CUfunction f)
 
 namespace own {
 
-CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count, CUjit_option *options, void **values)
+CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count,
+                            CUjit_option *options, void **values)
 {
     return load(CallId::cuModuleLoadDataEx, out, image, {count, options, values});
 }
-CUresult cuModuleLoadData(CUmodule *out, const void *image) { return own::cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
-CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image) { return own::cuModuleLoadData(out, image); }
+CUresult cuModuleLoadData(CUmodule *out, const void *image)
+{
+    return own::cuModuleLoadDataEx(out, image, 0, nullptr, nullptr);
+}
+CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
+{
+    return own::cuModuleLoadData(out, image);
+}
 
 CUresult cuModuleLoad(CUmodule *out, const char *path)
 {
@@ -326,24 +354,27 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options, void **values, unsigned int count,
-                           CUlibraryOption *library_options, void **, unsigned int library_count)
+CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options, void **values,
+                           unsigned int count, CUlibraryOption *library_options, void **,
+                           unsigned int library_count)
 {
     if (library_count && !library_options) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < library_count; i++)
-        if (library_options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE) return CUDA_ERROR_NOT_SUPPORTED;
+        if (library_options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE)
+            return CUDA_ERROR_NOT_SUPPORTED;
     return load(CallId::cuLibraryLoadData, out, code, {count, options, values});
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options, void **values,
-                               unsigned int count, CUlibraryOption *library_options, void **library_values,
-                               unsigned int library_count)
+CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options,
+                               void **values, unsigned int count, CUlibraryOption *library_options,
+                               void **library_values, unsigned int library_count)
 {
     if (!session()) return not_ready();
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     auto bytes = read_whole(path);
     if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
-    return own::cuLibraryLoadData(out, bytes->c_str(), options, values, count, library_options, library_values, library_count);
+    return own::cuLibraryLoadData(out, bytes->c_str(), options, values, count, library_options,
+                                  library_values, library_count);
 }
 
 CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name)
@@ -367,7 +398,10 @@ CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
     return find(CallId::cuKernelGetFunction, out, kernel, "");
 }
 
-CUresult cuKernelGetName(const char **name, CUkernel k) { return function_name(name, reinterpret_cast<CUfunction>(k)); }
+CUresult cuKernelGetName(const char **name, CUkernel k)
+{
+    return function_name(name, reinterpret_cast<CUfunction>(k));
+}
 CUresult cuFuncGetName(const char **name, CUfunction f) { return function_name(name, f); }
 CUresult cuKernelGetParamInfo(CUkernel k, size_t index, size_t *offset, size_t *bytes)
 {
@@ -379,7 +413,10 @@ CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *
 }
 CUresult cuFuncGetModule(CUmodule *out, CUfunction f) { return owner_of(out, f); }
 #if CUDA_VERSION >= 12050
-CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel k) { return owner_of(out, reinterpret_cast<CUfunction>(k)); }
+CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel k)
+{
+    return owner_of(out, reinterpret_cast<CUfunction>(k));
+}
 #endif
 
 // Hints about the cache; they change nothing that can be seen.

@@ -1,12 +1,13 @@
-// cuOccupancyMaxPotentialBlockSize calls the program back for each block size, so it is computed here from
-// the occupancy that the server tells (CUDA Driver API, "Occupancy").
+// cuOccupancyMaxPotentialBlockSize calls the program back for each block size, so it is computed
+// here from the occupancy that the server tells (CUDA Driver API, "Occupancy").
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
 namespace rgpu::interpose::own {
 
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_for,
-                                                   size_t shared, int limit, unsigned int flags)
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
+                                                   CUoccupancyB2DSize shared_for, size_t shared,
+                                                   int limit, unsigned int flags)
 {
     if (!session()) return not_ready();
     if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
@@ -30,15 +31,17 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
             *block = threads;
             *grid = blocks * d->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
         }
-        if (best_threads >= d->attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR]) break;
+        if (best_threads >= d->attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR])
+            break;
     }
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_for, size_t shared,
-                                          int limit)
+CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f,
+                                          CUoccupancyB2DSize shared_for, size_t shared, int limit)
 {
-    return own::cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_for, shared, limit, 0);
+    return own::cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_for, shared, limit,
+                                                          0);
 }
 
 }  // namespace rgpu::interpose::own

@@ -15,25 +15,29 @@ constexpr size_t kAhead = size_t{16} << 30;
 // Drivers put smaller pieces together into pages of a granule.
 constexpr size_t kLargestPiece = size_t{1} << 20, kSmallestPiece = 512;
 
-// Reserves addresses at the server, for as long as the program runs: its driver gives them to nothing else. False where they are
-// not free, as beside other small pieces.
+// Reserves addresses at the server, for as long as the program runs: its driver gives them to
+// nothing else. False where they are not free, as beside other small pieces.
 bool reserve(CUdeviceptr base, size_t bytes)
 {
     for (size_t room : {kAhead, (bytes + 2 * kGranule - 1) / kGranule * kGranule}) {
         CUdeviceptr got = 0;
-        if (remote<CallId::cuMemAddressReserve>(&got, room, size_t{0}, base / kGranule * kGranule, 0ull)) continue;
+        if (remote<CallId::cuMemAddressReserve>(&got, room, size_t{0}, base / kGranule * kGranule,
+                                                0ull))
+            continue;
         if (base >= got && base - got < room) return true;
         remote<CallId::cuMemAddressFree>(got, room);
     }
     return false;
 }
 
-// Takes the room for pieces in the address's page, the large ones first; the page is in use anyway. They end with the context.
+// Takes the room for pieces in the address's page, the large ones first; the page is in use anyway.
+// They end with the context.
 bool fill_page(CUdeviceptr base, size_t bytes)
 {
     bool filled = false;
     size_t taken = 0;  // no page holds more, whatever the server says
-    for (size_t piece = kLargestPiece; bytes <= kLargestPiece && piece >= kSmallestPiece; piece /= 2)
+    for (size_t piece = kLargestPiece; bytes <= kLargestPiece && piece >= kSmallestPiece;
+         piece /= 2)
         for (; taken < kGranule; taken += piece) {
             CUdeviceptr got = 0;
             if (remote<CallId::cuMemAlloc_v2>(&got, piece)) break;
@@ -54,7 +58,8 @@ std::unique_lock<std::mutex> hold_space()
     return spanning() ? std::unique_lock(space) : std::unique_lock<std::mutex>();
 }
 
-CUresult detail::move_apart(CUdeviceptr *base, const std::function<size_t()> &bytes, const std::function<CUresult()> &allocate,
+CUresult detail::move_apart(CUdeviceptr *base, const std::function<size_t()> &bytes,
+                            const std::function<CUresult()> &allocate,
                             const std::function<void(CUdeviceptr)> &give_back)
 {
     std::vector<CUdeviceptr> kept;
@@ -63,8 +68,10 @@ CUresult detail::move_apart(CUdeviceptr *base, const std::function<size_t()> &by
         const CUdeviceptr taken = *base;
         give_back(taken);
         if (tries == kMostTries) {
-            say("server %s gives no addresses that no other server of this lease uses, after %d tries; "
-                "ask for GPUs of one server (without --rgpu-span)", session()->server().c_str(), tries);
+            say("server %s gives no addresses that no other server of this lease uses, after %d "
+                "tries; "
+                "ask for GPUs of one server (without --rgpu-span)",
+                session()->server().c_str(), tries);
             r = CUDA_ERROR_OUT_OF_MEMORY;
             break;
         }

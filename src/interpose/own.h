@@ -12,7 +12,8 @@ template <class F> struct Prototype<F *> {
     using type = F;
 };
 
-#define ROW(symbol, since, mode, code, text) Prototype<calls::Row<calls::CallId::symbol>::Function>::type symbol;
+#define ROW(symbol, since, mode, code, text) \
+    Prototype<calls::Row<calls::CallId::symbol>::Function>::type symbol;
 #include "calls/table.def"
 
 }  // namespace rgpu::interpose::own

@@ -1,5 +1,6 @@
-// Agreeing: opening the libraries, and one question to the server. Both in a thread of its own, as the threads that notice hold locks that others need
-// to get out of ld.so (a library's constructor may call the driver).
+// Agreeing: opening the libraries, and one question to the server. Both in a thread of its own, as
+// the threads that notice hold locks that others need to get out of ld.so (a library's constructor
+// may call the driver).
 #include "interpose/packing.h"
 
 #include <cstdlib>
@@ -31,9 +32,9 @@ Result<Packing::Wanted> Packing::wanted()
 }
 
 Packing::Packing(Session &session, Wanted wanted)
-    : out(wire::kPartCall), in(static_cast<uint16_t>(wire::ServerFrame::part)), session_(session), wanted_(wanted)
-{
-}
+    : out(wire::kPartCall), in(static_cast<uint16_t>(wire::ServerFrame::part)), session_(session),
+      wanted_(wanted)
+{}
 
 unsigned Packing::wanted_methods() const
 {
@@ -69,7 +70,8 @@ void Packing::agree_later()
     std::lock_guard lock(mutex_);
     changed_ = true;
     if (running_ || never_) return;
-    running_ = start_thread(session_, [this] { run(); });  // where there is none, the next change tries again
+    running_ = start_thread(session_,
+                            [this] { run(); });  // where there is none, the next change tries again
 }
 
 void Packing::run()
@@ -88,22 +90,28 @@ void Packing::run()
 
 void Packing::agree()
 {
-    const char *const no = always() ? "no " : "neither lz4 nor zstd", *const what = always() ? kNames[static_cast<size_t>(wanted_)] : "";
+    const char *const no = always() ? "no " : "neither lz4 nor zstd",
+                      *const what = always() ? kNames[static_cast<size_t>(wanted_)] : "";
     const auto give_up = [&](const char *where, const char *why) {
         std::lock_guard lock(mutex_);
         never_ = true;
-        say("copies to and from %s go unpacked%s: there is %s%s %s%s%s", session_.server().c_str(), always() ? "" : " over a slow link", no, what, where,
-            *why ? ": " : "", why);
+        say("copies to and from %s go unpacked%s: there is %s%s %s%s%s", session_.server().c_str(),
+            always() ? "" : " over a slow link", no, what, where, *why ? ": " : "", why);
     };
     const auto &library = net::PackLibrary::here();
     wire::Packing told;
     told.methods = library.methods() & wanted_methods();
     told.rate = rate_;
-    told.wish = always() ? wire::PackWish::always : told.rate ? wire::PackWish::slow_link : wire::PackWish::no;
-    if (!told.methods) return give_up("here (Debian: liblz4-1, libzstd1)", library.missing().c_str());
+    told.wish = always()    ? wire::PackWish::always
+                : told.rate ? wire::PackWish::slow_link
+                            : wire::PackWish::no;
+    if (!told.methods)
+        return give_up("here (Debian: liblz4-1, libzstd1)", library.missing().c_str());
     in.use(told.methods);
     Reply reply;
-    const CUresult r = session_.ask(static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle, [&](wire::Writer &w) { w.value(told); }, reply);
+    const CUresult r = session_.ask(
+        static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle,
+        [&](wire::Writer &w) { w.value(told); }, reply);
     if (r) return;  // the connection is gone, or the server has its reasons
     const auto common = wire::Reader(reply.body.data(), reply.body.size()).value<uint32_t>();
     if (!(common & told.methods)) return give_up("on the server", "");

@@ -1,5 +1,5 @@
-// Packed frames of one session (net/packer.h): as RGPU_COMPRESSION says, agreed on with the server when either side finds the link slow, or at
-// once where a method is named.
+// Packed frames of one session (net/packer.h): as RGPU_COMPRESSION says, agreed on with the server
+// when either side finds the link slow, or at once where a method is named.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,8 @@ public:
     void agree_now();
     // The server tells how our bytes come to it; 0: fast. The reading thread's.
     void link_is(uint64_t rate);
-    // So many bytes of a large block came; `waits`: more are to come, and were not there. The reading thread's.
+    // So many bytes of a large block came; `waits`: more are to come, and were not there. The
+    // reading thread's.
     void received(size_t bytes, bool waits);
 
 private:

@@ -1,6 +1,7 @@
-// 2D and 3D copies. Between device addresses and arrays they go to the server as they are; between linear memory and
-// the program's they are rows, and rows that lie close together are one plain copy; between arrays and the
-// program's memory they go through device memory that is allocated for the time.
+// 2D and 3D copies. Between device addresses and arrays they go to the server as they are; between
+// linear memory and the program's they are rows, and rows that lie close together are one plain
+// copy; between arrays and the program's memory they go through device memory that is allocated for
+// the time.
 #include "interpose/between.h"
 #include "interpose/box.h"
 #include "interpose/capture.h"
@@ -22,8 +23,8 @@ struct Side {
     size_t pitch = 0, slice = 0;
 };
 
-CUresult side(Side &s, CUmemorytype type, const void *host, CUdeviceptr address, size_t pitch, size_t height, size_t x,
-              size_t y, size_t z, size_t width)
+CUresult side(Side &s, CUmemorytype type, const void *host, CUdeviceptr address, size_t pitch,
+              size_t height, size_t x, size_t y, size_t z, size_t width)
 {
     if (type == CU_MEMORYTYPE_ARRAY) {
         s.device = s.array = true;
@@ -47,14 +48,16 @@ bool fits(const CUDA_MEMCPY3D &c, const Side &s)
 }
 
 // Rows, or as many as lie back to back on both sides.
-template <class Copy> CUresult by_rows(const CUDA_MEMCPY3D &c, const Side &to, const Side &from, Copy &&copy)
+template <class Copy>
+CUresult by_rows(const CUDA_MEMCPY3D &c, const Side &to, const Side &from, Copy &&copy)
 {
     const bool rows_touch = to.pitch == c.WidthInBytes && from.pitch == c.WidthInBytes;
     const size_t bytes = rows_touch ? c.WidthInBytes * c.Height : c.WidthInBytes;
     for (size_t z = 0; z < c.Depth; z++)
         for (size_t y = 0; y < (rows_touch ? 1 : c.Height); y++) {
             const bool last = z + 1 == c.Depth && (rows_touch || y + 1 == c.Height);
-            CUresult r = copy(to.first + z * to.slice + y * to.pitch, from.first + z * from.slice + y * from.pitch, bytes, last);
+            CUresult r = copy(to.first + z * to.slice + y * to.pitch,
+                              from.first + z * from.slice + y * from.pitch, bytes, last);
             if (r) return r;
         }
     return CUDA_SUCCESS;
@@ -71,9 +74,11 @@ CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream s
     source_from(second, box);
     const Waiting unsure(true);
     CUresult r = to_array ? copy_box(first, stream, CopyWait::never)
-                          : remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&first), stream);
+                          : remote<CallId::cuMemcpy3DAsync_v2>(
+                                static_cast<const CUDA_MEMCPY3D *>(&first), stream);
     if (!r)
-        r = to_array ? remote<CallId::cuMemcpy3DAsync_v2>(static_cast<const CUDA_MEMCPY3D *>(&second), stream)
+        r = to_array ? remote<CallId::cuMemcpy3DAsync_v2>(
+                           static_cast<const CUDA_MEMCPY3D *>(&second), stream)
                      : copy_box(second, stream, CopyWait::always);
     CUresult freed = own::cuMemFree_v2(between);
     return r ? r : freed;
@@ -88,21 +93,25 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     CUresult r = context_state();
     if (r) return r;
     Side to, from;
-    r = side(from, c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ,
-                      c.WidthInBytes);
-    if (!r) r = side(to, c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ,
-                     c.WidthInBytes);
+    r = side(from, c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes,
+             c.srcY, c.srcZ, c.WidthInBytes);
+    if (!r)
+        r = side(to, c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight,
+                 c.dstXInBytes, c.dstY, c.dstZ, c.WidthInBytes);
     HandleId array = 0;
     for (auto [is_array, a] : {std::pair{from.array, c.srcArray}, std::pair{to.array, c.dstArray}})
-        if (!r && is_array) r = detail::id_in(a, array) || !array ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+        if (!r && is_array)
+            r = detail::id_in(a, array) || !array ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
     if (r) return r;
     if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_SUCCESS;
     HandleId number = 0;
     if ((r = detail::id_in(stream, number)) || (r = may_give_work(number))) return r;
-    // In a graph the program's memory is not copied now: the table's carrier puts server memory in its place.
+    // In a graph the program's memory is not copied now: the table's carrier puts server memory in
+    // its place.
     if (is_captured(number)) return remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
     if (to.device && from.device) {
-        const Waiting unsure(!fits(c, to) || !fits(c, from));  // which may share memory: before the order is held
+        const Waiting unsure(!fits(c, to) ||
+                             !fits(c, from));  // which may share memory: before the order is held
         shared::Work work;
         if ((r = work.begin(number, {to.first, from.first}))) return r;
         r = remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
@@ -113,7 +122,8 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     if (to.array || from.array) return through_device_memory(c, to.array, stream);
     if (to.device) {
         r = by_rows(c, to, from, [&](uintptr_t t, uintptr_t f, size_t n, bool) {
-            return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream, when == CopyWait::always);
+            return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream,
+                                  when == CopyWait::always);
         });
         return r || when != CopyWait::always ? r : settled::after_copy(stream);
     }
@@ -139,10 +149,12 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D &c)
 {
     CUDA_MEMCPY3D b{};
     b.srcXInBytes = c.srcXInBytes, b.srcY = c.srcY;
-    b.srcMemoryType = c.srcMemoryType, b.srcHost = c.srcHost, b.srcDevice = c.srcDevice, b.srcArray = c.srcArray;
+    b.srcMemoryType = c.srcMemoryType, b.srcHost = c.srcHost, b.srcDevice = c.srcDevice,
+    b.srcArray = c.srcArray;
     b.srcPitch = c.srcPitch;
     b.dstXInBytes = c.dstXInBytes, b.dstY = c.dstY;
-    b.dstMemoryType = c.dstMemoryType, b.dstHost = c.dstHost, b.dstDevice = c.dstDevice, b.dstArray = c.dstArray;
+    b.dstMemoryType = c.dstMemoryType, b.dstHost = c.dstHost, b.dstDevice = c.dstDevice,
+    b.dstArray = c.dstArray;
     b.dstPitch = c.dstPitch;
     b.WidthInBytes = c.WidthInBytes, b.Height = c.Height, b.Depth = 1;
     return b;
@@ -173,9 +185,11 @@ Row in_host(const void *p) { return {CU_MEMORYTYPE_HOST, p, 0, nullptr, 0}; }
 CUresult copy_row(const Row &to, const Row &from, size_t bytes, CUstream stream, CopyWait when)
 {
     CUDA_MEMCPY3D b{};
-    b.srcMemoryType = from.type, b.srcHost = from.host, b.srcDevice = from.device, b.srcArray = from.array;
+    b.srcMemoryType = from.type, b.srcHost = from.host, b.srcDevice = from.device,
+    b.srcArray = from.array;
     b.srcXInBytes = from.offset;
-    b.dstMemoryType = to.type, b.dstHost = const_cast<void *>(to.host), b.dstDevice = to.device, b.dstArray = to.array;
+    b.dstMemoryType = to.type, b.dstHost = const_cast<void *>(to.host), b.dstDevice = to.device,
+    b.dstArray = to.array;
     b.dstXInBytes = to.offset;
     b.srcPitch = b.dstPitch = b.WidthInBytes = bytes;
     b.srcHeight = b.dstHeight = b.Height = b.Depth = 1;
@@ -197,19 +211,38 @@ CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, CopyWait when)
 namespace own {
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) { return copy_2d(c, nullptr, CopyWait::always); }
-CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_2d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c) { return copy_2d(c, nullptr, CopyWait::always); }
-CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_2d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) { return copy_2d(c, stream, CopyWait::as_memory_says); }
+CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *c)
+{
+    return copy_2d(c, CU_STREAM_PER_THREAD, CopyWait::always);
+}
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c)
+{
+    return copy_2d(c, nullptr, CopyWait::always);
+}
+CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *c)
+{
+    return copy_2d(c, CU_STREAM_PER_THREAD, CopyWait::always);
+}
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    return copy_2d(c, stream, CopyWait::as_memory_says);
+}
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_3d(c, nullptr, CopyWait::always); }
-CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_3d(c, CU_STREAM_PER_THREAD, CopyWait::always); }
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream) { return copy_3d(c, stream, CopyWait::as_memory_says); }
+CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c)
+{
+    return copy_3d(c, CU_STREAM_PER_THREAD, CopyWait::always);
+}
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream)
+{
+    return copy_3d(c, stream, CopyWait::as_memory_says);
+}
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream stream)
 {
     return c ? copy_box(as_box(*c), stream, CopyWait::as_memory_says) : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t bytes, CUstream stream)
+CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t bytes,
+                              CUstream stream)
 {
     return copy_row(in_array(to, offset), in_host(from), bytes, stream, CopyWait::as_memory_says);
 }
@@ -239,9 +272,11 @@ CUresult cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t offset, size_t byte
     { \
         return copy_row(in_host(to), in_array(from, offset), bytes, stream, CopyWait::always); \
     } \
-    CUresult cuMemcpyAtoA_v2##suffix(CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes) \
+    CUresult cuMemcpyAtoA_v2##suffix(CUarray to, size_t to_offset, CUarray from, \
+                                     size_t from_offset, size_t bytes) \
     { \
-        return copy_row(in_array(to, to_offset), in_array(from, from_offset), bytes, stream, CopyWait::always); \
+        return copy_row(in_array(to, to_offset), in_array(from, from_offset), bytes, stream, \
+                        CopyWait::always); \
     }
 SYNCHRONOUS(, nullptr)
 SYNCHRONOUS(_ptds, CU_STREAM_PER_THREAD)

@@ -57,7 +57,8 @@ template <class T> CUresult put(void *to, T value)
 CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
 {
     switch (which) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(to, Handles::get().handle<CUcontext>(k.context()));
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return put(to, Handles::get().handle<CUcontext>(k.context()));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return put(to, k.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -68,8 +69,10 @@ CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
         }
         return put(to, k.address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        return k.host || k.in_device.managed ? put(to, reinterpret_cast<void *>(k.address)) : CUDA_ERROR_INVALID_VALUE;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(to, k.device ? k.in_device.buffer_id : k.in_host.base);
+        return k.host || k.in_device.managed ? put(to, reinterpret_cast<void *>(k.address))
+                                             : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        return put(to, k.device ? k.in_device.buffer_id : k.in_host.base);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(to, unsigned{k.in_device.managed});
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(to, k.ordinal());
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(to, 0u);
@@ -79,7 +82,8 @@ CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(to, 0ull);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(to, 0u);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(to, 0u);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(to, static_cast<CUmemoryPool>(nullptr));
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -120,7 +124,8 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute which, CUd
     return which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, void **to, CUdeviceptr p)
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, void **to,
+                                CUdeviceptr p)
 {
     if (!session()) return not_ready();
     if (!which || !to || !count) return CUDA_ERROR_INVALID_VALUE;
@@ -129,7 +134,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, 
     Known k = look_at(p);
     for (unsigned i = 0; i < count; i++) {
         memset(to[i], 0, size_of(which[i]));
-        if (which[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && !k.any()) put(to[i], -2);  // CU_DEVICE_INVALID
+        if (which[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && !k.any())
+            put(to[i], -2);  // CU_DEVICE_INVALID
         if (k.any()) attribute(to[i], which[i], k);
     }
     return CUDA_SUCCESS;

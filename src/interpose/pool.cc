@@ -1,6 +1,8 @@
-// Attributes of memory pools and of graphs' memory: pointers to an int or a 64-bit number, by the attribute.
+// Attributes of memory pools and of graphs' memory: pointers to an int or a 64-bit number, by the
+// attribute.
 //
-// Body: number of the pool (or the device), attribute, and (set) the value as 8 bytes. Answer of get: 8 bytes.
+// Body: number of the pool (or the device), attribute, and (set) the value as 8 bytes. Answer of
+// get: 8 bytes.
 #include "interpose/own.h"
 #include "interpose/stub.h"
 
@@ -25,28 +27,36 @@ CUresult take_value(const Reply &reply, uint64_t &value)
     return answer.at_end() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult ask(calls::SentCall id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t *value, bool set)
+CUresult ask(calls::SentCall id, CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t *value,
+             bool set)
 {
     if (!session()) return not_ready();
     auto number = Handles::get().id(pool);
     if (!number || !*number) return CUDA_ERROR_INVALID_HANDLE;
     Reply reply;
-    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
-        w.value(*number), w.value(static_cast<uint32_t>(attribute));
-        if (set) w.value(*value);
-    }, reply);
+    CUresult r = session()->ask(
+        id, current_context(),
+        [&](wire::Writer &w) {
+            w.value(*number), w.value(static_cast<uint32_t>(attribute));
+            if (set) w.value(*value);
+        },
+        reply);
     return r || set ? r : take_value(reply, *value);
 }
 
-CUresult ask_graph_memory(calls::SentCall id, CUdevice device, CUgraphMem_attribute attribute, void *value, bool set)
+CUresult ask_graph_memory(calls::SentCall id, CUdevice device, CUgraphMem_attribute attribute,
+                          void *value, bool set)
 {
     if (!session()) return not_ready();
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
-    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) {
-        w.value(to_wire(device)), w.value(static_cast<uint32_t>(attribute));
-        if (set) w.value(*static_cast<cuuint64_t *>(value));
-    }, reply);
+    CUresult r = session()->ask(
+        id, current_context(),
+        [&](wire::Writer &w) {
+            w.value(to_wire(device)), w.value(static_cast<uint32_t>(attribute));
+            if (set) w.value(*static_cast<cuuint64_t *>(value));
+        },
+        reply);
     uint64_t got = 0;
     if (!r && !set && !(r = take_value(reply, got))) *static_cast<cuuint64_t *>(value) = got;
     return r;

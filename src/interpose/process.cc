@@ -50,9 +50,10 @@ Thread &thread()
     return *this_thread;
 }
 
-// After cuInit CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and fork"). A parent
-// that has only asked for versions or entry points has not begun yet, and its child may. Either way the connection is
-// the parent's, and a child that outlives it must not keep it open. Locks may be held by threads that are not here.
+// After cuInit CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and
+// fork"). A parent that has only asked for versions or entry points has not begun yet, and its
+// child may. Either way the connection is the parent's, and a child that outlives it must not keep
+// it open. Locks may be held by threads that are not here.
 void in_forked_child()
 {
     Process &p = process();
@@ -63,15 +64,18 @@ void in_forked_child()
     p.forked = begun;
 }
 
-// The program's GPUs: of all those of the servers, one after the other, the ones that CUDA_VISIBLE_DEVICES lets it see, in its
-// order. Servers without any are left out; the others' lease names say which GPUs are seen. False where none is.
+// The program's GPUs: of all those of the servers, one after the other, the ones that
+// CUDA_VISIBLE_DEVICES lets it see, in its order. Servers without any are left out; the others'
+// lease names say which GPUs are seen. False where none is.
 bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
 {
     std::vector<std::string> uuids;
     std::vector<Place> all;
     for (unsigned s = 0; s < servers.size(); s++)
         for (const std::string &uuid : servers[s].gpus) {
-            all.push_back({s, static_cast<CUdevice>(all.empty() || all.back().server != s ? 0 : all.back().number + 1)});
+            all.push_back({s, static_cast<CUdevice>(all.empty() || all.back().server != s
+                                                        ? 0
+                                                        : all.back().number + 1)});
             uuids.push_back(uuid);
         }
     // A lease file without GPUs is another version's, for one server: all of them then.
@@ -88,7 +92,8 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
         for (Place &p : devices)
             if (p.server == s) p.server = static_cast<unsigned>(used.size());
         LeaseServer &server = used.emplace_back(std::move(servers[s]));
-        const bool whole = seen[s].size() == server.gpus.size() && std::is_sorted(seen[s].begin(), seen[s].end());
+        const bool whole = seen[s].size() == server.gpus.size() &&
+                           std::is_sorted(seen[s].begin(), seen[s].end());
         if (!whole) server.lease = wire::to_text({server.lease, seen[s]});
     }
     servers = std::move(used);
@@ -102,11 +107,13 @@ CUresult open_session(const LeaseServer &server, Session *&out)
         out = *session;
         return CUDA_SUCCESS;
     }
-    say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(), session.error().text.c_str());
+    say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(),
+        session.error().text.c_str());
     return result_of(session.error().kind, Doing::connecting);
 }
 
-// All at once: each takes some round trips, and perhaps the start of a worker. Where there are no threads, one after the other.
+// All at once: each takes some round trips, and perhaps the start of a worker. Where there are no
+// threads, one after the other.
 CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<Session *> &sessions)
 {
     std::vector<CUresult> results(servers.size());
@@ -117,7 +124,8 @@ CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<Session *
     others.reserve(servers.size());
     size_t begun = 1;
     try {
-        for (; begun < servers.size(); begun++) others.emplace_back([&open, i = begun] { open(i); });
+        for (; begun < servers.size(); begun++)
+            others.emplace_back([&open, i = begun] { open(i); });
     } catch (const std::exception &) {
         // The rest below.
     }
@@ -145,12 +153,14 @@ CUresult open_sessions(Process &p)
     std::vector<Place> devices;
     if (!choose_gpus(*servers, devices)) return CUDA_ERROR_NO_DEVICE;
     if (servers->size() > kMostServers) {
-        say("lease file %s names %zu servers with GPUs for this program; one program can use those of %zu", path,
-            servers->size(), kMostServers);
+        say("lease file %s names %zu servers with GPUs for this program; one program can use those "
+            "of %zu",
+            path, servers->size(), kMostServers);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (!Handles::get().is_there()) {
-        say("the table of CUDA's handles finds no room among this process's addresses; raise ulimit -v");
+        say("the table of CUDA's handles finds no room among this process's addresses; raise "
+            "ulimit -v");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     std::vector<Session *> sessions(servers->size());
@@ -180,7 +190,8 @@ int driver_version()
 {
     if (connect_once()) return CUDA_VERSION;
     int lowest = process().sessions.front()->snapshot().driver_version;
-    for (const Session *s : process().sessions) lowest = std::min(lowest, s->snapshot().driver_version);
+    for (const Session *s : process().sessions)
+        lowest = std::min(lowest, s->snapshot().driver_version);
     return lowest;
 }
 
@@ -188,7 +199,8 @@ bool server_has(calls::CallId id)
 {
     if (calls::info(id).mode == calls::Mode::local || connect_once()) return true;
     const auto &all = process().sessions;
-    return std::all_of(all.begin(), all.end(), [id](const Session *s) { return s->server_has(id); });
+    return std::all_of(all.begin(), all.end(),
+                       [id](const Session *s) { return s->server_has(id); });
 }
 
 void set_initialized() { process().ready = process().sessions.front(); }
@@ -251,7 +263,8 @@ CUresult context_state()
     const HandleId here = current_context();
     if (!here) return CUDA_ERROR_INVALID_CONTEXT;
     const Slot &s = *Handles::get().at(here);
-    const bool lives = s.kind.load(std::memory_order_relaxed) == HandleKind::context && !s.done.load(std::memory_order_relaxed);
+    const bool lives = s.kind.load(std::memory_order_relaxed) == HandleKind::context &&
+                       !s.done.load(std::memory_order_relaxed);
     return lives ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
@@ -265,14 +278,16 @@ HandleId thread_stream()
 {
     Thread::Stream &stream = thread().default_streams[current_context()];
     const auto lives = [&stream](const Slot *s) {
-        return s->kind.load(std::memory_order_acquire) == HandleKind::stream && s->stamp == stream.stamp;
+        return s->kind.load(std::memory_order_acquire) == HandleKind::stream &&
+               s->stamp == stream.stamp;
     };
     // It ends with a primary context that is reset.
     if (stream.id && !lives(Handles::get().at(stream.id))) stream = {};
     if (!stream.id) {
         CUstream made = nullptr;
         if (remote<calls::CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT) == CUDA_SUCCESS)
-            if (const Slot *s = Handles::get().slot(made)) stream = {*Handles::get().id(made), s->stamp};
+            if (const Slot *s = Handles::get().slot(made))
+                stream = {*Handles::get().id(made), s->stamp};
     }
     return stream.id;
 }

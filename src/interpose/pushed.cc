@@ -1,5 +1,6 @@
-// Each event that is polled has a cuEventSynchronize under way that nobody waits for. Other answers may tell the program that the event
-// must have been reached, and overtake that one; so "not ready" is repeated only while nothing else is heard.
+// Each event that is polled has a cuEventSynchronize under way that nobody waits for. Other answers
+// may tell the program that the event must have been reached, and overtake that one; so "not ready"
+// is repeated only while nothing else is heard.
 #include "interpose/pushed.h"
 
 #include <map>
@@ -61,19 +62,22 @@ std::optional<bool> query(HandleId event)
 void not_ready(HandleId event, uint64_t recorded, uint64_t heard)
 {
     Session *s = session();
-    if (!s || every_call_waits() || !idle::may_know_events() || recorded != idle::recorded(event)) return;
+    if (!s || every_call_waits() || !idle::may_know_events() || recorded != idle::recorded(event))
+        return;
     Table &t = table();
     std::lock_guard lock(t.mutex);
     auto it = t.events.find(event);
     if (it == t.events.end()) {
         if (t.events.size() >= kMostUnderWay) {
-            std::erase_if(t.events, [&](const auto &entry) { return s->has_come(*entry.second.reached); });
+            std::erase_if(t.events,
+                          [&](const auto &entry) { return s->has_come(*entry.second.reached); });
             if (t.events.size() >= kMostUnderWay) return;
         }
         it = t.events.try_emplace(event).first;
         it->second.recorded = recorded;
         const auto body = [event](wire::Writer &w) { w.value(event); };
-        if (!s->ask_ahead(calls::CallId::cuEventSynchronize, current_context(), body, *it->second.reached, 0, Session::News::yes)) {
+        if (!s->ask_ahead(calls::CallId::cuEventSynchronize, current_context(), body,
+                          *it->second.reached, 0, Session::News::yes)) {
             t.events.erase(it);
             return;
         }

@@ -1,4 +1,5 @@
-// Guesses by what followed the same read last time: each read that directly followed a wait names its successor.
+// Guesses by what followed the same read last time: each read that directly followed a wait names
+// its successor.
 #include "interpose/read_ahead.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ std::atomic<bool> pass_by{false}, elsewhere{false};
 struct Memory {
     std::mutex mutex;
     std::map<Read, Successor> after;
-    Read last;              // the last read that directly followed a wait
-    bool guessed = false;   // `ahead` is under way or there: what followed `last`
+    Read last;             // the last read that directly followed a wait
+    bool guessed = false;  // `ahead` is under way or there: what followed `last`
     Read guess;
     Session::Ahead ahead;
     const Wait *wait = nullptr;  // the last wait, and whether it is over and was alone
@@ -53,7 +54,11 @@ Memory &memory()
     return all();
 }
 
-bool possible() { return !elsewhere.load(std::memory_order_relaxed) && !shared::active() && !any_capture() && !every_call_waits(); }
+bool possible()
+{
+    return !elsewhere.load(std::memory_order_relaxed) && !shared::active() && !any_capture() &&
+           !every_call_waits();
+}
 
 // With the mutex held: the bytes of the last guess were for nothing.
 void distrust(Memory &m)
@@ -83,17 +88,22 @@ Wait::Wait(HandleId stream)
     if (!session() || !possible()) return;
     if (m.guessed) distrust(m);
     m.wait = this;
-    m.sent = session()->sent() + 1;  // the question
+    m.sent = session()->sent() + 1;    // the question
     m.heard = session()->heard() + 1;  // its answer
     const auto next = m.after.find(m.last);
     if (next == m.after.end() || next->second.trust < kTrusted) return;
     const Read &r = next->second.read;
     const bool same_stream = stream != kNoStream && r.stream == stream;
     const bool legacy = r.stream < 2 && !pass_by.load(std::memory_order_relaxed);
-    if (r.context != current_context() || (!same_stream && !legacy) || !is_device_range(r.device, r.bytes)) return;
+    if (r.context != current_context() || (!same_stream && !legacy) ||
+        !is_device_range(r.device, r.bytes))
+        return;
     m.guess = r;
-    const auto body = [&](wire::Writer &w) { w.value(r.device), w.value(uint64_t{r.bytes}), w.value(r.stream); };
-    m.guessed = session()->ask_ahead(calls::CallId::cuMemcpyDtoHAsync_v2, r.context, body, m.ahead, r.bytes);
+    const auto body = [&](wire::Writer &w) {
+        w.value(r.device), w.value(uint64_t{r.bytes}), w.value(r.stream);
+    };
+    m.guessed = session()->ask_ahead(calls::CallId::cuMemcpyDtoHAsync_v2, r.context, body, m.ahead,
+                                     r.bytes);
     m.sent += m.guessed;
 }
 
@@ -112,7 +122,8 @@ bool take(void *host, CUdeviceptr device, size_t bytes, HandleId stream)
     if (!m.over || m.sent != session()->sent() || m.heard != session()->heard()) return false;
     m.over = false;
     const Read now{current_context(), stream, device, bytes};
-    const bool there = m.guessed && m.guess == now && session()->take_ahead(m.ahead, host) == CUDA_SUCCESS;
+    const bool there = m.guessed && m.guess == now &&
+                       session()->take_ahead(m.ahead, host) == CUDA_SUCCESS;
     if (m.guessed && !there) distrust(m);
     m.guessed = false;
     learn(m, now);

@@ -31,7 +31,8 @@ CUresult no_memory(const char *where)
 {
     static std::atomic<bool> said{false};
     if (first(said))
-        say("%s: this process gets no more memory of its own; raise its limit (ulimit -v, the memory limit of the job or its cgroup)",
+        say("%s: this process gets no more memory of its own; raise its limit (ulimit -v, the "
+            "memory limit of the job or its cgroup)",
             where);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -55,7 +56,8 @@ CUresult not_known(const char *where, const char *what)
 CUresult result_of(ErrorKind kind, Doing doing)
 {
     for (const Row &row : kRows)
-        if (row.kind == kind) return doing == Doing::connecting ? row.connecting : row.loading_image;
+        if (row.kind == kind)
+            return doing == Doing::connecting ? row.connecting : row.loading_image;
     return CUDA_ERROR_UNKNOWN;
 }
 
@@ -80,7 +82,8 @@ void say_no_thread(const char *why) noexcept
 {
     static std::atomic<bool> said{false};
     if (first(said))
-        say("this process can start no thread (%s): rgpu goes on without, each call is sent at once, which is slower, and host functions are "
+        say("this process can start no thread (%s): rgpu goes on without, each call is sent at "
+            "once, which is slower, and host functions are "
             "refused; raise ulimit -u, the pids limit of the job's cgroup, or ulimit -v",
             why);
 }

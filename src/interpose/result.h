@@ -11,8 +11,8 @@ enum class Doing { connecting, loading_image };
 
 CUresult result_of(ErrorKind, Doing);
 
-// For a catch block only: the result for the exception that it holds. Says what was short, once for each kind; `where` is
-// what the program called.
+// For a catch block only: the result for the exception that it holds. Says what was short, once for
+// each kind; `where` is what the program called.
 [[gnu::cold]] CUresult result_of_exception(const char *where) noexcept;
 
 // Says, once, that this process gets no further thread, and what helps. `why`: the system's reason.

@@ -41,7 +41,10 @@ void forget_servers()
     t_server = -1;
 }
 
-unsigned server_count() { return spanning() ? static_cast<unsigned>(servers().sessions.size()) : 1; }
+unsigned server_count()
+{
+    return spanning() ? static_cast<unsigned>(servers().sessions.size()) : 1;
+}
 Session *session_at(unsigned server) { return spanning() ? servers().sessions[server] : session(); }
 const std::vector<Place> &places() { return servers().devices; }
 
@@ -62,7 +65,8 @@ bool is_here(HandleId id)
 
 HandleId context_of(HandleId id)
 {
-    constexpr int kDeepest = 8;  // a node of a graph in a graph; a function, its module, the context
+    constexpr int kDeepest =
+        8;  // a node of a graph in a graph; a function, its module, the context
     for (int i = 0; id >= calls::kFirstHandle && i < kDeepest; i++) {
         const Slot *s = Handles::get().at(id);
         if (s->kind.load(std::memory_order_acquire) == HandleKind::context) return id;
@@ -71,13 +75,17 @@ HandleId context_of(HandleId id)
     return calls::kNoHandle;
 }
 
-unsigned server_of(CUdevice d) { return spanning() ? servers().devices[static_cast<size_t>(d)].server : 0; }
+unsigned server_of(CUdevice d)
+{
+    return spanning() ? servers().devices[static_cast<size_t>(d)].server : 0;
+}
 
 CUdevice to_wire(CUdevice d)
 {
     if (!spanning()) return d;
     const auto &all = servers().devices;
-    if (d < 0 || static_cast<size_t>(d) >= all.size()) return d;  // the driver knows what to say to it
+    if (d < 0 || static_cast<size_t>(d) >= all.size())
+        return d;  // the driver knows what to say to it
     const Place &p = all[static_cast<size_t>(d)];
     return p.server == here() ? p.number : -1;
 }
@@ -95,7 +103,10 @@ void renumber(CUmemLocation &l, CUdevice (*number)(CUdevice))
 {
     if (l.type == CU_MEM_LOCATION_TYPE_DEVICE) l.id = number(l.id);
 }
-void renumber(CUmemAllocationProp &p, CUdevice (*number)(CUdevice)) { renumber(p.location, number); }
+void renumber(CUmemAllocationProp &p, CUdevice (*number)(CUdevice))
+{
+    renumber(p.location, number);
+}
 void renumber(CUmemAccessDesc &d, CUdevice (*number)(CUdevice)) { renumber(d.location, number); }
 void renumber(CUmemPoolProps &p, CUdevice (*number)(CUdevice)) { renumber(p.location, number); }
 

@@ -1,11 +1,13 @@
 // The servers of a lease that spans several, and which of them a call is for.
 //
-// Each server has a session, a connection to a worker of its own. A call goes to the server of the calling thread's current
-// context, or of the object, device or address that it names (turn.h): that is `here`. Handles are one table for all, with
-// the server in each slot; numbers that a server gives are moved to a range of its own when they come (handles.h).
-// Devices are 0..n-1 for the program in the lease's order, and the server's own numbers on the wire.
+// Each server has a session, a connection to a worker of its own. A call goes to the server of the
+// calling thread's current context, or of the object, device or address that it names (turn.h):
+// that is `here`. Handles are one table for all, with the server in each slot; numbers that a
+// server gives are moved to a range of its own when they come (handles.h). Devices are 0..n-1 for
+// the program in the lease's order, and the server's own numbers on the wire.
 //
-// With one server nothing of this is done: spanning() is false, here() is 0, and an At is the context alone. Any thread, like all here.
+// With one server nothing of this is done: spanning() is false, here() is 0, and an At is the
+// context alone. Any thread, like all here.
 #pragma once
 
 #include <array>
@@ -77,7 +79,8 @@ template <class T> T for_program(T value)
     return value;
 }
 
-// While one lives, the calling thread's calls go to this server. With a context, that is the thread's current one, too.
+// While one lives, the calling thread's calls go to this server. With a context, that is the
+// thread's current one, too.
 class At {
 public:
     At() = default;

@@ -40,7 +40,8 @@ constexpr size_t kGatheredPayload = 8 << 10;   // what is copied rather than sen
 constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
 constexpr auto kPumpDelay = 50us;              // how long gathered calls may wait
 constexpr auto kPumpPatience = 20ms;           // how long the pump stays awake with nothing to do
-constexpr uint64_t kNear = 200'000;            // ns for an answer: so soon, no link is empty while 1 MiB more is asked for
+constexpr uint64_t kNear =
+    200'000;  // ns for an answer: so soon, no link is empty while 1 MiB more is asked for
 constexpr uint16_t kNoSuchCall = 0xffff;
 constexpr char kNotOurs[] = "the program has closed the connection's descriptor";
 
@@ -69,14 +70,16 @@ bool is_sane(const wire::Snapshot &s)
 {
     constexpr uint64_t kPage = 4096, kEnd = uint64_t{1} << 47, kMost = uint64_t{1} << 44;
     if (!s.device_size) return true;
-    return s.device_size <= kMost && s.device_base <= kEnd - s.device_size && s.device_base % kPage == 0 && s.device_size % kPage == 0;
+    return s.device_size <= kMost && s.device_base <= kEnd - s.device_size &&
+           s.device_base % kPage == 0 && s.device_size % kPage == 0;
 }
 
 void say_unserved(calls::CallId id)
 {
     static std::array<std::atomic<bool>, calls::kCallCount> said{};
     if (!said[static_cast<size_t>(id)].exchange(true))
-        say("%s answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version of rgpu, which does not carry it out",
+        say("%s answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version of rgpu, "
+            "which does not carry it out",
             calls::info(id).symbol.data());
 }
 
@@ -84,13 +87,16 @@ void say_unserved(calls::CallId id)
 void say_unpacked(const std::string &server, std::string_view transport)
 {
     if (transport == "tls")
-        say("copies to and from %s go unpacked: the connection is encrypted, and their sizes would tell of what is in them", server.c_str());
+        say("copies to and from %s go unpacked: the connection is encrypted, and their sizes would "
+            "tell of what is in them",
+            server.c_str());
     else if (transport == "tcp")
-        say("copies to and from %s go unpacked: its version of rgpu knows no compression", server.c_str());
+        say("copies to and from %s go unpacked: its version of rgpu knows no compression",
+            server.c_str());
 }
 
-// A thread of the program that it cancels goes to the end of its call: others wait for what it reads, and the server for the rest of what
-// it sends.
+// A thread of the program that it cancels goes to the end of its call: others wait for what it
+// reads, and the server for the rest of what it sends.
 class NotCancelled {
 public:
     NotCancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -104,8 +110,8 @@ private:
 
 thread_local int waiting;
 
-// Errors after which a context answers every call with the same (cuda.h: "the process must be terminated"). Then posting
-// would only hide the error from the call that is to return it.
+// Errors after which a context answers every call with the same (cuda.h: "the process must be
+// terminated"). Then posting would only hide the error from the call that is to return it.
 std::atomic<bool> broken{false};
 void note_broken(uint32_t result)
 {
@@ -140,7 +146,8 @@ Waiting::Waiting(bool wait) : wait_(wait) { waiting += wait; }
 Waiting::~Waiting() { waiting -= wait_; }
 
 Session::Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host)
-    : transport_(std::move(transport)), server_(std::move(server)), one_host_(one_host) {}
+    : transport_(std::move(transport)), server_(std::move(server)), one_host_(one_host)
+{}
 
 Session::~Session() = default;
 
@@ -152,23 +159,26 @@ Result<Session *> Session::open(const LeaseServer &server)
     if (!packing) return packing.error();
     const auto lanes = Lanes::wanted();
     if (!lanes) return lanes.error();
-    auto connection = net::connect_data(server.address, server.lease, server.secret, calls::table_digest(), kConnectTimeout, [&] {
-        say_waiting(server);
-    });
+    auto connection = net::connect_data(server.address, server.lease, server.secret,
+                                        calls::table_digest(), kConnectTimeout,
+                                        [&] { say_waiting(server); });
     if (!connection) return std::move(connection).error();
     const auto deadline = net::Clock::now() + kConnectTimeout;
     const int fd = connection->fd.get();
-    const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes, far = !net::on_one_host(fd);
+    const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes,
+               far = !net::on_one_host(fd);
 
     if (auto r = way->offer(*connection, deadline); !r) return std::move(r).error();
     FrameHeader h;
     std::vector<uint8_t> body;
     auto read_snapshot = [&]() -> Result<void> {
         if (auto r = net::receive_all(fd, &h, sizeof h, deadline); !r) return r;
-        if (h.type != static_cast<uint16_t>(ServerFrame::snapshot) || h.bytes > wire::kMaxServerBytes)
+        if (h.type != static_cast<uint16_t>(ServerFrame::snapshot) ||
+            h.bytes > wire::kMaxServerBytes)
             return error(ErrorKind::invalid, "unexpected answer instead of a snapshot");
         if (h.value != CUDA_SUCCESS)
-            return error(ErrorKind::unavailable, "the server's driver does not start (CUDA error %u)", h.value);
+            return error(ErrorKind::unavailable,
+                         "the server's driver does not start (CUDA error %u)", h.value);
         body.resize(h.bytes);
         return net::receive_all(fd, body.data(), body.size(), deadline);
     };
@@ -180,10 +190,14 @@ Result<Session *> Session::open(const LeaseServer &server)
     const std::string_view transport_name = name;
     note_transport(name);
 
-    auto s = std::make_unique<Session>(std::move(transport), server.name + " (" + server.address + ")", !far && transport_name == "tcp");
+    auto s = std::make_unique<Session>(std::move(transport),
+                                       server.name + " (" + server.address + ")",
+                                       !far && transport_name == "tcp");
     auto snapshot = wire::decode_snapshot(body.data(), body.size());
     if (!snapshot) return std::move(snapshot).error();
-    if (!is_sane(*snapshot)) return error(ErrorKind::invalid, "the server's snapshot names addresses that no program has");
+    if (!is_sane(*snapshot))
+        return error(ErrorKind::invalid,
+                     "the server's snapshot names addresses that no program has");
     s->snapshot_ = std::move(*snapshot);
     s->call_numbers_ = match_calls(s->snapshot_);
     s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
@@ -196,7 +210,8 @@ Result<Session *> Session::open(const LeaseServer &server)
     if (s->laned_ && takes_lanes && (*lanes ? **lanes > 1 : far))
         s->lanes_ = std::make_unique<Lanes>(*s, server, *lanes);
     else if (s->laned_ && lanes->value_or(1) > 1)
-        say_alone(s->server_, transport_name == "tls" ? "it is encrypted" : "its version of rgpu knows no more");
+        say_alone(s->server_, transport_name == "tls" ? "it is encrypted"
+                                                      : "its version of rgpu knows no more");
     // Never deleted: cudart calls the driver after static destructors ran.
     Session *const open = s.release();
     open->has_no_pump_ = !start_thread(*open, [open] { open->pump(); });
@@ -216,7 +231,8 @@ void Session::use(std::unique_ptr<Packing> packing)
     packing_ = std::move(packing);
     {
         std::lock_guard lock(send_);
-        const size_t at = begin(static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle, 0);
+        const size_t at =
+            begin(static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle, 0);
         wire::Writer(out_).value(packing_->greeting());
         constexpr uint32_t bytes = sizeof(wire::Packing);
         memcpy(&out_[at], &bytes, sizeof bytes);
@@ -257,10 +273,7 @@ void Session::let_others()
     for (int i = 1; i < kMostYields && asking_.load(std::memory_order_relaxed); i++) sched_yield();
 }
 
-void Session::leave_to_parent()
-{
-    transport_->leave_to_parent();
-}
+void Session::leave_to_parent() { transport_->leave_to_parent(); }
 
 bool Session::server_has(calls::CallId id) const
 {
@@ -280,7 +293,9 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
     h.sequence = ++sequence_;
     sent_.fetch_add(1, std::memory_order_release);
     // A context of another server means nothing to this one.
-    h.value = spanning() && context && Handles::get().at(context)->server != index_ ? calls::kNoHandle : context;
+    h.value = spanning() && context && Handles::get().at(context)->server != index_
+                  ? calls::kNoHandle
+                  : context;
     size_t at = out_.size();
     wire::Writer(out_).value(h);
     return at;
@@ -288,7 +303,8 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
 
 CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
 {
-    const bool unknown = !call_numbers_.empty() && reinterpret_cast<FrameHeader *>(&out_[at])->type == kNoSuchCall;
+    const bool unknown = !call_numbers_.empty() &&
+                         reinterpret_cast<FrameHeader *>(&out_[at])->type == kNoSuchCall;
     if (unknown) {
         out_.resize(at);
         say_unserved(id);
@@ -316,9 +332,11 @@ CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
     if (pump_asleep_ && (later || pushes_expected())) pump_wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
     // What is in front of the payload is a part of its own.
-    if (packing_ && bytes >= net::Packer::kLeastPayload && (!payload.bytes || out_.size() - at <= wire::kPartBytes)) {
+    if (packing_ && bytes >= net::Packer::kLeastPayload &&
+        (!payload.bytes || out_.size() - at <= wire::kPartBytes)) {
         const size_t in_buffer = out_.size() - at - sizeof(FrameHeader);
-        if (payload.bytes ? packing_->out.takes(payload.data, payload.bytes) : packing_->out.takes(&out_[at] + sizeof(FrameHeader), in_buffer))
+        if (payload.bytes ? packing_->out.takes(payload.data, payload.bytes)
+                          : packing_->out.takes(&out_[at] + sizeof(FrameHeader), in_buffer))
             return send_packed(at, payload);
     }
     torn_ = true;
@@ -354,7 +372,8 @@ CUresult Session::flush_locked()
     return r;
 }
 
-// The frame that begins at `at` in parts, with what was gathered before it. Where its payload lies in the buffer, too, that is all behind the header.
+// The frame that begins at `at` in parts, with what was gathered before it. Where its payload lies
+// in the buffer, too, that is all behind the header.
 CUresult Session::send_packed(size_t at, Payload payload)
 {
     net::Packer &packer = packing_->out;
@@ -401,8 +420,10 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
         } else if (n < 0 && errno == EAGAIN) {
             // The server may itself be waiting until we read: do that rather than only wait.
             using enum net::Transport::Event;
-            // Where it comes in records, another reader may go on to another descriptor than is looked at here.
-            const unsigned there = transport_->wait(kData | kRoom, laned_ && laned_->lanes() ? 5 : 1000);
+            // Where it comes in records, another reader may go on to another descriptor than is
+            // looked at here.
+            const unsigned there =
+                transport_->wait(kData | kRoom, laned_ && laned_->lanes() ? 5 : 1000);
             const bool room = there & kRoom, refused_again = room && refused;
             refused = room;
             if (refused_again) std::this_thread::sleep_for(1ms);
@@ -490,7 +511,8 @@ CUresult Session::take_ahead(Ahead &a, void *to)
     return a.pending_.reply.result;
 }
 
-// Reads, if nobody does. The others are woken when there is something for them, or nobody to read on: not for each part of a large copy.
+// Reads, if nobody does. The others are woken when there is something for them, or nobody to read
+// on: not for each part of a large copy.
 void Session::read_until(std::unique_lock<std::mutex> &lock, const bool &done)
 {
     while (!done) {
@@ -525,11 +547,14 @@ void Session::read_frame_of(std::unique_lock<std::mutex> &lock)
             p->done = true;
             if (!p->waited) delete p;
         }
-    if (!alive) pending_.clear(), answered_one_ = true, callbacks_under_way_ = copies_under_way_ = 0;
+    if (!alive)
+        pending_.clear(), answered_one_ = true, callbacks_under_way_ = copies_under_way_ = 0;
 }
 
-// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by now. Where that one has another processor, this takes no longer
-// than its waking up; where others are busy on all of them, one yield may cost the rest of a time slice, and is not repeated for the same answers.
+// Who reads megabytes may keep the processor for milliseconds from a thread that has its answer by
+// now. Where that one has another processor, this takes no longer than its waking up; where others
+// are busy on all of them, one yield may cost the rest of a time slice, and is not repeated for the
+// same answers.
 void Session::let_answered(std::unique_lock<std::mutex> &lock)
 {
     constexpr uint64_t kPatience = 50'000, kSlice = 1'000'000;  // ns
@@ -558,7 +583,8 @@ bool Session::read_frame()
 {
     FrameHeader h;
     if (!receive(&h, sizeof h)) return false;
-    return packing_ && h.type == static_cast<uint16_t>(ServerFrame::part) ? take_packed(h) : take_frame(h);
+    return packing_ && h.type == static_cast<uint16_t>(ServerFrame::part) ? take_packed(h)
+                                                                          : take_frame(h);
 }
 
 bool Session::take_packed(FrameHeader h)
@@ -590,7 +616,8 @@ bool Session::take_frame(const FrameHeader &h)
 bool Session::receive(void *data, size_t bytes)
 {
     if (!packing_ || !packing_->in.inside()) return receive_raw(data, bytes);
-    auto r = packing_->in.read(data, bytes, [this](void *to, size_t n) { return receive_raw(to, n); });
+    auto r =
+        packing_->in.read(data, bytes, [this](void *to, size_t n) { return receive_raw(to, n); });
     if (!r && !r.error().text.empty()) die(r.error().text.c_str());
     return r.has_value();
 }
@@ -599,7 +626,8 @@ bool Session::receive_raw(void *data, size_t bytes)
 {
     auto p = static_cast<uint8_t *>(data);
     // Large blocks go straight to where they belong; small ones are read in bulk.
-    const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes), large = direct && bytes > net::kBehindLarge;
+    const bool direct = bytes >= std::min(transport_->worth_reading(), kInBytes),
+               large = direct && bytes > net::kBehindLarge;
     behind_large_ |= large;
     while (bytes) {
         if (size_t have = in_end_ - in_at_) {
@@ -622,17 +650,23 @@ bool Session::receive_raw(void *data, size_t bytes)
             return n >= 0 || errno != EAGAIN;
         };
         const bool behind_sent = !direct && std::exchange(behind_sent_, false);
-        Spin &spin = large ? block_spin_ : behind_large ? head_spin_ : behind_sent ? sent_spin_ : spin_;
+        Spin &spin = large          ? block_spin_
+                     : behind_large ? head_spin_
+                     : behind_sent  ? sent_spin_
+                                    : spin_;
         if (!spin.until(look)) n = transport_->receive(to, room, -1);
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {
-            die(n == 0 ? "connection closed by the server" : errno == EBADF ? kNotOurs : strerror(errno));
+            die(n == 0           ? "connection closed by the server"
+                : errno == EBADF ? kNotOurs
+                                 : strerror(errno));
             return false;
         }
         if (direct) {
             p += n, bytes -= static_cast<size_t>(n);
             // A long rest: what came was all that was there.
-            if (packing_) packing_->received(static_cast<size_t>(n), bytes >= transport_->worth_reading());
+            if (packing_)
+                packing_->received(static_cast<size_t>(n), bytes >= transport_->worth_reading());
         } else
             in_end_ = static_cast<size_t>(n);
     }
@@ -745,8 +779,7 @@ bool Session::take_link(const FrameHeader &h)
 void Session::callback_came()
 {
     size_t n = callbacks_under_way_;
-    while (n && !callbacks_under_way_.compare_exchange_weak(n, n - 1)) {
-    }
+    while (n && !callbacks_under_way_.compare_exchange_weak(n, n - 1)) {}
 }
 
 // With receive_ held: a copy that nobody waits for is over.
@@ -758,7 +791,8 @@ void Session::finish_unasked(Pending *p)
 
 void Session::wait_for_copies()
 {
-    while (copies_under_way() && !state()) std::this_thread::sleep_for(kPumpDelay);  // the pump takes them
+    while (copies_under_way() && !state())
+        std::this_thread::sleep_for(kPumpDelay);  // the pump takes them
 }
 
 bool Session::comes_into(const void *at, size_t bytes, std::optional<uint64_t> but_of)
@@ -781,26 +815,30 @@ uint32_t Session::frames_sent()
 bool Session::waited_for()
 {
     std::lock_guard lock(receive_);
-    return std::any_of(pending_.begin(), pending_.end(), [](const auto &entry) { return entry.second->waited && !entry.second->ahead; });
+    return std::any_of(pending_.begin(), pending_.end(), [](const auto &entry) {
+        return entry.second->waited && !entry.second->ahead;
+    });
 }
 
 void Session::die(const char *why)
 {
     CUresult alive = CUDA_SUCCESS;
     if (dead_.compare_exchange_strong(alive, CUDA_ERROR_EXTERNAL_DEVICE))
-        say("lost the GPU server %s: %s; every CUDA call %sfails from now on", server_.c_str(), why, spanning() ? "for its GPUs " : "");
+        say("lost the GPU server %s: %s; every CUDA call %sfails from now on", server_.c_str(), why,
+            spanning() ? "for its GPUs " : "");
     transport_->shutdown();
 }
 
-// With receive_ held and nobody reading: read_some() will not have to wait for the server to say something more. Whoever
-// read last may have left frames in the buffer behind its own answer.
+// With receive_ held and nobody reading: read_some() will not have to wait for the server to say
+// something more. Whoever read last may have left frames in the buffer behind its own answer.
 bool Session::input_is_there() const
 {
     return in_at_ != in_end_ || transport_->wait(net::Transport::kData, 0);
 }
 
-// For the pump: reads what has come, if nobody else does, and waits a moment if nothing has. It never waits for longer: others'
-// calls stay in the buffer meanwhile, and the server may be waiting for one of them.
+// For the pump: reads what has come, if nobody else does, and waits a moment if nothing has. It
+// never waits for longer: others' calls stay in the buffer meanwhile, and the server may be waiting
+// for one of them.
 void Session::take_pushes()
 {
     std::unique_lock receive(receive_);

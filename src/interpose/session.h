@@ -4,8 +4,8 @@
 // when the server would run dry. Whoever waits for an answer reads for everybody: one waiting
 // thread at a time is the reader and hands other threads their answers.
 //
-// Locks: send_ guards the buffer and the order of calls; receive_ guards the answers. A thread that holds
-// send_ may take receive_, never the other way round.
+// Locks: send_ guards the buffer and the order of calls; receive_ guards the answers. A thread that
+// holds send_ may take receive_, never the other way round.
 #pragma once
 
 #include <atomic>
@@ -45,15 +45,16 @@ struct Payload {
 class Lanes;
 class Packing;
 
-// RGPU_SYNC=1: every call waits for its answer, so that an error belongs to the call that returns it.
+// RGPU_SYNC=1: every call waits for its answer, so that an error belongs to the call that returns
+// it.
 bool every_call_waits();
 
 class Session {
 public:
     // Connects, proves the lease, and reads the snapshot.
     static Result<Session *> open(const LeaseServer &server);
-    // Over a connection that stands already and whose server has the same table; nothing reads by itself. `one_host`: both ends are on one, and the server
-    // reads from a socket.
+    // Over a connection that stands already and whose server has the same table; nothing reads by
+    // itself. `one_host`: both ends are on one, and the server reads from a socket.
     Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host = false);
     ~Session();
 
@@ -70,38 +71,45 @@ public:
     // Ends the connection, for `why`: what a program must not go on with.
     void lose(const char *why) { die(why); }
 
-    // False where host functions could not be called: nobody would hear of them, as there is no thread to be had for that.
+    // False where host functions could not be called: nobody would hear of them, as there is no
+    // thread to be had for that.
     bool hears_by_itself();
 
-    // Whether the server's table has this line, carried out or not; a per-thread line is carried out as its plain one.
+    // Whether the server's table has this line, carried out or not; a per-thread line is carried
+    // out as its plain one.
     bool server_has(calls::CallId id) const;
     // In the child of a fork: lets go of the connection, which stays the parent's.
     void leave_to_parent();
 
-    // Sends a call that needs no answer (with RGPU_SYNC=1 waits for one all the same). `write` puts its body into a wire::Writer. `context` is the number of
-    // the calling thread's current context.
+    // Sends a call that needs no answer (with RGPU_SYNC=1 waits for one all the same). `write` puts
+    // its body into a wire::Writer. `context` is the number of the calling thread's current
+    // context.
     template <class Write>
     CUresult post(calls::SentCall id, uint32_t context, Write &&write, Payload payload = {});
     // The same for what the server never answers.
-    template <class Write> CUresult tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload = {});
+    template <class Write>
+    CUresult tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload = {});
 
     // Calls that carry the blocks of something large (blocks.h).
     class Blocks;
 
     // Sends a call and waits for its answer.
-    template <class Write>
-    CUresult ask(calls::SentCall id, uint32_t context, Write &&write, Reply &reply, Payload payload = {});
+    template <class Write> CUresult ask(calls::SentCall id, uint32_t context, Write &&write,
+                                        Reply &reply, Payload payload = {});
 
-    // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have. `stream`: for comes_into().
-    template <class Write>
-    CUresult copy_out(calls::SentCall id, uint32_t context, Write &&write, void *to, size_t bytes, bool wait, uint64_t stream = 0);
+    // Sends a copy-to-host call; its bytes arrive at `to`. With `wait` returns when they have.
+    // `stream`: for comes_into().
+    template <class Write> CUresult copy_out(calls::SentCall id, uint32_t context, Write &&write,
+                                             void *to, size_t bytes, bool wait,
+                                             uint64_t stream = 0);
 
-    // A question, or a copy to the host of so many bytes, that goes out before anybody waits for it, with whatever is sent next;
-    // false: it does not. One at a time for each `Ahead`, which lives as long as the session.
+    // A question, or a copy to the host of so many bytes, that goes out before anybody waits for
+    // it, with whatever is sent next; false: it does not. One at a time for each `Ahead`, which
+    // lives as long as the session.
     class Ahead;
     enum class News { no, yes };  // whether its answer counts as heard
-    template <class Write>
-    bool ask_ahead(calls::SentCall id, uint32_t context, Write &&write, Ahead &, size_t bytes = 0, News = News::no);
+    template <class Write> bool ask_ahead(calls::SentCall id, uint32_t context, Write &&write,
+                                          Ahead &, size_t bytes = 0, News = News::no);
     // Its answer, or its bytes, when they have come.
     CUresult take_ahead(Ahead &, Reply &);
     CUresult take_ahead(Ahead &, void *to);
@@ -112,17 +120,21 @@ public:
 
     // How many calls have been sent. Equal counts: nothing was asked of the server in between.
     uint64_t sent() const { return sent_.load(std::memory_order_acquire); }
-    // How many frames came, but for text and answers that are no news. Equal counts: nothing was learned from the server in between.
+    // How many frames came, but for text and answers that are no news. Equal counts: nothing was
+    // learned from the server in between.
     uint64_t heard() const { return heard_.load(std::memory_order_acquire); }
 
-    // Host functions were put into a stream: their callback frames will come while nobody may be waiting.
+    // Host functions were put into a stream: their callback frames will come while nobody may be
+    // waiting.
     void expect_callbacks(size_t n) { callbacks_under_way_ += n; }
 
-    // For whoever watches what the program does: frames so far, and whether some thread waits for an answer.
+    // For whoever watches what the program does: frames so far, and whether some thread waits for
+    // an answer.
     uint32_t frames_sent();
     bool waited_for();
 
-    // Between parts of something large: lets threads go first that have a question to send, or an answer.
+    // Between parts of something large: lets threads go first that have a question to send, or an
+    // answer.
     void let_others();
 
     // Whether bytes are under way into the program's memory that nobody waits for.
@@ -137,8 +149,8 @@ public:
     // Whether something is to come that nobody may be waiting for.
     bool pushes_expected() const { return callbacks_under_way_ || copies_under_way_; }
 
-    // Further connections, in the server's order, carry what is large from now on, `always` or where that is faster; returns when they do both ways, or the
-    // session is over.
+    // Further connections, in the server's order, carry what is large from now on, `always` or
+    // where that is faster; returns when they do both ways, or the session is over.
     void use(std::vector<net::OwnSocket> lanes, bool always);
 
     KnownImages images;
@@ -147,14 +159,14 @@ private:
     // An answer that somebody waits for, or a copy whose bytes are under way.
     struct Pending {
         bool done = false;
-        bool waited = true;         // false: a posted copy, nobody waits, owned by the map
-        bool copy = false;          // bytes come into the program's memory, and no answer's body
-        bool ahead = false;         // no thread waits for it
-        bool untaken = false;       // it has come and its thread has not been here since
-        bool news = true;           // it may tell the program how far the GPU is
-        uint64_t asked = 0;         // when, in nanoseconds
+        bool waited = true;    // false: a posted copy, nobody waits, owned by the map
+        bool copy = false;     // bytes come into the program's memory, and no answer's body
+        bool ahead = false;    // no thread waits for it
+        bool untaken = false;  // it has come and its thread has not been here since
+        bool news = true;      // it may tell the program how far the GPU is
+        uint64_t asked = 0;    // when, in nanoseconds
         Reply reply;
-        uint8_t *to = nullptr;      // destination of a copy
+        uint8_t *to = nullptr;  // destination of a copy
         size_t left = 0;
         const uint8_t *begin = nullptr, *end = nullptr;  // all of its destination
         uint64_t stream = 0;
@@ -206,16 +218,16 @@ private:
     void wait_ahead(Ahead &);
 
     std::unique_ptr<net::Transport> transport_;
-    std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
-    std::unique_ptr<Lanes> lanes_;      // null: there is one connection, whatever comes
+    std::unique_ptr<Packing> packing_;      // null: nothing is ever packed
+    std::unique_ptr<Lanes> lanes_;          // null: there is one connection, whatever comes
     net::LanedTransport *laned_ = nullptr;  // transport_, where more can join it
     std::string server_;
     unsigned index_ = 0;
     wire::Snapshot snapshot_;
-    std::vector<uint16_t> call_numbers_;  // ours -> the server's; empty when equal
+    std::vector<uint16_t> call_numbers_;                 // ours -> the server's; empty when equal
     std::unordered_set<std::string_view> server_calls_;  // by name, when not equal
     std::atomic<CUresult> dead_{CUDA_SUCCESS};
-    const bool one_host_;            // as far as addresses tell: a tunnel may have its near end there
+    const bool one_host_;  // as far as addresses tell: a tunnel may have its near end there
     std::atomic<bool> near_{false};  // some answer came as soon as from the same host
 
     std::atomic<int> asking_{0};
@@ -223,7 +235,7 @@ private:
     std::vector<uint8_t> out_;
     uint32_t sequence_ = 0;
     std::atomic<uint64_t> sent_{0}, heard_{0};  // calls since the beginning, and what came
-    uint64_t last_flush_ = 0;  // nanoseconds
+    uint64_t last_flush_ = 0;                   // nanoseconds
     std::condition_variable pump_wanted_;
     bool pump_asleep_ = false;
     bool has_no_pump_ = false;  // no thread was to be had: nothing stays behind in the buffer
@@ -233,15 +245,21 @@ private:
     std::condition_variable answered_;
     bool reading_ = false;
     std::optional<uint32_t> begins_lanes_;  // the call behind whose answer they carry what comes
-    bool answered_one_ = false;  // the last frame ended what somebody waits for, or may
-    std::atomic<unsigned> untaken_{0};  // answers,
-    uint64_t answers_ = 0, given_up_ = 0;  // how many there have been, and were when a yield took too long
+    bool answered_one_ = false;             // the last frame ended what somebody waits for, or may
+    std::atomic<unsigned> untaken_{0};      // answers,
+    uint64_t answers_ = 0,
+             given_up_ = 0;  // how many there have been, and were when a yield took too long
     std::unordered_map<uint32_t, Pending *> pending_;
-    std::atomic<size_t> callbacks_under_way_{0}, copies_under_way_{0};  // what comes while nobody may be waiting
-    // The reader's: within a large block, where the next one's head is to come, where a block that was sent is to be answered, and everywhere else. Looks at a socket that is being filled hold it,
-    // and a server that has to wake the reader for a head is late with the block behind it, too.
-    static constexpr auto kBetweenBlocks = std::chrono::microseconds(200), kBetweenLooks = std::chrono::microseconds(4);
-    Spin block_spin_{0, Spin::kMoment, kBetweenLooks}, head_spin_{0, kBetweenBlocks, kBetweenLooks}, sent_spin_{0, kBetweenBlocks, kBetweenLooks}, spin_;
+    std::atomic<size_t> callbacks_under_way_{0},
+        copies_under_way_{0};  // what comes while nobody may be waiting
+    // The reader's: within a large block, where the next one's head is to come, where a block that
+    // was sent is to be answered, and everywhere else. Looks at a socket that is being filled hold
+    // it, and a server that has to wake the reader for a head is late with the block behind it,
+    // too.
+    static constexpr auto kBetweenBlocks = std::chrono::microseconds(200),
+                          kBetweenLooks = std::chrono::microseconds(4);
+    Spin block_spin_{0, Spin::kMoment, kBetweenLooks}, head_spin_{0, kBetweenBlocks, kBetweenLooks},
+        sent_spin_{0, kBetweenBlocks, kBetweenLooks}, spin_;
     static constexpr size_t kInBytes = 256 << 10;
     bool behind_large_ = false;  // the last block went straight to its destination
     bool behind_sent_ = false;   // whoever reads waits for the answer to a block
@@ -286,8 +304,8 @@ CUresult Session::tell(calls::SentCall id, uint32_t context, Write &&write, Payl
     return r;
 }
 
-template <class Write>
-CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write, Reply &reply, Payload payload)
+template <class Write> CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write,
+                                             Reply &reply, Payload payload)
 {
     if (CUresult dead = state()) return dead;
     Pending p;
@@ -308,9 +326,9 @@ CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write, Reply
     return result;
 }
 
-template <class Write>
-CUresult Session::copy_out(calls::SentCall id, uint32_t context, Write &&write, void *to, size_t bytes,
-                           bool wait_for_it, uint64_t stream)
+template <class Write> CUresult Session::copy_out(calls::SentCall id, uint32_t context,
+                                                  Write &&write, void *to, size_t bytes,
+                                                  bool wait_for_it, uint64_t stream)
 {
     if (CUresult dead = state()) return dead;
     Pending mine;
@@ -339,8 +357,8 @@ CUresult Session::copy_out(calls::SentCall id, uint32_t context, Write &&write, 
     return wait(mine);
 }
 
-template <class Write>
-bool Session::ask_ahead(calls::SentCall id, uint32_t context, Write &&write, Ahead &a, size_t bytes, News news)
+template <class Write> bool Session::ask_ahead(calls::SentCall id, uint32_t context, Write &&write,
+                                               Ahead &a, size_t bytes, News news)
 {
     if (state()) return false;
     std::lock_guard lock(send_);

@@ -43,7 +43,8 @@ CUresult after_copy(CUstream stream)
 
 CUresult after_change(CUdeviceptr memory, CUstream stream)
 {
-    return shared::active() && shared::find(memory) ? own::cuStreamSynchronize(stream) : CUDA_SUCCESS;
+    return shared::active() && shared::find(memory) ? own::cuStreamSynchronize(stream)
+                                                    : CUDA_SUCCESS;
 }
 
 void others_look()

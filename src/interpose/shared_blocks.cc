@@ -32,7 +32,8 @@ using wire::SharedStep;
 constexpr uint64_t kGranule = wire::kSharedGranule;
 constexpr uint64_t kSmall = kGranule / 2;  // blocks up to this share segments
 constexpr uint64_t kPage = 4096;
-constexpr int kMostTries = 4, kMostTriesApart = 256;  // for addresses, with one server and with several
+constexpr int kMostTries = 4,
+              kMostTriesApart = 256;  // for addresses, with one server and with several
 
 constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
@@ -41,26 +42,31 @@ CUresult ask(SharedStep step, std::initializer_list<uint64_t> values, Reply &rep
 {
     Session *s = session();
     if (!s) return not_ready();
-    return s->ask(CallId::cuMemAllocManaged, current_context(), [&](wire::Writer &w) {
-        w.value(step);
-        for (uint64_t v : values) w.value(v);
-    }, reply);
+    return s->ask(
+        CallId::cuMemAllocManaged, current_context(),
+        [&](wire::Writer &w) {
+            w.value(step);
+            for (uint64_t v : values) w.value(v);
+        },
+        reply);
 }
 
 void release(uint64_t address)
 {
     if (Session *s = session())
-        s->post(CallId::cuMemAllocManaged, calls::kNoHandle, [&](wire::Writer &w) { w.value(SharedStep::release), w.value(address); });
+        s->post(CallId::cuMemAllocManaged, calls::kNoHandle,
+                [&](wire::Writer &w) { w.value(SharedStep::release), w.value(address); });
 }
 
-// Whether the server names addresses that a process can have, and where nothing is shared with it yet: within the range that is held for
-// device memory, what is mapped takes the place of what was.
+// Whether the server names addresses that a process can have, and where nothing is shared with it
+// yet: within the range that is held for device memory, what is mapped takes the place of what was.
 bool is_place(const State &st, uint64_t address, uint64_t bytes)
 {
     constexpr uint64_t kEnd = uint64_t{1} << 47;
     if (!address || !bytes || bytes > kEnd || address > kEnd - bytes) return false;
     const auto next = st.segments.lower_bound(address + bytes);
-    return next == st.segments.begin() || std::prev(next)->first + std::prev(next)->second.bytes <= address;
+    return next == st.segments.begin() ||
+           std::prev(next)->first + std::prev(next)->second.bytes <= address;
 }
 
 // The same for a segment, which lies as the server reserves and holds nobody's variables.
@@ -71,26 +77,31 @@ bool is_segment_place(const State &st, uint64_t address, uint64_t bytes)
     return variable == st.variable_pages.end() || variable->first >= address + bytes;
 }
 
-// Memory of this process at addresses that the server has given. False when something else is there.
+// Memory of this process at addresses that the server has given. False when something else is
+// there.
 bool map_here(uint64_t address, uint64_t bytes, int protection)
 {
     const int fixed = in_reserved_range(address, bytes) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
-    void *p = mmap(pointer(address), bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
-    if (p != MAP_FAILED && p != pointer(address)) munmap(p, bytes);  // a kernel older than MAP_FIXED_NOREPLACE
+    void *p = mmap(pointer(address), bytes, protection,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    if (p != MAP_FAILED && p != pointer(address))
+        munmap(p, bytes);  // a kernel older than MAP_FIXED_NOREPLACE
     return p == pointer(address);
 }
 
 void unmap_here(uint64_t address, uint64_t bytes)
 {
     if (in_reserved_range(address, bytes))
-        mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        mmap(pointer(address), bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     else
         munmap(pointer(address), bytes);
 }
 
 uint8_t *make_twin(uint64_t bytes)
 {
-    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return nullptr;
     madvise(p, bytes, MADV_DONTFORK);
     return static_cast<uint8_t *>(p);
@@ -99,7 +110,8 @@ uint8_t *make_twin(uint64_t bytes)
 // Where this process has room: a proposal to the server, whose own choice was taken here.
 uint64_t free_place(uint64_t bytes)
 {
-    void *p = mmap(nullptr, bytes + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, bytes + kGranule, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return 0;
     munmap(p, bytes + kGranule);
     return round_up(reinterpret_cast<uint64_t>(p), kGranule);
@@ -126,13 +138,16 @@ CUresult reserve(const State &st, uint64_t bytes, int protection, uint64_t &addr
         wire::Reader answer(reply.body.data(), reply.body.size());
         address = answer.value<uint64_t>();
         if (!answer.at_end()) return CUDA_ERROR_UNKNOWN;
-        if (is_segment_place(st, address, bytes) && !taken_elsewhere(address, bytes) && map_here(address, bytes, protection))
+        if (is_segment_place(st, address, bytes) && !taken_elsewhere(address, bytes) &&
+            map_here(address, bytes, protection))
             return CUDA_SUCCESS;
         refused.all.push_back(address);
         hint = free_place(bytes);
     }
-    say("cannot place %llu bytes that the program and its kernels share: program and GPU server use the same addresses "
-        "for different things", static_cast<unsigned long long>(bytes));
+    say("cannot place %llu bytes that the program and its kernels share: program and GPU server "
+        "use the same addresses "
+        "for different things",
+        static_cast<unsigned long long>(bytes));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -214,7 +229,8 @@ auto segment_of(State &st, uint64_t address) { return std::prev(st.segments.uppe
 CUresult place(State &st, Kind kind, uint64_t bytes, uint64_t &base, CUdeviceptr &address)
 {
     for (auto &[b, s] : st.segments) {
-        if (bytes > kSmall || s.kind != kind || s.device != current_device() || s.bytes != kGranule) continue;
+        if (bytes > kSmall || s.kind != kind || s.device != current_device() || s.bytes != kGranule)
+            continue;
         base = b;
         if ((address = take_hole(s, bytes))) return CUDA_SUCCESS;
     }
@@ -279,7 +295,8 @@ void end_variable(State &st, const Block &b)
 {
     free(b.twin);
     release(b.device);
-    for (uint64_t page = b.device / kPage * kPage; page < b.device + b.bytes; page += kPage) let_page_go(st, page);
+    for (uint64_t page = b.device / kPage * kPage; page < b.device + b.bytes; page += kPage)
+        let_page_go(st, page);
 }
 
 // So many bytes of a segment are free again.
@@ -325,8 +342,10 @@ const std::vector<Span> &spans(State &st)
         if (!st.spans.empty() && (b.kind == Kind::managed || b.kind == Kind::pinned)) {
             Span &s = st.spans.back();
             // In one segment memory and twins lie alike.
-            const bool alike = s.kind == b.kind && s.any_time == b.any_time && next.twin - s.twin == static_cast<long>(next.device - s.device);
-            if (alike && segment_of(st, s.device) == segment_of(st, b.device) && next.device - (s.device + s.bytes) < kClose) {
+            const bool alike = s.kind == b.kind && s.any_time == b.any_time &&
+                               next.twin - s.twin == static_cast<long>(next.device - s.device);
+            if (alike && segment_of(st, s.device) == segment_of(st, b.device) &&
+                next.device - (s.device + s.bytes) < kClose) {
                 s.bytes = next.device + next.bytes - s.device;
                 continue;
             }
@@ -441,8 +460,10 @@ CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner)
         auto &users = st.variable_pages[page];
         if (!users && !map_here(page, kPage, PROT_READ | PROT_WRITE)) {
             st.variable_pages.erase(page);
-            say("cannot place a managed variable at %#llx, where the GPU server has it: this program uses that address "
-                "for something else; start it again", static_cast<unsigned long long>(address));
+            say("cannot place a managed variable at %#llx, where the GPU server has it: this "
+                "program uses that address "
+                "for something else; start it again",
+                static_cast<unsigned long long>(address));
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         users++;
@@ -476,7 +497,9 @@ void forget_owner(HandleId owner)
 
 void forget_context(HandleId context)
 {
-    forget_if([&](const Block &b) { return b.context == context && (b.kind == Kind::managed || b.kind == Kind::variable); });
+    forget_if([&](const Block &b) {
+        return b.context == context && (b.kind == Kind::managed || b.kind == Kind::variable);
+    });
     if (!session()) return;
     State &st = state();
     std::lock_guard order(st.order);
@@ -518,11 +541,16 @@ std::optional<Block> find(CUdeviceptr address)
 
 CUresult must_be_here(CUdeviceptr address)
 {
-    if (!spanning() || find_here(address) || !elsewhere([&] { return find_here(address).has_value(); })) return CUDA_SUCCESS;
+    if (!spanning() || find_here(address) ||
+        !elsewhere([&] { return find_here(address).has_value(); }))
+        return CUDA_SUCCESS;
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("a kernel on a GPU of server %s cannot use managed or mapped host memory that belongs to another server's GPU: give each "
-            "server's GPUs memory of their own, or ask for GPUs of one server (without --rgpu-span)", session()->server().c_str());
+        say("a kernel on a GPU of server %s cannot use managed or mapped host memory that belongs "
+            "to another server's GPU: give each "
+            "server's GPUs memory of their own, or ask for GPUs of one server (without "
+            "--rgpu-span)",
+            session()->server().c_str());
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -532,7 +560,8 @@ bool addresses_elsewhere(CUdeviceptr base, size_t bytes)
         State &st = state();
         std::shared_lock lock(st.tables);
         auto it = st.segments.lower_bound(base + bytes);
-        return it != st.segments.begin() && std::prev(it)->first + std::prev(it)->second.bytes > base;
+        return it != st.segments.begin() &&
+               std::prev(it)->first + std::prev(it)->second.bytes > base;
     });
 }
 

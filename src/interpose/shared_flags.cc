@@ -1,5 +1,6 @@
-// Flags: shared memory that streams wait for or write (cuStreamWaitValue, cuStreamWriteValue). CUDA lets a program set and see
-// them without a call, so bytes travel without one here, and a flag always behind the data that it stands for.
+// Flags: shared memory that streams wait for or write (cuStreamWaitValue, cuStreamWriteValue). CUDA
+// lets a program set and see them without a call, so bytes travel without one here, and a flag
+// always behind the data that it stands for.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -25,14 +26,16 @@ bool met(uint64_t seen, const Flag::Wait &w)
     if (!wide) seen = static_cast<uint32_t>(seen);
     switch (w.how & 3) {
     case CU_STREAM_WAIT_VALUE_GEQ:
-        return wide ? static_cast<int64_t>(seen - w.value) >= 0 : static_cast<int32_t>(seen - w.value) >= 0;
+        return wide ? static_cast<int64_t>(seen - w.value) >= 0
+                    : static_cast<int32_t>(seen - w.value) >= 0;
     case CU_STREAM_WAIT_VALUE_EQ: return seen == w.value;
     case CU_STREAM_WAIT_VALUE_AND: return seen & w.value;
     default: return wide ? ~(seen | w.value) : static_cast<uint32_t>(~(seen | w.value));
     }
 }
 
-// One look: sends what the program has written once it has set a flag that a stream waits for. Whether more are waited for.
+// One look: sends what the program has written once it has set a flag that a stream waits for.
+// Whether more are waited for.
 bool look(State &st)
 {
     bool set = false, more = false;
@@ -69,7 +72,8 @@ void run(Session &session)
 
 bool any_wait(const State &st)
 {
-    return std::any_of(st.flags.begin(), st.flags.end(), [](const auto &entry) { return !entry.second.waits.empty(); });
+    return std::any_of(st.flags.begin(), st.flags.end(),
+                       [](const auto &entry) { return !entry.second.waits.empty(); });
 }
 
 void Work::flag(CUdeviceptr address, unsigned bytes)

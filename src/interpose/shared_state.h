@@ -4,8 +4,8 @@
 #include <map>
 #include <shared_mutex>
 
-#include "interpose/shared.h"
 #include "interpose/session.h"
+#include "interpose/shared.h"
 
 namespace rgpu::interpose::shared {
 
@@ -57,18 +57,18 @@ struct State {
     std::vector<uint8_t> window;            // what was read of registered memory
     bool device_wrote = false;              // perhaps, since the last pull
     HandleId last_context = 0;              // of the newest work
-    unsigned writers = 0;                   // threads that may write managed memory now, see may_write()
-    std::map<CUdeviceptr, Flag> flags;      // in blocks that are there
-    bool looking = false;                   // a thread looks for what streams wait for
-    bool new_waits = false;                 // since its last look
+    unsigned writers = 0;  // threads that may write managed memory now, see may_write()
+    std::map<CUdeviceptr, Flag> flags;  // in blocks that are there
+    bool looking = false;               // a thread looks for what streams wait for
+    bool new_waits = false;             // since its last look
 
     std::shared_mutex tables;  // taken last
     std::map<uint64_t, Segment> segments;
-    std::map<uint64_t, Block> blocks;              // by device address
-    std::vector<Span> spans;                       // of them, by device address; made anew when they have changed
+    std::map<uint64_t, Block> blocks;  // by device address
+    std::vector<Span> spans;  // of them, by device address; made anew when they have changed
     bool spans_known = false;
-    std::map<uintptr_t, CUdeviceptr> mirrors;      // registered memory's blocks, by its own address
-    std::map<uint64_t, unsigned> variable_pages;   // mapped for variables: how many lie there
+    std::map<uintptr_t, CUdeviceptr> mirrors;     // registered memory's blocks, by its own address
+    std::map<uint64_t, unsigned> variable_pages;  // mapped for variables: how many lie there
 };
 
 State &state();
@@ -76,8 +76,9 @@ State &state();
 // With `order` held: everything that is shared.
 const std::vector<Span> &spans(State &);
 
-// With `order` held: whether the calling thread may write managed memory from now on. It may after it waited for the
-// device and until it gives it work: what concurrentManagedAccess = 0 asks of programs, thread by thread.
+// With `order` held: whether the calling thread may write managed memory from now on. It may after
+// it waited for the device and until it gives it work: what concurrentManagedAccess = 0 asks of
+// programs, thread by thread.
 void may_write(State &, bool);
 
 // With `order` held.
@@ -91,7 +92,8 @@ bool any_wait(const State &);
 // Work that may use memory at any time is under way from now on (shared_watch.cc).
 void arm_watch();
 
-// The context that bytes travel in: the calling thread's, or where there is none the one that work was given to.
+// The context that bytes travel in: the calling thread's, or where there is none the one that work
+// was given to.
 HandleId travel_context(State &);
 
 }  // namespace rgpu::interpose::shared

@@ -1,7 +1,8 @@
 // Bytes that travel between the program's memory and the device's, and when.
 //
-// Which streams may still work is known from what was posted and what was waited for. Where none does, the server may
-// write what lies between changed bytes, too, so that thousands of small changes are few copies.
+// Which streams may still work is known from what was posted and what was waited for. Where none
+// does, the server may write what lies between changed bytes, too, so that thousands of small
+// changes are few copies.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -50,7 +51,8 @@ bool read_carefully(uint8_t *to, uintptr_t from, size_t bytes)
 CUresult send(SharedRange range, bool exclusive, HandleId context, const std::vector<uint8_t> &diff)
 {
     return session()->post(CallId::cuMemAllocManaged, context, [&](wire::Writer &w) {
-        w.value(SharedStep::push), w.value(range), w.value(uint8_t{exclusive}), w.bytes(diff.data(), diff.size());
+        w.value(SharedStep::push), w.value(range), w.value(uint8_t{exclusive}),
+            w.bytes(diff.data(), diff.size());
     });
 }
 
@@ -79,7 +81,8 @@ CUresult push_span(State &st, const Span &b, bool exclusive, std::vector<uint8_t
 const Span *holding(State &st, uint64_t address, uint64_t bytes)
 {
     const auto &all = spans(st);
-    auto it = std::upper_bound(all.begin(), all.end(), address, [](uint64_t a, const Span &s) { return a < s.device; });
+    auto it = std::upper_bound(all.begin(), all.end(), address,
+                               [](uint64_t a, const Span &s) { return a < s.device; });
     if (it == all.begin()) return nullptr;
     --it;
     const uint64_t offset = address - it->device;
@@ -96,7 +99,8 @@ Span part(const Span &s, uint64_t from, uint64_t to)
 
 auto flags_in(State &st, CUdeviceptr address, uint64_t bytes)
 {
-    return std::ranges::subrange(st.flags.lower_bound(address), st.flags.lower_bound(address + bytes));
+    return std::ranges::subrange(st.flags.lower_bound(address),
+                                 st.flags.lower_bound(address + bytes));
 }
 
 // All of a span but its flags.
@@ -126,7 +130,8 @@ CUresult push_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t valu
     return send({address, bytes}, true, travel_context(st), diff);
 }
 
-// The flags that a pull changed, which are behind all else that it brought: each into the program's memory as one value.
+// The flags that a pull changed, which are behind all else that it brought: each into the program's
+// memory as one value.
 void show_flags(State &st, const std::vector<CUdeviceptr> &changed)
 {
     for (CUdeviceptr address : changed) {
@@ -137,19 +142,23 @@ void show_flags(State &st, const std::vector<CUdeviceptr> &changed)
         memcpy(&value, s->twin + (address - s->device), bytes);
         const uintptr_t to = s->host + (address - s->device);
         if (bytes == sizeof(uint64_t))
-            std::atomic_ref(*reinterpret_cast<uint64_t *>(to)).store(value, std::memory_order_release);
+            std::atomic_ref(*reinterpret_cast<uint64_t *>(to))
+                .store(value, std::memory_order_release);
         else
-            std::atomic_ref(*reinterpret_cast<uint32_t *>(to)).store(static_cast<uint32_t>(value), std::memory_order_release);
+            std::atomic_ref(*reinterpret_cast<uint32_t *>(to))
+                .store(static_cast<uint32_t>(value), std::memory_order_release);
     }
 }
 
 // Changed bytes into the program's memory, but for those of flags, which are noted.
-void write_around_flags(State &st, const Span &s, uint64_t at, const uint8_t *data, size_t n, std::vector<CUdeviceptr> &changed)
+void write_around_flags(State &st, const Span &s, uint64_t at, const uint8_t *data, size_t n,
+                        std::vector<CUdeviceptr> &changed)
 {
     const auto to = reinterpret_cast<uint8_t *>(s.host);
     const uint64_t end = at + n;
     const CUdeviceptr first = s.device + at;
-    for (auto &[address, flag] : flags_in(st, first - std::min<uint64_t>(at, 7), n + std::min<uint64_t>(at, 7))) {
+    for (auto &[address, flag] :
+         flags_in(st, first - std::min<uint64_t>(at, 7), n + std::min<uint64_t>(at, 7))) {
         const uint64_t begins = address - s.device, ends = begins + flag.bytes;
         if (ends <= at) continue;
         if (begins > at) memcpy(to + at, data, begins - at), data += begins - at, at = begins;
@@ -161,7 +170,8 @@ void write_around_flags(State &st, const Span &s, uint64_t at, const uint8_t *da
 }
 
 // One stretch of an answer to a pull: into the twin, and into the program's memory.
-bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes, std::vector<CUdeviceptr> &flags)
+bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes,
+          std::vector<CUdeviceptr> &flags)
 {
     const Span *span = holding(st, address, bytes);
     if (!span) return false;
@@ -181,10 +191,13 @@ bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size
 CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUdeviceptr> &flags)
 {
     Reply reply;
-    CUresult r = session()->ask(CallId::cuMemAllocManaged, travel_context(st), [&](wire::Writer &w) {
-        w.value(SharedStep::pull), w.value(uint64_t{ranges.size()});
-        for (const SharedRange &range : ranges) w.value(range);
-    }, reply);
+    CUresult r = session()->ask(
+        CallId::cuMemAllocManaged, travel_context(st),
+        [&](wire::Writer &w) {
+            w.value(SharedStep::pull), w.value(uint64_t{ranges.size()});
+            for (const SharedRange &range : ranges) w.value(range);
+        },
+        reply);
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
     while (answer.ok() && answer.left()) {
@@ -201,9 +214,13 @@ template <class Reached> CUresult reached(uint64_t mark, Reached which)
     if (!active() || !session()) return CUDA_SUCCESS;
     State &st = state();
     std::lock_guard order(st.order);
-    std::erase_if(st.busy, [&](const auto &entry) { return which(entry.first, entry.second) && entry.second.last <= mark; });
+    std::erase_if(st.busy, [&](const auto &entry) {
+        return which(entry.first, entry.second) && entry.second.last <= mark;
+    });
     for (auto &[address, flag] : st.flags)
-        std::erase_if(flag.waits, [&](const Flag::Wait &w) { return which(w.stream, {w.context, w.work}) && w.work <= mark; });
+        std::erase_if(flag.waits, [&](const Flag::Wait &w) {
+            return which(w.stream, {w.context, w.work}) && w.work <= mark;
+        });
     return pull(st);
 }
 
@@ -216,7 +233,8 @@ struct Writer {
     uint32_t counted = 0;  // a bit for each server
     ~Writer()
     {
-        for (unsigned s = 0; counted && session(); s++) {  // in the child of a fork nobody may hold the lock any more
+        for (unsigned s = 0; counted && session();
+             s++) {  // in the child of a fork nobody may hold the lock any more
             if (!(counted >> s & 1)) continue;
             const At at(s);
             std::lock_guard order(state().order);
@@ -271,7 +289,8 @@ CUresult push(State &st)
     };
     std::vector<Seen> seen;
     for (auto &[address, flag] : st.flags)
-        if (uint64_t value = 0; read_flag(st, address, flag.bytes, value)) seen.push_back({address, flag.bytes, value});
+        if (uint64_t value = 0; read_flag(st, address, flag.bytes, value))
+            seen.push_back({address, flag.bytes, value});
     for (const Span &s : spans(st)) {
         if (!s.any_time && !st.writers) continue;
         if (CUresult r = push_around_flags(st, s, exclusive, diff)) return r;
@@ -384,7 +403,9 @@ CUresult reached_event(uint64_t mark, HandleId event)
         std::lock_guard order(st.order);
         if (auto it = st.recorded.find(event); it != st.recorded.end()) recorded = it->second;
     }
-    return reached(std::min(mark, recorded.last), [&](uint64_t k, const State::Busy &) { return recorded.last && k == recorded.stream; });
+    return reached(std::min(mark, recorded.last), [&](uint64_t k, const State::Busy &) {
+        return recorded.last && k == recorded.stream;
+    });
 }
 
 void note_event(CUevent event, CUstream stream)

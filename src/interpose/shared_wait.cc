@@ -1,5 +1,5 @@
-// Calls that tell the program how far the device is: answered here where that is known (idle.h); else what
-// shared memory holds there comes back with the server's answer.
+// Calls that tell the program how far the device is: answered here where that is known (idle.h);
+// else what shared memory holds there comes back with the server's answer.
 #include <optional>
 
 #include "interpose/between.h"
@@ -20,7 +20,8 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
     if (!session()) return not_ready();
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (!shared::active() && current_context() && idle::stream(id)) return between::failed_in_stream(id);
+    if (!shared::active() && current_context() && idle::stream(id))
+        return between::failed_in_stream(id);
     const uint64_t mark = shared::mark();
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace(id);
@@ -84,7 +85,8 @@ CUresult cuEventQuery(CUevent event)
     return at_event<false>(event, [&] {
         const auto id = Handles::get().id(event);
         if (!session() || !id || shared::active()) return remote<CallId::cuEventQuery>(event);
-        if (const auto reached = pushed::query(*id)) return *reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        if (const auto reached = pushed::query(*id))
+            return *reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         const uint64_t recorded = idle::recorded(*id), heard = session()->heard();
         const CUresult r = remote<CallId::cuEventQuery>(event);
         if (r == CUDA_ERROR_NOT_READY) pushed::not_ready(*id, recorded, heard);

@@ -1,6 +1,6 @@
-// Notices a program that waits for a kernel, or a kernel that waits for the program, by looking at memory that both
-// use. Bytes travel at calls only: exchanging them at other times could show a flag before the data that it stands
-// for. Says once what is wrong and what helps.
+// Notices a program that waits for a kernel, or a kernel that waits for the program, by looking at
+// memory that both use. Bytes travel at calls only: exchanging them at other times could show a
+// flag before the data that it stands for. Says once what is wrong and what helps.
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -37,7 +37,9 @@ Watch &watch()
 bool program_wrote(State &st)
 {
     for (const Span &s : spans(st))
-        if (s.any_time && s.kind == Kind::pinned && memcmp(reinterpret_cast<void *>(s.host), s.twin, s.bytes)) return true;
+        if (s.any_time && s.kind == Kind::pinned &&
+            memcmp(reinterpret_cast<void *>(s.host), s.twin, s.bytes))
+            return true;
     return false;
 }
 
@@ -46,13 +48,16 @@ bool under_way(Session &session, const std::vector<std::pair<HandleId, HandleId>
 {
     for (auto [context, stream] : streams) {
         Reply reply;
-        CUresult r = session.ask(calls::CallId::cuStreamQuery, context, [id = stream](wire::Writer &w) { w.value(id); }, reply);
+        CUresult r = session.ask(
+            calls::CallId::cuStreamQuery, context, [id = stream](wire::Writer &w) { w.value(id); },
+            reply);
         if (r == CUDA_ERROR_NOT_READY) return true;
     }
     return false;
 }
 
-// One look at a program that has made no call for a while: 1 warn, 0 look again later, -1 nothing is under way.
+// One look at a program that has made no call for a while: 1 warn, 0 look again later, -1 nothing
+// is under way.
 int look(Session &session)
 {
     State &st = state();
@@ -89,9 +94,12 @@ void run(Session &session)
         w.armed = false;
         if (verdict <= 0) continue;
         w.over = true;
-        say("warning: work that may use host memory (mapped, pinned or registered) has run for two seconds, and the program "
-            "makes no CUDA call. With a remote GPU such memory is exchanged at CUDA calls only: if the program waits for a "
-            "kernel by looking at it, or a kernel for the program, that never ends. Wait with cudaStreamSynchronize, "
+        say("warning: work that may use host memory (mapped, pinned or registered) has run for two "
+            "seconds, and the program "
+            "makes no CUDA call. With a remote GPU such memory is exchanged at CUDA calls only: if "
+            "the program waits for a "
+            "kernel by looking at it, or a kernel for the program, that never ends. Wait with "
+            "cudaStreamSynchronize, "
             "cudaEventQuery or a host function instead.");
         return;
     }

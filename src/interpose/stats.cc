@@ -61,7 +61,8 @@ std::vector<size_t> called_rows()
     std::vector<size_t> called;
     for (size_t i = 0; i < rows.size(); i++)
         if (get(rows[i].count)) called.push_back(i);
-    std::stable_sort(called.begin(), called.end(), [](size_t a, size_t b) { return get(rows[a].ns) > get(rows[b].ns); });
+    std::stable_sort(called.begin(), called.end(),
+                     [](size_t a, size_t b) { return get(rows[a].ns) > get(rows[b].ns); });
     return called;
 }
 
@@ -81,16 +82,22 @@ std::string as_table()
 {
     std::string out;
     const auto called = called_rows();
-    append(out, "rgpu stats: %llu calls of %zu names, %llu round trips, %llu bytes sent, %llu received (%s), %.3f ms blocked\n",
-           (unsigned long long)calls_of(called), called.size(), (unsigned long long)get(round_trips),
-           (unsigned long long)get(sent), (unsigned long long)get(received), transport.load(), ms(get(blocked_ns)));
+    append(out,
+           "rgpu stats: %llu calls of %zu names, %llu round trips, %llu bytes sent, %llu received "
+           "(%s), %.3f ms blocked\n",
+           (unsigned long long)calls_of(called), called.size(),
+           (unsigned long long)get(round_trips), (unsigned long long)get(sent),
+           (unsigned long long)get(received), transport.load(), ms(get(blocked_ns)));
     if (get(packed_bytes) || get(unpacked_bytes))
-        append(out, "rgpu stats: packed: %llu bytes sent as %llu, %llu received as %llu\n", (unsigned long long)get(packed_bytes),
-               (unsigned long long)get(packed_to), (unsigned long long)get(unpacked_bytes), (unsigned long long)get(unpacked_from));
-    append(out, "rgpu stats: %9s %8s %11s %12s %12s  %s\n", "calls", "failed", "round trips", "total ms", "blocked ms", "name");
+        append(out, "rgpu stats: packed: %llu bytes sent as %llu, %llu received as %llu\n",
+               (unsigned long long)get(packed_bytes), (unsigned long long)get(packed_to),
+               (unsigned long long)get(unpacked_bytes), (unsigned long long)get(unpacked_from));
+    append(out, "rgpu stats: %9s %8s %11s %12s %12s  %s\n", "calls", "failed", "round trips",
+           "total ms", "blocked ms", "name");
     for (size_t i : called)
-        append(out, "rgpu stats: %9llu %8llu %11llu %12.3f %12.3f  %s\n", (unsigned long long)get(rows[i].count),
-               (unsigned long long)get(rows[i].failed), (unsigned long long)get(rows[i].round_trips), ms(get(rows[i].ns)),
+        append(out, "rgpu stats: %9llu %8llu %11llu %12.3f %12.3f  %s\n",
+               (unsigned long long)get(rows[i].count), (unsigned long long)get(rows[i].failed),
+               (unsigned long long)get(rows[i].round_trips), ms(get(rows[i].ns)),
                ms(get(rows[i].blocked_ns)), calls::kCalls[i].symbol.data());
     return out;
 }
@@ -99,18 +106,27 @@ std::string as_json()
 {
     std::string out;
     const auto called = called_rows();
-    append(out, "{\"pid\": %d, \"calls\": %llu, \"round_trips\": %llu, \"bytes_sent\": %llu, \"bytes_received\": %llu, "
-           "\"transport\": \"%s\", \"connections\": %zu, \"blocked_ms\": %.3f, ", getpid(), (unsigned long long)calls_of(called),
-           (unsigned long long)get(round_trips), (unsigned long long)get(sent), (unsigned long long)get(received),
-           transport.load(), connections.load(), ms(get(blocked_ns)));
-    append(out, "\"packed\": {\"by\": \"%s\", \"bytes_sent\": %llu, \"sent_as\": %llu, \"bytes_received\": %llu, \"received_as\": %llu}, \"by_name\": {",
-           name_of(packed_by), (unsigned long long)get(packed_bytes), (unsigned long long)get(packed_to), (unsigned long long)get(unpacked_bytes),
+    append(out,
+           "{\"pid\": %d, \"calls\": %llu, \"round_trips\": %llu, \"bytes_sent\": %llu, "
+           "\"bytes_received\": %llu, "
+           "\"transport\": \"%s\", \"connections\": %zu, \"blocked_ms\": %.3f, ",
+           getpid(), (unsigned long long)calls_of(called), (unsigned long long)get(round_trips),
+           (unsigned long long)get(sent), (unsigned long long)get(received), transport.load(),
+           connections.load(), ms(get(blocked_ns)));
+    append(out,
+           "\"packed\": {\"by\": \"%s\", \"bytes_sent\": %llu, \"sent_as\": %llu, "
+           "\"bytes_received\": %llu, \"received_as\": %llu}, \"by_name\": {",
+           name_of(packed_by), (unsigned long long)get(packed_bytes),
+           (unsigned long long)get(packed_to), (unsigned long long)get(unpacked_bytes),
            (unsigned long long)get(unpacked_from));
     const char *comma = "";
     for (size_t i : called) {
-        append(out, "%s\n  \"%s\": {\"calls\": %llu, \"failed\": %llu, \"round_trips\": %llu, \"ms\": %.3f, \"blocked_ms\": %.3f}",
+        append(out,
+               "%s\n  \"%s\": {\"calls\": %llu, \"failed\": %llu, \"round_trips\": %llu, \"ms\": "
+               "%.3f, \"blocked_ms\": %.3f}",
                comma, calls::kCalls[i].symbol.data(), (unsigned long long)get(rows[i].count),
-               (unsigned long long)get(rows[i].failed), (unsigned long long)get(rows[i].round_trips), ms(get(rows[i].ns)),
+               (unsigned long long)get(rows[i].failed),
+               (unsigned long long)get(rows[i].round_trips), ms(get(rows[i].ns)),
                ms(get(rows[i].blocked_ns)));
         comma = ",";
     }
@@ -126,12 +142,14 @@ void write_all(int fd, const std::string &text)
     }
 }
 
-// At the process's end, after every atexit handler. The child of a fork has its parent's counts: it says nothing.
+// At the process's end, after every atexit handler. The child of a fork has its parent's counts: it
+// says nothing.
 [[gnu::destructor]] void report()
 {
     const char *to = owner == getpid() ? setting() : nullptr;
     if (!to) return;
-    if (std::string_view(to).find('/') == std::string_view::npos && !std::string_view(to).ends_with(".json")) {
+    if (std::string_view(to).find('/') == std::string_view::npos &&
+        !std::string_view(to).ends_with(".json")) {
         write_all(STDERR_FILENO, as_table());
         return;
     }

@@ -1,5 +1,5 @@
-// RGPU_STATS: what this process asked of the driver, told at its end. Counted where every call passes
-// (entry.h) and where bytes leave and come (session.cc); no call has code of its own for it.
+// RGPU_STATS: what this process asked of the driver, told at its end. Counted where every call
+// passes (entry.h) and where bytes leave and come (session.cc); no call has code of its own for it.
 //
 //   RGPU_STATS=1              a table on standard error
 //   RGPU_STATS=/dir/%p.json   JSON in that file; %p is the process id
@@ -16,8 +16,8 @@ namespace rgpu::interpose {
 // Set once, from the environment, before the first call.
 bool counting();
 
-// One call of the program: what it answered, and its time in nanoseconds. What the calling thread has waited for
-// since its last call is put to this one's account.
+// One call of the program: what it answered, and its time in nanoseconds. What the calling thread
+// has waited for since its last call is put to this one's account.
 void count_call(calls::CallId id, CUresult result, uint64_t ns);
 
 // How the connection carries bytes; a name that lives for ever. And over how many.

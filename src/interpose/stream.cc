@@ -27,7 +27,8 @@ CUresult look_up(CUstream stream, Slot *&slot)
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
 {
     if (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) return CUDA_ERROR_INVALID_VALUE;
-    if (int least = 0, greatest = 0; priority && !own::cuCtxGetStreamPriorityRange(&least, &greatest))
+    if (int least = 0, greatest = 0;
+        priority && !own::cuCtxGetStreamPriorityRange(&least, &greatest))
         priority = std::clamp(priority, greatest, least);
     CUresult r = remote<CallId::cuStreamCreateWithPriority>(out, flags, priority);
     if (r) return r;
@@ -43,13 +44,18 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
 
 CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
-    constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-    const bool timed_elsewhere = (flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING);
+    constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |
+                               CU_EVENT_INTERPROCESS;
+    const bool timed_elsewhere = (flags & CU_EVENT_INTERPROCESS) &&
+                                 !(flags & CU_EVENT_DISABLE_TIMING);
     if (current_context() && (flags & ~known || timed_elsewhere)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuEventCreate>(out, flags);
 }
 
-CUresult cuStreamCreate(CUstream *out, unsigned int flags) { return own::cuStreamCreateWithPriority(out, flags, 0); }
+CUresult cuStreamCreate(CUstream *out, unsigned int flags)
+{
+    return own::cuStreamCreateWithPriority(out, flags, 0);
+}
 
 CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
 {

@@ -1,5 +1,6 @@
-// Streams that wait for values in memory, and write them. Memory that the program shares with the device may hold them:
-// then its bytes travel when the stream gets there, without a call of the program (shared_flags.cc).
+// Streams that wait for values in memory, and write them. Memory that the program shares with the
+// device may hold them: then its bytes travel when the stream gets there, without a call of the
+// program (shared_flags.cc).
 #include <algorithm>
 
 #include "interpose/between.h"
@@ -27,8 +28,9 @@ void nothing(void *) {}
 
 CUresult check(const Operation &o)
 {
-    return !o.bytes || (o.address % o.bytes == 0 && is_device_range(o.address, o.bytes)) ? CUDA_SUCCESS
-                                                                                          : CUDA_ERROR_INVALID_VALUE;
+    return !o.bytes || (o.address % o.bytes == 0 && is_device_range(o.address, o.bytes))
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 bool in_shared(const Operation &o)
@@ -37,10 +39,12 @@ bool in_shared(const Operation &o)
     return o.bytes && b && b->shared;
 }
 
-// A driver may refuse it, at once: the call waits for that then. All programs' usual ones are taken.
+// A driver may refuse it, at once: the call waits for that then. All programs' usual ones are
+// taken.
 bool is_odd(const Operation &o)
 {
-    constexpr unsigned kWaits = CU_STREAM_WAIT_VALUE_NOR, kWrites = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+    constexpr unsigned kWaits = CU_STREAM_WAIT_VALUE_NOR,
+                       kWrites = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
     if (!o.bytes) return o.flags;
     if (o.flags & ~(o.writes ? kWrites : kWaits)) return true;
     const auto range = find_device(o.address);
@@ -48,7 +52,8 @@ bool is_odd(const Operation &o)
 }
 
 // Posts what `send` posts: the operations, in this order.
-template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send send)
+template <class Send>
+CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send send)
 {
     if (!session()) return not_ready();
     if (!stream)
@@ -76,7 +81,8 @@ template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, 
             if (!in_shared(ops[i])) continue;
             if (ops[i].writes)
                 work.flag(ops[i].address, ops[i].bytes);
-            else if (CUresult r = work.flag(ops[i].address, ops[i].bytes, ops[i].value, ops[i].flags))
+            else if (CUresult r =
+                         work.flag(ops[i].address, ops[i].bytes, ops[i].value, ops[i].flags))
                 return r;
         }
         if (CUresult r = send()) return r;
@@ -87,10 +93,18 @@ template <class Send> CUresult carry_out(CUstream stream, const Operation *ops, 
 CUresult as_operation(const CUstreamBatchMemOpParams &p, Operation &o)
 {
     switch (p.operation) {
-    case CU_STREAM_MEM_OP_WAIT_VALUE_32: o = {p.waitValue.address, 4, false, p.waitValue.value, p.waitValue.flags}; break;
-    case CU_STREAM_MEM_OP_WAIT_VALUE_64: o = {p.waitValue.address, 8, false, p.waitValue.value64, p.waitValue.flags}; break;
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32: o = {p.writeValue.address, 4, true, 0, p.writeValue.flags}; break;
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64: o = {p.writeValue.address, 8, true, 0, p.writeValue.flags}; break;
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        o = {p.waitValue.address, 4, false, p.waitValue.value, p.waitValue.flags};
+        break;
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        o = {p.waitValue.address, 8, false, p.waitValue.value64, p.waitValue.flags};
+        break;
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        o = {p.writeValue.address, 4, true, 0, p.writeValue.flags};
+        break;
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        o = {p.writeValue.address, 8, true, 0, p.writeValue.flags};
+        break;
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: o.flags = 1; break;  // not every device has it
     case CU_STREAM_MEM_OP_BARRIER: break;
     default: return CUDA_ERROR_INVALID_VALUE;
@@ -101,7 +115,8 @@ CUresult as_operation(const CUstreamBatchMemOpParams &p, Operation &o)
 // CUDA Driver API, cuStreamBatchMemOp: less than 256.
 constexpr unsigned kMostOperations = 255;
 
-template <class Send> CUresult batch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *p, Send send)
+template <class Send>
+CUresult batch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *p, Send send)
 {
     if (count > kMostOperations || (count && !p)) return CUDA_ERROR_INVALID_VALUE;
     std::vector<Operation> ops(count);
@@ -115,17 +130,23 @@ template <class Send> CUresult batch(CUstream stream, unsigned count, const CUst
 namespace own {
 
 #define VALUES(bits, version) \
-    CUresult cuStreamWaitValue##bits##version(CUstream stream, CUdeviceptr address, cuuint##bits##_t value, unsigned flags) \
+    CUresult cuStreamWaitValue##bits##version(CUstream stream, CUdeviceptr address, \
+                                              cuuint##bits##_t value, unsigned flags) \
     { \
         const Operation o{address, bits / 8, false, value, flags}; \
-        return carry_out(stream, &o, 1, \
-                         [&] { return remote<CallId::cuStreamWaitValue##bits##version>(stream, address, value, flags); }); \
+        return carry_out(stream, &o, 1, [&] { \
+            return remote<CallId::cuStreamWaitValue##bits##version>(stream, address, value, \
+                                                                    flags); \
+        }); \
     } \
-    CUresult cuStreamWriteValue##bits##version(CUstream stream, CUdeviceptr address, cuuint##bits##_t value, unsigned flags) \
+    CUresult cuStreamWriteValue##bits##version(CUstream stream, CUdeviceptr address, \
+                                               cuuint##bits##_t value, unsigned flags) \
     { \
         const Operation o{address, bits / 8, true, value, flags}; \
-        return carry_out(stream, &o, 1, \
-                         [&] { return remote<CallId::cuStreamWriteValue##bits##version>(stream, address, value, flags); }); \
+        return carry_out(stream, &o, 1, [&] { \
+            return remote<CallId::cuStreamWriteValue##bits##version>(stream, address, value, \
+                                                                     flags); \
+        }); \
     }
 VALUES(32, )
 VALUES(64, )
@@ -133,15 +154,19 @@ VALUES(32, _v2)
 VALUES(64, _v2)
 #undef VALUES
 
-CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p,
+                            unsigned flags)
 {
     const Waiting odd(flags != 0);
-    return batch(stream, count, p, [&] { return remote<CallId::cuStreamBatchMemOp>(stream, count, p, flags); });
+    return batch(stream, count, p,
+                 [&] { return remote<CallId::cuStreamBatchMemOp>(stream, count, p, flags); });
 }
-CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p,
+                               unsigned flags)
 {
     const Waiting odd(flags != 0);
-    return batch(stream, count, p, [&] { return remote<CallId::cuStreamBatchMemOp_v2>(stream, count, p, flags); });
+    return batch(stream, count, p,
+                 [&] { return remote<CallId::cuStreamBatchMemOp_v2>(stream, count, p, flags); });
 }
 
 }  // namespace own

@@ -1,10 +1,11 @@
 // remote<I>(arguments...): the client stub of a table line, made from its roles.
 //
-// Body of a call, parameter by parameter: in = the value (a handle as its number), ref and inout = present
-// byte and value, out and found = present byte (a handle that is made: its number), in_n = present byte, count
-// and values, out_n, found_n and text = present byte, str = present byte and string. Body of its
-// answer: the values written, in order; found = number, found_n = count and numbers. Structs with
-// handles or pointers in them are written by carried.h. The server's half is serverd/worker/serve.h.
+// Body of a call, parameter by parameter: in = the value (a handle as its number), ref and inout =
+// present byte and value, out and found = present byte (a handle that is made: its number), in_n =
+// present byte, count and values, out_n, found_n and text = present byte, str = present byte and
+// string. Body of its answer: the values written, in order; found = number, found_n = count and
+// numbers. Structs with handles or pointers in them are written by carried.h. The server's half is
+// serverd/worker/serve.h.
 #pragma once
 
 #include <array>
@@ -34,10 +35,12 @@ constexpr bool is_written(RoleKind k) { return k == RoleKind::out || k == RoleKi
 
 // One parameter of one call: how it goes out and how its answer comes back.
 template <RoleKind Kind, class T> struct Param {
-    static constexpr bool handle_in = (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
+    static constexpr bool handle_in = (Kind == RoleKind::in || Kind == RoleKind::ends) &&
+                                      calls::kIsHandle<T>;
     static constexpr bool handle_out = Kind == RoleKind::out && calls::kIsHandle<Pointee<T>>;
     static constexpr bool host = Kind == RoleKind::host || Kind == RoleKind::own;
-    static constexpr bool carried = (is_read(Kind) || is_written(Kind)) && Carried<Pointee<T>>::value;
+    static constexpr bool carried = (is_read(Kind) || is_written(Kind)) &&
+                                    Carried<Pointee<T>>::value;
     static constexpr bool on_failure = [] {
         if constexpr (carried && is_written(Kind)) return Carried<Pointee<T>>::on_failure;
         return false;
@@ -60,13 +63,15 @@ template <class T> CUresult id_in(T handle, HandleId &id)
     return CUDA_SUCCESS;
 }
 
-template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id, std::vector<uint8_t> &carried)
+template <RoleKind Kind, class T>
+CUresult resolve(T arg, HandleId &id, std::vector<uint8_t> &carried)
 {
     using P = Param<Kind, T>;
     if constexpr (P::handle_in) {
         // Told at once: posted, it would surface at a call that has nothing to do with it.
         constexpr bool null_is_one = std::is_same_v<T, CUstream> || std::is_same_v<T, CUcontext>;
-        if (!arg && (Kind == RoleKind::ends || !null_is_one)) return calls::invalid_handle(calls::kHandleKind<T>);
+        if (!arg && (Kind == RoleKind::ends || !null_is_one))
+            return calls::invalid_handle(calls::kHandleKind<T>);
         return id_in(arg, id);
     }
     if constexpr (P::handle_out) {
@@ -82,7 +87,8 @@ template <RoleKind Kind, class T> CUresult resolve(T arg, HandleId &id, std::vec
 // The numbers of an array of handles; 0, which the server refuses, for what is none.
 template <class T> void write_handles(wire::Writer &w, const T *handles, size_t count)
 {
-    for (size_t i = 0; i < count; i++) w.value(Handles::get().id(handles[i]).value_or(calls::kNoHandle));
+    for (size_t i = 0; i < count; i++)
+        w.value(Handles::get().id(handles[i]).value_or(calls::kNoHandle));
 }
 
 template <RoleKind Kind, class T>
@@ -136,14 +142,16 @@ void read(wire::Reader &r, T arg, HandleId id, size_t count, HandleId self, Hand
     } else if constexpr (Kind == RoleKind::found_n) {
         if (!arg) return;
         const size_t n = r.count(sizeof(HandleId));
-        for (size_t i = 0; i < count; i++) arg[i] = i < n ? found<Pointee<T>>(r.value<HandleId>(), owner) : nullptr;
+        for (size_t i = 0; i < count; i++)
+            arg[i] = i < n ? found<Pointee<T>>(r.value<HandleId>(), owner) : nullptr;
         for (size_t i = count; i < n; i++) r.value<HandleId>();
     } else if constexpr (P::carried && is_written(Kind)) {
         if (arg) Carried<Pointee<T>>::decode(r, *arg, self);
     } else if constexpr (is_written(Kind)) {
         if (arg) *arg = for_program(r.value<Pointee<T>>());
     } else if constexpr (Kind == RoleKind::out_n) {
-        if (const uint8_t *p = arg ? r.bytes(count * sizeof *arg) : nullptr) memcpy(arg, p, count * sizeof *arg);
+        if (const uint8_t *p = arg ? r.bytes(count * sizeof *arg) : nullptr)
+            memcpy(arg, p, count * sizeof *arg);
     } else if constexpr (Kind == RoleKind::text) {
         if (!arg) return;
         std::string_view s = r.string();
@@ -157,7 +165,8 @@ void read(wire::Reader &r, T arg, HandleId id, size_t count, HandleId self, Hand
 template <class T> size_t as_count(T v)
 {
     if constexpr (std::is_integral_v<T>) return v > 0 ? static_cast<size_t>(v) : 0;
-    if constexpr (std::is_pointer_v<T> && std::is_integral_v<Pointee<T>>) return v ? static_cast<size_t>(*v) : 0;
+    if constexpr (std::is_pointer_v<T> && std::is_integral_v<Pointee<T>>)
+        return v ? static_cast<size_t>(*v) : 0;
     return 0;
 }
 
@@ -175,7 +184,8 @@ template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
 template <CallId Id, size_t I, class T> consteval bool is_device()
 {
     const std::string_view name = calls::roles<Id>()[I].name;
-    const bool named = name == "dev" || name.ends_with("Dev") || name == "device" || name.ends_with("Device");
+    const bool named = name == "dev" || name.ends_with("Dev") || name == "device" ||
+                       name.ends_with("Device");
     return std::is_same_v<T, CUdevice> && calls::roles<Id>()[I].kind == RoleKind::in && named;
 }
 
@@ -189,7 +199,8 @@ template <CallId Id> consteval bool wants_context()
            Id != CallId::cuDevicePrimaryCtxRelease_v2;
 }
 
-// What a call is about: the graph that a new or found node belongs to, and the object whose parameters are asked for.
+// What a call is about: the graph that a new or found node belongs to, and the object whose
+// parameters are asked for.
 template <class T> HandleId graph_of(T, [[maybe_unused]] HandleId id)
 {
     if constexpr (std::is_same_v<T, CUgraph>) return id;
@@ -204,10 +215,15 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     constexpr Mode mode = calls::Row<Id>::info.mode;
     Session *s = session();
     if (!s) return not_ready();
-    if (spanning()) ((std::get<I>(args) = [](A arg) {
-        if constexpr (is_device<Id, I, A>()) return to_wire(arg);
-        else return arg;
-    }(std::get<I>(args))), ...);
+    if (spanning())
+        ((std::get<I>(args) =
+              [](A arg) {
+                  if constexpr (is_device<Id, I, A>())
+                      return to_wire(arg);
+                  else
+                      return arg;
+              }(std::get<I>(args))),
+         ...);
 
     Ids<sizeof...(A)> ids{};
     std::vector<uint8_t> carried;
@@ -216,11 +232,16 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     Unless made([&] {
         ((Param<roles[I].kind, A>::handle_out ? Handles::get().end(ids[I]) : void()), ...);
     });
-    (void)((result = resolve<roles[I].kind>(std::get<I>(args), ids[I], carried), result == CUDA_SUCCESS) && ...);
+    (void)((result = resolve<roles[I].kind>(std::get<I>(args), ids[I], carried),
+            result == CUDA_SUCCESS) &&
+           ...);
     if (result != CUDA_SUCCESS) return result;
-    // Told at once, as by a driver: posted, it would surface at a call that has nothing to do with it.
+    // Told at once, as by a driver: posted, it would surface at a call that has nothing to do with
+    // it.
     if constexpr (wants_context<Id>())
-        if (CUresult r = context_state(); r && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...)) return r;
+        if (CUresult r = context_state();
+            r && !((Param<roles[I].kind, A>::handle_in && ids[I] >= calls::kFirstHandle) || ...))
+            return r;
     // The stream that the call is about, and what a capture says to that.
     [[maybe_unused]] HandleId stream = 0;
     if constexpr ((std::is_same_v<A, CUstream> || ...)) {
@@ -231,7 +252,8 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     // What the program says, whatever the answer writes to where it says so.
     const std::array<size_t, sizeof...(A)> counts{count_of<Id, I>(args)...};
     // More than a frame holds are counts that no program means.
-    if (((roles[I].kind == RoleKind::in_n ? counts[I] : 0) + ... + 0) > kMostElements) return CUDA_ERROR_INVALID_VALUE;
+    if (((roles[I].kind == RoleKind::in_n ? counts[I] : 0) + ... + 0) > kMostElements)
+        return CUDA_ERROR_INVALID_VALUE;
     auto body = [&](wire::Writer &w) {
         (write<roles[I].kind>(w, std::get<I>(args), ids[I], counts[I], carried), ...);
         (void)w;
@@ -250,7 +272,8 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
         ((owner = owner ? owner : graph_of(std::get<I>(args), ids[I])), ...);
     wire::Reader r(reply.body.data(), reply.body.size());
     [[maybe_unused]] auto take = [&]<RoleKind Kind, class T>(T arg, HandleId id, size_t count) {
-        if (result == CUDA_SUCCESS || (Param<Kind, T>::on_failure && r.left())) read<Kind>(r, arg, id, count, self, owner);
+        if (result == CUDA_SUCCESS || (Param<Kind, T>::on_failure && r.left()))
+            read<Kind>(r, arg, id, count, self, owner);
     };
     (take.template operator()<roles[I].kind>(std::get<I>(args), ids[I], counts[I]), ...);
     if (result != CUDA_SUCCESS) return result;

@@ -22,12 +22,14 @@ bool observing()
     return on;
 }
 
-void trace_line(std::string_view symbol, const std::string &arguments, CUresult result, double microseconds)
+void trace_line(std::string_view symbol, const std::string &arguments, CUresult result,
+                double microseconds)
 {
     const char *name = calls::error_name(result);
     char tail[128];
     snprintf(tail, sizeof tail, ") = %s <%.1f us>\n", name ? name : "unknown error", microseconds);
-    std::string line = "rgpu trace " + std::to_string(gettid()) + ": " + std::string(symbol) + "(" + arguments + tail;
+    std::string line = "rgpu trace " + std::to_string(gettid()) + ": " + std::string(symbol) + "(" +
+                       arguments + tail;
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nowhere to complain
 }
 

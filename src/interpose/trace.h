@@ -1,5 +1,6 @@
 // RGPU_TRACE=1: a line on standard error for each call, with its arguments by name, its result
-// and its time; RGPU_STATS: what stats.h counts. Made from the table; no call has code of its own for it.
+// and its time; RGPU_STATS: what stats.h counts. Made from the table; no call has code of its own
+// for it.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,8 @@ bool tracing();
 bool observing();
 
 // Writes one line.
-void trace_line(std::string_view symbol, const std::string &arguments, CUresult result, double microseconds);
+void trace_line(std::string_view symbol, const std::string &arguments, CUresult result,
+                double microseconds);
 
 namespace detail {
 
@@ -35,11 +37,13 @@ template <class T> void print(std::string &out, calls::RoleKind kind, T v)
     } else if constexpr (std::is_pointer_v<T>) {
         snprintf(text, sizeof text, "%p", reinterpret_cast<const void *>(v));
         using V = std::remove_const_t<std::remove_pointer_t<T>>;
-        if constexpr (std::is_integral_v<V> || std::is_enum_v<V> || (std::is_pointer_v<V> && !std::is_function_v<std::remove_pointer_t<V>>))
+        if constexpr (std::is_integral_v<V> || std::is_enum_v<V> ||
+                      (std::is_pointer_v<V> && !std::is_function_v<std::remove_pointer_t<V>>))
             if (kind == calls::RoleKind::out && v)  // what was written
                 snprintf(text, sizeof text, "-> %#llx", (unsigned long long)*v);
     } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
-        snprintf(text, sizeof text, std::is_same_v<T, CUdeviceptr> ? "%#llx" : "%lld", static_cast<long long>(v));
+        snprintf(text, sizeof text, std::is_same_v<T, CUdeviceptr> ? "%#llx" : "%lld",
+                 static_cast<long long>(v));
     }
     out += text;
 }
@@ -52,7 +56,8 @@ template <calls::CallId Id, class F, class... A> CUresult observed(F function, A
     auto start = std::chrono::steady_clock::now();
     CUresult result = function(args...);
     const auto took = std::chrono::steady_clock::now() - start;
-    if (counting()) count_call(Id, result, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
+    if (counting())
+        count_call(Id, result, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
     if (!tracing()) return result;
     std::chrono::duration<double, std::micro> time = took;
     std::string arguments;
@@ -60,7 +65,8 @@ template <calls::CallId Id, class F, class... A> CUresult observed(F function, A
         constexpr auto roles = calls::roles<Id>();
         size_t i = 0;
         ((arguments += i ? ", " : "", arguments += roles[i].name, arguments += '=',
-          detail::print(arguments, roles[i].kind, args), i++), ...);
+          detail::print(arguments, roles[i].kind, args), i++),
+         ...);
     }
     trace_line(calls::Row<Id>::info.symbol, arguments, result, time.count());
     return result;

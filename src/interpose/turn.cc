@@ -21,12 +21,14 @@ void Turn::object(Rank rank, HandleId id)
         return;
     }
     const uint8_t server = Handles::get().at(id)->server;
-    if (server != kEverywhere) say(rank, {server, rank == by_context ? calls::kNoHandle : context_of(id)});
+    if (server != kEverywhere)
+        say(rank, {server, rank == by_context ? calls::kNoHandle : context_of(id)});
 }
 
 void Turn::device(CUdevice d)
 {
-    if (d >= 0 && static_cast<size_t>(d) < places().size()) say(by_device, {server_of(d), calls::kNoHandle});
+    if (d >= 0 && static_cast<size_t>(d) < places().size())
+        say(by_device, {server_of(d), calls::kNoHandle});
 }
 
 void Turn::address(CUdeviceptr address)
@@ -48,7 +50,9 @@ void Turn::go(bool in_order)
 // What comes next in the current context's default stream may look at the memory.
 Turn::~Turn()
 {
-    if (waits_) guard("the end of a call for another server", [] { return own::cuStreamSynchronize(nullptr); });
+    if (waits_)
+        guard("the end of a call for another server",
+              [] { return own::cuStreamSynchronize(nullptr); });
 }
 
 }  // namespace rgpu::interpose

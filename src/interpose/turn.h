@@ -1,8 +1,10 @@
-// Turns the calling thread to the server that a call is for, where the lease spans several: told from its parameters.
+// Turns the calling thread to the server that a call is for, where the lease spans several: told
+// from its parameters.
 //
-// The stream decides; without one the first object, then the first device, and then the first address of device memory.
-// What none of these says is for the current context's server. A thread whose current context is of another server
-// gets the object's for the time of the call, as a driver lets any thread use any object.
+// The stream decides; without one the first object, then the first device, and then the first
+// address of device memory. What none of these says is for the current context's server. A thread
+// whose current context is of another server gets the object's for the time of the call, as a
+// driver lets any thread use any object.
 #pragma once
 
 #include "calls/roles.h"
@@ -23,7 +25,8 @@ public:
     void object(Rank, HandleId);
     void device(CUdevice);
     void address(CUdeviceptr);
-    // When all parameters were looked at. `in_order`: behind and before what the current context's default stream has.
+    // When all parameters were looked at. `in_order`: behind and before what the current context's
+    // default stream has.
     void go(bool in_order);
 
 private:
@@ -56,12 +59,17 @@ template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_de
         turn.address(arg);
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUmemLocation>) {
         if (arg.type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg.id);
-    } else if constexpr (std::is_same_v<T, const CUmemLocation *> || std::is_same_v<T, CUmemLocation *>) {
+    } else if constexpr (std::is_same_v<T, const CUmemLocation *> ||
+                         std::is_same_v<T, CUmemLocation *>) {
         if (arg && arg->type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg->id);
     } else if constexpr (std::is_same_v<T, const CUlaunchConfig *>) {
-        if (arg) turn.object(Turn::by_stream, Handles::get().id(arg->hStream).value_or(calls::kNoHandle));
-    } else if constexpr (std::is_same_v<T, const CUmemAllocationProp *> || std::is_same_v<T, const CUmemPoolProps *>) {
-        if (Kind == RoleKind::ref && arg && arg->location.type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg->location.id);
+        if (arg)
+            turn.object(Turn::by_stream,
+                        Handles::get().id(arg->hStream).value_or(calls::kNoHandle));
+    } else if constexpr (std::is_same_v<T, const CUmemAllocationProp *> ||
+                         std::is_same_v<T, const CUmemPoolProps *>) {
+        if (Kind == RoleKind::ref && arg && arg->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+            turn.device(arg->location.id);
     }
 }
 
@@ -74,15 +82,20 @@ template <CallId Id, class... A> void turn_to(Turn &turn, A... args)
     // Synchronous copies and sets.
     constexpr bool in_order = symbol.starts_with("cuMemcpy") || symbol.starts_with("cuMemset");
     // A copy between contexts is for the current one; its own code looks where the two are.
-    constexpr bool between =
-        symbol.starts_with("cuMemcpyPeer") || symbol.starts_with("cuCtxEnable") || symbol.starts_with("cuCtxDisable");
-    [&]<size_t... I>(std::index_sequence<I...>) {
+    constexpr bool between = symbol.starts_with("cuMemcpyPeer") ||
+                             symbol.starts_with("cuCtxEnable") ||
+                             symbol.starts_with("cuCtxDisable");
+    [&]<size_t... I>(std::index_sequence<I...>)
+    {
         [[maybe_unused]] const auto one = [&]<size_t N, class T>(T arg) {
-            if constexpr (between && !std::is_same_v<T, CUstream>) return;
-            else detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N, T>());
+            if constexpr (between && !std::is_same_v<T, CUstream>)
+                return;
+            else
+                detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N, T>());
         };
         (one.template operator()<I>(args), ...);
-    }(std::index_sequence_for<A...>());
+    }
+    (std::index_sequence_for<A...>());
     turn.go(in_order);
 }
 

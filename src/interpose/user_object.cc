@@ -26,7 +26,8 @@ struct Objects {
     std::set<Object *> all;
     size_t callers = 0;
     std::map<HandleId, References> held;  // by graphs and executable graphs
-    std::map<HandleId, std::set<CUstream>> streams;  // that an executable graph with objects was launched in
+    std::map<HandleId, std::set<CUstream>>
+        streams;  // that an executable graph with objects was launched in
     std::atomic<bool> any{false};
 };
 
@@ -118,7 +119,8 @@ void release_objects_when_idle(HandleId exec)
     auto streams = std::move(objects().streams[exec]);
     objects().streams.erase(exec);
     if (references.empty()) return;
-    std::erase_if(streams, [](CUstream s) { return !Handles::get().id(s); });  // destroyed: over, or soon
+    std::erase_if(streams,
+                  [](CUstream s) { return !Handles::get().id(s); });  // destroyed: over, or soon
     if (streams.empty()) return drop(lock, references);
     lock.unlock();
     auto *w = new Waiting{streams.size(), std::move(references)};
@@ -128,10 +130,12 @@ void release_objects_when_idle(HandleId exec)
 
 namespace own {
 
-CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy, unsigned int references, unsigned int flags)
+CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy,
+                            unsigned int references, unsigned int flags)
 {
     if (!session()) return not_ready();
-    if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
+    if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+        return CUDA_ERROR_INVALID_VALUE;
     auto *o = new Object{data, destroy, references};
     std::lock_guard lock(objects().mutex);
     objects().all.insert(o);
@@ -160,13 +164,15 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject handle, unsigned int count, unsigned int flags)
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject handle, unsigned int count,
+                                 unsigned int flags)
 {
     if (!session()) return not_ready();
     auto id = Handles::get().id(graph);
     std::lock_guard lock(objects().mutex);
     Object *o = as_object(handle);
-    if (!id || !*id || !o || !count || flags & ~unsigned{CU_GRAPH_USER_OBJECT_MOVE}) return CUDA_ERROR_INVALID_VALUE;
+    if (!id || !*id || !o || !count || flags & ~unsigned{CU_GRAPH_USER_OBJECT_MOVE})
+        return CUDA_ERROR_INVALID_VALUE;
     // Moved references were the caller's until now.
     if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) o->references += count;
     objects().held[*id][o] += count;

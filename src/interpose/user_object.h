@@ -1,12 +1,14 @@
-// CUDA's user objects: reference counts on something of the program's, held by the program, its graphs and its
-// executable graphs. They live here; the server knows nothing of them (CUDA Driver API, cuUserObjectCreate).
+// CUDA's user objects: reference counts on something of the program's, held by the program, its
+// graphs and its executable graphs. They live here; the server knows nothing of them (CUDA Driver
+// API, cuUserObjectCreate).
 #pragma once
 
 #include "interpose/handles.h"
 
 namespace rgpu::interpose {
 
-// `to` (a graph or executable graph, by number) holds from now on what `from` holds. Any thread, like all here.
+// `to` (a graph or executable graph, by number) holds from now on what `from` holds. Any thread,
+// like all here.
 void retain_objects_of(HandleId to, HandleId from);
 // The graph has ended: its references with it.
 void release_objects(HandleId graph);

@@ -1,6 +1,8 @@
-// Variables of modules and libraries, device and managed ones, and what goes when their owner is unloaded.
+// Variables of modules and libraries, device and managed ones, and what goes when their owner is
+// unloaded.
 //
-// Body of a look-up: number of the module or library, name. Answer: address, bytes (8 bytes each), managed (1).
+// Body of a look-up: number of the module or library, name. Answer: address, bytes (8 bytes each),
+// managed (1).
 #include <map>
 
 #include "interpose/family.h"
@@ -31,14 +33,17 @@ ManagedIn &managed_in()
 CUresult may_run_here(HandleId library)
 {
     // A kernel's function is the kernel's.
-    if (const Slot *s = Handles::get().at(library); s->kind.load() == HandleKind::kernel) library = s->parent;
+    if (const Slot *s = Handles::get().at(library); s->kind.load() == HandleKind::kernel)
+        library = s->parent;
     std::lock_guard lock(managed_in().mutex);
     const auto it = managed_in().server.find(library);
-    if (it == managed_in().server.end() || it->second.first != Handles::get().at(library)->stamp || it->second.second == here())
+    if (it == managed_in().server.end() || it->second.first != Handles::get().at(library)->stamp ||
+        it->second.second == here())
         return CUDA_SUCCESS;
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
-        say("code with __managed__ variables runs on GPUs of server %s only, where the variables are, and not on those of %s: use "
+        say("code with __managed__ variables runs on GPUs of server %s only, where the variables "
+            "are, and not on those of %s: use "
             "__device__ variables, or ask for GPUs of one server (without --rgpu-span)",
             session_at(it->second.second)->server().c_str(), session()->server().c_str());
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -48,14 +53,16 @@ namespace own {
 
 namespace {
 
-template <class Owner> CUresult find(calls::SentCall id, CUdeviceptr *address, size_t *bytes, Owner owner, const char *name)
+template <class Owner> CUresult find(calls::SentCall id, CUdeviceptr *address, size_t *bytes,
+                                     Owner owner, const char *name)
 {
     if (!session()) return not_ready();
     if (!name || (!address && !bytes)) return CUDA_ERROR_INVALID_VALUE;
     auto in = Handles::get().id(owner);
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
     Reply reply;
-    CUresult r = session()->ask(id, current_context(), [&](wire::Writer &w) { w.value(*in), w.string(name); }, reply);
+    CUresult r = session()->ask(
+        id, current_context(), [&](wire::Writer &w) { w.value(*in), w.string(name); }, reply);
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
     const auto a = answer.value<uint64_t>(), n = answer.value<uint64_t>();
@@ -93,11 +100,13 @@ template <CallId Unload, class Owner> CUresult unload(Owner owner)
 
 }  // namespace
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
+                              const char *name)
 {
     return find(CallId::cuModuleGetGlobal_v2, address, bytes, module, name);
 }
-CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+                             const char *name)
 {
     return find(CallId::cuLibraryGetManaged, address, bytes, library, name);
 }

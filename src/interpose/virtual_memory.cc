@@ -1,4 +1,5 @@
-// Virtual memory management and memory of other processes: which addresses are memory, the client must know.
+// Virtual memory management and memory of other processes: which addresses are memory, the client
+// must know.
 #include "interpose/memory.h"
 #include "interpose/one_space.h"
 #include "interpose/own.h"
@@ -10,7 +11,8 @@ namespace rgpu::interpose::own {
 
 namespace {
 
-// A driver's handle of memory is any number to us: where several servers are, its highest byte says whose it is.
+// A driver's handle of memory is any number to us: where several servers are, its highest byte says
+// whose it is.
 constexpr int kServerShift = 56;
 constexpr CUmemGenericAllocationHandle kOwnBits = (1ull << kServerShift) - 1;
 
@@ -29,14 +31,16 @@ CUmemGenericAllocationHandle for_server(CUmemGenericAllocationHandle h, At &at)
 
 }  // namespace
 
-CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
+                             unsigned long long flags)
 {
-    return in_one_space(out, [&] { return bytes; },
-                        [&] { return remote<CallId::cuMemAddressReserve>(out, bytes, alignment, hint, flags); },
-                        [&](CUdeviceptr p) { remote<CallId::cuMemAddressFree>(p, bytes); },
-                        [&] {
-                            if (out) note_reservation(*out, bytes);
-                        });
+    return in_one_space(
+        out, [&] { return bytes; },
+        [&] { return remote<CallId::cuMemAddressReserve>(out, bytes, alignment, hint, flags); },
+        [&](CUdeviceptr p) { remote<CallId::cuMemAddressFree>(p, bytes); },
+        [&] {
+            if (out) note_reservation(*out, bytes);
+        });
 }
 
 CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
@@ -46,7 +50,8 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
     return r;
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *p, unsigned long long flags)
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *p,
+                     unsigned long long flags)
 {
     CUresult r = remote<CallId::cuMemCreate>(out, bytes, p, flags);
     if (!r && out) *out = for_program(*out);
@@ -60,7 +65,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return remote<CallId::cuMemRelease>(handle);
 }
 
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out, CUmemGenericAllocationHandle handle)
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
+                                                CUmemGenericAllocationHandle handle)
 {
     At at;
     handle = for_server(handle, at);
@@ -70,13 +76,16 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out, CUmemG
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
 {
     At at;
-    if (const auto owner = spanning() ? owner_of_address(reinterpret_cast<CUdeviceptr>(address)) : std::nullopt) at.go(owner->server);
+    if (const auto owner = spanning() ? owner_of_address(reinterpret_cast<CUdeviceptr>(address))
+                                      : std::nullopt)
+        at.go(owner->server);
     CUresult r = remote<CallId::cuMemRetainAllocationHandle>(out, address);
     if (!r && out) *out = for_program(*out);
     return r;
 }
 
-CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
     if (spanning()) {
         // Addresses were reserved at one server, and memory of another cannot be there.

@@ -3,8 +3,8 @@
 
 namespace rgpu::interpose {
 
-// While one lives, every call of the calling thread waits: for calls that a driver may refuse for reasons that only it
-// knows, so that the refusal belongs to the call.
+// While one lives, every call of the calling thread waits: for calls that a driver may refuse for
+// reasons that only it knows, so that the refusal belongs to the call.
 class Waiting {
 public:
     explicit Waiting(bool wait);

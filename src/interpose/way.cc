@@ -10,11 +10,16 @@ namespace rgpu::interpose {
 
 namespace {
 
-// For UCX's endpoints, which need milliseconds: with nothing else wanted a loaded host may have its time.
+// For UCX's endpoints, which need milliseconds: with nothing else wanted a loaded host may have its
+// time.
 constexpr std::chrono::seconds kPatience{30}, kShortPatience{5};
 
 // auto goes on over TCP without a word, unless the connection itself is what failed.
-bool connection_failed(const Error &e) { return e.kind == ErrorKind::disconnected || e.kind == ErrorKind::unavailable || e.kind == ErrorKind::invalid; }
+bool connection_failed(const Error &e)
+{
+    return e.kind == ErrorKind::disconnected || e.kind == ErrorKind::unavailable ||
+           e.kind == ErrorKind::invalid;
+}
 
 Error not_so(const char *wanted, const std::string &why)
 {
@@ -36,20 +41,25 @@ Result<Way> Way::wanted(std::optional<bool> rdma)
 
 Result<void> Way::offer_shared(const net::DataConnection &connection, net::Deadline deadline)
 {
-    auto sent = connection.takes_offers ? net::SharedOffer::send(connection.fd.get(), deadline)
-                                        : Result<net::SharedOffer>(error(ErrorKind::unsupported, "the server is on another host, or encrypts"));
+    auto sent = connection.takes_offers
+                    ? net::SharedOffer::send(connection.fd.get(), deadline)
+                    : Result<net::SharedOffer>(error(ErrorKind::unsupported,
+                                                     "the server is on another host, or encrypts"));
     if (sent) return shared_ = std::move(*sent), Result<void>();
-    if (wanted_ == Wanted::shm) return not_so("shm", "no memory can be shared: " + sent.error().text);
+    if (wanted_ == Wanted::shm)
+        return not_so("shm", "no memory can be shared: " + sent.error().text);
     return {};
 }
 
 Result<void> Way::offer_ucx(const net::DataConnection &connection, net::Deadline deadline)
 {
     if (connection.tunnel && wanted_ == Wanted::ucx)
-        return not_so("ucx", "the server encrypts its data connections (encrypt = true), which UCX cannot: use auto or tcp");
+        return not_so("ucx", "the server encrypts its data connections (encrypt = true), which UCX "
+                             "cannot: use auto or tcp");
     if (!connection.takes_ucx) {
         if (wanted_ != Wanted::ucx) return {};
-        return not_so("ucx", "the server takes no UCX: it needs transport = \"ucx\" below [rgpud] in its rgpu.conf, or an RDMA device");
+        return not_so("ucx", "the server takes no UCX: it needs transport = \"ucx\" below [rgpud] "
+                             "in its rgpu.conf, or an RDMA device");
     }
     auto sent = net::UcxOffer::send(connection.fd.get(), deadline);
     if (sent) return ucx_ = std::move(*sent), Result<void>();
@@ -70,20 +80,24 @@ Result<void> Way::offer(const net::DataConnection &connection, net::Deadline dea
     return rdma_.value_or(net::has_rdma()) ? offer_ucx(connection, deadline) : Result<void>();
 }
 
-Result<std::unique_ptr<net::Transport>> Way::settle(net::DataConnection &connection, net::Deadline deadline)
+Result<std::unique_ptr<net::Transport>> Way::settle(net::DataConnection &connection,
+                                                    net::Deadline deadline)
 {
     if (shared_) {
         auto settled = shared_->settle(connection.fd, deadline);
         if (!settled || *settled) return settled;
-        if (wanted_ == Wanted::shm) return not_so("shm", "no memory can be shared: the worker cannot come to it");
+        if (wanted_ == Wanted::shm)
+            return not_so("shm", "no memory can be shared: the worker cannot come to it");
     }
     if (ucx_) {
-        auto settled = ucx_->settle(connection.fd, deadline, wanted_ == Wanted::ucx ? kPatience : kShortPatience);
+        auto settled = ucx_->settle(connection.fd, deadline,
+                                    wanted_ == Wanted::ucx ? kPatience : kShortPatience);
         if (settled || connection_failed(settled.error())) return settled;
         if (wanted_ == Wanted::ucx) return not_so("ucx", settled.error().text);
         ucx_.reset();
     }
-    return std::unique_ptr<net::Transport>(std::make_unique<net::LanedTransport>(std::move(connection.fd), std::move(connection.tunnel)));
+    return std::unique_ptr<net::Transport>(std::make_unique<net::LanedTransport>(
+        std::move(connection.fd), std::move(connection.tunnel)));
 }
 
 }  // namespace rgpu::interpose

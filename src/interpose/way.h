@@ -1,4 +1,5 @@
-// The way that a connection's bytes go: TCP, or what client and worker agree on at its beginning. RGPU_TRANSPORT says which.
+// The way that a connection's bytes go: TCP, or what client and worker agree on at its beginning.
+// RGPU_TRANSPORT says which.
 #pragma once
 
 #include <memory>
@@ -13,14 +14,16 @@ namespace rgpu::interpose {
 
 class Way {
 public:
-    // As RGPU_TRANSPORT says: auto (shared memory on one host; else UCX, where this host has an RDMA device and the server takes it; else TCP), tcp,
-    // shm or ucx. Fails with `invalid` on another word.
-    // `rdma`: whether there is one, where the caller knows.
+    // As RGPU_TRANSPORT says: auto (shared memory on one host; else UCX, where this host has an
+    // RDMA device and the server takes it; else TCP), tcp, shm or ucx. Fails with `invalid` on
+    // another word. `rdma`: whether there is one, where the caller knows.
     static Result<Way> wanted(std::optional<bool> rdma = {});
 
-    // Before anything else is sent: makes the offer, where there is one to make. Fails where what is wanted cannot be had.
+    // Before anything else is sent: makes the offer, where there is one to make. Fails where what
+    // is wanted cannot be had.
     Result<void> offer(const net::DataConnection &, net::Deadline);
-    // Behind the snapshot: what carries the connection, and keeps its socket. Fails likewise, or as sockets do.
+    // Behind the snapshot: what carries the connection, and keeps its socket. Fails likewise, or as
+    // sockets do.
     Result<std::unique_ptr<net::Transport>> settle(net::DataConnection &, net::Deadline);
 
 private:

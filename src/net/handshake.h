@@ -31,8 +31,8 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
 // Who has connected, after a successful handshake.
 struct Client {
     std::string lease;
-    std::string host;  // as the client says: for the log only
-    uint32_t pid = 0;  // likewise
+    std::string host;           // as the client says: for the log only
+    uint32_t pid = 0;           // likewise
     uint64_t table_digest = 0;  // or a worker's number (wire/hello.h)
     wire::Purpose purpose = wire::Purpose::work;
     TunnelKey key;
@@ -41,8 +41,9 @@ struct Client {
 // The secret (raw bytes) of a lease that may connect now, or nothing.
 using SecretLookup = std::function<std::optional<std::string>(const std::string &lease)>;
 
-// Server: reads nothing but the hello, answers within the deadline. A lease that `lookup` does not know and a
-// wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong version), or as sockets fail.
+// Server: reads nothing but the hello, answers within the deadline. A lease that `lookup` does not
+// know and a wrong proof are refused with the same words. Fails with `invalid` (garbage, wrong
+// version), or as sockets fail.
 struct Terms {
     bool encrypt = false;  // a tunnel must follow, and no offer
     bool shared = true;    // offers of shared memory are taken, where both ends meet

@@ -18,8 +18,8 @@ namespace {
 using wire::Record;
 
 constexpr size_t kIn = 256 << 10;
-constexpr size_t kPiece = 128 << 10;   // goes to one lane: so small that each has some of a chunk
-constexpr size_t kBlock = 1 << 20;     // pieces that are under way together
+constexpr size_t kPiece = 128 << 10;  // goes to one lane: so small that each has some of a chunk
+constexpr size_t kBlock = 1 << 20;    // pieces that are under way together
 constexpr int kMostParts = 8;
 
 }  // namespace
@@ -70,7 +70,8 @@ ssize_t LanedTransport::fill(size_t wanted, int timeout)
     const size_t have = in_end_ - in_at_;
     memmove(in_.get(), in_.get() + in_at_, have);
     in_at_ = 0, in_end_ = have;
-    const ssize_t n = SocketTransport::receive(in_.get() + have, std::min(kIn, std::max(wanted, kBehindLarge)) - have, timeout);
+    const ssize_t n = SocketTransport::receive(
+        in_.get() + have, std::min(kIn, std::max(wanted, kBehindLarge)) - have, timeout);
     if (n > 0) in_end_ += static_cast<size_t>(n);
     return n;
 }
@@ -93,17 +94,21 @@ ssize_t LanedTransport::receive_on(Lane &lane, void *to, size_t bytes, int timeo
     pollfd look{lane.socket.get(), POLLIN, 0};
     if (timeout > 0 && poll(&look, 1, timeout) <= 0) return errno = EAGAIN, -1;
     ssize_t n;
-    while ((n = recv(lane.socket.get(), to, bytes, timeout < 0 ? 0 : MSG_DONTWAIT)) < 0 && errno == EINTR) {
-    }
+    while ((n = recv(lane.socket.get(), to, bytes, timeout < 0 ? 0 : MSG_DONTWAIT)) < 0 &&
+           errno == EINTR) {}
     return n;
 }
 
-// What wait() looks at, in other threads, too. A head that is there is taken, as the bytes behind it may come elsewhere.
+// What wait() looks at, in other threads, too. A head that is there is taken, as the bytes behind
+// it may come elsewhere.
 void LanedTransport::note_waiting()
 {
-    if (!record_.bytes && !record_is_there()) waiting_on_ = socket_.get();
-    else if (broken_ || (!record_.way && in_at_ != in_end_)) waiting_on_ = kHere;
-    else waiting_on_ = record_.way ? lanes_[record_.way - 1].socket.get() : socket_.get();
+    if (!record_.bytes && !record_is_there())
+        waiting_on_ = socket_.get();
+    else if (broken_ || (!record_.way && in_at_ != in_end_))
+        waiting_on_ = kHere;
+    else
+        waiting_on_ = record_.way ? lanes_[record_.way - 1].socket.get() : socket_.get();
 }
 
 ssize_t LanedTransport::receive(void *to, size_t bytes, int timeout)
@@ -113,7 +118,8 @@ ssize_t LanedTransport::receive(void *to, size_t bytes, int timeout)
         if (const ssize_t n = next_record(bytes, timeout); n <= 0) return n;
     if (broken_) return errno = EPROTO, -1;
     bytes = std::min<size_t>(bytes, record_.bytes);
-    const ssize_t n = record_.way ? receive_on(lanes_[record_.way - 1], to, bytes, timeout) : receive_here(to, bytes, timeout);
+    const ssize_t n = record_.way ? receive_on(lanes_[record_.way - 1], to, bytes, timeout)
+                                  : receive_here(to, bytes, timeout);
     if (n > 0) record_.bytes -= static_cast<uint32_t>(n);
     note_waiting();
     return n;
@@ -207,8 +213,9 @@ int LanedTransport::push(Lane &lane, const uint8_t *block)
 {
     if (!lane.socket.ours()) return errno = EBADF, -1;
     ssize_t n;
-    while ((n = ::send(lane.socket.get(), block + lane.at, lane.left, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
-    }
+    while ((n = ::send(lane.socket.get(), block + lane.at, lane.left,
+                       MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 &&
+           errno == EINTR) {}
     if (n < 0) return errno == EAGAIN ? 0 : -1;
     lane.at += static_cast<size_t>(n), lane.left -= static_cast<size_t>(n);
     return 1;

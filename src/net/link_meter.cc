@@ -10,7 +10,8 @@ namespace {
 
 uint64_t per_second(size_t bytes, std::chrono::nanoseconds time)
 {
-    return static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<int64_t>(time.count(), 1)));
+    return static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 /
+                                 static_cast<double>(std::max<int64_t>(time.count(), 1)));
 }
 
 }  // namespace
@@ -20,7 +21,8 @@ bool LinkMeter::got(size_t bytes, bool waits, Clock::time_point now)
     if (waits_) bytes_ += bytes, time_ += now - since_;
     waits_ = waits;
     since_ = now;
-    return bytes_ >= kStretch || (bytes_ >= kLeastStretch && time_ >= kLongStretch) ? end_stretch() : false;
+    return bytes_ >= kStretch || (bytes_ >= kLeastStretch && time_ >= kLongStretch) ? end_stretch()
+                                                                                    : false;
 }
 
 bool LinkMeter::end_stretch()

@@ -1,8 +1,9 @@
 // How fast a link brings bytes, as the end sees it that receives them.
 //
-// Only the time counts in which more of some large block is to come and nothing has: a sender or a receiver with other things to do
-// between two blocks is no slow link. One fast stretch tells of a fast link, many slow ones in a row of a slow one, as a process may
-// have to wait for its processor in any of them.
+// Only the time counts in which more of some large block is to come and nothing has: a sender or a
+// receiver with other things to do between two blocks is no slow link. One fast stretch tells of a
+// fast link, many slow ones in a row of a slow one, as a process may have to wait for its processor
+// in any of them.
 #pragma once
 
 #include <chrono>
@@ -15,11 +16,12 @@ class LinkMeter {
 public:
     using Clock = std::chrono::steady_clock;
     static constexpr size_t kStretch = 1 << 20, kLeastStretch = 128 << 10;  // bytes
-    static constexpr std::chrono::milliseconds kLongStretch{100};           // that is measured with fewer bytes
-    static constexpr unsigned kSlowStretches = 8;                           // in a row
+    static constexpr std::chrono::milliseconds kLongStretch{
+        100};                                      // that is measured with fewer bytes
+    static constexpr unsigned kSlowStretches = 8;  // in a row
 
-    // So many bytes of a large block have come; `waits`: there were no more, and more are to come. Whether slow() or rate() say something else
-    // than before.
+    // So many bytes of a large block have come; `waits`: there were no more, and more are to come.
+    // Whether slow() or rate() say something else than before.
     bool got(size_t bytes, bool waits)
     {
         return (waits_ || waits) && got(bytes, waits, Clock::now());

@@ -31,7 +31,8 @@ std::string own_directory()
 // libcrypto goes first, so that libssl finds it wherever it lies.
 void *open_in_new_namespace(const std::string &directory, const char *version)
 {
-    const std::string crypto = directory + "libcrypto.so." + version, ssl = directory + "libssl.so." + version;
+    const std::string crypto = directory + "libcrypto.so." + version,
+                      ssl = directory + "libssl.so." + version;
     void *first = dlmopen(kNamespace, crypto.c_str(), RTLD_NOW | RTLD_LOCAL);
     Lmid_t where = 0;
     if (!first || dlinfo(first, RTLD_DI_LMID, &where) != 0) return nullptr;
@@ -52,7 +53,9 @@ void *open_library()
 void *open_in_this_namespace()
 {
     for (const char *version : kVersions)
-        if (void *library = dlopen((std::string("libssl.so.") + version).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+        if (void *library =
+                dlopen((std::string("libssl.so.") + version).c_str(), RTLD_NOW | RTLD_LOCAL))
+            return library;
     return nullptr;
 }
 
@@ -63,7 +66,7 @@ std::string find_functions(void *library, Openssl &functions)
         const char *why = dlerror();
         return why ? why : "it cannot be opened";
     }
-#define RGPU_FIND(name)                                                                \
+#define RGPU_FIND(name) \
     functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name)); \
     if (!functions.name) return "it has no " #name;
     RGPU_OPENSSL_FUNCTIONS(RGPU_FIND)
@@ -80,13 +83,16 @@ Result<const Openssl *> private_openssl()
         void *library = open_library();
         std::string what = find_functions(library, functions);
         if (!what.empty()) return what;
-        functions.own_locale = reinterpret_cast<decltype(functions.own_locale)>(dlsym(library, "uselocale"));
+        functions.own_locale =
+            reinterpret_cast<decltype(functions.own_locale)>(dlsym(library, "uselocale"));
         return std::string(functions.own_locale ? "" : "it has no libc");
     }();
     if (!missing.empty())
         return error(ErrorKind::unsupported,
-                     "the server wants its data connections encrypted (encrypt = true), and there is no OpenSSL here (%s): install "
-                     "libssl3 on this host or in this container", missing.c_str());
+                     "the server wants its data connections encrypted (encrypt = true), and there "
+                     "is no OpenSSL here (%s): install "
+                     "libssl3 on this host or in this container",
+                     missing.c_str());
     return &functions;
 }
 
@@ -94,7 +100,9 @@ Result<const Openssl *> common_openssl()
 {
     static Openssl &functions = *new Openssl;
     static const std::string missing = find_functions(open_in_this_namespace(), functions);
-    if (!missing.empty()) return error(ErrorKind::unsupported, "no OpenSSL (%s): install libssl3 on this host", missing.c_str());
+    if (!missing.empty())
+        return error(ErrorKind::unsupported, "no OpenSSL (%s): install libssl3 on this host",
+                     missing.c_str());
     return &functions;
 }
 

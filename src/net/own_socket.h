@@ -1,4 +1,5 @@
-// A socket in a process that is not ours: the program may have closed it, and got its number again for something of its own.
+// A socket in a process that is not ours: the program may have closed it, and got its number again
+// for something of its own.
 #pragma once
 
 #include <sys/stat.h>

@@ -13,9 +13,12 @@ namespace {
 
 using wire::PackMethod;
 
-#define RGPU_LZ4_FUNCTIONS(F) F(LZ4_sizeofState) F(LZ4_compress_fast_extState) F(LZ4_decompress_safe)
+#define RGPU_LZ4_FUNCTIONS(F) \
+    F(LZ4_sizeofState) F(LZ4_compress_fast_extState) F(LZ4_decompress_safe)
 #define RGPU_ZSTD_FUNCTIONS(F) \
-    F(ZSTD_createCCtx) F(ZSTD_freeCCtx) F(ZSTD_compressCCtx) F(ZSTD_createDCtx) F(ZSTD_freeDCtx) F(ZSTD_decompressDCtx) F(ZSTD_isError)
+    F(ZSTD_createCCtx) \
+    F(ZSTD_freeCCtx) \
+    F(ZSTD_compressCCtx) F(ZSTD_createDCtx) F(ZSTD_freeDCtx) F(ZSTD_decompressDCtx) F(ZSTD_isError)
 
 struct Functions {
 #define RGPU_MEMBER(name) decltype(&::name) name = nullptr;
@@ -24,10 +27,14 @@ struct Functions {
 #undef RGPU_MEMBER
 } functions;
 
-// The fastest of its ordinary levels: above it a processor is slower than the links that this is for.
+// The fastest of its ordinary levels: above it a processor is slower than the links that this is
+// for.
 constexpr int kZstdLevel = 1;
 
-template <class F> bool find(void *library, const char *name, F &f) { return (f = reinterpret_cast<F>(dlsym(library, name))); }
+template <class F> bool find(void *library, const char *name, F &f)
+{
+    return (f = reinterpret_cast<F>(dlsym(library, name)));
+}
 
 bool open_lz4()
 {
@@ -77,32 +84,39 @@ PackLibrary::Memory::~Memory()
     if (zstd_unpacker_) functions.ZSTD_freeDCtx(static_cast<ZSTD_DCtx *>(zstd_unpacker_));
 }
 
-size_t PackLibrary::pack(PackMethod method, const void *from, size_t bytes, void *to, size_t room, Memory &memory) const
+size_t PackLibrary::pack(PackMethod method, const void *from, size_t bytes, void *to, size_t room,
+                         Memory &memory) const
 {
     if (!(methods_ & wire::bit(method))) return 0;
     if (method == PackMethod::lz4) {
         if (!memory.lz4_) memory.lz4_ = malloc(static_cast<size_t>(functions.LZ4_sizeofState()));
         if (!memory.lz4_) return 0;
-        const int n = functions.LZ4_compress_fast_extState(memory.lz4_, static_cast<const char *>(from), static_cast<char *>(to), static_cast<int>(bytes),
-                                                           static_cast<int>(room), 1);
+        const int n = functions.LZ4_compress_fast_extState(
+            memory.lz4_, static_cast<const char *>(from), static_cast<char *>(to),
+            static_cast<int>(bytes), static_cast<int>(room), 1);
         return n > 0 ? static_cast<size_t>(n) : 0;
     }
     if (!memory.zstd_packer_) memory.zstd_packer_ = functions.ZSTD_createCCtx();
     if (!memory.zstd_packer_) return 0;
-    const size_t n = functions.ZSTD_compressCCtx(static_cast<ZSTD_CCtx *>(memory.zstd_packer_), to, room, from, bytes, kZstdLevel);
+    const size_t n = functions.ZSTD_compressCCtx(static_cast<ZSTD_CCtx *>(memory.zstd_packer_), to,
+                                                 room, from, bytes, kZstdLevel);
     return functions.ZSTD_isError(n) ? 0 : n;
 }
 
-bool PackLibrary::unpack(PackMethod method, const void *from, size_t bytes, void *to, size_t room, Memory &memory) const
+bool PackLibrary::unpack(PackMethod method, const void *from, size_t bytes, void *to, size_t room,
+                         Memory &memory) const
 {
     if (!(methods_ & wire::bit(method))) return false;
     if (method == PackMethod::lz4) {
-        const int n = functions.LZ4_decompress_safe(static_cast<const char *>(from), static_cast<char *>(to), static_cast<int>(bytes), static_cast<int>(room));
+        const int n =
+            functions.LZ4_decompress_safe(static_cast<const char *>(from), static_cast<char *>(to),
+                                          static_cast<int>(bytes), static_cast<int>(room));
         return n >= 0 && static_cast<size_t>(n) == room;
     }
     if (!memory.zstd_unpacker_) memory.zstd_unpacker_ = functions.ZSTD_createDCtx();
     if (!memory.zstd_unpacker_) return false;
-    const size_t n = functions.ZSTD_decompressDCtx(static_cast<ZSTD_DCtx *>(memory.zstd_unpacker_), to, room, from, bytes);
+    const size_t n = functions.ZSTD_decompressDCtx(static_cast<ZSTD_DCtx *>(memory.zstd_unpacker_),
+                                                   to, room, from, bytes);
     return !functions.ZSTD_isError(n) && n == room;
 }
 

@@ -1,7 +1,9 @@
-// This host's liblz4 and libzstd, opened when there is something to pack or unpack. Nothing of rgpu's is linked with them for this.
+// This host's liblz4 and libzstd, opened when there is something to pack or unpack. Nothing of
+// rgpu's is linked with them for this.
 //
-// They are opened in the program's own namespace and locally: a program that uses them has the same copies, undisturbed, as what is called
-// here keeps nothing between two calls but in memory that the caller holds.
+// They are opened in the program's own namespace and locally: a program that uses them has the same
+// copies, undisturbed, as what is called here keeps nothing between two calls but in memory that
+// the caller holds.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +15,8 @@ namespace rgpu::net {
 
 class PackLibrary {
 public:
-    // Opened at the first call, which may take milliseconds and ld.so's lock: not while holding a lock that the program's calls take.
+    // Opened at the first call, which may take milliseconds and ld.so's lock: not while holding a
+    // lock that the program's calls take.
     static const PackLibrary &here();
 
     // Bits of PackMethod.
@@ -35,9 +38,11 @@ public:
     };
 
     // How many bytes it took, 0 where `room` is too small or there is no memory.
-    size_t pack(wire::PackMethod, const void *from, size_t bytes, void *to, size_t room, Memory &) const;
+    size_t pack(wire::PackMethod, const void *from, size_t bytes, void *to, size_t room,
+                Memory &) const;
     // Whether that became `room` bytes exactly. Writes no more than those, whatever it is given.
-    bool unpack(wire::PackMethod, const void *from, size_t bytes, void *to, size_t room, Memory &) const;
+    bool unpack(wire::PackMethod, const void *from, size_t bytes, void *to, size_t room,
+                Memory &) const;
 
 private:
     PackLibrary();

@@ -3,7 +3,8 @@
 
 namespace rgpu::net {
 
-// Bounds what is handed to the kernel before it can be sent (tcp(7), TCP_NOTSENT_LOWAT). Other sockets than TCP's are left as they are.
+// Bounds what is handed to the kernel before it can be sent (tcp(7), TCP_NOTSENT_LOWAT). Other
+// sockets than TCP's are left as they are.
 void bound_queues(int fd);
 
 }  // namespace rgpu::net

@@ -39,7 +39,9 @@ bool has_rdma(const std::string &sys, const std::string &dev)
     if (!some_port_is_active(sys)) return false;
     std::error_code failure;
     for (const auto &file : fs::directory_iterator(dev, failure))
-        if (file.path().filename().string().starts_with("uverbs") && access(file.path().c_str(), R_OK | W_OK) == 0) return true;
+        if (file.path().filename().string().starts_with("uverbs") &&
+            access(file.path().c_str(), R_OK | W_OK) == 0)
+            return true;
     return false;
 }
 

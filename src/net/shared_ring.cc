@@ -30,12 +30,14 @@ ssize_t RingSender::room() const
     return -1;
 }
 
-// What a place holds, too, is told in the ring: with less room there than is enough for whatever comes, a place that has come back is none.
+// What a place holds, too, is told in the ring: with less room there than is enough for whatever
+// comes, a place that has come back is none.
 bool RingSender::has_room()
 {
     const uint64_t used = head_ - ring_.tail.load(std::memory_order_seq_cst);
     return used <= SharedRing::kRingBytes / 4 * 3 || used > SharedRing::kRingBytes ||
-           (used <= SharedRing::kRingBytes - kLeast && ring_.returned.load(std::memory_order_seq_cst) & sent_);
+           (used <= SharedRing::kRingBytes - kLeast &&
+            ring_.returned.load(std::memory_order_seq_cst) & sent_);
 }
 
 void RingSender::put(uint32_t bytes, int place, const void *data)
@@ -53,12 +55,14 @@ void RingSender::put(uint32_t bytes, int place, const void *data)
     head_ += padded(bytes);
 }
 
-// Whether the receiver must be woken. Sequentially consistent, as is the receiver's side (SharedTransport::sleep): of the two one sees the other.
+// Whether the receiver must be woken. Sequentially consistent, as is the receiver's side
+// (SharedTransport::sleep): of the two one sees the other.
 bool RingSender::publish()
 {
     if (ring_.head.load(std::memory_order_relaxed) == head_) return false;
     ring_.head.store(head_, std::memory_order_seq_cst);
-    return ring_.receiver_sleeps.load(std::memory_order_seq_cst) && ring_.receiver_sleeps.exchange(0);
+    return ring_.receiver_sleeps.load(std::memory_order_seq_cst) &&
+           ring_.receiver_sleeps.exchange(0);
 }
 
 // Those that are still the peer's. What it returns without having it means nothing.
@@ -94,7 +98,8 @@ int RingSender::take_place()
 
 // --- receiving
 
-// 1: the next segment has begun; 0: there is none; -1: there is something that no peer of ours writes.
+// 1: the next segment has begun; 0: there is none; -1: there is something that no peer of ours
+// writes.
 int RingReceiver::next()
 {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -103,11 +108,13 @@ int RingReceiver::next()
     errno = EPROTO;
     if (there > SharedRing::kRingBytes || there % 8) return -1;
     // Read once: it may change.
-    const uint64_t header = __atomic_load_n(reinterpret_cast<const uint64_t *>(&ring_.ring[tail & kMask]), __ATOMIC_RELAXED);
+    const uint64_t header = __atomic_load_n(
+        reinterpret_cast<const uint64_t *>(&ring_.ring[tail & kMask]), __ATOMIC_RELAXED);
     Segment segment;
     memcpy(&segment, &header, sizeof segment);
     if (!segment.bytes || segment.place > SharedRing::kPlaces) return -1;
-    if (segment.bytes > (segment.place ? SharedRing::kPlaceBytes : there - sizeof segment)) return -1;
+    if (segment.bytes > (segment.place ? SharedRing::kPlaceBytes : there - sizeof segment))
+        return -1;
     place_ = static_cast<int>(segment.place) - 1;
     if (place_ >= 0) users_[place_]++, offset_ = 0;
     padding_ = static_cast<uint32_t>(padded(segment.bytes) - segment.bytes);
@@ -178,9 +185,10 @@ void RingReceiver::tell_tail()
     ring_.tail.store(tail, std::memory_order_seq_cst);
 }
 
-void RingReceiver::give_back(const Lent &lent) 
+void RingReceiver::give_back(const Lent &lent)
 {
-    leave(static_cast<unsigned>((static_cast<uint8_t *>(lent.place) - ring_.places[0]) / static_cast<ptrdiff_t>(SharedRing::kPlaceBytes)));
+    leave(static_cast<unsigned>((static_cast<uint8_t *>(lent.place) - ring_.places[0]) /
+                                static_cast<ptrdiff_t>(SharedRing::kPlaceBytes)));
 }
 
 void RingReceiver::leave(unsigned place)
@@ -191,8 +199,10 @@ void RingReceiver::leave(unsigned place)
 bool RingReceiver::made_room()
 {
     if (!ring_.sender_sleeps.load(std::memory_order_seq_cst)) return false;
-    const uint64_t used = ring_.head.load(std::memory_order_relaxed) - tail_.load(std::memory_order_relaxed);
-    if (used > SharedRing::kRingBytes / 4 * 3 && !ring_.returned.load(std::memory_order_relaxed)) return false;
+    const uint64_t used = ring_.head.load(std::memory_order_relaxed) -
+                          tail_.load(std::memory_order_relaxed);
+    if (used > SharedRing::kRingBytes / 4 * 3 && !ring_.returned.load(std::memory_order_relaxed))
+        return false;
     return ring_.sender_sleeps.exchange(0);
 }
 

@@ -24,16 +24,19 @@ bool is_shared_memory(int fd)
     const int seals = fcntl(fd, F_GET_SEALS);
     struct stat s;
     struct statfs f;
-    return seals >= 0 && (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW) && fstat(fd, &s) == 0 &&
-           S_ISREG(s.st_mode) && s.st_size == static_cast<off_t>(sizeof(SharedMemory)) && fstatfs(fd, &f) == 0 && f.f_type == TMPFS_MAGIC;
+    return seals >= 0 && (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW) &&
+           fstat(fd, &s) == 0 && S_ISREG(s.st_mode) &&
+           s.st_size == static_cast<off_t>(sizeof(SharedMemory)) && fstatfs(fd, &f) == 0 &&
+           f.f_type == TMPFS_MAGIC;
 }
 
 bool is_bell(int fd)
 {
     int domain = 0, type = 0;
     socklen_t bytes = sizeof domain;
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 &&
-           domain == AF_UNIX && type == SOCK_STREAM;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && domain == AF_UNIX &&
+           type == SOCK_STREAM;
 }
 
 }  // namespace
@@ -41,7 +44,8 @@ bool is_bell(int fd)
 Result<Fd> make_shared_memory()
 {
     Fd fd(memfd_create("rgpu", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd || ftruncate(fd.get(), sizeof(SharedMemory)) != 0 || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
+    if (!fd || ftruncate(fd.get(), sizeof(SharedMemory)) != 0 ||
+        fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
         return error(ErrorKind::exhausted, "no shared memory: %s", strerror(errno));
     return fd;
 }
@@ -77,22 +81,28 @@ void SharedTransport::Bell::end_sleep()
 
 // --- SharedTransport
 
-Result<std::unique_ptr<Transport>> SharedTransport::open(Side side, int memory, Fd data_bell, Fd room_bell, Fd kept)
+Result<std::unique_ptr<Transport>> SharedTransport::open(Side side, int memory, Fd data_bell,
+                                                         Fd room_bell, Fd kept)
 {
-    if (!is_shared_memory(memory) || !is_bell(data_bell.get()) || !is_bell(room_bell.get())) return error(ErrorKind::invalid, "what should be shared memory is none that can be trusted");
+    if (!is_shared_memory(memory) || !is_bell(data_bell.get()) || !is_bell(room_bell.get()))
+        return error(ErrorKind::invalid,
+                     "what should be shared memory is none that can be trusted");
     void *p = mmap(nullptr, sizeof(SharedMemory), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (p == MAP_FAILED) return error(ErrorKind::exhausted, "shared memory cannot be mapped: %s", strerror(errno));
+    if (p == MAP_FAILED)
+        return error(ErrorKind::exhausted, "shared memory cannot be mapped: %s", strerror(errno));
     // The child of a fork has a connection of its own.
     madvise(p, sizeof(SharedMemory), MADV_DONTFORK);
-    return std::unique_ptr<Transport>(new SharedTransport(static_cast<SharedMemory *>(p), side, std::move(data_bell),
+    return std::unique_ptr<Transport>(new SharedTransport(static_cast<SharedMemory *>(p), side,
+                                                          std::move(data_bell),
                                                           std::move(room_bell), std::move(kept)));
 }
 
-SharedTransport::SharedTransport(SharedMemory *memory, Side side, Fd data_bell, Fd room_bell, Fd kept)
-    : memory_(memory), in_(side == Side::client ? memory->down : memory->up), out_(side == Side::client ? memory->up : memory->down),
-      receiver_(in_), sender_(out_), data_(std::move(data_bell)), room_(std::move(room_bell)), kept_(std::move(kept))
-{
-}
+SharedTransport::SharedTransport(SharedMemory *memory, Side side, Fd data_bell, Fd room_bell,
+                                 Fd kept)
+    : memory_(memory), in_(side == Side::client ? memory->down : memory->up),
+      out_(side == Side::client ? memory->up : memory->down), receiver_(in_), sender_(out_),
+      data_(std::move(data_bell)), room_(std::move(room_bell)), kept_(std::move(kept))
+{}
 
 SharedTransport::~SharedTransport()
 {
@@ -102,23 +112,27 @@ SharedTransport::~SharedTransport()
 unsigned SharedTransport::there(unsigned events)
 {
     if (closed_) return events;
-    return (events & kData && receiver_.has_data() ? kData : 0u) | (events & kRoom && sender_.has_room() ? kRoom : 0u) |
+    return (events & kData && receiver_.has_data() ? kData : 0u) |
+           (events & kRoom && sender_.has_room() ? kRoom : 0u) |
            (events & kPlace && sender_.has_place() ? kPlace : 0u);
 }
 
-// Until one of the events may have come, or the time is over. False: the descriptors are not ours any more.
+// Until one of the events may have come, or the time is over. False: the descriptors are not ours
+// any more.
 bool SharedTransport::sleep(unsigned events, int timeout)
 {
     if (!data_.socket.ours() || !room_.socket.ours()) return errno = EBADF, false;
     const bool data = events & kData, room = events & (kRoom | kPlace);
     // The first is looked at in any case: by its end the peer's is known.
-    pollfd looks[2] = {{data_.socket.get(), static_cast<short>(POLLRDHUP | (data ? POLLIN : 0)), 0}, {room_.socket.get(), POLLIN, 0}};
+    pollfd looks[2] = {{data_.socket.get(), static_cast<short>(POLLRDHUP | (data ? POLLIN : 0)), 0},
+                       {room_.socket.get(), POLLIN, 0}};
     if (data && !data_.begin_sleep()) closed_ = true;
     if (room && !room_.begin_sleep()) closed_ = true;
     if (data) in_.receiver_sleeps.store(1, std::memory_order_seq_cst);
     if (room) out_.sender_sleeps.store(1, std::memory_order_seq_cst);
     constexpr short kOver = POLLRDHUP | POLLHUP | POLLERR | POLLNVAL;
-    if (!there(events) && poll(looks, room ? 2 : 1, timeout) > 0 && looks[0].revents & kOver) closed_ = true;
+    if (!there(events) && poll(looks, room ? 2 : 1, timeout) > 0 && looks[0].revents & kOver)
+        closed_ = true;
     if (data) data_.end_sleep();
     if (room) room_.end_sleep();
     return true;
@@ -140,7 +154,8 @@ void SharedTransport::woke_sender()
 ssize_t SharedTransport::receive(void *to, size_t bytes, int timeout)
 {
     using namespace std::chrono;
-    const auto end = timeout > 0 ? steady_clock::now() + milliseconds(timeout) : steady_clock::time_point::max();
+    const auto end = timeout > 0 ? steady_clock::now() + milliseconds(timeout)
+                                 : steady_clock::time_point::max();
     for (;;) {
         const bool closed = closed_;  // before the look: what the peer sent last comes first
         const ssize_t n = receiver_.receive(to, bytes);
@@ -150,7 +165,8 @@ ssize_t SharedTransport::receive(void *to, size_t bytes, int timeout)
         }
         if (closed) return 0;
         errno = EAGAIN;
-        const auto left = timeout > 0 ? ceil<milliseconds>(end - steady_clock::now()).count() : timeout;
+        const auto left = timeout > 0 ? ceil<milliseconds>(end - steady_clock::now()).count()
+                                      : timeout;
         if (!timeout || (timeout > 0 && left <= 0)) return -1;
         if (!sleep(kData, static_cast<int>(left))) return -1;
     }
@@ -159,13 +175,15 @@ ssize_t SharedTransport::receive(void *to, size_t bytes, int timeout)
 ssize_t SharedTransport::send(const iovec *parts, int count, int timeout)
 {
     using namespace std::chrono;
-    const auto end = timeout > 0 ? steady_clock::now() + milliseconds(timeout) : steady_clock::time_point::max();
+    const auto end = timeout > 0 ? steady_clock::now() + milliseconds(timeout)
+                                 : steady_clock::time_point::max();
     for (;;) {
         if (closed_) return errno = EPIPE, -1;
         const ssize_t n = sender_.send(parts, count, [this] { data_.ring(); });
         if (n) return n;
         errno = EAGAIN;
-        const auto left = timeout > 0 ? ceil<milliseconds>(end - steady_clock::now()).count() : timeout;
+        const auto left = timeout > 0 ? ceil<milliseconds>(end - steady_clock::now()).count()
+                                      : timeout;
         if (!timeout || (timeout > 0 && left <= 0)) return -1;
         if (!sleep(kRoom, static_cast<int>(left))) return -1;
     }

@@ -1,5 +1,6 @@
-// A connection through memory, for two processes on one host. Nothing but a sleeping side needs the kernel: it is woken through a pair of
-// sockets (the bells), of which the first also tells that the other process has ended.
+// A connection through memory, for two processes on one host. Nothing but a sleeping side needs the
+// kernel: it is woken through a pair of sockets (the bells), of which the first also tells that the
+// other process has ended.
 #pragma once
 
 #include <memory>
@@ -17,16 +18,19 @@ struct SharedMemory {
     SharedRing up, down;
 };
 
-// What the client makes: a memfd of that size whose size nobody can change (memfd_create(2), F_SEAL_SHRINK and F_SEAL_GROW).
+// What the client makes: a memfd of that size whose size nobody can change (memfd_create(2),
+// F_SEAL_SHRINK and F_SEAL_GROW).
 Result<Fd> make_shared_memory();
 
 class SharedTransport : public Transport {
 public:
     enum class Side { client, server };
 
-    // Maps the memory. Fails with `invalid` where that is not a memory file of that size, sealed so, and `exhausted` where there is no
-    // room for it. The sockets are connected to the peer's. `kept` is closed with it.
-    static Result<std::unique_ptr<Transport>> open(Side, int memory, Fd data_bell, Fd room_bell, Fd kept);
+    // Maps the memory. Fails with `invalid` where that is not a memory file of that size, sealed
+    // so, and `exhausted` where there is no room for it. The sockets are connected to the peer's.
+    // `kept` is closed with it.
+    static Result<std::unique_ptr<Transport>> open(Side, int memory, Fd data_bell, Fd room_bell,
+                                                   Fd kept);
     // Over memory that is mapped, and becomes its own.
     SharedTransport(SharedMemory *memory, Side, Fd data_bell, Fd room_bell, Fd kept);
     ~SharedTransport() override;
@@ -47,7 +51,8 @@ public:
     unsigned places_under_way() override { return closed_ ? 0 : sender_.places_under_way(); }
 
 private:
-    // A socket on which the peer sends a byte when whoever sleeps here should look again. Several threads may sleep.
+    // A socket on which the peer sends a byte when whoever sleeps here should look again. Several
+    // threads may sleep.
     class Bell {
     public:
         explicit Bell(Fd fd) : socket(std::move(fd)) {}

@@ -39,8 +39,8 @@ Result<Addresses> resolve(std::string_view address, bool passive)
     addrinfo *found = nullptr;
     int rc = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
     if (rc != 0)
-        return rgpu::error(rc == EAI_AGAIN ? ErrorKind::unavailable : ErrorKind::invalid,
-                           "%s: %s", host.c_str(), gai_strerror(rc));
+        return rgpu::error(rc == EAI_AGAIN ? ErrorKind::unavailable : ErrorKind::invalid, "%s: %s",
+                           host.c_str(), gai_strerror(rc));
     return Addresses(found);
 }
 
@@ -57,9 +57,10 @@ bool wait_for(int fd, short events, Deadline deadline)
     }
 }
 
-// Small writes are not held back: a second one would wait for the other side's delayed acknowledgement of the first, 40 ms.
-// A host that lost its power says nothing more: who waits for it learns so after kPeerGone, and not after the kernel's two
-// hours. (TCP_USER_TIMEOUT would also cut connections whose other end is alive and does not read for as long.)
+// Small writes are not held back: a second one would wait for the other side's delayed
+// acknowledgement of the first, 40 ms. A host that lost its power says nothing more: who waits for
+// it learns so after kPeerGone, and not after the kernel's two hours. (TCP_USER_TIMEOUT would also
+// cut connections whose other end is alive and does not read for as long.)
 void prepare(int fd)
 {
     constexpr int kOn = 1, kIdle = 30, kProbes = 6;
@@ -74,7 +75,8 @@ void prepare(int fd)
 int connect_one(const addrinfo &a, Deadline deadline, Fd &out)
 {
     // In another's process, and a program may close all descriptors meanwhile.
-    OwnSocket fd(Fd(socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol)));
+    OwnSocket fd(
+        Fd(socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol)));
     if (fd.get() < 0) return errno;
     if (::connect(fd.get(), a.ai_addr, a.ai_addrlen) != 0) {
         if (errno != EINPROGRESS) return errno;
@@ -104,8 +106,9 @@ Result<Fd> connect(std::string_view address, Deadline deadline)
         err = connect_one(*a, deadline, fd);
         if (err == 0) return fd;
     }
-    return error(err == ECONNREFUSED ? ErrorKind::disconnected : ErrorKind::unavailable, "cannot connect to %.*s: %s",
-                 static_cast<int>(address.size()), address.data(), strerror(err));
+    return error(err == ECONNREFUSED ? ErrorKind::disconnected : ErrorKind::unavailable,
+                 "cannot connect to %.*s: %s", static_cast<int>(address.size()), address.data(),
+                 strerror(err));
 }
 
 Result<Fd> listen(std::string_view address)

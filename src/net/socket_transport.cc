@@ -39,8 +39,8 @@ ssize_t SocketTransport::send(const iovec *parts, int count, int timeout)
     m.msg_iovlen = static_cast<size_t>(count);
     if (timeout > 0 && !wait(kRoom, timeout)) return errno = EAGAIN, -1;
     ssize_t n;
-    while ((n = sendmsg(socket_.get(), &m, MSG_NOSIGNAL | (timeout < 0 ? 0 : MSG_DONTWAIT))) < 0 && errno == EINTR) {
-    }
+    while ((n = sendmsg(socket_.get(), &m, MSG_NOSIGNAL | (timeout < 0 ? 0 : MSG_DONTWAIT))) < 0 &&
+           errno == EINTR) {}
     return n;
 }
 
@@ -50,7 +50,8 @@ unsigned SocketTransport::wait(unsigned events, int timeout)
     pollfd look{socket_.get(), static_cast<short>(wanted), 0};
     if (poll(&look, 1, timeout) <= 0) return 0;
     const bool over = look.revents & (POLLERR | POLLHUP | POLLNVAL);
-    return events & ((look.revents & POLLIN || over ? kData : 0u) | (look.revents & POLLOUT || over ? kRoom : 0u));
+    return events & ((look.revents & POLLIN || over ? kData : 0u) |
+                     (look.revents & POLLOUT || over ? kRoom : 0u));
 }
 
 void SocketTransport::shutdown()

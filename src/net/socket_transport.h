@@ -11,7 +11,8 @@ namespace rgpu::net {
 
 class SocketTransport : public Transport {
 public:
-    // `moment`: the kernel ends a wait of that many milliseconds, so that one of that length costs no second call; 0: it does not.
+    // `moment`: the kernel ends a wait of that many milliseconds, so that one of that length costs
+    // no second call; 0: it does not.
     explicit SocketTransport(Fd fd, std::shared_ptr<Tunnel> tunnel = nullptr, int moment = 0);
 
     const char *name() const override { return tunnel_ ? "tls" : "tcp"; }

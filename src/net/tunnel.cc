@@ -23,7 +23,8 @@ namespace {
 
 constexpr size_t kChunk = 128 << 10;
 constexpr std::string_view kIdentity = "rgpu";
-// Its hash is what a pre-shared key of 32 bytes is for (RFC 8446, 4.2.11); and its number, for SSL_CIPHER_find.
+// Its hash is what a pre-shared key of 32 bytes is for (RFC 8446, 4.2.11); and its number, for
+// SSL_CIPHER_find.
 constexpr const char *kCipher = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kCipherNumber[] = {0x13, 0x01};
 
@@ -56,11 +57,15 @@ public:
         // NO_ATEXIT: where this OpenSSL is ours alone, nothing of it ends before the process does.
         o_.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
         context_ = o_.SSL_CTX_new(o_.TLS_method());
-        if (!context_ || !o_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) ||
+        if (!context_ ||
+            !o_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) ||
             !o_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, nullptr) ||
-            !o_.SSL_CTX_set_ciphersuites(context_, kCipher) || !o_.SSL_CTX_set_num_tickets(context_, 0))
+            !o_.SSL_CTX_set_ciphersuites(context_, kCipher) ||
+            !o_.SSL_CTX_set_num_tickets(context_, 0))
             return false;
-        o_.SSL_CTX_ctrl(context_, SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
+        o_.SSL_CTX_ctrl(context_, SSL_CTRL_MODE,
+                        SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+                        nullptr);
         ssl_ = o_.SSL_new(context_);
         from_ = o_.BIO_new(o_.BIO_s_mem()), to_ = o_.BIO_new(o_.BIO_s_mem());
         if (!ssl_ || !from_ || !to_) return false;
@@ -69,7 +74,8 @@ public:
             o_.SSL_set_psk_use_session_callback(ssl_, use_key);
             o_.SSL_set_connect_state(ssl_);
         } else {
-            // A client that offers no key, or another, finds a server without certificate: the handshake fails.
+            // A client that offers no key, or another, finds a server without certificate: the
+            // handshake fails.
             o_.SSL_set_psk_find_session_callback(ssl_, find_key);
             o_.SSL_set_accept_state(ssl_);
         }
@@ -86,7 +92,10 @@ public:
         return r == 1 ? 1 : wants_more(r) ? 0 : -1;
     }
     // What came from the other side, as it came.
-    void feed(const uint8_t *data, size_t bytes) { o_.BIO_write(from_, data, static_cast<int>(bytes)); }
+    void feed(const uint8_t *data, size_t bytes)
+    {
+        o_.BIO_write(from_, data, static_cast<int>(bytes));
+    }
     // What is to be sent to the other side; 0: nothing.
     size_t drain(uint8_t *data, size_t room)
     {
@@ -135,14 +144,16 @@ private:
     {
         SSL_SESSION *s = o_.SSL_SESSION_new();
         const SSL_CIPHER *cipher = o_.SSL_CIPHER_find(ssl, kCipherNumber);
-        if (s && cipher && o_.SSL_SESSION_set1_master_key(s, key_.data(), key_.size()) && o_.SSL_SESSION_set_cipher(s, cipher) &&
+        if (s && cipher && o_.SSL_SESSION_set1_master_key(s, key_.data(), key_.size()) &&
+            o_.SSL_SESSION_set_cipher(s, cipher) &&
             o_.SSL_SESSION_set_protocol_version(s, TLS1_3_VERSION))
             return s;
         if (s) o_.SSL_SESSION_free(s);
         return nullptr;
     }
     // OpenSSL calls these within SSL_do_handshake.
-    static int use_key(SSL *ssl, const EVP_MD *, const unsigned char **id, size_t *bytes, SSL_SESSION **session)
+    static int use_key(SSL *ssl, const EVP_MD *, const unsigned char **id, size_t *bytes,
+                       SSL_SESSION **session)
     {
         *id = reinterpret_cast<const unsigned char *>(kIdentity.data());
         *bytes = kIdentity.size();
@@ -171,24 +182,32 @@ thread_local const Connection *Connection::shaking_hands;
 // What the thread does: the handshake, then bytes both ways until one end closes.
 class Carrier {
 public:
-    Carrier(Tunnel::Ends &ends, Connection &tls) : ends_(ends), tls_(tls), out_(kChunk), in_(kChunk), sealed_(kChunk) {}
+    Carrier(Tunnel::Ends &ends, Connection &tls)
+        : ends_(ends), tls_(tls), out_(kChunk), in_(kChunk), sealed_(kChunk)
+    {}
 
     Result<void> shake_hands(Deadline deadline)
     {
         for (;;) {
             const int done = tls_.shake_hands();
-            if (!send_sealed(deadline)) return error(ErrorKind::disconnected, "encryption: the connection ended");
+            if (!send_sealed(deadline))
+                return error(ErrorKind::disconnected, "encryption: the connection ended");
             if (done > 0) return {};
-            if (done < 0) return error(ErrorKind::invalid, "encryption: the other side does not hold this lease's key (%s)", tls_.why().c_str());
-            if (!wait(ends_.socket, POLLIN, deadline)) return error(ErrorKind::unavailable, "encryption: no answer in time");
-            if (!receive_sealed()) return error(ErrorKind::disconnected, "encryption: the connection was closed during the handshake");
+            if (done < 0)
+                return error(ErrorKind::invalid,
+                             "encryption: the other side does not hold this lease's key (%s)",
+                             tls_.why().c_str());
+            if (!wait(ends_.socket, POLLIN, deadline))
+                return error(ErrorKind::unavailable, "encryption: no answer in time");
+            if (!receive_sealed())
+                return error(ErrorKind::disconnected,
+                             "encryption: the connection was closed during the handshake");
         }
     }
 
     void carry()
     {
-        while (ends_.socket.ours() && ends_.plain.ours() && step()) {
-        }
+        while (ends_.socket.ours() && ends_.plain.ours() && step()) {}
         shutdown_both();
     }
 
@@ -233,7 +252,8 @@ private:
     bool send_some(bool &moved)
     {
         if (sealed_at_ == sealed_end_) return true;
-        const ssize_t n = send(ends_.socket.get(), &sealed_[sealed_at_], sealed_end_ - sealed_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const ssize_t n = send(ends_.socket.get(), &sealed_[sealed_at_], sealed_end_ - sealed_at_,
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         sealed_at_ += static_cast<size_t>(n);
         return moved = true;
@@ -258,7 +278,8 @@ private:
     bool deliver_some(bool &moved)
     {
         if (in_at_ == in_end_) return true;
-        const ssize_t n = send(ends_.plain.get(), &in_[in_at_], in_end_ - in_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const ssize_t n =
+            send(ends_.plain.get(), &in_[in_at_], in_end_ - in_at_, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         in_at_ += static_cast<size_t>(n);
         return moved = true;
@@ -275,7 +296,8 @@ private:
     bool send_sealed(Deadline deadline)
     {
         while (size_t n = tls_.drain(sealed_.data(), sealed_.size()))
-            if (!ends_.socket.ours() || !send_all(ends_.socket.get(), sealed_.data(), n, deadline)) return false;
+            if (!ends_.socket.ours() || !send_all(ends_.socket.get(), sealed_.data(), n, deadline))
+                return false;
         return true;
     }
     static bool wait(const OwnSocket &end, short events, Deadline deadline)
@@ -293,12 +315,14 @@ private:
 
     Tunnel::Ends &ends_;
     Connection &tls_;
-    std::vector<uint8_t> out_, in_, sealed_;  // out_ serves both directions: it is empty between two steps
+    std::vector<uint8_t> out_, in_,
+        sealed_;  // out_ serves both directions: it is empty between two steps
     size_t in_at_ = 0, in_end_ = 0, sealed_at_ = 0, sealed_end_ = 0;
 };
 
 // Returns whether the thread may end (openssl.h).
-bool run(const std::shared_ptr<Tunnel::Ends> &ends, Side side, const Digest &key, Result<const Openssl *> (*load)(), Deadline deadline)
+bool run(const std::shared_ptr<Tunnel::Ends> &ends, Side side, const Digest &key,
+         Result<const Openssl *> (*load)(), Deadline deadline)
 {
     auto tell = [&](Result<void> result) {
         std::lock_guard lock(ends->mutex);
@@ -313,7 +337,9 @@ bool run(const std::shared_ptr<Tunnel::Ends> &ends, Side side, const Digest &key
     if ((*openssl)->own_locale) (*openssl)->own_locale(LC_GLOBAL_LOCALE);
     {
         Connection tls(**openssl, side, key);
-        auto opened = tls.prepare() ? Result<void>() : Result<void>(error(ErrorKind::internal, "encryption: %s", tls.why().c_str()));
+        auto opened = tls.prepare() ? Result<void>()
+                                    : Result<void>(error(ErrorKind::internal, "encryption: %s",
+                                                         tls.why().c_str()));
         Carrier carrier(*ends, tls);
         if (opened) opened = carrier.shake_hands(deadline);
         const bool ok = opened.has_value();
@@ -340,8 +366,8 @@ private:
 
 }  // namespace
 
-Result<std::shared_ptr<Tunnel>> Tunnel::open(Fd socket, Side side, const Digest &key, Result<const Openssl *> (*load)(),
-                                             Deadline deadline)
+Result<std::shared_ptr<Tunnel>> Tunnel::open(Fd socket, Side side, const Digest &key,
+                                             Result<const Openssl *> (*load)(), Deadline deadline)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -359,7 +385,8 @@ Result<std::shared_ptr<Tunnel>> Tunnel::open(Fd socket, Side side, const Digest 
             }
             {
                 std::lock_guard lock(ends->mutex);
-                if (!ends->opened) ends->opened = Result<void>(Error{ErrorKind::exhausted, "no memory"});
+                if (!ends->opened)
+                    ends->opened = Result<void>(Error{ErrorKind::exhausted, "no memory"});
                 ends->socket.let_go(), ends->plain.let_go();
                 ends->ended = true;
                 ends->changed.notify_all();

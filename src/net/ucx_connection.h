@@ -1,4 +1,5 @@
-// One end of a connection through UCX: the set-up, and who sleeps, in ucx_transport.cc; what goes through it in ucx_stream.cc.
+// One end of a connection through UCX: the set-up, and who sleeps, in ucx_transport.cc; what goes
+// through it in ucx_stream.cc.
 #pragma once
 
 #include <array>
@@ -47,10 +48,12 @@ private:
     struct Header {
         uint64_t word = 0;
         uint64_t sequence = 0;  // kStream: its number, from 1
-        uint64_t taken = 0;     // the number of the first message that its sender has not done with yet
+        uint64_t taken =
+            0;  // the number of the first message that its sender has not done with yet
     };
-    static constexpr size_t kSends = 4;                  // under way at once
-    static constexpr std::chrono::seconds kFarewell{1};  // for requests to end once their endpoint has
+    static constexpr size_t kSends = 4;  // under way at once
+    static constexpr std::chrono::seconds kFarewell{
+        1};  // for requests to end once their endpoint has
 
     struct Message {
         void *data = nullptr;  // UCX's; null: fetched
@@ -92,9 +95,12 @@ private:
     void flush();
     void finish_alone();
 
-    static ucs_status_t on_hello(void *, const void *, size_t, void *, size_t, const ucp_am_recv_param_t *);
-    static ucs_status_t on_stream(void *, const void *, size_t, void *, size_t, const ucp_am_recv_param_t *);
-    static ucs_status_t on_taken(void *, const void *, size_t, void *, size_t, const ucp_am_recv_param_t *);
+    static ucs_status_t on_hello(void *, const void *, size_t, void *, size_t,
+                                 const ucp_am_recv_param_t *);
+    static ucs_status_t on_stream(void *, const void *, size_t, void *, size_t,
+                                  const ucp_am_recv_param_t *);
+    static ucs_status_t on_taken(void *, const void *, size_t, void *, size_t,
+                                 const ucp_am_recv_param_t *);
     static void on_error(void *, ucp_ep_h, ucs_status_t);
 
     const Ucx &ucx_;
@@ -125,7 +131,8 @@ private:
     size_t first_ = 0, under_way_ = 0, bytes_under_way_ = 0;
     uint64_t sequence_ = 1, taken_ = 1;  // of the next message; and what the peer has not taken
 
-    bool dirty_ = false, flushing_ = false;  // something was sent since the last flush; a flush is under way
+    bool dirty_ = false,
+         flushing_ = false;  // something was sent since the last flush; a flush is under way
     std::condition_variable wanted_;
     std::thread finisher_;
     bool stop_ = false;

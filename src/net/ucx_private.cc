@@ -27,7 +27,8 @@ struct Setting {
 
 // Where nobody says otherwise.
 constexpr Setting kSettings[] = {
-    // It shares a process with a program, whose output, signals and memory functions are not its own.
+    // It shares a process with a program, whose output, signals and memory functions are not its
+    // own.
     {"UCX_LOG_LEVEL", "fatal"},
     {"UCX_LOG_FILE", "stderr"},
     {"UCX_HANDLE_ERRORS", "none"},
@@ -38,13 +39,16 @@ constexpr Setting kSettings[] = {
     {"UCX_VFS_ENABLE", "n"},
     {"UCX_WARN_UNUSED_ENV_VARS", "n"},
     {"UCX_WARN_INVALID_CONFIG", "n"},
-    // Without hooks nobody tells that memory was unmapped: what is registered is so for one message.
+    // Without hooks nobody tells that memory was unmapped: what is registered is so for one
+    // message.
     {"UCX_RCACHE_ENABLE", "n"},
     {"UCX_IB_REG_METHODS", "direct"},
     {"UCX_MEMTYPE_CACHE", "n"},
-    // Its modules for GPUs would open a driver: ours, once more. All that is sent lies in host memory.
+    // Its modules for GPUs would open a driver: ours, once more. All that is sent lies in host
+    // memory.
     {"UCX_MODULES", "^cuda*,*gdr*,rocm*,ze*"},
-    // A worker may not look into other processes (confine.h); POSIX shared memory does so, too, or leaves its files behind.
+    // A worker may not look into other processes (confine.h); POSIX shared memory does so, too, or
+    // leaves its files behind.
     {"UCX_TLS", "^cma,posix"},
     // The TCP connection tells when the peer is gone.
     {"UCX_KEEPALIVE_INTERVAL", "inf"},
@@ -57,7 +61,8 @@ char **settings()
     for (char **entry = environ; entry && *entry; ++entry) {
         const std::string_view text = *entry;
         if (text.starts_with(kTheirs) || text.starts_with(kLibrary)) continue;
-        names.emplace_back(text.starts_with(kPrefix) ? text.substr(kPrefix.size() - kTheirs.size()) : text);
+        names.emplace_back(text.starts_with(kPrefix) ? text.substr(kPrefix.size() - kTheirs.size())
+                                                     : text);
     }
     for (const Setting &s : kSettings) {
         const std::string begin = std::string(s.name) + "=";
@@ -80,12 +85,14 @@ void *open_library()
     if (!their_environ || dlinfo(libc, RTLD_DI_LMID, &where) != 0) return nullptr;
     *their_environ = settings();
     // A thread's arena there would not be given back at its end.
-    if (auto set = reinterpret_cast<decltype(&mallopt)>(dlsym(libc, "mallopt"))) set(M_ARENA_MAX, 1);
+    if (auto set = reinterpret_cast<decltype(&mallopt)>(dlsym(libc, "mallopt")))
+        set(M_ARENA_MAX, 1);
     const char *named = getenv(kLibrary.data());
     return dlmopen(where, named && *named ? named : "libucp.so.0", RTLD_NOW | RTLD_LOCAL);
 }
 
-// The number of bytes of a library's list of destructors, in its dynamic section, which is read-only by now.
+// The number of bytes of a library's list of destructors, in its dynamic section, which is
+// read-only by now.
 void set_to_zero(ElfW(Dyn) & entry)
 {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -117,18 +124,21 @@ Result<const Ucx *> private_ucx()
             const char *why = dlerror();
             return std::string(why ? why : "it cannot be opened");
         }
-#define RGPU_FIND(name)                                                                          \
+#define RGPU_FIND(name) \
     functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(functions.library, #name)); \
     if (!functions.name) return std::string("it has no " #name);
         RGPU_UCX_FUNCTIONS(RGPU_FIND)
 #undef RGPU_FIND
-        functions.own_locale = reinterpret_cast<decltype(functions.own_locale)>(dlsym(functions.library, "uselocale"));
+        functions.own_locale =
+            reinterpret_cast<decltype(functions.own_locale)>(dlsym(functions.library, "uselocale"));
         if (!functions.own_locale) return std::string("it has no libc");
         functions.leave_standing();
         return std::string();
     }();
     if (!missing.empty())
-        return error(ErrorKind::unsupported, "there is no UCX here (%s): install libucx0 (Debian), or name its libucp.so.0 with RGPU_UCX_LIBRARY",
+        return error(ErrorKind::unsupported,
+                     "there is no UCX here (%s): install libucx0 (Debian), or name its libucp.so.0 "
+                     "with RGPU_UCX_LIBRARY",
                      missing.c_str());
     return &functions;
 }

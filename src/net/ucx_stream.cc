@@ -17,8 +17,9 @@ namespace {
 
 constexpr size_t kEager = 32 << 10;   // most bytes of a message that is not announced
 constexpr size_t kMessage = 1 << 20;  // ... of one that is
-constexpr uint64_t kWindow = 64;      // messages that the receiver has not done with: 2 MiB that nobody fetched, at most
-constexpr auto kLooks = 1ms;          // how long what was sent may need somebody who is about to leave
+constexpr uint64_t kWindow =
+    64;  // messages that the receiver has not done with: 2 MiB that nobody fetched, at most
+constexpr auto kLooks = 1ms;  // how long what was sent may need somebody who is about to leave
 constexpr auto kLongestPause = 50ms;
 
 }  // namespace
@@ -27,7 +28,8 @@ unsigned UcxConnection::there(unsigned events) const
 {
     if (over() || broken_) return events;
     const bool room = under_way_ ? sends_[first_].done : sequence_ < taken_ + kWindow;
-    return (events & Transport::kData && arrived_.contains(next_) ? unsigned{Transport::kData} : 0u) |
+    return (events & Transport::kData && arrived_.contains(next_) ? unsigned{Transport::kData}
+                                                                  : 0u) |
            (events & Transport::kRoom && room ? unsigned{Transport::kRoom} : 0u);
 }
 
@@ -42,7 +44,8 @@ bool UcxConnection::take_header(const void *from, size_t bytes, Header &h)
     return true;
 }
 
-ucs_status_t UcxConnection::on_hello(void *self, const void *header, size_t bytes, void *, size_t, const ucp_am_recv_param_t *)
+ucs_status_t UcxConnection::on_hello(void *self, const void *header, size_t bytes, void *, size_t,
+                                     const ucp_am_recv_param_t *)
 {
     auto &c = *static_cast<UcxConnection *>(self);
     Header h;
@@ -50,25 +53,32 @@ ucs_status_t UcxConnection::on_hello(void *self, const void *header, size_t byte
     return UCS_OK;
 }
 
-ucs_status_t UcxConnection::on_taken(void *self, const void *header, size_t bytes, void *, size_t, const ucp_am_recv_param_t *)
+ucs_status_t UcxConnection::on_taken(void *self, const void *header, size_t bytes, void *, size_t,
+                                     const ucp_am_recv_param_t *)
 {
     auto &c = *static_cast<UcxConnection *>(self);
     Header h;
     if (!c.take_header(header, bytes, h)) return UCS_OK;
-    if (h.taken > c.sequence_) c.broken_ = true;
-    else c.taken_ = std::max(c.taken_, h.taken);
+    if (h.taken > c.sequence_)
+        c.broken_ = true;
+    else
+        c.taken_ = std::max(c.taken_, h.taken);
     return UCS_OK;
 }
 
-ucs_status_t UcxConnection::on_stream(void *self, const void *header, size_t bytes, void *data, size_t length, const ucp_am_recv_param_t *param)
+ucs_status_t UcxConnection::on_stream(void *self, const void *header, size_t bytes, void *data,
+                                      size_t length, const ucp_am_recv_param_t *param)
 {
     auto &c = *static_cast<UcxConnection *>(self);
     Header h;
     if (!c.take_header(header, bytes, h)) return UCS_OK;
     const bool announced = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
-    const bool fits = h.sequence >= c.next_ && h.sequence - c.next_ < kWindow && h.taken <= c.sequence_ && length && length <= (announced ? kMessage : kEager);
+    const bool fits = h.sequence >= c.next_ && h.sequence - c.next_ < kWindow &&
+                      h.taken <= c.sequence_ && length && length <= (announced ? kMessage : kEager);
     try {
-        if (!fits || !c.arrived_.try_emplace(h.sequence, Message{data, length, announced, nullptr}).second) return c.broken_ = true, UCS_OK;
+        if (!fits ||
+            !c.arrived_.try_emplace(h.sequence, Message{data, length, announced, nullptr}).second)
+            return c.broken_ = true, UCS_OK;
     } catch (const std::bad_alloc &) {  // UCX, which calls this, is C
         return c.broken_ = true, UCS_OK;
     }
@@ -87,7 +97,8 @@ void UcxConnection::tell()
 {
     auto *told = new Told{*this, {word_, 0, next_}};
     ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                         UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     param.user_data = told;
     param.cb.send = [](void *request, ucs_status_t, void *data) {
@@ -96,7 +107,8 @@ void UcxConnection::tell()
         delete t;
     };
     told_ = next_;
-    const ucs_status_ptr_t sending = ucx_.ucp_am_send_nbx(peer_, kTaken, &told->header, sizeof told->header, nullptr, 0, &param);
+    const ucs_status_ptr_t sending =
+        ucx_.ucp_am_send_nbx(peer_, kTaken, &told->header, sizeof told->header, nullptr, 0, &param);
     if (UCS_PTR_IS_ERR(sending)) failed_ = true;
     if (UCS_PTR_IS_PTR(sending)) return;
     delete told;
@@ -115,7 +127,8 @@ void UcxConnection::done_with_first()
 bool UcxConnection::fetch(Lock &lock, Message &m, void *to)
 {
     ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                         UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
     param.user_data = this;
     param.cb.recv_am = [](void *request, ucs_status_t status, size_t, void *self) {
@@ -125,7 +138,8 @@ bool UcxConnection::fetch(Lock &lock, Message &m, void *to)
         c.ucx_.ucp_request_free(request);
     };
     fetched_ = false;
-    const ucs_status_ptr_t fetching = ucx_.ucp_am_recv_data_nbx(worker_, std::exchange(m.data, nullptr), to, m.bytes, &param);
+    const ucs_status_ptr_t fetching =
+        ucx_.ucp_am_recv_data_nbx(worker_, std::exchange(m.data, nullptr), to, m.bytes, &param);
     if (UCS_PTR_IS_ERR(fetching)) return failed_ = true, false;
     if (!UCS_PTR_IS_PTR(fetching)) return true;
     for (progress(); !fetched_ && !over(); progress())
@@ -188,7 +202,8 @@ ssize_t UcxConnection::receive(void *to, size_t bytes, int timeout)
 
 // --- sending
 
-// The next message of the parts, behind the bytes that are under way. Small parts go together, in a copy.
+// The next message of the parts, behind the bytes that are under way. Small parts go together, in a
+// copy.
 bool UcxConnection::start_send(const iovec *parts, int count, size_t skip)
 {
     int i = 0;
@@ -214,7 +229,8 @@ bool UcxConnection::start_send(const iovec *parts, int count, size_t skip)
     s.done = false, s.status = UCS_OK;
     told_ = next_;
     ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
     param.flags = large ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
     param.user_data = &s;
@@ -224,7 +240,8 @@ bool UcxConnection::start_send(const iovec *parts, int count, size_t skip)
         sent.done = sent.connection->changed_ = true;
         sent.connection->ucx_.ucp_request_free(request);
     };
-    const ucs_status_ptr_t sending = ucx_.ucp_am_send_nbx(peer_, kStream, &s.header, sizeof s.header, from, s.bytes, &param);
+    const ucs_status_ptr_t sending =
+        ucx_.ucp_am_send_nbx(peer_, kStream, &s.header, sizeof s.header, from, s.bytes, &param);
     if (UCS_PTR_IS_ERR(sending)) return failed_ = true, false;
     s.done = !UCS_PTR_IS_PTR(sending);
     under_way_++, bytes_under_way_ += s.bytes;
@@ -251,8 +268,10 @@ ssize_t UcxConnection::send(const iovec *parts, int count, int timeout)
     for (visits_++;;) {
         if (left_) return errno = EBADF, -1;
         if (over()) return errno = EPIPE, -1;
-        // What did not get done the last time are the first of these bytes: who is told EAGAIN comes again with the same.
-        for (size_t skip = bytes_under_way_; under_way_ < kSends && sequence_ < taken_ + kWindow && start_send(parts, count, skip);)
+        // What did not get done the last time are the first of these bytes: who is told EAGAIN
+        // comes again with the same.
+        for (size_t skip = bytes_under_way_;
+             under_way_ < kSends && sequence_ < taken_ + kWindow && start_send(parts, count, skip);)
             skip = bytes_under_way_;
         progress();
         if (const size_t n = finished(); n && !failed_) {
@@ -266,7 +285,8 @@ ssize_t UcxConnection::send(const iovec *parts, int count, int timeout)
     }
 }
 
-// UCX may still have some of it. What does not leave at once the finisher sees to, should nobody else come.
+// UCX may still have some of it. What does not leave at once the finisher sees to, should nobody
+// else come.
 void UcxConnection::flush()
 {
     if (flushing_) return;

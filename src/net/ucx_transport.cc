@@ -33,7 +33,8 @@ bool readable(int fd)
 
 int milliseconds_until(Deadline deadline)
 {
-    return static_cast<int>(std::clamp<int64_t>(std::chrono::ceil<milliseconds>(deadline - Clock::now()).count(), 0, INT_MAX));
+    return static_cast<int>(std::clamp<int64_t>(
+        std::chrono::ceil<milliseconds>(deadline - Clock::now()).count(), 0, INT_MAX));
 }
 
 // A thread that UCX's libc did not make, at its first visit.
@@ -46,8 +47,10 @@ UcxConnection::Lock UcxConnection::enter() const
 
 Error UcxConnection::fails(const char *what, ucs_status_t status) const
 {
-    return error(ErrorKind::unsupported, "UCX %s (%s); RGPU_UCX_TLS and RGPU_UCX_NET_DEVICES say what it uses, RGPU_UCX_LOG_LEVEL=info what it finds", what,
-                 ucx_.ucs_status_string(status));
+    return error(ErrorKind::unsupported,
+                 "UCX %s (%s); RGPU_UCX_TLS and RGPU_UCX_NET_DEVICES say what it uses, "
+                 "RGPU_UCX_LOG_LEVEL=info what it finds",
+                 what, ucx_.ucs_status_string(status));
 }
 
 Result<void> UcxConnection::start()
@@ -76,22 +79,28 @@ Result<void> UcxConnection::start()
     } handlers[] = {{kHello, on_hello}, {kStream, on_stream}, {kTaken, on_taken}};
     for (const auto &handler : handlers) {
         ucp_am_handler_param_t am{};
-        am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+        am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                        UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
         am.id = handler.id, am.cb = handler.call, am.arg = this;
-        am.flags = handler.id == kStream ? UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA : UCP_AM_FLAG_WHOLE_MSG;
+        am.flags = handler.id == kStream ? UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA
+                                         : UCP_AM_FLAG_WHOLE_MSG;
         status = ucx_.ucp_worker_set_am_recv_handler(worker_, &am);
         if (status != UCS_OK) return fails("takes no active messages", status);
     }
-    if (status = ucx_.ucp_worker_get_efd(worker_, &events_); status != UCS_OK) return fails("cannot wake who waits", status);
+    if (status = ucx_.ucp_worker_get_efd(worker_, &events_); status != UCS_OK)
+        return fails("cannot wake who waits", status);
     fcntl(events_, F_SETFD, FD_CLOEXEC);
     bell_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!bell_) return error(ErrorKind::exhausted, "no event descriptor: %s", strerror(errno));
     ucp_address_t *address = nullptr;
     size_t bytes = 0;
-    if (status = ucx_.ucp_worker_get_address(worker_, &address, &bytes); status != UCS_OK) return fails("has no address", status);
+    if (status = ucx_.ucp_worker_get_address(worker_, &address, &bytes); status != UCS_OK)
+        return fails("has no address", status);
     address_.assign(reinterpret_cast<const char *>(address), bytes);
     ucx_.ucp_worker_release_address(worker_, address);
-    if (bytes > kAddressBytes) return error(ErrorKind::unsupported, "UCX uses too many networks at once: name one with RGPU_UCX_NET_DEVICES");
+    if (bytes > kAddressBytes)
+        return error(ErrorKind::unsupported,
+                     "UCX uses too many networks at once: name one with RGPU_UCX_NET_DEVICES");
     return {};
 }
 
@@ -100,11 +109,13 @@ Result<void> UcxConnection::connect(const std::string &their_address, uint64_t w
     const Lock lock = enter();
     word_ = word;
     ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t *>(their_address.data());
     params.err_handler.cb = on_error;
     params.err_handler.arg = this;
-    // UCX's shared memory does not tell that the peer has gone, and is left out where that is asked for: the TCP connection does.
+    // UCX's shared memory does not tell that the peer has gone, and is left out where that is asked
+    // for: the TCP connection does.
     ucs_status_t status = UCS_ERR_UNREACHABLE;
     for (ucp_err_handling_mode_t mode : {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE}) {
         params.err_mode = mode;
@@ -123,7 +134,8 @@ bool UcxConnection::greet(int tcp, Deadline deadline)
 {
     Lock lock = enter();
     say_hello();
-    for (progress(); !met_ && !over() && !readable(tcp); sleep(lock, tcp, milliseconds_until(deadline)))
+    for (progress(); !met_ && !over() && !readable(tcp);
+         sleep(lock, tcp, milliseconds_until(deadline)))
         if (Clock::now() >= deadline) break;
     return met_;
 }
@@ -143,35 +155,45 @@ void UcxConnection::say_hello()
 {
     hello_.word = word_;
     ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                         UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     param.user_data = this;
-    param.cb.send = [](void *request, ucs_status_t, void *self) { static_cast<UcxConnection *>(self)->ucx_.ucp_request_free(request); };
-    if (UCS_PTR_IS_ERR(ucx_.ucp_am_send_nbx(peer_, kHello, &hello_, sizeof hello_, nullptr, 0, &param))) failed_ = true;
+    param.cb.send = [](void *request, ucs_status_t, void *self) {
+        static_cast<UcxConnection *>(self)->ucx_.ucp_request_free(request);
+    };
+    if (UCS_PTR_IS_ERR(
+            ucx_.ucp_am_send_nbx(peer_, kHello, &hello_, sizeof hello_, nullptr, 0, &param)))
+        failed_ = true;
 }
 
 void UcxConnection::progress()
 {
-    for (int rounds = 0; rounds < 64 && ucx_.ucp_worker_progress(worker_); rounds++) {
-    }
+    for (int rounds = 0; rounds < 64 && ucx_.ucp_worker_progress(worker_); rounds++) {}
     if (!std::exchange(changed_, false) || !sleepers_) return;
     const uint64_t one = 1;
     rung_ = true;
     (void)!write(bell_.get(), &one, sizeof one);
 }
 
-// Until something may have happened, or the time is over. `tcp`: a socket to look at for input, too, or -1 for the end of the connection's own.
+// Until something may have happened, or the time is over. `tcp`: a socket to look at for input,
+// too, or -1 for the end of the connection's own.
 void UcxConnection::sleep(Lock &lock, int tcp, int timeout)
 {
     bool ended = false;
     if (const ucs_status_t armed = ucx_.ucp_worker_arm(worker_); armed == UCS_OK) {
         uint64_t rung;
-        if (!sleepers_++ && std::exchange(rung_, false)) (void)!read(bell_.get(), &rung, sizeof rung);
+        if (!sleepers_++ && std::exchange(rung_, false))
+            (void)!read(bell_.get(), &rung, sizeof rung);
         pollfd looks[] = {{events_, POLLIN, 0},
                           {bell_.get(), POLLIN, 0},
-                          {tcp >= 0 ? tcp : tcp_ ? tcp_->get() : -1, static_cast<short>(tcp >= 0 ? POLLIN | POLLRDHUP : POLLRDHUP), 0}};
+                          {tcp >= 0 ? tcp
+                           : tcp_   ? tcp_->get()
+                                    : -1,
+                           static_cast<short>(tcp >= 0 ? POLLIN | POLLRDHUP : POLLRDHUP), 0}};
         lock.unlock();
-        ended = poll(looks, 3, timeout) > 0 && looks[2].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
+        ended = poll(looks, 3, timeout) > 0 &&
+                looks[2].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
         lock.lock();
         --sleepers_;
     } else if (armed != UCS_ERR_BUSY) {
@@ -185,8 +207,7 @@ void UcxConnection::sleep(Lock &lock, int tcp, int timeout)
 // What the peer sent last comes before its end.
 void UcxConnection::look_for_the_rest()
 {
-    while (ucx_.ucp_worker_progress(worker_)) {
-    }
+    while (ucx_.ucp_worker_progress(worker_)) {}
     progress();
     closed_ = true;
 }
@@ -200,7 +221,8 @@ void UcxConnection::close_endpoint()
     ucs_status_ptr_t closing = ucx_.ucp_ep_close_nbx(std::exchange(peer_, nullptr), &param);
     const auto end = Clock::now() + kFarewell;
     if (!UCS_PTR_IS_PTR(closing)) return;
-    while (ucx_.ucp_request_check_status(closing) == UCS_INPROGRESS && Clock::now() < end) ucx_.ucp_worker_progress(worker_);
+    while (ucx_.ucp_request_check_status(closing) == UCS_INPROGRESS && Clock::now() < end)
+        ucx_.ucp_worker_progress(worker_);
     ucx_.ucp_request_free(closing);
 }
 
@@ -269,7 +291,8 @@ namespace rgpu::net {
 
 Result<std::unique_ptr<UcxTransport>> UcxTransport::open()
 {
-    return error(ErrorKind::unsupported, "this rgpu was built without UCX: build it where libucx-dev is installed");
+    return error(ErrorKind::unsupported,
+                 "this rgpu was built without UCX: build it where libucx-dev is installed");
 }
 
 }  // namespace rgpu::net

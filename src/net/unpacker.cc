@@ -27,9 +27,12 @@ Result<void> Unpacker::check(const FrameHeader &h) const
     if (h.flags & ~wire::kLast) return damaged("flags that no part has");
     if (!h.value || h.value > wire::kPartBytes) return damaged("a part of a length that none has");
     if (h.sequence == static_cast<uint32_t>(PackMethod::stored))
-        return h.bytes == h.value ? Result<void>() : damaged("a part that is no longer or shorter than it says");
-    if (h.sequence > static_cast<uint32_t>(PackMethod::zstd) || !(methods & 1u << h.sequence)) return damaged("a method that nobody has agreed to");
-    if (!h.bytes || h.bytes >= h.value) return damaged("a part that is no shorter than what it becomes");
+        return h.bytes == h.value ? Result<void>()
+                                  : damaged("a part that is no longer or shorter than it says");
+    if (h.sequence > static_cast<uint32_t>(PackMethod::zstd) || !(methods & 1u << h.sequence))
+        return damaged("a method that nobody has agreed to");
+    if (!h.bytes || h.bytes >= h.value)
+        return damaged("a part that is no shorter than what it becomes");
     return {};
 }
 
@@ -50,9 +53,11 @@ Result<void> Unpacker::unpack(void *to, const Raw &raw)
 {
     waiting_ = false;
     last_ = part_.flags & wire::kLast;
-    if (part_.sequence == static_cast<uint32_t>(PackMethod::stored)) return raw(to, part_.value) ? Result<void>() : Error{ErrorKind::disconnected, ""};
+    if (part_.sequence == static_cast<uint32_t>(PackMethod::stored))
+        return raw(to, part_.value) ? Result<void>() : Error{ErrorKind::disconnected, ""};
     if (!raw(packed_.get(), part_.bytes)) return Error{ErrorKind::disconnected, ""};
-    if (!PackLibrary::here().unpack(static_cast<PackMethod>(part_.sequence), packed_.get(), part_.bytes, to, part_.value, memory_))
+    if (!PackLibrary::here().unpack(static_cast<PackMethod>(part_.sequence), packed_.get(),
+                                    part_.bytes, to, part_.value, memory_))
         return damaged("they do not become what was announced");
     came_ += sizeof part_ + part_.bytes, became_ += part_.value;
     return {};

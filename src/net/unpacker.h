@@ -1,5 +1,6 @@
-// The receiving side of packed frames (wire/packing.h). The peer may send anything: lengths are checked before they are used, nothing is written
-// outside of what is asked for, and what is damaged is an error that ends the connection.
+// The receiving side of packed frames (wire/packing.h). The peer may send anything: lengths are
+// checked before they are used, nothing is written outside of what is asked for, and what is
+// damaged is an error that ends the connection.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,8 @@ public:
     // By these methods: until then every part is refused. Any thread.
     void use(unsigned methods);
 
-    // With the header of a frame's first part; the frame is read() from now on, its own header first.
+    // With the header of a frame's first part; the frame is read() from now on, its own header
+    // first.
     Result<void> open(const wire::FrameHeader &part);
     bool inside() const { return inside_; }
     // The frame's next bytes. `disconnected` with an empty text: the stream has ended.
@@ -45,10 +47,10 @@ private:
     PackLibrary::Memory memory_;
     std::unique_ptr<uint8_t[]> packed_, unpacked_;  // kPartBytes each
     bool inside_ = false;
-    bool waiting_ = false;      // part_ is still to be unpacked
+    bool waiting_ = false;  // part_ is still to be unpacked
     wire::FrameHeader part_;
-    bool last_ = false;         // it ends the frame
-    size_t at_ = 0, end_ = 0;   // of unpacked_
+    bool last_ = false;        // it ends the frame
+    size_t at_ = 0, end_ = 0;  // of unpacked_
     uint64_t came_ = 0, became_ = 0;
 };
 

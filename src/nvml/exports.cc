@@ -1,6 +1,8 @@
-// The symbols of libnvidia-ml.so.1 that are carried out. Every call passes through Exported: no exception gets out to a C program.
+// The symbols of libnvidia-ml.so.1 that are carried out. Every call passes through Exported: no
+// exception gets out to a C program.
 //
-// The dynamic loader asks each symbol's resolver which function it stands for (GNU ifunc), so that the prototype is nvml.h's own.
+// The dynamic loader asks each symbol's resolver which function it stands for (GNU ifunc), so that
+// the prototype is nvml.h's own.
 #include <cxxabi.h>
 
 #include <new>
@@ -53,5 +55,6 @@ template <class... A, auto implementation> struct Exported<const char *(A...), i
     { \
         return &rgpu::nvml::Exported<decltype(::name), &rgpu::nvml::own::name>::call; \
     } \
-    extern "C" [[gnu::visibility("default")]] decltype(::name) name __attribute__((ifunc("rgpu_resolve_" #name)));
+    extern "C" [[gnu::visibility("default")]] decltype(::name) name \
+        __attribute__((ifunc("rgpu_resolve_" #name)));
 #include "nvml/functions.def"

@@ -1,4 +1,5 @@
-// The NVML functions that can be answered for a remote GPU. All others: functions.def. exports.cc makes the symbols from them.
+// The NVML functions that can be answered for a remote GPU. All others: functions.def. exports.cc
+// makes the symbols from them.
 #include <poll.h>
 
 #include <algorithm>
@@ -64,7 +65,8 @@ nvmlReturn_t give_text(char *to, unsigned room, const std::string &text)
 }
 
 // A number of the device's status, or NOT_SUPPORTED where the server does not know it.
-template <class T> nvmlReturn_t give_status(nvmlDevice_t handle, int64_t DeviceStatus::*field, T *to)
+template <class T>
+nvmlReturn_t give_status(nvmlDevice_t handle, int64_t DeviceStatus::*field, T *to)
 {
     return with(handle, [&](Device &d) -> nvmlReturn_t {
         if (!to) return NVML_ERROR_INVALID_ARGUMENT;
@@ -80,7 +82,8 @@ template <class T> nvmlReturn_t give_attribute(nvmlDevice_t handle, CUdevice_att
         if (!to) return NVML_ERROR_INVALID_ARGUMENT;
         const auto *s = d.link->snapshot(d.gpu.uuid);
         if (!s) return NVML_ERROR_UNKNOWN;
-        if (static_cast<size_t>(a) >= s->attributes.size() || s->attribute_status[a]) return NVML_ERROR_NOT_SUPPORTED;
+        if (static_cast<size_t>(a) >= s->attributes.size() || s->attribute_status[a])
+            return NVML_ERROR_NOT_SUPPORTED;
         return give(to, s->attributes[a]);
     });
 }
@@ -90,7 +93,8 @@ nvmlReturn_t find(nvmlDevice_t *to, bool (*matches)(Device &, const char *), con
     return with_pool([&](Pool &p) -> nvmlReturn_t {
         if (!to || !key) return NVML_ERROR_INVALID_ARGUMENT;
         for (auto &d : p.devices)
-            if (matches(*d, key)) return *to = reinterpret_cast<nvmlDevice_t>(d.get()), NVML_SUCCESS;
+            if (matches(*d, key))
+                return *to = reinterpret_cast<nvmlDevice_t>(d.get()), NVML_SUCCESS;
         return NVML_ERROR_NOT_FOUND;
     });
 }
@@ -122,9 +126,13 @@ nvmlReturn_t pci_info(nvmlDevice_t handle, nvmlPciInfo_t *info)
         const auto *s = d.link->snapshot(d.gpu.uuid);
         if (!s) return NVML_ERROR_UNKNOWN;
         *info = {};
-        if (sscanf(s->pci_bus_id.c_str(), "%x:%x:%x", &info->domain, &info->bus, &info->device) != 3) return NVML_ERROR_NOT_SUPPORTED;
-        snprintf(info->busId, sizeof info->busId, "%08X:%02X:%02X.0", info->domain, info->bus, info->device);
-        snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%04X:%02X:%02X.0", info->domain, info->bus, info->device);
+        if (sscanf(s->pci_bus_id.c_str(), "%x:%x:%x", &info->domain, &info->bus, &info->device) !=
+            3)
+            return NVML_ERROR_NOT_SUPPORTED;
+        snprintf(info->busId, sizeof info->busId, "%08X:%02X:%02X.0", info->domain, info->bus,
+                 info->device);
+        snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%04X:%02X:%02X.0", info->domain,
+                 info->bus, info->device);
         return NVML_SUCCESS;
     });
 }
@@ -190,7 +198,8 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned room)
 }
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned room)
 {
-    return with_pool([&](Pool &) { return give_text(text, room, NVML_API_VERSION_STR "." RGPU_VERSION); });
+    return with_pool(
+        [&](Pool &) { return give_text(text, room, NVML_API_VERSION_STR "." RGPU_VERSION); });
 }
 nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 {
@@ -199,7 +208,10 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
         return v ? give(version, v) : NVML_ERROR_UNKNOWN;
     });
 }
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) { return own::nvmlSystemGetCudaDriverVersion(version); }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    return own::nvmlSystemGetCudaDriverVersion(version);
+}
 nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned room)
 {
     return with_pool([&](Pool &) -> nvmlReturn_t {
@@ -217,13 +229,15 @@ nvmlReturn_t nvmlUnitGetCount(unsigned *count)
     return with_pool([&](Pool &) { return give(count, 0); });
 }
 
-
 // --- events: none ever comes (nvmlDeviceRegisterEvents is not supported)
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
     static char any;
-    return with_pool([&](Pool &) { return set ? (*set = reinterpret_cast<nvmlEventSet_t>(&any), NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT; });
+    return with_pool([&](Pool &) {
+        return set ? (*set = reinterpret_cast<nvmlEventSet_t>(&any), NVML_SUCCESS)
+                   : NVML_ERROR_INVALID_ARGUMENT;
+    });
 }
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t)
 {
@@ -264,10 +278,17 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device)
 }
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
-    return find(device, [](Device &d, const char *u) { return d.gpu.uuid == u; }, uuid);
+    return find(
+        device, [](Device &d, const char *u) { return d.gpu.uuid == u; }, uuid);
 }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device) { return find(device, same_bus, id); }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *device) { return find(device, same_bus, id); }
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device)
+{
+    return find(device, same_bus, id);
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *device)
+{
+    return find(device, same_bus, id);
+}
 
 // --- what a device is
 
@@ -275,7 +296,10 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
 {
     return with(device, [&](Device &d) { return give(index, d.index); });
 }
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor) { return own::nvmlDeviceGetIndex(device, minor); }
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor)
+{
+    return own::nvmlDeviceGetIndex(device, minor);
+}
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned room)
 {
     return with(device, [&](Device &d) { return give_text(name, room, d.gpu.name); });
@@ -288,13 +312,24 @@ nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t *brand)
 {
     return with(device, [&](Device &) { return give(brand, NVML_BRAND_UNKNOWN); });
 }
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info) { return pci_info(device, info); }
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t *info) { return pci_info(device, info); }
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t *info) { return pci_info(device, info); }
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info)
+{
+    return pci_info(device, info);
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t *info)
+{
+    return pci_info(device, info);
+}
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t *info)
+{
+    return pci_info(device, info);
+}
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
-    if (nvmlReturn_t r = give_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major)) return r;
+    if (nvmlReturn_t r =
+            give_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major))
+        return r;
     return give_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
 }
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t *to)
@@ -334,7 +369,9 @@ nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t
 nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned *mhz)
 {
     const bool memory = type == NVML_CLOCK_MEM;
-    if (nvmlReturn_t r = give_attribute(device, memory ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE : CU_DEVICE_ATTRIBUTE_CLOCK_RATE, mhz))
+    if (nvmlReturn_t r = give_attribute(
+            device, memory ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE : CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
+            mhz))
         return r;
     *mhz /= 1000;  // from kHz
     return NVML_SUCCESS;
@@ -369,11 +406,13 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
         if (!to) return NVML_ERROR_INVALID_ARGUMENT;
         const DeviceStatus s = d.link->status(d.gpu.uuid);
         if (s.gpu_busy < 0) return NVML_ERROR_NOT_SUPPORTED;
-        *to = {static_cast<unsigned>(s.gpu_busy), static_cast<unsigned>(std::max<int64_t>(s.memory_busy, 0))};
+        *to = {static_cast<unsigned>(s.gpu_busy),
+               static_cast<unsigned>(std::max<int64_t>(s.memory_busy, 0))};
         return NVML_SUCCESS;
     });
 }
-nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t, unsigned *celsius)
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t,
+                                      unsigned *celsius)
 {
     return give_status(device, &DeviceStatus::temperature, celsius);
 }
@@ -400,7 +439,9 @@ nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned *percent)
 }
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned *mhz)
 {
-    return give_status(device, type == NVML_CLOCK_MEM ? &DeviceStatus::memory_clock : &DeviceStatus::sm_clock, mhz);
+    return give_status(
+        device, type == NVML_CLOCK_MEM ? &DeviceStatus::memory_clock : &DeviceStatus::sm_clock,
+        mhz);
 }
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t *state)
 {

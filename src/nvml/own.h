@@ -1,4 +1,5 @@
-// The functions that functions.cc carries out: own::nvmlX for each line OWN(nvmlX) of functions.def, with nvml.h's prototype.
+// The functions that functions.cc carries out: own::nvmlX for each line OWN(nvmlX) of
+// functions.def, with nvml.h's prototype.
 #pragma once
 
 #include "nvml/api.h"

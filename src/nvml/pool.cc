@@ -26,7 +26,8 @@ constexpr auto kPatience = 10s;
 // The next frame; false when none comes, or one that no server sends.
 bool receive(int fd, wire::FrameHeader &h, std::vector<uint8_t> &body, net::Deadline deadline)
 {
-    if (!net::receive_all(fd, &h, sizeof h, deadline) || h.bytes > wire::kMaxServerBytes) return false;
+    if (!net::receive_all(fd, &h, sizeof h, deadline) || h.bytes > wire::kMaxServerBytes)
+        return false;
     body.resize(h.bytes);
     return net::receive_all(fd, body.data(), body.size(), deadline).has_value();
 }
@@ -38,19 +39,19 @@ bool Link::connected()
     // The child of a fork has a connection of its own.
     if (to_.fd && process_ == getpid()) return true;
     if (refused_ && process_ == getpid()) return false;
-    if (process_ != getpid())
-        to_.leave_to_parent();
+    if (process_ != getpid()) to_.leave_to_parent();
     to_ = {};
     process_ = getpid();
     auto connect = [&]() -> Result<void> {
-        auto to = net::connect_data(server_.address, server_.lease, server_.secret, calls::table_digest(), kPatience, [&] {
-            interpose::say_waiting(server_);
-        });
+        auto to = net::connect_data(server_.address, server_.lease, server_.secret,
+                                    calls::table_digest(), kPatience,
+                                    [&] { interpose::say_waiting(server_); });
         if (!to) return std::move(to).error();
         const auto deadline = net::Clock::now() + kPatience;
         wire::FrameHeader h;
         std::vector<uint8_t> body;
-        if (!receive(to->fd.get(), h, body, deadline) || h.type != static_cast<uint16_t>(wire::ServerFrame::snapshot) || h.value)
+        if (!receive(to->fd.get(), h, body, deadline) ||
+            h.type != static_cast<uint16_t>(wire::ServerFrame::snapshot) || h.value)
             return error(ErrorKind::unavailable, "its driver does not start");
         auto snapshot = wire::decode_snapshot(body.data(), body.size());
         if (!snapshot) return std::move(snapshot).error();
@@ -60,7 +61,9 @@ bool Link::connected()
     };
     auto r = connect();
     refused_ = !r;
-    if (!r) interpose::say("NVML: server %s (%s) cannot be asked: %s", server_.name.c_str(), server_.address.c_str(), r.error().text.c_str());
+    if (!r)
+        interpose::say("NVML: server %s (%s) cannot be asked: %s", server_.name.c_str(),
+                       server_.address.c_str(), r.error().text.c_str());
     return r.has_value();
 }
 
@@ -144,7 +147,8 @@ Result<std::vector<std::vector<Gpu>>> read_gpus(const char *path)
         for (const Json &s : *servers->array()) {
             auto &gpus = all.emplace_back();
             if (const Json *list = s.get("gpus"); list && list->array())
-                for (const Json &g : *list->array()) gpus.push_back({g.text("uuid"), g.text("name"), positive(g.get("memory"))});
+                for (const Json &g : *list->array())
+                    gpus.push_back({g.text("uuid"), g.text("name"), positive(g.get("memory"))});
         }
     return all;
 }
@@ -156,16 +160,19 @@ Pool *open_pool()
     const char *path = getenv("RGPU_LEASE");
     if (!path || !*path) return nullptr;
     auto servers = interpose::read_lease(path);
-    auto gpus = servers ? read_gpus(path) : Result<std::vector<std::vector<Gpu>>>(std::move(servers).error());
+    auto gpus = servers ? read_gpus(path)
+                        : Result<std::vector<std::vector<Gpu>>>(std::move(servers).error());
     if (!gpus || gpus->size() != servers->size()) {
         interpose::say("NVML: %s", gpus ? "the lease file changes" : gpus.error().text.c_str());
         return nullptr;
     }
     auto *pool = new Pool;
     for (size_t i = 0; i < servers->size(); i++) {
-        Link *link = pool->links.emplace_back(std::make_unique<Link>(std::move((*servers)[i]))).get();
+        Link *link =
+            pool->links.emplace_back(std::make_unique<Link>(std::move((*servers)[i]))).get();
         for (const Gpu &gpu : (*gpus)[i])
-            pool->devices.push_back(std::make_unique<Device>(Device{gpu, static_cast<unsigned>(pool->devices.size()), link}));
+            pool->devices.push_back(std::make_unique<Device>(
+                Device{gpu, static_cast<unsigned>(pool->devices.size()), link}));
     }
     return pool;
 }

@@ -1,6 +1,6 @@
-// The GPUs of this process's lease, as NVML sees them. The lease file says which they are and how much memory is ours;
-// what changes, or only the server knows, is asked of a worker, over a connection made at the first such question.
-// Any thread; nothing is ever freed.
+// The GPUs of this process's lease, as NVML sees them. The lease file says which they are and how
+// much memory is ours; what changes, or only the server knows, is asked of a worker, over a
+// connection made at the first such question. Any thread; nothing is ever freed.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ public:
     const wire::DeviceSnapshot *snapshot(const std::string &uuid);
     // How it stands now; all unknown if the server cannot be asked.
     wire::DeviceStatus status(const std::string &uuid);
-    int driver_version();        // 0: not known
+    int driver_version();          // 0: not known
     std::string driver_release();  // "": not known
 
 private:

@@ -1,5 +1,5 @@
-// What cannot be answered for a remote GPU. nvml.h is not included: these functions look at no argument, and a function
-// that this toolkit's header does not know is answered all the same.
+// What cannot be answered for a remote GPU. nvml.h is not included: these functions look at no
+// argument, and a function that this toolkit's header does not know is answered all the same.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -16,12 +16,14 @@ static int none()
     return r ? r : 3;
 }
 
-#define NONE(name) EXPORT int name() { return none(); }
+#define NONE(name) \
+    EXPORT int name() { return none(); }
 #include "nvml/functions.def"
 
-// NVIDIA's nvidia-smi does not begin without this: by an UUID it gets a table of functions that nobody documents (its size in
-// bytes, then the functions). It takes NOT_SUPPORTED from each (seen with 535.261.03, which calls the 25th, 71st, 80th
-// and 212th), so that is what the whole table answers.
+// NVIDIA's nvidia-smi does not begin without this: by an UUID it gets a table of functions that
+// nobody documents (its size in bytes, then the functions). It takes NOT_SUPPORTED from each (seen
+// with 535.261.03, which calls the 25th, 71st, 80th and 212th), so that is what the whole table
+// answers.
 EXPORT int nvmlInternalGetExportTable(const void **table, const void *uuid)
 {
     static constexpr unsigned char kKnown[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
@@ -32,7 +34,7 @@ EXPORT int nvmlInternalGetExportTable(const void **table, const void *uuid)
         a[0] = reinterpret_cast<const void *>(sizeof a);
         return a;
     }();
-    if (!table || !uuid) return 2;                         // NVML_ERROR_INVALID_ARGUMENT
+    if (!table || !uuid) return 2;                      // NVML_ERROR_INVALID_ARGUMENT
     if (memcmp(uuid, kKnown, sizeof kKnown)) return 6;  // NVML_ERROR_NOT_FOUND
     *table = all.data();
     return 0;

@@ -19,16 +19,19 @@ std::optional<std::pair<int, int>> version(std::string_view text)
     int major = 0, minor = 0;
     const char *end = text.data() + text.size();
     auto [dot, bad] = std::from_chars(text.data(), end, major);
-    if (bad != std::errc() || major < 1 || major > 99 || dot == end || *dot != '.' || end - dot != 2)
+    if (bad != std::errc() || major < 1 || major > 99 || dot == end || *dot != '.' ||
+        end - dot != 2)
         return {};
     auto [stop, worse] = std::from_chars(dot + 1, end, minor);
-    return worse == std::errc() && stop == end && minor >= 0 ? std::optional(std::pair(major, minor)) : std::nullopt;
+    return worse == std::errc() && stop == end && minor >= 0
+               ? std::optional(std::pair(major, minor))
+               : std::nullopt;
 }
 
 Error no_version(std::string_view text, const char *example)
 {
-    return error(ErrorKind::invalid, "\"%.*s\" is no version: write it like %s", static_cast<int>(std::min<size_t>(text.size(), 80)),
-                 text.data(), example);
+    return error(ErrorKind::invalid, "\"%.*s\" is no version: write it like %s",
+                 static_cast<int>(std::min<size_t>(text.size(), 80)), text.data(), example);
 }
 
 // "a,b" into two; each must have something in it.
@@ -37,7 +40,8 @@ Result<void> add_list(std::string_view text, std::vector<std::string> &out)
     for (size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 1)) {
         end = text.find(',');
         if (text.substr(0, end).empty())
-            return Error{ErrorKind::invalid, "a name is missing; separate several with single commas"};
+            return Error{ErrorKind::invalid,
+                         "a name is missing; separate several with single commas"};
         if (out.size() == kMostValues)
             return error(ErrorKind::invalid, "more than %zu names", kMostValues);
         out.emplace_back(text.substr(0, end));
@@ -47,8 +51,7 @@ Result<void> add_list(std::string_view text, std::vector<std::string> &out)
 
 template <class T> Result<void> set(Result<T> value, T &out)
 {
-    if (!value)
-        return std::move(value).error();
+    if (!value) return std::move(value).error();
     out = *value;
     return {};
 }
@@ -63,24 +66,24 @@ constexpr FilterOption kOptions[] = {
     {"rgpu-min-memory", "SIZE", "[rgpu] only GPUs that have so much memory in all: 40G",
      [](std::string_view value, Filters &out) { return set(parse_size(value), out.memory); }},
     {"rgpu-min-cc", "X.Y", "[rgpu] only GPUs of at least this compute capability: 8.0",
-     [](std::string_view value, Filters &out) { return set(parse_compute_capability(value), out.compute_capability); }},
-    {"rgpu-min-cuda", "X.Y", "[rgpu] only servers whose driver has at least this CUDA version: 12.4",
+     [](std::string_view value, Filters &out) {
+         return set(parse_compute_capability(value), out.compute_capability);
+     }},
+    {"rgpu-min-cuda", "X.Y",
+     "[rgpu] only servers whose driver has at least this CUDA version: 12.4",
      [](std::string_view value, Filters &out) { return set(parse_cuda_version(value), out.cuda); }},
-    {"rgpu-min-driver", "RELEASE", "[rgpu] only servers whose driver is of at least this release: 570.86.10",
-     [](std::string_view value, Filters &out) { return set(parse_driver_release(value), out.driver); }},
+    {"rgpu-min-driver", "RELEASE",
+     "[rgpu] only servers whose driver is of at least this release: 570.86.10",
+     [](std::string_view value, Filters &out) {
+         return set(parse_driver_release(value), out.driver);
+     }},
 };
 
-char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
 
-std::span<const FilterOption> filter_options()
-{
-    return kOptions;
-}
+std::span<const FilterOption> filter_options() { return kOptions; }
 
 Result<void> add_filter(const FilterOption &option, std::string_view value, Filters &out)
 {
@@ -102,7 +105,8 @@ Result<int> parse_cuda_version(std::string_view text)
 
 Result<std::string> parse_driver_release(std::string_view text)
 {
-    return is_driver_release(text) ? Result<std::string>(std::string(text)) : no_version(text, "570.86.10");
+    return is_driver_release(text) ? Result<std::string>(std::string(text))
+                                   : no_version(text, "570.86.10");
 }
 
 std::string name_of_type(std::string_view type)

@@ -1,7 +1,8 @@
 // Which GPUs of the pool will do: the options that say so, and their values.
 //
-// One row an option; the SPANK plugin registers the rows, job_submit judges by them, and the controller's
-// prolog asks the pool for them. `rgpu run` has the same ones under its own names and uses the same parsers.
+// One row an option; the SPANK plugin registers the rows, job_submit judges by them, and the
+// controller's prolog asks the pool for them. `rgpu run` has the same ones under its own names and
+// uses the same parsers.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ Result<int> parse_cuda_version(std::string_view text);
 // The text itself where it is one: "570", "570.86.10" (util/driver_release.h).
 Result<std::string> parse_driver_release(std::string_view text);
 
-// A type as Slurm writes it (nvidia_a100-sxm4-80gb) as a part of a GPU's name: its _ are spaces there.
+// A type as Slurm writes it (nvidia_a100-sxm4-80gb) as a part of a GPU's name: its _ are spaces
+// there.
 std::string name_of_type(std::string_view type);
 
 // `part` stands somewhere in `name`, whatever the case.

@@ -15,8 +15,7 @@ template <class See> void each(std::string_view licences, See &&see)
         size_t end = licences.find_first_of(kSeparators);
         std::string_view element = licences.substr(0, end);
         licences = end == licences.npos ? std::string_view{} : licences.substr(end + 1);
-        if (element.empty())
-            continue;
+        if (element.empty()) continue;
         size_t name_end = element.find_first_of("@:*=");
         size_t count_at = element.find_last_of(":*=");
         see(element, element.substr(0, name_end),
@@ -46,24 +45,25 @@ unsigned long rgpu_licences(std::string_view licences)
 bool names_rgpu(std::string_view licences)
 {
     bool named = false;
-    each(licences, [&](std::string_view, std::string_view name, std::string_view) { named |= name == "rgpu"; });
+    each(licences, [&](std::string_view, std::string_view name, std::string_view) {
+        named |= name == "rgpu";
+    });
     return named;
 }
 
 Result<std::string> with_rgpu(std::string_view licences, unsigned long count)
 {
     if (licences.find('|') != licences.npos)
-        return error(ErrorKind::invalid,
-                     "--licenses=%.*s: alternatives cannot be had together with --gres=rgpu; ask for the "
-                     "licences with commas",
-                     static_cast<int>(licences.size()), licences.data());
+        return error(
+            ErrorKind::invalid,
+            "--licenses=%.*s: alternatives cannot be had together with --gres=rgpu; ask for the "
+            "licences with commas",
+            static_cast<int>(licences.size()), licences.data());
     std::string out;
     each(licences, [&](std::string_view element, std::string_view name, std::string_view) {
-        if (name != "rgpu")
-            (out += out.empty() ? "" : ",") += element;
+        if (name != "rgpu") (out += out.empty() ? "" : ",") += element;
     });
-    if (count != 0)
-        (out += out.empty() ? "" : ",") += "rgpu:" + std::to_string(count);
+    if (count != 0) (out += out.empty() ? "" : ",") += "rgpu:" + std::to_string(count);
     return out;
 }
 

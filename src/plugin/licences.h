@@ -10,8 +10,8 @@
 
 namespace rgpu::plugin {
 
-// What the licences of all GPUs of a job are: gpus on each of nodes, share percent of each. A share that begins at 0
-// costs one, too: by its licences the prolog knows how many GPUs a job has.
+// What the licences of all GPUs of a job are: gpus on each of nodes, share percent of each. A share
+// that begins at 0 costs one, too: by its licences the prolog knows how many GPUs a job has.
 unsigned long licences_for(unsigned gpus, unsigned share, unsigned nodes);
 
 // The count of rgpu in a licence string: 0 where it is not named, 1 where it has no count.

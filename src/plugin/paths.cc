@@ -24,14 +24,8 @@ std::string gpu_path(std::string_view lease_path, unsigned place)
     return beside(lease_path, "gpu." + std::to_string(place));
 }
 
-std::string error_path(std::string_view lease_path)
-{
-    return beside(lease_path, "error");
-}
+std::string error_path(std::string_view lease_path) { return beside(lease_path, "error"); }
 
-std::string ended_path(std::string_view lease_path)
-{
-    return beside(lease_path, "ended");
-}
+std::string ended_path(std::string_view lease_path) { return beside(lease_path, "ended"); }
 
 }  // namespace rgpu::plugin

@@ -6,11 +6,12 @@
 
 namespace rgpu::plugin {
 
-// RUNDIR/JOB/lease.json. %n in rundir stands for the node's name in Slurm: slurmds that share a host
-// need directories of their own.
+// RUNDIR/JOB/lease.json. %n in rundir stands for the node's name in Slurm: slurmds that share a
+// host need directories of their own.
 std::string lease_path(std::string_view rundir, std::string_view node, std::string_view job);
 
-// Beside it: the file that a step locks which has this GPU of the job's for itself (place in the lease).
+// Beside it: the file that a step locks which has this GPU of the job's for itself (place in the
+// lease).
 std::string gpu_path(std::string_view lease_path, unsigned place);
 
 // Beside it: one line that says why there is no lease file.

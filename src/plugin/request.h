@@ -38,18 +38,20 @@ struct TresGpus {
     std::string type;  // empty without
 };
 
-// The GPUs that a TRES list names: "gres:rgpu:2,gres:gpu:1" gives 2, "gres:rgpu" 1, "gres:rgpu:h100:2" 2 of type
-// h100, a list without rgpu (or "gres:none") 0. Slurm writes gres:NAME up to 22.05 and gres/NAME later. One type a list.
+// The GPUs that a TRES list names: "gres:rgpu:2,gres:gpu:1" gives 2, "gres:rgpu" 1,
+// "gres:rgpu:h100:2" 2 of type h100, a list without rgpu (or "gres:none") 0. Slurm writes gres:NAME
+// up to 22.05 and gres/NAME later. One type a list.
 Result<TresGpus> gpus_in_tres(std::string_view tres);
 
-// --rgpu-share: "50", "50%" (never less, never more), "30-100", or "0-100" (only what others leave).
+// --rgpu-share: "50", "50%" (never less, never more), "30-100", or "0-100" (only what others
+// leave).
 Result<Share> parse_share(std::string_view text);
 
 // --rgpu-mem: a number with its unit, "512M", "8G", "8GiB".
 Result<uint64_t> parse_memory(std::string_view text);
 
-// The variable in which SPANK carries the value of an option, "rgpu-share", to job_submit; Slurm's prologs see it with
-// SPANK_ in front.
+// The variable in which SPANK carries the value of an option, "rgpu-share", to job_submit; Slurm's
+// prologs see it with SPANK_ in front.
 std::string option_variable(std::string_view option);
 
 // "8 GiB", "1536 MiB": the largest unit that loses nothing.

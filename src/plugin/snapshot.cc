@@ -38,8 +38,7 @@ template <class T> bool number(std::string_view text, T &value)
 
 bool larger(const PoolServer &a, const PoolServer &b)
 {
-    if (a.gpus != b.gpus)
-        return a.gpus > b.gpus;
+    if (a.gpus != b.gpus) return a.gpus > b.gpus;
     return a.memory != b.memory ? a.memory > b.memory : a.name < b.name;
 }
 
@@ -50,20 +49,18 @@ std::string list_text(const Snapshot &pool)
     size_t shown = std::min(pool.servers.size(), kServersInSentence);
     for (size_t i = 0; i < shown; ++i)
         (out += i ? ", " : "") += pool.servers[i].name + " " + std::to_string(pool.servers[i].gpus);
-    if (shown < pool.total_servers)
-        out += ", ...";
+    if (shown < pool.total_servers) out += ", ...";
     return out;
 }
 
-std::string gpus_text(unsigned long n)
-{
-    return std::to_string(n) + (n == 1 ? " GPU" : " GPUs");
-}
+std::string gpus_text(unsigned long n) { return std::to_string(n) + (n == 1 ? " GPU" : " GPUs"); }
 
 // The server is one of those asked for, and its driver new enough.
 bool right_server(const PoolServer &s, const Filters &filters)
 {
-    bool named = filters.servers.empty() || std::find(filters.servers.begin(), filters.servers.end(), s.name) != filters.servers.end();
+    bool named = filters.servers.empty() ||
+                 std::find(filters.servers.begin(), filters.servers.end(), s.name) !=
+                     filters.servers.end();
     return named && (!s.driver || !is_older_release(*s.driver, filters.driver));
 }
 
@@ -71,33 +68,33 @@ bool right_model(const PoolModel &m, const Request &request)
 {
     const Filters &f = request.filters;
     bool named = f.names.empty() ||
-                 std::any_of(f.names.begin(), f.names.end(), [&](const std::string &part) { return holds(m.name, part); });
+                 std::any_of(f.names.begin(), f.names.end(),
+                             [&](const std::string &part) { return holds(m.name, part); });
     return named && holds(m.name, name_of_type(request.type)) && m.memory >= f.memory &&
            m.compute_capability >= f.compute_capability && (m.cuda == 0 || m.cuda >= f.cuda);
 }
 
-// How many of the server's GPUs are of the kind, with so much memory. What the snapshot does not tell is taken to be right.
+// How many of the server's GPUs are of the kind, with so much memory. What the snapshot does not
+// tell is taken to be right.
 unsigned right_gpus(const PoolServer &s, const Request &request, uint64_t memory)
 {
-    if (!right_server(s, request.filters))
-        return 0;
-    if (s.models.empty())
-        return s.memory >= std::max(memory, request.filters.memory) ? s.gpus : 0;
+    if (!right_server(s, request.filters)) return 0;
+    if (s.models.empty()) return s.memory >= std::max(memory, request.filters.memory) ? s.gpus : 0;
     unsigned sum = 0;
     for (const PoolModel &m : s.models)
-        if (m.memory >= memory && right_model(m, request))
-            sum += m.gpus;
+        if (m.memory >= memory && right_model(m, request)) sum += m.gpus;
     return sum;
 }
 
 bool has_filters(const Request &request)
 {
     const Filters &f = request.filters;
-    return !request.type.empty() || !f.servers.empty() || !f.names.empty() || !f.uuids.empty() || f.memory ||
-           f.compute_capability || f.cuda || !f.driver.empty();
+    return !request.type.empty() || !f.servers.empty() || !f.names.empty() || !f.uuids.empty() ||
+           f.memory || f.compute_capability || f.cuda || !f.driver.empty();
 }
 
-// How many requests of this form fit at once. A GPU holds as many tenants as the least share allows.
+// How many requests of this form fit at once. A GPU holds as many tenants as the least share
+// allows.
 unsigned long places(const Snapshot &pool, const Request &request)
 {
     const unsigned long tenants = 100 / std::max(1u, request.share.least);
@@ -105,11 +102,9 @@ unsigned long places(const Snapshot &pool, const Request &request)
     for (const PoolServer &s : pool.servers) {
         unsigned long right = right_gpus(s, request, request.memory.value_or(0));
         all += right;
-        if (right >= request.gpus)
-            sum += right * tenants / request.gpus;
+        if (right >= request.gpus) sum += right * tenants / request.gpus;
     }
-    if (request.span)
-        return all >= request.gpus ? all * tenants / request.gpus : 0;
+    if (request.span) return all >= request.gpus ? all * tenants / request.gpus : 0;
     return sum;
 }
 
@@ -133,7 +128,8 @@ std::string models_text(const Snapshot &pool)
     for (const PoolServer &s : pool.servers)
         for (const PoolModel &m : s.models)
             if (shown++ < kServersInSentence)
-                (out += out.empty() ? "" : ", ") += s.name + " " + std::to_string(m.gpus) + " " + m.name;
+                (out += out.empty() ? "" : ", ") += s.name + " " + std::to_string(m.gpus) + " " +
+                                                    m.name;
     return shown > kServersInSentence ? out + ", ..." : out.empty() ? list_text(pool) : out;
 }
 
@@ -144,7 +140,8 @@ std::string drivers_text(const Snapshot &pool, const Filters &filters)
     size_t shown = 0;
     for (const PoolServer &s : pool.servers)
         if (!filters.driver.empty() && s.driver && shown++ < kServersInSentence)
-            (out += out.empty() ? " (drivers: " : ", ") += s.name + " " + (s.driver->empty() ? "does not tell" : *s.driver);
+            (out += out.empty() ? " (drivers: " : ", ") +=
+                s.name + " " + (s.driver->empty() ? "does not tell" : *s.driver);
     return out.empty() ? out : out + (shown > kServersInSentence ? ", ...)" : ")");
 }
 
@@ -152,38 +149,42 @@ std::string drivers_text(const Snapshot &pool, const Filters &filters)
 Result<void> refuse_size(const Snapshot &pool, const Request &request)
 {
     const unsigned most = request.span ? pool.total_gpus : pool.servers.front().gpus;
-    if (request.gpus <= most)
-        return {};
+    if (request.gpus <= most) return {};
     const bool would_span = !request.span && request.gpus <= pool.total_gpus;
-    return error(ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u%s%s",
-                 gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were",
-                 request.span ? "the whole pool has" : "no server has more than", most, list_text(pool).c_str(), most,
-                 request.gpus <= pool.total_gpus ? ", or for more nodes" : "", would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
+    return error(
+        ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u%s%s",
+        gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were",
+        request.span ? "the whole pool has" : "no server has more than", most,
+        list_text(pool).c_str(), most, request.gpus <= pool.total_gpus ? ", or for more nodes" : "",
+        would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
 }
 
 // Refuses filters that no server passes with as many GPUs.
 Result<void> refuse_kind(const Snapshot &pool, const Request &request)
 {
-    if (!has_filters(request))
-        return {};
+    if (!has_filters(request)) return {};
     for (const std::string &name : request.filters.servers)
-        if (pool.complete() && std::none_of(pool.servers.begin(), pool.servers.end(), [&](const auto &s) { return s.name == name; }))
-            return error(ErrorKind::invalid, "--rgpu-server=%s: the pool has no such server (%s)", name.c_str(),
-                         list_text(pool).c_str());
+        if (pool.complete() && std::none_of(pool.servers.begin(), pool.servers.end(),
+                                            [&](const auto &s) { return s.name == name; }))
+            return error(ErrorKind::invalid, "--rgpu-server=%s: the pool has no such server (%s)",
+                         name.c_str(), list_text(pool).c_str());
     if (!request.filters.uuids.empty() && request.filters.uuids.size() < request.gpus)
-        return error(ErrorKind::invalid, "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
+        return error(ErrorKind::invalid,
+                     "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
                      request.filters.uuids.size(), gpus_text(request.gpus).c_str());
     const unsigned long most = most_right(pool, request);
-    if (!pool.complete() || most >= request.gpus)
-        return {};
+    if (!pool.complete() || most >= request.gpus) return {};
     std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
     for (const std::string &name : request.filters.servers)
         of += (&name == &request.filters.servers.front() ? " (--rgpu-server=" : ",") + name;
     of += request.filters.servers.empty() ? "" : ")";
-    return error(ErrorKind::invalid, "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is",
-                 gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
-                 request.span && most ? ", nor all together," : "", most ? ("more than " + std::to_string(most) + " of them").c_str() : "any", models_text(pool).c_str(),
-                 drivers_text(pool, request.filters).c_str());
+    return error(
+        ErrorKind::invalid,
+        "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is",
+        gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
+        request.span && most ? ", nor all together," : "",
+        most ? ("more than " + std::to_string(most) + " of them").c_str() : "any",
+        models_text(pool).c_str(), drivers_text(pool, request.filters).c_str());
 }
 
 }  // namespace
@@ -215,10 +216,12 @@ Result<Snapshot> parse_snapshot(std::string_view text)
             out.servers.push_back(std::move(s));
         } else if (kind == "model") {
             std::string_view server = word(line);
-            auto of = std::find_if(out.servers.begin(), out.servers.end(), [&](const auto &s) { return s.name == server; });
+            auto of = std::find_if(out.servers.begin(), out.servers.end(),
+                                   [&](const auto &s) { return s.name == server; });
             PoolModel m;
-            good = of != out.servers.end() && number(word(line), m.gpus) && number(word(line), m.memory) &&
-                   number(word(line), m.compute_capability) && number(word(line), m.cuda) && line.size() > 1;
+            good = of != out.servers.end() && number(word(line), m.gpus) &&
+                   number(word(line), m.memory) && number(word(line), m.compute_capability) &&
+                   number(word(line), m.cuda) && line.size() > 1;
             if (good) {
                 m.name = line.substr(1);
                 of->models.push_back(std::move(m));
@@ -227,13 +230,13 @@ Result<Snapshot> parse_snapshot(std::string_view text)
             std::string_view release = word(line);
             good = release == kUntold || is_driver_release(release);
             for (std::string_view name = word(line); good && !name.empty(); name = word(line)) {
-                auto of = std::find_if(out.servers.begin(), out.servers.end(), [&](const auto &s) { return s.name == name; });
+                auto of = std::find_if(out.servers.begin(), out.servers.end(),
+                                       [&](const auto &s) { return s.name == name; });
                 if ((good = of != out.servers.end()))
                     of->driver = release == kUntold ? "" : release;
             }
         }
-        if (!good)
-            return error(ErrorKind::invalid, "line %u is not understood", line_number);
+        if (!good) return error(ErrorKind::invalid, "line %u is not understood", line_number);
     }
     if (!total || out.total_servers < out.servers.size())
         return Error{ErrorKind::invalid, "it is not complete"};
@@ -245,39 +248,38 @@ std::string format_snapshot(std::vector<PoolServer> servers)
 {
     std::sort(servers.begin(), servers.end(), larger);
     unsigned gpus = 0;
-    for (const PoolServer &s : servers)
-        gpus += s.gpus;
+    for (const PoolServer &s : servers) gpus += s.gpus;
     std::string out = std::string(kFirstLine) + "total " + std::to_string(servers.size()) + " " +
                       std::to_string(gpus) + "\n";
     for (const PoolServer &s : servers) {
-        std::string line =
-            "server " + s.name + " " + std::to_string(s.gpus) + " " + std::to_string(s.memory) + "\n";
-        if (out.size() + line.size() > kSnapshotBytes)
-            break;
+        std::string line = "server " + s.name + " " + std::to_string(s.gpus) + " " +
+                           std::to_string(s.memory) + "\n";
+        if (out.size() + line.size() > kSnapshotBytes) break;
         out += line;
     }
     std::string models;
     for (const PoolServer &s : servers)
         for (const PoolModel &m : s.models)
-            models += "model " + s.name + " " + std::to_string(m.gpus) + " " + std::to_string(m.memory) + " " +
-                      std::to_string(m.compute_capability) + " " + std::to_string(m.cuda) + " " + m.name + "\n";
-    if (out.size() + models.size() > kSnapshotBytes)
-        return out;
+            models += "model " + s.name + " " + std::to_string(m.gpus) + " " +
+                      std::to_string(m.memory) + " " + std::to_string(m.compute_capability) + " " +
+                      std::to_string(m.cuda) + " " + m.name + "\n";
+    if (out.size() + models.size() > kSnapshotBytes) return out;
     std::map<std::string_view, std::string> drivers;
     for (const PoolServer &s : servers)
         if (s.driver)
-            drivers[is_driver_release(*s.driver) ? std::string_view(*s.driver) : kUntold] += " " + s.name;
+            drivers[is_driver_release(*s.driver) ? std::string_view(*s.driver) : kUntold] += " " +
+                                                                                             s.name;
     std::string releases;
     for (const auto &[release, of] : drivers)
         (releases += "driver ") += std::string(release) + of + "\n";
-    return out + models + (out.size() + models.size() + releases.size() <= kSnapshotBytes ? releases : "");
+    return out + models +
+           (out.size() + models.size() + releases.size() <= kSnapshotBytes ? releases : "");
 }
 
 Result<Snapshot> read_snapshot(const std::string &path)
 {
     int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return error(ErrorKind::unavailable, "%s: %s", path.c_str(), strerror(errno));
+    if (fd < 0) return error(ErrorKind::unavailable, "%s: %s", path.c_str(), strerror(errno));
     char buffer[kSnapshotBytes + 1];
     size_t have = 0;
     ssize_t n;
@@ -285,8 +287,7 @@ Result<Snapshot> read_snapshot(const std::string &path)
         have += static_cast<size_t>(n);
     close(fd);
     auto out = parse_snapshot(std::string_view(buffer, have));
-    if (!out)
-        return std::move(out).error().in(path);
+    if (!out) return std::move(out).error().in(path);
     return out;
 }
 
@@ -300,40 +301,36 @@ Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> ser
         return e;
     };
     int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return failed("creating");
+    if (fd < 0) return failed("creating");
     bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    if (close(fd) != 0 || !written)
-        return failed("writing");
-    if (rename(fresh.c_str(), path.c_str()) != 0)
-        return failed("renaming");
+    if (close(fd) != 0 || !written) return failed("writing");
+    if (rename(fresh.c_str(), path.c_str()) != 0) return failed("renaming");
     return {};
 }
 
 Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes)
 {
-    if (request.gpus == 0)
-        return {};
+    if (request.gpus == 0) return {};
     if (pool.servers.empty())
         return Error{ErrorKind::invalid, "the pool has no servers; ask its administrator"};
-    if (auto size = refuse_size(pool, request); !size)
-        return size;
-    if (auto kind = refuse_kind(pool, request); !kind)
-        return kind;
+    if (auto size = refuse_size(pool, request); !size) return size;
+    if (auto kind = refuse_kind(pool, request); !kind) return kind;
     uint64_t memory = 0;
     const unsigned least = request.span ? 1 : request.gpus;
     for (const PoolServer &s : pool.servers)
         memory = right_gpus(s, request, 0) >= least ? std::max(memory, s.memory) : memory;
     if (pool.complete() && request.memory.value_or(0) > memory)
         return error(ErrorKind::invalid,
-                     "%s of memory on each GPU was asked for, but no server with %s has more than %s on one; ask "
+                     "%s of memory on each GPU was asked for, but no server with %s has more than "
+                     "%s on one; ask "
                      "for less with --rgpu-mem",
                      memory_text(*request.memory).c_str(), gpus_text(least).c_str(),
                      memory_text(memory).c_str());
     unsigned long fit = places(pool, request);
     if (pool.complete() && nodes > fit)
         return error(ErrorKind::invalid,
-                     "%s on each of %u nodes were asked for, but the whole pool has room for %lu such nodes (%s); "
+                     "%s on each of %u nodes were asked for, but the whole pool has room for %lu "
+                     "such nodes (%s); "
                      "ask for fewer nodes or fewer GPUs",
                      gpus_text(request.gpus).c_str(), nodes, fit, list_text(pool).c_str());
     return {};
@@ -341,7 +338,9 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
 
 unsigned nodes_that_fit(const Snapshot &pool, const Request &request, unsigned nodes)
 {
-    return pool.complete() && request.gpus ? static_cast<unsigned>(std::min<unsigned long>(nodes, places(pool, request))) : nodes;
+    return pool.complete() && request.gpus
+               ? static_cast<unsigned>(std::min<unsigned long>(nodes, places(pool, request)))
+               : nodes;
 }
 
 }  // namespace rgpu::plugin

@@ -6,11 +6,12 @@
 //   rgpu-pool 1
 //   total SERVERS GPUS
 //   server NAME GPUS MEMORY     (bytes of its largest GPU), the largest servers first
-//   model SERVER GPUS MEMORY CC CUDA NAME     (8.0 is 80, CUDA 12.4 is 12040), the server's GPUs of one kind
-//   driver RELEASE SERVER...     (580.95.05; - does not tell), the servers with this release of NVIDIA's driver
+//   model SERVER GPUS MEMORY CC CUDA NAME     (8.0 is 80, CUDA 12.4 is 12040), the server's GPUs of
+//   one kind driver RELEASE SERVER...     (580.95.05; - does not tell), the servers with this
+//   release of NVIDIA's driver
 //
-// A pool with too many servers for the file leaves out the smallest; total counts all. Where the models of all do
-// not fit, none is there, and no driver.
+// A pool with too many servers for the file leaves out the smallest; total counts all. Where the
+// models of all do not fit, none is there, and no driver.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct PoolServer {
     unsigned gpus = 0;
     uint64_t memory = 0;
     std::vector<PoolModel> models = {};  // empty: not known
-    std::optional<std::string> driver = {};  // its release: empty where the server does not tell; without: not known
+    std::optional<std::string> driver =
+        {};  // its release: empty where the server does not tell; without: not known
 };
 
 struct Snapshot {
@@ -68,7 +70,8 @@ Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> ser
 // Refuses, with a sentence for the user, what this pool could not give if all of it were free.
 Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes);
 
-// On how many nodes such a request can be served at most, as far as the snapshot tells; never more than `nodes`.
+// On how many nodes such a request can be served at most, as far as the snapshot tells; never more
+// than `nodes`.
 unsigned nodes_that_fit(const Snapshot &pool, const Request &request, unsigned nodes);
 
 }  // namespace rgpu::plugin

@@ -15,8 +15,7 @@ constexpr Milliseconds kLook{100};  // how often a pause asks whether it was can
 bool sleep_until(Time end, const Wait &wait)
 {
     while (now() < end) {
-        if (wait.cancelled && wait.cancelled())
-            return false;
+        if (wait.cancelled && wait.cancelled()) return false;
         std::this_thread::sleep_for(std::min(kLook, Milliseconds(end - now())));
     }
     return !(wait.cancelled && wait.cancelled());
@@ -28,8 +27,7 @@ Milliseconds pause(int n, double random)
 {
     auto length = static_cast<double>(defaults::kFirstPause.count());
     auto last = static_cast<double>(defaults::kLastPause.count());
-    for (int i = 0; i < n && length < last; ++i)
-        length *= 2;
+    for (int i = 0; i < n && length < last; ++i) length *= 2;
     length = std::min(length, last) * (0.75 + random / 2);
     return Milliseconds(static_cast<int64_t>(length));
 }
@@ -43,13 +41,10 @@ Result<Outcome> acquire_waiting(Client &client, const Request &request, const Wa
         Result<Outcome> outcome = client.acquire(request);
         if (!outcome || outcome->kind == Outcome::granted || outcome->kind == Outcome::never)
             return outcome;
-        if (n == 0 && outcome->kind == Outcome::unreachable)
-            return outcome;
+        if (n == 0 && outcome->kind == Outcome::unreachable) return outcome;
         Milliseconds waited = now() - start;
-        if (waited >= wait.limit)
-            return outcome;
-        if (wait.waiting)
-            wait.waiting(*outcome, waited);
+        if (waited >= wait.limit) return outcome;
+        if (wait.waiting) wait.waiting(*outcome, waited);
         if (!sleep_until(std::min(now() + pause(n, random(engine)), start + wait.limit), wait))
             return outcome;
     }

@@ -16,7 +16,8 @@ struct Wait {
 };
 
 // Returns when GPUs are granted, when no server ever could, when none answered at the first
-// asking, or with the last `later` (or `unreachable`) when the limit has passed or it was cancelled.
+// asking, or with the last `later` (or `unreachable`) when the limit has passed or it was
+// cancelled.
 Result<Outcome> acquire_waiting(Client &client, const Request &request, const Wait &wait);
 
 // The n-th pause (0 is the first): doubles from defaults::kFirstPause to kLastPause; `random` in

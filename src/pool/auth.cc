@@ -55,8 +55,7 @@ struct MungeContext {
     explicit MungeContext(const std::string &socket)
     {
         munge_ctx_set(context, MUNGE_OPT_TTL, kMungeTtl);
-        if (!socket.empty())
-            munge_ctx_set(context, MUNGE_OPT_SOCKET, socket.c_str());
+        if (!socket.empty()) munge_ctx_set(context, MUNGE_OPT_SOCKET, socket.c_str());
     }
     ~MungeContext() { munge_ctx_destroy(context); }
     MungeContext(const MungeContext &) = delete;
@@ -97,8 +96,7 @@ class MungeVerifier : public Verifier {
 public:
     MungeVerifier(std::string socket, std::vector<uint32_t> admins)
         : socket_(std::move(socket)), admins_(std::move(admins))
-    {
-    }
+    {}
 
     Result<Caller> verify(std::string_view authorization, const SignedCall &call) override
     {
@@ -122,8 +120,7 @@ public:
         if (failure != EMUNGE_SUCCESS)
             return error(ErrorKind::invalid, "the MUNGE credential is refused: %s",
                          munge.why(failure).c_str());
-        if (text != statement(call))
-            return mismatch(text, call);
+        if (text != statement(call)) return mismatch(text, call);
         return Caller{uid, std::find(admins_.begin(), admins_.end(), uid) != admins_.end()};
     }
 
@@ -176,8 +173,7 @@ public:
     Result<void> remember_in(const std::string &file) override
     {
         Result<UsedNonces> used = UsedNonces::open(file, wall_ms(), booted_ms());
-        if (!used)
-            return std::move(used).error();
+        if (!used) return std::move(used).error();
         std::lock_guard lock(mutex_);
         used_ = std::move(*used);
         return {};
@@ -189,13 +185,11 @@ public:
             ErrorKind::invalid,
             "a credential made with this server's key is needed: set [auth] method = \"key\" and "
             "key_file in rgpu.conf, with the same key as on the server");
-        if (!authorization.starts_with(kKeyScheme))
-            return refused;
+        if (!authorization.starts_with(kKeyScheme)) return refused;
         std::string_view rest = authorization.substr(kKeyScheme.size());
         size_t first = rest.find(' '),
                second = first == rest.npos ? rest.npos : rest.find(' ', first + 1);
-        if (second == rest.npos)
-            return refused;
+        if (second == rest.npos) return refused;
         std::string time(rest.substr(0, first)), nonce(rest.substr(first + 1, second - first - 1));
         std::string_view proof = rest.substr(second + 1);
         std::string expected = key_header(key_, time, nonce, call);
@@ -203,8 +197,7 @@ public:
             !equal_in_constant_time(proof.data(), expected.data(), expected.size()))
             return refused;
         Result<int64_t> sent = parse_integer(time, 0, INT64_MAX / 2);
-        if (!sent)
-            return refused;
+        if (!sent) return refused;
         std::lock_guard lock(mutex_);
         Result<void> once = used_.use(nonce, *sent, wall_ms());
         return once ? Result<Caller>(Caller{0, true}) : std::move(once).error();
@@ -274,11 +267,9 @@ Result<std::unique_ptr<Signer>> make_signer(const AuthConfig &config)
 {
     if (config.method == "munge")
         return std::unique_ptr<Signer>(new MungeSigner(config.munge_socket));
-    if (config.method == "none")
-        return std::unique_ptr<Signer>(new NoSigner);
+    if (config.method == "none") return std::unique_ptr<Signer>(new NoSigner);
     Result<std::string> key = read_key(config.key_file);
-    if (!key)
-        return std::move(key).error();
+    if (!key) return std::move(key).error();
     return std::unique_ptr<Signer>(new KeySigner(*key));
 }
 
@@ -289,11 +280,9 @@ Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
     if (config.method == "munge")
         return std::unique_ptr<Verifier>(
             new MungeVerifier(config.munge_socket, uids_of(config.admins, unknown_admins)));
-    if (config.method == "none")
-        return std::unique_ptr<Verifier>(new NoVerifier);
+    if (config.method == "none") return std::unique_ptr<Verifier>(new NoVerifier);
     Result<std::string> key = read_key(config.key_file);
-    if (!key)
-        return std::move(key).error();
+    if (!key) return std::move(key).error();
     std::unique_ptr<Verifier> verifier(new KeyVerifier(*key));
     if (Result<void> remembers = verifier->remember_in(memory); !remembers)
         return std::move(remembers).error();

@@ -31,8 +31,7 @@ std::string leases_target(const LeaseFilter &filter, const std::string &key = {}
 {
     std::string query;
     auto add = [&](const std::string &name, const std::string &value) {
-        if (!value.empty())
-            query += (query.empty() ? "?" : "&") + name + "=" + escaped(value);
+        if (!value.empty()) query += (query.empty() ? "?" : "&") + name + "=" + escaped(value);
     };
     add("job", filter.job);
     add("node", filter.node);
@@ -52,10 +51,8 @@ public:
     {
         auto known = std::find_if(reasons_.begin(), reasons_.end(),
                                   [&](const auto &r) { return r.first == reason; });
-        if (known == reasons_.end())
-            known = reasons_.insert(reasons_.end(), {reason, {}});
-        if (!server.empty())
-            known->second.push_back(server);
+        if (known == reasons_.end()) known = reasons_.insert(reasons_.end(), {reason, {}});
+        if (!server.empty()) known->second.push_back(server);
     }
 
     std::string text() const
@@ -81,7 +78,7 @@ private:
 
 struct Client::State {
     std::vector<ServerEntry> servers;
-    std::string here;  // the node whose servers are preferred
+    std::string here;    // the node whose servers are preferred
     bool spans = false;  // GPUs of several servers will do
     Milliseconds timeout{0};
     std::unique_ptr<Signer> signer;
@@ -93,8 +90,7 @@ struct Client::State {
     // How a request for leases says which secrets it is to be told, for its target.
     Result<std::string> secrets_for()
     {
-        if (!secrets)
-            return std::string("secrets=0");
+        if (!secrets) return std::string("secrets=0");
         Result<std::string> made = key();
         return made ? Result<std::string>("key=" + *made) : std::move(made).error();
     }
@@ -104,8 +100,7 @@ struct Client::State {
     {
         if (!own_key) {
             Result<SealKey> made = SealKey::make();
-            if (!made)
-                return std::move(made).error();
+            if (!made) return std::move(made).error();
             own_key = std::move(*made);
         }
         return own_key->text();
@@ -114,11 +109,9 @@ struct Client::State {
     Result<void> unseal(std::vector<Lease> &leases) const
     {
         for (Lease &lease : leases) {
-            if (lease.sealed.empty())
-                continue;
+            if (lease.sealed.empty()) continue;
             Result<std::string> secret = own_key->open(lease.sealed, lease.id);
-            if (!secret)
-                return std::move(secret).error();
+            if (!secret) return std::move(secret).error();
             lease.secret = std::move(*secret);
             lease.sealed.clear();
         }
@@ -132,21 +125,20 @@ struct Client::State {
     };
     std::vector<Result<HttpReply>> send(const std::vector<Question> &questions);
     // What rejects these offers, but for those of some servers.
-    std::vector<Question> rejections(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but) const;
+    std::vector<Question> rejections(const std::vector<Told<Offer>> &offers,
+                                     const std::vector<std::string> &but) const;
 
     // One request to several servers: what each says, decoded, in the order given.
-    template <class T>
-    std::vector<Told<T>>
-    ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets, const char *method,
+    template <class T> std::vector<Told<T>> ask(
+        const std::vector<std::pair<const ServerEntry *, std::string>> &targets, const char *method,
         const std::string &body, Result<T> (*decode)(std::string_view));
 
-    template <class T>
-    std::vector<Told<T>> ask_all(const char *method, const std::string &target,
-                                 const std::string &body, Result<T> (*decode)(std::string_view))
+    template <class T> std::vector<Told<T>> ask_all(const char *method, const std::string &target,
+                                                    const std::string &body,
+                                                    Result<T> (*decode)(std::string_view))
     {
         std::vector<std::pair<const ServerEntry *, std::string>> targets;
-        for (const ServerEntry &server : servers)
-            targets.emplace_back(&server, target);
+        for (const ServerEntry &server : servers) targets.emplace_back(&server, target);
         return ask(targets, method, body, decode);
     }
 
@@ -164,8 +156,7 @@ struct Client::State {
     const ServerEntry *find(const std::string &name) const
     {
         for (const ServerEntry &server : servers)
-            if (server.name == name)
-                return &server;
+            if (server.name == name) return &server;
         return nullptr;
     }
 
@@ -182,24 +173,18 @@ namespace {
 // An error with the server's name and address in front, once.
 template <class T> Result<T> of_server(Result<T> answer, const ServerEntry &server)
 {
-    if (answer)
-        return answer;
+    if (answer) return answer;
     return std::move(answer).error().in("server " + server.name + " (" + server.address + ")");
 }
 
 template <class T> Result<T> decoded(Result<HttpReply> reply, Result<T> (*decode)(std::string_view))
 {
-    if (!reply)
-        return std::move(reply).error();
-    if (reply->status < 200 || reply->status > 299)
-        return decode_error(reply->body, reply->status);
+    if (!reply) return std::move(reply).error();
+    if (reply->status < 200 || reply->status > 299) return decode_error(reply->body, reply->status);
     return decode(reply->body);
 }
 
-Result<bool> decode_nothing(std::string_view)
-{
-    return true;
-}
+Result<bool> decode_nothing(std::string_view) { return true; }
 
 }  // namespace
 
@@ -210,30 +195,29 @@ std::vector<Result<HttpReply>> Client::State::send(const std::vector<Question> &
     std::vector<Result<HttpReply>> answers;
     for (const auto &[server, method, target, body] : questions) {
         Result<std::string> authorization = signer->sign({server->name, method, target, body});
-        answers.push_back(authorization ? error(ErrorKind::internal, "not asked") : std::move(authorization).error());
-        if (!authorization)
-            continue;
+        answers.push_back(authorization ? error(ErrorKind::internal, "not asked")
+                                        : std::move(authorization).error());
+        if (!authorization) continue;
         asked.push_back(answers.size() - 1);
         calls.push_back({method, server->address, target, *authorization, body, node_config});
     }
     std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
-    for (size_t i = 0; i < replies.size(); ++i)
-        answers[asked[i]] = std::move(replies[i]);
+    for (size_t i = 0; i < replies.size(); ++i) answers[asked[i]] = std::move(replies[i]);
     return answers;
 }
 
-template <class T>
-std::vector<Told<T>>
-Client::State::ask(const std::vector<std::pair<const ServerEntry *, std::string>> &targets,
-                   const char *method, const std::string &body,
-                   Result<T> (*decode)(std::string_view))
+template <class T> std::vector<Told<T>> Client::State::ask(
+    const std::vector<std::pair<const ServerEntry *, std::string>> &targets, const char *method,
+    const std::string &body, Result<T> (*decode)(std::string_view))
 {
     std::vector<Question> questions;
     for (const auto &[server, target] : targets)
         questions.push_back({server, method, target, body});
     std::vector<Told<T>> told;
     for (Result<HttpReply> &reply : send(questions))
-        told.push_back({targets[told.size()].first->name, of_server(decoded<T>(std::move(reply), decode), *targets[told.size()].first)});
+        told.push_back(
+            {targets[told.size()].first->name,
+             of_server(decoded<T>(std::move(reply), decode), *targets[told.size()].first)});
     return told;
 }
 
@@ -256,8 +240,7 @@ Result<Client> Client::create(const Config &config)
                              "at %s: use munge or key",
                              config.path.c_str(), server.name.c_str(), server.address.c_str());
     Result<std::unique_ptr<Signer>> signer = make_signer(config.auth);
-    if (!signer)
-        return std::move(signer).error();
+    if (!signer) return std::move(signer).error();
     auto state = std::make_unique<State>();
     state->servers = config.servers;
     state->timeout = config.client.server_timeout;
@@ -267,10 +250,12 @@ Result<Client> Client::create(const Config &config)
 
 namespace {
 
-// A server of an rgpu before this one refuses a request with a field that it does not know, in these words since the first.
+// A server of an rgpu before this one refuses a request with a field that it does not know, in
+// these words since the first.
 bool is_unknown_there(const Error &error, const std::string &field)
 {
-    return error.kind == ErrorKind::invalid && error.text.find("unknown field \"" + field + "\"") != error.text.npos;
+    return error.kind == ErrorKind::invalid &&
+           error.text.find("unknown field \"" + field + "\"") != error.text.npos;
 }
 
 }  // namespace
@@ -281,26 +266,37 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
     // Such a server never gives what is asked for; others may.
     for (Told<Offer> &one : told)
         if (!one.answer && !request.span.empty() && is_unknown_there(one.answer.error(), "span"))
-            one.answer = Offer{Answer::never, "its rgpu is older and shares no request with other servers", {}, {}, {}, {}};
-        else if (!one.answer && !request.wanted.driver.empty() && is_unknown_there(one.answer.error(), "driver"))
-            one.answer = Offer{Answer::never, "its rgpu is older and does not tell its driver's release, " + request.wanted.driver +
-                                                  " or newer is wanted", {}, {}, {}, {}};
+            one.answer = Offer{Answer::never,
+                               "its rgpu is older and shares no request with other servers",
+                               {},
+                               {},
+                               {},
+                               {}};
+        else if (!one.answer && !request.wanted.driver.empty() &&
+                 is_unknown_there(one.answer.error(), "driver"))
+            one.answer = Offer{Answer::never,
+                               "its rgpu is older and does not tell its driver's release, " +
+                                   request.wanted.driver + " or newer is wanted",
+                               {},
+                               {},
+                               {},
+                               {}};
     return told;
 }
 
 // The one lease that the answer to a request of this kind holds, with its secret.
-Result<Grant> Client::granted(const std::string &server, const std::string &target, const std::string &body)
+Result<Grant> Client::granted(const std::string &server, const std::string &target,
+                              const std::string &body)
 {
     Result<std::string> secrets = state_->secrets_for();
-    if (!secrets)
-        return std::move(secrets).error();
-    return grant_of(server, state_->ask_one<Leases>(server, "POST", target + "?" + *secrets, decode_leases, body));
+    if (!secrets) return std::move(secrets).error();
+    return grant_of(server, state_->ask_one<Leases>(server, "POST", target + "?" + *secrets,
+                                                    decode_leases, body));
 }
 
 Result<Grant> Client::grant_of(const std::string &server, Result<Leases> told)
 {
-    if (!told)
-        return std::move(told).error();
+    if (!told) return std::move(told).error();
     if (Result<void> unsealed = state_->unseal(told->leases); !unsealed)
         return std::move(unsealed).error().in("server " + server);
     if (told->leases.size() != 1)
@@ -320,21 +316,19 @@ Result<Grant> Client::lend(const std::string &server, const Lend &lend)
 
 Result<void> Client::withdraw(const std::string &server, const std::string &lend)
 {
-    Result<bool> done = state_->ask_one<bool>(server, "DELETE", "/v1/lends/" + lend, decode_nothing);
+    Result<bool> done =
+        state_->ask_one<bool>(server, "DELETE", "/v1/lends/" + lend, decode_nothing);
     return done ? Result<void>() : Result<void>(std::move(done).error());
 }
 
 namespace {
 
-bool is_now(const Told<Offer> &told)
-{
-    return told.answer && told.answer->answer == Answer::now;
-}
+bool is_now(const Told<Offer> &told) { return told.answer && told.answer->answer == Answer::now; }
 
 }  // namespace
 
-std::vector<Client::State::Question> Client::State::rejections(const std::vector<Told<Offer>> &offers,
-                                                               const std::vector<std::string> &but) const
+std::vector<Client::State::Question> Client::State::rejections(
+    const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but) const
 {
     std::vector<Question> questions;
     for (const Told<Offer> &told : offers)
@@ -355,13 +349,12 @@ const Told<Offer> *best_of(const std::vector<Told<Offer>> &offers)
 {
     const Told<Offer> *best = nullptr;
     for (const Told<Offer> &told : offers)
-        if (is_now(told) &&
-            (!best || better(told.answer->fit, best->answer->fit)))
-            best = &told;
+        if (is_now(told) && (!best || better(told.answer->fit, best->answer->fit))) best = &told;
     return best;
 }
 
-// What each server's offer comes to, where nothing can be accepted. `free` of `fitting` GPUs are what a span would have.
+// What each server's offer comes to, where nothing can be accepted. `free` of `fitting` GPUs are
+// what a span would have.
 struct Summary {
     Reasons reasons;
     size_t later = 0, never = 0, wrong = 0;
@@ -378,16 +371,18 @@ Summary sum_up(const std::vector<Told<Offer>> &offers)
             (offer.answer == Answer::never ? s.never : s.later)++;
             s.free += static_cast<int>(offer.gpus.size());
             s.fitting += offer.fitting;
-            s.reasons.add(told.server, offer.answer != Answer::now ? offer.reason
-                                       : std::to_string(offer.gpus.size()) + " of " + std::to_string(offer.fitting) + " that would do are free");
+            s.reasons.add(told.server, offer.answer != Answer::now
+                                           ? offer.reason
+                                           : std::to_string(offer.gpus.size()) + " of " +
+                                                 std::to_string(offer.fitting) +
+                                                 " that would do are free");
             continue;
         }
         const Error &failure = told.answer.error();
         bool hopeless = failure.kind != ErrorKind::disconnected &&
                         failure.kind != ErrorKind::unavailable &&
                         failure.kind != ErrorKind::exhausted;
-        if (hopeless && !s.first_wrong)
-            s.first_wrong = &failure;
+        if (hopeless && !s.first_wrong) s.first_wrong = &failure;
         s.wrong += hopeless;
         s.reasons.add("", failure.text);
     }
@@ -398,8 +393,7 @@ Summary sum_up(const std::vector<Told<Offer>> &offers)
 Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
 {
     const Summary s = sum_up(offers);
-    if (s.wrong == offers.size())
-        return *s.first_wrong;
+    if (s.wrong == offers.size()) return *s.first_wrong;
     Outcome outcome;
     outcome.reason = s.reasons.text();
     if (s.later)
@@ -415,18 +409,20 @@ Result<Outcome> without_offer(const std::vector<Told<Offer>> &offers)
 Result<Outcome> with_too_few(const std::vector<Told<Offer>> &offers, int gpus)
 {
     const Summary s = sum_up(offers);
-    if (s.wrong == offers.size())
-        return *s.first_wrong;
+    if (s.wrong == offers.size()) return *s.first_wrong;
     const bool all_told = s.later + s.never == offers.size();
     Outcome outcome;
     if (s.fitting < gpus && all_told)
         outcome.kind = Outcome::never;
     else
         outcome.kind = s.later + s.never ? Outcome::later : Outcome::unreachable;
-    const std::string wanted = std::to_string(gpus) + (gpus == 1 ? " GPU is" : " GPUs are") + " wanted, ";
-    outcome.reason = outcome.kind == Outcome::later   ? wanted + std::to_string(s.free) + " in all can be had now: "
-                     : outcome.kind == Outcome::never ? wanted + "all servers together have " + std::to_string(s.fitting) + ": "
-                                                      : "";
+    const std::string wanted = std::to_string(gpus) + (gpus == 1 ? " GPU is" : " GPUs are") +
+                               " wanted, ";
+    outcome.reason = outcome.kind == Outcome::later
+                         ? wanted + std::to_string(s.free) + " in all can be had now: "
+                     : outcome.kind == Outcome::never
+                         ? wanted + "all servers together have " + std::to_string(s.fitting) + ": "
+                         : "";
     outcome.reason += s.reasons.text();
     return outcome;
 }
@@ -436,24 +432,22 @@ Result<Outcome> with_too_few(const std::vector<Told<Offer>> &offers, int gpus)
 Result<Outcome> Client::acquire(const Request &wanted)
 {
     Request request = wanted;
-    if (state_->spans)
-        request.span = random_id();
+    if (state_->spans) request.span = random_id();
     std::vector<Told<Offer>> told = offers(request);
     for (Told<Offer> &one : told)
-        if (one.answer)
-            one.answer->fit.here = state_->find(one.server)->node == state_->here;
-    if (state_->spans)
-        return acquire_span(request, std::move(told));
+        if (one.answer) one.answer->fit.here = state_->find(one.server)->node == state_->here;
+    if (state_->spans) return acquire_span(request, std::move(told));
     const Told<Offer> *best = best_of(told);
-    if (!best)
-        return without_offer(told);
+    if (!best) return without_offer(told);
     Result<std::string> secrets = state_->secrets_for();
-    if (!secrets)
-        return std::move(secrets).error();
+    if (!secrets) return std::move(secrets).error();
     const ServerEntry *taken = state_->find(best->server);
     std::vector<State::Question> questions = state_->rejections(told, {best->server});
-    questions.insert(questions.begin(), {taken, "POST", "/v1/offers/" + best->answer->id + "/accept?" + *secrets, ""});
-    Result<Grant> grant = grant_of(best->server, of_server(decoded<Leases>(std::move(state_->send(questions)[0]), decode_leases), *taken));
+    questions.insert(questions.begin(),
+                     {taken, "POST", "/v1/offers/" + best->answer->id + "/accept?" + *secrets, ""});
+    Result<Grant> grant = grant_of(
+        best->server,
+        of_server(decoded<Leases>(std::move(state_->send(questions)[0]), decode_leases), *taken));
     Outcome outcome;
     if (grant) {
         outcome.kind = Outcome::granted;
@@ -470,7 +464,8 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
     std::vector<Choice> choices(told.size());
     for (size_t i = 0; i < told.size(); ++i)
         if (told[i].answer && told[i].answer->answer == Answer::now)
-            choices[i] = {std::min(request.gpus, static_cast<int>(told[i].answer->gpus.size())), told[i].answer->fit};
+            choices[i] = {std::min(request.gpus, static_cast<int>(told[i].answer->gpus.size())),
+                          told[i].answer->fit};
     const std::vector<Part> parts = parts_for(request.gpus, choices);
     Result<std::string> secrets = parts.empty() ? std::string() : state_->secrets_for();
     if (parts.empty() || !secrets) {
@@ -481,8 +476,9 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
     std::vector<std::string> servers;
     for (const Part &part : parts) {
         servers.push_back(told[part.choice].server);
-        targets.emplace_back(state_->find(servers.back()), "/v1/offers/" + told[part.choice].answer->id + "/accept?" + *secrets +
-                                                               "&gpus=" + std::to_string(part.gpus));
+        targets.emplace_back(state_->find(servers.back()),
+                             "/v1/offers/" + told[part.choice].answer->id + "/accept?" + *secrets +
+                                 "&gpus=" + std::to_string(part.gpus));
     }
     Outcome outcome;
     outcome.kind = Outcome::granted;
@@ -504,10 +500,7 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
     return outcome;
 }
 
-void Client::without_secrets()
-{
-    state_->secrets = false;
-}
+void Client::without_secrets() { state_->secrets = false; }
 
 std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)
 {
@@ -527,23 +520,22 @@ std::vector<Told<NodeConfigs>> Client::node_configs()
     return state_->ask_all<NodeConfigs>("GET", "/v1/nodes", "", decode_node_configs);
 }
 
-Result<std::vector<Grant>> Client::grants(const std::string &job, const std::string &node, const std::string &config)
+Result<std::vector<Grant>> Client::grants(const std::string &job, const std::string &node,
+                                          const std::string &config)
 {
     state_->node_config = config;
     std::vector<Grant> grants;
     std::optional<Error> failure;
     LeaseFilter filter{job, node, true};
     Result<std::string> key = state_->key();
-    if (!key)
-        return std::move(key).error();
+    if (!key) return std::move(key).error();
     for (Told<Leases> &told :
          state_->ask_all<Leases>("GET", leases_target(filter, *key), "", decode_leases)) {
         if (told.answer)
             if (Result<void> unsealed = state_->unseal(told.answer->leases); !unsealed)
                 told.answer = std::move(unsealed).error().in("server " + told.server);
         if (!told.answer) {
-            if (!failure)
-                failure = std::move(told.answer).error();
+            if (!failure) failure = std::move(told.answer).error();
             continue;
         }
         for (Lease &lease : told.answer->leases)
@@ -552,12 +544,10 @@ Result<std::vector<Grant>> Client::grants(const std::string &job, const std::str
                               std::move(lease)});
     }
     int last = -1;
-    for (const Grant &grant : grants)
-        last = std::max(last, grant.lease.owner.run);
+    for (const Grant &grant : grants) last = std::max(last, grant.lease.owner.run);
     std::erase_if(grants, [last](const Grant &grant) { return grant.lease.owner.run != last; });
     // Where all of a request are there, they are all, whoever else is away.
-    if (failure && whole_request(grants).empty())
-        return std::move(*failure);
+    if (failure && whole_request(grants).empty()) return std::move(*failure);
     return grants;
 }
 
@@ -594,14 +584,14 @@ Result<int> Client::release_job(const std::string &job, const std::string &node)
         else if (!failure)
             failure = std::move(told.answer).error();
     }
-    if (failure)
-        return std::move(*failure);
+    if (failure) return std::move(*failure);
     return released;
 }
 
 std::vector<Told<Released>> Client::release_each(const std::string &job, const std::string &node)
 {
-    return state_->ask_all<Released>("DELETE", leases_target({job, node, false}), "", decode_released);
+    return state_->ask_all<Released>("DELETE", leases_target({job, node, false}), "",
+                                     decode_released);
 }
 
 std::vector<Told<Released>> Client::end_job(const std::string &job, bool idle, bool usage)
@@ -617,21 +607,21 @@ Result<void> Client::renew(const std::string &server, const std::string &lease)
 {
     Result<Leases> renewed =
         state_->ask_one<Leases>(server, "POST", "/v1/leases/" + lease + "/renew", decode_leases);
-    if (!renewed)
-        return std::move(renewed).error();
+    if (!renewed) return std::move(renewed).error();
     return {};
 }
 
 Result<void> Client::drain(const std::string &server, const Drain &drain)
 {
-    Result<bool> done = state_->ask_one<bool>(server, "POST", "/v1/drain", decode_nothing, encode(drain));
+    Result<bool> done =
+        state_->ask_one<bool>(server, "POST", "/v1/drain", decode_nothing, encode(drain));
     return done ? Result<void>() : Result<void>(std::move(done).error());
 }
 
 Result<void> Client::resume(const std::string &server, const std::string &gpu)
 {
-    Result<bool> done =
-        state_->ask_one<bool>(server, "POST", "/v1/resume", decode_nothing, encode(Drain{gpu, "", 0}));
+    Result<bool> done = state_->ask_one<bool>(server, "POST", "/v1/resume", decode_nothing,
+                                              encode(Drain{gpu, "", 0}));
     return done ? Result<void>() : Result<void>(std::move(done).error());
 }
 
@@ -644,14 +634,15 @@ Result<void> Client::only(const std::vector<std::string> &servers)
                    server.address.substr(0, server.address.rfind(':')) == wanted;
         };
         if (std::none_of(state_->servers.begin(), state_->servers.end(), fits))
-            return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is \"%s\"", wanted.c_str());
+            return error(ErrorKind::invalid, "no [[server]] of rgpu.conf is \"%s\"",
+                         wanted.c_str());
         for (const ServerEntry &server : state_->servers)
-            if (fits(server) && std::none_of(chosen.begin(), chosen.end(),
-                                             [&](const ServerEntry &c) { return c.name == server.name; }))
+            if (fits(server) &&
+                std::none_of(chosen.begin(), chosen.end(),
+                             [&](const ServerEntry &c) { return c.name == server.name; }))
                 chosen.push_back(server);
     }
-    if (!servers.empty())
-        state_->servers = std::move(chosen);
+    if (!servers.empty()) state_->servers = std::move(chosen);
     return {};
 }
 
@@ -661,19 +652,12 @@ void Client::without(const std::vector<std::string> &servers)
     std::erase_if(rest, [&](const ServerEntry &server) {
         return std::find(servers.begin(), servers.end(), server.name) != servers.end();
     });
-    if (!rest.empty())
-        state_->servers = std::move(rest);
+    if (!rest.empty()) state_->servers = std::move(rest);
 }
 
-void Client::span()
-{
-    state_->spans = true;
-}
+void Client::span() { state_->spans = true; }
 
-void Client::prefer(const std::string &node)
-{
-    state_->here = node;
-}
+void Client::prefer(const std::string &node) { state_->here = node; }
 
 std::vector<Told<Inventory>> Client::inventory()
 {
@@ -702,8 +686,9 @@ Result<Alive> Client::alive(const std::string &server)
 
 Result<size_t> Client::probe(const std::string &server, size_t bytes)
 {
-    return state_->ask_one<size_t>(server, "GET", "/v1/probe?bytes=" + std::to_string(bytes),
-                                   [](std::string_view body) { return Result<size_t>(body.size()); });
+    return state_->ask_one<size_t>(
+        server, "GET", "/v1/probe?bytes=" + std::to_string(bytes),
+        [](std::string_view body) { return Result<size_t>(body.size()); });
 }
 
 std::vector<Told<Sharing>> Client::sharing()

@@ -32,7 +32,7 @@ struct Outcome {
         never,        // no server ever could
         unreachable,  // no server answered
     } kind = unreachable;
-    std::string reason;  // why not, server by server, in words
+    std::string reason;         // why not, server by server, in words
     std::vector<Grant> grants;  // one, or with span() one of each server, in the order of rgpu.conf
 };
 
@@ -46,8 +46,8 @@ public:
     ~Client();
 
     // One round: offers from all, the best accepted, the rest rejected. Fails only where asking
-    // again cannot help (credentials, a request that servers find invalid). All or nothing: where one of several offers cannot
-    // be accepted, the leases of the others are given back.
+    // again cannot help (credentials, a request that servers find invalid). All or nothing: where
+    // one of several offers cannot be accepted, the leases of the others are given back.
     Result<Outcome> acquire(const Request &request);
 
     // The parts of acquire(), one by one.
@@ -55,17 +55,19 @@ public:
     Result<Grant> accept(const std::string &server, const std::string &offer);
     void reject(const std::vector<Told<Offer>> &offers, const std::vector<std::string> &but = {});
 
-    // From here on acquire() tells no secrets: for who takes GPUs that another process fetches (grants()).
+    // From here on acquire() tells no secrets: for who takes GPUs that another process fetches
+    // (grants()).
     void without_secrets();
 
     // Each server's leases that the filter fits and the caller may see.
     std::vector<Told<std::vector<Lease>>> leases(const LeaseFilter &filter);
 
-    // The same as grants with secrets: what a node's prolog writes to lease.json. Of several servers those of the job's
-    // last run: one that was away when the job started again may still hold what it had before. Fails when
-    // none was found, or of a span not all (span.h), and a server did not answer.
-    // `config` is what node_configs() then tells of this node.
-    Result<std::vector<Grant>> grants(const std::string &job, const std::string &node, const std::string &config = {});
+    // The same as grants with secrets: what a node's prolog writes to lease.json. Of several
+    // servers those of the job's last run: one that was away when the job started again may still
+    // hold what it had before. Fails when none was found, or of a span not all (span.h), and a
+    // server did not answer. `config` is what node_configs() then tells of this node.
+    Result<std::vector<Grant>> grants(const std::string &job, const std::string &node,
+                                      const std::string &config = {});
     std::vector<Told<NodeConfigs>> node_configs();
 
     // Ends a lease and its workers. A lease that is not there any more is success.
@@ -79,8 +81,9 @@ public:
     // The same, server by server.
     std::vector<Told<Released>> release_each(const std::string &job, const std::string &node = {});
 
-    // The same, for a job that has ended. With `idle` a server ends none while programs are connected to it, and tells how many are. With
-    // `usage` its workers are waited for, and what the leases used is told, once; without, servers answer before that.
+    // The same, for a job that has ended. With `idle` a server ends none while programs are
+    // connected to it, and tells how many are. With `usage` its workers are waited for, and what
+    // the leases used is told, once; without, servers answer before that.
     std::vector<Told<Released>> end_job(const std::string &job, bool idle, bool usage);
 
     // Starts the lease's term again.
@@ -90,21 +93,25 @@ public:
     Result<void> drain(const std::string &server, const Drain &drain);
     Result<void> resume(const std::string &server, const std::string &gpu);
 
-    // From here on only these servers are asked, by name or address; empty: all. Fails with `invalid` where
-    // rgpu.conf has none of them.
+    // From here on only these servers are asked, by name or address; empty: all. Fails with
+    // `invalid` where rgpu.conf has none of them.
     Result<void> only(const std::vector<std::string> &servers);
 
-    // From here on these servers are not asked; where no other would be left, they are all the same.
+    // From here on these servers are not asked; where no other would be left, they are all the
+    // same.
     void without(const std::vector<std::string> &servers);
 
-    // From here on acquire() takes GPUs of several servers where no one server has all: of the fewest that do (span.h).
+    // From here on acquire() takes GPUs of several servers where no one server has all: of the
+    // fewest that do (span.h).
     void span();
 
-    // From here on acquire() takes an offer of a server on this Slurm node ([[server]] node) before any other; empty: of none.
+    // From here on acquire() takes an offer of a server on this Slurm node ([[server]] node) before
+    // any other; empty: of none.
     void prefer(const std::string &node);
 
-    // Lends GPUs of a server's host to the pool: administrators only. The grant's lease is the lend: Holder keeps it, withdraw() ends
-    // it. The leases that the pool makes of its GPUs end after Lend::grace.
+    // Lends GPUs of a server's host to the pool: administrators only. The grant's lease is the
+    // lend: Holder keeps it, withdraw() ends it. The leases that the pool makes of its GPUs end
+    // after Lend::grace.
     Result<Grant> lend(const std::string &server, const Lend &lend);
     Result<void> withdraw(const std::string &server, const std::string &lend);
 
@@ -124,7 +131,8 @@ public:
     std::vector<Told<Sharing>> sharing();
 
 private:
-    Result<Grant> granted(const std::string &server, const std::string &target, const std::string &body = {});
+    Result<Grant> granted(const std::string &server, const std::string &target,
+                          const std::string &body = {});
     Result<Grant> grant_of(const std::string &server, Result<Leases> told);
     Result<Outcome> acquire_span(const Request &request, std::vector<Told<Offer>> told);
     struct State;

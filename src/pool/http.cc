@@ -40,8 +40,8 @@ Result<Addresses> look_up(const HostPort &to, int flags)
     return Addresses(found, freeaddrinfo);
 }
 
-// A name service that does not answer holds up nobody but those who wait for it: it is asked in a thread of its own, which is
-// left alone when the time is over.
+// A name service that does not answer holds up nobody but those who wait for it: it is asked in a
+// thread of its own, which is left alone when the time is over.
 std::future<Result<Addresses>> looking_up(const HostPort &to)
 {
     std::promise<Result<Addresses>> promise;
@@ -57,54 +57,54 @@ std::future<Result<Addresses>> looking_up(const HostPort &to)
 
 std::string text_of(const HttpCall &call)
 {
-    std::string text = call.method + " " + call.target + " HTTP/1.1\r\nHost: " + call.address + "\r\nAccept: */*\r\n";
-    if (!call.authorization.empty())
-        text += "Authorization: " + call.authorization + "\r\n";
-    if (!call.node_config.empty())
-        text += "Rgpu-Node-Config: " + call.node_config + "\r\n";
+    std::string text = call.method + " " + call.target + " HTTP/1.1\r\nHost: " + call.address +
+                       "\r\nAccept: */*\r\n";
+    if (!call.authorization.empty()) text += "Authorization: " + call.authorization + "\r\n";
+    if (!call.node_config.empty()) text += "Rgpu-Node-Config: " + call.node_config + "\r\n";
     if (call.method != "GET")
-        text += "Content-Type: application/json\r\nContent-Length: " + std::to_string(call.body.size()) + "\r\n";
+        text += "Content-Type: application/json\r\nContent-Length: " +
+                std::to_string(call.body.size()) + "\r\n";
     return text + "\r\n" + call.body;
 }
 
 // One request under way.
 class Exchange {
 public:
-    Exchange(const HttpCall &call, Fd kept) : out_(text_of(call)), fd_(std::move(kept)), reused_(fd_)
+    Exchange(const HttpCall &call, Fd kept)
+        : out_(text_of(call)), fd_(std::move(kept)), reused_(fd_)
     {
         auto to = parse_address(call.address);
         if (!to)
             end(error(ErrorKind::invalid, "%s", to.error().text.c_str()));
         else
             host_ = *to;
-        if (to && !reused_)
-            looking_up_ = looking_up(host_);
+        if (to && !reused_) looking_up_ = looking_up(host_);
     }
 
     // Waits for the host's addresses if need be, and begins.
     void begin(Clock::time_point deadline)
     {
-        if (result_)
-            return;
-        if (reused_)
-            return restart();
+        if (result_) return;
+        if (reused_) return restart();
         if (looking_up_.wait_until(deadline) != std::future_status::ready)
-            return end(error(ErrorKind::disconnected, "cannot resolve %s within the time", host_.host.c_str()));
+            return end(error(ErrorKind::disconnected, "cannot resolve %s within the time",
+                             host_.host.c_str()));
         auto found = looking_up_.get();
-        if (!found)
-            return end(std::move(found).error());
+        if (!found) return end(std::move(found).error());
         addresses_ = *found;
         connect_to(addresses_.get());
     }
 
     bool ended() const { return result_.has_value(); }
-    pollfd wanted() const { return {fd_.get(), static_cast<short>(sent_ < out_.size() ? POLLOUT : POLLIN), 0}; }
+    pollfd wanted() const
+    {
+        return {fd_.get(), static_cast<short>(sent_ < out_.size() ? POLLOUT : POLLIN), 0};
+    }
 
     // The socket is ready for what was wanted.
     void go_on()
     {
-        if (connecting_ && !connected())
-            return;
+        if (connecting_ && !connected()) return;
         if (sent_ < out_.size())
             send_some();
         else
@@ -113,8 +113,7 @@ public:
 
     void time_is_over()
     {
-        if (result_)
-            return;
+        if (result_) return;
         if (connecting_)
             end(error(ErrorKind::disconnected, "cannot connect to it within the time"));
         else
@@ -148,8 +147,7 @@ private:
     {
         restart();
         for (int failure = 0;; address = address->ai_next) {
-            if (!address)
-                return failed("cannot connect to it", failure);
+            if (!address) return failed("cannot connect to it", failure);
             address_ = address;
             fd_ = Fd(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
             if (!fd_) {
@@ -159,7 +157,8 @@ private:
             const int on = 1;
             setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             connecting_ = true;
-            if (connect(fd_.get(), address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS)
+            if (connect(fd_.get(), address->ai_addr, address->ai_addrlen) == 0 ||
+                errno == EINPROGRESS)
                 return;
             failure = errno;
         }
@@ -169,8 +168,7 @@ private:
     {
         int number = 0;
         socklen_t size = sizeof number;
-        if (getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &number, &size) != 0)
-            number = errno;
+        if (getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &number, &size) != 0) number = errno;
         if (number == 0) {
             connecting_ = false;
             return true;
@@ -195,10 +193,8 @@ private:
     {
         std::array<char, 64 * 1024> buffer;
         ssize_t n = recv(fd_.get(), buffer.data(), buffer.size(), 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (n < 0)
-            return lost(strerror(errno));
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        if (n < 0) return lost(strerror(errno));
         boost::beast::error_code failure;
         if (n == 0 && (!parser_->got_some() || !received_.empty()))
             return lost("it closed the connection");
@@ -207,9 +203,9 @@ private:
         else
             parse(buffer.data(), static_cast<size_t>(n), failure);
         if (failure && failure != http::error::need_more)
-            return end(error(ErrorKind::disconnected, "its answer cannot be used: %s", failure.message().c_str()));
-        if (!parser_->is_done())
-            return;
+            return end(error(ErrorKind::disconnected, "its answer cannot be used: %s",
+                             failure.message().c_str()));
+        if (!parser_->is_done()) return;
         keep_alive_ = n > 0 && received_.empty() && parser_->keep_alive();
         HttpReply reply;
         reply.status = parser_->get().result_int();
@@ -230,8 +226,7 @@ private:
         while (used < bytes && !parser_->is_done()) {
             size_t n = parser_->put(boost::asio::buffer(data + used, bytes - used), failure);
             used += n;
-            if (failure || n == 0)
-                break;
+            if (failure || n == 0) break;
         }
         if (joined)
             received_.erase(0, used);
@@ -239,7 +234,8 @@ private:
             received_.assign(data + used, bytes - used);
     }
 
-    // A connection that was kept may have been closed meanwhile by a server that has not seen the request: once more, then.
+    // A connection that was kept may have been closed meanwhile by a server that has not seen the
+    // request: once more, then.
     void lost(const char *why)
     {
         if (!reused_ || parser_->got_some() || !received_.empty())
@@ -252,8 +248,7 @@ public:
     // To be begun again, on a connection of its own.
     bool begin_again()
     {
-        if (!std::exchange(again_, false))
-            return false;
+        if (!std::exchange(again_, false)) return false;
         looking_up_ = looking_up(host_);
         return true;
     }
@@ -284,21 +279,21 @@ bool alive(int fd)
 
 }  // namespace
 
-std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls, Milliseconds timeout)
+std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls,
+                                             Milliseconds timeout)
 {
     const Clock::time_point deadline = Clock::now() + timeout;
     std::vector<std::unique_ptr<Exchange>> exchanges;
     for (const HttpCall &call : calls) {
         Fd kept;
-        for (auto at = kept_.find(call.address); at != kept_.end() && !kept; at = kept_.find(call.address)) {
-            if (alive(at->second.get()))
-                kept = std::move(at->second);
+        for (auto at = kept_.find(call.address); at != kept_.end() && !kept;
+             at = kept_.find(call.address)) {
+            if (alive(at->second.get())) kept = std::move(at->second);
             kept_.erase(at);
         }
         exchanges.push_back(std::make_unique<Exchange>(call, std::move(kept)));
     }
-    for (auto &exchange : exchanges)
-        exchange->begin(deadline);
+    for (auto &exchange : exchanges) exchange->begin(deadline);
 
     std::vector<pollfd> looks;
     std::vector<Exchange *> waiting;
@@ -311,23 +306,19 @@ std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls,
                 waiting.push_back(exchange.get());
             }
         auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
-        if (waiting.empty() || left <= 0)
-            break;
-        if (poll(looks.data(), looks.size(), static_cast<int>(left)) < 0 && errno != EINTR)
-            break;
+        if (waiting.empty() || left <= 0) break;
+        if (poll(looks.data(), looks.size(), static_cast<int>(left)) < 0 && errno != EINTR) break;
         for (size_t i = 0; i < waiting.size(); ++i)
             if (looks[i].revents) {
                 waiting[i]->go_on();
-                if (waiting[i]->begin_again())
-                    waiting[i]->begin(deadline);
+                if (waiting[i]->begin_again()) waiting[i]->begin(deadline);
             }
     }
 
     std::vector<Result<HttpReply>> replies;
     for (size_t i = 0; i < calls.size(); ++i) {
         exchanges[i]->time_is_over();
-        if (Fd fd = exchanges[i]->keep())
-            kept_.emplace(calls[i].address, std::move(fd));
+        if (Fd fd = exchanges[i]->keep()) kept_.emplace(calls[i].address, std::move(fd));
         replies.push_back(exchanges[i]->take());
     }
     return replies;

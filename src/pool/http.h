@@ -1,7 +1,7 @@
 // HTTP requests, many at once: the control API's client's own transport.
 //
-// Sockets and waiting are ours, what HTTP means is Boost.Beast's, which is headers alone: a prolog starts for every job, and the
-// libraries behind libcurl cost it 6 ms of 8.
+// Sockets and waiting are ours, what HTTP means is Boost.Beast's, which is headers alone: a prolog
+// starts for every job, and the libraries behind libcurl cost it 6 ms of 8.
 #pragma once
 
 #include <map>
@@ -31,8 +31,10 @@ struct HttpReply {
 // One thread at a time. Connections are kept for the next perform(). Proxies are not used.
 class Http {
 public:
-    // Replies in the calls' order, within `timeout` all together. Each fails by itself, with `disconnected` and the cause.
-    std::vector<Result<HttpReply>> perform(const std::vector<HttpCall> &calls, Milliseconds timeout);
+    // Replies in the calls' order, within `timeout` all together. Each fails by itself, with
+    // `disconnected` and the cause.
+    std::vector<Result<HttpReply>> perform(const std::vector<HttpCall> &calls,
+                                           Milliseconds timeout);
 
 private:
     std::multimap<std::string, Fd> kept_;  // by address, idle

@@ -9,7 +9,8 @@
 
 namespace rgpu::pool {
 
-// put() and the erasing ones are on the disk when they return; what they fail with undoes the change.
+// put() and the erasing ones are on the disk when they return; what they fail with undoes the
+// change.
 class LeaseStore {
 public:
     virtual ~LeaseStore() = default;

@@ -35,7 +35,8 @@ Milliseconds until(Time expires, Time now)
 
 Ledger::Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances,
                DriverVersions driver)
-    : gpus_(std::move(gpus)), store_(store), limits_(limits), distances_(std::move(distances)), driver_(std::move(driver))
+    : gpus_(std::move(gpus)), store_(store), limits_(limits), distances_(std::move(distances)),
+      driver_(std::move(driver))
 {
     for (GpuState &gpu : gpus_) {
         gpu.free_share = kWholeGpu;
@@ -53,26 +54,22 @@ GpuState *Ledger::gpu(const std::string &uuid)
 Result<void> Ledger::load(Time now)
 {
     Result<std::vector<Lease>> stored = store_.load();
-    if (!stored)
-        return std::move(stored).error();
+    if (!stored) return std::move(stored).error();
     for (Lease &lease : *stored) {
         // Another driver may show a little less memory of the same GPU.
         for (Portion &portion : lease.gpus)
             if (const GpuState *of = gpu(portion.uuid))
                 portion.memory = std::min(portion.memory, of->free_memory);
         Result<void> taken = take(lease.gpus);
-        if (!taken)
-            return std::move(taken).error().in("lease " + lease.id.substr(0, 8));
+        if (!taken) return std::move(taken).error().in("lease " + lease.id.substr(0, 8));
         lease.expires_in = lease.term;
         Time expires = lease.term.count() ? now + lease.term : kNever;
         std::string id = lease.id;
         leases_[id] = {std::move(lease), expires};
     }
     Result<std::vector<Drain>> drains = store_.load_drains();
-    if (!drains)
-        return std::move(drains).error();
-    for (Drain &drain : *drains)
-        drains_[drain.gpu] = std::move(drain);
+    if (!drains) return std::move(drains).error();
+    for (Drain &drain : *drains) drains_[drain.gpu] = std::move(drain);
     mark_drained();
     return {};
 }
@@ -87,8 +84,7 @@ Result<void> Ledger::take(const std::vector<Portion> &portions, bool back)
     }
     for (const Portion &portion : portions) {
         GpuState *of = gpu(portion.uuid);
-        if (!of)
-            continue;
+        if (!of) continue;
         of->free_share += back ? portion.share : -portion.share;
         of->free_memory += back ? portion.memory : -portion.memory;
     }
@@ -100,9 +96,9 @@ void Ledger::mark_drained()
     auto all = drains_.find("");
     for (GpuState &gpu : gpus_) {
         auto own = drains_.find(gpu.uuid);
-        gpu.drained = all != drains_.end()   ? all->second.reason
-                      : own != drains_.end() ? own->second.reason
-                      : !closed_.empty()     ? closed_
+        gpu.drained = all != drains_.end()               ? all->second.reason
+                      : own != drains_.end()             ? own->second.reason
+                      : !closed_.empty()                 ? closed_
                       : only_ && !only_->count(gpu.uuid) ? kNotLent
                                                          : "";
     }
@@ -125,8 +121,7 @@ Result<void> Ledger::drain(const Drain &drain)
     if (!drain.gpu.empty() && !gpu(drain.gpu))
         return error(ErrorKind::unsupported, "this server has no GPU %s", drain.gpu.c_str());
     Result<void> stored = store_.put(drain);
-    if (!stored)
-        return stored;
+    if (!stored) return stored;
     drains_[drain.gpu] = drain;
     mark_drained();
     return {};
@@ -135,10 +130,10 @@ Result<void> Ledger::drain(const Drain &drain)
 Result<void> Ledger::resume(const std::string &gpu)
 {
     if (!drains_.count(gpu))
-        return error(ErrorKind::unsupported, "%s is not drained", gpu.empty() ? "the server" : gpu.c_str());
+        return error(ErrorKind::unsupported, "%s is not drained",
+                     gpu.empty() ? "the server" : gpu.c_str());
     Result<void> erased = store_.erase_drain(gpu);
-    if (!erased)
-        return erased;
+    if (!erased) return erased;
     drains_.erase(gpu);
     mark_drained();
     return {};
@@ -158,8 +153,7 @@ void Ledger::end_expired(Time now)
         auto next = std::next(held);
         if (held->second.expires <= now) {
             // What the store does not forget now, it is asked to forget again the next time.
-            if (Result<Lease> ended = end(held))
-                expired_.push_back(std::move(*ended));
+            if (Result<Lease> ended = end(held)) expired_.push_back(std::move(*ended));
         }
         held = next;
     }
@@ -179,8 +173,7 @@ Result<Lease> Ledger::end(Leases::iterator held)
 Time Ledger::expiry(Milliseconds term, Time now) const
 {
     Milliseconds limit = limits_.max_term;
-    if (limit.count() && (!term.count() || term > limit))
-        term = limit;
+    if (limit.count() && (!term.count() || term > limit)) term = limit;
     return term.count() ? now + term : kNever;
 }
 
@@ -201,14 +194,11 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     offer.answer = placement.answer;
     offer.reason = placement.reason;
     offer.fitting = placement.fitting;
-    if (offer.answer == Answer::later && !closed_.empty())
-        offer.reason = closed_;
-    if (offer.answer != Answer::now)
-        return offer;
+    if (offer.answer == Answer::later && !closed_.empty()) offer.reason = closed_;
+    if (offer.answer != Answer::now) return offer;
     offer.gpus = portions_of(placement.chosen, request);
     Result<void> taken = take(offer.gpus);
-    if (!taken)
-        return std::move(taken).error();
+    if (!taken) return std::move(taken).error();
     offer.id = random_id();
     offer.fit = placement.fit;
     offer.expires_in = limits_.offer_timeout;
@@ -216,12 +206,14 @@ Result<Offer> Ledger::offer(const Caller &caller, const Request &request, Time n
     return offer;
 }
 
-std::vector<Portion> Ledger::portions_of(const std::vector<size_t> &chosen, const Request &request) const
+std::vector<Portion> Ledger::portions_of(const std::vector<size_t> &chosen,
+                                         const Request &request) const
 {
     std::vector<Portion> portions;
     for (size_t i : chosen) {
         const GpuState &gpu = gpus_[i];
-        portions.push_back({gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request), request.most});
+        portions.push_back(
+            {gpu.index, gpu.uuid, gpu.name, request.share, memory_of(gpu, request), request.most});
     }
     return portions;
 }
@@ -229,14 +221,18 @@ std::vector<Portion> Ledger::portions_of(const std::vector<size_t> &chosen, cons
 // Of the GPUs that are locked those that go together best; the others are free again.
 Result<void> Ledger::keep_of(Locked &offer, int gpus)
 {
-    if (gpus < 0 || static_cast<size_t>(gpus) > offer.gpus.size() || (gpus && offer.request.span.empty()))
-        return error(ErrorKind::invalid, "%d GPUs of an offer of %zu cannot be accepted", gpus, offer.gpus.size());
-    if (gpus == 0 || static_cast<size_t>(gpus) == offer.gpus.size())
-        return {};
+    if (gpus < 0 || static_cast<size_t>(gpus) > offer.gpus.size() ||
+        (gpus && offer.request.span.empty()))
+        return error(ErrorKind::invalid, "%d GPUs of an offer of %zu cannot be accepted", gpus,
+                     offer.gpus.size());
+    if (gpus == 0 || static_cast<size_t>(gpus) == offer.gpus.size()) return {};
     (void)take(offer.gpus, true);
     std::vector<GpuState> offered = gpus_;
     for (GpuState &gpu : offered)
-        gpu.drained = std::any_of(offer.gpus.begin(), offer.gpus.end(), [&](const Portion &p) { return p.uuid == gpu.uuid; }) ? "" : "not offered";
+        gpu.drained = std::any_of(offer.gpus.begin(), offer.gpus.end(),
+                                  [&](const Portion &p) { return p.uuid == gpu.uuid; })
+                          ? ""
+                          : "not offered";
     Request request = offer.request;
     request.gpus = gpus;
     offer.gpus = portions_of(place(offered, request, distances_, driver_).chosen, request);
@@ -250,8 +246,7 @@ Result<Lease> Ledger::accept(const Caller &caller, const std::string &id, Time n
     if (offer == offers_.end() || offer->second.caller.uid != caller.uid)
         return no_such("offer", id);
     Locked &locked = offer->second;
-    if (Result<void> kept = keep_of(locked, gpus); !kept)
-        return std::move(kept).error();
+    if (Result<void> kept = keep_of(locked, gpus); !kept) return std::move(kept).error();
     Held held;
     held.expires = expiry(locked.request.term, now);
     held.lease.id = random_id();
@@ -262,11 +257,9 @@ Result<Lease> Ledger::accept(const Caller &caller, const std::string &id, Time n
     held.lease.expires_in = held.lease.term;
     held.lease.granted_at = time(nullptr);
     held.lease.boot = limits_.boot;
-    if (!locked.request.span.empty())
-        held.lease.span = {locked.request.span, locked.request.gpus};
+    if (!locked.request.span.empty()) held.lease.span = {locked.request.span, locked.request.gpus};
     Result<void> stored = store_.put(held.lease);
-    if (!stored)
-        return std::move(stored).error().in("keeping the lease");
+    if (!stored) return std::move(stored).error().in("keeping the lease");
     offers_.erase(offer);  // its GPUs stay taken: they are the lease's now
     Lease lease = held.lease;
     leases_[lease.id] = std::move(held);
@@ -295,8 +288,7 @@ Result<Lease> Ledger::renew(const Caller &caller, const std::string &id, Time no
 {
     end_expired(now);
     auto held = find_for(caller, id);
-    if (held == leases_.end())
-        return no_such("lease", id);
+    if (held == leases_.end()) return no_such("lease", id);
     held->second.expires = expiry(held->second.lease.term, now);
     Lease lease = held->second.lease;
     lease.secret.clear();
@@ -315,8 +307,7 @@ Result<Lease> Ledger::release(const Caller &caller, const std::string &id, Time 
 {
     end_expired(now);
     auto held = find_for(caller, id);
-    if (held == leases_.end())
-        return no_such("lease", id);
+    if (held == leases_.end()) return no_such("lease", id);
     return end(held);
 }
 
@@ -328,8 +319,7 @@ template <class Which> Result<std::vector<Lease>> Ledger::end_those(Which &&whic
         auto next = std::next(held);
         if (which(held->second.lease)) {
             Result<Lease> lease = end(held);
-            if (!lease)
-                return std::move(lease).error();
+            if (!lease) return std::move(lease).error();
             ended.push_back(std::move(*lease));
         }
         held = next;
@@ -340,14 +330,21 @@ template <class Which> Result<std::vector<Lease>> Ledger::end_those(Which &&whic
 Result<std::vector<Lease>> Ledger::release_job(const Caller &caller, const LeaseFilter &filter,
                                                Time now)
 {
-    return end_those([&](const Lease &lease) { return !filter.job.empty() && fits(lease, filter) && may(caller, lease); }, now);
+    return end_those(
+        [&](const Lease &lease) {
+            return !filter.job.empty() && fits(lease, filter) && may(caller, lease);
+        },
+        now);
 }
 
 Result<std::vector<Lease>> Ledger::release_of(const std::string &gpu, Time now)
 {
-    return end_those([&](const Lease &lease) {
-        return std::any_of(lease.gpus.begin(), lease.gpus.end(), [&](const Portion &part) { return part.uuid == gpu; });
-    }, now);
+    return end_those(
+        [&](const Lease &lease) {
+            return std::any_of(lease.gpus.begin(), lease.gpus.end(),
+                               [&](const Portion &part) { return part.uuid == gpu; });
+        },
+        now);
 }
 
 std::vector<Lease> Ledger::leases(const Caller &caller, const LeaseFilter &filter, Time now)
@@ -355,12 +352,10 @@ std::vector<Lease> Ledger::leases(const Caller &caller, const LeaseFilter &filte
     end_expired(now);
     std::vector<Lease> seen;
     for (const auto &[id, held] : leases_) {
-        if (!fits(held.lease, filter) || !may(caller, held.lease))
-            continue;
+        if (!fits(held.lease, filter) || !may(caller, held.lease)) continue;
         seen.push_back(held.lease);
         seen.back().expires_in = until(held.expires, now);
-        if (!filter.secrets)
-            seen.back().secret.clear();
+        if (!filter.secrets) seen.back().secret.clear();
     }
     return seen;
 }
@@ -380,15 +375,13 @@ std::vector<Lease> Ledger::expire(Time now)
 
 void Ledger::keep(const Lease &ended)
 {
-    if (take(ended.gpus))
-        kept_[ended.id] = ended.gpus;
+    if (take(ended.gpus)) kept_[ended.id] = ended.gpus;
 }
 
 void Ledger::let_go(const std::string &lease)
 {
     auto kept = kept_.find(lease);
-    if (kept == kept_.end())
-        return;
+    if (kept == kept_.end()) return;
     (void)take(kept->second, true);
     kept_.erase(kept);
 }
@@ -396,10 +389,8 @@ void Ledger::let_go(const std::string &lease)
 Time Ledger::next_expiry() const
 {
     Time next = expired_.empty() ? kNever : Time::min();
-    for (const auto &[id, offer] : offers_)
-        next = std::min(next, offer.expires);
-    for (const auto &[id, held] : leases_)
-        next = std::min(next, held.expires);
+    for (const auto &[id, offer] : offers_) next = std::min(next, offer.expires);
+    for (const auto &[id, held] : leases_) next = std::min(next, held.expires);
     return next;
 }
 

@@ -37,24 +37,26 @@ public:
         std::string boot = {};  // the host's, for its leases
     };
 
-    // The store must outlive the ledger. GPUs start free; load() takes what the store knows. A lease's
-    // term starts again with load(): while rgpud was away nobody could renew it. What it holds of a GPU that
-    // is not here any more stays in the lease, and is nowhere taken.
-    Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {}, DriverVersions driver = {});
+    // The store must outlive the ledger. GPUs start free; load() takes what the store knows. A
+    // lease's term starts again with load(): while rgpud was away nobody could renew it. What it
+    // holds of a GPU that is not here any more stays in the lease, and is nowhere taken.
+    Ledger(std::vector<GpuState> gpus, LeaseStore &store, Limits limits, Distances distances = {},
+           DriverVersions driver = {});
     Result<void> load(Time now);
 
     // With answer now the GPUs are locked for Limits::offer_timeout. Fails with `exhausted` when
     // the caller, or all, hold too many offers.
     Result<Offer> offer(const Caller &caller, const Request &request, Time now);
-    // Only by the caller who asked. Fails with `unsupported` when there is no such offer (any more). Of a span, `gpus` of those
-    // offered; 0: all.
+    // Only by the caller who asked. Fails with `unsupported` when there is no such offer (any
+    // more). Of a span, `gpus` of those offered; 0: all.
     Result<Lease> accept(const Caller &caller, const std::string &offer, Time now, int gpus = 0);
     Result<void> reject(const Caller &caller, const std::string &offer, Time now);
 
     // The lease starts its term again. These two fail with `unsupported` when there is no such
     // lease, or it is another's.
     Result<Lease> renew(const Caller &caller, const std::string &lease, Time now);
-    // Whoever held it is gone: it ends after `grace` unless it is renewed. Leases without a term stay.
+    // Whoever held it is gone: it ends after `grace` unless it is renewed. Leases without a term
+    // stay.
     void shorten(const std::string &lease, Milliseconds grace, Time now);
     Result<Lease> release(const Caller &caller, const std::string &lease, Time now);
     // Of a job, on one node or on all; those of the caller, or everybody's for an administrator.
@@ -67,20 +69,23 @@ public:
     // Null when there is no such lease now. Valid until the next call.
     const Lease *find(const std::string &lease, Time now);
 
-    // Ends what has expired; returns the leases that ended since the last time, by any call's doing.
+    // Ends what has expired; returns the leases that ended since the last time, by any call's
+    // doing.
     std::vector<Lease> expire(Time now);
     // Holds what a lease had that has just ended, until let_go(): its workers are still being
     // ended, and nobody else may have its GPUs before. Only right after the call that ended it.
     void keep(const Lease &ended);
     void let_go(const std::string &lease);
 
-    // Offers nothing of the GPU (UUID; empty: of all) until resume(); leases stay. resume() fails with
-    // `unsupported` where nothing was drained, drain() where there is no such GPU.
+    // Offers nothing of the GPU (UUID; empty: of all) until resume(); leases stay. resume() fails
+    // with `unsupported` where nothing was drained, drain() where there is no such GPU.
     Result<void> drain(const Drain &drain);
     Result<void> resume(const std::string &gpu);
-    // A reason why nothing is offered now, in memory only; empty: none. The GPUs count as drained meanwhile.
+    // A reason why nothing is offered now, in memory only; empty: none. The GPUs count as drained
+    // meanwhile.
     void close(std::string reason);
-    // From here on only these GPUs (UUIDs) are offered, the others count as drained; in memory only. Leases stay.
+    // From here on only these GPUs (UUIDs) are offered, the others count as drained; in memory
+    // only. Leases stay.
     void offer_only(std::set<std::string> gpus);
     // Ends the leases that have a part of this GPU; returns them.
     Result<std::vector<Lease>> release_of(const std::string &gpu, Time now);
@@ -106,7 +111,8 @@ private:
     using Leases = std::map<std::string, Held>;
 
     Result<void> take(const std::vector<Portion> &portions, bool back = false);
-    std::vector<Portion> portions_of(const std::vector<size_t> &chosen, const Request &request) const;
+    std::vector<Portion> portions_of(const std::vector<size_t> &chosen,
+                                     const Request &request) const;
     Result<void> keep_of(Locked &offer, int gpus);
     void end_expired(Time now);
     Result<Lease> end(Leases::iterator held);

@@ -22,17 +22,14 @@ class Reader {
 public:
     Reader(const Json &json, std::string where) : json_(json), where_(std::move(where))
     {
-        if (!json_.is_object())
-            wrong("must be an object");
+        if (!json_.is_object()) wrong("must be an object");
     }
 
     std::string text(const char *key, bool needed = true, size_t limit = defaults::kMaxText)
     {
         const Json *value = find(key, needed);
-        if (!value)
-            return "";
-        if (!value->is_string())
-            return wrong(key, "must be a text"), "";
+        if (!value) return "";
+        if (!value->is_string()) return wrong(key, "must be a text"), "";
         auto text = value->get<std::string>();
         auto odd = [](char c) { return c < 0x20 || c > 0x7e; };
         if (text.size() > limit || std::any_of(text.begin(), text.end(), odd))
@@ -46,8 +43,7 @@ public:
                    int64_t otherwise = 0)
     {
         const Json *value = find(key, needed);
-        if (!value)
-            return otherwise;
+        if (!value) return otherwise;
         bool whole =
             value->is_number_integer() &&
             !(value->is_number_unsigned() &&
@@ -70,16 +66,14 @@ public:
     double real(const char *key)
     {
         const Json *value = find(key, false);
-        if (value && !value->is_number())
-            wrong(key, "must be a number");
+        if (value && !value->is_number()) wrong(key, "must be a number");
         return value && value->is_number() ? value->get<double>() : 0;
     }
 
     bool flag(const char *key)
     {
         const Json *value = find(key, false);
-        if (value && !value->is_boolean())
-            wrong(key, "must be true or false");
+        if (value && !value->is_boolean()) wrong(key, "must be true or false");
         return value && value->is_boolean() && value->get<bool>();
     }
 
@@ -90,14 +84,11 @@ public:
     template <class F> void each(const char *key, F read)
     {
         const Json *value = find(key, true);
-        if (!value)
-            return;
-        if (!value->is_array())
-            return wrong(key, "must be an array");
+        if (!value) return;
+        if (!value->is_array()) return wrong(key, "must be an array");
         for (const Json &element : *value) {
             Result<void> done = read(element);
-            if (!done && error_.empty())
-                error_ = done.error().text;
+            if (!done && error_.empty()) error_ = done.error().text;
         }
     }
 
@@ -105,8 +96,7 @@ public:
 
     Result<void> done() const
     {
-        if (error_.empty())
-            return {};
+        if (error_.empty()) return {};
         return Error{ErrorKind::invalid, error_};
     }
 
@@ -115,8 +105,7 @@ public:
     {
         if (error_.empty())
             for (const auto &[key, value] : json_.items())
-                if (!seen_.count(key))
-                    wrong("has the unknown field \"" + printable(key) + "\"");
+                if (!seen_.count(key)) wrong("has the unknown field \"" + printable(key) + "\"");
         return done();
     }
 
@@ -124,28 +113,23 @@ private:
     const Json *find(const char *key, bool needed)
     {
         seen_.insert(key);
-        if (!error_.empty())
-            return nullptr;
+        if (!error_.empty()) return nullptr;
         auto value = json_.find(key);
-        if (value != json_.end())
-            return &*value;
-        if (needed)
-            wrong("lacks \"" + std::string(key) + "\"");
+        if (value != json_.end()) return &*value;
+        if (needed) wrong("lacks \"" + std::string(key) + "\"");
         return nullptr;
     }
 
     void wrong(const std::string &what)
     {
-        if (error_.empty())
-            error_ = where_ + ": " + what;
+        if (error_.empty()) error_ = where_ + ": " + what;
     }
 
     static std::string printable(std::string text)
     {
         text.resize(std::min<size_t>(text.size(), 40));
         for (char &c : text)
-            if (c < 0x20 || c > 0x7e)
-                c = '?';
+            if (c < 0x20 || c > 0x7e) c = '?';
         return text;
     }
 
@@ -160,8 +144,7 @@ template <class T, class F> Result<T> decode(std::string_view text, F read)
 {
     try {
         Json json = Json::parse(text, nullptr, false);
-        if (json.is_discarded())
-            return error(ErrorKind::invalid, "the body is not JSON");
+        if (json.is_discarded()) return error(ErrorKind::invalid, "the body is not JSON");
         return read(json);
     } catch (const std::exception &failure) {
         return error(ErrorKind::invalid, "the body cannot be read: %s", failure.what());
@@ -180,10 +163,8 @@ Json to_json(const Owner &owner)
     if (!owner.job.empty()) {
         json["job"] = owner.job;
         json["node"] = owner.node;
-        if (!owner.qos.empty())
-            json["qos"] = owner.qos;
-        if (owner.run >= 0)
-            json["run"] = owner.run;
+        if (!owner.qos.empty()) json["qos"] = owner.qos;
+        if (owner.run >= 0) json["run"] = owner.run;
     } else {
         json["host"] = owner.host;
         json["pid"] = owner.pid;
@@ -226,7 +207,8 @@ Result<void> read_portion(const Json &json, std::vector<Portion> &portions)
     portion.uuid = reader.text("uuid");
     portion.name = reader.text("name");
     portion.share = static_cast<int>(reader.number("share", 0, kWholeGpu));
-    portion.most = static_cast<int>(reader.number("most", std::max(1, portion.share), kWholeGpu, false, std::max(1, portion.share)));
+    portion.most = static_cast<int>(reader.number("most", std::max(1, portion.share), kWholeGpu,
+                                                  false, std::max(1, portion.share)));
     portion.memory = reader.count<uint64_t>("memory");
     portions.push_back(std::move(portion));
     return reader.done();
@@ -241,14 +223,10 @@ Json to_json(const Lease &lease)
                  {"expires_in_ms", lease.expires_in.count()},
                  {"granted_at", lease.granted_at},
                  {"workers", lease.workers}};
-    if (!lease.boot.empty())
-        json["boot"] = lease.boot;
-    if (!lease.span.id.empty())
-        json["span"] = {{"id", lease.span.id}, {"gpus", lease.span.gpus}};
-    if (!lease.secret.empty())
-        json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
-    if (!lease.sealed.empty())
-        json["sealed"] = to_hex(lease.sealed.data(), lease.sealed.size());
+    if (!lease.boot.empty()) json["boot"] = lease.boot;
+    if (!lease.span.id.empty()) json["span"] = {{"id", lease.span.id}, {"gpus", lease.span.gpus}};
+    if (!lease.secret.empty()) json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
+    if (!lease.sealed.empty()) json["sealed"] = to_hex(lease.sealed.data(), lease.sealed.size());
     return json;
 }
 
@@ -258,16 +236,14 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
     Lease lease;
     lease.id = reader.text("id");
     std::string secret = reader.text("secret", false);
-    if (!from_hex(secret, lease.secret))
-        reader.wrong("secret", "must be hex digits");
+    if (!from_hex(secret, lease.secret)) reader.wrong("secret", "must be hex digits");
     if (!from_hex(reader.text("sealed", false), lease.sealed))
         reader.wrong("sealed", "must be hex digits");
     if (const Json *owner = reader.member("owner")) {
         Reader owner_reader(*owner, "owner");
         lease.owner = read_owner(owner_reader);
         Result<void> read = owner_reader.done();
-        if (!read)
-            return read;
+        if (!read) return read;
     }
     reader.each("gpus", [&](const Json &gpu) { return read_portion(gpu, lease.gpus); });
     lease.term = Milliseconds(reader.count<int64_t>("term_ms"));
@@ -278,8 +254,7 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
     if (const Json *span = reader.member("span", false)) {
         Reader span_reader(*span, "span");
         lease.span = {span_reader.text("id"), span_reader.count("gpus")};
-        if (Result<void> read = span_reader.done(); !read)
-            return read;
+        if (Result<void> read = span_reader.done(); !read) return read;
     }
     leases.push_back(std::move(lease));
     return reader.done();
@@ -288,8 +263,7 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
 Json to_json(const std::vector<Lease> &leases)
 {
     Json json = Json::array();
-    for (const Lease &lease : leases)
-        json.push_back(to_json(lease));
+    for (const Lease &lease : leases) json.push_back(to_json(lease));
     return json;
 }
 
@@ -320,8 +294,7 @@ void read_words(Reader &reader, const char *key, std::vector<std::string> &to)
 {
     constexpr size_t kMostWords = 64;
     const Json *array = reader.member(key, false);
-    if (!array)
-        return;
+    if (!array) return;
     if (!array->is_array() || array->size() > kMostWords)
         return reader.wrong(key, "must be an array of at most 64 texts");
     for (const Json &word : *array) {
@@ -335,8 +308,7 @@ void read_words(Reader &reader, const char *key, std::vector<std::string> &to)
 Result<void> read_asker(Reader &reader, Owner &to)
 {
     const Json *owner = reader.member("owner");
-    if (!owner)
-        return {};
+    if (!owner) return {};
     Reader owner_reader(*owner, "owner");
     to = read_owner(owner_reader);
     Result<void> read = owner_reader.done_strictly();
@@ -350,7 +322,8 @@ Result<void> read_wanted(Reader &reader, Wanted &wanted)
     read_words(reader, "names", wanted.names);
     read_words(reader, "uuids", wanted.uuids);
     wanted.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
-    wanted.compute_capability = static_cast<int>(reader.number("compute_capability", 0, 10000, false));
+    wanted.compute_capability =
+        static_cast<int>(reader.number("compute_capability", 0, 10000, false));
     wanted.cuda = static_cast<int>(reader.number("cuda", 0, 1000000, false));
     wanted.driver = reader.text("driver", false);
     if (!wanted.driver.empty() && !is_driver_release(wanted.driver))
@@ -368,8 +341,7 @@ std::string encode(const Request &request)
                  {"memory", request.memory},
                  {"term_ms", request.term.count()},
                  {"owner", to_json(request.owner)}};
-    if (!request.span.empty())
-        json["span"] = request.span;
+    if (!request.span.empty()) json["span"] = request.span;
     const Wanted &wanted = request.wanted;
     // Where nothing is filtered it is not said: older servers understand that.
     if (!wanted.empty())
@@ -378,8 +350,7 @@ std::string encode(const Request &request)
                           {"memory", wanted.memory},
                           {"compute_capability", wanted.compute_capability},
                           {"cuda", wanted.cuda}};
-    if (!wanted.driver.empty())
-        json["wanted"]["driver"] = wanted.driver;
+    if (!wanted.driver.empty()) json["wanted"]["driver"] = wanted.driver;
     return dump(json);
 }
 
@@ -396,15 +367,15 @@ Result<Drain> decode_drain(std::string_view text)
         drain.gpu = reader.text("gpu", false);
         drain.reason = reader.text("reason", false);
         Result<void> read = reader.done_strictly();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return drain;
     });
 }
 
 std::string encode(const Lend &lend)
 {
-    return dump({{"gpus", lend.gpus}, {"grace_ms", lend.grace.count()}, {"owner", to_json(lend.owner)}});
+    return dump(
+        {{"gpus", lend.gpus}, {"grace_ms", lend.grace.count()}, {"owner", to_json(lend.owner)}});
 }
 
 Result<Lend> decode_lend(std::string_view text)
@@ -414,13 +385,10 @@ Result<Lend> decode_lend(std::string_view text)
         Lend lend;
         read_words(reader, "gpus", lend.gpus);
         lend.grace = Milliseconds(reader.number("grace_ms", 0, 86400 * 1000));
-        if (lend.gpus.empty())
-            reader.wrong("gpus", "must name at least one");
+        if (lend.gpus.empty()) reader.wrong("gpus", "must name at least one");
         Result<void> read = read_asker(reader, lend.owner);
-        if (read)
-            read = reader.done_strictly();
-        if (!read)
-            return std::move(read).error();
+        if (read) read = reader.done_strictly();
+        if (!read) return std::move(read).error();
         return lend;
     });
 }
@@ -432,25 +400,24 @@ Result<Request> decode_request(std::string_view text)
         Request request;
         request.gpus = static_cast<int>(reader.number("gpus", 1, defaults::kMaxGpusOfRequest));
         // A share alone is the most, too. Only a range may begin at nothing.
-        request.share = static_cast<int>(reader.number("share", json.contains("most") ? 0 : 1, kWholeGpu, false, kWholeGpu));
+        request.share = static_cast<int>(
+            reader.number("share", json.contains("most") ? 0 : 1, kWholeGpu, false, kWholeGpu));
         int least = std::max(1, request.share);
         request.most = static_cast<int>(reader.number("most", least, kWholeGpu, false, least));
         request.memory = static_cast<uint64_t>(reader.number("memory", 0, int64_t{1} << 50, false));
         request.term = Milliseconds(reader.number("term_ms", 0, 366LL * 86400 * 1000, false));
         request.span = reader.text("span", false, kIdDigits);
         if (request.share == 0 && request.memory == 0)
-            reader.wrong("memory", "must be given with share 0: no part of the GPU's memory follows from it");
+            reader.wrong("memory",
+                         "must be given with share 0: no part of the GPU's memory follows from it");
         if (const Json *wanted = reader.member("wanted", false)) {
             Reader wanted_reader(*wanted, "wanted");
             Result<void> read = read_wanted(wanted_reader, request.wanted);
-            if (!read)
-                return std::move(read).error();
+            if (!read) return std::move(read).error();
         }
         Result<void> read = read_asker(reader, request.owner);
-        if (read)
-            read = reader.done_strictly();
-        if (!read)
-            return std::move(read).error();
+        if (read) read = reader.done_strictly();
+        if (!read) return std::move(read).error();
         return request;
     });
 }
@@ -458,8 +425,7 @@ Result<Request> decode_request(std::string_view text)
 std::string encode(const Offer &offer)
 {
     Json json = {{"answer", name(offer.answer)}};
-    if (offer.fitting)
-        json["fitting"] = offer.fitting;
+    if (offer.fitting) json["fitting"] = offer.fitting;
     if (offer.answer != Answer::now) {
         json["reason"] = offer.reason;
         return dump(json);
@@ -482,10 +448,8 @@ Result<Offer> decode_offer(std::string_view text)
         Offer offer;
         std::string answer = reader.text("answer");
         for (Answer known : {Answer::now, Answer::later, Answer::never})
-            if (answer == name(known))
-                offer.answer = known;
-        if (answer != name(offer.answer))
-            reader.wrong("answer", "must be now, later or never");
+            if (answer == name(known)) offer.answer = known;
+        if (answer != name(offer.answer)) reader.wrong("answer", "must be now, later or never");
         offer.fitting = reader.count("fitting", false);
         if (offer.answer != Answer::now) {
             offer.reason = reader.text("reason");
@@ -501,13 +465,11 @@ Result<Offer> decode_offer(std::string_view text)
                 offer.fit.distance = fit_reader.count("distance");
                 offer.fit.load = fit_reader.count("load");
                 Result<void> read = fit_reader.done();
-                if (!read)
-                    return std::move(read).error();
+                if (!read) return std::move(read).error();
             }
         }
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return offer;
     });
 }
@@ -550,8 +512,7 @@ Result<Inventory> decode_inventory(std::string_view text)
         reader.each("leases",
                     [&](const Json &lease) { return read_lease(lease, inventory.leases); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return inventory;
     });
 }
@@ -559,10 +520,7 @@ Result<Inventory> decode_inventory(std::string_view text)
 namespace {
 
 // A millionth is enough for people.
-double rounded(double value)
-{
-    return std::round(value * 1e6) / 1e6;
-}
+double rounded(double value) { return std::round(value * 1e6) / 1e6; }
 
 Json to_json(const TenantShare &t)
 {
@@ -646,8 +604,7 @@ std::string encode(const Sharing &sharing)
     Json gpus = Json::array();
     for (const GpuSharing &gpu : sharing.gpus) {
         Json tenants = Json::array();
-        for (const TenantShare &tenant : gpu.tenants)
-            tenants.push_back(to_json(tenant));
+        for (const TenantShare &tenant : gpu.tenants) tenants.push_back(to_json(tenant));
         gpus.push_back({{"index", gpu.index}, {"uuid", gpu.uuid}, {"tenants", std::move(tenants)}});
     }
     return dump({{"name", sharing.name}, {"gpus", std::move(gpus)}});
@@ -661,8 +618,7 @@ Result<Sharing> decode_sharing(std::string_view text)
         sharing.name = reader.text("name");
         reader.each("gpus", [&](const Json &gpu) { return read_gpu_sharing(gpu, sharing.gpus); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return sharing;
     });
 }
@@ -688,8 +644,7 @@ Result<void> read_finding(const Json &json, std::vector<Finding> &findings)
             finding.verdict = one;
             known = true;
         }
-    if (!known)
-        reader.wrong("verdict", "must be PASS, SKIPPED, MARGINAL or FATAL");
+    if (!known) reader.wrong("verdict", "must be PASS, SKIPPED, MARGINAL or FATAL");
     findings.push_back(std::move(finding));
     return reader.done();
 }
@@ -707,8 +662,7 @@ Result<void> read_placed_gpu(const Json &json, std::vector<Topology::Gpu> &gpus)
     reader.each("links", [&](const Json &link) -> Result<void> {
         gpu.links.push_back(Link::unknown);
         for (Link one : {Link::nv, Link::pix, Link::pxb, Link::phb, Link::node, Link::sys})
-            if (link.is_string() && link.get<std::string>() == name(one))
-                gpu.links.back() = one;
+            if (link.is_string() && link.get<std::string>() == name(one)) gpu.links.back() = one;
         return {};
     });
     gpus.push_back(std::move(gpu));
@@ -720,8 +674,7 @@ std::string printable(std::string text, size_t most)
 {
     text.resize(std::min(text.size(), most));
     for (char &c : text)
-        if (c < 0x20 || c > 0x7e)
-            c = '?';
+        if (c < 0x20 || c > 0x7e) c = '?';
     return text;
 }
 
@@ -737,7 +690,8 @@ std::string encode(const Health &health)
                             {"value", printable(f.value, kMostSentence)},
                             {"limit", printable(f.limit, kMostSentence)},
                             {"cure", printable(f.cure, kMostSentence)}});
-    return dump({{"name", health.name}, {"age_ms", health.age_ms}, {"checks", std::move(findings)}});
+    return dump(
+        {{"name", health.name}, {"age_ms", health.age_ms}, {"checks", std::move(findings)}});
 }
 
 Result<Health> decode_health(std::string_view text)
@@ -747,17 +701,20 @@ Result<Health> decode_health(std::string_view text)
         Health health;
         health.name = reader.text("name");
         health.age_ms = reader.count<int64_t>("age_ms");
-        reader.each("checks", [&](const Json &finding) { return read_finding(finding, health.findings); });
+        reader.each("checks",
+                    [&](const Json &finding) { return read_finding(finding, health.findings); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return health;
     });
 }
 
 std::string encode(const Alive &alive)
 {
-    return dump({{"status", "ok"}, {"name", alive.name}, {"version", alive.version}, {"time_ms", alive.time_ms}});
+    return dump({{"status", "ok"},
+                 {"name", alive.name},
+                 {"version", alive.version},
+                 {"time_ms", alive.time_ms}});
 }
 
 Result<Alive> decode_alive(std::string_view text)
@@ -769,8 +726,7 @@ Result<Alive> decode_alive(std::string_view text)
         alive.version = reader.text("version");
         alive.time_ms = reader.count<int64_t>("time_ms", false);
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return alive;
     });
 }
@@ -790,12 +746,12 @@ Result<NodeConfigs> decode_node_configs(std::string_view text)
         NodeConfigs configs;
         reader.each("nodes", [&](const Json &node) -> Result<void> {
             Reader one(node, "node");
-            configs.nodes.push_back({one.text("node"), one.text("config"), one.count<int64_t>("age_ms")});
+            configs.nodes.push_back(
+                {one.text("node"), one.text("config"), one.count<int64_t>("age_ms")});
             return one.done();
         });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return configs;
     });
 }
@@ -805,8 +761,7 @@ std::string encode(const Topology &topology)
     Json gpus = Json::array();
     for (const Topology::Gpu &gpu : topology.gpus) {
         Json links = Json::array();
-        for (Link link : gpu.links)
-            links.push_back(name(link));
+        for (Link link : gpu.links) links.push_back(name(link));
         gpus.push_back({{"index", gpu.index},
                         {"uuid", gpu.uuid},
                         {"name", gpu.name},
@@ -815,7 +770,9 @@ std::string encode(const Topology &topology)
                         {"cpus", printable(gpu.cpus, kMostSentence)},
                         {"links", std::move(links)}});
     }
-    return dump({{"name", topology.name}, {"card", printable(topology.card, defaults::kMaxText)}, {"gpus", std::move(gpus)}});
+    return dump({{"name", topology.name},
+                 {"card", printable(topology.card, defaults::kMaxText)},
+                 {"gpus", std::move(gpus)}});
 }
 
 Result<Topology> decode_topology(std::string_view text)
@@ -827,8 +784,7 @@ Result<Topology> decode_topology(std::string_view text)
         topology.card = reader.text("card", false);
         reader.each("gpus", [&](const Json &gpu) { return read_placed_gpu(gpu, topology.gpus); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return topology;
     });
 }
@@ -846,8 +802,7 @@ Result<Leases> decode_leases(std::string_view text)
         leases.data_port = static_cast<int>(reader.number("data_port", 0, 65535));
         reader.each("leases", [&](const Json &lease) { return read_lease(lease, leases.leases); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return leases;
     });
 }
@@ -866,8 +821,12 @@ Json to_json(const LeaseUsage &usage)
                         {"throttled_s", rounded(gpu.throttled_s)},
                         {"memory_peak", gpu.memory_peak},
                         {"launches", gpu.launches}});
-    return {{"lease", usage.lease},         {"owner", to_json(usage.owner)},  {"held_s", rounded(usage.held_s)},
-            {"bytes_in", usage.bytes_in}, {"bytes_out", usage.bytes_out}, {"gpus", std::move(gpus)}};
+    return {{"lease", usage.lease},
+            {"owner", to_json(usage.owner)},
+            {"held_s", rounded(usage.held_s)},
+            {"bytes_in", usage.bytes_in},
+            {"bytes_out", usage.bytes_out},
+            {"gpus", std::move(gpus)}};
 }
 
 Result<void> read_gpu_usage(const Json &json, std::vector<GpuUsage> &gpus)
@@ -908,14 +867,10 @@ Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
 std::string encode(const Released &released)
 {
     Json json = {{"released", released.count}, {"lost", released.lost}};
-    if (released.gpus)
-        json["gpus"] = released.gpus;
-    if (released.busy)
-        json["busy"] = released.busy;
-    if (released.withdrawn)
-        json["withdrawn"] = released.withdrawn;
-    for (const LeaseUsage &usage : released.usage)
-        json["usage"].push_back(to_json(usage));
+    if (released.gpus) json["gpus"] = released.gpus;
+    if (released.busy) json["busy"] = released.busy;
+    if (released.withdrawn) json["withdrawn"] = released.withdrawn;
+    for (const LeaseUsage &usage : released.usage) json["usage"].push_back(to_json(usage));
     return dump(json);
 }
 
@@ -930,10 +885,10 @@ Result<Released> decode_released(std::string_view text)
         released.busy = reader.count<int>("busy", false);
         released.withdrawn = reader.count<int>("withdrawn", false);
         if (reader.member("usage", false))
-            reader.each("usage", [&](const Json &usage) { return read_usage(usage, released.usage); });
+            reader.each("usage",
+                        [&](const Json &usage) { return read_usage(usage, released.usage); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return released;
     });
 }
@@ -960,15 +915,12 @@ Error decode_error(std::string_view text, long status)
             for (ErrorKind known :
                  {ErrorKind::invalid, ErrorKind::unsupported, ErrorKind::unavailable,
                   ErrorKind::disconnected, ErrorKind::exhausted, ErrorKind::internal})
-                if (kind == name(known))
-                    told.error.kind = known;
+                if (kind == name(known)) told.error.kind = known;
             Result<void> read = reader.done();
-            if (!read)
-                return std::move(read).error();
+            if (!read) return std::move(read).error();
         }
         Result<void> read = outer.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return told;
     });
     return told ? told->error : otherwise;
@@ -983,8 +935,7 @@ Result<DriverInventory> decode_driver_inventory(std::string_view text)
         inventory.driver_release = reader.text("driver_release", false);
         reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, false); });
         Result<void> read = reader.done();
-        if (!read)
-            return std::move(read).error();
+        if (!read) return std::move(read).error();
         return inventory;
     });
 }

@@ -13,8 +13,7 @@ std::string random_bytes(size_t count)
 {
     std::string bytes(count, '\0');
     // At most 256 bytes at a time come whole; anything else means a kernel without getrandom.
-    if (getrandom(bytes.data(), count, 0) != static_cast<ssize_t>(count))
-        abort();
+    if (getrandom(bytes.data(), count, 0) != static_cast<ssize_t>(count)) abort();
     return bytes;
 }
 
@@ -51,9 +50,6 @@ std::string random_id()
     return to_hex(bytes.data(), bytes.size());
 }
 
-std::string random_secret()
-{
-    return random_bytes(32);
-}
+std::string random_secret() { return random_bytes(32); }
 
 }  // namespace rgpu::pool

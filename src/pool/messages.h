@@ -26,15 +26,20 @@ struct Owner {
 // "job 17 on cn1", "pid 4242 on host login1".
 std::string to_text(const Owner &owner);
 
-// Which GPUs will do: empty and zero fields do not filter. Each of the lists names what is one of them.
+// Which GPUs will do: empty and zero fields do not filter. Each of the lists names what is one of
+// them.
 struct Wanted {
     std::vector<std::string> names;  // a part of the GPU's name, whatever the case
     std::vector<std::string> uuids;
-    uint64_t memory = 0;  // at least so many bytes in all
+    uint64_t memory = 0;         // at least so many bytes in all
     int compute_capability = 0;  // at least; 80 is 8.0
     int cuda = 0;                // the driver's CUDA version, at least; 12040 is 12.4
-    std::string driver;          // the driver's release, at least: "570.86.10" (util/driver_release.h)
-    bool empty() const { return names.empty() && uuids.empty() && !memory && !compute_capability && !cuda && driver.empty(); }
+    std::string driver;  // the driver's release, at least: "570.86.10" (util/driver_release.h)
+    bool empty() const
+    {
+        return names.empty() && uuids.empty() && !memory && !compute_capability && !cuda &&
+               driver.empty();
+    }
 };
 
 // GPUs wanted, all from one server unless it spans several.
@@ -44,7 +49,7 @@ struct Request {
     int most = kWholeGpu;   // ... and what it may have while others leave it
     uint64_t memory = 0;    // bytes of each; 0: the share's part of the GPU's memory
     Milliseconds term{0};   // 0: until it is released
-    std::string span;       // not empty: a part of them will do; the id of the span that its leases form
+    std::string span;  // not empty: a part of them will do; the id of the span that its leases form
     Wanted wanted;
     Owner owner;
 };
@@ -75,10 +80,12 @@ struct Drain {
     int64_t since = 0;   // seconds since the epoch, wall clock
 };
 
-// Whoever may use GPUs of the server's host gives them to the pool, for as long as the connection lasts that holds it.
+// Whoever may use GPUs of the server's host gives them to the pool, for as long as the connection
+// lasts that holds it.
 struct Lend {
-    std::vector<std::string> gpus;  // UUIDs, or numbers in the order of the PCI bus, as Slurm and nvidia-smi count
-    Milliseconds grace{0};          // between its withdrawal and the end of the leases on it
+    std::vector<std::string>
+        gpus;  // UUIDs, or numbers in the order of the PCI bus, as Slurm and nvidia-smi count
+    Milliseconds grace{0};  // between its withdrawal and the end of the leases on it
     Owner owner;
 };
 
@@ -102,12 +109,14 @@ const char *name(Answer answer);
 
 // What taking an offer would do to its server; the client compares servers by it (placement.h).
 struct Fit {
-    int whole_taken = 0;      // wholly free GPUs that the offer breaks or takes
-    int whole_left = 0;       // wholly free GPUs that remain
-    int share_left = 0;       // free hundredths that remain
-    int distance = 0;         // sum of the distances between the offered GPUs and to the network card; 0: unknown
-    int load = 0;             // hundredths in use, per hundred that exist
-    bool here = false;        // the server is on the host where the GPUs are to be used; the client's own knowledge
+    int whole_taken = 0;  // wholly free GPUs that the offer breaks or takes
+    int whole_left = 0;   // wholly free GPUs that remain
+    int share_left = 0;   // free hundredths that remain
+    int distance =
+        0;  // sum of the distances between the offered GPUs and to the network card; 0: unknown
+    int load = 0;       // hundredths in use, per hundred that exist
+    bool here = false;  // the server is on the host where the GPUs are to be used; the client's own
+                        // knowledge
 };
 
 struct Offer {
@@ -117,8 +126,8 @@ struct Offer {
     Milliseconds expires_in{0};
     std::vector<Portion> gpus;
     Fit fit;
-    // Of a request with a span: how many of its GPUs the server could give if nobody held anything. An offer of fewer than are
-    // wanted has answer now, too.
+    // Of a request with a span: how many of its GPUs the server could give if nobody held anything.
+    // An offer of fewer than are wanted has answer now, too.
     int fitting = 0;
 };
 
@@ -132,7 +141,7 @@ struct Lease {
     Milliseconds expires_in{0};  // with a term
     int64_t granted_at = 0;      // seconds since the epoch, wall clock
     int workers = 0;             // running now
-    std::string boot;            // of the host, when it was granted: its programs do not survive another
+    std::string boot;  // of the host, when it was granted: its programs do not survive another
     Span span;
 };
 
@@ -143,16 +152,17 @@ struct LeaseFilter {
     bool secrets = false;  // with their secrets, where the asker owns them or is an administrator
     bool usage = false;    // of a release: with what they used
     bool idle = false;     // of a release: none where a program of one of them is connected
-    bool wait = true;      // of a release: until their workers have ended; nobody is given the GPUs before in any case
+    bool wait = true;      // of a release: until their workers have ended; nobody is given the GPUs
+                           // before in any case
 };
 
 // What the programs of a lease used of one of its GPUs. Seconds of wall time.
 struct GpuUsage {
     std::string uuid, name;
-    int share = kWholeGpu;    // the least
-    double busy_s = 0;        // their work was on the GPU
-    double blocked_s = 0;     // launches waited for other tenants' turns
-    double throttled_s = 0;   // launches waited as the lease's own ceiling was reached
+    int share = kWholeGpu;     // the least
+    double busy_s = 0;         // their work was on the GPU
+    double blocked_s = 0;      // launches waited for other tenants' turns
+    double throttled_s = 0;    // launches waited as the lease's own ceiling was reached
     uint64_t memory_peak = 0;  // bytes; the most that was seen
     uint64_t launches = 0;
 };
@@ -160,7 +170,7 @@ struct GpuUsage {
 struct LeaseUsage {
     std::string lease;  // its id
     Owner owner;
-    double held_s = 0;  // from when it was granted to its end
+    double held_s = 0;                     // from when it was granted to its end
     uint64_t bytes_in = 0, bytes_out = 0;  // over connections: from programs, to them
     std::vector<GpuUsage> gpus;
 };
@@ -171,8 +181,10 @@ struct Released {
     int lost = 0;  // of these: the host was booted after they were granted
     int gpus = 0;  // of all of them
     int busy = 0;  // programs that are connected, for which none was ended
-    std::vector<LeaseUsage> usage;  // where asked for: of these, and of leases of the job that ended before
-    int withdrawn = 0;  // with it: leases of the job that ended before, as their GPUs were withdrawn; each is told once
+    std::vector<LeaseUsage>
+        usage;          // where asked for: of these, and of leases of the job that ended before
+    int withdrawn = 0;  // with it: leases of the job that ended before, as their GPUs were
+                        // withdrawn; each is told once
 };
 
 // All that `rgpu list` shows of one server.
@@ -180,14 +192,16 @@ struct Inventory {
     std::string name;
     std::string version;
     int driver_version = 0;  // as cuDriverGetVersion: 13000 is 13.0
-    std::string driver_release;  // as nvmlSystemGetDriverVersion: "580.95.05"; empty: it does not tell
+    std::string
+        driver_release;  // as nvmlSystemGetDriverVersion: "580.95.05"; empty: it does not tell
     bool software = false;
     int data_port = 0;
     std::vector<GpuState> gpus;
     std::vector<Lease> leases;  // those that the asker may see, without secrets
 };
 
-// How one tenant of a GPU stands: what it may have of the GPU's time, and what it was given. Parts are of 1.
+// How one tenant of a GPU stands: what it may have of the GPU's time, and what it was given. Parts
+// are of 1.
 struct TenantShare {
     std::string lease;  // empty, as the owner: another's, who the asker may not see
     Owner owner;
@@ -244,8 +258,8 @@ struct Alive {
     int64_t time_ms = 0;  // its wall clock, since the epoch; 0: it does not say
 };
 
-// What a compute node's prolog said of its configuration when it last fetched a lease here: words PART:DIGEST, as the node
-// has them. Told to administrators, as long as rgpud runs.
+// What a compute node's prolog said of its configuration when it last fetched a lease here: words
+// PART:DIGEST, as the node has them. Told to administrators, as long as rgpud runs.
 struct NodeConfig {
     std::string node;
     std::string config;
@@ -265,8 +279,8 @@ struct Topology {
     struct Gpu {
         int index = 0;
         std::string uuid, name, pci;
-        int numa = -1;           // -1: unknown
-        std::string cpus;        // near it, "0-7,16"; empty: all are
+        int numa = -1;            // -1: unknown
+        std::string cpus;         // near it, "0-7,16"; empty: all are
         std::vector<Link> links;  // to each GPU in this order; at its own place to the network card
     };
     std::string name;

@@ -26,8 +26,7 @@ int spread(const std::vector<size_t> &set, const Distances &distances)
 {
     int sum = 0;
     for (size_t i = 0; i < set.size(); ++i)
-        for (size_t j = i; j < set.size(); ++j)
-            sum += distance(distances, set[i], set[j]);
+        for (size_t j = i; j < set.size(); ++j) sum += distance(distances, set[i], set[j]);
     return sum;
 }
 
@@ -38,8 +37,7 @@ std::vector<size_t> grow(std::vector<size_t> set, std::vector<size_t> candidates
     while (set.size() < count) {
         auto cost = [&](size_t candidate) {
             int sum = distance(distances, candidate, candidate);
-            for (size_t member : set)
-                sum += distance(distances, candidate, member);
+            for (size_t member : set) sum += distance(distances, candidate, member);
             return sum;
         };
         auto nearest = std::min_element(candidates.begin(), candidates.end(),
@@ -97,21 +95,23 @@ int fitting(const std::vector<GpuState> &gpus, const Request &request, const Dri
     }));
 }
 
-// Why the server could not give it even if nobody held anything; empty if it could. To a span one GPU is enough to give.
-std::string why_never(const std::vector<GpuState> &gpus, const Request &request, const DriverVersions &driver)
+// Why the server could not give it even if nobody held anything; empty if it could. To a span one
+// GPU is enough to give.
+std::string why_never(const std::vector<GpuState> &gpus, const Request &request,
+                      const DriverVersions &driver)
 {
     const size_t wanted = request.span.empty() ? static_cast<size_t>(request.gpus) : 1;
-    std::string are_wanted = std::to_string(request.gpus) + (request.gpus == 1 ? " is wanted" : " are wanted");
-    if (gpus.size() < wanted)
-        return "it has " + counted(gpus.size(), "GPU") + ", " + are_wanted;
+    std::string are_wanted = std::to_string(request.gpus) +
+                             (request.gpus == 1 ? " is wanted" : " are wanted");
+    if (gpus.size() < wanted) return "it has " + counted(gpus.size(), "GPU") + ", " + are_wanted;
     if (const std::string &least = request.wanted.driver; is_older_release(driver.release, least))
-        return (driver.release.empty() ? "its driver's release is not known" : "its driver is " + driver.release) + ", " + least +
-               " or newer is wanted";
+        return (driver.release.empty() ? "its driver's release is not known"
+                                       : "its driver is " + driver.release) +
+               ", " + least + " or newer is wanted";
     size_t large = 0, right = 0;
     uint64_t largest = 0;
     for (const GpuState &gpu : gpus) {
-        if (!is_wanted(gpu, request.wanted, driver))
-            continue;
+        if (!is_wanted(gpu, request.wanted, driver)) continue;
         ++right;
         large += gpu.memory >= request.memory;
         largest = std::max(largest, gpu.memory);
@@ -119,10 +119,10 @@ std::string why_never(const std::vector<GpuState> &gpus, const Request &request,
     if (right < wanted)
         return std::to_string(right) + " of its " + counted(gpus.size(), "GPU") +
                " are of the kind that is asked for, " + are_wanted;
-    if (large >= wanted)
-        return "";
+    if (large >= wanted) return "";
     return std::to_string(large) + " of its " + counted(gpus.size(), "GPU") + " have " +
-           format_size(request.memory) + " of memory (the largest has " + format_size(largest) + "), " + are_wanted;
+           format_size(request.memory) + " of memory (the largest has " + format_size(largest) +
+           "), " + are_wanted;
 }
 
 Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen,
@@ -132,13 +132,11 @@ Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen,
     int used = 0;
     for (const GpuState &gpu : gpus) {
         used += kWholeGpu - gpu.free_share;
-        if (!gpu.drained.empty())
-            continue;
+        if (!gpu.drained.empty()) continue;
         fit.whole_left += gpu.free_share == kWholeGpu;
         fit.share_left += gpu.free_share;
     }
-    for (size_t i : chosen)
-        fit.whole_taken += gpus[i].free_share == kWholeGpu;
+    for (size_t i : chosen) fit.whole_taken += gpus[i].free_share == kWholeGpu;
     fit.whole_left -= fit.whole_taken;
     fit.share_left -= request.share * static_cast<int>(chosen.size());
     fit.distance = spread(chosen, distances);
@@ -150,8 +148,7 @@ Fit fit_of(const std::vector<GpuState> &gpus, const std::vector<size_t> &chosen,
 
 uint64_t memory_of(const GpuState &gpu, const Request &request)
 {
-    if (request.memory)
-        return request.memory;
+    if (request.memory) return request.memory;
     // Whole hundredths first: no product overflows, and the parts never exceed the whole.
     return gpu.memory / kWholeGpu * static_cast<uint64_t>(request.share) +
            gpu.memory % kWholeGpu * static_cast<uint64_t>(request.share) / kWholeGpu;
@@ -160,16 +157,22 @@ uint64_t memory_of(const GpuState &gpu, const Request &request)
 bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &driver)
 {
     auto holds = [&](const std::string &part) {
-        auto same = [](char a, char b) { return tolower(static_cast<unsigned char>(a)) == tolower(static_cast<unsigned char>(b)); };
-        return std::search(gpu.name.begin(), gpu.name.end(), part.begin(), part.end(), same) != gpu.name.end();
+        auto same = [](char a, char b) {
+            return tolower(static_cast<unsigned char>(a)) == tolower(static_cast<unsigned char>(b));
+        };
+        return std::search(gpu.name.begin(), gpu.name.end(), part.begin(), part.end(), same) !=
+               gpu.name.end();
     };
     int major = 0, minor = 0;
     bool known = sscanf(gpu.compute_capability.c_str(), "%d.%d", &major, &minor) == 2;
     return (wanted.names.empty() || std::any_of(wanted.names.begin(), wanted.names.end(), holds)) &&
            (wanted.uuids.empty() ||
             std::find(wanted.uuids.begin(), wanted.uuids.end(), gpu.uuid) != wanted.uuids.end()) &&
-           gpu.memory >= wanted.memory && (!wanted.compute_capability || (known && major * 10 + minor >= wanted.compute_capability)) &&
-           (!driver.cuda || driver.cuda >= wanted.cuda) && !is_older_release(driver.release, wanted.driver);
+           gpu.memory >= wanted.memory &&
+           (!wanted.compute_capability ||
+            (known && major * 10 + minor >= wanted.compute_capability)) &&
+           (!driver.cuda || driver.cuda >= wanted.cuda) &&
+           !is_older_release(driver.release, wanted.driver);
 }
 
 const char *name(Policy policy)
@@ -181,8 +184,7 @@ const char *name(Policy policy)
 std::optional<Policy> policy_named(std::string_view wanted)
 {
     for (Policy policy : {Policy::best_fit, Policy::worst_fit, Policy::first_fit})
-        if (wanted == name(policy))
-            return policy;
+        if (wanted == name(policy)) return policy;
     return std::nullopt;
 }
 
@@ -191,19 +193,17 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
 {
     Placement placement;
     placement.reason = why_never(gpus, request, driver);
-    if (!placement.reason.empty())
-        return placement;
-    if (!request.span.empty())
-        placement.fitting = fitting(gpus, request, driver);
+    if (!placement.reason.empty()) return placement;
+    if (!request.span.empty()) placement.fitting = fitting(gpus, request, driver);
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
-        if (gpus[i].drained.empty() && is_wanted(gpus[i], request.wanted, driver) && gpus[i].free_share >= request.share &&
+        if (gpus[i].drained.empty() && is_wanted(gpus[i], request.wanted, driver) &&
+            gpus[i].free_share >= request.share &&
             gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);
     auto count = static_cast<size_t>(request.gpus);
-    if (!request.span.empty() && !candidates.empty())
-        count = std::min(count, candidates.size());
+    if (!request.span.empty() && !candidates.empty()) count = std::min(count, candidates.size());
     if (candidates.size() < count) {
         placement.answer = Answer::later;
         placement.reason = std::to_string(candidates.size()) + " of its " +
@@ -211,15 +211,15 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
                            std::to_string(count) + (count == 1 ? " is wanted" : " are wanted");
         auto drained = std::count_if(gpus.begin(), gpus.end(),
                                      [](const GpuState &gpu) { return !gpu.drained.empty(); });
-        if (drained)
-            placement.reason += " (" + std::to_string(drained) + " drained)";
+        if (drained) placement.reason += " (" + std::to_string(drained) + " drained)";
         return placement;
     }
     auto tighter = [&](size_t a, size_t b) { return tightness(gpus[a]) < tightness(gpus[b]); };
     if (policy == Policy::best_fit)
         std::stable_sort(candidates.begin(), candidates.end(), tighter);
     else if (policy == Policy::worst_fit)
-        std::stable_sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) { return tighter(b, a); });
+        std::stable_sort(candidates.begin(), candidates.end(),
+                         [&](size_t a, size_t b) { return tighter(b, a); });
     placement.answer = Answer::now;
     if (policy == Policy::best_fit)
         placement.chosen = choose(gpus, candidates, count, distances);
@@ -232,13 +232,13 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
 
 bool better(const Fit &a, const Fit &b, Policy policy)
 {
-    if (policy == Policy::first_fit)
-        return false;
+    if (policy == Policy::first_fit) return false;
     if (policy == Policy::worst_fit)
-        return std::make_tuple(a.whole_left, a.share_left) > std::make_tuple(b.whole_left, b.share_left);
+        return std::make_tuple(a.whole_left, a.share_left) >
+               std::make_tuple(b.whole_left, b.share_left);
     auto order = [](const Fit &fit) {
-        return std::make_tuple(!fit.here, fit.whole_taken, fit.whole_left, fit.share_left, fit.distance,
-                               fit.load);
+        return std::make_tuple(!fit.here, fit.whole_taken, fit.whole_left, fit.share_left,
+                               fit.distance, fit.load);
     };
     return order(a) < order(b);
 }

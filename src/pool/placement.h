@@ -21,22 +21,24 @@ struct DriverVersions {
 // The GPU, which is used through this driver, is of those wanted.
 bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &driver);
 
-// distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric); [a][a]: how far from the
-// network card. Empty: nothing is known. rgpud's topology.h fills it.
+// distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric);
+// [a][a]: how far from the network card. Empty: nothing is known. rgpud's topology.h fills it.
 using Distances = std::vector<std::vector<int>>;
 
 struct Placement {
     Answer answer = Answer::never;
     std::string reason;          // for later and never
-    std::vector<size_t> chosen;  // positions in the vector given, ascending; of a request with a span there may be fewer than wanted
+    std::vector<size_t> chosen;  // positions in the vector given, ascending; of a request with a
+                                 // span there may be fewer than wanted
     Fit fit;
-    int fitting = 0;             // as Offer::fitting
+    int fitting = 0;  // as Offer::fitting
 };
 
 // The memory that a request takes of this GPU.
 uint64_t memory_of(const GpuState &gpu, const Request &request);
 
-// What the pool does is best fit; the others are for comparison (simulate.h). They know no distances.
+// What the pool does is best fit; the others are for comparison (simulate.h). They know no
+// distances.
 enum class Policy {
     best_fit,   // the GPUs and the server on which the request leaves least behind
     worst_fit,  // ... most: the emptiest
@@ -47,9 +49,11 @@ const char *name(Policy policy);
 std::optional<Policy> policy_named(std::string_view name);
 
 Placement place(const std::vector<GpuState> &gpus, const Request &request,
-                const Distances &distances = {}, const DriverVersions &driver = {}, Policy policy = Policy::best_fit);
+                const Distances &distances = {}, const DriverVersions &driver = {},
+                Policy policy = Policy::best_fit);
 
-// The first should be taken rather than the second. Under best fit one on the host that asks goes before all others.
+// The first should be taken rather than the second. Under best fit one on the host that asks goes
+// before all others.
 bool better(const Fit &a, const Fit &b, Policy policy = Policy::best_fit);
 
 }  // namespace rgpu::pool

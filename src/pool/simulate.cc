@@ -18,11 +18,11 @@ namespace {
 
 class Simulation {
 public:
-    Simulation(const Trace &trace, Policy policy, bool spans) : trace_(trace), policy_(policy), spans_(spans)
+    Simulation(const Trace &trace, Policy policy, bool spans)
+        : trace_(trace), policy_(policy), spans_(spans)
     {
         for (const Trace::Servers &kind : trace.servers)
-            for (int i = 0; i < kind.count; ++i)
-                servers_.push_back(idle(kind));
+            for (int i = 0; i < kind.count; ++i) servers_.push_back(idle(kind));
         for (const auto &server : servers_)
             capacity_ += static_cast<int64_t>(server.size()) * kWholeGpu;
         whole_free_ = capacity_ / kWholeGpu;
@@ -36,12 +36,12 @@ public:
         result.servers = static_cast<int>(servers_.size());
         result.gpus = static_cast<int>(whole_free_);
         const auto &requests = trace_.requests;
-        if (requests.empty())
-            return result;
+        if (requests.empty()) return result;
         time_ = start_ = requests.front().at;
         end_ = requests.back().at;
         for (size_t next = 0; next < requests.size() || !ends_.empty();) {
-            bool arrives = next < requests.size() && (ends_.empty() || requests[next].at < ends_.top().at);
+            bool arrives = next < requests.size() &&
+                           (ends_.empty() || requests[next].at < ends_.top().at);
             advance(arrives ? requests[next].at : ends_.top().at);
             if (arrives) {
                 arrive(next++);
@@ -66,13 +66,13 @@ private:
         Policy policy;
         bool operator()(const Candidate &a, const Candidate &b) const
         {
-            if (better(a.fit, b.fit, policy))
-                return true;
+            if (better(a.fit, b.fit, policy)) return true;
             return !better(b.fit, a.fit, policy) && a.server < b.server;
         }
     };
     using Candidates = std::set<Candidate, Before>;
-    // Requests of one form: the servers that could serve one now, the best first, and those who wait.
+    // Requests of one form: the servers that could serve one now, the best first, and those who
+    // wait.
     struct Form {
         Request request;
         bool possible = false;
@@ -104,7 +104,8 @@ private:
         std::map<std::tuple<int, int, int, uint64_t>, size_t> known;
         for (const Trace::Arrival &arrival : trace_.requests) {
             const Request &r = arrival.request;
-            auto [form, fresh] = known.try_emplace({r.gpus, r.share, r.most, r.memory}, forms_.size());
+            auto [form, fresh] =
+                known.try_emplace({r.gpus, r.share, r.most, r.memory}, forms_.size());
             form_of_.push_back(form->second);
             if (fresh) {
                 forms_.push_back(std::make_unique<Form>());
@@ -116,8 +117,7 @@ private:
         }
         for (auto &form : forms_) {
             form->of_server.assign(servers_.size(), form->candidates.end());
-            for (size_t i = 0; i < servers_.size(); ++i)
-                look_again(*form, i);
+            for (size_t i = 0; i < servers_.size(); ++i) look_again(*form, i);
             form->possible = can_serve(*form);
         }
     }
@@ -125,13 +125,13 @@ private:
     void look_again(Form &form, size_t server)
     {
         auto &place_of = form.of_server[server];
-        if (place_of != form.candidates.end())
-            form.candidates.erase(place_of);
+        if (place_of != form.candidates.end()) form.candidates.erase(place_of);
         Placement placement = place(servers_[server], form.request, {}, {}, policy_);
-        const int gpus = placement.answer == Answer::now ? static_cast<int>(placement.chosen.size()) : 0;
-        place_of = gpus == form.request.gpus ? form.candidates.insert({placement.fit, server}).first : form.candidates.end();
-        if (!spans_)
-            return;
+        const int gpus = placement.answer == Answer::now ? static_cast<int>(placement.chosen.size())
+                                                         : 0;
+        place_of = gpus == form.request.gpus ? form.candidates.insert({placement.fit, server}).first
+                                             : form.candidates.end();
+        if (!spans_) return;
         form.in_parts += gpus - form.parts[server].gpus;
         form.parts[server] = {gpus, placement.fit};
     }
@@ -156,8 +156,10 @@ private:
     {
         Form &form = *forms_[form_of_[number]];
         const Trace::Arrival &arrival = trace_.requests[number];
-        const std::vector<Part> parts = form.candidates.empty() ? parts_for(form.request.gpus, form.parts)
-                                                                : std::vector<Part>{{form.candidates.begin()->server, form.request.gpus}};
+        const std::vector<Part> parts =
+            form.candidates.empty()
+                ? parts_for(form.request.gpus, form.parts)
+                : std::vector<Part>{{form.candidates.begin()->server, form.request.gpus}};
         for (const Part &part : parts) {
             Request request = form.request;
             request.gpus = part.gpus;
@@ -175,7 +177,8 @@ private:
         change(end.server, end.gpus, trace_.requests[end.request].request, 1);
     }
 
-    void change(size_t server, const std::vector<size_t> &gpus, const Request &request, int direction)
+    void change(size_t server, const std::vector<size_t> &gpus, const Request &request,
+                int direction)
     {
         for (size_t i : gpus) {
             GpuState &gpu = servers_[server][i];
@@ -186,8 +189,7 @@ private:
             count(gpu, 1);
         }
         used_ -= direction * static_cast<int64_t>(gpus.size()) * request.share;
-        for (auto &form : forms_)
-            look_again(*form, server);
+        for (auto &form : forms_) look_again(*form, server);
     }
 
     void count(const GpuState &gpu, int direction)
@@ -203,10 +205,10 @@ private:
         for (;;) {
             Form *first = nullptr;
             for (auto &form : forms_)
-                if (!form->waiting.empty() && can_serve(*form) && (!first || form->waiting.front() < first->waiting.front()))
+                if (!form->waiting.empty() && can_serve(*form) &&
+                    (!first || form->waiting.front() < first->waiting.front()))
                     first = form.get();
-            if (!first)
-                return;
+            if (!first) return;
             size_t request = first->waiting.front();
             first->waiting.pop_front();
             serve(request);
@@ -218,16 +220,16 @@ private:
     {
         double passed = std::min(to, end_) - std::min(time_, end_);
         time_ = to;
-        if (passed <= 0)
-            return;
+        if (passed <= 0) return;
         used_time_ += passed * static_cast<double>(used_);
         free_time_ += passed * static_cast<double>(capacity_ - used_);
         broken_time_ += passed * static_cast<double>(broken_free_);
         for (const auto &form : forms_) {
             double waiting = passed * static_cast<double>(form->waiting.size());
             const Request &r = form->request;
-            bool enough = r.share == kWholeGpu ? whole_free_ >= r.gpus
-                                               : capacity_ - used_ >= static_cast<int64_t>(r.gpus) * r.share;
+            bool enough = r.share == kWholeGpu
+                              ? whole_free_ >= r.gpus
+                              : capacity_ - used_ >= static_cast<int64_t>(r.gpus) * r.share;
             waiting_time_ += waiting;
             scattered_time_ += enough ? waiting : 0;
         }
@@ -243,19 +245,20 @@ private:
         result.utilisation = part(used_time_, static_cast<double>(capacity_) * result.span);
         result.broken = part(broken_time_, free_time_);
         result.scattered = part(scattered_time_, waiting_time_);
-        if (waits_.empty())
-            return;
-        result.waited = static_cast<size_t>(std::count_if(waits_.begin(), waits_.end(), [](double wait) { return wait > 0; }));
+        if (waits_.empty()) return;
+        result.waited = static_cast<size_t>(
+            std::count_if(waits_.begin(), waits_.end(), [](double wait) { return wait > 0; }));
         double sum = std::accumulate(waits_.begin(), waits_.end(), 0.0);
         result.wait_mean = sum / static_cast<double>(waits_.size());
         int most = *std::max_element(gpus_of_wait_.begin(), gpus_of_wait_.end());
         double large = 0, count = 0;
         for (size_t i = 0; i < waits_.size(); ++i)
-            if (gpus_of_wait_[i] == most)
-                large += waits_[i], ++count;
+            if (gpus_of_wait_[i] == most) large += waits_[i], ++count;
         result.wait_large = large / count;
         std::sort(waits_.begin(), waits_.end());
-        auto at = [&](double part) { return waits_[static_cast<size_t>(part * static_cast<double>(waits_.size() - 1))]; };
+        auto at = [&](double part) {
+            return waits_[static_cast<size_t>(part * static_cast<double>(waits_.size() - 1))];
+        };
         result.wait_p50 = at(0.5);
         result.wait_p95 = at(0.95);
         result.wait_max = waits_.back();
@@ -269,7 +272,8 @@ private:
     std::vector<size_t> form_of_;  // of each request
     std::priority_queue<End> ends_;
     double time_ = 0, start_ = 0, end_ = 0;
-    int64_t capacity_ = 0, used_ = 0, whole_free_ = 0, broken_free_ = 0;  // hundredths, but for whole_free_
+    int64_t capacity_ = 0, used_ = 0, whole_free_ = 0,
+            broken_free_ = 0;  // hundredths, but for whole_free_
     double used_time_ = 0, free_time_ = 0, broken_time_ = 0, waiting_time_ = 0, scattered_time_ = 0;
     size_t never_ = 0, spanned_ = 0;
     std::vector<double> waits_;
@@ -280,12 +284,11 @@ Result<void> read_servers(std::istringstream &words, Trace &trace)
 {
     Trace::Servers kind;
     std::string memory, more;
-    if (!(words >> kind.count >> kind.gpus >> memory) || words >> more || kind.count < 1 || kind.gpus < 1 ||
-        kind.gpus > defaults::kMaxGpusOfRequest)
+    if (!(words >> kind.count >> kind.gpus >> memory) || words >> more || kind.count < 1 ||
+        kind.gpus < 1 || kind.gpus > defaults::kMaxGpusOfRequest)
         return error(ErrorKind::invalid, "write servers COUNT GPUS MEMORY, like servers 100 8 80G");
     Result<uint64_t> size = parse_size(memory);
-    if (!size)
-        return std::move(size).error();
+    if (!size) return std::move(size).error();
     kind.memory = *size;
     trace.servers.push_back(kind);
     return {};
@@ -296,17 +299,19 @@ Result<void> read_request(std::istringstream &words, Trace &trace)
     Trace::Arrival arrival;
     std::string share, memory, more;
     Request &request = arrival.request;
-    if (!(words >> arrival.at >> request.gpus >> share >> memory >> arrival.duration) || words >> more || arrival.at < 0 ||
-        arrival.duration < 0 || request.gpus < 1 || request.gpus > defaults::kMaxGpusOfRequest)
-        return error(ErrorKind::invalid, "write request ARRIVAL GPUS SHARE MEMORY DURATION, like request 12.5 2 100 0 3600");
-    Result<ShareRange> range = parse_share_range(share.find_first_of("-.%") == share.npos ? share + "%" : share);
-    if (!range)
-        return std::move(range).error();
+    if (!(words >> arrival.at >> request.gpus >> share >> memory >> arrival.duration) ||
+        words >> more || arrival.at < 0 || arrival.duration < 0 || request.gpus < 1 ||
+        request.gpus > defaults::kMaxGpusOfRequest)
+        return error(
+            ErrorKind::invalid,
+            "write request ARRIVAL GPUS SHARE MEMORY DURATION, like request 12.5 2 100 0 3600");
+    Result<ShareRange> range =
+        parse_share_range(share.find_first_of("-.%") == share.npos ? share + "%" : share);
+    if (!range) return std::move(range).error();
     request.share = range->least;
     request.most = range->most;
     Result<uint64_t> size = parse_size(memory);
-    if (!size)
-        return std::move(size).error();
+    if (!size) return std::move(size).error();
     request.memory = *size;
     trace.requests.push_back(std::move(arrival));
     return {};
@@ -325,28 +330,31 @@ Result<Trace> parse_trace(std::string_view text)
         line.resize(std::min(line.find('#'), line.size()));
         std::istringstream words(line);
         std::string kind;
-        if (!(words >> kind))
-            continue;
+        if (!(words >> kind)) continue;
         Result<void> read = kind == "servers"   ? read_servers(words, trace)
                             : kind == "request" ? read_request(words, trace)
-                                                : error(ErrorKind::invalid, "a line begins with servers or request");
+                                                : error(ErrorKind::invalid,
+                                                        "a line begins with servers or request");
         if (read && kind == "servers") {
             servers += trace.servers.back().count;
             gpus += int64_t{trace.servers.back().count} * trace.servers.back().gpus;
         }
         if (servers > kMostServers || gpus > kMostSimulatedGpus)
-            read = error(ErrorKind::invalid, "these are more than %d servers, or %lld GPUs", kMostServers,
-                         static_cast<long long>(kMostSimulatedGpus));
-        if (!read)
-            return std::move(read).error().in("line " + std::to_string(number));
+            read = error(ErrorKind::invalid, "these are more than %d servers, or %lld GPUs",
+                         kMostServers, static_cast<long long>(kMostSimulatedGpus));
+        if (!read) return std::move(read).error().in("line " + std::to_string(number));
     }
     if (trace.servers.empty() || trace.requests.empty())
-        return error(ErrorKind::invalid, "it has no %s", trace.servers.empty() ? "servers" : "request");
+        return error(ErrorKind::invalid, "it has no %s",
+                     trace.servers.empty() ? "servers" : "request");
     std::set<std::tuple<int, int, int, uint64_t>> forms;
     for (const Trace::Arrival &arrival : trace.requests)
-        forms.insert({arrival.request.gpus, arrival.request.share, arrival.request.most, arrival.request.memory});
+        forms.insert({arrival.request.gpus, arrival.request.share, arrival.request.most,
+                      arrival.request.memory});
     if (forms.size() > kMostForms)
-        return error(ErrorKind::invalid, "it has requests of %zu forms (GPUs, share, memory), at most %zu are possible: round them",
+        return error(ErrorKind::invalid,
+                     "it has requests of %zu forms (GPUs, share, memory), at most %zu are "
+                     "possible: round them",
                      forms.size(), kMostForms);
     std::stable_sort(trace.requests.begin(), trace.requests.end(),
                      [](const Trace::Arrival &a, const Trace::Arrival &b) { return a.at < b.at; });

@@ -1,10 +1,13 @@
-// What a pool would do with a trace of requests: the placement of placement.h, and a clock that jumps.
+// What a pool would do with a trace of requests: the placement of placement.h, and a clock that
+// jumps.
 //
 // A trace is text, a line each, # begins a comment:
-//   servers COUNT GPUS MEMORY                          COUNT servers of GPUS GPUs of MEMORY ("80G") each
-//   request ARRIVAL GPUS SHARE MEMORY DURATION         seconds; SHARE is "100" (whole GPUs), "50", "30-100"; MEMORY "0" or "8G"
-// Who cannot be served at once waits, and whoever fits is served as soon as there is room, the longest waiting first: as
-// clients that ask again and again (acquire.h). Nobody's place is kept free for a larger request.
+//   servers COUNT GPUS MEMORY                          COUNT servers of GPUS GPUs of MEMORY ("80G")
+//   each request ARRIVAL GPUS SHARE MEMORY DURATION         seconds; SHARE is "100" (whole GPUs),
+//   "50", "30-100"; MEMORY "0" or "8G"
+// Who cannot be served at once waits, and whoever fits is served as soon as there is room, the
+// longest waiting first: as clients that ask again and again (acquire.h). Nobody's place is kept
+// free for a larger request.
 #pragma once
 
 #include <string>
@@ -41,14 +44,16 @@ struct Simulated {
     Policy policy = Policy::best_fit;
     int servers = 0, gpus = 0;
     size_t requests = 0, never = 0, waited = 0;  // served in all; no server could; not at once
-    size_t spanned = 0;      // of those served: with GPUs of several servers
-    double span = 0;         // seconds from the first arrival to the last
-    double utilisation = 0;  // part of all GPU time in the span that was leased
-    double wait_mean = 0, wait_p50 = 0, wait_p95 = 0, wait_max = 0;  // seconds, of all that were served
-    double wait_large = 0;   // mean wait of the requests for the most GPUs
+    size_t spanned = 0;                          // of those served: with GPUs of several servers
+    double span = 0;                             // seconds from the first arrival to the last
+    double utilisation = 0;                      // part of all GPU time in the span that was leased
+    double wait_mean = 0, wait_p50 = 0, wait_p95 = 0,
+           wait_max = 0;    // seconds, of all that were served
+    double wait_large = 0;  // mean wait of the requests for the most GPUs
     // Of the free hundredths (mean over the span), the part on GPUs that are not wholly free.
     double broken = 0;
-    // Of the time spent waiting in the span, the part in which the pool had enough free in all, on several servers.
+    // Of the time spent waiting in the span, the part in which the pool had enough free in all, on
+    // several servers.
     double scattered = 0;
 };
 

@@ -27,8 +27,7 @@ Result<UsedNonces> UsedNonces::open(const std::string &path, int64_t now, int64_
     UsedNonces used;
     used.path_ = path;
     used.booted_ = booted;
-    if (path.empty())
-        return used;
+    if (path.empty()) return used;
     Result<void> done = used.read();
     if (done) {
         used.forget(now);
@@ -66,8 +65,7 @@ Result<void> UsedNonces::rewrite()
     const std::string fresh = path_ + ".new";
     Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
     std::string all;
-    for (const auto &[sent, nonce] : by_time_)
-        all += record_of(sent, nonce);
+    for (const auto &[sent, nonce] : by_time_) all += record_of(sent, nonce);
     if (!file || write(file.get(), all.data(), all.size()) != static_cast<ssize_t>(all.size()) ||
         rename(fresh.c_str(), path_.c_str()) != 0)
         return error(ErrorKind::unavailable, "%s", strerror(errno));
@@ -100,8 +98,7 @@ Result<void> UsedNonces::use(const std::string &nonce, int64_t sent, int64_t now
     forget(now);
     if (seen_.size() >= defaults::kMaxKeyNonces)
         return error(ErrorKind::unavailable, "too many requests in a minute; try again later");
-    if (seen_.count(nonce))
-        return error(ErrorKind::invalid, "the credential has been used before");
+    if (seen_.count(nonce)) return error(ErrorKind::invalid, "the credential has been used before");
     if (file_ && records_ >= std::max(kFewRecords, 2 * seen_.size()))
         if (Result<void> done = rewrite(); !done)
             return std::move(done).error().in("used credentials cannot be remembered");

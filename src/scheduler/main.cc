@@ -32,8 +32,7 @@ constexpr int kListening = 3;
 void raise_limits()
 {
     rlimit files{};
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
@@ -84,8 +83,7 @@ int serve(uid_t owner)
         fprintf(stderr, "rgpu-scheduler: %s\n", server.error().text.c_str());
         return 1;
     }
-    while (server->turn()) {
-    }
+    while (server->turn()) {}
     return 0;
 }
 

@@ -39,8 +39,7 @@ template <class Record> void append(std::vector<char> &bytes, const std::vector<
 Server::Server(Fd listening, Fd epoll, Fd timer, uid_t owner)
     : listening_(std::move(listening)), epoll_(std::move(epoll)), timer_(std::move(timer)),
       owner_(owner), lonely_since_(share::clock_now())
-{
-}
+{}
 
 Result<Server> Server::open(Fd listening, uid_t owner)
 {
@@ -77,11 +76,9 @@ bool Server::turn()
         default: break;
         }
     }
-    if (unmute_at_ <= now)
-        listen_again(now);
+    if (unmute_at_ <= now) listen_again(now);
     look(now);
-    if (!workers_.empty())
-        return true;
+    if (!workers_.empty()) return true;
     return !told_to_end_ && (!clients_.empty() || now - lonely_since_ < kLonely);
 }
 
@@ -94,10 +91,8 @@ void Server::look(int64_t now)
             gpu.again = gpu.board.look(share::clock_now());
         next = std::min(next, gpu.again);
     }
-    if (workers_.empty() && clients_.empty())
-        next = std::min(next, lonely_since_ + kLonely);
-    if (next == armed_)
-        return;
+    if (workers_.empty() && clients_.empty()) next = std::min(next, lonely_since_ + kLonely);
+    if (next == armed_) return;
     armed_ = next;
     itimerspec when{};
     if (next != INT64_MAX)
@@ -114,8 +109,7 @@ void Server::accept_one()
     if (!client || getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
         who.uid != owner_)
         return;
-    if (clients_.size() >= kMostClients)
-        clients_.erase(clients_.begin());
+    if (clients_.size() >= kMostClients) clients_.erase(clients_.begin());
     const uint64_t number = ++last_;
     if (watch(client.get(), EPOLLIN, number * kKinds + kClient))
         clients_.emplace(number, std::move(client));
@@ -124,12 +118,10 @@ void Server::accept_one()
 void Server::serve(uint64_t number, int64_t now)
 {
     auto client = clients_.find(number);
-    if (client == clients_.end())
-        return;
+    if (client == clients_.end()) return;
     char bytes[sizeof(share::Request)];
     const ssize_t n = share::receive_message(client->second.get(), bytes, sizeof bytes);
-    if (n < 0 && errno == EAGAIN)
-        return;
+    if (n < 0 && errno == EAGAIN) return;
     Answer to = n > 0 ? answer(bytes, static_cast<size_t>(n), now) : Answer();
     if (to.bytes.empty() || share::send_message(client->second.get(), to.bytes.data(),
                                                 to.bytes.size(), to.descriptor.get()) != 0)
@@ -146,8 +138,7 @@ Server::Gpu *Server::gpu(const std::string &uuid, int64_t now)
 {
     auto found = gpus_.find(uuid);
     if (found == gpus_.end()) {
-        if (uuid.empty() || gpus_.size() >= share::kMostGpus)
-            return nullptr;
+        if (uuid.empty() || gpus_.size() >= share::kMostGpus) return nullptr;
         found = gpus_.try_emplace(uuid, Gpu{share::Board(now)}).first;
     }
     return &found->second;
@@ -157,11 +148,9 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now)
 {
     share::Request request;
     Answer to;
-    if (size != sizeof request)
-        return to;
+    if (size != sizeof request) return to;
     memcpy(static_cast<void *>(&request), bytes, sizeof request);
-    if (request.protocol != share::kProtocol)
-        return to;
+    if (request.protocol != share::kProtocol) return to;
     const std::string lease = share::text_of(request.lease);
     share::Reply reply;
     reply.number = request.number;
@@ -187,12 +176,9 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now)
     case share::Ask::collect:
         gpu = this->gpu(share::text_of(request.gpu), now);
         reply.failed = !gpu;
-        if (gpu && request.ask == share::Ask::view)
-            views = gpu->board.view(now);
-        if (gpu && request.ask == share::Ask::collect)
-            given = gpu->board.collect(now);
-        if (gpu)
-            gpu->touched = true;
+        if (gpu && request.ask == share::Ask::view) views = gpu->board.view(now);
+        if (gpu && request.ask == share::Ask::collect) given = gpu->board.collect(now);
+        if (gpu) gpu->touched = true;
         break;
     default: reply.failed = 2;
     }
@@ -207,11 +193,9 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now)
 Result<Fd> Server::seat(Gpu &gpu, const std::string &lease, share::Terms terms, int64_t now)
 {
     Result<share::Opened> opened = share::open_place();
-    if (!opened)
-        return std::move(opened).error();
+    if (!opened) return std::move(opened).error();
     Result<uint64_t> seat = gpu.board.open(lease, terms, std::move(opened->desk));
-    if (!seat)
-        return std::move(seat).error();
+    if (!seat) return std::move(seat).error();
     const uint64_t number = ++last_;
     Worker &worker = workers_
                          .emplace(number, Worker{&gpu, *seat, lease, std::move(opened->bell),
@@ -228,11 +212,9 @@ Result<Fd> Server::seat(Gpu &gpu, const std::string &lease, share::Terms terms, 
 void Server::ring(uint64_t number, int64_t now)
 {
     auto worker = workers_.find(number);
-    if (worker == workers_.end())
-        return;
+    if (worker == workers_.end()) return;
     Rings &rings = rings_[worker->second.lease];
-    if (now - rings.since >= kRingTime && !rings.muted)
-        rings = {now, 0, false};
+    if (now - rings.since >= kRingTime && !rings.muted) rings = {now, 0, false};
     if (++rings.count > kMostRings) {
         // One that is still heard, of several: it is not from now on.
         rings.muted = true;
@@ -251,8 +233,7 @@ void Server::listen_again(int64_t now)
     unmute_at_ = INT64_MAX;
     for (auto &[number, worker] : workers_) {
         Rings &rings = rings_[worker.lease];
-        if (!rings.muted)
-            continue;
+        if (!rings.muted) continue;
         if (rings.since + kRingTime > now) {
             unmute_at_ = std::min(unmute_at_, rings.since + kRingTime);
             continue;
@@ -264,16 +245,14 @@ void Server::listen_again(int64_t now)
         epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, worker.bell.get(), &event);
     }
     for (auto &[lease, rings] : rings_)
-        if (rings.muted && rings.since + kRingTime <= now)
-            rings = {now, 0, false};
+        if (rings.muted && rings.since + kRingTime <= now) rings = {now, 0, false};
 }
 
 // The tenant may have the bell open still: what is closed here must be unwatched before.
 void Server::remove(uint64_t number, int64_t now)
 {
     auto found = workers_.find(number);
-    if (found == workers_.end())
-        return;
+    if (found == workers_.end()) return;
     Worker &worker = found->second;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.bell.get(), nullptr);
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.line.get(), nullptr);

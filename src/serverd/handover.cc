@@ -33,10 +33,10 @@ constexpr char kGetReady = 0;  // tells by its length
 Result<void> sent(int channel, const msghdr &header)
 {
     ssize_t n;
-    while ((n = sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
-    }
+    while ((n = sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {}
     if (n != static_cast<ssize_t>(header.msg_iov->iov_len))
-        return error(ErrorKind::disconnected, "the waiting worker took nothing: %s", strerror(errno));
+        return error(ErrorKind::disconnected, "the waiting worker took nothing: %s",
+                     strerror(errno));
     return {};
 }
 
@@ -82,7 +82,8 @@ uint64_t parse_worker_number(const std::string &text)
 {
     uint64_t number = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-    return text.size() == 16 && failure == std::errc() && end == text.data() + text.size() ? number : 0;
+    return text.size() == 16 && failure == std::errc() && end == text.data() + text.size() ? number
+                                                                                           : 0;
 }
 
 // The worker says nothing: it closes its end.
@@ -98,8 +99,7 @@ std::optional<Visitor> take_over(int channel, const std::function<void()> &ready
         Visitor visitor;
         Message message(visitor.table_digest);
         const ssize_t n = recvmsg(channel, &message.header, MSG_CMSG_CLOEXEC);
-        if (n < 0 && errno == EINTR)
-            continue;
+        if (n < 0 && errno == EINTR) continue;
         cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
         if (n == sizeof kGetReady && !rights) {
             ready();

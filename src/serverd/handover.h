@@ -1,7 +1,9 @@
-// How a client's connection reaches a worker that was started before the client came, and a lane one that has its client.
+// How a client's connection reaches a worker that was started before the client came, and a lane
+// one that has its client.
 //
-// rgpud keeps one end of a channel (a pair of Unix sockets), the worker has the other. What is sent on it is that the worker
-// shall get ready, once at most, and one client, once. That either end is closed is the end of the waiting worker.
+// rgpud keeps one end of a channel (a pair of Unix sockets), the worker has the other. What is sent
+// on it is that the worker shall get ready, once at most, and one client, once. That either end is
+// closed is the end of the waiting worker.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +26,24 @@ struct Visitor {
 // The ends: rgpud's, the worker's.
 Result<std::pair<Fd, Fd>> open_channel();
 
-// rgpud's side; the socket stays the caller's. Both fail with `disconnected` when the worker has ended.
+// rgpud's side; the socket stays the caller's. Both fail with `disconnected` when the worker has
+// ended.
 Result<void> get_ready(int channel);
 Result<void> hand_over(int channel, int socket, uint64_t table_digest);
 
-// rgpud's side, after hand_over(): returns when the worker has closed its end, as it does when its client first rests or has gone, or the time is over.
+// rgpud's side, after hand_over(): returns when the worker has closed its end, as it does when its
+// client first rests or has gone, or the time is over.
 void wait_taken(int channel, Milliseconds most);
 
-// Each worker has a number, not to be guessed, by which its client's lanes find it (wire/lanes.h). Where a worker finds its own (environment), as
-// 16 digits of hex.
+// Each worker has a number, not to be guessed, by which its client's lanes find it (wire/lanes.h).
+// Where a worker finds its own (environment), as 16 digits of hex.
 inline constexpr char kWorkerNumberVariable[] = "RGPU_WORKER_NUMBER";
 std::string format_worker_number(uint64_t);
 // 0: this is none.
 uint64_t parse_worker_number(const std::string &);
 
-// The worker's side: waits, and calls `ready` when it shall get ready. Nothing when rgpud has closed its end.
+// The worker's side: waits, and calls `ready` when it shall get ready. Nothing when rgpud has
+// closed its end.
 std::optional<Visitor> take_over(int channel, const std::function<void()> &ready);
 
 }  // namespace rgpu::serverd

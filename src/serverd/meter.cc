@@ -14,17 +14,13 @@ namespace {
 
 constexpr char kMagic[8] = "rgpumt2";
 
-size_t bytes_for(size_t gpus)
-{
-    return sizeof(LeaseMeter) + (gpus - 1) * sizeof(GpuMeter);
-}
+size_t bytes_for(size_t gpus) { return sizeof(LeaseMeter) + (gpus - 1) * sizeof(GpuMeter); }
 
 }  // namespace
 
 Result<void> Meter::prepare(int fd, size_t gpus)
 {
-    if (gpus == 0)
-        return error(ErrorKind::internal, "a meter for no GPU");
+    if (gpus == 0) return error(ErrorKind::internal, "a meter for no GPU");
     if (ftruncate(fd, 0) != 0 || ftruncate(fd, static_cast<off_t>(bytes_for(gpus))) != 0)
         return error(ErrorKind::exhausted, "a lease's meter: %s", strerror(errno));
     struct {
@@ -47,7 +43,8 @@ Result<Meter> Meter::map(int fd)
     void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return error(ErrorKind::exhausted, "mapping a lease's meter: %s", strerror(errno));
-    Meter meter(static_cast<LeaseMeter *>(p), bytes, 1 + (bytes - sizeof(LeaseMeter)) / sizeof(GpuMeter));
+    Meter meter(static_cast<LeaseMeter *>(p), bytes,
+                1 + (bytes - sizeof(LeaseMeter)) / sizeof(GpuMeter));
     if (memcmp(meter.memory_->magic, kMagic, sizeof kMagic))
         return error(ErrorKind::invalid, "descriptor %d is no lease's meter of this version", fd);
     return meter;
@@ -62,7 +59,8 @@ Meter::Reading Meter::read(int fd, size_t gpus)
         memcpy(&value, bytes.data() + offset, sizeof value);
         return value;
     };
-    static_assert(sizeof(std::atomic<int64_t>) == sizeof(uint64_t) && sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+    static_assert(sizeof(std::atomic<int64_t>) == sizeof(uint64_t) &&
+                  sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
     Reading reading;
     reading.bytes_in = number(offsetof(LeaseMeter, bytes_in));
     reading.bytes_out = number(offsetof(LeaseMeter, bytes_out));
@@ -80,8 +78,7 @@ Meter::Reading Meter::read(int fd, size_t gpus)
 
 Meter::~Meter()
 {
-    if (memory_)
-        munmap(memory_, bytes_);
+    if (memory_) munmap(memory_, bytes_);
 }
 
 }  // namespace rgpu::serverd

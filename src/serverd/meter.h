@@ -1,8 +1,9 @@
-// What the programs of a lease use, counted while they run: a file in memory that rgpud makes with the lease, its workers count into, and
-// rgpud reads when the lease ends.
+// What the programs of a lease use, counted while they run: a file in memory that rgpud makes with
+// the lease, its workers count into, and rgpud reads when the lease ends.
 //
-// So it outlives a worker that is killed, and rgpud too. A worker has it open and may write anything there, or cut it off: rgpud never maps
-// it, and what it reads is wrong for that lease only. How long the lease had the GPU is not in it: that the scheduler tells rgpud.
+// So it outlives a worker that is killed, and rgpud too. A worker has it open and may write
+// anything there, or cut it off: rgpud never maps it, and what it reads is wrong for that lease
+// only. How long the lease had the GPU is not in it: that the scheduler tells rgpud.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ struct LeaseMeter {
     char magic[8];
     uint64_t gpus;
     std::atomic<uint64_t> bytes_in, bytes_out;  // of connections: from programs, to them
-    GpuMeter gpu[1];  // `gpus` of them, in the lease's order
+    GpuMeter gpu[1];                            // `gpus` of them, in the lease's order
 };
 
 class Meter {
@@ -45,7 +46,9 @@ public:
         std::vector<Gpu> gpus;
     };
     static Reading read(int fd, size_t gpus);
-    Meter(Meter &&other) noexcept : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_), gpus_(other.gpus_) {}
+    Meter(Meter &&other) noexcept
+        : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_), gpus_(other.gpus_)
+    {}
     Meter &operator=(Meter &&) = delete;
     ~Meter();
 
@@ -55,7 +58,9 @@ public:
     GpuMeter &gpu(size_t i) const { return memory_->gpu[i < gpus_ ? i : gpus_ - 1]; }
 
 private:
-    Meter(LeaseMeter *memory, size_t bytes, size_t gpus) : memory_(memory), bytes_(bytes), gpus_(gpus) {}
+    Meter(LeaseMeter *memory, size_t bytes, size_t gpus)
+        : memory_(memory), bytes_(bytes), gpus_(gpus)
+    {}
     LeaseMeter *memory_;
     size_t bytes_;
     size_t gpus_;  // what the file's size says, whatever is written in it
@@ -64,7 +69,8 @@ private:
 // Raises a mark.
 inline void raise(std::atomic<uint64_t> &mark, uint64_t value)
 {
-    for (uint64_t was = mark.load(std::memory_order_relaxed); was < value && !mark.compare_exchange_weak(was, value);)
+    for (uint64_t was = mark.load(std::memory_order_relaxed);
+         was < value && !mark.compare_exchange_weak(was, value);)
         continue;
 }
 

@@ -20,7 +20,7 @@ constexpr int64_t kStuck = 10 * kSecond, kStuckAtGate = 50 * kMillisecond,
 // What a worker may say of itself.
 constexpr int64_t kLongest = 24 * 3600 * kSecond, kMostMemory = int64_t{1} << 50;
 constexpr uint64_t kMostLaunches = 100'000'000,
-                   kMostBytes = uint64_t{1} << 40; // since the last look
+                   kMostBytes = uint64_t{1} << 40;  // since the last look
 
 // How far a counter has come since it was `seen`; one that goes back, or too far, says nothing.
 uint64_t more(uint64_t &seen, uint64_t value, uint64_t most)
@@ -63,10 +63,7 @@ struct Board::Seat {
     }
 };
 
-Board::Board(int64_t now)
-{
-    reset(state_, now);
-}
+Board::Board(int64_t now) { reset(state_, now); }
 
 Board::Board(Board &&) noexcept = default;
 Board::~Board() = default;
@@ -93,11 +90,9 @@ bool Board::holds(const Seat &seat) const
 void Board::sit(Seat &seat, int64_t now)
 {
     seat.tenant = join(state_, seat.lease.c_str(), seat.terms, now);
-    if (seat.tenant == kNobody)
-        return;
+    if (seat.tenant == kNobody) return;
     seat.work = work_at(seat.desk.told->work.load(), now);
-    if (holds(seat))
-        say(seat, kMine | (closing_ ? kClosing : 0));
+    if (holds(seat)) say(seat, kMine | (closing_ ? kClosing : 0));
 }
 
 // What the worker tells, each word once.
@@ -105,10 +100,8 @@ void Board::read(Seat &seat, int64_t now)
 {
     const Told &told = *seat.desk.told;
     if (seat.tenant == kNobody) {
-        if (told.seated.load())
-            sit(seat, now);
-        if (seat.tenant == kNobody)
-            return;
+        if (told.seated.load()) sit(seat, now);
+        if (seat.tenant == kNobody) return;
     }
     const bool waiting = told.waiting.load() != 0;
     if (waiting != seat.waiting) {
@@ -140,15 +133,13 @@ void Board::read(int64_t now)
     int64_t worked = 0;
     uint64_t bursts = 0;
     for (auto &[number, seat] : seats_) {
-        if (seat->tenant == kNobody)
-            continue;
+        if (seat->tenant == kNobody) continue;
         const bool before = seat->busy;
         seat->busy = seat->has_work();
         const uint64_t begun = more(seat->bursts, seat->desk.told->bursts.load(), kMostLaunches);
         const uint64_t total = work_at(seat->desk.told->work.load(), now), by = total - seat->work;
         seat->work = total;
-        if (!holds(*seat))
-            continue;
+        if (!holds(*seat)) continue;
         is = is || seat->busy;
         bursts += begun;
         // Without a break between then and now, it is all of the time, whatever it says.
@@ -156,11 +147,9 @@ void Board::read(int64_t now)
                       ? span
                       : std::clamp(static_cast<int64_t>(by), int64_t{0}, span);
     }
-    if (s.holder != kNobody && span)
-        replay(was, is, std::min(worked, span), bursts, from, now);
+    if (s.holder != kNobody && span) replay(was, is, std::min(worked, span), bursts, from, now);
     settle(s, now);
-    for (auto &[number, seat] : seats_)
-        read(*seat, now);
+    for (auto &[number, seat] : seats_) read(*seat, now);
 }
 
 // The holder's work since the last look, for the policy: how much of it there was, in how many
@@ -172,8 +161,7 @@ void Board::replay(bool was, bool is, int64_t worked, uint64_t bursts, int64_t f
     if (was && !is) {
         set_busy(s, false, from + worked);
     } else if (!was) {
-        if (worked > 0 || is)
-            set_busy(s, true, now - worked);
+        if (worked > 0 || is) set_busy(s, true, now - worked);
         set_busy(s, is, now);
     } else if (rest > 0) {
         // One break of the usual length, and what the others took.
@@ -189,14 +177,12 @@ void Board::replay(bool was, bool is, int64_t worked, uint64_t bursts, int64_t f
 void Board::close(uint64_t number, int64_t now)
 {
     auto place = seats_.find(number);
-    if (place == seats_.end())
-        return;
+    if (place == seats_.end()) return;
     now = std::max(now, state_.settled_at);
     read(now);
     Seat &seat = *place->second;
     if (seat.tenant != kNobody) {
-        if (seat.waiting)
-            unwant(state_, seat.tenant);
+        if (seat.waiting) unwant(state_, seat.tenant);
         leave(state_, seat.tenant, now);
     }
     seats_.erase(place);
@@ -206,21 +192,18 @@ void Board::close(uint64_t number, int64_t now)
 // itself.
 void Board::say(Seat &seat, uint32_t token)
 {
-    if (seat.said == token)
-        return;
-    const bool wake =
-        (token & (kMine | kClosing)) == kMine && (seat.said & (kMine | kClosing)) != kMine;
+    if (seat.said == token) return;
+    const bool wake = (token & (kMine | kClosing)) == kMine &&
+                      (seat.said & (kMine | kClosing)) != kMine;
     seat.said = token;
     seat.desk.says->token.store(token, std::memory_order_seq_cst);
-    if (wake)
-        syscall(SYS_futex, &seat.desk.says->token, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    if (wake) syscall(SYS_futex, &seat.desk.says->token, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 void Board::say_holders(uint32_t token)
 {
     for (auto &[number, seat] : seats_)
-        if (holds(*seat))
-            say(*seat, token);
+        if (holds(*seat)) say(*seat, token);
 }
 
 bool Board::idle()
@@ -236,8 +219,7 @@ bool Board::stuck(int64_t now, int64_t *again) const
     int64_t latest = closing_at_;
     bool gates = true;
     for (const auto &[number, seat] : seats_) {
-        if (!holds(*seat) || !seat->busy)
-            continue;
+        if (!holds(*seat) || !seat->busy) continue;
         latest = std::max(latest, seat->under_way);
         gates = gates && seat->gates;
     }
@@ -251,8 +233,7 @@ bool Board::stuck(int64_t now, int64_t *again) const
 void Board::pass(int64_t now, int64_t *again, int but)
 {
     const int next = choose(state_, now, again, but);
-    if (next == kNobody)
-        return;
+    if (next == kNobody) return;
     grant(state_, next, now);
     say_holders(kMine | (others_wait() ? kTell : 0));
 }
@@ -274,10 +255,8 @@ bool Board::try_end(bool cut, int64_t now)
         closing_at_ = now;
         say_holders(kMine | kClosing);
     }
-    if (!idle())
-        return false;
-    if (state_.busy)
-        set_busy(state_, false, now);
+    if (!idle()) return false;
+    if (state_.busy) set_busy(state_, false, now);
     end(cut, now);
     return true;
 }
@@ -294,28 +273,22 @@ bool Board::others_wait() const
 bool Board::step(int64_t now, int64_t *again)
 {
     State &s = state_;
-    if (s.holder == kNobody)
-        return false;
+    if (s.holder == kNobody) return false;
     if (!s.tenants[s.holder].workers) {
         end(false, now);
         return true;
     }
     if (closing_) {
-        if (try_end(true, now))
-            return true;
-        if (!stuck(now, again))
-            return false;
+        if (try_end(true, now)) return true;
+        if (!stuck(now, again)) return false;
         end(true, now);
         return true;
     }
     // Also without work: one who waits for each kernel would never reach its ceiling.
-    if (should_stop(s, now, again))
-        return try_end(true, now);
-    if (s.busy || !others_wait())
-        return false;
+    if (should_stop(s, now, again)) return try_end(true, now);
+    if (s.busy || !others_wait()) return false;
     const int64_t keep = may_keep_until(s);
-    if (keep <= now)
-        return try_end(false, now);
+    if (keep <= now) return try_end(false, now);
     *again = std::min(*again, keep);
     return false;
 }
@@ -327,13 +300,10 @@ int64_t Board::look(int64_t now)
     int64_t again = INT64_MAX;
     // The next one may have gone, too.
     for (int i = 0; i < kMaxTenants; ++i) {
-        if (!step(now, &again) && state_.holder != kNobody)
-            break;
-        if (state_.holder == kNobody)
-            pass(now, &again, but_);
+        if (!step(now, &again) && state_.holder != kNobody) break;
+        if (state_.holder == kNobody) pass(now, &again, but_);
         but_ = kNobody;
-        if (state_.holder == kNobody)
-            break;
+        if (state_.holder == kNobody) break;
     }
     publish(now);
     bool waits = false, some = false;
@@ -358,8 +328,7 @@ void Board::publish(int64_t now)
 {
     const bool alone = tenants_with_workers(state_) <= 1, tell = others_wait();
     for (auto &[number, seat] : seats_) {
-        if (seat->tenant == kNobody)
-            continue;
+        if (seat->tenant == kNobody) continue;
         Says &says = *seat->desk.says;
         says.alone.store(alone, std::memory_order_relaxed);
         says.deadline.store(state_.deadline, std::memory_order_relaxed);
@@ -368,8 +337,7 @@ void Board::publish(int64_t now)
         } else if (seat->waiting) {
             says.at_ceiling.store(at_ceiling(state_, seat->tenant), std::memory_order_relaxed);
         }
-        if (seat->waiting)
-            says.looked.store(now, std::memory_order_relaxed);
+        if (seat->waiting) says.looked.store(now, std::memory_order_relaxed);
     }
 }
 
@@ -379,8 +347,7 @@ std::vector<Given> Board::collect(int64_t now)
     std::vector<Given> all;
     for (int i = 0; i < state_.tenant_end; ++i) {
         Tenant &t = state_.tenants[i];
-        if (!t.key[0] || t.given <= t.collected)
-            continue;
+        if (!t.key[0] || t.given <= t.collected) continue;
         Given given{};
         copy_key(given.lease, t.key);
         given.nanoseconds = t.given - t.collected;
@@ -398,8 +365,7 @@ std::vector<TenantView> Board::view(int64_t now)
     const State &s = state_;
     for (int i = 0; i < s.tenant_end; ++i) {
         const Tenant &t = s.tenants[i];
-        if (!t.key[0])
-            continue;
+        if (!t.key[0]) continue;
         TenantView v{};
         copy_key(v.lease, t.key);
         v.terms = t.terms;
@@ -419,8 +385,7 @@ std::vector<TenantView> Board::view(int64_t now)
         v.bytes_per_s = t.bytes_in.sum(now, kSecond);
         v.longest_s = static_cast<double>(t.longest) / kSecond;
         for (const auto &[number, seat] : seats_) {
-            if (seat->tenant != i)
-                continue;
+            if (seat->tenant != i) continue;
             v.memory = std::max(v.memory, seat->memory);
             if (seat->under_way)
                 v.running_s =

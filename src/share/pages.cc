@@ -39,8 +39,7 @@ void *map(int fd, int protection)
 Result<Fd> memory(const char *name)
 {
     Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd || ftruncate(fd.get(), kPage) != 0)
-        return failed("memory for a worker's place");
+    if (!fd || ftruncate(fd.get(), kPage) != 0) return failed("memory for a worker's place");
     return fd;
 }
 
@@ -51,8 +50,7 @@ bool seal(int fd, bool against_writing)
     constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     // Before Linux 5.1 a tenant could give itself the token; what it takes so, it could take
     // without asking, too.
-    if (against_writing && fcntl(fd, F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE) == 0)
-        return true;
+    if (against_writing && fcntl(fd, F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE) == 0) return true;
     return fcntl(fd, F_ADD_SEALS, kSize) == 0;
 }
 
@@ -98,19 +96,16 @@ template struct Unmap<const Says>;
 Result<Opened> open_place()
 {
     Result<Fd> told = memory("scheduler-told"), says = memory("scheduler-says");
-    if (!told || !says)
-        return told ? std::move(says).error() : std::move(told).error();
+    if (!told || !says) return told ? std::move(says).error() : std::move(told).error();
     Opened opened;
     opened.desk.told.reset(static_cast<const Told *>(map(told->get(), PROT_READ)));
     opened.desk.says.reset(static_cast<Says *>(map(says->get(), PROT_READ | PROT_WRITE)));
-    if (!opened.desk.told || !opened.desk.says)
-        return failed("mapping a worker's place");
+    if (!opened.desk.told || !opened.desk.says) return failed("mapping a worker's place");
     if (!seal(told->get(), false) || !seal(says->get(), true))
         return failed("sealing a worker's place");
     opened.bell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     int line[2], ends[2];
-    if (!opened.bell || pipe2(line, O_CLOEXEC | O_NONBLOCK) != 0)
-        return failed("a worker's place");
+    if (!opened.bell || pipe2(line, O_CLOEXEC | O_NONBLOCK) != 0) return failed("a worker's place");
     opened.line.reset(line[0]);
     Fd workers_line(line[1]);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -119,8 +114,7 @@ Result<Opened> open_place()
     opened.socket.reset(ends[1]);
     Result<void> sent = send_descriptors(
         ours.get(), {told->get(), says->get(), opened.bell.get(), workers_line.get()});
-    if (!sent)
-        return std::move(sent).error();
+    if (!sent) return std::move(sent).error();
     return opened;
 }
 
@@ -148,8 +142,7 @@ Result<Place> take_place(int socket)
         return error(ErrorKind::invalid, "the scheduler is of another version");
     place.told.reset(static_cast<Told *>(map(told.get(), PROT_READ | PROT_WRITE)));
     place.says.reset(static_cast<const Says *>(map(says.get(), PROT_READ)));
-    if (!place.told || !place.says)
-        return failed("mapping this worker's place");
+    if (!place.told || !place.says) return failed("mapping this worker's place");
     return place;
 }
 

@@ -27,13 +27,14 @@ struct Told {
     // Counted before the driver is called, so that nobody takes the token between the look at it
     // and the launch; without work these two are equal.
     std::atomic<uint64_t> launches, completed;
-    std::atomic<uint64_t> work;      // how long it had work in all: see work_word()
-    std::atomic<uint64_t> bursts;    // how often it began to have some
-    std::atomic<int64_t> under_way; // since when the oldest work that is looked after runs; 0: none
-    std::atomic<uint32_t> gates; // streams that stand at a host function: their work does not run
-    std::atomic<uint64_t> bytes;     // copied to and from the host
-    std::atomic<int64_t> memory;     // of the GPU, held by the tenant, as this worker saw it last
-    std::atomic<int64_t> longest;    // the longest work that was looked at
+    std::atomic<uint64_t> work;    // how long it had work in all: see work_word()
+    std::atomic<uint64_t> bursts;  // how often it began to have some
+    std::atomic<int64_t>
+        under_way;                 // since when the oldest work that is looked after runs; 0: none
+    std::atomic<uint32_t> gates;   // streams that stand at a host function: their work does not run
+    std::atomic<uint64_t> bytes;   // copied to and from the host
+    std::atomic<int64_t> memory;   // of the GPU, held by the tenant, as this worker saw it last
+    std::atomic<int64_t> longest;  // the longest work that was looked at
 };
 
 // In Told::work: while there is none, twice the time in all; while there is some, twice the time of
@@ -46,8 +47,8 @@ constexpr uint64_t work_at(uint64_t word, int64_t now)
 
 // The scheduler's words.
 struct Says {
-    std::atomic<uint32_t> token;  // a futex
-    std::atomic<uint32_t> alone;  // no other tenant has a worker on this GPU
+    std::atomic<uint32_t> token;       // a futex
+    std::atomic<uint32_t> alone;       // no other tenant has a worker on this GPU
     std::atomic<uint32_t> at_ceiling;  // while it waits: for its tenant's own ceiling
     std::atomic<int64_t> deadline;     // of the turn
     std::atomic<int64_t> looked;       // when the scheduler last saw it wait

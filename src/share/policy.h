@@ -1,7 +1,7 @@
 // Who gets a GPU next, and for how long: the token scheduler's arithmetic (doc/sharing.md).
 //
-// Pure: no clock but the `now` it is given (nanoseconds that never jump), no memory of its own, one thread. Its callers see to it that
-// every number from outside is in its range (board.cc).
+// Pure: no clock but the `now` it is given (nanoseconds that never jump), no memory of its own, one
+// thread. Its callers see to it that every number from outside is in its range (board.cc).
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,19 @@ inline constexpr int kNobody = -1;
 inline constexpr int kKeyBytes = 40;
 
 // --- the scheduler's constants; each with its reason in doc/sharing.md
-inline constexpr int64_t kHorizon = 10 * kSecond;        // what is owed longer than this is forgotten
+inline constexpr int64_t kHorizon = 10 * kSecond;  // what is owed longer than this is forgotten
 inline constexpr int64_t kMinQuota = 2 * kMillisecond;
 inline constexpr int64_t kMaxQuota = 300 * kMillisecond;
-inline constexpr int64_t kRound = 200 * kMillisecond;    // all who wait have had a turn after about this
-inline constexpr int64_t kLinger = kMillisecond / 2;     // a holder without work may keep the token this long
-inline constexpr int64_t kNoLinger = kMillisecond / 20;  // ... and so long when its breaks are known to be longer
-inline constexpr int64_t kFirstLaunch = kMillisecond;    // after it got it, it has this long to launch
-inline constexpr int64_t kRecent = 100 * kMillisecond;   // who wanted it so lately still earns
-inline constexpr int64_t kCredit = 50 * kMillisecond;    // ... up to this, while it does not want it
+inline constexpr int64_t kRound = 200 *
+                                  kMillisecond;  // all who wait have had a turn after about this
+inline constexpr int64_t kLinger = kMillisecond /
+                                   2;  // a holder without work may keep the token this long
+inline constexpr int64_t kNoLinger = kMillisecond /
+                                     20;  // ... and so long when its breaks are known to be longer
+inline constexpr int64_t kFirstLaunch =
+    kMillisecond;  // after it got it, it has this long to launch
+inline constexpr int64_t kRecent = 100 * kMillisecond;  // who wanted it so lately still earns
+inline constexpr int64_t kCredit = 50 * kMillisecond;   // ... up to this, while it does not want it
 
 // What a tenant may have of the GPU's time, in hundredths of it; weight 100 is the ordinary one.
 struct Terms {
@@ -43,8 +47,8 @@ struct Tenant {
     int64_t idle_from;    // when its work ended last
     int64_t left_at;      // when its last worker went
     // What is shown.
-    int64_t given;        // in all
-    int64_t collected;    // of it, what is in the lease's books already
+    int64_t given;      // in all
+    int64_t collected;  // of it, what is in the lease's books already
     int64_t turns, overrun, longest;
     Window<uint32_t, 602, 100 * kMillisecond> given_in;  // nanoseconds
     Window<uint32_t, 62, kSecond> launches_in;
@@ -54,19 +58,21 @@ struct Tenant {
 
 struct State {
     Tenant tenants[kMaxTenants];
-    int32_t tenant_end;   // no tenant lies at or behind this
-    int32_t holder;       // kNobody
-    int32_t busy;         // the holder has work on the GPU
+    int32_t tenant_end;  // no tenant lies at or behind this
+    int32_t holder;      // kNobody
+    int32_t busy;        // the holder has work on the GPU
     int64_t granted_at, deadline;
-    int64_t idle_from;    // while it has none: since when
-    int64_t settled_at;   // accounts are right up to here
+    int64_t idle_from;   // while it has none: since when
+    int64_t settled_at;  // accounts are right up to here
 };
 
 void reset(State &, int64_t now);
 
-// The tenant of this key, one more worker of it: the old one if it is known, with what it owes. kNobody: no place is left.
+// The tenant of this key, one more worker of it: the old one if it is known, with what it owes.
+// kNobody: no place is left.
 int join(State &, const char *key, Terms, int64_t now);
-// One worker less. A tenant without workers is kept until nothing is owed any more, then its place is free.
+// One worker less. A tenant without workers is kept until nothing is owed any more, then its place
+// is free.
 void leave(State &, int tenant, int64_t now);
 int tenants_with_workers(const State &);
 
@@ -82,17 +88,18 @@ void set_busy(State &, bool busy, int64_t now);
 // How long the holder, which has no work, may still keep the token from others.
 int64_t may_keep_until(const State &);
 
-// Who of those that wait should have the token now; kNobody when none may. `again` (may be null) is moved to the time at
-// which asking again makes sense, if that is sooner: when a ceiling lets somebody go on. Not `but` if there is another.
-// Settles.
+// Who of those that wait should have the token now; kNobody when none may. `again` (may be null) is
+// moved to the time at which asking again makes sense, if that is sooner: when a ceiling lets
+// somebody go on. Not `but` if there is another. Settles.
 int choose(State &, int64_t now, int64_t *again, int but = kNobody);
 // The tenant has the token from now on. There was no holder.
 void grant(State &, int tenant, int64_t now);
 // The holder's turn is over: it had no more work, or (cut) it was made to stop. Settles.
 void end_turn(State &, bool cut, int64_t now);
 
-// The holder should stop launching now: its quota is used up and somebody else is due, somebody with a short burst is due
-// before it, or its ceiling is reached. `again` as above, for when this may change. Settles.
+// The holder should stop launching now: its quota is used up and somebody else is due, somebody
+// with a short burst is due before it, or its ceiling is reached. `again` as above, for when this
+// may change. Settles.
 bool should_stop(State &, int64_t now, int64_t *again);
 
 // The tenant's own ceiling keeps it from launching now, whoever else wants the GPU.

@@ -24,8 +24,7 @@ int send_message(int socket, const void *bytes, size_t size, int descriptor)
         memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
     }
     ssize_t n;
-    while ((n = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-    }
+    while ((n = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
     return n == static_cast<ssize_t>(size) ? 0 : n < 0 ? errno : EMSGSIZE;
 }
 
@@ -46,8 +45,7 @@ ssize_t receive_message(int socket, void *bytes, size_t size, Fd *descriptor)
         head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof given)) {
         memcpy(&given, CMSG_DATA(head), sizeof given);
         Fd taken(given);
-        if (descriptor)
-            *descriptor = std::move(taken);
+        if (descriptor) *descriptor = std::move(taken);
     }
     if (n > 0 && message.msg_flags & MSG_TRUNC) {
         errno = EMSGSIZE;

@@ -27,7 +27,7 @@ enum class Ask : uint32_t {
     view,     // of `gpu`
     collect,  // of `gpu`
     end_lease,
-    end,      // when no worker is left
+    end,  // when no worker is left
 };
 
 struct Request {
@@ -52,8 +52,7 @@ inline constexpr size_t kMostReply = sizeof(Reply) + kMaxTenants * sizeof(Tenant
 template <size_t Bytes> std::string text_of(const char (&field)[Bytes])
 {
     size_t n = 0;
-    while (n < Bytes && field[n])
-        ++n;
+    while (n < Bytes && field[n]) ++n;
     return std::string(field, n);
 }
 

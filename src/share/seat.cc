@@ -33,8 +33,7 @@ Seat::Seat(Place place) : place_(std::move(place)), says_(place_.says.get())
 Result<std::unique_ptr<Seat>> Seat::take(int socket)
 {
     Result<Place> place = take_place(socket);
-    if (!place)
-        return std::move(place).error();
+    if (!place) return std::move(place).error();
     std::unique_ptr<Seat> seat(new Seat(std::move(*place)));
     seat->told().seated = 1;
     seat->tell();
@@ -53,8 +52,7 @@ bool Seat::ask()
     Told &t = told();
     t.launches.fetch_add(1, std::memory_order_seq_cst);
     if (may_launch()) {
-        if (asked_)
-            t.waiting = 0;
+        if (asked_) t.waiting = 0;
         asked_ = 0;
         return true;
     }
@@ -73,12 +71,10 @@ bool Seat::ask()
 void Seat::wait()
 {
     const uint32_t seen = says().token.load();
-    if ((seen & (kMine | kClosing)) == kMine)
-        return;
+    if ((seen & (kMine | kClosing)) == kMine) return;
     timespec limit{0, kPiece};
     syscall(SYS_futex, &says().token, FUTEX_WAIT, seen, &limit, nullptr, 0);
-    if (may_launch())
-        return;
+    if (may_launch()) return;
     const int64_t now = clock_now();
     pollfd line{place_.line.get(), 0, 0};
     if (poll(&line, 1, 0) == 1) {  // nobody is at the other end
@@ -104,8 +100,7 @@ void Seat::look_again()
 void Seat::began(int64_t now)
 {
     const uint64_t word = told().work.load(std::memory_order_relaxed);
-    if (word & 1)
-        return;
+    if (word & 1) return;
     told().bursts.fetch_add(1, std::memory_order_relaxed);
     told().work = work_word(true, static_cast<uint64_t>(now) - (word >> 1));
 }
@@ -113,11 +108,9 @@ void Seat::began(int64_t now)
 bool Seat::completed(uint64_t launches, int64_t now)
 {
     told().completed.store(launches, std::memory_order_seq_cst);
-    if (told().launches.load(std::memory_order_seq_cst) != launches)
-        return false;
+    if (told().launches.load(std::memory_order_seq_cst) != launches) return false;
     const uint64_t word = told().work.load(std::memory_order_relaxed);
-    if (word & 1)
-        told().work = work_word(false, work_at(word, now));
+    if (word & 1) told().work = work_word(false, work_at(word, now));
     return says().token.load(std::memory_order_seq_cst) & (kClosing | kTell);
 }
 

@@ -1,4 +1,5 @@
-// What was counted in the last second, ten seconds and minute: rings of buckets that turn by themselves.
+// What was counted in the last second, ten seconds and minute: rings of buckets that turn by
+// themselves.
 //
 // Plain memory without pointers. One thread.
 #pragma once
@@ -18,8 +19,7 @@ template <class T, size_t Buckets, int64_t Width> struct Window {
 
     void clear()
     {
-        for (T &bucket : buckets)
-            bucket = 0;
+        for (T &bucket : buckets) bucket = 0;
         last = 0;
     }
 
@@ -27,12 +27,10 @@ template <class T, size_t Buckets, int64_t Width> struct Window {
     void turn(int64_t now)
     {
         int64_t number = now / Width;
-        if (number <= last)
-            return;
+        if (number <= last) return;
         if (number - last >= static_cast<int64_t>(Buckets))
             last = number - static_cast<int64_t>(Buckets);
-        while (last < number)
-            buckets[static_cast<size_t>(++last) % Buckets] = 0;
+        while (last < number) buckets[static_cast<size_t>(++last) % Buckets] = 0;
     }
 
     void add(int64_t now, T amount)
@@ -41,31 +39,30 @@ template <class T, size_t Buckets, int64_t Width> struct Window {
         buckets[static_cast<size_t>(last) % Buckets] += amount;
     }
 
-    // Something that took from `begin` to `end`, in the buckets where it was; T counts nanoseconds / Scale.
+    // Something that took from `begin` to `end`, in the buckets where it was; T counts nanoseconds
+    // / Scale.
     template <int64_t Scale> void spread(int64_t begin, int64_t end)
     {
         turn(end);
         int64_t oldest = (last - static_cast<int64_t>(Buckets) + 1) * Width;
-        if (begin < oldest)
-            begin = oldest;
+        if (begin < oldest) begin = oldest;
         while (begin < end) {
             int64_t next = (begin / Width + 1) * Width;
-            if (next > end)
-                next = end;
-            buckets[static_cast<size_t>(begin / Width) % Buckets] += static_cast<T>((next - begin) / Scale);
+            if (next > end) next = end;
+            buckets[static_cast<size_t>(begin / Width) % Buckets] +=
+                static_cast<T>((next - begin) / Scale);
             begin = next;
         }
     }
 
-    // The sum of what lies between now - span and now, to the width of a bucket: the oldest one counts by the
-    // part of it that is still within.
+    // The sum of what lies between now - span and now, to the width of a bucket: the oldest one
+    // counts by the part of it that is still within.
     double sum(int64_t now, int64_t span) const
     {
         double total = 0;
         int64_t from = now - span;
         for (int64_t number = now / Width; number >= 0 && (number + 1) * Width > from; --number) {
-            if (number > last || last - number >= static_cast<int64_t>(Buckets))
-                continue;
+            if (number > last || last - number >= static_cast<int64_t>(Buckets)) continue;
             double bucket = static_cast<double>(buckets[static_cast<size_t>(number) % Buckets]);
             int64_t begin = number * Width;
             if (begin < from)

@@ -2,8 +2,9 @@
 // (src/softgpu/ptx, lower, compile) and the engine that runs them (src/softgpu/exec).
 //
 // A kernel is compiled to a relocatable x86-64 ELF object whose entry is one of
-//     void KERNEL(rgpu::softgpu::BlockState *)     kind block: runs every thread of the block itself
-//     void KERNEL(rgpu::softgpu::ThreadState *)    kind thread: runs one thread, on a fiber of its own
+//     void KERNEL(rgpu::softgpu::BlockState *)     kind block: runs every thread of the block
+//     itself void KERNEL(rgpu::softgpu::ThreadState *)    kind thread: runs one thread, on a fiber
+//     of its own
 // It is "block" where no thread ever has to wait for another (no barrier, warp operation,
 // or spin loop); the compiler then writes the loop over threads, so that LLVM can vectorise it.
 //
@@ -32,24 +33,25 @@ struct Dim3 {
 
 // What is the same for every thread of a grid. Lives while the grid runs.
 struct GridState {
-    Dim3 grid;                       // %nctaid
-    Dim3 block;                      // %ntid
-    const uint8_t *params = nullptr; // the kernel's parameter block
-    uint32_t dynamic_shared = 0;     // %dynamic_smem_size
-    uint32_t total_shared = 0;       // static + dynamic
-    uint64_t grid_id = 0;            // %gridid
-    uint32_t sm_count = 1;           // %nsmid
-    void *workspace = nullptr;       // cooperative grid workspace or null: %envreg1 = high, %envreg2 = low half
-    void *engine = nullptr;          // the engine's own
+    Dim3 grid;                        // %nctaid
+    Dim3 block;                       // %ntid
+    const uint8_t *params = nullptr;  // the kernel's parameter block
+    uint32_t dynamic_shared = 0;      // %dynamic_smem_size
+    uint32_t total_shared = 0;        // static + dynamic
+    uint64_t grid_id = 0;             // %gridid
+    uint32_t sm_count = 1;            // %nsmid
+    void *workspace =
+        nullptr;  // cooperative grid workspace or null: %envreg1 = high, %envreg2 = low half
+    void *engine = nullptr;  // the engine's own
 };
 
 // One block that runs now.
 struct BlockState {
     const GridState *grid = nullptr;
-    uint8_t *shared = nullptr;       // base of its shared memory
-    Dim3 ctaid{0, 0, 0};             // %ctaid
-    uint32_t sm_id = 0;              // %smid: the engine thread that runs it
-    void *engine = nullptr;          // the engine's own
+    uint8_t *shared = nullptr;  // base of its shared memory
+    Dim3 ctaid{0, 0, 0};        // %ctaid
+    uint32_t sm_id = 0;         // %smid: the engine thread that runs it
+    void *engine = nullptr;     // the engine's own
     // A "block" kernel may store its thread's %tid here before it calls rt_assertfail, rt_trap or
     // rt_misaligned, so that the report names the thread ("thread" kernels need not).
     uint32_t tid_x = 0, tid_y = 0, tid_z = 0;
@@ -69,12 +71,14 @@ enum class Vote : uint32_t { all, any, uni, ballot };
 enum class Redux : uint32_t { add, min_s, max_s, min_u, max_u, and_, or_, xor_ };
 enum class BarRed : uint32_t { popc, and_, or_ };
 
-// A matrix operation in one number: D[m][n] = A[m][k] * B[k][n] + C[m][n] and its types; of wmma's loads and stores
-// the rows, the columns and one type.
+// A matrix operation in one number: D[m][n] = A[m][k] * B[k][n] + C[m][n] and its types; of wmma's
+// loads and stores the rows, the columns and one type.
 enum class MatrixType : uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, e4m3, e5m2 };
-constexpr uint64_t matrix_code(unsigned m, unsigned n, unsigned k, MatrixType d, MatrixType a, MatrixType b, MatrixType c)
+constexpr uint64_t matrix_code(unsigned m, unsigned n, unsigned k, MatrixType d, MatrixType a,
+                               MatrixType b, MatrixType c)
 {
-    return m | n << 8 | k << 16 | uint64_t(d) << 32 | uint64_t(a) << 36 | uint64_t(b) << 40 | uint64_t(c) << 44;
+    return m | n << 8 | k << 16 | uint64_t(d) << 32 | uint64_t(a) << 36 | uint64_t(b) << 40 |
+           uint64_t(c) << 44;
 }
 
 }  // namespace rgpu::softgpu
@@ -93,39 +97,51 @@ void rt_bar_arrive(rgpu_thread *, uint32_t id, uint32_t count);
 uint32_t rt_bar_red(rgpu_thread *, uint32_t id, uint32_t count, uint32_t op, uint32_t predicate);
 void rt_bar_warp_sync(rgpu_thread *, uint32_t site, uint32_t mask);
 
-// shfl.sync: result value; *valid gets the predicate (0/1). c is PTX's operand (clamp | segmask << 8).
+// shfl.sync: result value; *valid gets the predicate (0/1). c is PTX's operand (clamp | segmask <<
+// 8).
 uint32_t rt_shfl(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t value,
                  uint32_t b, uint32_t c, uint32_t *valid);
 uint32_t rt_vote(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t predicate);
 uint32_t rt_match_any(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t value);
-uint32_t rt_match_all(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t value, uint32_t *predicate);
+uint32_t rt_match_all(rgpu_thread *, uint32_t site, uint32_t mask, uint64_t value,
+                      uint32_t *predicate);
 uint32_t rt_redux(rgpu_thread *, uint32_t site, uint32_t op, uint32_t mask, uint32_t value);
 uint32_t rt_activemask(rgpu_thread *, uint32_t site);
 // Around each call in a kernel that has rt_activemask: lanes are together that came the same way.
 void rt_enter(rgpu_thread *, uint32_t site);
 void rt_leave(rgpu_thread *);
-// In such a kernel, at the header of each loop, with `nest` loops of the function around it; and behind loops, where the thread
-// is in `nest` of them.
+// In such a kernel, at the header of each loop, with `nest` loops of the function around it; and
+// behind loops, where the thread is in `nest` of them.
 void rt_loop(rgpu_thread *, uint32_t nest, uint32_t site);
 void rt_unloop(rgpu_thread *, uint32_t nest);
 uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predicate);
 
 // Warp-wide cooperation on memory for mma, ldmatrix and the like: every lane of `mask` brings
 // `bytes` bytes; when all are there, each gets all 32 lanes' bytes (32 * bytes, absent lanes zero).
-void rt_gather(rgpu_thread *, uint32_t site, uint32_t mask, const void *mine, uint32_t bytes, void *all);
+void rt_gather(rgpu_thread *, uint32_t site, uint32_t mask, const void *mine, uint32_t bytes,
+               void *all);
 
-// Tensor cores: a, b, c and d point to the thread's registers of each matrix, as PTX lays fragments out (wmma's, which
-// PTX leaves open, as exec/matrix.cc does). `row` is what each lane of ldmatrix and stmatrix brings.
-void rt_mma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b, const void *c, void *d);
-void rt_wmma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b, const void *c, void *d);
-void rt_wmma_load(rgpu_thread *, uint64_t code, const void *memory, uint32_t stride, uint32_t by_row, void *fragment);
-void rt_wmma_store(rgpu_thread *, uint64_t code, void *memory, uint32_t stride, uint32_t by_row, const void *fragment);
-void rt_ldmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, const void *row, void *registers);
-void rt_stmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, void *row, const void *registers);
+// Tensor cores: a, b, c and d point to the thread's registers of each matrix, as PTX lays fragments
+// out (wmma's, which PTX leaves open, as exec/matrix.cc does). `row` is what each lane of ldmatrix
+// and stmatrix brings.
+void rt_mma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b,
+            const void *c, void *d);
+void rt_wmma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b,
+             const void *c, void *d);
+void rt_wmma_load(rgpu_thread *, uint64_t code, const void *memory, uint32_t stride,
+                  uint32_t by_row, void *fragment);
+void rt_wmma_store(rgpu_thread *, uint64_t code, void *memory, uint32_t stride, uint32_t by_row,
+                   const void *fragment);
+void rt_ldmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, const void *row,
+                 void *registers);
+void rt_stmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, void *row,
+                 const void *registers);
 uint32_t rt_movmatrix(rgpu_thread *, uint32_t site, uint32_t value);
 
-// Reads a texture (texture.h): `how` is a TextureAsk; four results. An object that is none ends the grid.
-void rt_tex(rgpu_block *, uint64_t object, uint32_t how, const uint32_t *coordinates, uint32_t *out);
+// Reads a texture (texture.h): `how` is a TextureAsk; four results. An object that is none ends the
+// grid.
+void rt_tex(rgpu_block *, uint64_t object, uint32_t how, const uint32_t *coordinates,
+            uint32_t *out);
 
 // A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
 // or acquire load, an atom.add/or/and/exch whose result is used, or a fence, inside a loop.

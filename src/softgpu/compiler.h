@@ -48,12 +48,12 @@ struct Kernel {
     std::string name;
     std::vector<Parameter> parameters;
     size_t parameter_bytes = 0;
-    uint32_t static_shared = 0;     // bytes, .shared variables it can reach
-    uint32_t local_bytes = 0;       // .local per thread, itself and callees
-    uint32_t registers = 0;         // an estimate, for cuFuncGetAttribute and occupancy
-    Dim3 max_threads{0, 0, 0};      // .maxntid, 0 = none
-    Dim3 required_threads{0, 0, 0}; // .reqntid, 0 = none
-    Dim3 cluster{0, 0, 0};          // .reqnctapercluster, 0 = none
+    uint32_t static_shared = 0;      // bytes, .shared variables it can reach
+    uint32_t local_bytes = 0;        // .local per thread, itself and callees
+    uint32_t registers = 0;          // an estimate, for cuFuncGetAttribute and occupancy
+    Dim3 max_threads{0, 0, 0};       // .maxntid, 0 = none
+    Dim3 required_threads{0, 0, 0};  // .reqntid, 0 = none
+    Dim3 cluster{0, 0, 0};           // .reqnctapercluster, 0 = none
 };
 
 // What compile() gives. `object` is position independent and self-contained but for the symbols
@@ -70,15 +70,16 @@ public:
     // Reads PTX text. Fails with `invalid` on a syntax error (line and text), `unsupported` on an
     // instruction, directive or version it does not know (the instruction's text in the message).
     static Result<std::shared_ptr<const PtxModule>> parse(std::string_view ptx);
-    // Several modules' texts (-rdc=true, cuLink*) to the text of one. Fails with `invalid` on what is no PTX and on a
-    // name that two modules define.
+    // Several modules' texts (-rdc=true, cuLink*) to the text of one. Fails with `invalid` on what
+    // is no PTX and on a name that two modules define.
     static Result<std::string> link(const std::vector<std::string> &modules);
-    // The text with `.maxnreg most` at every kernel (CU_JIT_MAX_REGISTERS): a kernel's own smaller limit stays.
+    // The text with `.maxnreg most` at every kernel (CU_JIT_MAX_REGISTERS): a kernel's own smaller
+    // limit stays.
     static Result<std::string> limit_registers(std::string_view ptx, unsigned most);
     virtual ~PtxModule() = default;
 
-    virtual int ptx_version() const = 0;    // 90 for .version 9.0
-    virtual int target() const = 0;         // 80 for .target sm_80
+    virtual int ptx_version() const = 0;  // 90 for .version 9.0
+    virtual int target() const = 0;       // 80 for .target sm_80
     virtual const std::vector<Kernel> &kernels() const = 0;
     virtual const std::vector<GlobalVariable> &globals() const = 0;
 

@@ -23,8 +23,8 @@ using SymbolResolver = std::function<uint64_t(std::string_view symbol)>;
 class LoadedKernel {
 public:
     // Relocates the object into executable memory. Any thread. Fails with `invalid` on a damaged
-    // object (a cached one can be), with `unavailable` on a symbol that nobody resolves (its name in
-    // the text).
+    // object (a cached one can be), with `unavailable` on a symbol that nobody resolves (its name
+    // in the text).
     static Result<std::shared_ptr<const LoadedKernel>> load(const CompiledKernel &,
                                                             const SymbolResolver &);
     virtual ~LoadedKernel() = default;
@@ -69,24 +69,26 @@ private:
 
 struct Launch {
     Dim3 grid, block;
-    uint32_t shared_bytes = 0;          // static + dynamic
+    uint32_t shared_bytes = 0;  // static + dynamic
     uint32_t dynamic_shared = 0;
-    const void *params = nullptr;       // lives until run() returns
-    bool cooperative = false;           // all blocks resident together; grid barriers work
-    DeviceHeap *heap = nullptr;         // null: one of the process
-    std::function<void(std::string_view)> print;  // device printf output, called before run() returns, one thread at a time
+    const void *params = nullptr;  // lives until run() returns
+    bool cooperative = false;      // all blocks resident together; grid barriers work
+    DeviceHeap *heap = nullptr;    // null: one of the process
+    std::function<void(std::string_view)>
+        print;  // device printf output, called before run() returns, one thread at a time
 };
 
 // Runs the grid on all cores (RGPU_SOFTGPU_THREADS, default all; the calling thread helps) and
-// returns when its last thread has ended or a fault has stopped it. Any thread may call it, several at once.
+// returns when its last thread has ended or a fault has stopped it. Any thread may call it, several
+// at once.
 std::optional<Fault> run(const LoadedKernel &, const Launch &);
 
-// How many OS threads run blocks: what %nsmid says, and MULTIPROCESSOR_COUNT should. Blocks that are
-// resident together without cooperative launch: cores() * min(32, 2048 / threads of a block).
+// How many OS threads run blocks: what %nsmid says, and MULTIPROCESSOR_COUNT should. Blocks that
+// are resident together without cooperative launch: cores() * min(32, 2048 / threads of a block).
 unsigned cores();
 
-// Compiled kernels on disk: ~/.cache/rgpu/softgpu (RGPU_SOFTGPU_CACHE; "off" = none), safe between processes,
-// bounded in size. Returns the kernel from there, or compiles and stores it.
+// Compiled kernels on disk: ~/.cache/rgpu/softgpu (RGPU_SOFTGPU_CACHE; "off" = none), safe between
+// processes, bounded in size. Returns the kernel from there, or compiles and stores it.
 Result<CompiledKernel> compile_cached(const PtxModule &, std::string_view kernel);
 
 }  // namespace rgpu::softgpu

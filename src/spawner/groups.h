@@ -15,7 +15,8 @@ namespace rgpu::spawner {
 
 class Groups {
 public:
-    // Finds out whether namespaces can be made here, and says so where not. Makes what is below the state folder.
+    // Finds out whether namespaces can be made here, and says so where not. Makes what is below the
+    // state folder.
     Result<void> open(const Settings &settings);
     bool isolated() const { return isolated_; }
     bool empty() const { return groups_.empty(); }

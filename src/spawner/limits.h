@@ -10,7 +10,7 @@ struct Limits {
     uint64_t memory;         // bytes of host memory, files of tmpfs and sockets' buffers included
     int32_t pids;            // processes and threads
     int32_t cpu_hundredths;  // at most so much of one processor: 150 is one and a half
-    int32_t cpu_weight;      // 1 to 10000, 100 is usual: how groups divide processors that are short
+    int32_t cpu_weight;  // 1 to 10000, 100 is usual: how groups divide processors that are short
 
     bool operator==(const Limits &) const = default;
 };

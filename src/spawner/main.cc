@@ -32,11 +32,9 @@ Fd listen_at(const Settings &settings)
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     const std::string fresh = settings.socket + ".new";
-    if (fresh.size() >= sizeof address.sun_path)
-        return Fd();
+    if (fresh.size() >= sizeof address.sun_path) return Fd();
     memcpy(address.sun_path, fresh.c_str(), fresh.size() + 1);
-    if (seteuid(settings.user) != 0)
-        return Fd();
+    if (seteuid(settings.user) != 0) return Fd();
     const mode_t mask = umask(0177);
     Fd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     unlink(fresh.c_str());
@@ -46,8 +44,7 @@ Fd listen_at(const Settings &settings)
         listener.reset();
     const int failure = errno;
     umask(mask);
-    if (seteuid(0) != 0)
-        return Fd();
+    if (seteuid(0) != 0) return Fd();
     errno = failure;
     return listener;
 }
@@ -56,7 +53,8 @@ bool is_rgpud(const Fd &peer, const Settings &settings)
 {
     ucred who{};
     socklen_t size = sizeof who;
-    return getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == settings.user;
+    return getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+           who.uid == settings.user;
 }
 
 // One packet and its descriptors; false: the connection is over, or said what it may not.
@@ -112,8 +110,7 @@ bool carry_out(Groups &groups, const Settings &settings, const Request &request,
         answer.settings = settings.hash;
         return plain;
     case What::group:
-        if (bytes != sizeof(Group) || !descriptors.empty())
-            return false;
+        if (bytes != sizeof(Group) || !descriptors.empty()) return false;
         answer.error = groups.make(request.group);
         return true;
     case What::start:
@@ -123,10 +120,13 @@ bool carry_out(Groups &groups, const Settings &settings, const Request &request,
         answer.error = groups.start(request.start, descriptors, answer.pid, process);
         return true;
     case What::signal: return plain && (answer.error = groups.signal(request.plain), true);
-    case What::reap: return plain && (answer.error = groups.reap(request.plain, answer.status), true);
+    case What::reap:
+        return plain && (answer.error = groups.reap(request.plain, answer.status), true);
     case What::end:
-        return plain && (answer.error = groups.end(std::string(request.plain.key, kKeyBytes)), true);
-    case What::list: return plain && (answer.error = groups.next(request.plain, answer, process), true);
+        return plain &&
+               (answer.error = groups.end(std::string(request.plain.key, kKeyBytes)), true);
+    case What::list:
+        return plain && (answer.error = groups.next(request.plain, answer, process), true);
     }
     return false;
 }
@@ -137,12 +137,12 @@ bool serve(Groups &groups, const Settings &settings, int peer)
     static Request request;
     std::vector<Fd> descriptors;
     size_t bytes = 0;
-    if (!receive(peer, request, bytes, descriptors))
-        return false;
+    if (!receive(peer, request, bytes, descriptors)) return false;
     Answer answer{};
     int process = -1;
     if (!carry_out(groups, settings, request, bytes, descriptors, answer, process)) {
-        dprintf(2, "rgpu-spawner: %zu bytes that are no request: the connection is closed\n", bytes);
+        dprintf(2, "rgpu-spawner: %zu bytes that are no request: the connection is closed\n",
+                bytes);
         return false;
     }
     return send(peer, answer, process);
@@ -152,8 +152,7 @@ int run(const Settings &settings)
 {
     sigset_t signals;
     sigemptyset(&signals);
-    for (int number : {SIGCHLD, SIGTERM, SIGINT})
-        sigaddset(&signals, number);
+    for (int number : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&signals, number);
     sigprocmask(SIG_SETMASK, &signals, nullptr);
     Fd told(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     Groups groups;
@@ -169,23 +168,18 @@ int run(const Settings &settings)
     while (peer || !settings.once || !groups.empty()) {
         // One rgpud at a time: the next one is taken when this one has gone.
         pollfd look[] = {{told.get(), POLLIN, 0}, {peer ? peer.get() : listener.get(), POLLIN, 0}};
-        if (poll(look, 2, -1) < 0)
-            continue;
+        if (poll(look, 2, -1) < 0) continue;
         signalfd_siginfo info;
         while (read(told.get(), &info, sizeof info) == sizeof info)
-            if (info.ssi_signo != SIGCHLD)
-                return 0;
+            if (info.ssi_signo != SIGCHLD) return 0;
         groups.look();
         if (look[1].revents && peer) {
-            if (!serve(groups, settings, peer.get()))
-                peer.reset();
+            if (!serve(groups, settings, peer.get())) peer.reset();
         } else if (look[1].revents) {
             peer.reset(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-            if (peer && !is_rgpud(peer, settings))
-                peer.reset();
+            if (peer && !is_rgpud(peer, settings)) peer.reset();
         }
-        if (!peer)
-            groups.end_idle();
+        if (!peer) groups.end_idle();
     }
     groups.close();
     return 0;
@@ -198,15 +192,13 @@ int main(int argc, char **argv)
 {
     using namespace rgpu::spawner;
     Settings settings;
-    if (std::optional<int> status = read_settings(argc, argv, settings))
-        return *status;
+    if (std::optional<int> status = read_settings(argc, argv, settings)) return *status;
     if (geteuid() != 0) {
         dprintf(2, "rgpu-spawner: only root can start workers as other users\n");
         return 1;
     }
     setsid();
     umask(022);
-    if (settings.connected >= 0)
-        fcntl(settings.connected, F_SETFD, FD_CLOEXEC);
+    if (settings.connected >= 0) fcntl(settings.connected, F_SETFD, FD_CLOEXEC);
     return run(settings);
 }

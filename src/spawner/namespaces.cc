@@ -45,7 +45,8 @@ bool put(const std::vector<Device> &devices)
 bool mount_all(const std::vector<Device> &devices, const std::string &own, uid_t uid)
 {
     const std::string options = kOwnOptions + std::to_string(uid) + ",gid=" + std::to_string(uid);
-    // A slave: what the host unmounts later is unmounted here, too, and nothing of this is seen there.
+    // A slave: what the host unmounts later is unmounted here, too, and nothing of this is seen
+    // there.
     return mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
            mount("rgpu", "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=0755") == 0 &&
            mkdir("/dev/shm", 01777) == 0 &&
@@ -57,7 +58,8 @@ bool mount_all(const std::vector<Device> &devices, const std::string &own, uid_t
 }
 
 // The first process of the PID namespace: its end is the end of all others there.
-[[noreturn]] void be_init(const std::vector<Device> &devices, const std::string &own, uid_t uid, int say)
+[[noreturn]] void be_init(const std::vector<Device> &devices, const std::string &own, uid_t uid,
+                          int say)
 {
     signal(SIGCHLD, SIG_IGN);  // orphans need no more
     prctl(PR_SET_NAME, "rgpu-init");
@@ -67,11 +69,9 @@ bool mount_all(const std::vector<Device> &devices, const std::string &own, uid_t
         prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         failure = errno;
     (void)!write(say, &failure, sizeof failure);
-    if (failure)
-        _exit(1);
+    if (failure) _exit(1);
     close_range(0, ~0U, 0);
-    for (;;)
-        pause();
+    for (;;) pause();
 }
 
 Error failed(const char *what)
@@ -86,8 +86,9 @@ bool is_device(const std::string &name)
     const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
     });
-    return plain && (name.starts_with("nvidia") ||
-                     std::find(std::begin(kAnyDevice), std::end(kAnyDevice), name) != std::end(kAnyDevice));
+    return plain &&
+           (name.starts_with("nvidia") ||
+            std::find(std::begin(kAnyDevice), std::end(kAnyDevice), name) != std::end(kAnyDevice));
 }
 
 Result<std::vector<Device>> open_devices(const std::vector<std::string> &names)
@@ -96,16 +97,14 @@ Result<std::vector<Device>> open_devices(const std::vector<std::string> &names)
     for (const std::string &name : names) {
         const std::string path = "/dev/" + name;
         struct stat state;
-        if (lstat(path.c_str(), &state) != 0)
-            continue;
+        if (lstat(path.c_str(), &state) != 0) continue;
         if (!S_ISCHR(state.st_mode) && !S_ISDIR(state.st_mode))
             return error(ErrorKind::invalid, "%s is no device", path.c_str());
         Device device{name, S_ISDIR(state.st_mode), {}};
         device.tree.reset(static_cast<int>(
             syscall(SYS_open_tree, AT_FDCWD, path.c_str(),
                     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | AT_RECURSIVE)));
-        if (!device.tree)
-            return failed(path.c_str());
+        if (!device.tree) return failed(path.c_str());
         devices.push_back(std::move(device));
     }
     return devices;
@@ -114,21 +113,17 @@ Result<std::vector<Device>> open_devices(const std::vector<std::string> &names)
 Result<Init> make_namespaces(const std::vector<Device> &devices, const std::string &own, uid_t uid)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return failed("pipe");
+    if (pipe2(ends, O_CLOEXEC) != 0) return failed("pipe");
     Fd hear(ends[0]), say(ends[1]);
-    const long pid = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | SIGCHLD, nullptr,
-                             nullptr, nullptr, nullptr);
-    if (pid == 0)
-        be_init(devices, own, uid, say.get());
-    if (pid < 0)
-        return failed("no namespaces");
+    const long pid = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | SIGCHLD,
+                             nullptr, nullptr, nullptr, nullptr);
+    if (pid == 0) be_init(devices, own, uid, say.get());
+    if (pid < 0) return failed("no namespaces");
     Init init{static_cast<pid_t>(pid), Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)))};
     say.reset();
     int failure = ESRCH;
     pollfd look{hear.get(), POLLIN, 0};
-    if (poll(&look, 1, 5000) == 1)
-        (void)!read(hear.get(), &failure, sizeof failure);
+    if (poll(&look, 1, 5000) == 1) (void)!read(hear.get(), &failure, sizeof failure);
     if (failure || !init.process) {
         kill(init.pid, SIGKILL);
         waitpid(init.pid, nullptr, 0);
@@ -144,13 +139,12 @@ Result<void> add_devices(const Init &init, const std::vector<Device> &devices)
     if (pid == 0) {
         umask(0);
         const bool open = setns(init.process.get(), CLONE_NEWNS) == 0 &&
-                          mount(nullptr, "/dev", nullptr, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC,
-                                nullptr) == 0;
+                          mount(nullptr, "/dev", nullptr,
+                                MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC, nullptr) == 0;
         _exit(open && put(devices) ? 0 : errno);
     }
     int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        return failed("fork");
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return failed("fork");
     errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
     return status ? failed("devices cannot be added") : Result<void>();
 }

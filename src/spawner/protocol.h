@@ -13,11 +13,11 @@ namespace rgpu::spawner {
 
 enum class What : uint32_t { hello = 1, group, start, signal, reap, end, list };
 
-inline constexpr size_t kKeyBytes = 64;       // names a group: hex digits, no NUL
-inline constexpr size_t kNameBytes = 16;      // names a worker: hex digits, no NUL
-inline constexpr size_t kMostGroupIds = 64;   // supplementary groups
+inline constexpr size_t kKeyBytes = 64;      // names a group: hex digits, no NUL
+inline constexpr size_t kNameBytes = 16;     // names a worker: hex digits, no NUL
+inline constexpr size_t kMostGroupIds = 64;  // supplementary groups
 inline constexpr size_t kMostDevices = 64;
-inline constexpr size_t kDeviceBytes = 32;    // a name in /dev, with its NUL
+inline constexpr size_t kDeviceBytes = 32;  // a name in /dev, with its NUL
 inline constexpr size_t kMostDescriptors = 96;
 inline constexpr size_t kMostEnvironment = 32 * 1024;
 inline constexpr size_t kMostVariables = 256;
@@ -45,26 +45,25 @@ struct Start {
     What what;
     uint32_t environment_bytes;
     char key[kKeyBytes], name[kNameBytes];
-    uint64_t cpus[16];  // one bit each; none: any
+    uint64_t cpus[16];                   // one bit each; none: any
     char environment[kMostEnvironment];  // "NAME=VALUE" and a NUL, each; only what is used is sent
 };
 
 // start and list send the worker's pidfd with it.
 struct Answer {
-    int32_t error;      // of errno; 0: done
-    int32_t pid;        // start, list: as the spawner's pid namespace has it
-    int32_t status;     // reap: as waitpid(2) gives it
-    uint32_t isolated;  // hello: groups have namespaces of their own
-    uint64_t settings;  // hello: of its command line (settings_of)
-    uint32_t uid;       // list: the group's
+    int32_t error;                          // of errno; 0: done
+    int32_t pid;                            // start, list: as the spawner's pid namespace has it
+    int32_t status;                         // reap: as waitpid(2) gives it
+    uint32_t isolated;                      // hello: groups have namespaces of their own
+    uint64_t settings;                      // hello: of its command line (settings_of)
+    uint32_t uid;                           // list: the group's
     char key[kKeyBytes], name[kNameBytes];  // list: which; a group itself has no name
 };
 
 // Tells command lines apart (FNV-1a).
 inline uint64_t add_setting(uint64_t hash, const char *text)
 {
-    do
-        hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3u;
+    do hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3u;
     while (*text++);
     return hash;
 }

@@ -17,7 +17,8 @@ namespace {
 
 constexpr char kHelp[] =
     "Usage: rgpu-spawner --socket PATH --user USER --worker PROGRAM --pool LOW-HIGH --state DIR\n"
-    "Starts rgpud's workers as root: users, namespaces, device files. It asks nothing of the network.\n"
+    "Starts rgpud's workers as root: users, namespaces, device files. It asks nothing of the "
+    "network.\n"
     "\n"
     "      --socket PATH       listen there; only USER may connect\n"
     "      --user USER         rgpud's user, a name or a number\n"
@@ -25,7 +26,8 @@ constexpr char kHelp[] =
     "      --pool LOW-HIGH     user ids of jobs whose owners this host does not know\n"
     "      --state DIR         rgpud's state_dir: users' caches are made in it\n"
     "      --worker-user NAME  this user may have workers, too, even where it is root\n"
-    "      --group GROUP       workers may be in this group, too, though below 1000; may be repeated\n"
+    "      --group GROUP       workers may be in this group, too, though below 1000; may be "
+    "repeated\n"
     "      --no-namespaces     workers see the host's processes and devices\n"
     "      --once              end when rgpud has gone and no worker is left\n"
     "      --connected FD      rgpud's connection, of the rgpud that starts it\n"
@@ -60,8 +62,7 @@ bool take(int c, const char *value, Settings &s)
     case 'w': s.worker = value; return *value == '/';
     case 'd': s.state = value; return *value == '/';
     case 'u':
-        if (number(value, s.user))
-            return true;
+        if (number(value, s.user)) return true;
         known = account(value);
         s.user = known ? known->pw_uid : 0;
         return known;
@@ -81,8 +82,7 @@ bool take(int c, const char *value, Settings &s)
             s.groups.push_back(named ? named->gr_gid : n);
         return true;  // one that this host has not is nobody's
     case 'c':
-        if (!number(value, n))
-            return false;
+        if (!number(value, n)) return false;
         s.connected = static_cast<int>(n);
         return true;
     }
@@ -98,8 +98,7 @@ bool Settings::allows(uid_t uid) const
 
 bool Settings::allows_group(uid_t uid, gid_t gid) const
 {
-    if (in_pool(uid))
-        return gid == uid;
+    if (in_pool(uid)) return gid == uid;
     return (gid >= kFirstUser && gid != UINT32_MAX && gid != user) ||
            (uid == worker_user && gid == worker_group) ||
            std::find(groups.begin(), groups.end(), gid) != groups.end();
@@ -107,12 +106,18 @@ bool Settings::allows_group(uid_t uid, gid_t gid) const
 
 std::optional<int> read_settings(int argc, char **argv, Settings &settings)
 {
-    const option known[] = {{"socket", 1, nullptr, 's'},      {"user", 1, nullptr, 'u'},
-                            {"worker", 1, nullptr, 'w'},      {"pool", 1, nullptr, 'p'},
-                            {"state", 1, nullptr, 'd'},       {"worker-user", 1, nullptr, 'W'},
-                            {"group", 1, nullptr, 'g'},       {"no-namespaces", 0, nullptr, 'N'},
-                            {"once", 0, nullptr, 'O'},        {"connected", 1, nullptr, 'c'},
-                            {"help", 0, nullptr, 'h'},        {"version", 0, nullptr, 'V'},
+    const option known[] = {{"socket", 1, nullptr, 's'},
+                            {"user", 1, nullptr, 'u'},
+                            {"worker", 1, nullptr, 'w'},
+                            {"pool", 1, nullptr, 'p'},
+                            {"state", 1, nullptr, 'd'},
+                            {"worker-user", 1, nullptr, 'W'},
+                            {"group", 1, nullptr, 'g'},
+                            {"no-namespaces", 0, nullptr, 'N'},
+                            {"once", 0, nullptr, 'O'},
+                            {"connected", 1, nullptr, 'c'},
+                            {"help", 0, nullptr, 'h'},
+                            {"version", 0, nullptr, 'V'},
                             {}};
     settings.hash = 0xcbf29ce484222325u;
     for (int c; (c = getopt_long(argc, argv, "hV", known, nullptr)) != -1;) {
@@ -125,8 +130,7 @@ std::optional<int> read_settings(int argc, char **argv, Settings &settings)
         else if (c == 'O')
             settings.once = true;
         else if (c == '?' || !take(c, optarg, settings)) {
-            if (c != '?')
-                fprintf(stderr, "rgpu-spawner: wrong: \"%s\"\n", optarg);
+            if (c != '?') fprintf(stderr, "rgpu-spawner: wrong: \"%s\"\n", optarg);
             return 2;
         }
         if (c != 'c') {  // that differs from one rgpud to the next
@@ -135,8 +139,8 @@ std::optional<int> read_settings(int argc, char **argv, Settings &settings)
             settings.hash = add_setting(settings.hash, optarg ? optarg : "");
         }
     }
-    if (optind < argc || settings.socket.empty() || settings.worker.empty() || settings.state.empty() ||
-        !settings.user || !settings.pool_high) {
+    if (optind < argc || settings.socket.empty() || settings.worker.empty() ||
+        settings.state.empty() || !settings.user || !settings.pool_high) {
         fputs("rgpu-spawner: see rgpu-spawner --help\n", stderr);
         return 2;
     }

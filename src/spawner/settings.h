@@ -23,8 +23,8 @@ struct Settings {
     gid_t worker_group = 0;
     std::vector<gid_t> groups;  // allowed though below kFirstUser
     bool namespaces = true;
-    bool once = false;      // ends when nobody is connected and no group is left
-    int connected = -1;     // rgpud's connection
+    bool once = false;   // ends when nobody is connected and no group is left
+    int connected = -1;  // rgpud's connection
     uint64_t hash = 0;
 
     bool in_pool(uid_t uid) const { return uid >= pool_low && uid <= pool_high; }

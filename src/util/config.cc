@@ -42,8 +42,7 @@ struct Place {
 Result<void> in_range(const ConfigKey &key, int64_t value, const Place &place,
                       const toml::node &node, std::string (*write)(int64_t))
 {
-    if (key.low == key.high || (value >= key.low && value <= key.high))
-        return {};
+    if (key.low == key.high || (value >= key.low && value <= key.high)) return {};
     return place.wrong(node, "%s is out of range: it must be from %s to %s", write(value).c_str(),
                        write(key.low).c_str(), write(key.high).c_str());
 }
@@ -76,10 +75,8 @@ Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &n
     // A choice between yes, no and more.
     if (const auto yes = node.value_exact<bool>(); yes && is_choice(key, "true"))
         text = *yes ? "true" : "false";
-    if (!text)
-        return wrong_type(to, place, node);
-    if (key.needed && text->empty())
-        return place.wrong(node, "must not be empty");
+    if (!text) return wrong_type(to, place, node);
+    if (key.needed && text->empty()) return place.wrong(node, "must not be empty");
     if (!key.choices.empty() && !is_choice(key, *text)) {
         std::string all;
         for (const char *choice : key.choices)
@@ -95,13 +92,11 @@ Result<void> set_list(std::vector<std::string> *to, const ConfigKey &key, const 
                       const Place &place)
 {
     const toml::array *array = node.as_array();
-    if (!array)
-        return wrong_type(to, place, node);
+    if (!array) return wrong_type(to, place, node);
     to->clear();
     for (const toml::node &element : *array) {
         auto text = element.value_exact<std::string>();
-        if (!text)
-            return wrong_type(to, place, element);
+        if (!text) return wrong_type(to, place, element);
         if (Result<void> good = key.element ? key.element(*text) : Result<void>(); !good)
             return place.wrong(element, "%s", good.error().text.c_str());
         to->push_back(*text);
@@ -115,11 +110,9 @@ Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node, co
                          Parse parse, Write write)
 {
     auto text = node.value_exact<std::string>();
-    if (!text)
-        return wrong_type(to, place, node);
+    if (!text) return wrong_type(to, place, node);
     auto value = parse(*text);
-    if (!value)
-        return place.wrong(node, "%s", value.error().text.c_str());
+    if (!value) return place.wrong(node, "%s", value.error().text.c_str());
     *to = *value;
     return in_range(key, static_cast<int64_t>(write(*value)), place, node, [](int64_t number) {
         if constexpr (std::is_same_v<T, Milliseconds>)
@@ -133,8 +126,7 @@ Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &nod
                         const Place &place)
 {
     auto number = node.value_exact<int64_t>();
-    if (!number)
-        return wrong_type(to, place, node);
+    if (!number) return wrong_type(to, place, node);
     *to = *number;
     return in_range(key, *number, place, node, [](int64_t n) { return std::to_string(n); });
 }
@@ -142,35 +134,34 @@ Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &nod
 Result<void> set_field(const ConfigField &field, const ConfigKey &key, const toml::node &node,
                        const Place &place)
 {
-    return std::visit(Overloaded{
-                          [&](std::string *to) { return set_text(to, key, node, place); },
-                          [&](std::vector<std::string> *to) { return set_list(to, key, node, place); },
-                          [&](int64_t *to) { return set_number(to, key, node, place); },
-                          [&](bool *to) -> Result<void> {
-                              auto value = node.value_exact<bool>();
-                              if (!value)
-                                  return wrong_type(to, place, node);
-                              *to = *value;
-                              return {};
-                          },
-                          [&](uint64_t *to) {
-                              return set_measure(to, key, node, place, parse_size,
-                                                 [](uint64_t bytes) { return bytes; });
-                          },
-                          [&](Milliseconds *to) {
-                              return set_measure(to, key, node, place, parse_duration,
-                                                 [](Milliseconds time) { return time.count(); });
-                          },
-                      },
-                      field);
+    return std::visit(
+        Overloaded{
+            [&](std::string *to) { return set_text(to, key, node, place); },
+            [&](std::vector<std::string> *to) { return set_list(to, key, node, place); },
+            [&](int64_t *to) { return set_number(to, key, node, place); },
+            [&](bool *to) -> Result<void> {
+                auto value = node.value_exact<bool>();
+                if (!value) return wrong_type(to, place, node);
+                *to = *value;
+                return {};
+            },
+            [&](uint64_t *to) {
+                return set_measure(to, key, node, place, parse_size,
+                                   [](uint64_t bytes) { return bytes; });
+            },
+            [&](Milliseconds *to) {
+                return set_measure(to, key, node, place, parse_duration,
+                                   [](Milliseconds time) { return time.count(); });
+            },
+        },
+        field);
 }
 
 std::string names_under(const char *table)
 {
     std::string names;
     for (const ConfigKey &key : config_keys())
-        if (!strcmp(key.table, table))
-            names += std::string(names.empty() ? "" : ", ") + key.name;
+        if (!strcmp(key.table, table)) names += std::string(names.empty() ? "" : ", ") + key.name;
     return names;
 }
 
@@ -181,14 +172,12 @@ Result<void> read_table(const char *table, const toml::table &entries, Config &c
         Place place{config.path, std::string(table) + "." + std::string(name.str())};
         const ConfigKey *known = nullptr;
         for (const ConfigKey &key : config_keys())
-            if (!strcmp(key.table, table) && name.str() == key.name)
-                known = &key;
+            if (!strcmp(key.table, table) && name.str() == key.name) known = &key;
         if (!known)
             return place.wrong(node, "unknown key; those of [%s] are: %s", table,
                                names_under(table).c_str());
         Result<void> set = set_field(known->field(config, server), *known, node, place);
-        if (!set)
-            return set;
+        if (!set) return set;
     }
     return {};
 }
@@ -210,15 +199,12 @@ Result<void> read_server(const toml::node &node, Config &config)
         return place.wrong(node, "must be a table: write [[server]] above its name and address");
     ServerEntry server;
     Result<void> read = read_table("server", *entries, config, server);
-    if (!read)
-        return read;
+    if (!read) return read;
     if (server.name.empty() || server.address.empty())
         return place.wrong(node, "each [[server]] needs a name and an address");
     Result<HostPort> address = parse_address(server.address);
-    if (!address)
-        return place.wrong(node, "%s", address.error().text.c_str());
-    if (server.node.empty())
-        server.node = server.name;
+    if (!address) return place.wrong(node, "%s", address.error().text.c_str());
+    if (server.node.empty()) server.node = server.name;
     if (!plain_name(server.name))
         return place.wrong(node, "\"%s\" is no name: use letters, digits, and . _ -",
                            server.name.c_str());
@@ -240,15 +226,13 @@ Result<void> read_part(std::string_view name, const toml::node &node, Config &co
             return place.wrong(node, "write [[server]] with two brackets: there can be several");
         for (const toml::node &server : *servers) {
             Result<void> read = read_server(server, config);
-            if (!read)
-                return read;
+            if (!read) return read;
         }
         return {};
     }
     const char *table = nullptr;
     for (const ConfigKey &key : config_keys())
-        if (name == key.table)
-            table = key.table;
+        if (name == key.table) table = key.table;
     if (!table)
         return place.wrong(node,
                            "unknown; a file has [[server]], [auth], [rgpud], [client] and [slurm]");
@@ -261,8 +245,7 @@ Result<void> read_part(std::string_view name, const toml::node &node, Config &co
 std::string short_host_name()
 {
     char name[HOST_NAME_MAX + 1] = {};
-    if (gethostname(name, HOST_NAME_MAX) != 0 || !name[0])
-        return "localhost";
+    if (gethostname(name, HOST_NAME_MAX) != 0 || !name[0]) return "localhost";
     std::string text = name;
     return text.substr(0, text.find('.'));
 }
@@ -281,8 +264,7 @@ Result<std::string> read_file(const std::string &path)
         text.append(block, static_cast<size_t>(n));
     int failure = n < 0 ? errno : text.size() >= kMaxFile ? EFBIG : 0;
     close(fd);
-    if (failure)
-        return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(failure));
+    if (failure) return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(failure));
     return text;
 }
 
@@ -290,8 +272,7 @@ Result<std::string> read_file(const std::string &path)
 
 std::string config_path(std::string_view option)
 {
-    if (!option.empty())
-        return std::string(option);
+    if (!option.empty()) return std::string(option);
     const char *environment = getenv("RGPU_CONF");
     return environment && *environment ? environment : defaults::kConfigPath;
 }
@@ -299,8 +280,7 @@ std::string config_path(std::string_view option)
 Result<Config> load_config(const std::string &path)
 {
     Result<std::string> text = read_file(path);
-    if (!text)
-        return std::move(text).error();
+    if (!text) return std::move(text).error();
     return parse_config(*text, path);
 }
 
@@ -312,16 +292,14 @@ Result<Config> parse_config(std::string_view text, const std::string &path)
         toml::table file = toml::parse(text, path);
         for (auto &&[name, node] : file) {
             Result<void> read = read_part(name.str(), node, config);
-            if (!read)
-                return std::move(read).error();
+            if (!read) return std::move(read).error();
         }
     } catch (const toml::parse_error &failure) {
         return error(ErrorKind::invalid, "%s:%u: %s", path.c_str(),
                      static_cast<unsigned>(failure.source().begin.line),
                      std::string(failure.description()).c_str());
     }
-    if (config.rgpud.name.empty())
-        config.rgpud.name = short_host_name();
+    if (config.rgpud.name.empty()) config.rgpud.name = short_host_name();
     if (!plain_name(config.rgpud.name))
         return error(ErrorKind::invalid,
                      "%s: rgpud.name: \"%s\" is no name: use letters, digits, and . _ -",
@@ -346,7 +324,9 @@ std::string written(const ConfigField &field)
 {
     auto quote = [](const std::string &text) { return "\"" + text + "\""; };
     return std::visit(Overloaded{
-                          [&](std::string *text) { return *text == "true" || *text == "false" ? *text : quote(*text); },
+                          [&](std::string *text) {
+                              return *text == "true" || *text == "false" ? *text : quote(*text);
+                          },
                           [](bool *yes) { return std::string(*yes ? "true" : "false"); },
                           [](int64_t *number) { return std::to_string(*number); },
                           [&](uint64_t *bytes) { return quote(format_size(*bytes)); },
@@ -363,22 +343,19 @@ std::string written(const ConfigField &field)
 
 Result<HostPort> parse_address(std::string_view address)
 {
-    Error wrong =
-        error(ErrorKind::invalid, "\"%s\" is no address: write host:port, like \"gpu1:7710\"",
-              std::string(address.substr(0, 80)).c_str());
+    Error wrong = error(ErrorKind::invalid,
+                        "\"%s\" is no address: write host:port, like \"gpu1:7710\"",
+                        std::string(address.substr(0, 80)).c_str());
     size_t colon = address.rfind(':');
-    if (colon == std::string_view::npos || colon == 0)
-        return wrong;
+    if (colon == std::string_view::npos || colon == 0) return wrong;
     std::string_view host = address.substr(0, colon);
     Result<int64_t> port = parse_integer(address.substr(colon + 1), 1, 65535);
-    if (!port)
-        return wrong;
+    if (!port) return wrong;
     if (host.front() == '[' && host.back() == ']')
         host = host.substr(1, host.size() - 2);
     else if (host.find(':') != std::string_view::npos)
         return wrong;
-    if (host.empty())
-        return wrong;
+    if (host.empty()) return wrong;
     return HostPort{std::string(host), static_cast<int>(*port)};
 }
 
@@ -392,11 +369,14 @@ bool is_loopback(std::string_view host)
 Result<QosWeight> parse_qos_weight(std::string_view entry)
 {
     size_t equals = entry.rfind('=');
-    std::string qos(entry.substr(0, equals)), number(equals == entry.npos ? "" : entry.substr(equals + 1));
+    std::string qos(entry.substr(0, equals)),
+        number(equals == entry.npos ? "" : entry.substr(equals + 1));
     char *end = nullptr;
     double weight = strtod(number.c_str(), &end);
     if (qos.empty() || number.empty() || *end || !(weight >= 0.01 && weight <= 1000))
-        return error(ErrorKind::invalid, "\"%s\" is no weight of a QOS: write its name and a number from 0.01 to 1000, like \"high=4\"",
+        return error(ErrorKind::invalid,
+                     "\"%s\" is no weight of a QOS: write its name and a number from 0.01 to 1000, "
+                     "like \"high=4\"",
                      std::string(entry.substr(0, 80)).c_str());
     return QosWeight{qos, static_cast<int>(weight * 100 + 0.5)};
 }
@@ -409,11 +389,13 @@ Result<UidRange> parse_uid_range(const std::string &text)
     auto [dash, first] = std::from_chars(text.data(), end, range.low);
     const auto [rest, second] = std::from_chars(dash == end ? end : dash + 1, end, range.high);
     if (first != std::errc() || second != std::errc() || *dash != '-' || rest != end ||
-        range.low < defaults::kFirstUser || range.high < range.low || range.high - range.low < kLeast - 1 ||
-        range.high == UINT32_MAX)
-        return error(ErrorKind::invalid, "\"%.80s\" is no range of user ids: write the first and the last, like \"%s\", "
-                                         "from %u on and at least %u of them",
-                     text.c_str(), defaults::kWorkerUids, defaults::kFirstUser, kLeast);
+        range.low < defaults::kFirstUser || range.high < range.low ||
+        range.high - range.low < kLeast - 1 || range.high == UINT32_MAX)
+        return error(
+            ErrorKind::invalid,
+            "\"%.80s\" is no range of user ids: write the first and the last, like \"%s\", "
+            "from %u on and at least %u of them",
+            text.c_str(), defaults::kWorkerUids, defaults::kFirstUser, kLeast);
     return range;
 }
 

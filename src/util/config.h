@@ -20,9 +20,10 @@ namespace rgpu {
 
 // [[server]]: one rgpud of the pool, as its clients see it.
 struct ServerEntry {
-    std::string name;     // the same as that rgpud's [rgpud] name
-    std::string address;  // host:port of its control port
-    std::string node = {};  // the Slurm node on whose host it runs; empty in the file: as `name`; never empty after load
+    std::string name;       // the same as that rgpud's [rgpud] name
+    std::string address;    // host:port of its control port
+    std::string node = {};  // the Slurm node on whose host it runs; empty in the file: as `name`;
+                            // never empty after load
 };
 
 // [auth]
@@ -110,8 +111,8 @@ struct Config {
 };
 
 // A place in a Config (or in a ServerEntry) that one key fills.
-using ConfigField =
-    std::variant<std::string *, bool *, int64_t *, uint64_t *, Milliseconds *, std::vector<std::string> *>;
+using ConfigField = std::variant<std::string *, bool *, int64_t *, uint64_t *, Milliseconds *,
+                                 std::vector<std::string> *>;
 
 // What is known of one key. Ranges are in the field's own unit; equal ends mean no range.
 struct ConfigKey {
@@ -120,8 +121,8 @@ struct ConfigKey {
     const char *help;
     std::function<ConfigField(Config &, ServerEntry &)> field;
     int64_t low = 0, high = 0;
-    std::vector<const char *> choices = {};  // of a text; empty: anything
-    bool needed = false;                      // an empty text is refused
+    std::vector<const char *> choices = {};               // of a text; empty: anything
+    bool needed = false;                                  // an empty text is refused
     Result<void> (*element)(std::string_view) = nullptr;  // of a list: fails for one that is wrong
 };
 

@@ -32,14 +32,15 @@ inline constexpr const char *kLibexecDir = "/usr/local/libexec";
 // --- Slurm
 // Lease files of jobs, on compute nodes; gone after a boot, as the jobs are.
 inline constexpr const char *kRundir = "/run/rgpu";
-// The size of the pool for job_submit_rgpu.so; RGPU_SNAPSHOT in slurmctld's environment goes before it.
+// The size of the pool for job_submit_rgpu.so; RGPU_SNAPSHOT in slurmctld's environment goes before
+// it.
 inline constexpr const char *kSnapshotPath = "/run/rgpu/pool.snapshot";
 
-// A server is lost to the jobs that hold its GPUs when it has not answered for this long (1 s to 24 h): rgpud may be restarted or
-// upgraded, and a host may boot, meanwhile.
+// A server is lost to the jobs that hold its GPUs when it has not answered for this long (1 s to 24
+// h): rgpud may be restarted or upgraded, and a host may boot, meanwhile.
 inline constexpr Milliseconds kLostAfter = 5min;
-// The next run of a job keeps away from a server that the job lost for this long (0 to 365 d): one that falls again and again
-// would take the same job each time.
+// The next run of a job keeps away from a server that the job lost for this long (0 to 365 d): one
+// that falls again and again would take the same job each time.
 inline constexpr Milliseconds kLostAvoid = 1h;
 
 // --- ports (0..65535; 0 lets the kernel choose, for tests)
@@ -47,8 +48,8 @@ inline constexpr int64_t kControlPort = 7710;  // neither is assigned by IANA
 inline constexpr int64_t kDataPort = 7711;
 
 // --- packed copies (net/packer.h)
-// A link that brings fewer bytes a second is slow: one processor packs faster than that, with lz4 and in most cases. 2.5 Gbit/s Ethernet
-// brings 290 MB/s, 10 Gbit/s 1170.
+// A link that brings fewer bytes a second is slow: one processor packs faster than that, with lz4
+// and in most cases. 2.5 Gbit/s Ethernet brings 290 MB/s, 10 Gbit/s 1170.
 inline constexpr uint64_t kSlowLink = 300'000'000;
 
 // --- rgpud
@@ -69,32 +70,40 @@ inline constexpr int64_t kMaxWorkers = 256;
 inline constexpr const char *kWorkerUids = "2000000000-2000065535";
 // Below it are a host's own accounts (UID_MIN of login.defs(5)): no worker runs as one of them.
 inline constexpr uint32_t kFirstUser = 1000;
-// What the workers of one lease may take of the host. Memory beside twice the lease's GPU memory (0 to 16T; 0: no limit): a worker with NVIDIA's driver takes
-// half a GiB, and staging buffers and modules as much again. Software GPUs' memory is the host's, and so are copies of what kernels and
+// What the workers of one lease may take of the host. Memory beside twice the lease's GPU memory (0
+// to 16T; 0: no limit): a worker with NVIDIA's driver takes half a GiB, and staging buffers and
+// modules as much again. Software GPUs' memory is the host's, and so are copies of what kernels and
 // the program share.
 inline constexpr uint64_t kWorkerMemory = uint64_t{8} << 30;
-// Threads of one worker (64 to 65536): it makes 1024 at most for a client that waits in as many places, and one for each processor.
+// Threads of one worker (64 to 65536): it makes 1024 at most for a client that waits in as many
+// places, and one for each processor.
 inline constexpr int64_t kWorkerPids = 2048;
-// Hundredths of a processor for each whole GPU (0 to 1000000; 0: no limit): what others leave over is anybody's (doc/sharing.md).
+// Hundredths of a processor for each whole GPU (0 to 1000000; 0: no limit): what others leave over
+// is anybody's (doc/sharing.md).
 inline constexpr int64_t kWorkerCpu = 0;
-// Workers of one lease that start in a second, once max_workers have started (1 to 10000): a host starts some hundred a second in all.
+// Workers of one lease that start in a second, once max_workers have started (1 to 10000): a host
+// starts some hundred a second in all.
 inline constexpr int64_t kWorkerStarts = 32;
-// Lines that the workers of one lease write to rgpud's log in a second, once kLogLinesAtOnce were written.
+// Lines that the workers of one lease write to rgpud's log in a second, once kLogLinesAtOnce were
+// written.
 inline constexpr int kLogLines = 10, kLogLinesAtOnce = 200;
-// A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be alive, and
-// its connection alone gone.
+// A lease whose holder's connection closed ends after this, unless it is renewed: the holder may be
+// alive, and its connection alone gone.
 inline constexpr Milliseconds kHolderGrace = 5s;
-// What programs on a withdrawn GPU still have unless rgpu lend is told another time: less than Slurm's KillWait (30 s), in which
-// rgpu lend must see their end.
+// What programs on a withdrawn GPU still have unless rgpu lend is told another time: less than
+// Slurm's KillWait (30 s), in which rgpu lend must see their end.
 inline constexpr Milliseconds kLendGrace = 25s;
-// After its start rgpud gives those who lent it GPUs this long to say so again (they try each second).
+// After its start rgpud gives those who lent it GPUs this long to say so again (they try each
+// second).
 inline constexpr Milliseconds kLendReturn = 15s;
 // How often Slurm is asked which jobs still exist (1 s to 24 h): one question for all of them.
 inline constexpr Milliseconds kSlurmCheck = 60s;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.
 inline constexpr Milliseconds kKillAfter = 1s;
-inline constexpr Milliseconds kReleaseWait = 500ms;  // ... for its workers, before a release is answered
-// A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the others wait for it.
+inline constexpr Milliseconds kReleaseWait =
+    500ms;  // ... for its workers, before a release is answered
+// A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the
+// others wait for it.
 inline constexpr Milliseconds kMaxKernel = 0s;
 // Module images kept on disk for each user, bytes (0: none): a framework's are some hundred MiB.
 inline constexpr uint64_t kImageCache = uint64_t{2} << 30;
@@ -112,8 +121,9 @@ inline constexpr size_t kMaxUntaken = 32 * 1024 * 1024;
 // Threads that answer at the control port, and connections that it has at once.
 inline constexpr size_t kControlThreads = 16;
 inline constexpr size_t kControlConnections = 1024;
-// Connections of one address that have not said yet what they want, at each port (1 to 4096): many nodes of a cluster may come from
-// one address (NAT), each of which says so at once. One quarter of the control port's leaves room for others.
+// Connections of one address that have not said yet what they want, at each port (1 to 4096): many
+// nodes of a cluster may come from one address (NAT), each of which says so at once. One quarter of
+// the control port's leaves room for others.
 inline constexpr int64_t kMaxSilentOfAddress = 256;
 // Limits of one request and of what rgpud holds: bounded memory, whoever asks.
 inline constexpr int kMaxGpusOfRequest = 1024;

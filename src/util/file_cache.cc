@@ -74,7 +74,10 @@ std::string FileCache::folder(std::string_view key) const
     return layout_ == Layout::flat ? directory_ : directory_ + '/' + std::string(key.substr(0, 2));
 }
 
-std::string FileCache::path(std::string_view key) const { return folder(key) + '/' + std::string(key); }
+std::string FileCache::path(std::string_view key) const
+{
+    return folder(key) + '/' + std::string(key);
+}
 
 std::optional<std::vector<uint8_t>> FileCache::find(std::string_view key) const
 {
@@ -97,13 +100,17 @@ void FileCache::remove(std::string_view key) const
 bool FileCache::store(std::string_view key, std::span<const uint8_t> bytes) const
 {
     static std::atomic<unsigned> number{0};
-    if (directory_.empty() || !is_key(key) || bytes.empty() || bytes.size() > largest_) return false;
-    if (!make_directories(directory_) || (layout_ == Layout::folders && !make_directories(folder(key)))) return false;
-    const std::string temporary = folder(key) + '/' + std::string(kTemporary) + std::to_string(getpid()) + '-' +
-                                  std::to_string(number++);
+    if (directory_.empty() || !is_key(key) || bytes.empty() || bytes.size() > largest_)
+        return false;
+    if (!make_directories(directory_) ||
+        (layout_ == Layout::folders && !make_directories(folder(key))))
+        return false;
+    const std::string temporary = folder(key) + '/' + std::string(kTemporary) +
+                                  std::to_string(getpid()) + '-' + std::to_string(number++);
     Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd) return false;
-    if (write_all(fd.get(), bytes) && rename(temporary.c_str(), path(key).c_str()) == 0) return true;
+    if (write_all(fd.get(), bytes) && rename(temporary.c_str(), path(key).c_str()) == 0)
+        return true;
     unlink(temporary.c_str());
     return false;
 }

@@ -1,8 +1,10 @@
-// Files by key that all processes of one user share, so that what one has made need not be made again.
+// Files by key that all processes of one user share, so that what one has made need not be made
+// again.
 //
-// An entry is one file, made under another name and renamed, so that a reader sees all of it or nothing. A hit
-// touches the file's time; when the entries outgrow the bound, the oldest go. What the bytes mean, and whether they are
-// whole, is the caller's to check. Nothing here ever fails: where the disk does not help, the cache holds nothing.
+// An entry is one file, made under another name and renamed, so that a reader sees all of it or
+// nothing. A hit touches the file's time; when the entries outgrow the bound, the oldest go. What
+// the bytes mean, and whether they are whole, is the caller's to check. Nothing here ever fails:
+// where the disk does not help, the cache holds nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,8 @@ public:
 
     // An empty directory name: no cache. `largest`: bytes of one entry.
     FileCache(std::string directory, Layout layout, uint64_t bound, uint64_t largest)
-        : directory_(std::move(directory)), layout_(layout), bound_(bound), largest_(largest) {}
+        : directory_(std::move(directory)), layout_(layout), bound_(bound), largest_(largest)
+    {}
 
     // Keys are 8 to 128 lower-case hex digits; another one is never found.
     std::optional<std::vector<uint8_t>> find(std::string_view key) const;

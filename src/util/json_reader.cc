@@ -23,10 +23,7 @@ public:
 private:
     static constexpr int kMaxDepth = 32;
 
-    rgpu::Error fail() const
-    {
-        return error(ErrorKind::invalid, "not JSON at byte %zu", at_);
-    }
+    rgpu::Error fail() const { return error(ErrorKind::invalid, "not JSON at byte %zu", at_); }
     void space()
     {
         while (at_ < s_.size() && std::string_view(" \t\r\n").find(s_[at_]) != s_.npos) at_++;
@@ -131,7 +128,8 @@ private:
         std::string digits(s_.substr(at_, 4));
         char *end = nullptr;
         unsigned long u = strtoul(digits.c_str(), &end, 16);
-        if (*end || (u >= 0xD800 && u < 0xE000)) return false;  // no surrogate pairs: none are written
+        if (*end || (u >= 0xD800 && u < 0xE000))
+            return false;  // no surrogate pairs: none are written
         at_ += 4;
         if (u < 0x80) {
             out += static_cast<char>(u);

@@ -17,8 +17,7 @@ void write(LogLevel level, const char *format, va_list args)
     char line[2048];
     vsnprintf(line, sizeof line, format, args);
     for (char *c = line; *c; ++c)
-        if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f)
-            *c = '?';
+        if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f) *c = '?';
     spdlog::default_logger_raw()->log(kLevels[static_cast<int>(level)],
                                       spdlog::string_view_t(line));
 }
@@ -35,31 +34,19 @@ void open_log(const char *program, LogLevel least)
     spdlog::set_default_logger(logger);
 }
 
-#define LOG_AT(level)                                                                              \
-    va_list args;                                                                                  \
-    va_start(args, format);                                                                        \
-    write(LogLevel::level, format, args);                                                          \
+#define LOG_AT(level) \
+    va_list args; \
+    va_start(args, format); \
+    write(LogLevel::level, format, args); \
     va_end(args)
 
-void log_debug(const char *format, ...)
-{
-    LOG_AT(debug);
-}
+void log_debug(const char *format, ...) { LOG_AT(debug); }
 
-void log_info(const char *format, ...)
-{
-    LOG_AT(info);
-}
+void log_info(const char *format, ...) { LOG_AT(info); }
 
-void log_warning(const char *format, ...)
-{
-    LOG_AT(warning);
-}
+void log_warning(const char *format, ...) { LOG_AT(warning); }
 
-void log_error(const char *format, ...)
-{
-    LOG_AT(error);
-}
+void log_error(const char *format, ...) { LOG_AT(error); }
 
 #undef LOG_AT
 

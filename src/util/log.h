@@ -11,7 +11,8 @@ namespace rgpu {
 
 enum class LogLevel { debug, info, warning, error };
 
-// Called once, before the first line: nothing below `least` is written. `program` stands in each line.
+// Called once, before the first line: nothing below `least` is written. `program` stands in each
+// line.
 void open_log(const char *program, LogLevel least);
 
 [[gnu::format(printf, 1, 2)]] void log_debug(const char *format, ...);
@@ -20,9 +21,6 @@ void open_log(const char *program, LogLevel least);
 [[gnu::format(printf, 1, 2)]] void log_error(const char *format, ...);
 
 // The part of a lease's or an offer's id that the log shows.
-inline std::string short_id(const std::string &id)
-{
-    return id.substr(0, 8);
-}
+inline std::string short_id(const std::string &id) { return id.substr(0, 8); }
 
 }  // namespace rgpu

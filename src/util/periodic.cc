@@ -15,8 +15,7 @@ void Periodic::stop()
         ending_ = true;
     }
     wake_.notify_all();
-    if (thread_.joinable())
-        thread_.join();
+    if (thread_.joinable()) thread_.join();
 }
 
 void Periodic::run(Milliseconds period)

@@ -1,8 +1,8 @@
 // SHA-256 and HMAC as FIPS 180-4 and RFC 2104 describe them.
 #include "util/sha256.h"
 
-#include <sys/platform/x86.h>
 #include <immintrin.h>
+#include <sys/platform/x86.h>
 
 #include <algorithm>
 #include <bit>
@@ -55,7 +55,8 @@ void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
 }
 
 // Intel's SHA extensions: sha256rnds2 does two rounds on the state as the halves ABEF and CDGH.
-[[gnu::target("sha,sse4.1,ssse3")]] void sha256_blocks_by_processor(uint32_t h[8], const uint8_t *p, size_t blocks)
+[[gnu::target("sha,sse4.1,ssse3")]] void sha256_blocks_by_processor(uint32_t h[8], const uint8_t *p,
+                                                                    size_t blocks)
 {
     const __m128i big_endian_words = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     auto *state = reinterpret_cast<__m128i *>(h);
@@ -66,9 +67,11 @@ void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
         const __m128i abef_before = abef, cdgh_before = cdgh;
         __m128i w[4];
         for (int i = 0; i < 4; i++)
-            w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p) + i), big_endian_words);
+            w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p) + i),
+                                    big_endian_words);
         for (int i = 0; i < 16; i++) {
-            const __m128i wk = _mm_add_epi32(w[i % 4], _mm_loadu_si128(reinterpret_cast<const __m128i *>(kRound) + i));
+            const __m128i wk = _mm_add_epi32(
+                w[i % 4], _mm_loadu_si128(reinterpret_cast<const __m128i *>(kRound) + i));
             cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
             abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
             // The four words that come 16 rounds later.
@@ -86,7 +89,8 @@ void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
 bool has_sha_instructions()
 {
     static const bool has = [] {
-        // As libc knows it: in a virtual machine each question to the processor costs microseconds, and gcc's own asks many at each start.
+        // As libc knows it: in a virtual machine each question to the processor costs microseconds,
+        // and gcc's own asks many at each start.
         return CPU_FEATURE_ACTIVE(SSE4_1) && CPU_FEATURE_ACTIVE(SSSE3) && CPU_FEATURE_ACTIVE(SHA);
     }();
     return has;
@@ -94,7 +98,8 @@ bool has_sha_instructions()
 
 Sha256 &Sha256::add(const void *data, size_t bytes)
 {
-    static const auto take_blocks = has_sha_instructions() ? sha256_blocks_by_processor : sha256_blocks;
+    static const auto take_blocks = has_sha_instructions() ? sha256_blocks_by_processor
+                                                           : sha256_blocks;
     auto p = static_cast<const uint8_t *>(data);
     while (bytes) {
         const size_t have = total_ % 64;

@@ -1,5 +1,6 @@
 // SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), in a few lines because the interposer may link
-// nothing but libc. With the processor's own instructions where it has them: module images are hashed.
+// nothing but libc. With the processor's own instructions where it has them: module images are
+// hashed.
 #pragma once
 
 #include <array>
@@ -20,14 +21,14 @@ public:
     Digest digest();
 
 private:
-
     std::array<uint32_t, 8> h_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     std::array<uint8_t, 64> pending_{};
     uint64_t total_ = 0;
 };
 
-// Takes whole blocks of 64 bytes into the state `h`. The second where the processor has instructions for it.
+// Takes whole blocks of 64 bytes into the state `h`. The second where the processor has
+// instructions for it.
 void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t blocks);
 void sha256_blocks_by_processor(uint32_t h[8], const uint8_t *p, size_t blocks);
 bool has_sha_instructions();

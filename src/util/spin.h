@@ -1,5 +1,6 @@
-// Waiting for input by looking again and again for a moment before sleeping: waking up costs more than a short answer
-// takes. Where that does not pay, because the answers take longer or the process has one processor, it is not done.
+// Waiting for input by looking again and again for a moment before sleeping: waking up costs more
+// than a short answer takes. Where that does not pay, because the answers take longer or the
+// process has one processor, it is not done.
 #pragma once
 
 #include <sched.h>
@@ -14,10 +15,12 @@ class Spin {
 public:
     static constexpr auto kMoment = std::chrono::microseconds(50);
 
-    // `pause`: so many waits without a look at first. `moment`: how long to look. `rest` is waited between two looks, where each may hinder whoever
-    // brings what is looked for.
-    explicit Spin(unsigned pause = 0, std::chrono::nanoseconds moment = kMoment, std::chrono::nanoseconds rest = {})
-        : moment_(moment), rest_(rest), pause_(pause) {}
+    // `pause`: so many waits without a look at first. `moment`: how long to look. `rest` is waited
+    // between two looks, where each may hinder whoever brings what is looked for.
+    explicit Spin(unsigned pause = 0, std::chrono::nanoseconds moment = kMoment,
+                  std::chrono::nanoseconds rest = {})
+        : moment_(moment), rest_(rest), pause_(pause)
+    {}
 
     // Calls `look` until it returns true or the moment is over; whether it did.
     template <class Look> bool until(Look &&look)
@@ -45,7 +48,8 @@ private:
     {
         static const bool several = [] {
             cpu_set_t set;
-            // A pinned process leaves the other processors to its peer: what counts is the machine's.
+            // A pinned process leaves the other processors to its peer: what counts is the
+            // machine's.
             return sched_getaffinity(1, sizeof set, &set) != 0 || CPU_COUNT(&set) > 1;
         }();
         return several;

@@ -10,7 +10,9 @@ namespace rgpu {
 // One thread at a time.
 class TokenBucket {
 public:
-    TokenBucket(int per_second, int at_once) : interval_(std::max<int64_t>(1, 1000 / per_second)), ahead_(interval_ * (at_once - 1)) {}
+    TokenBucket(int per_second, int at_once)
+        : interval_(std::max<int64_t>(1, 1000 / per_second)), ahead_(interval_ * (at_once - 1))
+    {}
 
     // Takes one, which is there from the time that is returned on: `now` or later.
     Time take(Time now)

@@ -12,18 +12,14 @@ struct Unit {
     double factor;
 };
 
-std::string quoted(std::string_view text)
-{
-    return "\"" + std::string(text.substr(0, 40)) + "\"";
-}
+std::string quoted(std::string_view text) { return "\"" + std::string(text.substr(0, 40)) + "\""; }
 
 // Splits "1.5G" into 1.5 and "G". False when there is no number in front.
 bool split(std::string_view text, double &number, std::string_view &unit)
 {
     const char *end = text.data() + text.size();
     auto [rest, failure] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-    if (failure != std::errc() || !std::isfinite(number) || number < 0)
-        return false;
+    if (failure != std::errc() || !std::isfinite(number) || number < 0) return false;
     unit = std::string_view(rest, static_cast<size_t>(end - rest));
     return true;
 }
@@ -31,8 +27,7 @@ bool split(std::string_view text, double &number, std::string_view &unit)
 template <size_t N> const Unit *find(const Unit (&units)[N], std::string_view name)
 {
     for (const Unit &unit : units)
-        if (unit.name == name)
-            return &unit;
+        if (unit.name == name) return &unit;
     return nullptr;
 }
 
@@ -87,10 +82,8 @@ Result<Milliseconds> parse_duration(std::string_view text)
     double number;
     std::string_view name;
     const Unit *unit = split(text, number, name) ? find(kTimes, name) : nullptr;
-    if (!unit && !name.empty())
-        unit = nullptr;
-    if (!unit && text == "0")
-        return Milliseconds(0);
+    if (!unit && !name.empty()) unit = nullptr;
+    if (!unit && text == "0") return Milliseconds(0);
     if (!unit || number * unit->factor > 9e15)
         return error(ErrorKind::invalid,
                      "%s is no time: write a number and ms, s, m, h or d, like 30s",
@@ -101,8 +94,7 @@ Result<Milliseconds> parse_duration(std::string_view text)
 std::string format_duration(Milliseconds time)
 {
     int64_t count = time.count();
-    if (count == 0)
-        return "0";
+    if (count == 0) return "0";
     for (size_t i = std::size(kTimes); i-- > 0;) {
         auto factor = static_cast<int64_t>(kTimes[i].factor);
         if (count % factor == 0)
@@ -130,8 +122,7 @@ Result<ShareRange> parse_share_range(std::string_view text)
     size_t dash = text.find('-');
     if (dash == text.npos || dash == 0) {
         Result<int> share = parse_share(text);
-        if (!share)
-            return std::move(share).error();
+        if (!share) return std::move(share).error();
         return ShareRange{*share, *share};
     }
     // "30-100": a most above 1 says that both are percent.
@@ -145,18 +136,22 @@ Result<ShareRange> parse_share_range(std::string_view text)
         Result<int> a = low == "0" || low == "0%" ? Result<int>(0) : parse_share(low);
         Result<int> b = parse_share(text.substr(dash + 1));
         if (!a || !b)
-            return error(ErrorKind::invalid, "%s is no range of shares: write the least and the most, like 0.3-1 or 30-100",
-                         quoted(text).c_str());
+            return error(
+                ErrorKind::invalid,
+                "%s is no range of shares: write the least and the most, like 0.3-1 or 30-100",
+                quoted(text).c_str());
         range = {*a, *b};
     }
     if (range.least > range.most)
-        return error(ErrorKind::invalid, "%s: the least comes first, like 30-100", quoted(text).c_str());
+        return error(ErrorKind::invalid, "%s: the least comes first, like 30-100",
+                     quoted(text).c_str());
     return range;
 }
 
 std::string share_text(int least, int most)
 {
-    return least == most ? std::to_string(least) + "%" : std::to_string(least) + "-" + std::to_string(most) + "%";
+    return least == most ? std::to_string(least) + "%"
+                         : std::to_string(least) + "-" + std::to_string(most) + "%";
 }
 
 Result<int64_t> parse_integer(std::string_view text, int64_t low, int64_t high)

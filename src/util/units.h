@@ -33,11 +33,13 @@ std::string format_duration(Milliseconds time);
 // "0.5" or "50%": a share in hundredths of a GPU, 1..100.
 Result<int> parse_share(std::string_view text);
 
-// What one may have of a GPU's time, in hundredths: this much for sure, and up to that while others leave it.
+// What one may have of a GPU's time, in hundredths: this much for sure, and up to that while others
+// leave it.
 struct ShareRange {
     int least = kWholeGpu, most = kWholeGpu;
 };
-// "0.5" and "50%" are both ends at once: never less, never more. "0.3-1", "30%-100%", "30-100": a range; its least may be 0.
+// "0.5" and "50%" are both ends at once: never less, never more. "0.3-1", "30%-100%", "30-100": a
+// range; its least may be 0.
 Result<ShareRange> parse_share_range(std::string_view text);
 // "50%", "30-100%".
 std::string share_text(int least, int most);

@@ -25,14 +25,17 @@ std::vector<int> visible_devices(const char *list, const std::vector<std::string
         int found = -1;
         if (!strncasecmp(item.c_str(), "GPU-", 4) && item.size() > 4) {
             for (int i = 0; i < count; i++)
-                if (!strncasecmp(uuids[static_cast<size_t>(i)].c_str(), item.c_str(), item.size())) found = found < 0 ? i : count;
+                if (!strncasecmp(uuids[static_cast<size_t>(i)].c_str(), item.c_str(), item.size()))
+                    found = found < 0 ? i : count;
         } else {
             char *stop;
             const long index = strtol(item.c_str(), &stop, 10);
-            if (!item.empty() && !*stop && index >= 0) found = static_cast<int>(std::min<long>(index, count));
+            if (!item.empty() && !*stop && index >= 0)
+                found = static_cast<int>(std::min<long>(index, count));
         }
         // A prefix that fits two devices names none of them.
-        if (found < 0 || found >= count || std::find(seen.begin(), seen.end(), found) != seen.end()) return seen;
+        if (found < 0 || found >= count || std::find(seen.begin(), seen.end(), found) != seen.end())
+            return seen;
         seen.push_back(found);
         if (!*end) return seen;
         p = end;

@@ -6,8 +6,8 @@
 
 namespace rgpu {
 
-// Which devices are seen, in which order: positions in `uuids`, the devices' names ("GPU-..."). Null: all. The list ends at
-// the first item that names no device, or one named before.
+// Which devices are seen, in which order: positions in `uuids`, the devices' names ("GPU-...").
+// Null: all. The list ends at the first item that names no device, or one named before.
 std::vector<int> visible_devices(const char *list, const std::vector<std::string> &uuids);
 
 }  // namespace rgpu

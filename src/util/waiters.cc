@@ -11,15 +11,12 @@ void Waiters::run(std::function<void()> job)
     std::unique_lock lock(mutex_);
     jobs_.push_back(std::move(job));
     behind_ = jobs_.size();
-    if (idle_ >= jobs_.size())
-        return wanted_.notify_one();
-    if (threads_ == kMostThreads)
-        return;
+    if (idle_ >= jobs_.size()) return wanted_.notify_one();
+    if (threads_ == kMostThreads) return;
     try {
         start();
     } catch (const std::system_error &) {  // the process has as many as it may have
-        if (threads_)
-            return;
+        if (threads_) return;
         jobs_.pop_back();
         behind_ = jobs_.size();
         throw;

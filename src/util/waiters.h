@@ -1,7 +1,8 @@
 // Threads for jobs that wait, so that whoever hands them out does not have to.
 //
-// run() hands a job to an idle thread or starts one, kMostThreads at most. What is over waits until one is idle, and so it
-// does where the process gets no further thread. Jobs may run at the same time, and begin in their order.
+// run() hands a job to an idle thread or starts one, kMostThreads at most. What is over waits until
+// one is idle, and so it does where the process gets no further thread. Jobs may run at the same
+// time, and begin in their order.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,8 @@ class Waiters {
 public:
     static constexpr size_t kMostThreads = 512;
 
-    // Any thread. The object must live as long as the process: its threads do. Throws where there is no thread, nor one to be had.
+    // Any thread. The object must live as long as the process: its threads do. Throws where there
+    // is no thread, nor one to be had.
     void run(std::function<void()> job);
     // Jobs that no thread has taken yet.
     size_t behind() const { return behind_.load(std::memory_order_relaxed); }

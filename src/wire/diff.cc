@@ -12,12 +12,14 @@ namespace rgpu::wire {
 
 namespace {
 
-// The program's memory is read while its other threads may write there, as kernels read it on a GPU. What was read, each byte once, is
-// what both sides go on with; what comes later differs from it, and is found the next time.
+// The program's memory is read while its other threads may write there, as kernels read it on a
+// GPU. What was read, each byte once, is what both sides go on with; what comes later differs from
+// it, and is found the next time.
 #define READS_WHAT_OTHERS_WRITE [[gnu::no_sanitize("thread")]]
 
 // Which of the first n bytes differ; `copy` gets what was read.
-READS_WHAT_OTHERS_WRITE uint64_t compare_part(const uint8_t *now, const uint8_t *twin, size_t n, uint8_t *copy)
+READS_WHAT_OTHERS_WRITE uint64_t compare_part(const uint8_t *now, const uint8_t *twin, size_t n,
+                                              uint8_t *copy)
 {
     uint64_t mask = 0;
     for (size_t i = 0; i < n; i++) {
@@ -48,7 +50,9 @@ READS_WHAT_OTHERS_WRITE uint64_t compare(const uint8_t *now, const uint8_t *twin
 // The entry that is being written: its place in `out`, and what it says.
 class Entries {
 public:
-    Entries(std::vector<uint8_t> &out, size_t skipped) : out_(out), skipped_(static_cast<uint32_t>(skipped)) {}
+    Entries(std::vector<uint8_t> &out, size_t skipped)
+        : out_(out), skipped_(static_cast<uint32_t>(skipped))
+    {}
 
     void skip() { skipped_++; }
     void unit(uint64_t mask, const uint8_t *data)
@@ -61,7 +65,9 @@ public:
             w.bytes(data, kDiffUnit);
         } else {
             w.value(mask);
-            detail::apply_mask(mask, 0, data, [&](size_t at, const uint8_t *, size_t n) { w.bytes(data + at, n); });
+            detail::apply_mask(mask, 0, data, [&](size_t at, const uint8_t *, size_t n) {
+                w.bytes(data + at, n);
+            });
         }
     }
     void close()
@@ -90,14 +96,16 @@ private:
 
 }  // namespace
 
-size_t make_diff(const uint8_t *now, uint8_t *twin, size_t bytes, size_t from, size_t limit, std::vector<uint8_t> &out)
+size_t make_diff(const uint8_t *now, uint8_t *twin, size_t bytes, size_t from, size_t limit,
+                 std::vector<uint8_t> &out)
 {
     Entries entries(out, from / kDiffUnit);
     uint8_t copy[kDiffUnit];
     size_t at = from;
     for (; at < bytes && out.size() < limit; at += kDiffUnit) {
         const bool part = bytes - at < kDiffUnit;
-        const uint64_t mask = part ? compare_part(now + at, twin + at, bytes - at, copy) : compare(now + at, twin + at, copy);
+        const uint64_t mask = part ? compare_part(now + at, twin + at, bytes - at, copy)
+                                   : compare(now + at, twin + at, copy);
         if (!mask) {
             entries.skip();
             continue;

@@ -17,14 +17,16 @@ struct FrameHeader {
     uint16_t type = 0;      // to the server: a CallId; to the client: a ServerFrame
     uint16_t flags = 0;     // Flag bits
     uint32_t sequence = 0;  // counts the client's frames; an answer repeats it
-    uint32_t value = 0;     // to the server: handle of the thread's current context; to the client: CUresult
+    uint32_t value =
+        0;  // to the server: handle of the thread's current context; to the client: CUresult
 };
 static_assert(sizeof(FrameHeader) == 16);
 
 enum Flag : uint16_t {
-    kWantsReply = 1,  // client: answer this frame
-    kLast = 2,        // server: the last frame that answers `sequence`
-    kCallerWaits = 4,  // client: the calling thread waits for the answer, and nobody else can know that the call is over before
+    kWantsReply = 1,   // client: answer this frame
+    kLast = 2,         // server: the last frame that answers `sequence`
+    kCallerWaits = 4,  // client: the calling thread waits for the answer, and nobody else can know
+                       // that the call is over before
 };
 
 enum class ServerFrame : uint16_t {
@@ -34,7 +36,8 @@ enum class ServerFrame : uint16_t {
     snapshot = 4,  // the first frame: everything that does not change
     callback = 5,  // a stream has come to a host function: body is its token (u64)
     part = 6,      // some of a frame, packed (wire/packing.h)
-    link = 7,      // how the client's bytes come in: body is bytes a second (u64), 0 for too fast to be packed
+    link = 7,  // how the client's bytes come in: body is bytes a second (u64), 0 for too fast to be
+               // packed
 };
 
 // Largest body of a client's frame: small calls, chunks of copies, and module images.

@@ -1,12 +1,14 @@
 // The handshake's messages: what is said before the first frame. Fixed layouts, no pointers.
 //
 //   server -> client  ServerHello: who I am, a nonce, whether what follows is encrypted
-//   client -> server  ClientHello: which lease, a nonce, the same flags, proof that I hold the lease's secret
-//   server -> client  ServerVerdict: what I take, and proof that I hold it too; or why not, and the connection closes
+//   client -> server  ClientHello: which lease, a nonce, the same flags, proof that I hold the
+//   lease's secret server -> client  ServerVerdict: what I take, and proof that I hold it too; or
+//   why not, and the connection closes
 //
-// The secret is never sent. A proof is HMAC-SHA256 (RFC 2104) with the secret as key over a label and every byte that was
-// said until then, compared in constant time: nobody between the two can change what a connection is for, or what the
-// server said, or talk them out of encryption. The labels differ, so that no proof of one side is one of the other.
+// The secret is never sent. A proof is HMAC-SHA256 (RFC 2104) with the secret as key over a label
+// and every byte that was said until then, compared in constant time: nobody between the two can
+// change what a connection is for, or what the server said, or talk them out of encryption. The
+// labels differ, so that no proof of one side is one of the other.
 #pragma once
 
 #include <cstddef>
@@ -33,18 +35,18 @@ struct ServerHello {
 };
 static_assert(sizeof(ServerHello) == 40);
 
-// What the connection is for: a worker of its own, nothing but to be there as long as the lease's holder is, or to carry bytes for a worker
-// that a client has (lanes.h).
+// What the connection is for: a worker of its own, nothing but to be there as long as the lease's
+// holder is, or to carry bytes for a worker that a client has (lanes.h).
 enum class Purpose : uint32_t { work = 0, hold = 1, lane = 2 };
 
 struct ClientHello {
     uint32_t magic = kMagic;
     uint16_t version = kProtocolVersion;
-    uint16_t flags = 0;         // as the server's
+    uint16_t flags = 0;  // as the server's
     Nonce nonce{};
-    char lease[64] = {};        // NUL-ended
-    char host[64] = {};         // for the log, NUL-ended
-    uint32_t pid = 0;           // for the log
+    char lease[64] = {};  // NUL-ended
+    char host[64] = {};   // for the log, NUL-ended
+    uint32_t pid = 0;     // for the log
     Purpose purpose = Purpose::work;
     uint64_t table_digest = 0;  // calls::table_digest(); of a lane: its worker's number
     Digest proof{};
@@ -53,7 +55,8 @@ static_assert(sizeof(ClientHello) == 216);
 
 enum Accepted : uint32_t {
     kAccepted = 1,
-    kTakesOffers = 2,  // the worker's first frame may be an offer of shared memory (shared_offer.h); a client that does not know says nothing
+    kTakesOffers = 2,  // the worker's first frame may be an offer of shared memory
+                       // (shared_offer.h); a client that does not know says nothing
     kTakesUcx = 4,     // ... or one of UCX (ucx_offer.h)
     kTakesPacked = 8,  // the worker knows packed frames (packing.h)
     kTakesLanes = 16,  // ... and lanes (lanes.h)
@@ -62,9 +65,10 @@ enum Accepted : uint32_t {
 // Fits in front of a Refusal's text or a ServerProof's digest.
 struct ServerVerdict {
     uint32_t magic = kMagic;
-    uint32_t accepted = 0;   // Accepted bits; 0: `text` says why not, with a proof if the client's was right
+    uint32_t accepted =
+        0;  // Accepted bits; 0: `text` says why not, with a proof if the client's was right
     Digest proof{};
-    char text[152] = {};     // NUL-ended sentence
+    char text[152] = {};  // NUL-ended sentence
 };
 static_assert(sizeof(ServerVerdict) == 192);
 
@@ -73,7 +77,8 @@ inline constexpr std::string_view kServerLabel = "rgpu data server 2";
 inline constexpr std::string_view kKeyLabel = "rgpu data key 2";  // makes the TLS key, not a proof
 
 // The client's proof, which stands last in its hello and is about all in front of it.
-inline Digest client_proof(std::string_view secret, const ServerHello &server, const ClientHello &client)
+inline Digest client_proof(std::string_view secret, const ServerHello &server,
+                           const ClientHello &client)
 {
     std::string message(kClientLabel);
     message.append(reinterpret_cast<const char *>(&server), sizeof server);
@@ -82,9 +87,11 @@ inline Digest client_proof(std::string_view secret, const ServerHello &server, c
 }
 static_assert(offsetof(ClientHello, proof) + sizeof(Digest) == sizeof(ClientHello));
 
-// Over the whole handshake, but for the verdict's own proof: that proof (kServerLabel), or the TLS key (kKeyLabel).
-inline Digest whole_proof(std::string_view secret, std::string_view label, const ServerHello &server,
-                          const ClientHello &client, ServerVerdict verdict)
+// Over the whole handshake, but for the verdict's own proof: that proof (kServerLabel), or the TLS
+// key (kKeyLabel).
+inline Digest whole_proof(std::string_view secret, std::string_view label,
+                          const ServerHello &server, const ClientHello &client,
+                          ServerVerdict verdict)
 {
     verdict.proof = {};
     std::string message(label);

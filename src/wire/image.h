@@ -1,5 +1,5 @@
-// Module images on the wire: they go as their bytes, or as a digest where the server has kept the bytes.
-// Layout: doc/protocol.md, "Images".
+// Module images on the wire: they go as their bytes, or as a digest where the server has kept the
+// bytes. Layout: doc/protocol.md, "Images".
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ inline constexpr uint32_t kMaxJitOptions = 64;
 // Smaller images always go as they are: the digest would save nothing.
 inline constexpr size_t kSmallestKeptImage = 4096;
 
-// What the snapshot says of an image that the server has kept: the digest's first bytes. A false guess costs one
-// round trip, no more.
+// What the snapshot says of an image that the server has kept: the digest's first bytes. A false
+// guess costs one round trip, no more.
 inline uint64_t image_tag(const Digest &d)
 {
     uint64_t tag;

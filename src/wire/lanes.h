@@ -1,7 +1,9 @@
-// Further TCP connections of one client ("lanes") that carry the bytes of large copies beside the one of its calls (net/laned_transport.h).
+// Further TCP connections of one client ("lanes") that carry the bytes of large copies beside the
+// one of its calls (net/laned_transport.h).
 //
-// The frames stay one stream. Behind a client's word that lanes begin, and the worker's answer, that stream travels in records: on the first connection a
-// Record for each, and on it, or on the lane that it names, its bytes.
+// The frames stay one stream. Behind a client's word that lanes begin, and the worker's answer,
+// that stream travels in records: on the first connection a Record for each, and on it, or on the
+// lane that it names, its bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +11,16 @@
 
 namespace rgpu::wire {
 
-// A call number that is none of the table's. Body: LanesCall. With lanes, the stream to the worker has so many from the next byte on, the one to the
-// client behind the reply. Without, it asks for the number (u64, the reply's body) by which lanes find this worker; a worker that takes none says 0.
+// A call number that is none of the table's. Body: LanesCall. With lanes, the stream to the worker
+// has so many from the next byte on, the one to the client behind the reply. Without, it asks for
+// the number (u64, the reply's body) by which lanes find this worker; a worker that takes none says
+// 0.
 inline constexpr uint16_t kLanesCall = 0xfff6;
 
 struct LanesCall {
     uint32_t lanes = 0;
-    uint32_t always = 0;  // 1: the worker shall use them also where they are no faster than one connection
+    uint32_t always =
+        0;  // 1: the worker shall use them also where they are no faster than one connection
 };
 static_assert(sizeof(LanesCall) == 8);
 

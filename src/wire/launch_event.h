@@ -10,7 +10,8 @@ inline CUevent *event_of(CUlaunchAttribute &a)
 {
     if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) return &a.value.programmaticEvent.event;
 #if CUDA_VERSION >= 12030
-    if (a.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) return &a.value.launchCompletionEvent.event;
+    if (a.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+        return &a.value.launchCompletionEvent.event;
 #endif
     return nullptr;
 }

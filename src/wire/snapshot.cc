@@ -75,7 +75,8 @@ Result<Snapshot> decode_snapshot(const void *data, size_t bytes)
         if (d.attributes.size() != d.attribute_status.size() ||
             d.can_access_peer.size() != s.devices.size())
             return error(ErrorKind::invalid, "the server's snapshot contradicts itself");
-    if (s.calls.size() != s.served.size()) return error(ErrorKind::invalid, "the server's snapshot contradicts itself");
+    if (s.calls.size() != s.served.size())
+        return error(ErrorKind::invalid, "the server's snapshot contradicts itself");
     return s;
 }
 

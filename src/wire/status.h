@@ -1,6 +1,7 @@
-// How a client's GPUs stand now: asked on the data stream with a frame of type kStatusCall and no body. The answer's body
-// is a u64 count, a DeviceStatus for each device in the snapshot's order, and the release of the host's driver as
-// a string (empty where it is not NVIDIA's). What is not known is kUnknown.
+// How a client's GPUs stand now: asked on the data stream with a frame of type kStatusCall and no
+// body. The answer's body is a u64 count, a DeviceStatus for each device in the snapshot's order,
+// and the release of the host's driver as a string (empty where it is not NVIDIA's). What is not
+// known is kUnknown.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ inline constexpr uint16_t kStatusCall = 0xfff0;
 struct DeviceStatus {
     static constexpr int64_t kUnknown = -1;
 
-    int64_t memory_used = kUnknown;  // bytes, by the whole lease
+    int64_t memory_used = kUnknown;   // bytes, by the whole lease
     int64_t memory_total = kUnknown;  // the lease's cap
     int64_t gpu_busy = kUnknown;      // percent of the time, of the whole GPU
     int64_t memory_busy = kUnknown;   // percent

@@ -1,4 +1,5 @@
-// The offer of a client to go on through UCX (net/ucx_offer.h): the body of its first frame, and what it says in the end.
+// The offer of a client to go on through UCX (net/ucx_offer.h): the body of its first frame, and
+// what it says in the end.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 namespace rgpu::wire {
 
 // Call numbers that are none of the table's.
-inline constexpr uint16_t kUcxOfferCall = 0xfff2;   // body: UcxOffer, behind it the client's address
+inline constexpr uint16_t kUcxOfferCall = 0xfff2;  // body: UcxOffer, behind it the client's address
 inline constexpr uint16_t kUcxSettleCall = 0xfff3;  // value 1: all goes on through UCX; 0: over TCP
 
 struct UcxOffer {

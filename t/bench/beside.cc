@@ -1,11 +1,13 @@
-// How much later a thread's small calls are answered while another thread copies 64 MiB again and again, and, as what the machine allows,
-// the same of TCP: messages there and back on one connection beside a stream on another.
+// How much later a thread's small calls are answered while another thread copies 64 MiB again and
+// again, and, as what the machine allows, the same of TCP: messages there and back on one
+// connection beside a stream on another.
 //
 //   beside                               calls; links libcuda.so.1 and nothing else of CUDA
 //   beside rates                         what is copied where nobody else calls
 //   beside control CLIENT_CPU SERVER_CPU
 //
-// Prints KIND.CALL.{p50,p99,max} in us, and KIND.rate in GB/s; KIND is "alone" where nothing is copied.
+// Prints KIND.CALL.{p50,p99,max} in us, and KIND.rate in GB/s; KIND is "alone" where nothing is
+// copied.
 #include <cuda.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,7 +37,8 @@ using namespace std::chrono_literals;
 
 constexpr size_t kLarge = 64 << 20, kPart = 1 << 20, kPing = 64;
 constexpr auto kTime = 1500ms;  // of each call of each kind
-constexpr auto kPause = 200us;  // between calls: what is slow for a moment is met as often as it lasts
+constexpr auto kPause =
+    200us;  // between calls: what is slow for a moment is met as often as it lasts
 
 double us(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
 
@@ -57,13 +60,17 @@ void sample(const std::string &name, const std::function<void()> &call)
         took.push_back(us(Clock::now() - begin));
     }
     std::sort(took.begin(), took.end());
-    const auto at = [&](double part) { return took[static_cast<size_t>(part * static_cast<double>(took.size() - 1) + .5)]; };
-    printf("%s.p50 %.6g us\n%s.p99 %.6g us\n%s.max %.6g us\n", name.c_str(), at(.5), name.c_str(), at(.99), name.c_str(), took.back());
+    const auto at = [&](double part) {
+        return took[static_cast<size_t>(part * static_cast<double>(took.size() - 1) + .5)];
+    };
+    printf("%s.p50 %.6g us\n%s.p99 %.6g us\n%s.max %.6g us\n", name.c_str(), at(.5), name.c_str(),
+           at(.99), name.c_str(), took.back());
     fflush(stdout);
 }
 
 // Runs `measure` while another thread calls `copy`, which moves kLarge bytes, again and again.
-void beside(const std::string &kind, const std::function<void()> &begin, const std::function<void()> &copy, const std::function<void()> &measure)
+void beside(const std::string &kind, const std::function<void()> &begin,
+            const std::function<void()> &copy, const std::function<void()> &measure)
 {
     std::atomic<bool> stop{false};
     std::atomic<unsigned> copies{0};
@@ -75,7 +82,8 @@ void beside(const std::string &kind, const std::function<void()> &begin, const s
     const auto since = Clock::now();
     const unsigned before = copies;
     measure();
-    const double rate = static_cast<double>(copies - before) * kLarge / us(Clock::now() - since) / 1e3;
+    const double rate = static_cast<double>(copies - before) * kLarge / us(Clock::now() - since) /
+                        1e3;
     stop = true;
     other.join();
     printf("%s.rate %.6g GB/s\n", kind.c_str(), rate);
@@ -85,7 +93,8 @@ void beside(const std::string &kind, const std::function<void()> &begin, const s
 
 #define CK(call) \
     do { \
-        if (const CUresult result = (call)) fprintf(stderr, "beside: %s: error %d\n", #call, result), _exit(1); \
+        if (const CUresult result = (call)) \
+            fprintf(stderr, "beside: %s: error %d\n", #call, result), _exit(1); \
     } while (0)
 
 constexpr char kPtx[] =
@@ -113,7 +122,9 @@ int calls(bool rates)
     CK(cuMemAlloc(&large, kLarge));
     CK(cuMemAlloc(&small, 4096));
     CK(cuMemHostAlloc(&pinned, kLarge, 0));
-    for (size_t i = 0; i < kLarge / 8; i++) static_cast<uint64_t *>(pageable)[i] = static_cast<uint64_t *>(pinned)[i] = i * 0x9e3779b97f4a7c15;
+    for (size_t i = 0; i < kLarge / 8; i++)
+        static_cast<uint64_t *>(pageable)[i] = static_cast<uint64_t *>(pinned)[i] =
+            i * 0x9e3779b97f4a7c15;
     CK(cuMemcpyHtoD(large, pageable, kLarge));
 
     int word = 0;
@@ -138,17 +149,25 @@ int calls(bool rates)
     for (const bool is_pinned : {false, true}) {
         void *host = is_pinned ? pinned : pageable;
         const std::string memory = is_pinned ? "pinned" : "pageable";
-        beside("htod." + memory, current, [&] { CK(cuMemcpyHtoD(large, host, kLarge)); }, [&] { small_calls("htod." + memory); });
-        beside("dtoh." + memory, current, [&] { CK(cuMemcpyDtoH(host, large, kLarge)); }, [&] { small_calls("dtoh." + memory); });
+        beside(
+            "htod." + memory, current, [&] { CK(cuMemcpyHtoD(large, host, kLarge)); },
+            [&] { small_calls("htod." + memory); });
+        beside(
+            "dtoh." + memory, current, [&] { CK(cuMemcpyDtoH(host, large, kLarge)); },
+            [&] { small_calls("dtoh." + memory); });
     }
     const auto then_wait = [&](CUresult copied) {
         CK(copied);
         CK(cuStreamSynchronize(large_stream));
     };
-    beside("htod_async.pinned", current, [&] { then_wait(cuMemcpyHtoDAsync(large, pinned, kLarge, large_stream)); },
-           [&] { small_calls("htod_async.pinned"); });
-    beside("dtoh_async.pinned", current, [&] { then_wait(cuMemcpyDtoHAsync(pinned, large, kLarge, large_stream)); },
-           [&] { small_calls("dtoh_async.pinned"); });
+    beside(
+        "htod_async.pinned", current,
+        [&] { then_wait(cuMemcpyHtoDAsync(large, pinned, kLarge, large_stream)); },
+        [&] { small_calls("htod_async.pinned"); });
+    beside(
+        "dtoh_async.pinned", current,
+        [&] { then_wait(cuMemcpyDtoHAsync(pinned, large, kLarge, large_stream)); },
+        [&] { small_calls("dtoh_async.pinned"); });
     if (memcmp(pinned, pageable, kLarge) != 0) fail("a copy brought other bytes");
     return 0;
 }
@@ -163,8 +182,14 @@ void all(ssize_t (*move)(int, char *, size_t), int fd, char *p, size_t bytes)
         p += n, bytes -= static_cast<size_t>(n);
     }
 }
-void get(int fd, char *p, size_t n) { all([](int f, char *q, size_t m) { return read(f, q, m); }, fd, p, n); }
-void put(int fd, char *p, size_t n) { all([](int f, char *q, size_t m) { return send(f, q, m, MSG_NOSIGNAL); }, fd, p, n); }
+void get(int fd, char *p, size_t n)
+{
+    all([](int f, char *q, size_t m) { return read(f, q, m); }, fd, p, n);
+}
+void put(int fd, char *p, size_t n)
+{
+    all([](int f, char *q, size_t m) { return send(f, q, m, MSG_NOSIGNAL); }, fd, p, n);
+}
 
 void pin(const char *processor)
 {
@@ -174,7 +199,8 @@ void pin(const char *processor)
     if (sched_setaffinity(0, sizeof set, &set)) fail("sched_setaffinity");
 }
 
-// Another process: echoes on the first connection, takes what comes on the second, and on the third sends a large copy for each byte.
+// Another process: echoes on the first connection, takes what comes on the second, and on the third
+// sends a large copy for each byte.
 void serve(int listener, const char *processor)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -211,7 +237,8 @@ int control(const char *client, const char *server)
     socklen_t size = sizeof address;
     const auto where = reinterpret_cast<sockaddr *>(&address);
     setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (bind(listener, where, size) || listen(listener, 3) || getsockname(listener, where, &size)) fail("listen");
+    if (bind(listener, where, size) || listen(listener, 3) || getsockname(listener, where, &size))
+        fail("listen");
     const pid_t child = fork();
     if (!child) serve(listener, server), _exit(0);
     pin(client);
@@ -227,11 +254,16 @@ int control(const char *client, const char *server)
         sample(kind + ".ping", [&] { put(fds[0], ping, kPing), get(fds[0], ping, kPing); });
     };
     small("alone");
-    beside("htod", [] {}, [&] {
-        for (size_t n = 0; n < kLarge; n += kPart) put(fds[1], large.data() + n, kPart);
-        get(fds[1], &byte, 1);
-    }, [&] { small("htod"); });
-    beside("dtoh", [] {}, [&] { put(fds[2], &byte, 1), get(fds[2], large.data(), kLarge); }, [&] { small("dtoh"); });
+    beside(
+        "htod", [] {},
+        [&] {
+            for (size_t n = 0; n < kLarge; n += kPart) put(fds[1], large.data() + n, kPart);
+            get(fds[1], &byte, 1);
+        },
+        [&] { small("htod"); });
+    beside(
+        "dtoh", [] {}, [&] { put(fds[2], &byte, 1), get(fds[2], large.data(), kLarge); },
+        [&] { small("dtoh"); });
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     return 0;

@@ -10,7 +10,8 @@ void JOIN(saxpy, HOST_SUFFIX)(std::size_t n, float a, const float *x, float *y)
 }
 
 // Rows first to last of c = a * b, an element after the other, as the kernel does it.
-void JOIN(matmul, HOST_SUFFIX)(unsigned n, unsigned first, unsigned last, const float *a, const float *b, float *c)
+void JOIN(matmul, HOST_SUFFIX)(unsigned n, unsigned first, unsigned last, const float *a,
+                               const float *b, float *c)
 {
     for (unsigned row = first; row < last; row++)
         for (unsigned column = 0; column < n; column++) {

@@ -20,7 +20,10 @@ name = pathlib.Path(sys.argv[0]).stem
 def found(dir):
     """The processors of client and server, and a copy of the folder, built below `dir`."""
     if not (source / "drvbench.c").exists():
-        print(f"{name}: {source} has no drvbench.c; name its folder with RGPU_SHARED_BENCH", file=sys.stderr)
+        print(
+            f"{name}: {source} has no drvbench.c; name its folder with RGPU_SHARED_BENCH",
+            file=sys.stderr,
+        )
         sys.exit(0)
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
@@ -59,7 +62,8 @@ def through_rgpu(bench, dir, processors, transport, command):
     control, data = free_port(), free_port()
     dir.chmod(0o755)  # rgpud is not root
     conf = dir / "rgpu.conf"
-    conf.write_text(f"""
+    conf.write_text(
+        f"""
 [[server]]
 name = "bench"
 address = "127.0.0.1:{control}"
@@ -78,21 +82,49 @@ transport = "{'ucx' if transport == 'ucx' else 'auto'}"
 [client]
 interposer_dir = "{build}/lib/interpose"
 library_path = []
-""")
-    env = dict(os.environ, RGPU_CONF=str(conf), RGPU_TRANSPORT=transport, RGPU_UCX_TLS="tcp", RGPU_UCX_NET_DEVICES="lo")
+"""
+    )
+    env = dict(
+        os.environ,
+        RGPU_CONF=str(conf),
+        RGPU_TRANSPORT=transport,
+        RGPU_UCX_TLS="tcp",
+        RGPU_UCX_NET_DEVICES="lo",
+    )
     rgpu = build / "bin/rgpu"
     with open(dir / "rgpud.log", "w") as log:
-        daemon = subprocess.Popen(["taskset", "-c", server, build / "sbin/rgpud", "--config", conf], stdout=log, stderr=log, env=env)
+        daemon = subprocess.Popen(
+            ["taskset", "-c", server, build / "sbin/rgpud", "--config", conf],
+            stdout=log,
+            stderr=log,
+            env=env,
+        )
     try:
         end = time.monotonic() + 20
         while subprocess.run([rgpu, "list"], env=env, capture_output=True).returncode:
             if daemon.poll() is not None or time.monotonic() > end:
                 sys.exit(f"{name}: rgpud does not serve: " + (dir / "rgpud.log").read_text())
         lease = dir / f"lease-{control}"
-        subprocess.run([rgpu, "request", "-n", "1", "-o", lease], env=env, check=True, stdout=subprocess.PIPE)
+        subprocess.run(
+            [rgpu, "request", "-n", "1", "-o", lease], env=env, check=True, stdout=subprocess.PIPE
+        )
         # As when Slurm makes the lease: the worker has its context before the program comes.
-        run = subprocess.run([rgpu, "run", "--lease", lease, "--", "sh", "-c", f"sleep 1; exec taskset -c {client} {command}"], env=env,
-                             stdout=subprocess.PIPE, text=True, timeout=300)
+        run = subprocess.run(
+            [
+                rgpu,
+                "run",
+                "--lease",
+                lease,
+                "--",
+                "sh",
+                "-c",
+                f"sleep 1; exec taskset -c {client} {command}",
+            ],
+            env=env,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=300,
+        )
         if run.returncode:
             sys.exit(f"{name}: {command} ended with {run.returncode}")
         return figures(run.stdout)

@@ -1,5 +1,6 @@
-// The software GPU's speed: prints one JSON object a figure, for t/lib/run-benches. Every time stands beside that of
-// the same work on the host, measured in the same run, a round of one after a round of the other; the medians count.
+// The software GPU's speed: prints one JSON object a figure, for t/lib/run-benches. Every time
+// stands beside that of the same work on the host, measured in the same run, a round of one after a
+// round of the other; the medians count.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -40,7 +41,8 @@ __global__ void saxpy(size_t n, float a, const float *x, float *y)
 
 __global__ void matmul(unsigned n, const float *a, const float *b, float *c)
 {
-    const unsigned row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned row = blockIdx.y * blockDim.y + threadIdx.y,
+                   column = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= n || column >= n) return;
     float sum = 0;
     for (unsigned k = 0; k < n; k++) sum += a[row * n + k] * b[k * n + column];
@@ -83,9 +85,11 @@ static void two_threads(const std::function<void(int)> &half)
     other.join();
 }
 
-static void compare(const char *name, const char *unit, double ours, const char *host, double theirs, double bar)
+static void compare(const char *name, const char *unit, double ours, const char *host,
+                    double theirs, double bar)
 {
-    printf("{\"name\": \"%s\", \"value\": %.3f, \"unit\": \"%s\", \"reference\": \"%s\", \"reference_value\": %.3f, \"ratio\": "
+    printf("{\"name\": \"%s\", \"value\": %.3f, \"unit\": \"%s\", \"reference\": \"%s\", "
+           "\"reference_value\": %.3f, \"ratio\": "
            "%.3f, \"at_least_ratio\": %.2f}\n",
            name, ours, unit, host, theirs, theirs / ours, bar);
 }
@@ -108,7 +112,9 @@ static void bench_saxpy()
     RT(cudaMemcpy(dy, y.data(), n * 4, cudaMemcpyHostToDevice));
     const auto host = [&x](auto *function, std::vector<float> &y) {
         return [&x, &y, function] {
-            two_threads([&](int half) { function(n / 2, 0.5f, x.data() + half * (n / 2), y.data() + half * (n / 2)); });
+            two_threads([&](int half) {
+                function(n / 2, 0.5f, x.data() + half * (n / 2), y.data() + half * (n / 2));
+            });
         };
     };
     const auto device = [&] {
@@ -116,13 +122,15 @@ static void bench_saxpy()
         RT(cudaDeviceSynchronize());
     };
     const auto t = in_turns(15, {device, host(saxpy_plain, y), host(saxpy_native, native_y)});
-    RT(cudaMemcpy(x.data(), dy, n * 4, cudaMemcpyDeviceToHost));  // small numbers: exact with fma or without
+    RT(cudaMemcpy(x.data(), dy, n * 4,
+                  cudaMemcpyDeviceToHost));  // small numbers: exact with fma or without
     if (x != y || x != native_y) {
         fprintf(stderr, "saxpy: the device's result is not the host's\n");
         exit(1);
     }
     compare("saxpy of 64 MiB", "ms", t[0] * 1e3, "2 threads, C++ -O3", t[1] * 1e3, 0.7);
-    compare("saxpy of 64 MiB, native", "ms", t[0] * 1e3, "2 threads, C++ -O3 -march=native", t[2] * 1e3, 0.7);
+    compare("saxpy of 64 MiB, native", "ms", t[0] * 1e3, "2 threads, C++ -O3 -march=native",
+            t[2] * 1e3, 0.7);
     RT(cudaFree(dx));
     RT(cudaFree(dy));
 }
@@ -140,7 +148,9 @@ static void bench_matmul()
     RT(cudaMemcpy(db, b.data(), n * n * 4, cudaMemcpyHostToDevice));
     const auto host = [&](auto *function) {
         return [&, function] {
-            two_threads([&](int half) { function(n, half * n / 2, (half + 1) * n / 2, a.data(), b.data(), c.data()); });
+            two_threads([&](int half) {
+                function(n, half * n / 2, (half + 1) * n / 2, a.data(), b.data(), c.data());
+            });
         };
     };
     const auto device = [&] {
@@ -154,10 +164,12 @@ static void bench_matmul()
         exit(1);
     }
     compare("naive matrix product, 512^3", "ms", t[0] * 1e3, "2 threads, C++ -O3", t[1] * 1e3, 0.5);
-    compare("naive matrix product, native", "ms", t[0] * 1e3, "2 threads, C++ -O3 -march=native", t[2] * 1e3, 0.5);
+    compare("naive matrix product, native", "ms", t[0] * 1e3, "2 threads, C++ -O3 -march=native",
+            t[2] * 1e3, 0.5);
 }
 
-// The kernel of typical.cu under many names, so that each is compiled: a reduction with a barrier, shuffles and a loop.
+// The kernel of typical.cu under many names, so that each is compiled: a reduction with a barrier,
+// shuffles and a loop.
 static void bench_compile(const char *path)
 {
     std::ifstream file(path);
@@ -172,7 +184,8 @@ static void bench_compile(const char *path)
     const auto first_launch = [&](int number) {
         const std::string name = "typical_" + std::to_string(number);
         std::string ptx = text;
-        for (size_t at = 0; (at = ptx.find("typical", at)) != ptx.npos; at += name.size()) ptx.replace(at, 7, name);
+        for (size_t at = 0; (at = ptx.find("typical", at)) != ptx.npos; at += name.size())
+            ptx.replace(at, 7, name);
         CUmodule m;
         CUfunction f;
         DRIVER(cuModuleLoadData(&m, ptx.c_str()));

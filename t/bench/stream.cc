@@ -1,8 +1,10 @@
 // What this machine's memory and loopback allow a copy: stream CLIENT_PROCESSOR SERVER_PROCESSOR
 //
-// A large copy to a GPU that is memory of the same host is, on the server's side, two copies of each byte: the kernel's out of the socket, and the driver's to where
-// it belongs. This does just these, and nothing of rgpu's: one process sends 64 MiB of its memory again and again, the other receives half a megabyte at a time
-// and copies it on; and the other way round. Prints lines of name, value, unit.
+// A large copy to a GPU that is memory of the same host is, on the server's side, two copies of
+// each byte: the kernel's out of the socket, and the driver's to where it belongs. This does just
+// these, and nothing of rgpu's: one process sends 64 MiB of its memory again and again, the other
+// receives half a megabyte at a time and copies it on; and the other way round. Prints lines of
+// name, value, unit.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -48,7 +50,8 @@ std::vector<uint8_t> memory()
     return v;
 }
 
-// As rgpu's connections on one host are: with more unsent bytes in the kernel and with bbr this is slower by up to a third.
+// As rgpu's connections on one host are: with more unsent bytes in the kernel and with bbr this is
+// slower by up to a third.
 void prepare(int fd)
 {
     const int yes = 1, unsent = 512 << 10;
@@ -119,7 +122,9 @@ int main(int argc, char **argv)
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof here;
     auto address = reinterpret_cast<sockaddr *>(&here);
-    if (bind(listening, address, size) != 0 || listen(listening, 1) != 0 || getsockname(listening, address, &size) != 0) fail("no socket");
+    if (bind(listening, address, size) != 0 || listen(listening, 1) != 0 ||
+        getsockname(listening, address, &size) != 0)
+        fail("no socket");
     const pid_t child = fork();
     if (child < 0) fail("fork");
     if (!child) {

@@ -21,8 +21,16 @@ ok(*driver.cuInit(0))
 device = ok(*driver.cuDeviceGet(0))
 context = ok(*driver.cuDevicePrimaryCtxRetain(device))
 ok(*driver.cuCtxSetCurrent(context))
-major = ok(*driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
-minor = ok(*driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
+major = ok(
+    *driver.cuDeviceGetAttribute(
+        driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device
+    )
+)
+minor = ok(
+    *driver.cuDeviceGetAttribute(
+        driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device
+    )
+)
 program = ok(*nvrtc.nvrtcCreateProgram(source, b'mix.cu', 0, [], []))
 ok(*nvrtc.nvrtcCompileProgram(program, 1, [f'--gpu-architecture=compute_{major}{minor}'.encode()]))
 ptx = b' ' * ok(*nvrtc.nvrtcGetPTXSize(program))
@@ -44,5 +52,7 @@ assert np.allclose(y, 3.5 * x + np.sin(np.linspace(0, 1, n, dtype=np.float32)), 
 error = driver.cuMemFree(12345)[0]
 assert error == driver.CUresult.CUDA_ERROR_INVALID_VALUE, error
 assert ok(*driver.cuGetErrorName(error)) == b'CUDA_ERROR_INVALID_VALUE'
-ok(*driver.cuMemFree(dx)), ok(*driver.cuMemFree(dy)), ok(*driver.cuModuleUnload(module)), ok(*driver.cuStreamDestroy(stream))
+ok(*driver.cuMemFree(dx)), ok(*driver.cuMemFree(dy)), ok(*driver.cuModuleUnload(module)), ok(
+    *driver.cuStreamDestroy(stream)
+)
 print(ok(*driver.cuDriverGetVersion()), hashlib.sha256(y.tobytes()).hexdigest())

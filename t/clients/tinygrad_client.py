@@ -1,5 +1,6 @@
 """tinygrad with its JIT: training steps, replayed as CUDA graphs (JIT=1) or one by one (JIT=2)."""
 import os
+
 os.environ.setdefault('DEV', 'CUDA')
 os.environ.setdefault('TRAINING', '1')
 os.environ.setdefault('PARALLEL', '0')

@@ -1,5 +1,6 @@
-// Large copies to pinned memory that nobody waits for yet, from eight threads: what follows them in their stream, or behind their event in
-// another one, does not change what they bring; and other streams' small calls meanwhile bring what they should.
+// Large copies to pinned memory that nobody waits for yet, from eight threads: what follows them in
+// their stream, or behind their event in another one, does not change what they bring; and other
+// streams' small calls meanwhile bring what they should.
 #include "check.h"
 
 #include <atomic>
@@ -11,13 +12,15 @@ constexpr int kWords = (5 << 20) / sizeof(int);  // large, and no whole number o
 
 __global__ void fill(int *to, int first)
 {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < kWords; i += gridDim.x * blockDim.x) to[i] = first + i;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < kWords; i += gridDim.x * blockDim.x)
+        to[i] = first + i;
 }
 
 static bool holds(const int *words, int first)
 {
     for (int i = 0; i < kWords; i++)
-        if (words[i] != first + i) return printf("word %d is %d, not %d\n", i, words[i], first + i), false;
+        if (words[i] != first + i)
+            return printf("word %d is %d, not %d\n", i, words[i], first + i), false;
     return true;
 }
 
@@ -34,7 +37,9 @@ static void one_thread(int number, int rounds)
     CHECK(cudaMalloc(&small, sizeof(int)));
     for (int *&h : host) CHECK(cudaMallocHost(&h, kWords * sizeof(int)));
     CHECK(cudaMallocHost(&junk, kWords * sizeof(int)));
-    const auto copy = [&](int *to) { CHECK(cudaMemcpyAsync(to, device, kWords * sizeof(int), cudaMemcpyDeviceToHost, s)); };
+    const auto copy = [&](int *to) {
+        CHECK(cudaMemcpyAsync(to, device, kWords * sizeof(int), cudaMemcpyDeviceToHost, s));
+    };
     const auto set = [&](int first, cudaStream_t in) {
         fill<<<8, 64, 0, in>>>(device, first);
         CHECK(cudaGetLastError());
@@ -54,14 +59,17 @@ static void one_thread(int number, int rounds)
             break;
         case 2:
             CHECK(cudaEventRecord(event, s));
-            for (cudaError_t e; (e = cudaEventQuery(event)) != cudaSuccess;) TRUE(e == cudaErrorNotReady);
+            for (cudaError_t e; (e = cudaEventQuery(event)) != cudaSuccess;)
+                TRUE(e == cudaErrorNotReady);
             break;
         case 3:
             set(second, s);
             copy(host[1]);
             again = true;
             break;
-        case 4: CHECK(cudaMemcpyAsync(device, junk, kWords * sizeof(int), cudaMemcpyHostToDevice, s)); break;
+        case 4:
+            CHECK(cudaMemcpyAsync(device, junk, kWords * sizeof(int), cudaMemcpyHostToDevice, s));
+            break;
         case 5:
             CHECK(cudaEventRecord(event, s));
             CHECK(cudaEventSynchronize(event));
@@ -75,7 +83,8 @@ static void one_thread(int number, int rounds)
         if (dice() % 2) {
             CHECK(cudaStreamSynchronize(s));
         } else {
-            for (cudaError_t e; (e = cudaStreamQuery(s)) != cudaSuccess;) TRUE(e == cudaErrorNotReady);
+            for (cudaError_t e; (e = cudaStreamQuery(s)) != cudaSuccess;)
+                TRUE(e == cudaErrorNotReady);
         }
         TRUE(holds(host[0], first));
         TRUE(!again || holds(host[1], second));

@@ -1,5 +1,6 @@
-// What a program is told of what has ended, and of what cannot be: contexts that were destroyed here or in another thread, a
-// device that was reset, functions of a module that is gone, and errors that a context does not get over.
+// What a program is told of what has ended, and of what cannot be: contexts that were destroyed
+// here or in another thread, a device that was reset, functions of a module that is gone, and
+// errors that a context does not get over.
 #include "check.h"
 
 #include <cuda.h>
@@ -24,12 +25,14 @@ static void wants(int line, CUresult got, CUresult wanted)
     while (0)
 
 static const std::string kHead = ".version 7.0\n.target sm_70\n.address_size 64\n";
-static const std::string kStore = ".visible .entry store(.param .u64 p, .param .u32 v) {\n"
-                                  ".reg .u64 %a; .reg .u32 %v;\n"
-                                  "ld.param.u64 %a, [p]; ld.param.u32 %v, [v]; st.global.u32 [%a], %v; ret; }\n";
+static const std::string kStore =
+    ".visible .entry store(.param .u64 p, .param .u32 v) {\n"
+    ".reg .u64 %a; .reg .u32 %v;\n"
+    "ld.param.u64 %a, [p]; ld.param.u32 %v, [v]; st.global.u32 [%a], %v; ret; }\n";
 static const std::string kTrap = ".visible .entry trapped() { trap; }\n";
-static const std::string kShared = ".visible .entry with_shared() { .shared .align 4 .b8 s[512]; .reg .u32 %r;\n"
-                                   "mov.u32 %r, s; st.shared.u32 [%r], %r; ret; }\n";
+static const std::string kShared =
+    ".visible .entry with_shared() { .shared .align 4 .b8 s[512]; .reg .u32 %r;\n"
+    "mov.u32 %r, s; st.shared.u32 [%r], %r; ret; }\n";
 
 // cuda.h's own cuCtxCreate has other parameters from one version to the next.
 static CUresult create(CUcontext *c)
@@ -97,7 +100,8 @@ static void functions()
     CUlibrary library;
     CUkernel kernel, again;
     CUfunction of_kernel, same;
-    DRIVER(cuLibraryLoadData(&library, (kHead + kStore).c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    DRIVER(cuLibraryLoadData(&library, (kHead + kStore).c_str(), nullptr, nullptr, 0, nullptr,
+                             nullptr, 0));
     DRIVER(cuLibraryGetKernel(&kernel, library, "store"));
     DRIVER(cuLibraryGetKernel(&again, library, "store"));
     DRIVER(cuKernelGetFunction(&of_kernel, kernel));
@@ -189,7 +193,8 @@ static void launches(CUdeviceptr p)
     CUfunction f = function(module, "store");
     int value = 9;
     void *arguments[] = {&p, &value}, *none[] = {CU_LAUNCH_PARAM_END};
-    WANTS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, none), CUDA_ERROR_INVALID_VALUE);
+    WANTS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, none),
+          CUDA_ERROR_INVALID_VALUE);
     CUlaunchConfig config{1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, 1};
     WANTS(cuLaunchKernelEx(&config, f, arguments, nullptr), CUDA_ERROR_INVALID_VALUE);
     CUlaunchAttribute attributes[3] = {};
@@ -261,14 +266,16 @@ static void broken()
     CUmodule module = load(kStore + kTrap);
     CUdeviceptr word;
     DRIVER(cuMemAlloc(&word, 4));
-    DRIVER(cuLaunchKernel(function(module, "trapped"), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+    DRIVER(cuLaunchKernel(function(module, "trapped"), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
+                          nullptr));
     WANTS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
     WANTS(store(function(module, "store"), word, 2), CUDA_ERROR_LAUNCH_FAILED);
     WANTS(cuMemsetD32(word, 1, 1), CUDA_ERROR_LAUNCH_FAILED);
     WANTS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
 }
 
-// A primary context that nobody retains is destroyed, for the thread too whose current one it stays; retained again it is good again.
+// A primary context that nobody retains is destroyed, for the thread too whose current one it
+// stays; retained again it is good again.
 static void released()
 {
     CUcontext primary;
@@ -287,14 +294,31 @@ static void released()
         DRIVER(cuMemAlloc(&p, 64));
         DRIVER(cuMemcpyHtoD(p, &value, sizeof value));
         DRIVER(i ? cuDevicePrimaryCtxReset(0) : cuDevicePrimaryCtxRelease(0));
-        for (CUresult r : {cuMemcpyDtoH(&value, p, 4), cuMemcpyHtoD(p, &value, 4), cuMemcpyDtoD(p, p + 8, 4), cuMemcpy(p, p + 8, 4),
-                           cuMemsetD8(p, 0, 4), cuMemsetD2D32Async(p, 8, 0, 1, 2, nullptr), cuMemAlloc(&q, 4), cuMemFree(p),
-                           cuMemHostAlloc(&host, 4, 0), cuMemAllocManaged(&q, 4, CU_MEM_ATTACH_GLOBAL), cuMemAllocAsync(&q, 4, nullptr),
-                           cuMemHostRegister(&value, 4, 0), cuMemGetInfo(&free, &total), cuCtxSynchronize(), cuStreamSynchronize(nullptr),
-                           cuStreamQuery(nullptr), cuEventCreate(&event, 0), cuStreamCreate(&stream, 0), cuCtxGetFlags(&flags),
-                           cuCtxGetStreamPriorityRange(&value, &value), cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1),
-                           cuStreamWriteValue32(nullptr, p, 1, 0), cuStreamWaitValue32(nullptr, p, 1, 0),
-                           cuLaunchHostFunc(nullptr, [](void *) {}, nullptr)})
+        for (CUresult r : {cuMemcpyDtoH(&value, p, 4),
+                           cuMemcpyHtoD(p, &value, 4),
+                           cuMemcpyDtoD(p, p + 8, 4),
+                           cuMemcpy(p, p + 8, 4),
+                           cuMemsetD8(p, 0, 4),
+                           cuMemsetD2D32Async(p, 8, 0, 1, 2, nullptr),
+                           cuMemAlloc(&q, 4),
+                           cuMemFree(p),
+                           cuMemHostAlloc(&host, 4, 0),
+                           cuMemAllocManaged(&q, 4, CU_MEM_ATTACH_GLOBAL),
+                           cuMemAllocAsync(&q, 4, nullptr),
+                           cuMemHostRegister(&value, 4, 0),
+                           cuMemGetInfo(&free, &total),
+                           cuCtxSynchronize(),
+                           cuStreamSynchronize(nullptr),
+                           cuStreamQuery(nullptr),
+                           cuEventCreate(&event, 0),
+                           cuStreamCreate(&stream, 0),
+                           cuCtxGetFlags(&flags),
+                           cuCtxGetStreamPriorityRange(&value, &value),
+                           cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1),
+                           cuStreamWriteValue32(nullptr, p, 1, 0),
+                           cuStreamWaitValue32(nullptr, p, 1, 0),
+                           cuLaunchHostFunc(
+                               nullptr, [](void *) {}, nullptr)})
             WANTS(r, CUDA_ERROR_CONTEXT_IS_DESTROYED);
         DRIVER(cuCtxGetDevice(&device));
     }

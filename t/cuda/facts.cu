@@ -1,4 +1,5 @@
-// Facts of functions and memory that a program asks for again and again: they follow what the program changes.
+// Facts of functions and memory that a program asks for again and again: they follow what the
+// program changes.
 #include "check.h"
 
 #include <cstdio>

@@ -1,5 +1,6 @@
-// Work that waits for what the program sends behind it: a host function that waits for the program, many kernels behind it, and more
-// behind those; a kernel behind a stream's wait for a value that a later call writes. None of it may hang, on a shared GPU too.
+// Work that waits for what the program sends behind it: a host function that waits for the program,
+// many kernels behind it, and more behind those; a kernel behind a stream's wait for a value that a
+// later call writes. None of it may hang, on a shared GPU too.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -30,15 +31,13 @@ template <int N> static void launch(unsigned *p, cudaStream_t s)
 {
     add<N><<<1, 1, 0, s>>>(p);
     CHECK(cudaGetLastError());
-    if constexpr (N > 1)
-        launch<N - 1>(p, s);
+    if constexpr (N > 1) launch<N - 1>(p, s);
 }
 
 static std::atomic<bool> opened{false};
 static void CUDART_CB gate(void *)
 {
-    while (!opened)
-        usleep(100);
+    while (!opened) usleep(100);
 }
 
 // gated [host]: only the first of the two
@@ -62,19 +61,20 @@ int main(int argc, char **)
     CHECK(cudaStreamSynchronize(a));
     CHECK(cudaMemcpy(&got, p, sizeof got, cudaMemcpyDeviceToHost));
     printf("behind a host function: %u\n", got);
-    if (got != 40 * 41 / 2)
-        return 1;
+    if (got != 40 * 41 / 2) return 1;
 
-    CUresult r = argc > 1 ? CUDA_ERROR_NOT_SUPPORTED : cuStreamWaitValue32((CUstream)a, (CUdeviceptr)(p + 1), 7, CU_STREAM_WAIT_VALUE_EQ);
+    CUresult r = argc > 1 ? CUDA_ERROR_NOT_SUPPORTED
+                          : cuStreamWaitValue32((CUstream)a, (CUdeviceptr)(p + 1), 7,
+                                                CU_STREAM_WAIT_VALUE_EQ);
     if (r == CUDA_SUCCESS) {
         launch<40>(p, a);
         launch<40>(p, a);
-        CHECK_CU(cuStreamWriteValue32((CUstream)b, (CUdeviceptr)(p + 1), 7, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK_CU(cuStreamWriteValue32((CUstream)b, (CUdeviceptr)(p + 1), 7,
+                                      CU_STREAM_WRITE_VALUE_DEFAULT));
         CHECK(cudaStreamSynchronize(a));
         CHECK(cudaMemcpy(&got, p, sizeof got, cudaMemcpyDeviceToHost));
         printf("behind a value: %u\n", got);
-        if (got != 3 * 40 * 41 / 2)
-            return 1;
+        if (got != 3 * 40 * 41 / 2) return 1;
     }
     // A stream that ends right behind a launch.
     for (int i = 0; i < 20; ++i) {

@@ -1,5 +1,6 @@
-// Graphs that copy the program's own memory and call its functions: the bytes at launch count, host nodes see what
-// the copies before them left, and copies behind them see what they wrote; user objects end with their last graph.
+// Graphs that copy the program's own memory and call its functions: the bytes at launch count, host
+// nodes see what the copies before them left, and copies behind them see what they wrote; user
+// objects end with their last graph.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -18,7 +19,8 @@
 static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
 {
     if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
+           cudaGetErrorName(wanted));
     exit(1);
 }
 
@@ -40,7 +42,8 @@ static void fill(int *p, int what)
 static bool is_twice(const int *p, int what)
 {
     for (int i = 0; i < N; i++)
-        if (p[i] != 2 * (what + i)) return printf("[%d] is %d, not %d\n", i, p[i], 2 * (what + i)), false;
+        if (p[i] != 2 * (what + i))
+            return printf("[%d] is %d, not %d\n", i, p[i], 2 * (what + i)), false;
     return true;
 }
 
@@ -101,8 +104,8 @@ static int seen;
 static void look_and_write(void *)
 {
     seen = out[0];
-    out[1] = -7;        // after the copy that filled `out`: this must stay
-    in[0] = 1000;       // before the copy that reads `in`
+    out[1] = -7;   // after the copy that filled `out`: this must stay
+    in[0] = 1000;  // before the copy that reads `in`
     calls++;
 }
 
@@ -111,14 +114,16 @@ static void host_nodes()
     cudaGraph_t g;
     CHECK(cudaGraphCreate(&g, 0));
     cudaGraphNode_t n1, n2, n3, n4;
-    CHECK(cudaGraphAddMemcpyNode1D(&n1, g, nullptr, 0, out, device, kBytes, cudaMemcpyDeviceToHost));
+    CHECK(
+        cudaGraphAddMemcpyNode1D(&n1, g, nullptr, 0, out, device, kBytes, cudaMemcpyDeviceToHost));
     cudaHostNodeParams host{look_and_write, nullptr};
     CHECK(cudaGraphAddHostNode(&n2, g, &n1, 1, &host));
     CHECK(cudaGraphAddMemcpyNode1D(&n3, g, &n2, 1, device, in, kBytes, cudaMemcpyHostToDevice));
     cudaKernelNodeParams k{};
     int n = N;
     void *args[] = {&device, &n};
-    k.func = (void *)twice, k.gridDim = dim3((N + 255) / 256), k.blockDim = dim3(256), k.kernelParams = args;
+    k.func = (void *)twice, k.gridDim = dim3((N + 255) / 256), k.blockDim = dim3(256),
+    k.kernelParams = args;
     CHECK(cudaGraphAddKernelNode(&n4, g, &n3, 1, &k));
     cudaGraphExec_t e;
     CHECK(cudaGraphInstantiate(&e, g, 0));
@@ -157,11 +162,14 @@ static void updates()
     cudaGraph_t g;
     CHECK(cudaGraphCreate(&g, 0));
     cudaGraphNode_t to_device, to_host;
-    CHECK(cudaGraphAddMemcpyNode1D(&to_device, g, nullptr, 0, device, in, kBytes, cudaMemcpyHostToDevice));
-    CHECK(cudaGraphAddMemcpyNode1D(&to_host, g, &to_device, 1, out, device, kBytes, cudaMemcpyDeviceToHost));
+    CHECK(cudaGraphAddMemcpyNode1D(&to_device, g, nullptr, 0, device, in, kBytes,
+                                   cudaMemcpyHostToDevice));
+    CHECK(cudaGraphAddMemcpyNode1D(&to_host, g, &to_device, 1, out, device, kBytes,
+                                   cudaMemcpyDeviceToHost));
     cudaGraphExec_t e;
     CHECK(cudaGraphInstantiate(&e, g, 0));
-    CHECK(cudaGraphExecMemcpyNodeSetParams1D(e, to_device, device, other, kBytes, cudaMemcpyHostToDevice));
+    CHECK(cudaGraphExecMemcpyNodeSetParams1D(e, to_device, device, other, kBytes,
+                                             cudaMemcpyHostToDevice));
     fill(in, 3), fill(other, 500);
     CHECK(cudaGraphLaunch(e, 0));
     CHECK(cudaDeviceSynchronize());

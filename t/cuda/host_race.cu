@@ -1,5 +1,6 @@
-// A host function that ends while the program begins to wait for its stream: its end must get to the GPU server at whatever moment
-// that is. Another one behind it is still expected, and the program has asked something in between.
+// A host function that ends while the program begins to wait for its stream: its end must get to
+// the GPU server at whatever moment that is. Another one behind it is still expected, and the
+// program has asked something in between.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -18,13 +19,16 @@ using Clock = std::chrono::steady_clock;
 static std::atomic<long> until{0};  // when the first function ends; 0: not known yet
 static std::atomic<bool> reached{false};
 
-static long now() { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); }
+static long now()
+{
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+        .count();
+}
 
 static void CUDART_CB first(void *)
 {
     reached = true;
-    while (!until || now() < until) {
-    }
+    while (!until || now() < until) {}
 }
 static void CUDART_CB second(void *count) { ++*static_cast<int *>(count); }
 
@@ -42,9 +46,9 @@ int main()
             if (cudaStreamQuery(s) != cudaErrorNotReady) return 1;
         while (!reached);
         // Whoever else reads the answers has time to notice that one came.
-        for (long start = now(); now() < start + 200'000;) {
-        }
-        until = now() + i % 60 * 1000;  // before, while and after the call below sends what it has to say
+        for (long start = now(); now() < start + 200'000;) {}
+        until = now() +
+                i % 60 * 1000;  // before, while and after the call below sends what it has to say
         CHECK(cudaStreamSynchronize(s));
         if (count != i + 1) return printf("%d functions ran, not %d\n", count, i + 1), 1;
     }

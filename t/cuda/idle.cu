@@ -1,4 +1,5 @@
-// Waiting for what is over already, and for what is not: the answers are right, and the first kind needs no server.
+// Waiting for what is over already, and for what is not: the answers are right, and the first kind
+// needs no server.
 #include "check.h"
 
 #include <cstdio>

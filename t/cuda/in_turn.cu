@@ -1,6 +1,7 @@
-// What is in pinned memory when a stream gets to a copy counts, not what is there when the program gives it: bytes that an earlier copy or host
-// function brings; of two copies into the same memory the later one's stay. And what a host function holds up holds up nothing else, neither
-// other streams, nor what the program says for the stream to go on, however much is behind it.
+// What is in pinned memory when a stream gets to a copy counts, not what is there when the program
+// gives it: bytes that an earlier copy or host function brings; of two copies into the same memory
+// the later one's stay. And what a host function holds up holds up nothing else, neither other
+// streams, nor what the program says for the stream to go on, however much is behind it.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -25,8 +26,7 @@ cudaEvent_t event;
 static size_t wrong(const unsigned char *p, size_t n, int value)
 {
     size_t w = 0;
-    for (size_t i = 0; i < n; i++)
-        w += p[i] != value;
+    for (size_t i = 0; i < n; i++) w += p[i] != value;
     return w;
 }
 
@@ -89,8 +89,7 @@ static void one_over_the_other(size_t n, size_t m)
 static std::atomic<bool> opened{false};
 static void CUDART_CB gate(void *)
 {
-    while (!opened)
-        usleep(100);
+    while (!opened) usleep(100);
 }
 
 // A stream stands at a function that waits for the program, with a large copy behind it.
@@ -149,10 +148,8 @@ int main()
     CHECK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&event));
     for (size_t n : {size_t{4096}, size_t{1} << 20, kMost})
-        for (bool two : {false, true})
-            round_trip(n, two);
-    for (size_t n : {size_t{4096}, kMost})
-        filled(n);
+        for (bool two : {false, true}) round_trip(n, two);
+    for (size_t n : {size_t{4096}, kMost}) filled(n);
     one_over_the_other(64 << 10, 16 << 10);
     one_over_the_other(2 << 20, 1 << 20);
     one_over_the_other(kMost, 64 << 10);

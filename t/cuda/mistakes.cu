@@ -1,5 +1,5 @@
-// Misuse that a driver answers at once, and what must still work after it: null handles, launches that
-// cannot be, copies past the end, nothing to copy, and a device that was reset.
+// Misuse that a driver answers at once, and what must still work after it: null handles, launches
+// that cannot be, copies past the end, nothing to copy, and a device that was reset.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -40,9 +40,13 @@ __global__ void together(int *words) { words[0] = 1; }
 // What the launches of one kernel may be, and what the program may change.
 static void limits(int *words)
 {
-    auto bounded_by = [&](int threads) { return bounded<<<1, threads>>>(words), cudaGetLastError(); };
+    auto bounded_by = [&](int threads) {
+        return bounded<<<1, threads>>>(words), cudaGetLastError();
+    };
     auto shared = [&](int bytes) { return in_shared<<<1, 32, bytes>>>(words), cudaGetLastError(); };
-    auto allow = [](int bytes) { return cudaFuncSetAttribute(in_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes); };
+    auto allow = [](int bytes) {
+        return cudaFuncSetAttribute(in_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    };
     for (int round = 0; round < 3; round++) {
         wants(bounded_by(16), cudaSuccess, "16 threads of 256");
         wants(bounded_by(512), cudaErrorInvalidValue, "512 threads of 256");
@@ -55,9 +59,10 @@ static void limits(int *words)
         wants(shared(8 << 10), cudaErrorInvalidValue, "8 KiB of shared memory");
         wants(allow(48 << 10), cudaSuccess, "allowing 48 KiB again");
         void *arguments[] = {&words};
-        wants(cudaLaunchCooperativeKernel((void *)together, 2, 32, arguments, 0, 0), cudaSuccess, "two blocks together");
-        wants(cudaLaunchCooperativeKernel((void *)together, 1 << 20, 32, arguments, 0, 0), cudaErrorCooperativeLaunchTooLarge,
-              "a million blocks together");
+        wants(cudaLaunchCooperativeKernel((void *)together, 2, 32, arguments, 0, 0), cudaSuccess,
+              "two blocks together");
+        wants(cudaLaunchCooperativeKernel((void *)together, 1 << 20, 32, arguments, 0, 0),
+              cudaErrorCooperativeLaunchTooLarge, "a million blocks together");
     }
 }
 
@@ -68,9 +73,11 @@ static void works(const char *when)
     std::vector<int> host(n);
     int *words = nullptr;
     wants(cudaMalloc(&words, n * sizeof(int)), cudaSuccess, when);
-    wants(cudaMemcpy(words, host.data(), n * sizeof(int), cudaMemcpyHostToDevice), cudaSuccess, when);
+    wants(cudaMemcpy(words, host.data(), n * sizeof(int), cudaMemcpyHostToDevice), cudaSuccess,
+          when);
     add_one<<<4, 256>>>(words, n);
-    wants(cudaMemcpy(host.data(), words, n * sizeof(int), cudaMemcpyDeviceToHost), cudaSuccess, when);
+    wants(cudaMemcpy(host.data(), words, n * sizeof(int), cudaMemcpyDeviceToHost), cudaSuccess,
+          when);
     int right = 0;
     for (int v : host) right += v == 1;
     wants(right == n ? cudaSuccess : cudaErrorUnknown, cudaSuccess, when);
@@ -89,13 +96,15 @@ int main()
     wants(launch(0, 1, 0, words), cudaErrorInvalidValue, "a grid of 0 blocks");
     wants(launch(1, 4096, 0, words), cudaErrorInvalidValue, "a block of 4096 threads");
     wants(launch(1, 1, 1 << 20, words), cudaErrorInvalidValue, "1 MiB of shared memory");
-    wants(cudaMemcpy(words, host, 128, cudaMemcpyHostToDevice), cudaErrorInvalidValue, "a copy past the end");
+    wants(cudaMemcpy(words, host, 128, cudaMemcpyHostToDevice), cudaErrorInvalidValue,
+          "a copy past the end");
     wants(cudaMemcpy(words, host, 0, cudaMemcpyHostToDevice), cudaSuccess, "a copy of nothing");
     wants(cudaMemset(words, 0, 0), cudaSuccess, "a set of nothing");
     wants(cudaFree(host), cudaErrorInvalidValue, "freeing the program's own memory");
     cudaMemPool_t own;
     wants(cudaDeviceGetDefaultMemPool(&own, 0), cudaSuccess, "cudaDeviceGetDefaultMemPool");
-    wants(cudaMemPoolDestroy(own), cudaErrorInvalidValue, "destroying the pool that is the device's own");
+    wants(cudaMemPoolDestroy(own), cudaErrorInvalidValue,
+          "destroying the pool that is the device's own");
     wants(cudaDeviceSynchronize(), cudaSuccess, "waiting: each was told where it happened");
     works("after mistakes");
     wants(cudaDeviceReset(), cudaSuccess, "cudaDeviceReset");

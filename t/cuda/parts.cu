@@ -1,5 +1,5 @@
-// What ends with something else: nodes with their graph, functions with their module. Other threads make objects meanwhile,
-// which may get the numbers that become free.
+// What ends with something else: nodes with their graph, functions with their module. Other threads
+// make objects meanwhile, which may get the numbers that become free.
 //
 //   parts [ROUNDS]   says how many different handles the functions of all modules had
 #include "check.h"
@@ -12,13 +12,15 @@
 
 #define DRIVER(call) \
     do \
-        if (CUresult failed = (call)) printf("line %d: %s gave %d\n", __LINE__, #call, failed), exit(1); \
+        if (CUresult failed = (call)) \
+            printf("line %d: %s gave %d\n", __LINE__, #call, failed), exit(1); \
     while (0)
 
-static const char kPtx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                           ".visible .entry store(.param .u64 p, .param .u32 v) {\n"
-                           ".reg .u64 %a; .reg .u32 %v;\n"
-                           "ld.param.u64 %a, [p]; ld.param.u32 %v, [v]; st.global.u32 [%a], %v; ret; }\n";
+static const char kPtx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry store(.param .u64 p, .param .u32 v) {\n"
+    ".reg .u64 %a; .reg .u32 %v;\n"
+    "ld.param.u64 %a, [p]; ld.param.u32 %v, [v]; st.global.u32 [%a], %v; ret; }\n";
 
 static void graphs(int rounds)
 {
@@ -72,7 +74,8 @@ int main(int argc, char **argv)
     const int rounds = argc > 1 ? atoi(argv[1]) : 200;
     CHECK(cudaFree(nullptr));
     std::set<CUfunction> seen;
-    std::thread others[] = {std::thread(graphs, rounds * 10), std::thread(events, rounds * 5), std::thread(events, rounds * 5)};
+    std::thread others[] = {std::thread(graphs, rounds * 10), std::thread(events, rounds * 5),
+                            std::thread(events, rounds * 5)};
     modules(rounds, seen);
     for (std::thread &t : others) t.join();
     printf("%zu handles for %d functions\n", seen.size(), rounds);

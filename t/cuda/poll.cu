@@ -27,7 +27,8 @@ int main()
     CHECK(cudaMalloc(&go, 4));
     CHECK(cudaMalloc(&p, 4));
     cudaStream_t a, b, side;
-    for (cudaStream_t *s : {&a, &b, &side}) CHECK(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
+    for (cudaStream_t *s : {&a, &b, &side})
+        CHECK(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
     cudaEvent_t event, later;
     CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&later, cudaEventDisableTiming));
@@ -48,7 +49,8 @@ int main()
         TRUE(value == round);
     }
 
-    // Another stream waits for it and is waited for: it has been reached, whatever was known before.
+    // Another stream waits for it and is waited for: it has been reached, whatever was known
+    // before.
     for (int round = 0; round < 100; round++) {
         CHECK(cudaMemsetAsync(go, 0, 4, side));
         CHECK(cudaStreamSynchronize(side));

@@ -1,5 +1,5 @@
-// The primary context, from the first question to its end: whoever else may have made one, this process finds none.
-// With the word "hold" it stays, its context with it, until it has read a line.
+// The primary context, from the first question to its end: whoever else may have made one, this
+// process finds none. With the word "hold" it stays, its context with it, until it has read a line.
 #include <cuda.h>
 
 #include <cstdio>

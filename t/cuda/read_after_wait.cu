@@ -1,4 +1,5 @@
-// Wait for the work, read its result, step after step; and everything that can come between the two.
+// Wait for the work, read its result, step after step; and everything that can come between the
+// two.
 //
 //   read_after_wait [STEPS]   with a number: that many plain steps, and nothing else
 #include "check.h"
@@ -12,7 +13,8 @@
 
 #define IS(got, wanted) \
     do \
-        if (const int g = (got), w = (wanted); g != w) printf("line %d: %d, not %d\n", __LINE__, g, w), exit(1); \
+        if (const int g = (got), w = (wanted); g != w) \
+            printf("line %d: %d, not %d\n", __LINE__, g, w), exit(1); \
     while (0)
 
 __global__ void set(int *p, int value) { *p = value; }
@@ -33,7 +35,8 @@ static int read(const int *p)
 static int read(const int *p, cudaStream_t stream)
 {
     int value = -1;
-    CHECK(cudaMemcpyAsync(&value, p, sizeof value, cudaMemcpyDeviceToHost, stream));  // pageable: there when it returns
+    CHECK(cudaMemcpyAsync(&value, p, sizeof value, cudaMemcpyDeviceToHost,
+                          stream));  // pageable: there when it returns
     return value;
 }
 
@@ -70,7 +73,8 @@ private:
     int turn_ = 0;
 };
 
-// Another thread's stream writes what this one reads, and is done between this one's wait and its read.
+// Another thread's stream writes what this one reads, and is done between this one's wait and its
+// read.
 static void told_by_another_thread(int *p, int *q)
 {
     cudaStream_t a, b;

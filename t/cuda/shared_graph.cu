@@ -1,5 +1,5 @@
-// Graphs whose kernels use managed, pinned and registered memory: what the program wrote before a launch counts, and it
-// sees what the graph wrote after. Ends with 0 when every value was right.
+// Graphs whose kernels use managed, pinned and registered memory: what the program wrote before a
+// launch counts, and it sees what the graph wrote after. Ends with 0 when every value was right.
 #include "check.h"
 
 #include <cstdio>
@@ -63,10 +63,12 @@ int main()
         for (int i = 0; i < n; i++) managed[i] = i * round, pinned[i] = round, mine[i] = 10 * round;
         CHECK(cudaGraphLaunch(exec, s));
         CHECK(cudaStreamSynchronize(s));
-        EXPECT(seen.first == round && seen.last == (n - 1) * round + round, "round %d: %d %d", round, seen.first, seen.last);
+        EXPECT(seen.first == round && seen.last == (n - 1) * round + round, "round %d: %d %d",
+               round, seen.first, seen.last);
         for (int i = 0; i < n; i++) {
             const int want = (i == 1 ? -1000 : i * round + round) + 10 * round;
-            EXPECT(managed[i] == want && pinned[i] == round + want, "round %d, %d: %d %d", round, i, managed[i], pinned[i]);
+            EXPECT(managed[i] == want && pinned[i] == round + want, "round %d, %d: %d %d", round, i,
+                   managed[i], pinned[i]);
         }
     }
     CHECK(cudaGraphExecDestroy(exec));

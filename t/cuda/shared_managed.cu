@@ -1,4 +1,5 @@
-// Managed memory: program and kernels use it in turn, by the same pointers. Ends with 0 when every byte was right.
+// Managed memory: program and kernels use it in turn, by the same pointers. Ends with 0 when every
+// byte was right.
 //   shared_managed [THREADS]   each check in so many threads at the same time, too
 //   shared_managed much        takes as much as it can get and says how much
 #include "check.h"
@@ -24,7 +25,8 @@
 
 __global__ void add(int *p, size_t n, int what)
 {
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += what;
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        p[i] += what;
 }
 
 // Writes the odd bytes.
@@ -64,7 +66,8 @@ static void neighbours(cudaStream_t s)
         odd<<<1, 64, 0, s>>>(p, n, static_cast<unsigned char>(100 + round));
         CHECK(cudaStreamSynchronize(s));
         for (size_t i = 0; i < n; i++)
-            EXPECT(p[i] == (i % 2 ? 100 + round : round), "round %d, byte %zu is %d", round, i, p[i]);
+            EXPECT(p[i] == (i % 2 ? 100 + round : round), "round %d, byte %zu is %d", round, i,
+                   p[i]);
     }
     CHECK(cudaFree(p));
 }
@@ -110,7 +113,8 @@ static void linked(cudaStream_t s)
     }
 }
 
-// Copies and sets of managed memory, by every kind that CUDA has, and beside kernels without waiting.
+// Copies and sets of managed memory, by every kind that CUDA has, and beside kernels without
+// waiting.
 static void copies(cudaStream_t s)
 {
     constexpr size_t n = 5000;
@@ -121,7 +125,8 @@ static void copies(cudaStream_t s)
     for (size_t i = 0; i < n; i++) p[i] = 1;
     CHECK(cudaMemcpyAsync(p, mine.data(), n / 2 * sizeof(int), cudaMemcpyHostToDevice, s));
     add<<<4, 64, 0, s>>>(p, n, 10);
-    CHECK(cudaMemcpyAsync(device, p, n * sizeof(int), cudaMemcpyHostToDevice, s));  // what the kernel wrote
+    CHECK(cudaMemcpyAsync(device, p, n * sizeof(int), cudaMemcpyHostToDevice,
+                          s));  // what the kernel wrote
     add<<<4, 64, 0, s>>>(device, n, 100);
     CHECK(cudaMemcpyAsync(q, device, n * sizeof(int), cudaMemcpyDeviceToHost, s));
     CHECK(cudaStreamSynchronize(s));
@@ -140,7 +145,8 @@ static void copies(cudaStream_t s)
     CHECK(cudaStreamSynchronize(s));
     EXPECT(p[0] == 1 && p[1] == -1 && p[n - 1] == -1, "%d %d", p[0], p[1]);
     p[5] = 77;
-    CHECK(cudaMemcpy2D(back.data(), 4 * sizeof(int), p, 40 * sizeof(int), 4 * sizeof(int), 10, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy2D(back.data(), 4 * sizeof(int), p, 40 * sizeof(int), 4 * sizeof(int), 10,
+                       cudaMemcpyDeviceToHost));
     EXPECT(back[0] == 1 && back[1] == -1 && back[4] == -1, "%d", back[1]);
     // A value that was there before, over a change that no kernel has seen.
     CHECK(cudaMemcpy(p + 5, &mine[0], sizeof(int), cudaMemcpyHostToDevice));
@@ -196,7 +202,8 @@ static void host_functions(cudaStream_t s)
         CHECK(cudaLaunchHostFunc(s, in_host_function, &h));
         add<<<1, 16, 0, s>>>(p, 16, 1);
         CHECK(cudaStreamSynchronize(s));
-        EXPECT(h.seen == 2 * round - 1 && p[4] == 1001 && p[5] == 2 * round, "round %d: %d %d %d", round, h.seen, p[4], p[5]);
+        EXPECT(h.seen == 2 * round - 1 && p[4] == 1001 && p[5] == 2 * round, "round %d: %d %d %d",
+               round, h.seen, p[4], p[5]);
     }
     CHECK(cudaFree(p));
 }
@@ -242,13 +249,15 @@ static void attributes()
     cudaPointerAttributes a;
     CHECK(cudaPointerGetAttributes(&a, p + 7));
     EXPECT(a.type == cudaMemoryTypeManaged, "type %d", a.type);
-    EXPECT(a.devicePointer == p + 7 && a.hostPointer == p + 7, "%p %p", a.devicePointer, a.hostPointer);
+    EXPECT(a.devicePointer == p + 7 && a.hostPointer == p + 7, "%p %p", a.devicePointer,
+           a.hostPointer);
     cudaMemLocation here = {cudaMemLocationTypeDevice, 0}, cpu = {cudaMemLocationTypeHost, 0};
     CHECK(cudaMemAdvise(p, 4000, cudaMemAdviseSetReadMostly, here));
     CHECK(cudaMemAdvise(p, 4000, cudaMemAdviseSetPreferredLocation, here));
     CHECK(cudaMemPrefetchAsync(p, 4000, here, 0, nullptr));
     int value = -7;
-    cudaError_t known = cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, p, 4000);
+    cudaError_t known =
+        cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, p, 4000);
     if (known == cudaErrorNotSupported) {
         puts("advice is not remembered");
         cudaGetLastError();
@@ -257,7 +266,8 @@ static void attributes()
     }
     CHECK(known);
     EXPECT(value == 1, "%d", value);
-    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeLastPrefetchLocation, p, 4000));
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeLastPrefetchLocation,
+                                   p, 4000));
     EXPECT(value == 0, "%d", value);
     CHECK(cudaMemAdvise(p, 4000, cudaMemAdviseUnsetReadMostly, here));
     CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, p, 4000));

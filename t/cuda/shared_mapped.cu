@@ -1,6 +1,7 @@
-// Pinned and registered host memory that kernels read and write. Ends with 0 when every byte was right.
-#include <cuda.h>
+// Pinned and registered host memory that kernels read and write. Ends with 0 when every byte was
+// right.
 #include "check.h"
+#include <cuda.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -72,12 +73,14 @@ static void copies()
     CHECK(cudaMalloc(&device, n * sizeof(int)));
     for (int i = 0; i < n; i++) p[i] = 0, only_copied[i] = i;
     CHECK(cudaMemcpyAsync(device, only_copied, n * sizeof(int), cudaMemcpyHostToDevice, s));
-    CHECK(cudaMemcpyAsync(p, device, n * sizeof(int), cudaMemcpyDeviceToHost, s));  // on its way when the kernel comes
+    CHECK(cudaMemcpyAsync(p, device, n * sizeof(int), cudaMemcpyDeviceToHost,
+                          s));  // on its way when the kernel comes
     add<<<1, 64, 0, s>>>(p, n, 1);
     CHECK(cudaMemcpyAsync(device, p, n * sizeof(int), cudaMemcpyHostToDevice, s));
     CHECK(cudaMemcpyAsync(only_copied, device, n * sizeof(int), cudaMemcpyDeviceToHost, s));
     CHECK(cudaStreamSynchronize(s));
-    for (int i = 0; i < n; i++) EXPECT(p[i] == i + 1 && only_copied[i] == i + 1, "%d: %d %d", i, p[i], only_copied[i]);
+    for (int i = 0; i < n; i++)
+        EXPECT(p[i] == i + 1 && only_copied[i] == i + 1, "%d: %d %d", i, p[i], only_copied[i]);
     add<<<1, 64, 0, s>>>(device, n, 100);
     CHECK(cudaMemcpyAsync(p, device, n * sizeof(int), cudaMemcpyDefault, s));
     add<<<1, 64, 0, s>>>(p, n, 1000);
@@ -101,7 +104,8 @@ static void mapped()
     EXPECT(flags & cudaHostAllocMapped, "%#x", flags);
     cudaPointerAttributes a;
     CHECK(cudaPointerGetAttributes(&a, p));
-    EXPECT(a.type == cudaMemoryTypeHost && a.hostPointer == p && a.devicePointer == device, "%d %p", a.type, a.devicePointer);
+    EXPECT(a.type == cudaMemoryTypeHost && a.hostPointer == p && a.devicePointer == device, "%d %p",
+           a.type, a.devicePointer);
     // While a kernel works on one half, the program writes the other.
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < n; i++) p[i] = i;
@@ -148,7 +152,8 @@ static void registered()
 // Memory that goes away though it is registered: the program's mistake, and no reason to die.
 static void gone()
 {
-    auto p = static_cast<int *>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto p = static_cast<int *>(
+        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     int *device, *other;
     CHECK(cudaHostRegister(p, 8192, cudaHostRegisterMapped));
     CHECK(cudaHostGetDevicePointer(&device, p, 0));
@@ -169,7 +174,8 @@ int main()
 {
     for (int round = 0; round < 2; round++) plain_pinned(), copies(), mapped(), registered();
     std::vector<std::thread> threads;
-    for (int i = 0; i < 4; i++) threads.emplace_back([] { plain_pinned(), copies(), registered(); });
+    for (int i = 0; i < 4; i++)
+        threads.emplace_back([] { plain_pinned(), copies(), registered(); });
     for (auto &t : threads) t.join();
     gone();
     puts("mapped memory is right");

@@ -1,5 +1,6 @@
-// Looks at mapped memory while work that may write it is under way, and calls nothing: what cannot work with a remote
-// GPU. Ends with 0 when standard error has told so, with 1 when it has not after 20 seconds.
+// Looks at mapped memory while work that may write it is under way, and calls nothing: what cannot
+// work with a remote GPU. Ends with 0 when standard error has told so, with 1 when it has not after
+// 20 seconds.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -61,6 +62,7 @@ int main()
     dup2(error, 2);
     go_on = true;
     CHECK(cudaDeviceSynchronize());
-    printf("%s, %s, then %d\n", early ? "told too early" : "not told while it calls", late ? "told" : "not told", *p);
+    printf("%s, %s, then %d\n", early ? "told too early" : "not told while it calls",
+           late ? "told" : "not told", *p);
     return early || !late || *p != 1;
 }

@@ -1,7 +1,8 @@
-// Streams that wait for and write values in host memory (cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp): the
-// program writes a flag, waits for one by looking at it, and makes no CUDA call meanwhile.
-#include <cuda.h>
+// Streams that wait for and write values in host memory (cuStreamWaitValue, cuStreamWriteValue,
+// cuStreamBatchMemOp): the program writes a flag, waits for one by looking at it, and makes no CUDA
+// call meanwhile.
 #include "check.h"
+#include <cuda.h>
 
 #include <chrono>
 #include <cstdint>
@@ -76,15 +77,18 @@ static void ping_pong(Board &b, Board *device, unsigned rounds, bool wide)
     const unsigned first = 0xf8;  // the flags go from one byte to two
     for (unsigned i = first; i < first + rounds; i++) {
         if (wide)
-            CHECK_CU(cuStreamWaitValue64(s, (CUdeviceptr)&device->go64, uint64_t{i} << 20, CU_STREAM_WAIT_VALUE_GEQ));
+            CHECK_CU(cuStreamWaitValue64(s, (CUdeviceptr)&device->go64, uint64_t{i} << 20,
+                                         CU_STREAM_WAIT_VALUE_GEQ));
         else
             CHECK_CU(cuStreamWaitValue32(s, (CUdeviceptr)&device->go, i, CU_STREAM_WAIT_VALUE_EQ));
         answer<<<1, 64, 0, s>>>(device, i);
         CHECK(cudaGetLastError());
         if (wide)
-            CHECK_CU(cuStreamWriteValue64(s, (CUdeviceptr)&device->done64, uint64_t{i} << 20, CU_STREAM_WRITE_VALUE_DEFAULT));
+            CHECK_CU(cuStreamWriteValue64(s, (CUdeviceptr)&device->done64, uint64_t{i} << 20,
+                                          CU_STREAM_WRITE_VALUE_DEFAULT));
         else
-            CHECK_CU(cuStreamWriteValue32(s, (CUdeviceptr)&device->done, i, CU_STREAM_WRITE_VALUE_DEFAULT));
+            CHECK_CU(cuStreamWriteValue32(s, (CUdeviceptr)&device->done, i,
+                                          CU_STREAM_WRITE_VALUE_DEFAULT));
     }
     for (unsigned i = first; i < first + rounds; i++) {
         fill(b, i);
@@ -125,7 +129,8 @@ static void batches(Board &b, Board *device)
     TRUE(cudaStreamQuery(s) == cudaErrorNotReady);
     __atomic_store_n(&b.go, 0x31, __ATOMIC_RELEASE);
     TRUE(cudaStreamQuery(s) == cudaErrorNotReady);
-    CHECK_CU(cuStreamWriteValue32(other, (CUdeviceptr)&device->done, 0, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+    CHECK_CU(cuStreamWriteValue32(other, (CUdeviceptr)&device->done, 0,
+                                  CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
     look_for(b.done64, uint64_t{0x123456789abcdefull});
     TRUE(b.done == 0);
     CHECK(cudaStreamSynchronize(s));

@@ -1,4 +1,5 @@
-// __managed__ variables: the program uses them by name, as kernels do. Ends with 0 when every value was right.
+// __managed__ variables: the program uses them by name, as kernels do. Ends with 0 when every value
+// was right.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -39,18 +40,21 @@ __global__ void work(int rounds)
 int main()
 {
     // Before any kernel.
-    EXPECT(counter == 41 && byte == 'a' && table[0] == 1.5f && table[1] == 2.5f && table[2] == 0, "%d %c %g", counter, byte, table[0]);
+    EXPECT(counter == 41 && byte == 'a' && table[0] == 1.5f && table[1] == 2.5f && table[2] == 0,
+           "%d %c %g", counter, byte, table[0]);
     counter++;
     work<<<1, 1>>>(8);
     CHECK(cudaDeviceSynchronize());
-    EXPECT(counter == 50 && byte == 'b' && table[1] == 9.5f && table[4999] == 50, "%d %c %g", counter, byte, table[1]);
+    EXPECT(counter == 50 && byte == 'b' && table[1] == 9.5f && table[4999] == 50, "%d %c %g",
+           counter, byte, table[1]);
     for (int round = 0; round < 5; round++) {
         counter = round;
         CHECK(cudaMallocManaged(&list, sizeof *list));
         *list = -1;
         work<<<1, 1>>>(100);
         CHECK(cudaDeviceSynchronize());
-        EXPECT(counter == round + 100 && *list == counter && table[4999] == counter, "%d %d", counter, *list);
+        EXPECT(counter == round + 100 && *list == counter && table[4999] == counter, "%d %d",
+               counter, *list);
         CHECK(cudaFree(list));
         list = nullptr;
     }

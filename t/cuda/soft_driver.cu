@@ -1,7 +1,9 @@
-// The driver API used directly, as Python frameworks do: a context of one's own, PTX text, arguments in a
-// buffer; what the linker makes; and what wrong input is told. With an argument it does one thing for a script:
+// The driver API used directly, as Python frameworks do: a context of one's own, PTX text,
+// arguments in a buffer; what the linker makes; and what wrong input is told. With an argument it
+// does one thing for a script:
 //   names          the devices' UUIDs, one a line
-//   hold BYTES     allocates so much on device 0, says "held" or the error's name, and waits for its end
+//   hold BYTES     allocates so much on device 0, says "held" or the error's name, and waits for
+//   its end
 #include <cuda.h>
 
 #include <sys/wait.h>
@@ -118,9 +120,15 @@ static void run_add(CUmodule module, uint64_t more)
     CUdeviceptr d;
     CHECK(cuModuleGetFunction(&f, module, "add"));
     CHECK(cuMemAlloc(&d, n * 4));
-    struct { CUdeviceptr p; unsigned n; unsigned pad; uint64_t more; } arguments = {d, n, 0, more};
+    struct {
+        CUdeviceptr p;
+        unsigned n;
+        unsigned pad;
+        uint64_t more;
+    } arguments = {d, n, 0, more};
     size_t bytes = sizeof arguments;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &arguments, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                     &bytes, CU_LAUNCH_PARAM_END};
     CHECK(cuLaunchKernel(f, (n + 127) / 128, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
     memset(&arguments, 0xff, sizeof arguments);  // it was read at once
     unsigned out[n];
@@ -133,8 +141,10 @@ static void run_add(CUmodule module, uint64_t more)
     CHECK(cuMemcpyDtoH(out, d, sizeof out));
     for (unsigned x : out) TRUE(x == 13);
     bytes = 8;
-    FAILS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra), CUDA_ERROR_INVALID_VALUE);
-    FAILS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra),
+          CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+          CUDA_ERROR_INVALID_VALUE);
 
     size_t offset, size;
     CHECK(cuFuncGetParamInfo(f, 1, &offset, &size));
@@ -166,7 +176,8 @@ static void modules()
     CUlinkState link;
     void *image;
     CHECK(cuLinkCreate(0, nullptr, nullptr, &link));
-    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kPtx, sizeof kPtx, "add.ptx", 0, nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kPtx, sizeof kPtx, "add.ptx", 0, nullptr,
+                        nullptr));
     CHECK(cuLinkComplete(link, &image, &bytes));
     const std::string stored((const char *)image, bytes);
     CHECK(cuLinkDestroy(link));
@@ -184,8 +195,10 @@ static void modules_are_linked()
     void *image;
     size_t bytes;
     CHECK(cuLinkCreate(0, nullptr, nullptr, &link));
-    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCaller, sizeof kCaller, "caller", 0, nullptr, nullptr));
-    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0, nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCaller, sizeof kCaller, "caller", 0,
+                        nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0,
+                        nullptr, nullptr));
     CHECK(cuLinkComplete(link, &image, &bytes));
     const std::string stored((const char *)image, bytes);
     CHECK(cuLinkDestroy(link));
@@ -205,8 +218,10 @@ static void modules_are_linked()
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
     CHECK(cuLinkCreate(2, options, values, &link));
-    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0, nullptr, nullptr));
-    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0, nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0,
+                        nullptr, nullptr));
+    CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kCalled, sizeof kCalled, "called", 0,
+                        nullptr, nullptr));
     TRUE(cuLinkComplete(link, &image, &bytes) != CUDA_SUCCESS);
     TRUE(strstr(log, "adds_hidden"));
     CHECK(cuLinkDestroy(link));
@@ -222,9 +237,12 @@ static void bad_images()
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
     TRUE(cuModuleLoadDataEx(&m, text.c_str(), 2, options, values) != CUDA_SUCCESS);
     TRUE(strstr(log, "frobnicate.u32") && (size_t)values[1] == strlen(log) + 1);
-    TRUE(cuModuleLoadData(&m, ".version 8.0 .target sm_80 .address_size 64 .entry k( {") != CUDA_SUCCESS);
+    TRUE(cuModuleLoadData(&m, ".version 8.0 .target sm_80 .address_size 64 .entry k( {") !=
+         CUDA_SUCCESS);
     FAILS(cuModuleLoadData(&m, "nonsense that is no PTX"), CUDA_ERROR_INVALID_IMAGE);
-    FAILS(cuModuleLoadData(&m, "\x7f" "ELF machine code     "), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    FAILS(cuModuleLoadData(&m, "\x7f"
+                               "ELF machine code     "),
+          CUDA_ERROR_NO_BINARY_FOR_GPU);
     FAILS(cuModuleLoad(&m, "/nonexistent/file.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
@@ -265,7 +283,8 @@ static void entry_points()
     CUdriverProcAddressQueryResult found;
     CHECK(cuGetProcAddress("cuMemAlloc", &f, 3020, 0, &found));
     TRUE(f == (void *)cuMemAlloc && found == CU_GET_PROC_ADDRESS_SUCCESS);
-    CHECK(cuGetProcAddress("cuStreamSynchronize", &f, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &found));
+    CHECK(cuGetProcAddress("cuStreamSynchronize", &f, 12000,
+                           CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &found));
     CHECK(cuGetProcAddress("cuStreamSynchronize", &g, 12000, 0, &found));
     TRUE(f && g && f != g);
     CHECK(cuGetProcAddress("cuNoSuchCall", &f, 12000, 0, &found));
@@ -282,7 +301,10 @@ static void forked_child()
     const pid_t child = fork();
     if (!child) {
         int n;
-        _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED && cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+        _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                      cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED
+                  ? 0
+                  : 1);
     }
     int status;
     waitpid(child, &status, 0);
@@ -317,7 +339,9 @@ int main(int argc, char **argv)
             CUuuid u;
             CHECK(cuDeviceGetUuid(&u, i));
             printf("GPU-");
-            for (int k = 0; k < 16; k++) printf("%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "", (unsigned char)u.bytes[k]);
+            for (int k = 0; k < 16; k++)
+                printf("%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "",
+                       (unsigned char)u.bytes[k]);
             printf("\n");
         }
         return 0;

@@ -19,7 +19,8 @@ static void expect(cudaError_t got, cudaError_t wanted, const char *call, int li
 {
     cudaGetLastError();
     if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
+           cudaGetErrorName(wanted));
     exit(1);
 }
 
@@ -44,7 +45,12 @@ constexpr size_t kBytes = N * sizeof(int);
 
 struct Ints {
     int *p;
-    Ints() { CHECK(cudaMalloc(&p, kBytes)); CHECK(cudaMemset(p, 0, kBytes)); CHECK(cudaDeviceSynchronize()); }
+    Ints()
+    {
+        CHECK(cudaMalloc(&p, kBytes));
+        CHECK(cudaMemset(p, 0, kBytes));
+        CHECK(cudaDeviceSynchronize());
+    }
     ~Ints() { CHECK(cudaFree(p)); }
     std::vector<int> host() const
     {
@@ -62,7 +68,10 @@ struct Ints {
 
 struct Stream {
     cudaStream_t s;
-    explicit Stream(unsigned flags = cudaStreamDefault) { CHECK(cudaStreamCreateWithFlags(&s, flags)); }
+    explicit Stream(unsigned flags = cudaStreamDefault)
+    {
+        CHECK(cudaStreamCreateWithFlags(&s, flags));
+    }
     ~Stream() { CHECK(cudaStreamDestroy(s)); }
     operator cudaStream_t() const { return s; }
 };
@@ -80,7 +89,10 @@ static cudaKernelNodeParams add_params(void **arguments)
 static std::atomic<int> count, gate;
 static void count_one(void *) { count++; }
 static void count_ten(void *) { count += 10; }
-static void wait_at_gate(void *) { while (!gate) std::this_thread::yield(); }
+static void wait_at_gate(void *)
+{
+    while (!gate) std::this_thread::yield();
+}
 
 // --- by hand
 
@@ -104,7 +116,8 @@ static void a_graph_made_by_hand_runs_again_and_again()
     cudaKernelNodeParams params = add_params(arguments);
     CHECK(cudaGraphAddKernelNode(&kernel, graph, &set, 1, &params));
     what = 100;  // the node has its own by now
-    CHECK(cudaGraphAddMemcpyNode1D(&copy, graph, &kernel, 1, result.data(), data.p, kBytes, cudaMemcpyDeviceToHost));
+    CHECK(cudaGraphAddMemcpyNode1D(&copy, graph, &kernel, 1, result.data(), data.p, kBytes,
+                                   cudaMemcpyDeviceToHost));
     cudaHostNodeParams call{count_one, nullptr};
     CHECK(cudaGraphAddHostNode(&host, graph, &copy, 1, &call));
 
@@ -137,7 +150,8 @@ static void a_graph_made_by_hand_runs_again_and_again()
         for (int x : result) TRUE(x == 5);
         TRUE(count == i);
     }
-    // Launches in different streams do not overtake each other; nor does what follows in the stream.
+    // Launches in different streams do not overtake each other; nor does what follows in the
+    // stream.
     Stream t;
     for (int i = 0; i < 20; i++) CHECK(cudaGraphLaunch(exec, i % 2 ? s : t));
     CHECK(cudaLaunchHostFunc(t, count_ten, nullptr));
@@ -438,9 +452,12 @@ static void what_may_not_be_captured_is_refused()
     CHECK(cudaEventCreate(&event));
     void *p;
     FAILS(cudaStreamEndCapture(s, &graph), cudaErrorIllegalState);
-    FAILS(cudaStreamBeginCapture(cudaStreamLegacy, cudaStreamCaptureModeGlobal), cudaErrorStreamCaptureUnsupported);
+    FAILS(cudaStreamBeginCapture(cudaStreamLegacy, cudaStreamCaptureModeGlobal),
+          cudaErrorStreamCaptureUnsupported);
 
-    const auto begin = [&](cudaStream_t stream, cudaStreamCaptureMode mode) { CHECK(cudaStreamBeginCapture(stream, mode)); };
+    const auto begin = [&](cudaStream_t stream, cudaStreamCaptureMode mode) {
+        CHECK(cudaStreamBeginCapture(stream, mode));
+    };
     const auto invalid = [&](cudaStream_t stream) {
         FAILS(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
         TRUE(!graph);
@@ -458,7 +475,8 @@ static void what_may_not_be_captured_is_refused()
     CHECK(cudaFree(p));
     CHECK(cudaStreamEndCapture(s, &graph));
     CHECK(cudaGraphDestroy(graph));
-    // Other threads: a thread-local capture does not concern them, a global one does unless they say otherwise.
+    // Other threads: a thread-local capture does not concern them, a global one does unless they
+    // say otherwise.
     begin(s, cudaStreamCaptureModeThreadLocal);
     std::thread([&] { CHECK(cudaMalloc(&p, 100)); }).join();
     CHECK(cudaStreamEndCapture(s, &graph));

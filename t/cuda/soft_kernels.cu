@@ -1,5 +1,6 @@
-// Kernels as a program meets them: launches and their limits, symbols, attributes, occupancy, managed
-// variables, cooperative launch, printf; and each way in which a kernel fails, in a process of its own.
+// Kernels as a program meets them: launches and their limits, symbols, attributes, occupancy,
+// managed variables, cooperative launch, printf; and each way in which a kernel fails, in a process
+// of its own.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
@@ -22,7 +23,8 @@
 static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
 {
     if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
+           cudaGetErrorName(wanted));
     exit(1);
 }
 
@@ -33,7 +35,8 @@ __managed__ int shared_with_host = 7;
 
 __global__ void use_symbols(int *out)
 {
-    if (threadIdx.x < 4) out[threadIdx.x] = table[threadIdx.x] + *address_of_counter + shared_with_host;
+    if (threadIdx.x < 4)
+        out[threadIdx.x] = table[threadIdx.x] + *address_of_counter + shared_with_host;
     __syncthreads();
     if (threadIdx.x == 0) {
         counter = 100;
@@ -100,7 +103,8 @@ static void limits()
     int out[2];
     CHECK(cudaMemcpy(out, d, sizeof out, cudaMemcpyDeviceToHost));
     TRUE(out[0] == n * (n - 1) / 2 && out[1] == out[0]);
-    FAILS(cudaFuncSetAttribute(sum_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20), cudaErrorInvalidValue);
+    FAILS(cudaFuncSetAttribute(sum_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20),
+          cudaErrorInvalidValue);
 
     cudaFuncAttributes a;
     CHECK(cudaFuncGetAttributes(&a, bounded));
@@ -136,12 +140,16 @@ static void cooperative()
     CHECK(cudaLaunchCooperativeKernel((void *)meet, blocks, 64, arguments, 0, 0));
     CHECK(cudaMemcpy(out, d, sizeof out, cudaMemcpyDeviceToHost));
     TRUE(out[0] == blocks && out[1] == blocks && out[2] == blocks && out[3] == 0);
-    FAILS(cudaLaunchCooperativeKernel((void *)meet, 100000, 64, arguments, 0, 0), cudaErrorCooperativeLaunchTooLarge);
+    FAILS(cudaLaunchCooperativeKernel((void *)meet, 100000, 64, arguments, 0, 0),
+          cudaErrorCooperativeLaunchTooLarge);
     cudaGetLastError();
     CHECK(cudaFree(d));
 }
 
-__global__ void say(int x) { printf("device says %d %s %.1f\n", x + (int)threadIdx.x, "text", 1.5); }
+__global__ void say(int x)
+{
+    printf("device says %d %s %.1f\n", x + (int)threadIdx.x, "text", 1.5);
+}
 
 // Device printf comes out when the program synchronises, after what the host printed before.
 static void printing()
@@ -167,7 +175,8 @@ __global__ void write_to(int *p) { *p = 1; }
 __global__ void trap() { asm("trap;"); }
 __global__ void fail_assertion(int x) { assert(x == 1); }
 
-template <class Launch> static void ends_with(cudaError_t error, const char *what, const Launch &launch)
+template <class Launch>
+static void ends_with(cudaError_t error, const char *what, const Launch &launch)
 {
     fflush(stdout);
     const pid_t child = fork();

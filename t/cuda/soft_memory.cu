@@ -1,5 +1,5 @@
-// Memory as the runtime API sees it: every kind of allocation and copy, pointer attributes, memory info,
-// and the errors of addresses that are no memory. Runs no kernel.
+// Memory as the runtime API sees it: every kind of allocation and copy, pointer attributes, memory
+// info, and the errors of addresses that are no memory. Runs no kernel.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -17,7 +17,8 @@
 static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
 {
     if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
+           cudaGetErrorName(wanted));
     exit(1);
 }
 
@@ -50,8 +51,10 @@ static void flat_copies()
     TRUE(in == out);
     CHECK(cudaStreamDestroy(s));
 
-    FAILS(cudaMemcpy(a + in.size() - 1, in.data(), 2 * sizeof(int) + 1024, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-    FAILS(cudaMemcpy(a, (void *)((char *)a + (1ull << 42)), 4, cudaMemcpyDeviceToDevice), cudaErrorInvalidValue);
+    FAILS(cudaMemcpy(a + in.size() - 1, in.data(), 2 * sizeof(int) + 1024, cudaMemcpyHostToDevice),
+          cudaErrorInvalidValue);
+    FAILS(cudaMemcpy(a, (void *)((char *)a + (1ull << 42)), 4, cudaMemcpyDeviceToDevice),
+          cudaErrorInvalidValue);
     CHECK(cudaFree(a));
     FAILS(cudaMemcpy(out.data(), a, 4, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
     FAILS(cudaFree(a), cudaErrorInvalidValue);
@@ -102,7 +105,8 @@ static void kinds()
     CHECK(cudaHostAlloc(&h, 1000, cudaHostAllocMapped));
     CHECK(cudaMallocManaged(&m, 1000));
     CHECK(cudaPointerGetAttributes(&at, (char *)d + 999));
-    TRUE(at.type == cudaMemoryTypeDevice && at.device == 0 && at.devicePointer == (char *)d + 999 && !at.hostPointer);
+    TRUE(at.type == cudaMemoryTypeDevice && at.device == 0 && at.devicePointer == (char *)d + 999 &&
+         !at.hostPointer);
     CHECK(cudaPointerGetAttributes(&at, h));
     TRUE(at.type == cudaMemoryTypeHost && at.hostPointer == h);
     CHECK(cudaPointerGetAttributes(&at, m));

@@ -1,5 +1,5 @@
-// Streams and events: order, asynchrony, the default stream's rules, host functions, callbacks, times.
-// Host functions stand in for long work, so no kernel is needed.
+// Streams and events: order, asynchrony, the default stream's rules, host functions, callbacks,
+// times. Host functions stand in for long work, so no kernel is needed.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -18,16 +18,23 @@
 static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
 {
     if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
+           cudaGetErrorName(wanted));
     exit(1);
 }
 
 static std::atomic<int> gate, count;
 
-static void wait_at_gate(void *) { while (!gate) std::this_thread::yield(); }
+static void wait_at_gate(void *)
+{
+    while (!gate) std::this_thread::yield();
+}
 static void add_one(void *) { count++; }
 static void store_count(void *to) { *(int *)to = ++count; }
-static void CUDART_CB on_done(cudaStream_t, cudaError_t error, void *to) { *(int *)to = error == cudaSuccess ? 1 : -1; }
+static void CUDART_CB on_done(cudaStream_t, cudaError_t error, void *to)
+{
+    *(int *)to = error == cudaSuccess ? 1 : -1;
+}
 
 static void a_stream_is_ordered_and_asynchronous()
 {

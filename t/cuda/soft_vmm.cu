@@ -42,7 +42,8 @@ int main()
     int supported = 0;
     CHECK(cuInit(0));
     CHECK(cuDeviceGet(&d, 0));
-    CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, d));
+    CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                               d));
     TRUE(supported);
     CHECK(cuDevicePrimaryCtxRetain(&c, d));
     CHECK(cuCtxSetCurrent(c));
@@ -68,7 +69,8 @@ int main()
     TRUE(free_bytes() == before - 3 * page);
     FAILS(cuMemCreate(&first, page + 1, &prop, 0), CUDA_ERROR_INVALID_VALUE);
     CUmemGenericAllocationHandle none;
-    FAILS(cuMemCreate(&none, (before + page - 1) / page * page, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    FAILS(cuMemCreate(&none, (before + page - 1) / page * page, &prop, 0),
+          CUDA_ERROR_OUT_OF_MEMORY);
 
     // Two allocations in a row are one stretch of memory; without access they are none.
     CHECK(cuMemMap(base, page, 0, first, 0));

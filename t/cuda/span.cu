@@ -1,4 +1,5 @@
-// A program that uses the GPUs of several servers: the first half of the devices is one server's, the second another's.
+// A program that uses the GPUs of several servers: the first half of the devices is one server's,
+// the second another's.
 //   span [CASE]    CASE: as in the table at the end
 #include "check.h"
 
@@ -19,11 +20,13 @@ static int devices, half;
 
 __global__ void fill(unsigned *p, size_t n, unsigned seed)
 {
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] = seed + unsigned(i) * 7;
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        p[i] = seed + unsigned(i) * 7;
 }
 __global__ void add(unsigned *p, size_t n, unsigned what)
 {
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += what;
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        p[i] += what;
 }
 __device__ unsigned d_here;
 __global__ void add_here(unsigned *p) { *p = d_here + 1; }
@@ -78,7 +81,8 @@ static void test_devices()
 static void test_threads()
 {
     std::vector<std::thread> all;
-    for (int t = 0; t < 2 * devices; t++) all.emplace_back([t] { work_on(t % devices, unsigned(t) * 1000); });
+    for (int t = 0; t < 2 * devices; t++)
+        all.emplace_back([t] { work_on(t % devices, unsigned(t) * 1000); });
     for (auto &t : all) t.join();
 }
 
@@ -115,12 +119,14 @@ static void test_copies()
                     TRUE(boxed[y * pb / 4 + x] == seed + 2 + unsigned(y * pa / 4 + x) * 7);
             cudaMemcpy3DPeerParms p = {};
             p.srcDevice = from, p.dstDevice = to;
-            p.srcPtr = make_cudaPitchedPtr(a, pa, width, height), p.dstPtr = make_cudaPitchedPtr(b, pb, width, height);
+            p.srcPtr = make_cudaPitchedPtr(a, pa, width, height),
+            p.dstPtr = make_cudaPitchedPtr(b, pb, width, height);
             p.extent = make_cudaExtent(width, height, 3);
             CHECK(cudaMemcpy3DPeer(&p));
             const auto deep = read(b, pb * height * 3 / 4);
             for (size_t z = 0; z < 3; z++)
-                TRUE(deep[z * pb * height / 4 + pb / 4] == seed + 2 + unsigned(z * pa * height / 4 + pa / 4) * 7);
+                TRUE(deep[z * pb * height / 4 + pb / 4] ==
+                     seed + 2 + unsigned(z * pa * height / 4 + pa / 4) * 7);
             // Through an array at the destination, at once and in a stream.
             cudaArray_t array;
             const cudaChannelFormatDesc words = cudaCreateChannelDesc<unsigned>();
@@ -130,9 +136,11 @@ static void test_copies()
             for (cudaStream_t s : {cudaStreamLegacy, cudaStreamPerThread}) {
                 fill<<<32, 128, 0, s>>>(a, kMany, seed + 3);
                 CHECK(cudaStreamSynchronize(s));
-                CHECK(cudaMemcpy2DToArrayAsync(array, 0, 0, a, pa, width, height, cudaMemcpyDefault, s));
+                CHECK(cudaMemcpy2DToArrayAsync(array, 0, 0, a, pa, width, height, cudaMemcpyDefault,
+                                               s));
                 CHECK(cudaMemset2DAsync(a, pa, 0, width, height, s));
-                CHECK(cudaMemcpy2DFromArrayAsync(a, pa, array, 0, 0, width, height, cudaMemcpyDefault, s));
+                CHECK(cudaMemcpy2DFromArrayAsync(a, pa, array, 0, 0, width, height,
+                                                 cudaMemcpyDefault, s));
                 CHECK(cudaStreamSynchronize(s));
                 TRUE(is_filled(read(a, pa * height / 4), seed + 3));
             }
@@ -180,8 +188,9 @@ static void test_order()
     CHECK(cudaFreeHost(pinned));
 }
 
-// A copy between two GPUs in the NULL stream comes behind all that either has, whichever is current: here a host function
-// that lasts until somebody has waited for the copy in vain, or for a while.
+// A copy between two GPUs in the NULL stream comes behind all that either has, whichever is
+// current: here a host function that lasts until somebody has waited for the copy in vain, or for a
+// while.
 static void test_null_stream()
 {
     struct Gate {
@@ -249,7 +258,8 @@ static void test_null_stream()
     round(0, half, 0, half, 2);
 }
 
-// Events that are recorded again while others still wait for what they were: what is waited for is the record before.
+// Events that are recorded again while others still wait for what they were: what is waited for is
+// the record before.
 static void test_events()
 {
     const int a = 0, b = half;
@@ -385,7 +395,8 @@ static void test_race()
                 {
                     std::lock_guard<std::mutex> lock(mutex);
                     const auto next = live.lower_bound(p + bytes);
-                    TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= p);
+                    TRUE(next == live.begin() ||
+                         std::prev(next)->first + std::prev(next)->second <= p);
                     live[p] = bytes;
                 }
                 if (i % 4 == 3) continue;
@@ -447,10 +458,13 @@ static void test_host()
         struct Call {
             int *called, device;
         } call{&called, d};
-        CHECK(cudaLaunchHostFunc(nullptr, [](void *p) {
-            auto c = static_cast<Call *>(p);
-            *c->called = c->device;
-        }, &call));
+        CHECK(cudaLaunchHostFunc(
+            nullptr,
+            [](void *p) {
+                auto c = static_cast<Call *>(p);
+                *c->called = c->device;
+            },
+            &call));
         say<<<1, 1>>>(d);
         CHECK(cudaDeviceSynchronize());
         TRUE(*m.mapped == 5u + unsigned(d) && *m.managed == 6u + unsigned(d) && called == d);
@@ -476,7 +490,8 @@ static void test_registered()
 {
     std::vector<unsigned> memory(3000);
     CHECK(cudaSetDevice(0));
-    CHECK(cudaHostRegister(memory.data(), memory.size() * 4, cudaHostRegisterMapped | cudaHostRegisterPortable));
+    CHECK(cudaHostRegister(memory.data(), memory.size() * 4,
+                           cudaHostRegisterMapped | cudaHostRegisterPortable));
     for (int d : {0, half, 1, half + 1}) {
         CHECK(cudaSetDevice(d));
         unsigned *there;
@@ -514,7 +529,8 @@ static void test_refused()
     // A value in the other's memory.
     unsigned *far = on(half, 1);
     CHECK(cudaSetDevice(0));
-    TRUE(cuStreamWriteValue32(nullptr, reinterpret_cast<CUdeviceptr>(far), 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    TRUE(cuStreamWriteValue32(nullptr, reinterpret_cast<CUdeviceptr>(far), 1, 0) ==
+         CUDA_ERROR_NOT_SUPPORTED);
     // What leaves its allocation, at either end, is told at the call.
     cudaStream_t far_stream;
     CHECK(cudaSetDevice(half));
@@ -523,9 +539,12 @@ static void test_refused()
     unsigned *large = on(0, 2000000), *small = on(half, 1000000);
     for (cudaStream_t in : {static_cast<cudaStream_t>(nullptr), far_stream}) {
         TRUE(cudaMemcpyPeerAsync(small, half, large, 0, 4100000, in) == cudaErrorInvalidValue);
-        TRUE(cudaMemcpyAsync(large, small, 4100000, cudaMemcpyDefault, in) == cudaErrorInvalidValue);
-        TRUE(cudaMemcpyAsync(large + 1999999, small, 8, cudaMemcpyDefault, in) == cudaErrorInvalidValue);
-        TRUE(cudaMemcpy2DAsync(large, 4096, small, 4096, 4000, 1000, cudaMemcpyDefault, in) == cudaErrorInvalidValue);
+        TRUE(cudaMemcpyAsync(large, small, 4100000, cudaMemcpyDefault, in) ==
+             cudaErrorInvalidValue);
+        TRUE(cudaMemcpyAsync(large + 1999999, small, 8, cudaMemcpyDefault, in) ==
+             cudaErrorInvalidValue);
+        TRUE(cudaMemcpy2DAsync(large, 4096, small, 4096, 4000, 1000, cudaMemcpyDefault, in) ==
+             cudaErrorInvalidValue);
         CHECK(cudaMemcpy2DAsync(large, 4096, small, 4000, 4000, 1000, cudaMemcpyDefault, in));
         CHECK(cudaStreamSynchronize(in));
     }
@@ -582,7 +601,8 @@ static void test_refused()
 
 static std::mutex gate, copies_gate;
 
-// The second server goes while a stream of the first waits for its event, and a copy between the two for another's.
+// The second server goes while a stream of the first waits for its event, and a copy between the
+// two for another's.
 static void test_lost()
 {
     unsigned *a = on(0, kMany), *b = on(half, kMany);
@@ -591,7 +611,8 @@ static void test_lost()
     CHECK(cudaStreamCreateWithFlags(&sb, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&never));
     gate.lock();
-    CHECK(cudaLaunchHostFunc(sb, [](void *) { std::lock_guard<std::mutex> through(gate); }, nullptr));
+    CHECK(cudaLaunchHostFunc(
+        sb, [](void *) { std::lock_guard<std::mutex> through(gate); }, nullptr));
     CHECK(cudaEventRecord(never, sb));
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&sa, cudaStreamNonBlocking));
@@ -601,7 +622,8 @@ static void test_lost()
     add<<<1, 64, 0, sa>>>(a, 1000, 1);
     TRUE(cudaStreamQuery(sa) == cudaErrorNotReady);
     copies_gate.lock();
-    CHECK(cudaLaunchHostFunc(copies, [](void *) { std::lock_guard<std::mutex> through(copies_gate); }, nullptr));
+    CHECK(cudaLaunchHostFunc(
+        copies, [](void *) { std::lock_guard<std::mutex> through(copies_gate); }, nullptr));
     CHECK(cudaMemcpyPeerAsync(a, 0, b, half, 4096, copies));
     printf("waiting\n");
     getchar();
@@ -611,7 +633,8 @@ static void test_lost()
     TRUE(cudaMemcpy(&v, b, 4, cudaMemcpyDefault) == cudaErrorExternalDevice);
     TRUE(cudaMemcpyPeer(a, 0, b, half, 4) == cudaErrorExternalDevice);
     TRUE(cudaMemcpyPeerAsync(a, 0, b, half, 4, sa) == cudaErrorExternalDevice);
-    // One that was given before fails its stream, and what waits for that, for as long as there is the stream.
+    // One that was given before fails its stream, and what waits for that, for as long as there is
+    // the stream.
     copies_gate.unlock();
     TRUE(cudaStreamSynchronize(copies) == cudaErrorExternalDevice);
     TRUE(cudaStreamQuery(copies) == cudaErrorExternalDevice);
@@ -640,20 +663,24 @@ static void test_vmm()
         size_t bytes;
         CUdeviceptr at;
         CUmemGenericAllocationHandle memory;
-        TRUE(cuMemGetAllocationGranularity(&bytes, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+        TRUE(cuMemGetAllocationGranularity(&bytes, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
+             CUDA_SUCCESS);
         TRUE(cuMemCreate(&memory, bytes, &p, 0) == CUDA_SUCCESS);
         TRUE(cuMemAddressReserve(&at, bytes, 0, 0, 0) == CUDA_SUCCESS);
         TRUE(cuMemMap(at, bytes, 0, memory, 0) == CUDA_SUCCESS);
         CUmemAccessDesc access = {p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
         TRUE(cuMemSetAccess(at, bytes, &access, 1) == CUDA_SUCCESS);
         CUmemAllocationProp is;
-        TRUE(cuMemGetAllocationPropertiesFromHandle(&is, memory) == CUDA_SUCCESS && is.location.id == d);
+        TRUE(cuMemGetAllocationPropertiesFromHandle(&is, memory) == CUDA_SUCCESS &&
+             is.location.id == d);
         fill<<<8, 64>>>(reinterpret_cast<unsigned *>(at), bytes / 4, unsigned(d));
         CHECK(cudaDeviceSynchronize());
         CHECK(cudaSetDevice(0));
         TRUE(is_filled(read(reinterpret_cast<unsigned *>(at), bytes / 4), unsigned(d)));
         CUdevice owner;
-        TRUE(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) == CUDA_SUCCESS && owner == d);
+        TRUE(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) ==
+                 CUDA_SUCCESS &&
+             owner == d);
         TRUE(cuMemUnmap(at, bytes) == CUDA_SUCCESS);
         TRUE(cuMemAddressFree(at, bytes) == CUDA_SUCCESS);
         TRUE(cuMemRelease(memory) == CUDA_SUCCESS);
@@ -677,10 +704,20 @@ struct Case {
     const char *name;
     void (*run)();
 };
-static const Case cases[] = {{"devices", test_devices}, {"threads", test_threads}, {"copies", test_copies}, {"order", test_order},
-                             {"null_stream", test_null_stream}, {"events", test_events}, {"foreign", test_foreign}, {"space", test_space}, {"race", test_race},
-                             {"variables", test_variables}, {"host", test_host}, {"registered", test_registered},
-                             {"refused", test_refused}, {"vmm", test_vmm}};
+static const Case cases[] = {{"devices", test_devices},
+                             {"threads", test_threads},
+                             {"copies", test_copies},
+                             {"order", test_order},
+                             {"null_stream", test_null_stream},
+                             {"events", test_events},
+                             {"foreign", test_foreign},
+                             {"space", test_space},
+                             {"race", test_race},
+                             {"variables", test_variables},
+                             {"host", test_host},
+                             {"registered", test_registered},
+                             {"refused", test_refused},
+                             {"vmm", test_vmm}};
 // When they are named only.
 static const Case others[] = {{"first", test_first}, {"lost", test_lost}};
 

@@ -1,5 +1,5 @@
-// How a program of PyTorch's kind starts: what its runtime asks of the devices and the memory, two kernels of a module that
-// was never used, and their result.
+// How a program of PyTorch's kind starts: what its runtime asks of the devices and the memory, two
+// kernels of a module that was never used, and their result.
 #include "check.h"
 
 #include <cstdio>
@@ -29,7 +29,8 @@ int main()
         cudaDeviceProp properties;
         CHECK(cudaGetDeviceProperties(&properties, d));
     }
-    // The first tensor: the streams' priorities, a block of the caching allocator, a capture that is not there.
+    // The first tensor: the streams' priorities, a block of the caching allocator, a capture that
+    // is not there.
     CHECK(cudaSetDevice(0));
     int least = 0, greatest = 0;
     CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -47,7 +48,8 @@ int main()
     CHECK(cudaEventRecord(event, nullptr));
     // cpu()
     std::vector<float> numbers(kNumbers);
-    CHECK(cudaMemcpyAsync(numbers.data(), p, kNumbers * sizeof(float), cudaMemcpyDeviceToHost, nullptr));
+    CHECK(cudaMemcpyAsync(numbers.data(), p, kNumbers * sizeof(float), cudaMemcpyDeviceToHost,
+                          nullptr));
     CHECK(cudaStreamSynchronize(nullptr));
     for (float x : numbers)
         if (x != 2) return printf("%g, not 2\n", x), 1;

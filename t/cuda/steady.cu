@@ -1,6 +1,7 @@
 // Uses a GPU until it is ended, or for at most 300 s: what tests kill.
 //
-//   steady FILE    makes FILE when the first kernel has run; then launches and waits, again and again.
+//   steady FILE    makes FILE when the first kernel has run; then launches and waits, again and
+//   again.
 //                  Ends with 3 and the error's name at the first call that fails.
 #include <cstdio>
 #include <cstdlib>
@@ -9,15 +10,11 @@
 
 #include <cuda_runtime.h>
 
-__global__ void add_one(unsigned *words)
-{
-    words[blockIdx.x * blockDim.x + threadIdx.x] += 1;
-}
+__global__ void add_one(unsigned *words) { words[blockIdx.x * blockDim.x + threadIdx.x] += 1; }
 
 static void check(cudaError_t status, const char *what)
 {
-    if (status == cudaSuccess)
-        return;
+    if (status == cudaSuccess) return;
     printf("%s: %s\n", what, cudaGetErrorName(status));
     fflush(stdout);
     exit(3);
@@ -37,8 +34,7 @@ int main(int argc, char **argv)
         add_one<<<8, 128>>>(words);
         check(cudaGetLastError(), "launch");
         check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-        if (first)
-            fclose(fopen(argv[1], "w"));
+        if (first) fclose(fopen(argv[1], "w"));
         usleep(10 * 1000);
     }
     return 0;

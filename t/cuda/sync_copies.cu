@@ -1,5 +1,6 @@
-// A synchronous copy to the device is over when it returns: streams that wait for no other see what it brought, and so do
-// other threads' own streams. Sets of memory that the program shares with kernels are over, too.
+// A synchronous copy to the device is over when it returns: streams that wait for no other see what
+// it brought, and so do other threads' own streams. Sets of memory that the program shares with
+// kernels are over, too.
 #include "check.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ static std::vector<int> out(kWords);
 static bool sees(cudaStream_t s, int value, bool by_kernel)
 {
     if (by_kernel) copy<<<kWords / 256, 256, 0, s>>>(device, other, kWords);
-    CHECK(cudaMemcpyAsync(out.data(), by_kernel ? other : device, kWords * sizeof(int), cudaMemcpyDeviceToHost, s));
+    CHECK(cudaMemcpyAsync(out.data(), by_kernel ? other : device, kWords * sizeof(int),
+                          cudaMemcpyDeviceToHost, s));
     CHECK(cudaStreamSynchronize(s));
     return std::all_of(out.begin(), out.end(), [value](int word) { return word == value; });
 }
@@ -32,7 +34,8 @@ __global__ void late(int *to, int value, int turns)
     to[blockIdx.x * blockDim.x + threadIdx.x] = x == 12345 ? x : value;
 }
 
-// In the default stream a copy between two devices comes after what either was given, whichever is current.
+// In the default stream a copy between two devices comes after what either was given, whichever is
+// current.
 static void between_devices()
 {
     int devices;
@@ -48,7 +51,8 @@ static void between_devices()
         CHECK(cudaGetLastError());
         CHECK(cudaSetDevice(1));
         if (i % 3 == 0) CHECK(cudaMemcpyPeer(there, 1, here, 0, kWords * sizeof(int)));
-        if (i % 3 == 1) CHECK(cudaMemcpyPeerAsync(there, 1, here, 0, kWords * sizeof(int), nullptr));
+        if (i % 3 == 1)
+            CHECK(cudaMemcpyPeerAsync(there, 1, here, 0, kWords * sizeof(int), nullptr));
         if (i % 3 == 2) CHECK(cudaMemcpy(there, here, kWords * sizeof(int), cudaMemcpyDefault));
         CHECK(cudaMemcpy(&value, there + kWords - 1, sizeof value, cudaMemcpyDeviceToHost));
         TRUE(value == 7 + i);
@@ -80,7 +84,8 @@ int main()
         if (i % 2)
             CHECK(cudaMemcpy(device, from, kWords * sizeof(int), cudaMemcpyHostToDevice));
         else
-            CHECK(cudaMemcpy2D(device, 4096, from, 4096, 4096, kWords * sizeof(int) / 4096, cudaMemcpyHostToDevice));
+            CHECK(cudaMemcpy2D(device, 4096, from, 4096, 4096, kWords * sizeof(int) / 4096,
+                               cudaMemcpyHostToDevice));
         TRUE(sees(stream, i, i % 4 / 2));
     }
     // The program looks at what it shares with kernels, right behind a set.

@@ -1,5 +1,5 @@
-// A tenant of a shared GPU, for tests: kernels that spin for a time of their own choosing, whatever the GPU's speed, and note
-// when each began and ended.
+// A tenant of a shared GPU, for tests: kernels that spin for a time of their own choosing, whatever
+// the GPU's speed, and note when each began and ended.
 //
 //   tenant KEY=VALUE...
 //     file=PATH      what its kernels noted goes there: pairs of 64-bit nanoseconds (%globaltimer)
@@ -45,10 +45,8 @@ __device__ u64 clock_ns()
 __global__ void spin(Notes *notes, u64 ns)
 {
     u64 begin = clock_ns(), now = begin;
-    if (begin >= notes->end)
-        return;
-    while (now - begin < ns)
-        now = clock_ns();
+    if (begin >= notes->end) return;
+    while (now - begin < ns) now = clock_ns();
     u64 i = atomicAdd(&notes->used, 1ull);
     if (i < notes->capacity) {
         notes->times[2 * i] = begin;
@@ -58,8 +56,7 @@ __global__ void spin(Notes *notes, u64 ns)
 
 static void check(cudaError_t status, const char *what)
 {
-    if (status == cudaSuccess)
-        return;
+    if (status == cudaSuccess) return;
     fprintf(stderr, "%s: %s\n", what, cudaGetErrorName(status));
     exit(3);
 }
@@ -82,8 +79,7 @@ static double wall()
 
 static void rest(double seconds)
 {
-    if (seconds > 0)
-        std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 struct Plan {
@@ -99,8 +95,7 @@ struct Plan {
 static bool goes_on(Plan &p)
 {
     double t = wall() - p.begin;
-    if (t >= p.away_from && t < p.away_to)
-        rest(p.away_to - t);
+    if (t >= p.away_from && t < p.away_to) rest(p.away_to - t);
     return wall() < p.end();
 }
 
@@ -118,14 +113,12 @@ static void keep_busy(Plan &p)
     cudaStream_t stream;
     cudaEvent_t ring[kRing];
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    for (cudaEvent_t &e : ring)
-        CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    for (cudaEvent_t &e : ring) CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
     cudaGraphExec_t exec = nullptr;
     if (p.mode == "graph") {
         cudaGraph_t graph;
         CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        for (int i = 0; i < batch; ++i)
-            spin<<<1, 1, 0, stream>>>(p.notes, (u64)(p.us * 1e3));
+        for (int i = 0; i < batch; ++i) spin<<<1, 1, 0, stream>>>(p.notes, (u64)(p.us * 1e3));
         CHECK(cudaStreamEndCapture(stream, &graph));
         CHECK(cudaGraphInstantiate(&exec, graph, 0));
     }
@@ -134,12 +127,10 @@ static void keep_busy(Plan &p)
         if (exec)
             CHECK(cudaGraphLaunch(exec, stream));
         else
-            for (int i = 0; i < batch; ++i)
-                spin<<<1, 1, 0, stream>>>(p.notes, (u64)(p.us * 1e3));
+            for (int i = 0; i < batch; ++i) spin<<<1, 1, 0, stream>>>(p.notes, (u64)(p.us * 1e3));
         CHECK(cudaGetLastError());
         CHECK(cudaEventRecord(ring[n % kRing], stream));
-        if (n + 1 >= kRing)
-            CHECK(cudaEventSynchronize(ring[(n + 1) % kRing]));
+        if (n + 1 >= kRing) CHECK(cudaEventSynchronize(ring[(n + 1) % kRing]));
     }
     CHECK(cudaStreamSynchronize(stream));
 }
@@ -166,13 +157,16 @@ static void never_wait(Plan &p)
 
 int main(int argc, char **argv)
 {
-    auto get = [&](const char *key, const char *otherwise) { return text(argc, argv, key, otherwise); };
-    auto number = [&](const char *key, const char *otherwise) { return atof(get(key, otherwise).c_str()); };
+    auto get = [&](const char *key, const char *otherwise) {
+        return text(argc, argv, key, otherwise);
+    };
+    auto number = [&](const char *key, const char *otherwise) {
+        return atof(get(key, otherwise).c_str());
+    };
     Plan p;
     p.us = number("us", "2000");
     p.begin = number("begin", "0");
-    if (p.begin == 0)
-        p.begin = wall();
+    if (p.begin == 0) p.begin = wall();
     p.seconds = number("seconds", "10");
     p.mode = get("mode", "async");
     p.gap = number("gap", "0");
@@ -198,10 +192,8 @@ int main(int argc, char **argv)
     double started = wall();
     if (p.mode == "threads") {
         std::vector<std::thread> threads;
-        for (int i = 0; i < 8; ++i)
-            threads.emplace_back([&p] { keep_busy(p); });
-        for (std::thread &t : threads)
-            t.join();
+        for (int i = 0; i < 8; ++i) threads.emplace_back([&p] { keep_busy(p); });
+        for (std::thread &t : threads) t.join();
     } else if (p.mode == "sync") {
         one_by_one(p);
     } else if (p.mode == "never") {
@@ -213,12 +205,13 @@ int main(int argc, char **argv)
     CHECK(cudaMemcpy(&head, p.notes, sizeof head, cudaMemcpyDeviceToHost));
     printf("%llu kernels in %.3f s\n", head.used, took);
     std::string file = get("file", "");
-    if (file.empty())
-        return 0;
+    if (file.empty()) return 0;
     std::vector<u64> times(2 * std::min(head.used, capacity));
-    CHECK(cudaMemcpy(times.data(), p.notes->times, times.size() * sizeof(u64), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(times.data(), p.notes->times, times.size() * sizeof(u64),
+                     cudaMemcpyDeviceToHost));
     FILE *out = fopen(file.c_str(), "wb");
-    if (!out || fwrite(times.data(), sizeof(u64), times.size(), out) != times.size() || fclose(out)) {
+    if (!out || fwrite(times.data(), sizeof(u64), times.size(), out) != times.size() ||
+        fclose(out)) {
         perror(file.c_str());
         return 1;
     }

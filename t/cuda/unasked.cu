@@ -1,5 +1,6 @@
-// What a stream brings must arrive though the program asks for nothing: a host function that it waits for, and a
-// copy to pinned memory whose bytes it watches. Ends with 0 when both came within ten seconds.
+// What a stream brings must arrive though the program asks for nothing: a host function that it
+// waits for, and a copy to pinned memory whose bytes it watches. Ends with 0 when both came within
+// ten seconds.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -40,7 +41,8 @@ int main()
         CHECK(cudaStreamSynchronize(stream));
         // Long enough for the client to have gone to sleep.
         std::this_thread::sleep_for(std::chrono::milliseconds(60));
-        CHECK(cudaLaunchHostFunc(stream, [](void *) { reached = 1; }, nullptr));
+        CHECK(cudaLaunchHostFunc(
+            stream, [](void *) { reached = 1; }, nullptr));
         if (!comes([] { return reached == 1; })) {
             fprintf(stderr, "round %d: the host function did not run\n", round);
             return 1;

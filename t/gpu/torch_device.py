@@ -1,6 +1,7 @@
 """PyTorch sees the leased GPUs, by NVML and by the driver. Exit status 77: no PyTorch here."""
 import os
 import sys
+
 try:
     import torch
 except ImportError as e:

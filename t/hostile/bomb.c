@@ -1,4 +1,5 @@
-// A worker under its tenant's control, that takes of the host what it can get: threads, memory, or room in rgpud's log.
+// A worker under its tenant's control, that takes of the host what it can get: threads, memory, or
+// room in rgpud's log.
 //
 // usage: bomb KIND FILE       writes into FILE how far it came
 #include <errno.h>
@@ -41,7 +42,9 @@ static long mebibytes(void)
 
 static long lines(void)
 {
-    static const char line[] = "2026-01-01T00:00:00.000+00:00 rgpud error: \033[2Jthis is not true, and there is much of it xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n";
+    static const char line[] =
+        "2026-01-01T00:00:00.000+00:00 rgpud error: \033[2Jthis is not true, and there is much of "
+        "it xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n";
     struct timespec now, begin;
     long n = 0;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -57,8 +60,12 @@ int main(int argc, char **argv)
     unsigned uid, gid;
     const char *identity = getenv("RGPU_WORKER_IDENTITY");
     if (argc != 3) return 2;
-    if (identity && sscanf(identity, "%u:%u", &uid, &gid) == 2 && (setgroups(0, NULL) || setgid(gid) || setuid(uid))) return 3;
-    const long n = !strcmp(argv[1], "threads") ? threads() : !strcmp(argv[1], "memory") ? mebibytes() : lines();
+    if (identity && sscanf(identity, "%u:%u", &uid, &gid) == 2 &&
+        (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
+        return 3;
+    const long n = !strcmp(argv[1], "threads")  ? threads()
+                   : !strcmp(argv[1], "memory") ? mebibytes()
+                                                : lines();
     FILE *told = fopen(argv[2], "w");
     if (!told) return 4;
     fprintf(told, "%ld\n", n);

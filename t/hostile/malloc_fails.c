@@ -1,5 +1,7 @@
-/* LD_PRELOAD: malloc and its kin, that fail at a request. Not where glibc itself ends the process then, as it says in its own words: in ld.so
- * ("cannot allocate memory for thread-local data"), and for a thread-local object's destructor ("failed to register TLS destructor").
+/* LD_PRELOAD: malloc and its kin, that fail at a request. Not where glibc itself ends the process
+ * then, as it says in its own words: in ld.so
+ * ("cannot allocate memory for thread-local data"), and for a thread-local object's destructor
+ * ("failed to register TLS destructor").
  *
  * malloc_fails_at(n, for_ever)   the n-th request from now on fails, or all from then on; 0: none
  * malloc_asked()                 requests since then
@@ -28,7 +30,8 @@ static int of_loader(struct dl_phdr_info *info, size_t size, void *data)
     (void)size, (void)data;
     if (info->dlpi_addr != loader) return 0;
     for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD) loader_end = loader + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            loader_end = loader + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
     return 1;
 }
 
@@ -42,7 +45,8 @@ __attribute__((constructor)) static void find_loader(void)
 static int is_fatal(uintptr_t caller)
 {
     enum { kOfAtExit = 512 }; /* bytes of code, about */
-    return (caller >= loader && caller < loader_end) || (caller >= at_exit && caller < at_exit + kOfAtExit);
+    return (caller >= loader && caller < loader_end) ||
+           (caller >= at_exit && caller < at_exit + kOfAtExit);
 }
 
 void malloc_fails_at(long n, int ever)
@@ -64,9 +68,18 @@ static int fails(const void *caller)
 }
 
 void *malloc(size_t n) { return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(n); }
-void *calloc(size_t n, size_t of) { return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, of); }
-void *realloc(void *p, size_t n) { return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n); }
-void *aligned_alloc(size_t align, size_t n) { return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(align, n); }
+void *calloc(size_t n, size_t of)
+{
+    return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, of);
+}
+void *realloc(void *p, size_t n)
+{
+    return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n);
+}
+void *aligned_alloc(size_t align, size_t n)
+{
+    return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(align, n);
+}
 int posix_memalign(void **out, size_t align, size_t n)
 {
     if (fails(__builtin_return_address(0)) || !(*out = __libc_memalign(align, n))) return ENOMEM;

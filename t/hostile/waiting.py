@@ -24,8 +24,18 @@ def threads(w):
 def stand(w):
     """A stream that stands at a host function of the program's."""
     w.ask('cuDevicePrimaryCtxRetain', struct.pack('<Ii', CONTEXT, 0))
-    w.send(w.number('cuStreamCreateWithPriority'), struct.pack('<IIi', STREAM, 1, 0), flags=0, value=CONTEXT)
-    w.send(w.number('cuLaunchHostFunc'), struct.pack('<IIQ', ENQUEUE, STREAM, TOKEN), flags=0, value=CONTEXT)
+    w.send(
+        w.number('cuStreamCreateWithPriority'),
+        struct.pack('<IIi', STREAM, 1, 0),
+        flags=0,
+        value=CONTEXT,
+    )
+    w.send(
+        w.number('cuLaunchHostFunc'),
+        struct.pack('<IIQ', ENQUEUE, STREAM, TOKEN),
+        flags=0,
+        value=CONTEXT,
+    )
 
 
 def wait(w, times):

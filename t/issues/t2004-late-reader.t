@@ -1,6 +1,7 @@
 #!/bin/bash
-# A thread of the interposer that was told of input, which another thread took, waited for more without end; meanwhile nobody sent
-# what the program's calls had gathered, and a host function's end never got to the server.
+# A thread of the interposer that was told of input, which another thread took, waited for more
+# without end; meanwhile nobody sent what the program's calls had gathered, and a host function's
+# end never got to the server.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 

@@ -49,30 +49,41 @@ class Client(wire_client.Worker):
         return answer[1]
 
     def alloc(self, size):
-        return struct.unpack('<Q', self.need(self.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, size), value=CONTEXT)))[0]
+        return struct.unpack(
+            '<Q', self.need(self.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, size), value=CONTEXT))
+        )[0]
 
     def post(self, name, body):
         self.send(self.number(name), body, flags=0, value=CONTEXT)
 
     def question(self, name, body=b'', waits=False):
-        self.send(self.number(name), body, flags=WANTS_REPLY | (CALLER_WAITS if waits else 0), value=CONTEXT)
+        self.send(
+            self.number(name),
+            body,
+            flags=WANTS_REPLY | (CALLER_WAITS if waits else 0),
+            value=CONTEXT,
+        )
         return self.sequence
 
     def set(self, address, byte, size, stream):
         self.post('cuMemsetD8Async', struct.pack('<QBQI', address, byte, size, stream))
 
     def copy(self, address, size, stream, waits=False):
-        return self.question('cuMemcpyDtoHAsync_v2', struct.pack('<QQI', address, size, stream), waits)
+        return self.question(
+            'cuMemcpyDtoHAsync_v2', struct.pack('<QQI', address, size, stream), waits
+        )
 
     def take(self, *wanted):
         """Reads until all of these are answered: the order of their ends, {sequence: result}, {sequence: the bytes that were among its data}."""
         ends, results, seen, sizes = [], {}, {s: set() for s in wanted}, dict.fromkeys(wanted, 0)
         while set(ends) != set(wanted):
-            size, kind, flags, sequence, value = wire_client.HEADER.unpack(self.read(wire_client.HEADER.size))
+            size, kind, flags, sequence, value = wire_client.HEADER.unpack(
+                self.read(wire_client.HEADER.size)
+            )
             body = self.read(size)
             assert sequence in wanted or kind not in (wire_client.REPLY, DATA), (kind, sequence)
             if kind == 5:
-                self.token, = struct.unpack('<Q', body)
+                (self.token,) = struct.unpack('<Q', body)
             if sequence not in wanted:
                 continue
             results[sequence] = value
@@ -88,7 +99,11 @@ class Client(wire_client.Worker):
 
 def apart(c, stream):
     copies = [c.copy(c.large, LARGE, A) for _ in range(2)]
-    asked = [c.copy(c.small, 4, stream), c.question('cuStreamSynchronize', struct.pack('<I', stream)), c.question('cuMemGetInfo_v2', b'\1\1')]
+    asked = [
+        c.copy(c.small, 4, stream),
+        c.question('cuStreamSynchronize', struct.pack('<I', stream)),
+        c.question('cuMemGetInfo_v2', b'\1\1'),
+    ]
     ends, results, seen = c.take(*copies, *asked)
     assert ends[-2:] == copies, ends
     assert all(seen[s] == {1} for s in copies) and seen[asked[0]] == {9}, seen
@@ -108,7 +123,9 @@ def case_default(c):
 def case_waits(c):
     "who waits for the copy's stream, or the context, is answered behind it"
     copy = c.copy(c.large, LARGE, A)
-    stream, context = c.question('cuStreamSynchronize', struct.pack('<I', A)), c.question('cuCtxSynchronize')
+    stream, context = c.question('cuStreamSynchronize', struct.pack('<I', A)), c.question(
+        'cuCtxSynchronize'
+    )
     small = c.copy(c.small, 4, B)
     ends, _, _ = c.take(copy, stream, context, small)
     assert ends[:2] == [small, copy] and set(ends[2:]) == {stream, context}, ends
@@ -118,7 +135,9 @@ def case_queries(c):
     "its stream is not idle before, an event behind it not reached"
     copy = c.copy(c.large, LARGE, A)
     c.post('cuEventRecord', struct.pack('<II', EVENT, A))
-    stream, event = c.question('cuStreamQuery', struct.pack('<I', A)), c.question('cuEventQuery', struct.pack('<I', EVENT))
+    stream, event = c.question('cuStreamQuery', struct.pack('<I', A)), c.question(
+        'cuEventQuery', struct.pack('<I', EVENT)
+    )
     wait, small = c.question('cuEventSynchronize', struct.pack('<I', EVENT)), c.copy(c.small, 4, B)
     ends, results, _ = c.take(copy, stream, event, wait, small)
     assert ends[3:] == [copy, wait], ends
@@ -193,7 +212,10 @@ def case_wrong(c):
     "one that the driver refuses is answered with its error"
     copy, small = c.copy(c.large, LARGE * 4, A), c.copy(c.small, 4, B)
     ends, results, _ = c.take(copy, small)
-    assert sorted(ends) == sorted([small, copy]) and results[copy] and not results[small], (ends, results)
+    assert sorted(ends) == sorted([small, copy]) and results[copy] and not results[small], (
+        ends,
+        results,
+    )
     case_apart(c)
 
 

@@ -17,9 +17,25 @@ import struct
 import sys
 
 import handshake
-from handshake import ACCEPTED_AT, CLIENT_BYTES, DIGEST_AT, HELLO_BYTES, HOLD, LANE, PROOF_AT, PURPOSE_AT, VERDICT_BYTES, WORK
+from handshake import (
+    ACCEPTED_AT,
+    CLIENT_BYTES,
+    DIGEST_AT,
+    HELLO_BYTES,
+    HOLD,
+    LANE,
+    PROOF_AT,
+    PURPOSE_AT,
+    VERDICT_BYTES,
+    WORK,
+)
 
-port, lease, secret, change = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.argv[3]), sys.argv[4]
+port, lease, secret, change = (
+    int(sys.argv[1]),
+    sys.argv[2].encode(),
+    bytes.fromhex(sys.argv[3]),
+    sys.argv[4],
+)
 purpose = {"work": HOLD, "lane": LANE}.get(change, WORK)
 
 server = socket.create_connection(("127.0.0.1", port), timeout=10)
@@ -42,7 +58,12 @@ server.sendall(said)
 try:
     verdict = bytearray(handshake.read(server, VERDICT_BYTES))
     accepted = struct.unpack_from("<I", verdict, ACCEPTED_AT)[0]
-    print("server", "accepted" if accepted else "refused" + (": " + verdict[40:].rstrip(b"\0").decode() if change == "older" else ""))
+    print(
+        "server",
+        "accepted"
+        if accepted
+        else "refused" + (": " + verdict[40:].rstrip(b"\0").decode() if change == "older" else ""),
+    )
 except EOFError:
     print("server silent")
     sys.exit(0)
@@ -50,5 +71,7 @@ if change == "bits":
     struct.pack_into("<I", verdict, ACCEPTED_AT, accepted ^ 8)
 if change == "accepted":
     verdict = bytearray(struct.pack("<4sI32s152s", b"RGPU", 1, mine[PROOF_AT:CLIENT_BYTES], b""))
-taken = struct.unpack_from("<I", verdict, ACCEPTED_AT)[0] and handshake.is_proved(secret, seen, mine, verdict)
+taken = struct.unpack_from("<I", verdict, ACCEPTED_AT)[0] and handshake.is_proved(
+    secret, seen, mine, verdict
+)
 print("client", "accepted" if taken else "refused")

@@ -10,8 +10,13 @@ import time
 
 cuda = ctypes.CDLL("libcuda.so.1")
 context, address, size = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(4 << 20)
-for r in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
-          cuda.cuMemAlloc_v2(ctypes.byref(address), size), cuda.cuMemcpyHtoD_v2(address, bytes(4 << 20), size)):
+for r in (
+    cuda.cuInit(0),
+    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+    cuda.cuCtxSetCurrent(context),
+    cuda.cuMemAlloc_v2(ctypes.byref(address), size),
+    cuda.cuMemcpyHtoD_v2(address, bytes(4 << 20), size),
+):
     assert r == 0, r
 time.sleep(0.3)  # not for anything to be over: connections are being opened now
 os.closerange(3, 200)

@@ -16,7 +16,9 @@ lane_of = extra[1] if extra[:1] == ["--lane"] else None
 port, lease, secret = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.argv[3])
 
 try:
-    sock, server, client, verdict = handshake.opened(port, lease, secret, handshake.LANE if lane_of else handshake.WORK, int(lane_of or 0))
+    sock, server, client, verdict = handshake.opened(
+        port, lease, secret, handshake.LANE if lane_of else handshake.WORK, int(lane_of or 0)
+    )
 except EOFError:
     print("closed")
     sys.exit(1)
@@ -25,7 +27,11 @@ with sock:
     if not accepted:
         print("refused:", text.rstrip(b"\0").decode())
         sys.exit(1)
-    print("accepted", "proved" if handshake.is_proved(secret, server, client, verdict) else "NOT PROVED", flush=True)
+    print(
+        "accepted",
+        "proved" if handshake.is_proved(secret, server, client, verdict) else "NOT PROVED",
+        flush=True,
+    )
     if lane_of:
         print("heard", len(sock.recv(4, socket.MSG_WAITALL)))
     if extra == ["--hold"]:

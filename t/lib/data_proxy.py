@@ -11,6 +11,7 @@ from handshake import read  # noqa: F401, for who imports from here
 HEADER = struct.Struct('<IHHII')
 secrets = []  # of the lease that listen_for() has read
 
+
 def end_both(one, other):
     for end in (one, other):
         try:

@@ -1,4 +1,5 @@
-// Runs a program's main in several threads of one process: LD_PRELOAD=eight.so, EIGHT=8 (threads, 8 unless set).
+// Runs a program's main in several threads of one process: LD_PRELOAD=eight.so, EIGHT=8 (threads, 8
+// unless set).
 //
 // The threads begin together. Exit status: the largest of theirs.
 #define _GNU_SOURCE
@@ -9,7 +10,11 @@
 typedef int Main(int, char **, char **);
 typedef int Start(Main *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
 
-static struct { Main *main; int argc; char **argv, **envp; } program;
+static struct {
+    Main *main;
+    int argc;
+    char **argv, **envp;
+} program;
 static pthread_barrier_t together;
 
 static void *one(void *unused)
@@ -37,9 +42,10 @@ static int all(int argc, char **argv, char **envp)
     return worst;
 }
 
-int __libc_start_main(Main *main, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
-                      void *stack_end)
+int __libc_start_main(Main *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*rtld_fini)(void), void *stack_end)
 {
     program.main = main;
-    return ((Start *)dlsym(RTLD_NEXT, "__libc_start_main"))(all, argc, argv, init, fini, rtld_fini, stack_end);
+    return ((Start *)dlsym(RTLD_NEXT, "__libc_start_main"))(all, argc, argv, init, fini, rtld_fini,
+                                                            stack_end);
 }

@@ -12,7 +12,9 @@ import re
 import sys
 
 include, driver_version, missing = sys.argv[1], int(sys.argv[2]), set(sys.argv[3:])
-text = ''.join(open(f'{include}/{name}').read() for name in ('cudaTypedefs.h', 'cudaProfilerTypedefs.h'))
+text = ''.join(
+    open(f'{include}/{name}').read() for name in ('cudaTypedefs.h', 'cudaProfilerTypedefs.h')
+)
 versions = {}
 per_thread = {}
 for name, version, suffix in re.findall(r'\*PFN_(cu\w+?)_v(\d+)(_pt[ds][zs])?\)', text):
@@ -56,7 +58,9 @@ asked = wrong = 0
 def check(name, version, flags):
     global asked, wrong
     pointer, status = ctypes.c_void_p(), ctypes.c_int(-1)
-    result = cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(pointer), version, ctypes.c_uint64(flags), ctypes.byref(status))
+    result = cuda.cuGetProcAddress_v2(
+        name.encode(), ctypes.byref(pointer), version, ctypes.c_uint64(flags), ctypes.byref(status)
+    )
     asked += 1
     if version > driver_version:
         if result == 1:
@@ -64,11 +68,15 @@ def check(name, version, flags):
         want = 'CUDA_ERROR_INVALID_VALUE'
     else:
         want, symbol = expected(name, version, flags)
-        if (result, status.value) == (0, want) and pointer.value == (address(symbol) if symbol else None):
+        if (result, status.value) == (0, want) and pointer.value == (
+            address(symbol) if symbol else None
+        ):
             return
     wrong += 1
     if wrong < 20:
-        print(f'{name} at {version}, flags {flags}: result {result}, status {status.value}; wanted {want}')
+        print(
+            f'{name} at {version}, flags {flags}: result {result}, status {status.value}; wanted {want}'
+        )
 
 
 def all_of_them(times):
@@ -78,11 +86,17 @@ def all_of_them(times):
                 check(name, version, flags)
 
 
-all_of_them(sorted({v for vs in versions.values() for v in vs} | {10000, 11000, 12000, 13000, 14000}))
+all_of_them(
+    sorted({v for vs in versions.values() for v in vs} | {10000, 11000, 12000, 13000, 14000})
+)
 assert cuda.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) == 3, 'not initialised by asking'
 assert cuda.cuInit(0) == 0
-before = {name: cuda.cuGetProcAddress_v2(b'cuInit', ctypes.byref(ctypes.c_void_p()), 12000, ctypes.c_uint64(f), None)
-          for name, f in (('both', 3), ('unknown', 4))}
+before = {
+    name: cuda.cuGetProcAddress_v2(
+        b'cuInit', ctypes.byref(ctypes.c_void_p()), 12000, ctypes.c_uint64(f), None
+    )
+    for name, f in (('both', 3), ('unknown', 4))
+}
 assert before == {'both': 1, 'unknown': 1}, before
 all_of_them([12000, driver_version])
 print(f'{asked} questions, {wrong} wrong answers')

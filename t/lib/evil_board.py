@@ -27,7 +27,7 @@ for fd in boards:
     with socket.socket(fileno=os.dup(fd)) as place:
         _, control, _, _ = place.recvmsg(64, 4096, socket.MSG_DONTWAIT)
     for level, kind, data in control:
-        files += list(array.array('i', data[:len(data) // 4 * 4]))
+        files += list(array.array('i', data[: len(data) // 4 * 4]))
 
 
 def attempt(action, *args):
@@ -41,7 +41,10 @@ def words(kind, size):
     if kind < 5:
         return struct.pack('<Q', [0, 2**64 - 1, 2**63 - 1, 2**63, 1][kind]) * (size // 8)
     if kind == 5:  # small numbers, as indices are
-        return b''.join(struct.pack('<i', random.choice([-1, -2**31, 2**31 - 1, 127, 128, 1 << 20, 7])) for _ in range(size // 4))
+        return b''.join(
+            struct.pack('<i', random.choice([-1, -(2**31), 2**31 - 1, 127, 128, 1 << 20, 7]))
+            for _ in range(size // 4)
+        )
     return random.randbytes(size)
 
 
@@ -69,14 +72,15 @@ threading.Thread(target=ring, daemon=True).start()
 kind = 0
 while time.time() < end:
     for fd, memory in maps:
-        # Never twice the same: of what makes no sense, less sense is made by a lock that looks held, and then does not.
+        # Never twice the same: of what makes no sense, less sense is made by a lock that looks
+        # held, and then does not.
         if attempt(os.fstat, fd).st_size >= len(memory):
             memory[:] = words(kind % 7, len(memory) // 8 * 8) + bytes(len(memory) % 8)
     kind += 1
     time.sleep(0.02)
 for fd in files:
     if stat.S_ISREG(os.fstat(fd).st_mode):
-        attempt(fcntl.fcntl, fd, SEALS, 0xf)
+        attempt(fcntl.fcntl, fd, SEALS, 0xF)
         attempt(os.ftruncate, fd, 1 << 30)
         attempt(os.ftruncate, fd, 100)
         attempt(os.ftruncate, fd, 0)

@@ -32,18 +32,90 @@ import time
 import handshake
 
 dice = random.Random(20261121)
-NASTY = [b"\0", b"\xff\xfe", b"\xc3\x28", b"%00", b"%n%s", b"../" * 40, b"A" * 5000, b"'\"\\", b"\r\n", b"{", b"[" * 3000, b"1e999", b"-1",
-         b"18446744073709551616", b"4294967296", b"NaN", b"null", b"true", b"\xf0\x9f\x92\xa9", b"0x10", b" ", b""]
-METHODS = [b"GET", b"POST", b"DELETE", b"PUT", b"HEAD", b"OPTIONS", b"PATCH", b"CONNECT", b"TRACE", b"get", b"", b"G" * 300, b"PRI"]
+NASTY = [
+    b"\0",
+    b"\xff\xfe",
+    b"\xc3\x28",
+    b"%00",
+    b"%n%s",
+    b"../" * 40,
+    b"A" * 5000,
+    b"'\"\\",
+    b"\r\n",
+    b"{",
+    b"[" * 3000,
+    b"1e999",
+    b"-1",
+    b"18446744073709551616",
+    b"4294967296",
+    b"NaN",
+    b"null",
+    b"true",
+    b"\xf0\x9f\x92\xa9",
+    b"0x10",
+    b" ",
+    b"",
+]
+METHODS = [
+    b"GET",
+    b"POST",
+    b"DELETE",
+    b"PUT",
+    b"HEAD",
+    b"OPTIONS",
+    b"PATCH",
+    b"CONNECT",
+    b"TRACE",
+    b"get",
+    b"",
+    b"G" * 300,
+    b"PRI",
+]
 ID = b"0123456789abcdef0123456789abcdef"
-TARGETS = [b"/v1/offers", b"/v1/offers/" + ID, b"/v1/offers/" + ID + b"/accept", b"/v1/offers/" + ID + b"/accept?gpus=2", b"/v1/leases", b"/v1/leases/" + ID,
-           b"/v1/leases/" + ID + b"/renew", b"/v1/leases?job=1&node=x&secrets=1", b"/v1/drain", b"/v1/resume", b"/v1/lends",
-           b"/v1/lends/" + ID, b"/v1/inventory", b"/v1/sharing", b"/v1/health", b"/metrics", b"/", b"*", b"http://x/v1/health", b"/v1/health?" + b"a=b&" * 100]
+TARGETS = [
+    b"/v1/offers",
+    b"/v1/offers/" + ID,
+    b"/v1/offers/" + ID + b"/accept",
+    b"/v1/offers/" + ID + b"/accept?gpus=2",
+    b"/v1/leases",
+    b"/v1/leases/" + ID,
+    b"/v1/leases/" + ID + b"/renew",
+    b"/v1/leases?job=1&node=x&secrets=1",
+    b"/v1/drain",
+    b"/v1/resume",
+    b"/v1/lends",
+    b"/v1/lends/" + ID,
+    b"/v1/inventory",
+    b"/v1/sharing",
+    b"/v1/health",
+    b"/metrics",
+    b"/",
+    b"*",
+    b"http://x/v1/health",
+    b"/v1/health?" + b"a=b&" * 100,
+]
 OWNER = {"uid": 0, "user": "x", "host": "here", "pid": 1}
-BODIES = [{"gpus": 1, "owner": OWNER}, {"gpus": 2, "share": 30, "most": 100, "memory": 1 << 20, "term_ms": 1000, "owner": OWNER},
-          {"gpus": 1, "owner": {"uid": 0, "job": "1", "node": "n", "qos": "q"},
-           "wanted": {"names": ["a"], "uuids": ["GPU-1"], "memory": 1, "compute_capability": 80, "cuda": 12000, "driver": "570.86.10"}},
-          {"gpus": 3, "span": "5a", "owner": OWNER}, {"gpus": ["0"], "grace_ms": 0, "owner": OWNER}, {"gpu": "0", "reason": "x"}, {}, {"gpu": ""}]
+BODIES = [
+    {"gpus": 1, "owner": OWNER},
+    {"gpus": 2, "share": 30, "most": 100, "memory": 1 << 20, "term_ms": 1000, "owner": OWNER},
+    {
+        "gpus": 1,
+        "owner": {"uid": 0, "job": "1", "node": "n", "qos": "q"},
+        "wanted": {
+            "names": ["a"],
+            "uuids": ["GPU-1"],
+            "memory": 1,
+            "compute_capability": 80,
+            "cuda": 12000,
+            "driver": "570.86.10",
+        },
+    },
+    {"gpus": 3, "span": "5a", "owner": OWNER},
+    {"gpus": ["0"], "grace_ms": 0, "owner": OWNER},
+    {"gpu": "0", "reason": "x"},
+    {},
+    {"gpu": ""},
+]
 
 
 def mutated(data, most=6):
@@ -57,21 +129,44 @@ def mutated(data, most=6):
         elif kind == 1:
             data[at:at] = dice.choice(NASTY)
         elif kind == 2:
-            del data[at:at + dice.randint(1, 20)]
+            del data[at : at + dice.randint(1, 20)]
         elif kind == 3:
-            data[at:at] = data[at:at + dice.randint(1, 60)]
+            data[at:at] = data[at : at + dice.randint(1, 60)]
         elif kind == 4 and data:
             data[at % len(data)] ^= 1 << dice.randint(0, 7)
         else:
             end = min(len(data), at + 4)
-            data[at:end] = struct.pack("<I", dice.choice([0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 20]))[:end - at]
+            data[at:end] = struct.pack(
+                "<I", dice.choice([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 20])
+            )[: end - at]
     return bytes(data)
 
 
 def value():
     kind = dice.randint(0, 9)
     if kind < 4:
-        return dice.choice([0, -1, 1, 100, 101, 1024, 1025, 2**31, 2**32, 2**63, 2**64, -2**63, 1e308, -0.0, 0.5, True, False, None])
+        return dice.choice(
+            [
+                0,
+                -1,
+                1,
+                100,
+                101,
+                1024,
+                1025,
+                2**31,
+                2**32,
+                2**63,
+                2**64,
+                -(2**63),
+                1e308,
+                -0.0,
+                0.5,
+                True,
+                False,
+                None,
+            ]
+        )
     if kind < 7:
         return dice.choice(NASTY).decode("latin1")
     if kind == 7:
@@ -88,7 +183,16 @@ def body():
     if kind == 0:
         return mutated(json.dumps(chosen).encode())
     if kind == 1:
-        return dice.choice([b"[" * 30000, b"{\"a\":" * 9000, b"\"" + b"x" * 60000, b"1" * 60000, dice.choice(NASTY), dice.randbytes(300)])
+        return dice.choice(
+            [
+                b"[" * 30000,
+                b"{\"a\":" * 9000,
+                b"\"" + b"x" * 60000,
+                b"1" * 60000,
+                dice.choice(NASTY),
+                dice.randbytes(300),
+            ]
+        )
     place = chosen
     while isinstance(place, dict) and place:
         key = dice.choice(list(place))
@@ -110,15 +214,43 @@ def request():
         target = mutated(target)
     headers = [b"Host: x"]
     if dice.random() < 0.3:
-        key = b"RGPU-KEY %d %s %s" % (int(time.time() * 1000), os.urandom(16).hex().encode(), b"0" * 64)
-        headers.append(b"Authorization: " + dice.choice([mutated(key), b"MUNGE " + mutated(b"MUNGE:AwQDAACdOmu6:"), dice.choice(NASTY), key]))
+        key = b"RGPU-KEY %d %s %s" % (
+            int(time.time() * 1000),
+            os.urandom(16).hex().encode(),
+            b"0" * 64,
+        )
+        headers.append(
+            b"Authorization: "
+            + dice.choice(
+                [mutated(key), b"MUNGE " + mutated(b"MUNGE:AwQDAACdOmu6:"), dice.choice(NASTY), key]
+            )
+        )
     for _ in range(dice.choice([0, 0, 0, 3, 200])):
-        headers.append(dice.choice([b"X-A: ", b"Range: bytes=", b"Content-Encoding: gzip", b"Accept-Encoding: ", b"Transfer-Encoding: chunked",
-                                    b"Connection: ", b"Expect: 100-continue", b"Content-Type: multipart/form-data; boundary=", b"Cookie: "])
-                       + dice.choice(NASTY))
+        headers.append(
+            dice.choice(
+                [
+                    b"X-A: ",
+                    b"Range: bytes=",
+                    b"Content-Encoding: gzip",
+                    b"Accept-Encoding: ",
+                    b"Transfer-Encoding: chunked",
+                    b"Connection: ",
+                    b"Expect: 100-continue",
+                    b"Content-Type: multipart/form-data; boundary=",
+                    b"Cookie: ",
+                ]
+            )
+            + dice.choice(NASTY)
+        )
     length = dice.choice([len(content)] * 8 + [0, 5, len(content) + 10, 10**6, 10**18, -1])
     headers.append(b"Content-Length: %d" % length)
-    line = method + b" " + target + b" " + dice.choice([b"HTTP/1.1"] * 9 + [b"HTTP/1.0", b"HTTP/9.9", b""])
+    line = (
+        method
+        + b" "
+        + target
+        + b" "
+        + dice.choice([b"HTTP/1.1"] * 9 + [b"HTTP/1.0", b"HTTP/9.9", b""])
+    )
     return line + b"\r\n" + b"\r\n".join(headers) + b"\r\n\r\n" + content
 
 
@@ -143,7 +275,11 @@ def control(port, rounds, closed=None):
     for _ in range(int(rounds)):
         sent = request()
         answer = exchange(int(port), sent)
-        status = answer.split(b" ")[1].decode("latin1") if answer.startswith(b"HTTP/") else answer[:7].decode("latin1") or "closed"
+        status = (
+            answer.split(b" ")[1].decode("latin1")
+            if answer.startswith(b"HTTP/")
+            else answer[:7].decode("latin1") or "closed"
+        )
         count[status] = count.get(status, 0) + 1
         if status.startswith("5") and status not in ("501", "503", "505") or status == "TIMEOUT":
             print("answer", status, answer[:300], "to", sent[:600])
@@ -184,7 +320,10 @@ def hello(port, rounds, lease, secret):
             if len(answer) == 192 and answer[4] & 1:
                 accepted += 1
                 if data[:216] != good:
-                    print("accepted with bytes changed at", [i for i in range(216) if data[i] != good[i]])
+                    print(
+                        "accepted with bytes changed at",
+                        [i for i in range(216) if data[i] != good[i]],
+                    )
                     return 1
     print("accepted", accepted)
     return 0
@@ -205,26 +344,33 @@ def flood(port, seconds, pid):
             try:
                 with socket.create_connection(("127.0.0.1", int(port)), timeout=5) as s:
                     s.settimeout(2)
-                    if kind == 0:      # headers without end
+                    if kind == 0:  # headers without end
                         s.sendall(b"GET /v1/health HTTP/1.1\r\n")
                         for _ in range(2000):
                             s.sendall(b"X-%d: %s\r\n" % (dice.randint(0, 9999), b"y" * 400))
-                    elif kind == 1:    # a body without end
-                        s.sendall(b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000000\r\n\r\n")
+                    elif kind == 1:  # a body without end
+                        s.sendall(
+                            b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000000\r\n\r\n"
+                        )
                         for _ in range(2000):
                             s.sendall(b"z" * 4096)
-                    elif kind == 2:    # chunks without end
-                        s.sendall(b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+                    elif kind == 2:  # chunks without end
+                        s.sendall(
+                            b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        )
                         for _ in range(2000):
                             s.sendall(b"1000\r\n" + b"z" * 4096 + b"\r\n")
-                    elif kind == 3:    # answers that nobody reads
+                    elif kind == 3:  # answers that nobody reads
                         for _ in range(3000):
                             s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-                    elif kind == 4:    # offers, up to the limit and beyond
+                    elif kind == 4:  # offers, up to the limit and beyond
                         for _ in range(50):
-                            exchange(int(port), b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (
-                                len(json.dumps(BODIES[1])), json.dumps(BODIES[1]).encode()))
-                    else:              # a line without end
+                            exchange(
+                                int(port),
+                                b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                                % (len(json.dumps(BODIES[1])), json.dumps(BODIES[1]).encode()),
+                            )
+                    else:  # a line without end
                         for _ in range(2000):
                             s.sendall(b"A" * 4096)
             except OSError:
@@ -274,14 +420,28 @@ def client(library, rounds):
     secret, lease = b"s" * 32, b"0123456789abcdef"
     listening = socket.create_server(("127.0.0.1", 0))
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"version": 1, "servers": [{"name": "f", "address": "127.0.0.1:%d" % listening.getsockname()[1],
-                                              "lease": lease.decode(), "secret": secret.hex(), "gpus": []}]}, file)
+        json.dump(
+            {
+                "version": 1,
+                "servers": [
+                    {
+                        "name": "f",
+                        "address": "127.0.0.1:%d" % listening.getsockname()[1],
+                        "lease": lease.decode(),
+                        "secret": secret.hex(),
+                        "gpus": [],
+                    }
+                ],
+            },
+            file,
+        )
         file.flush()
         os.environ["RGPU_LEASE"] = file.name
         # The worker's snapshot is what RGPU_FUZZ_SNAPSHOT holds, as it was recorded; else zeros.
         recorded = bytes.fromhex(os.environ.get("RGPU_FUZZ_SNAPSHOT", "")) or bytes(400)
 
-        # Who loses the connection tries again, as a server may be restarting, until somebody answers who is none.
+        # Who loses the connection tries again, as a server may be restarting, until somebody
+        # answers who is none.
         def serve(over, kind, first, rest):
             nonsense(kind, first, rest)
             while not over.is_set():
@@ -312,8 +472,19 @@ def client(library, rounds):
             kind = dice.choice([0, 1, 2, 2, 2, 2, 2, 2])
             first = mutated(handshake.server_hello(), 3)
             body = mutated(recorded, 4)
-            header = struct.pack("<IHHII", dice.choice([len(body)] * 6 + [0, 1 << 20, 0xffffffff]), dice.choice([4] * 9 + [1]), 2, 0, 0)
-            rest = mutated(struct.pack("<4sI32s152s", b"RGPU", 1, bytes(32), b""), 3) if kind == 1 else header + body
+            header = struct.pack(
+                "<IHHII",
+                dice.choice([len(body)] * 6 + [0, 1 << 20, 0xFFFFFFFF]),
+                dice.choice([4] * 9 + [1]),
+                2,
+                0,
+                0,
+            )
+            rest = (
+                mutated(struct.pack("<4sI32s152s", b"RGPU", 1, bytes(32), b""), 3)
+                if kind == 1
+                else header + body
+            )
             over = threading.Event()
             thread = threading.Thread(target=serve, args=(over, kind, first, rest), daemon=True)
             thread.start()
@@ -322,19 +493,49 @@ def client(library, rounds):
             socket.create_connection(listening.getsockname()).close()
             thread.join(10)
             if os.WIFSIGNALED(status):
-                print("round", i, "kind", kind, "signal", os.WTERMSIG(status), "by", rest[:400].hex())
+                print(
+                    "round", i, "kind", kind, "signal", os.WTERMSIG(status), "by", rest[:400].hex()
+                )
                 return 1
     print("survived", rounds)
     return 0
 
 
 def lease(library, rounds):
-    good = json.dumps({"version": 1, "job": "17", "servers": [{"name": "g", "address": "127.0.0.1:1", "lease": "5d41", "secret": "00" * 32, "gpus": [
-        {"uuid": "GPU-1", "name": "x", "share": 100, "most": 100, "memory": 1}]}]}).encode()
+    good = json.dumps(
+        {
+            "version": 1,
+            "job": "17",
+            "servers": [
+                {
+                    "name": "g",
+                    "address": "127.0.0.1:1",
+                    "lease": "5d41",
+                    "secret": "00" * 32,
+                    "gpus": [
+                        {"uuid": "GPU-1", "name": "x", "share": 100, "most": 100, "memory": 1}
+                    ],
+                }
+            ],
+        }
+    ).encode()
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         os.environ["RGPU_LEASE"] = file.name
         for i in range(int(rounds)):
-            data = mutated(good) if i % 8 else dice.choice([b"", b"[" * 100000, b"{}", b"\0" * 100, b'{"servers": 1}', b'{"servers": [1, null, []]}'])
+            data = (
+                mutated(good)
+                if i % 8
+                else dice.choice(
+                    [
+                        b"",
+                        b"[" * 100000,
+                        b"{}",
+                        b"\0" * 100,
+                        b'{"servers": 1}',
+                        b'{"servers": [1, null, []]}',
+                    ]
+                )
+            )
             with open(file.name, "wb") as out:
                 out.write(data)
             status = in_child(lambda: cuda(library), 25)
@@ -352,9 +553,18 @@ def config(rgpu, rounds, file):
         for i in range(int(rounds)):
             with open(out.name, "wb") as text:
                 text.write(mutated(good, 4) if i % 10 else dice.choice(NASTY))
-            done = subprocess.run([rgpu, "--config", out.name, "config"], capture_output=True, timeout=20)
+            done = subprocess.run(
+                [rgpu, "--config", out.name, "config"], capture_output=True, timeout=20
+            )
             if done.returncode not in (0, 1, 2, 125) or done.returncode and not done.stderr:
-                print("round", i, "status", done.returncode, done.stderr[:300], open(out.name, "rb").read()[:300])
+                print(
+                    "round",
+                    i,
+                    "status",
+                    done.returncode,
+                    done.stderr[:300],
+                    open(out.name, "rb").read()[:300],
+                )
                 return 1
             told += done.returncode != 0
     print("refused %d of %s" % (told, rounds))

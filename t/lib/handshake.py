@@ -38,18 +38,31 @@ def sign_client(secret, server, client):
 
 def client_hello(secret, server, lease, purpose=WORK, digest=0, host=b"test"):
     version, flags = struct.unpack_from("<HH", server, 4)
-    said = struct.pack("<4sHH32s64s64sIIQ", b"RGPU", version, flags, os.urandom(32), lease, host, os.getpid(), purpose, digest)
+    said = struct.pack(
+        "<4sHH32s64s64sIIQ",
+        b"RGPU",
+        version,
+        flags,
+        os.urandom(32),
+        lease,
+        host,
+        os.getpid(),
+        purpose,
+        digest,
+    )
     return sign_client(secret, server, said)
 
 
 def sign_verdict(secret, server, client, verdict):
     """A verdict with the proof that belongs there."""
-    head, rest = bytes(verdict[:VERDICT_PROOF_AT]), bytes(verdict[VERDICT_PROOF_AT + 32:])
+    head, rest = bytes(verdict[:VERDICT_PROOF_AT]), bytes(verdict[VERDICT_PROOF_AT + 32 :])
     return head + proof(secret, b"rgpu data server 2", server, client, head, bytes(32), rest) + rest
 
 
 def verdict(secret, server, client, accepted, text=b""):
-    return sign_verdict(secret, server, client, struct.pack("<4sI32s152s", b"RGPU", accepted, bytes(32), text))
+    return sign_verdict(
+        secret, server, client, struct.pack("<4sI32s152s", b"RGPU", accepted, bytes(32), text)
+    )
 
 
 def is_proved(secret, server, client, verdict):

@@ -61,7 +61,9 @@ for fd in sorted(int(name) for name in os.listdir("/proc/self/fd")):
     spoil(fd)
 for top in sys.argv[1:]:
     for folder, below, files in os.walk(top):
-        below[:] = [name for name in below if name not in ("cache", "images")]  # of each account: his own
+        below[:] = [
+            name for name in below if name not in ("cache", "images")
+        ]  # of each account: his own
         for name in files:
             try:
                 fd = os.open(os.path.join(folder, name), os.O_RDWR | os.O_NONBLOCK)

@@ -22,14 +22,59 @@ N = len(SECRET)
 
 
 def box_2d(to, source, from_host=False):
-    return struct.pack('<B QQI4xQQQQ QQI4xQQQQ QQ', 1, 0, 0, HOST if from_host else UNIFIED, source, source, 0, N, 0, 0,
-                       UNIFIED, 0, to, 0, N, N, 1)
+    return struct.pack(
+        '<B QQI4xQQQQ QQI4xQQQQ QQ',
+        1,
+        0,
+        0,
+        HOST if from_host else UNIFIED,
+        source,
+        source,
+        0,
+        N,
+        0,
+        0,
+        UNIFIED,
+        0,
+        to,
+        0,
+        N,
+        N,
+        1,
+    )
 
 
 def box_3d(to, source, width=N, kind=DEVICE, height=1, depth=1, y=0):
     side = '4QI4x6Q'
-    return struct.pack('<B' + side + side + '3Q', 1, 0, y, 0, 0, kind, 0, source, 0, 0, width, height, 0, 0, 0, 0, kind, 0, to, 0, 0,
-                       width, height, width, height, depth)
+    return struct.pack(
+        '<B' + side + side + '3Q',
+        1,
+        0,
+        y,
+        0,
+        0,
+        kind,
+        0,
+        source,
+        0,
+        0,
+        width,
+        height,
+        0,
+        0,
+        0,
+        0,
+        kind,
+        0,
+        to,
+        0,
+        0,
+        width,
+        height,
+        width,
+        height,
+        depth,
+    )
 
 
 def memset_node(to):
@@ -54,7 +99,8 @@ def text(path):
     return struct.pack('<BI', 1, len(path)) + path
 
 
-# NAME: (calls in front, the call, body from the address of the session's memory and of the worker's secret).
+# NAME: (calls in front, the call, body from the address of the session's memory and of the worker's
+# secret).
 def attacks():
     copy = struct.Struct('<QQQ').pack
     yield 'cuMemcpy reads', 'cuMemcpy', lambda own, its: copy(own, its, N)
@@ -64,45 +110,101 @@ def attacks():
     for name in 'cuMemcpy2D_v2', 'cuMemcpy2DUnaligned_v2':
         yield f'{name} reads', name, lambda own, its: box_2d(own, its, True)
         yield f'{name} writes', name, lambda own, its: box_2d(its, own)
-    yield 'cuMemcpy2DAsync_v2 reads', 'cuMemcpy2DAsync_v2', lambda own, its: box_2d(own, its, True) + I(STREAM)
-    yield 'cuMemcpy2DAsync_v2 writes', 'cuMemcpy2DAsync_v2', lambda own, its: box_2d(its, own) + I(STREAM)
+    yield 'cuMemcpy2DAsync_v2 reads', 'cuMemcpy2DAsync_v2', lambda own, its: box_2d(
+        own, its, True
+    ) + I(STREAM)
+    yield 'cuMemcpy2DAsync_v2 writes', 'cuMemcpy2DAsync_v2', lambda own, its: box_2d(its, own) + I(
+        STREAM
+    )
     yield 'cuModuleLoad', 'cuModuleLoad', lambda own, its: I(200) + text(b'/etc/passwd')
     # Lines that clients send.
     async_copy = struct.Struct('<QQQI').pack
-    yield 'device copy reads', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(own, its, N, STREAM)
-    yield 'device copy writes', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(its, own, N, STREAM)
-    yield 'device copy past its memory', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(own, own + 64, 1 << 45, STREAM)
-    yield 'device copy round the end', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(own, own + 64, (1 << 64) - 64, STREAM)
+    yield 'device copy reads', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(
+        own, its, N, STREAM
+    )
+    yield 'device copy writes', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(
+        its, own, N, STREAM
+    )
+    yield 'device copy past its memory', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(
+        own, own + 64, 1 << 45, STREAM
+    )
+    yield 'device copy round the end', 'cuMemcpyDtoDAsync_v2', lambda own, its: async_copy(
+        own, own + 64, (1 << 64) - 64, STREAM
+    )
     peer = struct.Struct('<QIQIQI').pack
-    yield 'peer copy reads', 'cuMemcpyPeerAsync', lambda own, its: peer(own, CONTEXT, its, CONTEXT, N, STREAM)
-    yield 'peer copy writes', 'cuMemcpyPeerAsync', lambda own, its: peer(its, CONTEXT, own, CONTEXT, N, STREAM)
+    yield 'peer copy reads', 'cuMemcpyPeerAsync', lambda own, its: peer(
+        own, CONTEXT, its, CONTEXT, N, STREAM
+    )
+    yield 'peer copy writes', 'cuMemcpyPeerAsync', lambda own, its: peer(
+        its, CONTEXT, own, CONTEXT, N, STREAM
+    )
     for kind in DEVICE, UNIFIED, HOST:
-        yield f'box of kind {kind} reads', 'cuMemcpy3DAsync_v2', lambda own, its, k=kind: box_3d(own, its, kind=k) + I(STREAM)
-        yield f'box of kind {kind} writes', 'cuMemcpy3DAsync_v2', lambda own, its, k=kind: box_3d(its, own, kind=k) + I(STREAM)
-    yield 'box with a far row', 'cuMemcpy3DAsync_v2', lambda own, its: box_3d(own, own, y=(its - own) % (1 << 64) // N) + I(STREAM)
-    yield 'box whose size wraps', 'cuMemcpy3DAsync_v2', lambda own, its: box_3d(own, own, 1 << 32, height=1 << 32) + I(STREAM)
-    yield 'set of bytes', 'cuMemsetD8Async', lambda own, its: struct.pack('<QBQI', its, 65, N, STREAM)
-    yield 'set of words', 'cuMemsetD32Async', lambda own, its: struct.pack('<QIQI', its & ~3, 65, 4, STREAM)
-    yield 'set whose size wraps', 'cuMemsetD32Async', lambda own, its: struct.pack('<QIQI', own, 65, (1 << 62) + 1, STREAM)
-    yield 'set of rows', 'cuMemsetD2D8Async', lambda own, its: struct.pack('<QQBQQI', own, its - own if its > own else 1 << 44, 65, 1, 2, STREAM)
-    yield 'copy to the device', 'cuMemcpyHtoDAsync_v2', lambda own, its: struct.pack('<QQI', its, N, STREAM) + b'A' * N
-    yield 'copy to the host', 'cuMemcpyDtoHAsync_v2', lambda own, its: struct.pack('<QQI', its, N, STREAM)
-    yield 'large copy to the host', 'cuMemcpyDtoHAsync_v2', lambda own, its: struct.pack('<QQI', its & ~4095, 8 << 20, STREAM)
-    yield 'value of 32 bits', 'cuStreamWriteValue32_v2', lambda own, its: struct.pack('<IQII', STREAM, its & ~3, 65, 0)
-    yield 'value of 64 bits', 'cuStreamWriteValue64_v2', lambda own, its: struct.pack('<IQQI', STREAM, its & ~7, 65, 0)
-    yield 'wait for a value', 'cuStreamWaitValue32_v2', lambda own, its: struct.pack('<IQII', STREAM, its & ~3, 0, 0)
-    yield 'batch of operations', 'cuStreamBatchMemOp_v2', lambda own, its: struct.pack('<II', STREAM, 1) + operations(its & ~7) + I(0)
-    yield 'graph that sets', 'cuGraphAddMemsetNode', lambda own, its: I(NODE) + I(GRAPH) + NO_NODES + Q(0) + memset_node(its) + I(CONTEXT)
-    yield 'graph that copies', 'cuGraphAddMemcpyNode', lambda own, its: I(NODE) + I(GRAPH) + NO_NODES + Q(0) + box_3d(own, its) + I(CONTEXT)
-    yield 'graph that frees', 'cuGraphAddMemFreeNode', lambda own, its: I(NODE) + I(GRAPH) + NO_NODES + Q(0) + Q(its)
-    yield 'texture', 'cuTexObjectCreate', lambda own, its: b'\x01' + resource(its) + b'\x01' + bytes(104) + b'\x00'
+        yield f'box of kind {kind} reads', 'cuMemcpy3DAsync_v2', lambda own, its, k=kind: box_3d(
+            own, its, kind=k
+        ) + I(STREAM)
+        yield f'box of kind {kind} writes', 'cuMemcpy3DAsync_v2', lambda own, its, k=kind: box_3d(
+            its, own, kind=k
+        ) + I(STREAM)
+    yield 'box with a far row', 'cuMemcpy3DAsync_v2', lambda own, its: box_3d(
+        own, own, y=(its - own) % (1 << 64) // N
+    ) + I(STREAM)
+    yield 'box whose size wraps', 'cuMemcpy3DAsync_v2', lambda own, its: box_3d(
+        own, own, 1 << 32, height=1 << 32
+    ) + I(STREAM)
+    yield 'set of bytes', 'cuMemsetD8Async', lambda own, its: struct.pack(
+        '<QBQI', its, 65, N, STREAM
+    )
+    yield 'set of words', 'cuMemsetD32Async', lambda own, its: struct.pack(
+        '<QIQI', its & ~3, 65, 4, STREAM
+    )
+    yield 'set whose size wraps', 'cuMemsetD32Async', lambda own, its: struct.pack(
+        '<QIQI', own, 65, (1 << 62) + 1, STREAM
+    )
+    yield 'set of rows', 'cuMemsetD2D8Async', lambda own, its: struct.pack(
+        '<QQBQQI', own, its - own if its > own else 1 << 44, 65, 1, 2, STREAM
+    )
+    yield 'copy to the device', 'cuMemcpyHtoDAsync_v2', lambda own, its: struct.pack(
+        '<QQI', its, N, STREAM
+    ) + b'A' * N
+    yield 'copy to the host', 'cuMemcpyDtoHAsync_v2', lambda own, its: struct.pack(
+        '<QQI', its, N, STREAM
+    )
+    yield 'large copy to the host', 'cuMemcpyDtoHAsync_v2', lambda own, its: struct.pack(
+        '<QQI', its & ~4095, 8 << 20, STREAM
+    )
+    yield 'value of 32 bits', 'cuStreamWriteValue32_v2', lambda own, its: struct.pack(
+        '<IQII', STREAM, its & ~3, 65, 0
+    )
+    yield 'value of 64 bits', 'cuStreamWriteValue64_v2', lambda own, its: struct.pack(
+        '<IQQI', STREAM, its & ~7, 65, 0
+    )
+    yield 'wait for a value', 'cuStreamWaitValue32_v2', lambda own, its: struct.pack(
+        '<IQII', STREAM, its & ~3, 0, 0
+    )
+    yield 'batch of operations', 'cuStreamBatchMemOp_v2', lambda own, its: struct.pack(
+        '<II', STREAM, 1
+    ) + operations(its & ~7) + I(0)
+    yield 'graph that sets', 'cuGraphAddMemsetNode', lambda own, its: I(NODE) + I(
+        GRAPH
+    ) + NO_NODES + Q(0) + memset_node(its) + I(CONTEXT)
+    yield 'graph that copies', 'cuGraphAddMemcpyNode', lambda own, its: I(NODE) + I(
+        GRAPH
+    ) + NO_NODES + Q(0) + box_3d(own, its) + I(CONTEXT)
+    yield 'graph that frees', 'cuGraphAddMemFreeNode', lambda own, its: I(NODE) + I(
+        GRAPH
+    ) + NO_NODES + Q(0) + Q(its)
+    yield 'texture', 'cuTexObjectCreate', lambda own, its: b'\x01' + resource(
+        its
+    ) + b'\x01' + bytes(104) + b'\x00'
     yield 'free', 'cuMemFree_v2', lambda own, its: Q(its)
     yield 'free in a stream', 'cuMemFreeAsync', lambda own, its: Q(its) + I(STREAM)
     yield 'handle for others', 'cuIpcGetMemHandle', lambda own, its: b'\x01' + Q(its)
     yield 'memory handle that is an address', 'cuMemRelease', lambda own, its: Q(its)
     yield 'texture that is an address', 'cuTexObjectDestroy', lambda own, its: Q(its)
     yield 'unmapping', 'cuMemUnmap', lambda own, its: Q(its & ~4095) + Q(4096)
-    yield 'mapping', 'cuMemMap', lambda own, its: struct.pack('<QQQQQ', its & ~4095, 4096, 0, its, 0)
+    yield 'mapping', 'cuMemMap', lambda own, its: struct.pack(
+        '<QQQQQ', its & ~4095, 4096, 0, its, 0
+    )
     yield 'giving addresses back', 'cuMemAddressFree', lambda own, its: Q(its & ~4095) + Q(2 << 20)
 
 
@@ -120,7 +222,9 @@ def wait_for_stream(w):
 
 def content(w, address):
     """What the session's own memory holds."""
-    result, answer = w.ask('cuMemcpyDtoHAsync_v2', struct.pack('<QQI', address, N, STREAM), value=CONTEXT)
+    result, answer = w.ask(
+        'cuMemcpyDtoHAsync_v2', struct.pack('<QQI', address, N, STREAM), value=CONTEXT
+    )
     return answer if not result else b''
 
 
@@ -180,7 +284,10 @@ def main():
             print('closed')
     else:
         for _ in range(int(arguments[4])):
-            assert w.ask('cuMemcpy3DAsync_v2', box_3d(own, own + 1024) + I(STREAM), value=CONTEXT)[0] == 0
+            assert (
+                w.ask('cuMemcpy3DAsync_v2', box_3d(own, own + 1024) + I(STREAM), value=CONTEXT)[0]
+                == 0
+            )
         wait_for_stream(w)
         print('copied', flush=True)
         sys.stdin.read()

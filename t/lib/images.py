@@ -17,7 +17,8 @@ def check(result):
 
 
 def ptx(seed, size):
-    kernel = '''.version 7.0
+    kernel = (
+        '''.version 7.0
 .target sm_80
 .address_size 64
 .visible .entry write(.param .u64 to)
@@ -30,11 +31,13 @@ def ptx(seed, size):
     st.global.u32 [%%a], %%v;
     ret;
 }
-''' % seed
+'''
+        % seed
+    )
     # Words that no compressor and no second image shares.
     word = seed
     while len(kernel) < size:
-        word = (word * 6364136223846793005 + 1442695040888963407) % 2 ** 64
+        word = (word * 6364136223846793005 + 1442695040888963407) % 2**64
         kernel += '// %016x\n' % word
     return kernel.encode() + b'\0'
 
@@ -81,7 +84,12 @@ def link(seed, size):
 
 def bad(size):
     handle = c.c_void_p()
-    assert cuda.cuModuleLoadData(c.byref(handle), ptx(1, size).replace(b'st.global.u32', b'st.nowhere.u3')) != 0
+    assert (
+        cuda.cuModuleLoadData(
+            c.byref(handle), ptx(1, size).replace(b'st.global.u32', b'st.nowhere.u3')
+        )
+        != 0
+    )
 
 
 def main():

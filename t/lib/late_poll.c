@@ -1,5 +1,5 @@
-// LD_PRELOAD: a thread that poll() has told of input gets on a moment later, as on a machine with more threads than
-// processors: another may have taken the input meanwhile.
+// LD_PRELOAD: a thread that poll() has told of input gets on a moment later, as on a machine with
+// more threads than processors: another may have taken the input meanwhile.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>

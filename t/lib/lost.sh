@@ -1,4 +1,5 @@
-# What the tests of lost servers add to slurm.sh:  . "$(dirname "$0")/lib/lost.sh"   (after cluster_up)
+# What the tests of lost servers add to slurm.sh:  . "$(dirname "$0")/lib/lost.sh"   (after
+# cluster_up)
 #
 #   configure LINES...    these lines, and no others, are added below [slurm] of rgpu.conf; scripts read it each time
 #   fails_at FILE         the text of a script that fails when FILE appears, as a program does that gets an error of each call

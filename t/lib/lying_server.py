@@ -14,30 +14,60 @@ import threading
 
 from data_proxy import HEADER, end_both, listen_for, read
 
-HELLO, ANSWER, VERDICT = 40, 216, 192  # bytes: the server's hello, the client's, the server's verdict
+HELLO, ANSWER, VERDICT = (
+    40,
+    216,
+    192,
+)  # bytes: the server's hello, the client's, the server's verdict
 REPLY, DATA = 1, 2
 LAST = 2
-FUNCTION = b'\3\0\0\0add' + struct.pack('<Q', 2)  # of the program's kernel, and how many parameters it has
-NASTY = [0, 1, 7, 0x7f, 0xff, 0x1000, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 40, 1 << 47, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
+FUNCTION = b'\3\0\0\0add' + struct.pack(
+    '<Q', 2
+)  # of the program's kernel, and how many parameters it has
+NASTY = [
+    0,
+    1,
+    7,
+    0x7F,
+    0xFF,
+    0x1000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    1 << 40,
+    1 << 47,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 64) - 1,
+]
 
 
 def call_names(snapshot):
     at = snapshot.index(struct.pack('<I', len('cuGetErrorString')) + b'cuGetErrorString') - 8
-    count, = struct.unpack_from('<Q', snapshot, at)
+    (count,) = struct.unpack_from('<Q', snapshot, at)
     names, p = [], at + 8
     for _ in range(count):
-        n, = struct.unpack_from('<I', snapshot, p)
-        names.append(snapshot[p + 4:p + 4 + n].decode())
+        (n,) = struct.unpack_from('<I', snapshot, p)
+        names.append(snapshot[p + 4 : p + 4 + n].decode())
         p += 4 + n
     return names
 
 
 class Frame:
     def __init__(self, kind, flags, sequence, value, body):
-        self.kind, self.flags, self.sequence, self.value, self.body = kind, flags, sequence, value, body
+        self.kind, self.flags, self.sequence, self.value, self.body = (
+            kind,
+            flags,
+            sequence,
+            value,
+            body,
+        )
 
     def bytes(self):
-        return HEADER.pack(len(self.body), self.kind, self.flags, self.sequence, self.value) + self.body
+        return (
+            HEADER.pack(len(self.body), self.kind, self.flags, self.sequence, self.value)
+            + self.body
+        )
 
 
 class Honest:
@@ -54,6 +84,7 @@ class Honest:
 
 class OfCall(Honest):
     """Another answer to one call."""
+
     name = ''
 
     def frames(self, frame, call):
@@ -94,6 +125,7 @@ class BytesForACall(OfCall):
 
 class Address(OfCall):
     """The server reserves there what both sides share; `same`: where it did before."""
+
     name = 'cuMemAllocManaged'
     first = None
 
@@ -113,6 +145,7 @@ class Address(OfCall):
 
 class Parameters(OfCall):
     """What the kernel's parameters are: (offset, bytes) of the second; or how many there are."""
+
     name = 'cu'
 
     def __init__(self, offset, size, count='2'):
@@ -122,12 +155,19 @@ class Parameters(OfCall):
         at = frame.body.find(FUNCTION)
         if at >= 0:
             pairs = at + len(FUNCTION)
-            frame.body = (frame.body[:pairs - 8] + struct.pack('<Q', self.count) + frame.body[pairs:pairs + 8] + self.pair + frame.body[pairs + 16:])
+            frame.body = (
+                frame.body[: pairs - 8]
+                + struct.pack('<Q', self.count)
+                + frame.body[pairs : pairs + 8]
+                + self.pair
+                + frame.body[pairs + 16 :]
+            )
         return [frame]
 
 
 class GraphNodes(OfCall):
     """So many nodes has a graph."""
+
     name = 'cuGraphGetNodes'
 
     def __init__(self, count):
@@ -140,6 +180,7 @@ class GraphNodes(OfCall):
 
 class GraphInItself(Honest):
     """Each node is a graph, which is the one that it is in."""
+
     graph = b''
 
     def frames(self, frame, call):
@@ -179,11 +220,12 @@ class DeviceRange(Honest):
 
     def snapshot(self, body):
         at = 4 + struct.unpack_from('<I', body)[0] + 8
-        return body[:at] + self.range + body[at + 16:]
+        return body[:at] + self.range + body[at + 16 :]
 
 
 class Random(Honest):
     """Anything: answers with other bytes, of other lengths, for other calls, twice, of other kinds."""
+
     made = 0
 
     def __init__(self, seed):
@@ -197,10 +239,16 @@ class Random(Honest):
             at, kind = dice.randint(0, len(body)), dice.randint(0, 5)
             size = dice.choice([1, 4, 8])
             if kind < 3 and len(body) >= size:
-                at = min(at, len(body) - size) // size * size if dice.randint(0, 1) else min(at, len(body) - size)
-                body[at:at + size] = (dice.choice(NASTY) & ((1 << 8 * size) - 1)).to_bytes(size, 'little')
+                at = (
+                    min(at, len(body) - size) // size * size
+                    if dice.randint(0, 1)
+                    else min(at, len(body) - size)
+                )
+                body[at : at + size] = (dice.choice(NASTY) & ((1 << 8 * size) - 1)).to_bytes(
+                    size, 'little'
+                )
             elif kind == 3:
-                del body[at:at + dice.choice([1, 4, 8, 100])]
+                del body[at : at + dice.choice([1, 4, 8, 100])]
             elif kind == 4:
                 body[at:at] = dice.randbytes(dice.choice([1, 4, 8, 100]))
             elif body:
@@ -219,12 +267,12 @@ class Random(Honest):
         if kind < 50:
             frame.body = self.changed(frame.body)
         elif kind < 55:
-            frame.value = dice.choice([0, 1, 2, 600, 700, 999, 0xffffffff])
+            frame.value = dice.choice([0, 1, 2, 600, 700, 999, 0xFFFFFFFF])
         elif kind == 55:
             frame.flags ^= dice.choice([1, 2, 4, 0x8000])
         elif kind == 56:
             frame.sequence += dice.choice([-1, 1, 100])
-            frame.sequence &= 0xffffffff
+            frame.sequence &= 0xFFFFFFFF
         elif kind == 57:
             frame.kind = dice.randint(0, 8)
         else:
@@ -234,9 +282,21 @@ class Random(Honest):
         return [frame]
 
 
-LIES = {'honest': Honest, 'copy-without-bytes': CopyWithoutBytes, 'copy-too-long': CopyTooLong, 'copy-too-short': CopyTooShort,
-        'bytes-for-a-call': BytesForACall, 'address': Address, 'parameters': Parameters, 'graph-nodes': GraphNodes,
-        'graph-in-itself': GraphInItself, 'empty': Empty, 'long': Long, 'device-range': DeviceRange, 'random': Random}
+LIES = {
+    'honest': Honest,
+    'copy-without-bytes': CopyWithoutBytes,
+    'copy-too-long': CopyTooLong,
+    'copy-too-short': CopyTooShort,
+    'bytes-for-a-call': BytesForACall,
+    'address': Address,
+    'parameters': Parameters,
+    'graph-nodes': GraphNodes,
+    'graph-in-itself': GraphInItself,
+    'empty': Empty,
+    'long': Long,
+    'device-range': DeviceRange,
+    'random': Random,
+}
 
 
 def serve(client, address, names, lie_file):
@@ -261,7 +321,9 @@ def serve(client, address, names, lie_file):
                     body, first = lie.snapshot(body), False
                     client.sendall(HEADER.pack(len(body), kind, flags, sequence, value) + body)
                     continue
-                frames = lie.frames(Frame(kind, flags, sequence, value, body), calls.get(sequence, ('', b'')))
+                frames = lie.frames(
+                    Frame(kind, flags, sequence, value, body), calls.get(sequence, ('', b''))
+                )
                 client.sendall(b''.join(f.bytes() for f in frames))
                 if lie.ends:
                     raise EOFError

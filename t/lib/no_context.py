@@ -18,16 +18,29 @@ def room(n=64):
 check(0, 'cuInit', 0)
 # Nothing is current.
 for name, arguments in {
-    'cuStreamCreate': (room(), number(1)), 'cuStreamCreateWithPriority': (room(), number(1), 0), 'cuEventCreate': (room(), number(0)),
-    'cuMemFree_v2': (word(0),), 'cuMemFreeAsync': (word(0), null),
-    'cuMemsetD8_v2': (word(0), c.c_ubyte(0), size(0)), 'cuMemsetD32Async': (word(0), number(0), size(0), null),
+    'cuStreamCreate': (room(), number(1)),
+    'cuStreamCreateWithPriority': (room(), number(1), 0),
+    'cuEventCreate': (room(), number(0)),
+    'cuMemFree_v2': (word(0),),
+    'cuMemFreeAsync': (word(0), null),
+    'cuMemsetD8_v2': (word(0), c.c_ubyte(0), size(0)),
+    'cuMemsetD32Async': (word(0), number(0), size(0), null),
     'cuMemsetD2D16_v2': (word(0), size(0), c.c_ushort(0), size(0), size(0)),
-    'cuMemcpy': (word(0), word(0), size(0)), 'cuMemcpyAsync': (word(0), word(0), size(0), null),
-    'cuMemcpyDtoD_v2': (word(0), word(0), size(0)), 'cuMemcpyHtoD_v2': (word(0), room(), size(0)), 'cuMemcpyDtoH_v2': (room(), word(0), size(0)),
-    'cuMemcpyPeer': (word(0), null, word(0), null, size(0)), 'cuMemcpyPeerAsync': (word(0), null, word(0), null, size(0), null),
-    'cuStreamWaitValue32_v2': (null, word(0), number(0), number(0)), 'cuStreamWriteValue64_v2': (null, word(0), word(0), number(0)),
-    'cuCtxSetLimit': (0, size(1024)), 'cuCtxSetFlags': (number(0),), 'cuCtxResetPersistingL2Cache': (), 'cuCtxSynchronize': (),
-    'cuMemAlloc_v2': (room(), size(16)), 'cuMemGetInfo_v2': (room(), room()),
+    'cuMemcpy': (word(0), word(0), size(0)),
+    'cuMemcpyAsync': (word(0), word(0), size(0), null),
+    'cuMemcpyDtoD_v2': (word(0), word(0), size(0)),
+    'cuMemcpyHtoD_v2': (word(0), room(), size(0)),
+    'cuMemcpyDtoH_v2': (room(), word(0), size(0)),
+    'cuMemcpyPeer': (word(0), null, word(0), null, size(0)),
+    'cuMemcpyPeerAsync': (word(0), null, word(0), null, size(0), null),
+    'cuStreamWaitValue32_v2': (null, word(0), number(0), number(0)),
+    'cuStreamWriteValue64_v2': (null, word(0), word(0), number(0)),
+    'cuCtxSetLimit': (0, size(1024)),
+    'cuCtxSetFlags': (number(0),),
+    'cuCtxResetPersistingL2Cache': (),
+    'cuCtxSynchronize': (),
+    'cuMemAlloc_v2': (room(), size(16)),
+    'cuMemGetInfo_v2': (room(), room()),
 }.items():
     check(INVALID_CONTEXT, name, *arguments)
 
@@ -40,7 +53,16 @@ check(INVALID_VALUE, 'cuMemcpy', device, word(0), size(1))
 check(INVALID_VALUE, 'cuMemcpyAsync', word(0), word(0), size(1), null)
 check(INVALID_CONTEXT, 'cuMemcpyPeer', device, null, device, null, size(1))
 check(INVALID_CONTEXT, 'cuMemcpyPeerAsync', device, context, device, null, size(0), null)
-check(INVALID_VALUE, 'cuMemcpyPeerAsync', word(device.value + 1), context, device, context, size(4096), null)
+check(
+    INVALID_VALUE,
+    'cuMemcpyPeerAsync',
+    word(device.value + 1),
+    context,
+    device,
+    context,
+    size(4096),
+    null,
+)
 check(0, 'cuMemcpyPeerAsync', word(device.value + 64), context, device, context, size(64), null)
 check(INVALID_VALUE, 'cuCtxSetLimit', 99, size(1))
 check(INVALID_VALUE, 'cuDevicePrimaryCtxGetState', 0, null, null)

@@ -60,7 +60,10 @@ globals().update({{k: v for k, v in vars(m).items() if not k.startswith("__") an
 
 def all_modules():
     folder = pathlib.Path(importlib.util.find_spec("numba_cuda").origin).parent / "numba/cuda/tests"
-    names = [str(p.relative_to(folder).with_suffix("")).replace("/", ".") for p in sorted(folder.glob("**/test_*.py"))]
+    names = [
+        str(p.relative_to(folder).with_suffix("")).replace("/", ".")
+        for p in sorted(folder.glob("**/test_*.py"))
+    ]
     return [n for n in names if not n.startswith(LEFT_OUT)]
 
 
@@ -73,10 +76,28 @@ def run(module, folder):
         notes = folder / "notes"
         notes.write_text("")
         done = [f"--deselect={stub.name}::{test}" for test in results]
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_LIMIT}", "-W", "ignore", *done, stub.name]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--timeout={TEST_LIMIT}",
+            "-W",
+            "ignore",
+            *done,
+            stub.name,
+        ]
         try:
-            subprocess.run(command, cwd=folder, env={**os.environ, "SUITE_NOTES": str(notes), "PYTHONDONTWRITEBYTECODE": "1"},
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=left)
+            subprocess.run(
+                command,
+                cwd=folder,
+                env={**os.environ, "SUITE_NOTES": str(notes), "PYTHONDONTWRITEBYTECODE": "1"},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=left,
+            )
             ended = "killed its process"
         except subprocess.TimeoutExpired:
             ended, left = f"took the module past {MODULE_LIMIT} s", 0
@@ -91,7 +112,9 @@ def run(module, folder):
                 open_test = None
             before = results.get(test, ("", ""))[0]
             # A failure of a part is the test's; a skip counts where nothing else happened.
-            if before != "failed" and (outcome == "failed" or n["when"] == "call" or outcome == "skipped"):
+            if before != "failed" and (
+                outcome == "failed" or n["when"] == "call" or outcome == "skipped"
+            ):
                 results[test] = (outcome, n["text"])
         if open_test is None:
             return results
@@ -124,14 +147,20 @@ def main():
             listed = {k.split("::", 1)[1] for k in known if k.startswith(module + "::")}
             failed = {t for t, (outcome, _) in results.items() if outcome == "failed"}
             complaints = [f"{module}::{t} fails: {results[t][1]}" for t in sorted(failed - listed)]
-            complaints += [f"{module}::{t} is listed as failing and does not fail: take it from {sys.argv[1]}" for t in sorted(listed - failed)]
+            complaints += [
+                f"{module}::{t} is listed as failing and does not fail: take it from {sys.argv[1]}"
+                for t in sorted(listed - failed)
+            ]
             if not results:
                 complaints.append(f"{module}: no test ran")
             says = ", ".join(f"{count[o]} {o}" for o in ("passed", "failed", "skipped") if count[o])
             print(f"{'not ok' if complaints else 'ok'} {number} - {module}: {says}", flush=True)
             for c in complaints:
                 print(f"# {c}", file=sys.stderr, flush=True)
-    print(f"# numba-cuda's tests: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped", flush=True)
+    print(
+        f"# numba-cuda's tests: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped",
+        flush=True,
+    )
 
 
 main()

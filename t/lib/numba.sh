@@ -1,7 +1,8 @@
-# What the tests of numba-cuda's own suite have in common: numba_suite [MODULE...] passes or fails one test for each. After tap.sh and python.sh.
+# What the tests of numba-cuda's own suite have in common: numba_suite [MODULE...] passes or fails
+# one test for each. After tap.sh and python.sh.
 
-# numba asks nvJitLink for machine code, which the device cannot run. Where it finds a library of that name without functions
-# it takes the driver's linker.
+# numba asks nvJitLink for machine code, which the device cannot run. Where it finds a library of
+# that name without functions it takes the driver's linker.
 numba_suite()
 {
     python_env numba numba-cuda==0.30.4 numba==0.68.1 llvmlite==0.50.0 cuda-bindings==13.5.0 cuda-core==1.2.2 \

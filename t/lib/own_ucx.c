@@ -1,5 +1,6 @@
-/* A program that uses UCX itself, before, beside and after remote GPUs: messages to itself through a worker of its own. Its settings are its own, too.
-   Prints what it found; exit status 0: all as it should be. */
+/* A program that uses UCX itself, before, beside and after remote GPUs: messages to itself through
+   a worker of its own. Its settings are its own, too. Prints what it found; exit status 0: all as
+   it should be. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ static void message(size_t bytes)
     char *out = malloc(bytes), *in = calloc(1, bytes);
     ucp_request_param_t none = {0};
     memset(out, (int)bytes | 1, bytes);
-    ucs_status_ptr_t receive = ucp_tag_recv_nbx(worker, in, bytes, 7, (ucp_tag_t)-1, &none), send = ucp_tag_send_nbx(self, out, bytes, 7, &none);
+    ucs_status_ptr_t receive = ucp_tag_recv_nbx(worker, in, bytes, 7, (ucp_tag_t)-1, &none),
+                     send = ucp_tag_send_nbx(self, out, bytes, 7, &none);
     finish(receive), finish(send);
     check(!memcmp(in, out, bytes), "a message");
     free(in), free(out);
@@ -39,12 +41,16 @@ static void message(size_t bytes)
 
 static void gpu(void *cuda)
 {
-    int (*copy_in)(unsigned long long, const void *, size_t) = dlsym(cuda, "cuMemcpyHtoD_v2"), (*copy_out)(void *, unsigned long long, size_t) = dlsym(cuda, "cuMemcpyDtoH_v2");
+    int (*copy_in)(unsigned long long, const void *,
+                   size_t) = dlsym(cuda, "cuMemcpyHtoD_v2"),
+                   (*copy_out)(void *, unsigned long long, size_t) = dlsym(cuda, "cuMemcpyDtoH_v2");
     int (*alloc)(unsigned long long *, size_t) = dlsym(cuda, "cuMemAlloc_v2");
     static char out[3 << 20], in[sizeof out];
     unsigned long long at = 0;
     memset(out, 'g', sizeof out), memset(in, 0, sizeof in);
-    check(alloc(&at, sizeof out) == 0 && copy_in(at, out, sizeof out) == 0 && copy_out(in, at, sizeof in) == 0 && !memcmp(in, out, sizeof in), "a copy");
+    check(alloc(&at, sizeof out) == 0 && copy_in(at, out, sizeof out) == 0 &&
+              copy_out(in, at, sizeof in) == 0 && !memcmp(in, out, sizeof in),
+          "a copy");
 }
 
 int main(void)
@@ -54,8 +60,10 @@ int main(void)
     ucp_worker_params_t single = {0};
     ucp_address_t *address;
     size_t bytes;
-    check(ucp_init(&params, NULL, &context) == UCS_OK && ucp_worker_create(context, &single, &worker) == UCS_OK &&
-              ucp_worker_get_address(worker, &address, &bytes) == UCS_OK, "UCX");
+    check(ucp_init(&params, NULL, &context) == UCS_OK &&
+              ucp_worker_create(context, &single, &worker) == UCS_OK &&
+              ucp_worker_get_address(worker, &address, &bytes) == UCS_OK,
+          "UCX");
     ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = address};
     check(ucp_ep_create(worker, &to, &self) == UCS_OK, "an endpoint");
     message(100), message(1 << 20);
@@ -64,11 +72,14 @@ int main(void)
     sigaction(SIGSEGV, NULL, &before);
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
     check(cuda != NULL, "libcuda.so.1");
-    int (*init)(unsigned) = dlsym(cuda, "cuInit"), (*retain)(void **, int) = dlsym(cuda, "cuDevicePrimaryCtxRetain"), (*current)(void *) = dlsym(cuda, "cuCtxSetCurrent");
+    int (*init)(unsigned) = dlsym(cuda, "cuInit"),
+        (*retain)(void **, int) = dlsym(cuda, "cuDevicePrimaryCtxRetain"),
+        (*current)(void *) = dlsym(cuda, "cuCtxSetCurrent");
     void *gpu_context;
     check(init(0) == 0 && retain(&gpu_context, 0) == 0 && current(gpu_context) == 0, "a GPU");
     sigaction(SIGSEGV, NULL, &after);
-    check(before.sa_sigaction == after.sa_sigaction && before.sa_flags == after.sa_flags, "the signal handlers");
+    check(before.sa_sigaction == after.sa_sigaction && before.sa_flags == after.sa_flags,
+          "the signal handlers");
     for (int i = 0; i < 20; i++) gpu(cuda), message(100), message(1 << 20);
 
     ucp_worker_release_address(worker, address);

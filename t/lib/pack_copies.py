@@ -6,7 +6,11 @@ import ctypes
 import os
 import sys
 
-kind, size, rounds = sys.argv[1], int(sys.argv[2]) << 20, int(sys.argv[3]) if len(sys.argv) > 3 else 1
+kind, size, rounds = (
+    sys.argv[1],
+    int(sys.argv[2]) << 20,
+    int(sys.argv[3]) if len(sys.argv) > 3 else 1,
+)
 cuda = ctypes.CDLL("libcuda.so.1")
 
 
@@ -21,7 +25,12 @@ def content(n):
     return (block * (size // len(block) + 1))[:size]
 
 
-context, stream, pinned, address = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+context, stream, pinned, address = (
+    ctypes.c_void_p(),
+    ctypes.c_void_p(),
+    ctypes.c_void_p(),
+    ctypes.c_uint64(),
+)
 check(cuda.cuInit(0))
 check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
 check(cuda.cuCtxSetCurrent(context))

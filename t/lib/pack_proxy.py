@@ -13,8 +13,8 @@ import threading
 from data_proxy import HEADER, end_both, read, run, secrets
 from handshake import ACCEPTED_AT, pass_on
 
-TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xfff4, 0xfff5, 6
-TAKES_LANES, LANES_CALL = 16, 0xfff6
+TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xFFF4, 0xFFF5, 6
+TAKES_LANES, LANES_CALL = 16, 0xFFF6
 
 
 def carry(source, to, change):
@@ -39,6 +39,7 @@ def damage(part_type):
             head[4] -= 1
             done.append(head)
         return True
+
     return change
 
 
@@ -53,14 +54,20 @@ def serve(client, address, mode):
     server = socket.create_connection(address)
 
     def older(verdict):
-        accepted, = struct.unpack_from('<I', verdict, ACCEPTED_AT)
+        (accepted,) = struct.unpack_from('<I', verdict, ACCEPTED_AT)
         struct.pack_into('<I', verdict, ACCEPTED_AT, accepted & ~(TAKES_PACKED | TAKES_LANES))
 
-    _, verdict = pass_on(client, server, secrets[0], change_verdict=older if mode == 'old' else None)
+    _, verdict = pass_on(
+        client, server, secrets[0], change_verdict=older if mode == 'old' else None
+    )
     assert mode == 'old' or struct.unpack_from('<I', verdict, ACCEPTED_AT)[0] & TAKES_PACKED
     same = lambda head: True
     up = known if mode == 'old' else damage(PART_CALL) if mode == 'up' else same
-    threading.Thread(target=carry, args=(server, client, damage(PART_FRAME) if mode == 'down' else same), daemon=True).start()
+    threading.Thread(
+        target=carry,
+        args=(server, client, damage(PART_FRAME) if mode == 'down' else same),
+        daemon=True,
+    ).start()
     carry(client, server, up)
 
 

@@ -13,7 +13,9 @@ state = c.c_void_p()
 assert cuda.cuLinkCreate_v2(0, null, null, c.byref(state)) == 0
 calls = {
     'cuModuleLoad': lambda path: cuda.cuModuleLoad(c.byref(made), path),
-    'cuLibraryLoadFromFile': lambda path: cuda.cuLibraryLoadFromFile(c.byref(made), path, null, null, 0, null, null, 0),
+    'cuLibraryLoadFromFile': lambda path: cuda.cuLibraryLoadFromFile(
+        c.byref(made), path, null, null, 0, null, null, 0
+    ),
     'cuLinkAddFile_v2': lambda path: cuda.cuLinkAddFile_v2(state, 1, path, 0, null, null),
 }
 for name, call in calls.items():

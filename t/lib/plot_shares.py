@@ -34,21 +34,31 @@ def curve(spans, begin, seconds):
 
 
 def svg(tenants, begin, seconds):
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+    ]
     for percent in range(0, 101, 20):
         y = y_of(percent)
-        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>'
-                   f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{percent}%</text>')
+        out.append(
+            f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>'
+            f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{percent}%</text>'
+        )
     for t in range(0, int(seconds) + 1, 5):
         x = x_of(t, seconds)
-        out.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{t} s</text>')
+        out.append(
+            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{t} s</text>'
+        )
     for n, (label, spans) in enumerate(tenants.items()):
-        points = ' '.join(f'{x_of(t, seconds):.1f},{y_of(p):.1f}' for t, p in curve(spans, begin, seconds))
+        points = ' '.join(
+            f'{x_of(t, seconds):.1f},{y_of(p):.1f}' for t, p in curve(spans, begin, seconds)
+        )
         y = HEIGHT - BOTTOM + 42 + 17 * n
-        out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[n % 4]}" stroke-width="1.6"/>'
-                   f'<line x1="{LEFT}" y1="{y - 4}" x2="{LEFT + 26}" y2="{y - 4}" stroke="{COLOURS[n % 4]}" stroke-width="3"/>'
-                   f'<text x="{LEFT + 34}" y="{y}">{label}</text>')
+        out.append(
+            f'<polyline points="{points}" fill="none" stroke="{COLOURS[n % 4]}" stroke-width="1.6"/>'
+            f'<line x1="{LEFT}" y1="{y - 4}" x2="{LEFT + 26}" y2="{y - 4}" stroke="{COLOURS[n % 4]}" stroke-width="3"/>'
+            f'<text x="{LEFT + 34}" y="{y}">{label}</text>'
+        )
     out.append('</svg>')
     return '\n'.join(out) + '\n'
 

@@ -47,9 +47,16 @@ def case_fork():
 
     def in_child():
         n = c.c_int()
-        got = [cuda.cuInit(0), cuda.cuDeviceGetCount(c.byref(n)), cuda.cuMemAlloc_v2(c.byref(c.c_uint64()), 4096),
-               cuda.cuMemcpyDtoH_v2((c.c_uint32 * 4)(), p, 16), cuda.cuCtxSynchronize(), cuda.cuMemFree_v2(p)]
+        got = [
+            cuda.cuInit(0),
+            cuda.cuDeviceGetCount(c.byref(n)),
+            cuda.cuMemAlloc_v2(c.byref(c.c_uint64()), 4096),
+            cuda.cuMemcpyDtoH_v2((c.c_uint32 * 4)(), p, 16),
+            cuda.cuCtxSynchronize(),
+            cuda.cuMemFree_v2(p),
+        ]
         assert got == [NOT_INITIALIZED] * 6, got
+
     assert child(in_child) == 0
     works(cuda, p, 8)
 
@@ -59,7 +66,9 @@ def case_fork_before():
     cuda = driver()
     v, f, status = c.c_int(), c.c_void_p(), c.c_int()
     assert cuda.cuDriverGetVersion(c.byref(v)) == 0 and v.value >= 12000
-    assert cuda.cuGetProcAddress_v2(b'cuInit', c.byref(f), 12000, c.c_uint64(0), c.byref(status)) == 0
+    assert (
+        cuda.cuGetProcAddress_v2(b'cuInit', c.byref(f), 12000, c.c_uint64(0), c.byref(status)) == 0
+    )
     assert child(lambda: works(*start(cuda))) == 0
     works(*start(cuda))
     assert child(lambda: works(*start(cuda))) != 0, 'after cuInit it is too late'
@@ -133,6 +142,7 @@ def exits(leave):
         cuda, p = start()
         cuda.cuMemsetD32_v2(p, 1, 4)  # posted, and on its way
         leave()
+
     return case
 
 
@@ -145,10 +155,12 @@ case_aborted = exits(os.abort)
 def case_exit_in_thread():
     cuda, p = start()
     libc = c.CDLL(None)
+
     def more():
         while True:
             cuda.cuMemsetD32_v2(p, 1, 4)
             cuda.cuCtxSynchronize()
+
     for _ in range(4):
         threading.Thread(target=more, daemon=True).start()
     t = threading.Thread(target=libc.exit, args=(0,))

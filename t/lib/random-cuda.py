@@ -9,7 +9,16 @@ sums, masked shifts, guarded divisions and conversions; all NaNs count as one.
 import random
 import sys
 
-INTEGERS = ["int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t"]
+INTEGERS = [
+    "int8_t",
+    "uint8_t",
+    "int16_t",
+    "uint16_t",
+    "int32_t",
+    "uint32_t",
+    "int64_t",
+    "uint64_t",
+]
 TYPES = INTEGERS + ["float", "double"]
 BITS = {t: int("".join(c for c in t if c.isdigit())) for t in INTEGERS}
 
@@ -46,16 +55,31 @@ class Function:
             return self.add(t, f"{x} {self.rng.choice('+-*/')} {y}")
         u, w = t if t[0] == "u" else "u" + t, BITS[t]
         wide = "uint64_t" if w == 64 else "uint32_t"
-        self.add(t, self.rng.choice([
-            f"({t})({u})(({wide})({u}){x} + ({wide})({u}){y})", f"({t})({u})(({wide})({u}){x} - ({wide})({u}){y})",
-            f"({t})({u})(({wide})({u}){x} * ({wide})({u}){y})", f"({t})({x} & {y})", f"({t})({x} | {y})", f"({t})({x} ^ {y})",
-            f"({t})~{x}", f"({t})({x} >> ({y} & {w - 1}))", f"({t})({u})(({wide})({u}){x} << ({y} & {w - 1}))",
-            f"quotient<{t}>({x}, {y})", f"remainder_of<{t}>({x}, {y})"]))
+        self.add(
+            t,
+            self.rng.choice(
+                [
+                    f"({t})({u})(({wide})({u}){x} + ({wide})({u}){y})",
+                    f"({t})({u})(({wide})({u}){x} - ({wide})({u}){y})",
+                    f"({t})({u})(({wide})({u}){x} * ({wide})({u}){y})",
+                    f"({t})({x} & {y})",
+                    f"({t})({x} | {y})",
+                    f"({t})({x} ^ {y})",
+                    f"({t})~{x}",
+                    f"({t})({x} >> ({y} & {w - 1}))",
+                    f"({t})({u})(({wide})({u}){x} << ({y} & {w - 1}))",
+                    f"quotient<{t}>({x}, {y})",
+                    f"remainder_of<{t}>({x}, {y})",
+                ]
+            ),
+        )
 
     def convert(self, t):
         to = self.rng.choice(TYPES)
         x = self.any(t)
-        self.add(to, f"to<{to}>({x})" if t in ("float", "double") and to in INTEGERS else f"({to}){x}")
+        self.add(
+            to, f"to<{to}>({x})" if t in ("float", "double") and to in INTEGERS else f"({to}){x}"
+        )
 
     def choose(self, t):
         x, y, p, q = self.any(t), self.any(t), self.any(t), self.any(t)
@@ -65,22 +89,49 @@ class Function:
     def special(self, t):
         x, y, z = self.any(t), self.any(t), self.any(t)
         if t in ("float", "double"):
-            return self.add(t, self.rng.choice([
-                f"fma({x}, {y}, {z})", f"sqrt({x})", f"floor({x})", f"ceil({x})", f"trunc({x})", f"rint({x})", f"fabs({x})",
-                f"copysign({x}, {y})", f"fmin({x}, {y}) + ({t})0", f"fmax({x}, {y}) + ({t})0", f"-{x}"]))
+            return self.add(
+                t,
+                self.rng.choice(
+                    [
+                        f"fma({x}, {y}, {z})",
+                        f"sqrt({x})",
+                        f"floor({x})",
+                        f"ceil({x})",
+                        f"trunc({x})",
+                        f"rint({x})",
+                        f"fabs({x})",
+                        f"copysign({x}, {y})",
+                        f"fmin({x}, {y}) + ({t})0",
+                        f"fmax({x}, {y}) + ({t})0",
+                        f"-{x}",
+                    ]
+                ),
+            )
         if t in ("uint32_t", "uint64_t"):
             w = BITS[t]
-            return self.add(t, self.rng.choice([
-                f"bits_of<{t}>({x})", f"leading<{t}>({x})", f"reversed<{t}>({x})", f"high<{t}>({x}, {y})",
-                f"({x} << ({z} & {w - 1})) | ({x} >> (({w} - ({z} & {w - 1})) & {w - 1}))",
-                f"({x} & {y}) ^ ({y} | ~{z})", f"({x} >> {self.rng.randint(0, w - 1)}) & 0x{self.rng.getrandbits(16):x}"]))
+            return self.add(
+                t,
+                self.rng.choice(
+                    [
+                        f"bits_of<{t}>({x})",
+                        f"leading<{t}>({x})",
+                        f"reversed<{t}>({x})",
+                        f"high<{t}>({x}, {y})",
+                        f"({x} << ({z} & {w - 1})) | ({x} >> (({w} - ({z} & {w - 1})) & {w - 1}))",
+                        f"({x} & {y}) ^ ({y} | ~{z})",
+                        f"({x} >> {self.rng.randint(0, w - 1)}) & 0x{self.rng.getrandbits(16):x}",
+                    ]
+                ),
+            )
         self.add(t, f"{x} < {y} ? {x} : {y}")
 
     def text(self):
         results = [f"mix(h, {self.values[t][-1]});" for t in TYPES if self.values[t]]
         body = "\n    ".join(self.lines + ["uint64_t h = 1;"] + results + ["return h;"])
-        return (f"__host__ __device__ __noinline__ uint64_t f{self.number}(uint32_t a, uint64_t b, float c, double d)\n"
-                f"{{\n    {body}\n}}\n")
+        return (
+            f"__host__ __device__ __noinline__ uint64_t f{self.number}(uint32_t a, uint64_t b, float c, double d)\n"
+            f"{{\n    {body}\n}}\n"
+        )
 
 
 HEAD = r"""
@@ -173,7 +224,8 @@ def main():
     for i in range(count):
         print(Function(rng, i).text())
     print(f"const int kFunctions = {count}, kInputs = 256;")
-    print("""HD uint64_t call(int f, int i)
+    print(
+        """HD uint64_t call(int f, int i)
 {
     uint64_t s = (uint64_t(i) + 1) * 0x9E3779B97F4A7C15;
     s ^= s >> 31;
@@ -185,10 +237,12 @@ def main():
     uint64_t db = i % 3 ? 0x3E00000000000000 + (s >> 4 & 0x03FFFFFFFFFFFFFF) : s * 5;
     memcpy(&c, &cb, 4);
     memcpy(&d, &db, 8);
-    switch (f) {""")
+    switch (f) {"""
+    )
     for i in range(count):
         print(f"    case {i}: return f{i}(a, b, c, d);")
-    print("""    }
+    print(
+        """    }
     return 0;
 }
 __global__ void run(uint64_t *out)
@@ -196,7 +250,8 @@ __global__ void run(uint64_t *out)
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= kInputs) return;
     for (int f = 0; f < kFunctions; ++f) out[f * kInputs + i] = call(f, i);
-}""")
+}"""
+    )
     print(MAIN)
 
 

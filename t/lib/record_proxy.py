@@ -19,7 +19,7 @@ def carry(source, to, at=None):
     try:
         while data := source.recv(65536):
             if at is not None and at < len(data):
-                data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
+                data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
                 at = None
             elif at is not None:
                 at -= len(data)

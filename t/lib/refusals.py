@@ -15,9 +15,21 @@ import sys
 NOT_SUPPORTED = '801'
 ROOM = 4096
 # Pointers, and integers: null handles always.
-ARGUMENTS = {'zeros': (False, 0), 'room': (True, 0), 'ones': (True, 1), 'null': (False, 1), 'many': (True, 60)}
+ARGUMENTS = {
+    'zeros': (False, 0),
+    'room': (True, 0),
+    'ones': (True, 1),
+    'null': (False, 1),
+    'many': (True, 60),
+}
 BY_VALUE = ('CUuuid', 'CUmemLocation', 'CUdevResource', 'CUipcMemHandle', 'CUipcEventHandle')
-FUNCTIONS = ('CUhostFn', 'CUstreamCallback', 'CUoccupancyB2DSize', 'CUasyncCallback', 'CUlogsCallback')
+FUNCTIONS = (
+    'CUhostFn',
+    'CUstreamCallback',
+    'CUoccupancyB2DSize',
+    'CUasyncCallback',
+    'CUlogsCallback',
+)
 
 
 def prototypes(header):
@@ -30,13 +42,27 @@ def prototypes(header):
         word = parameter.replace('const ', '').split()[0]
         if '*' in parameter or '[' in parameter:
             return 'pointer'
-        return 'handle' if word in handles else 'struct' if word in BY_VALUE else word if word == 'float' else 'integer'
+        return (
+            'handle'
+            if word in handles
+            else 'struct'
+            if word in BY_VALUE
+            else word
+            if word == 'float'
+            else 'integer'
+        )
 
     for name, parameters in re.findall(r'CUresult\s+CUDAAPI\s+(\w+)\s*\(([^;{]*)\)\s*;', text):
         parameters = parameters.strip()
-        kinds = [] if parameters in ('', 'void') else [kind(p.strip()) for p in parameters.split(',')]
+        kinds = (
+            [] if parameters in ('', 'void') else [kind(p.strip()) for p in parameters.split(',')]
+        )
         # Checkpoints are of whole processes; the per-thread names go the way of the plain ones.
-        if 'struct' not in kinds and not name.startswith('cuCheckpoint') and not re.search('_pt[sd][sz]$', name):
+        if (
+            'struct' not in kinds
+            and not name.startswith('cuCheckpoint')
+            and not re.search('_pt[sd][sz]$', name)
+        ):
             yield name, kinds
 
 
@@ -46,8 +72,9 @@ def values(kinds, pointers, number, room):
         if kind == 'pointer':
             yield ctypes.c_void_p(ctypes.addressof(room) + next(places) if pointers else 0)
         else:
-            yield {'handle': ctypes.c_void_p, 'float': ctypes.c_float, 'integer': ctypes.c_uint64}[kind](
-                0 if kind != 'integer' else number)
+            yield {'handle': ctypes.c_void_p, 'float': ctypes.c_float, 'integer': ctypes.c_uint64}[
+                kind
+            ](0 if kind != 'integer' else number)
 
 
 def answer(name, kinds, which, to):
@@ -87,7 +114,10 @@ def ask(header):
 
 
 def compare(direct, remote):
-    first, second = ({tuple(line.split()[:2]): line.split()[2:] for line in open(path)} for path in (direct, remote))
+    first, second = (
+        {tuple(line.split()[:2]): line.split()[2:] for line in open(path)}
+        for path in (direct, remote)
+    )
     assert len(first) > 1000, 'too few answers: %d' % len(first)
     differences = 0
     for call, (now, later) in first.items():

@@ -22,13 +22,16 @@ ODD = {
     "two ranges": GET + b"Range: bytes=0-1,3-4\r\n\r\n",
     "If-Range": GET + b"If-Range: x\r\n\r\n",
     "Expect": POST + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n{}",
-    "Upgrade": GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    "Upgrade": GET
+    + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "chunks": POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     "chunks and a length": POST + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
     "gzip": POST + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
-    "multipart": POST + b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 2\r\n\r\n{}",
-    "a form": POST + b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 2\r\n\r\n{}",
+    "multipart": POST
+    + b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 2\r\n\r\n{}",
+    "a form": POST
+    + b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 2\r\n\r\n{}",
     "Trailer": POST + b"Trailer: x\r\nContent-Length: 2\r\n\r\n{}",
     "two lengths": POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "a huge body": POST + b"Content-Length: 65537\r\n\r\n",
@@ -49,7 +52,13 @@ def connect(port):
 
 
 def status_of(data):
-    return data.split(b" ")[1].decode() if data.startswith(b"HTTP/") else "closed" if not data else data[:20].decode("latin1")
+    return (
+        data.split(b" ")[1].decode()
+        if data.startswith(b"HTTP/")
+        else "closed"
+        if not data
+        else data[:20].decode("latin1")
+    )
 
 
 def all_of(sock):
@@ -64,7 +73,9 @@ def statuses(port):
     for name, text in ODD.items():
         with connect(port) as s:
             s.sendall(text)
-            s.settimeout(4)  # below the server's own limit: an answer comes at once, and then the end
+            s.settimeout(
+                4
+            )  # below the server's own limit: an answer comes at once, and then the end
             data = all_of(s)
         head, _, body = data.partition(b"\r\n\r\n")
         try:
@@ -84,7 +95,11 @@ def ranges(port, count):
     seen = set()
     for _ in range(count):
         with connect(port) as s:
-            s.sendall(b"GET /v1/probe?bytes=8388608 HTTP/1.1\r\nHost: x\r\nRange: bytes=" + spans + b"\r\n\r\n")
+            s.sendall(
+                b"GET /v1/probe?bytes=8388608 HTTP/1.1\r\nHost: x\r\nRange: bytes="
+                + spans
+                + b"\r\n\r\n"
+            )
             s.settimeout(60)
             seen.add(status_of(s.recv(4096)))
     print(*seen)
@@ -110,7 +125,8 @@ def unread(port, count, seconds):
         held.append(s)
     begin = time.monotonic()
     print("slowest %d ms" % (1000 * max(health(port) for _ in range(20))), flush=True)
-    # An end is seen only behind what was sent, which is not read: by what the kernel says of the other side.
+    # An end is seen only behind what was sent, which is not read: by what the kernel says of the
+    # other side.
     poll, closed = select.poll(), 0
     for s in held:
         poll.register(s, select.POLLRDHUP | select.POLLHUP | select.POLLERR)

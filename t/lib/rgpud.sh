@@ -11,7 +11,8 @@
 #   workers_of PID           the workers of the rgpud of that pid, whoever started them; more words are options of grep for the names of
 #                            their programs, in the place of rgpu-worker
 #
-# $rgpud_program is another than the build's; $auth is the [auth] table of both kinds of file; method none unless a test sets it.
+# $rgpud_program is another than the build's; $auth is the [auth] table of both kinds of file;
+# method none unless a test sets it.
 # Software GPUs: two of 64M each, unless a LINE says otherwise.
 
 auth='method = "none"'

@@ -76,8 +76,13 @@ def analyse(tenants, begin, end, window):
             t += window / 50
         edges = [begin] + [x for span in mine for x in span] + [end]
         stall = max(edges[i + 1] - edges[i] for i in range(0, len(edges), 2))
-        out[name] = {'share': 100 * length(mine) / (end - begin), 'low': min(parts, default=0),
-                     'high': max(parts, default=0), 'stall': stall, 'kernels': len(clip(spans, begin, end))}
+        out[name] = {
+            'share': 100 * length(mine) / (end - begin),
+            'low': min(parts, default=0),
+            'high': max(parts, default=0),
+            'stall': stall,
+            'kernels': len(clip(spans, begin, end)),
+        }
     together = union(sorted(map(tuple, everything)))
     busy = length(together)
     out['idle'] = 100 * (1 - busy / (end - begin))
@@ -102,8 +107,10 @@ def main():
     p.add_argument('--times')
     p.add_argument('tenants', nargs='+')
     a = p.parse_args()
-    tenants = {name: union(load(path), a.join / 1000) if a.join else load(path)
-               for name, path in (t.split('=', 1) for t in a.tenants)}
+    tenants = {
+        name: union(load(path), a.join / 1000) if a.join else load(path)
+        for name, path in (t.split('=', 1) for t in a.tenants)
+    }
     spans = [s for t in tenants.values() for s in t]
     begin = a.begin if a.begin is not None else min(s[0] for s in spans)
     end = a.end if a.end is not None else max(s[1] for s in spans)

@@ -9,8 +9,9 @@
 #   within EXPRESSION WANTED BY NAME   passes when the expression is so near; its value is in the test's name
 #   look FROM TO WINDOW [ARGS]    $got anew: of these seconds after the begin, with windows of so many seconds; ARGS: see shares.py
 #
-# Software GPUs do not slice time: that kernels of two tenants never run at the same time is the token's doing. Kernels
-# spin for a time by the clock, so that a slow machine only makes the gaps between them longer.
+# Software GPUs do not slice time: that kernels of two tenants never run at the same time is the
+# token's doing. Kernels spin for a time by the clock, so that a slow machine only makes the gaps
+# between them longer.
 
 server()
 {
@@ -54,8 +55,8 @@ look()
 
 tenants() { tenants_start "$@"; tenants_wait; }
 
-# What a program gets that has the GPU alone, as a factor: with short kernels, launching takes a part of the time on a software
-# GPU, turns or not. Sets $alone.
+# What a program gets that has the GPU alone, as a factor: with short kernels, launching takes a
+# part of the time on a software GPU, turns or not. Sets $alone.
 alone()  # KEY=VALUE...
 {
     tenants 6 "1 $*"

@@ -36,6 +36,7 @@ def crowd():
         s = silent(number)
         held[s.fileno()] = s, number
         poll.register(s, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+
     for number in range(count):
         one_more(number)
     full.set()

@@ -68,8 +68,15 @@ async def serve(address, here, delay, rate, out):
             writer.close()
             return
         there, back = Line(delay, rate), Line(delay, rate)
-        parts = [asyncio.ensure_future(part) for part in (
-            there.take(reader), there.give(far_writer), back.take(far_reader), back.give(writer))]
+        parts = [
+            asyncio.ensure_future(part)
+            for part in (
+                there.take(reader),
+                there.give(far_writer),
+                back.take(far_reader),
+                back.give(writer),
+            )
+        ]
         await asyncio.gather(*parts, return_exceptions=True)
         with open(out + ".bytes", "a") as file:
             file.write(json.dumps({"there": there.carried, "back": back.carried}) + "\n")

@@ -90,7 +90,8 @@ stepds()
     done
 }
 
-# For jobs that are to share one: their prologs ask at the same time, and neither sees the other's lease.
+# For jobs that are to share one: their prologs ask at the same time, and neither sees the other's
+# lease.
 first_gpu() { rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][0]["gpus"][0]["uuid"])'; }
 
 held() { rgpu list --json | python3 -c '

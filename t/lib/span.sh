@@ -1,4 +1,5 @@
-# For tests with two servers in one lease:  . "$(dirname "$0")/lib/span.sh"  (after tap.sh and rgpud.sh)
+# For tests with two servers in one lease:  . "$(dirname "$0")/lib/span.sh"  (after tap.sh and
+# rgpud.sh)
 #
 #   two_servers                starts gpu1 and gpu2 with two software GPUs each; sets $control_NAME and $pid_NAME
 #   spanned FILE SERVER...     writes a lease file with both GPUs of each server
@@ -9,8 +10,9 @@ two_servers()
 {
     local server
     for server in gpu1 gpu2; do
-        # No worker but those of programs. Where each server's files have a file system of their own, the numbers of
-        # their files are alike, and so the first addresses of their software GPUs.
+        # No worker but those of programs. Where each server's files have a file system of their
+        # own, the numbers of their files are alike, and so the first addresses of their software
+        # GPUs.
         mkdir -p "$T/$server.state"
         mount -t tmpfs -o mode=755 rgpu-test "$T/$server.state" 2> /dev/null && cleanup_do umount -l "$T/$server.state"
         rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"' 'warm = false'

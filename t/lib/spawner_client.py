@@ -26,7 +26,11 @@ def connect():
 
 
 def ask(s, packet, descriptors=()):
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    rights = (
+        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        if descriptors
+        else []
+    )
     try:
         s.sendmsg([packet], rights)
         data, _, _, _ = s.recvmsg(4096, 256)
@@ -44,13 +48,29 @@ def plain(what, signal=0, key=KEY, name=NAME):
 
 def group(uid, gid, key=KEY, ids=(), devices=(), counts=None):
     id_count, device_count = counts or (len(ids), len(devices))
-    return (struct.pack("<IIIIII", GROUP, uid, gid, id_count, device_count, uid) + struct.pack("<QQII", 0, 0, 0, 0)
-            + struct.pack("<64I", *(list(ids) + [0] * (64 - len(ids)))) + key
-            + b"".join(d.encode().ljust(32, b"\0")[:32] for d in list(devices) + [""] * (64 - len(devices))))
+    return (
+        struct.pack("<IIIIII", GROUP, uid, gid, id_count, device_count, uid)
+        + struct.pack("<QQII", 0, 0, 0, 0)
+        + struct.pack("<64I", *(list(ids) + [0] * (64 - len(ids))))
+        + key
+        + b"".join(
+            d.encode().ljust(32, b"\0")[:32] for d in list(devices) + [""] * (64 - len(devices))
+        )
+    )
 
 
 def start(environment=b"A=1\0", key=KEY, name=NAME, claimed=None):
-    return struct.pack("<II64s16s16Q", START, claimed if claimed is not None else len(environment), key, name, *[0] * 16) + environment
+    return (
+        struct.pack(
+            "<II64s16s16Q",
+            START,
+            claimed if claimed is not None else len(environment),
+            key,
+            name,
+            *[0] * 16,
+        )
+        + environment
+    )
 
 
 s = connect()

@@ -30,13 +30,13 @@ class Other:
 
     def __init__(self, body, without, none, version):
         at = body.index(struct.pack('<I', len('cuGetErrorString')) + b'cuGetErrorString') - 8
-        count, = struct.unpack_from('<Q', body, at)
+        (count,) = struct.unpack_from('<Q', body, at)
         names, p = [], at + 8
         for _ in range(count):
-            n, = struct.unpack_from('<I', body, p)
-            names.append(body[p + 4:p + 4 + n].decode())
+            (n,) = struct.unpack_from('<I', body, p)
+            names.append(body[p + 4 : p + 4 + n].decode())
             p += 4 + n
-        served = body[p + 8:]
+        served = body[p + 8 :]
         assert struct.unpack_from('<Q', body, p)[0] == len(served) == count
         numbers = [i for i in reversed(range(count)) if names[i] not in without]
         numbers = numbers[7:] + numbers[:7]
@@ -44,18 +44,29 @@ class Other:
         self.real = numbers  # the client's number -> the server's
         head = bytearray(body[:at])
         if version:
-            server, = struct.unpack_from('<I', head, 0)
+            (server,) = struct.unpack_from('<I', head, 0)
             struct.pack_into('<i', head, 4 + server, version)
         tail = b''.join(struct.pack('<I', len(names[i])) + names[i].encode() for i in numbers)
         self.served = [served[i] and names[i] not in none for i in numbers]
         assert any(self.served) and not all(self.served)
-        self.body = bytes(head) + struct.pack('<Q', len(numbers)) + tail + struct.pack('<Q', len(numbers)) + bytes(self.served)
+        self.body = (
+            bytes(head)
+            + struct.pack('<Q', len(numbers))
+            + tail
+            + struct.pack('<Q', len(numbers))
+            + bytes(self.served)
+        )
 
 
 def serve(client, address, without, none, version):
     server = socket.create_connection(address)
     # The digest of a table that nobody has.
-    pass_on(client, server, secrets[0], change_hello=lambda hello: struct.pack_into('<Q', hello, DIGEST_AT, 1))
+    pass_on(
+        client,
+        server,
+        secrets[0],
+        change_hello=lambda hello: struct.pack_into('<Q', hello, DIGEST_AT, 1),
+    )
     head, body = next(frames(server))
     other = Other(body, without, none, version)
     head[0] = len(other.body)
@@ -69,7 +80,7 @@ def serve(client, address, without, none, version):
     threading.Thread(target=down, daemon=True).start()
     said = set()
     for head, body in frames(client):
-        if head[1] >= 0xfff0:  # no call of the table
+        if head[1] >= 0xFFF0:  # no call of the table
             server.sendall(HEADER.pack(*head) + body)
             continue
         if not other.served[head[1]]:
@@ -90,9 +101,17 @@ def main():
     listener, server = listen_for(lease_file, out)
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, server, set(options.get('--without', '').split(',')),
-                                             set(options.get('--none', '').split(',')),
-                                             int(options.get('--version', 0))), daemon=True).start()
+        threading.Thread(
+            target=serve,
+            args=(
+                client,
+                server,
+                set(options.get('--without', '').split(',')),
+                set(options.get('--none', '').split(',')),
+                int(options.get('--version', 0)),
+            ),
+            daemon=True,
+        ).start()
 
 
 main()

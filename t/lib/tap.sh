@@ -19,7 +19,8 @@
 #   cleanup_do COMMAND...         runs it at the end, last one first
 #
 # $T is the test's own empty directory; it is removed when all is well, else its path is told.
-# $root is the source tree, $build the build tree, $cuda_libs the toolkit's libraries, $softgpu, $interpose ours.
+# $root is the source tree, $build the build tree, $cuda_libs the toolkit's libraries, $softgpu,
+# $interpose ours.
 # `./t/tNNNN-topic.t -v` shows the output of passing commands too.
 
 set -u

@@ -42,13 +42,21 @@ def attach():
         raise OSError(ctypes.get_errno(), "shmget")
 
 
-status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
+status = dict(
+    line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line
+)
 found = {
-    "uid": os.getuid(), "gid": os.getgid(), "groups": os.getgroups(), "capabilities": status["CapEff"],
-    "bounded": status["NoNewPrivs"], "pid": os.getpid(),
+    "uid": os.getuid(),
+    "gid": os.getgid(),
+    "groups": os.getgroups(),
+    "capabilities": status["CapEff"],
+    "bounded": status["NoNewPrivs"],
+    "pid": os.getpid(),
     "sees": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
-    "devices": sorted(os.listdir("/dev")), "own": answer(lambda: ",".join(os.listdir(host + "/../own"))),
-    "init": answer(lambda: os.kill(1, signal.SIGKILL)), "spaces": {n: os.readlink("/proc/self/ns/" + n) for n in ("pid", "ipc", "mnt")},
+    "devices": sorted(os.listdir("/dev")),
+    "own": answer(lambda: ",".join(os.listdir(host + "/../own"))),
+    "init": answer(lambda: os.kill(1, signal.SIGKILL)),
+    "spaces": {n: os.readlink("/proc/self/ns/" + n) for n in ("pid", "ipc", "mnt")},
 }
 victim = text("victim")
 if victim:

@@ -1,4 +1,5 @@
-# For hostile tests, in which a worker is under its tenant's control:  . "$(dirname "$0")/lib/tenant.sh"  (after rgpud.sh)
+# For hostile tests, in which a worker is under its tenant's control:  . "$(dirname
+# "$0")/lib/tenant.sh"  (after rgpud.sh)
 #
 #   tenant_rgpud NAME [LINE...]  an rgpud whose workers are t/lib/tenant.py
 #   tenant UID [JOB]             a lease of this owner; sets $lease, $found (what its worker has found, JSON) and $host_pid

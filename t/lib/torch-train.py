@@ -40,7 +40,9 @@ there = there.cuda()
 gpu_x, gpu_y = x.cuda(), y.cuda()
 # Not even the first gradient may come from a kernel of PyTorch's own.
 one = torch.ones(()).cuda()
-optimiser, reference = torch.optim.SGD(there.parameters(), lr=0.1), torch.optim.SGD(here.parameters(), lr=0.1)
+optimiser, reference = torch.optim.SGD(there.parameters(), lr=0.1), torch.optim.SGD(
+    here.parameters(), lr=0.1
+)
 compiled = torch.compile(lambda a, b: nn.functional.cross_entropy(there(a), b))
 step = torch.compile(optimiser.step)
 for i in range(20):

@@ -23,7 +23,7 @@ WANTS_REPLY = 1
 LIMIT = 30  # seconds for anything
 
 
-NUMBER = 0x0123456789abcdef
+NUMBER = 0x0123456789ABCDEF
 
 
 class Worker:
@@ -33,16 +33,30 @@ class Worker:
             theirs, _ = listening.accept()
         for end in mine, theirs:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        environment = dict(os.environ, RGPU_WORKER_LEASE='0123456789abcdef', RGPU_WORKER_NUMBER=f'{NUMBER:016x}')
+        environment = dict(
+            os.environ, RGPU_WORKER_LEASE='0123456789abcdef', RGPU_WORKER_NUMBER=f'{NUMBER:016x}'
+        )
         # rgpud comes to it here: an abstract socket, as a path would be left over.
         self.control = b'\0rgpu-test-' + os.urandom(8).hex().encode()
         with socket.socket(socket.AF_UNIX) as control:
             control.bind(self.control)
-            # Descriptor 3 must be the socket and 4 the control socket, whatever numbers they have here.
-            given = [fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 20) for end in (theirs, control)]
+            # Descriptor 3 must be the socket and 4 the control socket, whatever numbers they have
+            # here.
+            given = [
+                fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 20) for end in (theirs, control)
+            ]
             self.process = subprocess.Popen(
-                ['bash', '-c', f'exec 3<&{given[0]} 4<&{given[1]} {given[0]}<&- {given[1]}<&-; exec "$0"', path], pass_fds=given,
-                stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+                [
+                    'bash',
+                    '-c',
+                    f'exec 3<&{given[0]} 4<&{given[1]} {given[0]}<&- {given[1]}<&-; exec "$0"',
+                    path,
+                ],
+                pass_fds=given,
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+            )
             for fd in given:
                 os.close(fd)
         theirs.close()
@@ -72,8 +86,8 @@ class Worker:
         at = body.index(b'cuGetErrorString') - 4
         names = []
         for _ in range(struct.unpack_from('<Q', body, at - 8)[0]):
-            n, = struct.unpack_from('<I', body, at)
-            names.append(body[at + 4:at + 4 + n].decode())
+            (n,) = struct.unpack_from('<I', body, at)
+            names.append(body[at + 4 : at + 4 + n].decode())
             at += 4 + n
         return names
 
@@ -82,7 +96,9 @@ class Worker:
 
     def send(self, kind, body=b'', flags=WANTS_REPLY, value=0, announce=None):
         self.sequence += 1
-        header = HEADER.pack(len(body) if announce is None else announce, kind, flags, self.sequence, value)
+        header = HEADER.pack(
+            len(body) if announce is None else announce, kind, flags, self.sequence, value
+        )
         self.socket.sendall(header + body)
 
     def ask(self, name, body=b'', value=0):
@@ -132,7 +148,7 @@ def case_truncated_frame(w):
 
 def case_oversize(w):
     "a body of 4 GiB is announced"
-    w.send(w.number('cuMemAlloc_v2'), b'', announce=0xffffffff)
+    w.send(w.number('cuMemAlloc_v2'), b'', announce=0xFFFFFFFF)
 
 
 def case_oversize_copy(w):
@@ -173,14 +189,24 @@ def case_many_parts(w):
 def load_by_digest(w, size, rest=b'', form=1):
     """A load of one part that is named by the digest in RGPU_TEST_DIGEST; (CUresult, first byte of the answer)."""
     alive(w)
-    body = struct.pack('<IBIQI', 200, 0, 1, size, 0) + bytes([form]) + bytes.fromhex(os.environ['RGPU_TEST_DIGEST']) + rest
+    body = (
+        struct.pack('<IBIQI', 200, 0, 1, size, 0)
+        + bytes([form])
+        + bytes.fromhex(os.environ['RGPU_TEST_DIGEST'])
+        + rest
+    )
     result, answer = w.ask('cuModuleLoadDataEx', body, value=100)
     return result, answer[0]
 
 
 def case_image_digest(w):
     "a module image named by its digest"
-    print({(0, 0): 'loaded', (500, 2): 'missing'}[load_by_digest(w, int(os.environ['RGPU_TEST_BYTES']))], file=sys.stderr)
+    print(
+        {(0, 0): 'loaded', (500, 2): 'missing'}[
+            load_by_digest(w, int(os.environ['RGPU_TEST_BYTES']))
+        ],
+        file=sys.stderr,
+    )
     w.close()
 
 
@@ -202,11 +228,14 @@ def case_image_form(w):
 def case_bad_handles(w):
     "numbers that are no handles are errors, no crash: the worker goes on"
     context = struct.pack('<I', 101)
-    for number in (3, 15, 101, 5000, 0x7fffffff, 0xffffffff):
+    for number in (3, 15, 101, 5000, 0x7FFFFFFF, 0xFFFFFFFF):
         result, _ = w.ask('cuStreamSynchronize', struct.pack('<I', number))
         assert result in (400, 201), (number, result)
         result, _ = w.ask('cuCtxGetLimit', struct.pack('<BI', 1, 0), value=number)
-        assert result == 709, (number, result)  # a client gives contexts' numbers once: this one's has ended
+        assert result == 709, (
+            number,
+            result,
+        )  # a client gives contexts' numbers once: this one's has ended
         head = struct.pack('<11I', number, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0) + struct.pack('<I', 0)
         result, _ = w.ask('cuLaunchKernel', head)
         assert result in (400, 201), (number, result)
@@ -219,7 +248,7 @@ def case_bad_handles(w):
 def case_huge_handle(w):
     "a client that numbers its objects outside the table: refused, no memory reserved"
     alive(w)
-    result, _ = w.ask('cuEventCreate', struct.pack('<II', 0xfffffff0, 0), value=100)
+    result, _ = w.ask('cuEventCreate', struct.pack('<II', 0xFFFFFFF0, 0), value=100)
     assert result == 1, result
     w.close()
 
@@ -239,7 +268,9 @@ def shared_memory(w):
 
 
 def push(w, address, size, diff):
-    return w.ask('cuMemAllocManaged', struct.pack('<IQQB', PUSH, address, size, 0) + diff, value=100)[0]
+    return w.ask(
+        'cuMemAllocManaged', struct.pack('<IQQB', PUSH, address, size, 0) + diff, value=100
+    )[0]
 
 
 def pull(w, *ranges):
@@ -258,7 +289,13 @@ def case_shared(w):
     assert result == 0, result
     entry = struct.pack('<IIQ', 3, 1, 0b111 << 8) + bytes([7] * 3)
     assert pull(w, (address, 4096)) == (0, struct.pack('<QII', address, 4096, len(entry)) + entry)
-    for start, size in ((0, 64), (address - 64, 64), (address, (2 << 20) + 1), (address + (2 << 20), 1), (1 << 63, 1 << 63)):
+    for start, size in (
+        (0, 64),
+        (address - 64, 64),
+        (address, (2 << 20) + 1),
+        (address + (2 << 20), 1),
+        (1 << 63, 1 << 63),
+    ):
         assert push(w, start, size, b'') == 1, (start, size)
         if size < 16 << 20:
             assert pull(w, (start, size))[0] == 1, (start, size)
@@ -276,7 +313,11 @@ def case_shared(w):
 
 def case_damaged_diff(w):
     "a diff that names bytes outside its range"
-    body = struct.pack('<IQQB', PUSH, shared_memory(w), 100, 0) + struct.pack('<IIQ', 1, 1, 1 << 40) + b'a'
+    body = (
+        struct.pack('<IQQB', PUSH, shared_memory(w), 100, 0)
+        + struct.pack('<IIQ', 1, 1, 1 << 40)
+        + b'a'
+    )
     w.send(w.number('cuMemAllocManaged'), body, value=100)
 
 
@@ -288,7 +329,7 @@ def case_large_pull(w):
 
 # --- doc/protocol.md, "Packed frames"
 
-PACKING, PART = 0xfff4, 0xfff5
+PACKING, PART = 0xFFF4, 0xFFF5
 LAST, STORED, LZ4 = 2, 0, 1
 
 
@@ -299,7 +340,9 @@ def told(w, methods=2, wish=0, flags=WANTS_REPLY):
 def agree(w, **wishes):
     told(w, **wishes)
     kind, sequence, result, answer = w.receive()
-    assert (kind, sequence, result) == (REPLY, w.sequence, 0) and struct.unpack('<I', answer) == (2,), (kind, result, answer)
+    assert (kind, sequence, result) == (REPLY, w.sequence, 0) and struct.unpack('<I', answer) == (
+        2,
+    ), (kind, result, answer)
 
 
 def lz4_of(n):
@@ -316,7 +359,10 @@ def copy_head(w, address, n):
     """What is in front of a chunk's n bytes, as a part that is not packed."""
     w.sequence += 1
     fixed = struct.pack('<QQI', address, n, 0)
-    head = HEADER.pack(len(fixed) + n, w.number('cuMemcpyHtoDAsync_v2'), WANTS_REPLY, w.sequence, 100) + fixed
+    head = (
+        HEADER.pack(len(fixed) + n, w.number('cuMemcpyHtoDAsync_v2'), WANTS_REPLY, w.sequence, 100)
+        + fixed
+    )
     send_part(w, STORED, head, len(head))
 
 
@@ -327,7 +373,7 @@ def case_packed(w):
     agree(w)
     alive(w)
     result, answer = w.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, n), value=100)
-    address, = struct.unpack('<Q', answer)
+    (address,) = struct.unpack('<Q', answer)
     copy_head(w, address, n)
     send_part(w, LZ4, lz4_of(262144), 262144)
     send_part(w, LZ4, lz4_of(n - 262144), n - 262144, last=True)
@@ -341,7 +387,11 @@ def case_packed(w):
     while not flags & LAST:
         size, kind, flags, method, becomes = HEADER.unpack(w.read(HEADER.size))
         data = w.read(size)
-        assert kind == 6 and 0 < becomes <= 262144 and (size < becomes if method == LZ4 else method == STORED and size == becomes)
+        assert (
+            kind == 6
+            and 0 < becomes <= 262144
+            and (size < becomes if method == LZ4 else method == STORED and size == becomes)
+        )
         if not became:
             assert HEADER.unpack(data[:16])[:3] == (n, DATA, LAST), data[:16]
         became += becomes
@@ -351,7 +401,9 @@ def case_packed(w):
 
 def case_packed_unasked(w):
     "a part from a client that has said nothing of packing"
-    send_part(w, STORED, HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0), 16, last=True)
+    send_part(
+        w, STORED, HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0), 16, last=True
+    )
 
 
 def case_packed_greeted(w):
@@ -399,13 +451,21 @@ def case_packed_short(w):
 def case_packed_rest(w):
     "parts that go on behind their frame"
     agree(w)
-    send_part(w, STORED, HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0) * 2, 32, last=True)
+    send_part(
+        w,
+        STORED,
+        HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0) * 2,
+        32,
+        last=True,
+    )
 
 
 def case_packed_twice(w):
     "a part in a part"
     agree(w)
-    inner = HEADER.pack(16, PART, LAST, STORED, 16) + HEADER.pack(0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0)
+    inner = HEADER.pack(16, PART, LAST, STORED, 16) + HEADER.pack(
+        0, w.number('cuCtxSynchronize'), WANTS_REPLY, 1, 0
+    )
     send_part(w, STORED, inner, len(inner), last=True)
 
 
@@ -422,7 +482,7 @@ def case_packing_wish(w):
 
 # --- doc/protocol.md, "Lanes"
 
-LANES = 0xfff6
+LANES = 0xFFF6
 RECORD = struct.Struct('<II')  # bytes, 0 or the lane's place and one
 
 
@@ -491,19 +551,29 @@ def case_lanes(w):
     n = 900000
     address = alive(w)
     result, answer = w.ask('cuMemAlloc_v2', struct.pack('<BQ', 1, n), value=100)
-    address, = struct.unpack('<Q', answer)
+    (address,) = struct.unpack('<Q', answer)
     lanes = begin_lanes(w, 3)
     records = Records(w, lanes)
     data = random.Random(1).randbytes(n)
-    frame = frame_of(w, w.number('cuMemcpyHtoDAsync_v2'), struct.pack('<QQI', address, n, 0) + data, value=100)
+    frame = frame_of(
+        w, w.number('cuMemcpyHtoDAsync_v2'), struct.pack('<QQI', address, n, 0) + data, value=100
+    )
     cuts = [0, 7, 16, 40, 41, 100000, 100001, 500000, 880000, len(frame)]
     # The last first: what comes early waits.
     pieces = list(zip(cuts, cuts[1:]))
     w.socket.sendall(b''.join(RECORD.pack(b - a, 1 + i % 3) for i, (a, b) in enumerate(pieces)))
     for lane in reversed(range(3)):
-        threading.Thread(target=lanes[lane].sendall, args=(b''.join(frame[a:b] for i, (a, b) in enumerate(pieces) if i % 3 == lane),)).start()
+        threading.Thread(
+            target=lanes[lane].sendall,
+            args=(b''.join(frame[a:b] for i, (a, b) in enumerate(pieces) if i % 3 == lane),),
+        ).start()
     assert records.answer()[:2] == (w.sequence, 0)
-    put(w, frame_of(w, w.number('cuMemcpyDtoHAsync_v2'), struct.pack('<QQI', address, n, 0), value=100))
+    put(
+        w,
+        frame_of(
+            w, w.number('cuMemcpyDtoHAsync_v2'), struct.pack('<QQI', address, n, 0), value=100
+        ),
+    )
     came, flags = b'', 0
     while not flags & LAST:
         kind, flags, sequence, result, body = records.frame()
@@ -564,9 +634,13 @@ def case_lanes_scribble(w):
         end.settimeout(1)
     try:
         for _ in range(200):
-            size, way = random.choice([1, 8, 16, 100, 5000, random.getrandbits(32)]), random.choice([0, 1, 2, 3, 3, random.getrandbits(random.choice([2, 32]))])
+            size, way = random.choice([1, 8, 16, 100, 5000, random.getrandbits(32)]), random.choice(
+                [0, 1, 2, 3, 3, random.getrandbits(random.choice([2, 32]))]
+            )
             w.socket.sendall(RECORD.pack(size, way))
-            (lanes[way - 1] if 0 < way <= 3 else w.socket).sendall(random.randbytes(min(size, 20000)))
+            (lanes[way - 1] if 0 < way <= 3 else w.socket).sendall(
+                random.randbytes(min(size, 20000))
+            )
     except (BrokenPipeError, ConnectionResetError, TimeoutError):
         pass
     for end in [w.socket] + lanes:
@@ -575,7 +649,7 @@ def case_lanes_scribble(w):
 
 # --- memory that both sides share: doc/protocol.md, "Through shared memory"
 
-OFFER = 0xfff1
+OFFER = 0xFFF1
 RING, PLACES, PLACE = 256 << 10, 16, 256 << 10
 HEAD, TAIL, RETURNED, RECEIVER_SLEEPS, SENDER_SLEEPS, BYTES = 0, 64, 128, 192, 256, 4096
 DIRECTION = BYTES + RING + PLACES * PLACE
@@ -589,7 +663,13 @@ def offer_of(w, port=None):
     listening.settimeout(LIMIT)
     listening.bind(b'\0rgpu-' + name.hex().encode())
     listening.listen()
-    body = struct.pack('<HH', 4, port or own) + socket.inet_aton(host).ljust(16, b'\0') + name + word + answer
+    body = (
+        struct.pack('<HH', 4, port or own)
+        + socket.inet_aton(host).ljust(16, b'\0')
+        + name
+        + word
+        + answer
+    )
     return listening, word, answer, body
 
 
@@ -636,11 +716,17 @@ class Shared:
 
     def segment(self, data, place=0, announce=None):
         """One segment up, its bytes in the ring or in a place."""
-        struct.pack_into('<II', self.memory, BYTES + self.head % RING, len(data) if announce is None else announce, place)
+        struct.pack_into(
+            '<II',
+            self.memory,
+            BYTES + self.head % RING,
+            len(data) if announce is None else announce,
+            place,
+        )
         self.head += 8
         if place:
             at = BYTES + RING + (place - 1) * PLACE
-            self.memory[at:at + len(data)] = data
+            self.memory[at : at + len(data)] = data
             return
         for i, byte in enumerate(data.ljust(-(-len(data) // 8) * 8, b'\0')):
             self.memory[BYTES + (self.head + i) % RING] = byte
@@ -652,14 +738,22 @@ class Shared:
         while not out:
             self.set(DIRECTION + RECEIVER_SLEEPS, 1, '<I')
             while self.tail != self.get(DIRECTION + HEAD):
-                n, place = struct.unpack_from('<II', self.memory, DIRECTION + BYTES + self.tail % RING)
+                n, place = struct.unpack_from(
+                    '<II', self.memory, DIRECTION + BYTES + self.tail % RING
+                )
                 self.tail += 8
                 if place:
                     at = DIRECTION + BYTES + RING + (place - 1) * PLACE
-                    out += self.memory[at:at + n]
-                    self.set(DIRECTION + RETURNED, self.get(DIRECTION + RETURNED, '<I') | 1 << (place - 1), '<I')
+                    out += self.memory[at : at + n]
+                    self.set(
+                        DIRECTION + RETURNED,
+                        self.get(DIRECTION + RETURNED, '<I') | 1 << (place - 1),
+                        '<I',
+                    )
                 else:
-                    out += bytes(self.memory[DIRECTION + BYTES + (self.tail + i) % RING] for i in range(n))
+                    out += bytes(
+                        self.memory[DIRECTION + BYTES + (self.tail + i) % RING] for i in range(n)
+                    )
                     self.tail += -(-n // 8) * 8
             self.set(DIRECTION + TAIL, self.tail)
             if not out:
@@ -676,9 +770,11 @@ class Shared:
     def ask(self, name, body=b'', value=0):
         self.send(self.worker.number(name), body, value)
         answer = self.receive()
-        while len(answer) < HEADER.size or len(answer) < HEADER.size + HEADER.unpack_from(answer)[0]:
+        while (
+            len(answer) < HEADER.size or len(answer) < HEADER.size + HEADER.unpack_from(answer)[0]
+        ):
             answer += self.receive()
-        return HEADER.unpack_from(answer)[4], answer[HEADER.size:]
+        return HEADER.unpack_from(answer)[4], answer[HEADER.size :]
 
 
 def case_through_memory(w):
@@ -747,7 +843,10 @@ def case_offer_late(w):
 def case_offer_and_more(w):
     "frames behind an offer"
     body = offer_of(w)[3]
-    w.socket.sendall((HEADER.pack(len(body), OFFER, WANTS_REPLY, 0, 0) + body) + HEADER.pack(0, 1, WANTS_REPLY, 1, 0))
+    w.socket.sendall(
+        (HEADER.pack(len(body), OFFER, WANTS_REPLY, 0, 0) + body)
+        + HEADER.pack(0, 1, WANTS_REPLY, 1, 0)
+    )
 
 
 def case_shared_cut(w):
@@ -782,8 +881,13 @@ def case_shared_scribble(w):
     for _ in range(300):
         w.sequence += 1
         began = BYTES + s.head % RING
-        s.segment(HEADER.pack(4, w.number('cuStreamSynchronize'), WANTS_REPLY, w.sequence, 100) + struct.pack('<I', 0))
-        word = random.choice((HEAD, TAIL, RETURNED, RECEIVER_SLEEPS, SENDER_SLEEPS, began)) + random.choice((0, DIRECTION))
+        s.segment(
+            HEADER.pack(4, w.number('cuStreamSynchronize'), WANTS_REPLY, w.sequence, 100)
+            + struct.pack('<I', 0)
+        )
+        word = random.choice(
+            (HEAD, TAIL, RETURNED, RECEIVER_SLEEPS, SENDER_SLEEPS, began)
+        ) + random.choice((0, DIRECTION))
         s.set(HEAD, s.head)
         s.set(word, random.choice((0, 8, random.getrandbits(64), random.getrandbits(19) & ~7)))
         try:
@@ -802,7 +906,9 @@ def case_fuzz(w):
         name = random.choice(w.calls)
         if name in avoid:
             continue
-        body = bytes(random.getrandbits(8) for _ in range(random.choice((0, 1, 4, 8, 9, 12, 16, 17, 24, 64))))
+        body = bytes(
+            random.getrandbits(8) for _ in range(random.choice((0, 1, 4, 8, 9, 12, 16, 17, 24, 64)))
+        )
         try:
             w.ask(name, body, value=random.choice((0, 100)))
         except (EOFError, ConnectionError):

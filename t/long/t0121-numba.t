@@ -1,5 +1,6 @@
 #!/bin/bash
-# numba-cuda's own tests on the software GPU: all that its package carries, against the list of those that are known to fail.
+# numba-cuda's own tests on the software GPU: all that its package carries, against the list of
+# those that are known to fail.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/python.sh"
 . "$(dirname "$0")/../lib/numba.sh"

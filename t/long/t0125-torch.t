@@ -1,5 +1,6 @@
 #!/bin/bash
-# PyTorch from PyPI on the software GPU: networks train with torch.compile, on cuBLAS, cuDNN and Triton.
+# PyTorch from PyPI on the software GPU: networks train with torch.compile, on cuBLAS, cuDNN and
+# Triton.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/python.sh"
 

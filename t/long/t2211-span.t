@@ -1,6 +1,7 @@
 #!/bin/bash
-# Programs on the GPUs of two servers, for longer than t2210 has time: a training with copies and events between the two, and
-# every case of t/cuda/span.cu again and again, several processes at a time.
+# Programs on the GPUs of two servers, for longer than t2210 has time: a training with copies and
+# events between the two, and every case of t/cuda/span.cu again and again, several processes at a
+# time.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 . "$(dirname "$0")/../lib/span.sh"
@@ -27,7 +28,8 @@ done
 is "$failed" 0 "three processes at a time, all cases, five times"
 
 has_worker() { [ -n "$(workers_of "$pid_gpu2")" ]; }
-# As many times over as a server may be lost at any moment: whatever the instant, the program ends, and by itself.
+# As many times over as a server may be lost at any moment: whatever the instant, the program ends,
+# and by itself.
 for i in $(seq 10); do
     start run env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$build/cuda/span-static"
     run=$pid

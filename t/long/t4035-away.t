@@ -1,5 +1,6 @@
 #!/bin/bash
-# A server that is away is in nobody's way but of those whose GPUs it has: others' jobs start, wait, start again and end.
+# A server that is away is in nobody's way but of those whose GPUs it has: others' jobs start, wait,
+# start again and end.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up
@@ -58,7 +59,8 @@ start_rgpud "$before"
 wait_for 30 both_up
 is "$(rgpu leases --json | grep -c "\"job\": \"$moved\"")" 2 "which comes back with the lease of the first run"
 ok "the job runs" wait_for 30 is_state "$moved" RUNNING
-# As its node's prolog would now: Slurm does not run that again on a node where the job has been a moment ago.
+# As its node's prolog would now: Slurm does not run that again on a node where the job has been a
+# moment ago.
 node=$(squeue -h -j "$moved" -o %N)
 env SLURM_JOB_ID="$moved" SLURM_JOB_UID=0 SLURMD_NODENAME="$node" SPANK_RGPU_NODES=1 rgpu slurm node-prolog
 other=$([ "$before" = gpu1 ] && echo gpu2 || echo gpu1)

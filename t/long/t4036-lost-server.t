@@ -1,5 +1,6 @@
 #!/bin/bash
-# A GPU server dies under a job: the job starts again on another one, and says why; one that is only restarted costs nobody anything.
+# A GPU server dies under a job: the job starts again on another one, and says why; one that is only
+# restarted costs nobody anything.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'

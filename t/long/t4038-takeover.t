@@ -1,5 +1,6 @@
 #!/bin/bash
-# The controller dies, and its backup takes over: jobs keep their GPUs, give them back, and still avoid the servers that they lost.
+# The controller dies, and its backup takes over: jobs keep their GPUs, give them back, and still
+# avoid the servers that they lost.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 unshare -um true 2> /dev/null || skip_all "a second slurmctld on one host needs namespaces for its name and its address (unshare -um)"
@@ -28,7 +29,8 @@ rgpu slurm sync > "$T/sync" 2>&1
 before=$(leases)
 is "$(wc -l <<< "$before")" 2 "another one holds two leases"
 
-# An order, so that the first writes down the jobs of the last seconds; the second does the rest as after a crash.
+# An order, so that the first writes down the jobs of the last seconds; the second does the rest as
+# after a crash.
 try 60 scontrol takeover
 is $rc 0 "the backup takes over" || diag "$err"
 primary_gone() { tap_gone "$(cat "$cluster/pid/slurmctld" 2> /dev/null || echo 0)"; }

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Leases of Slurm's jobs with a term: rgpu slurm sync renews them while the job runs, and one that no epilog could end ends by it.
+# Leases of Slurm's jobs with a term: rgpu slurm sync renews them while the job runs, and one that
+# no epilog could end ends by it.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'max_term = "20s"' --rgpud 'squeue = ""'

@@ -15,11 +15,13 @@ returns() { scontrol show config | grep -q 'ReturnToService *= 1'; }
 wait_for 20 returns
 submitted --no-requeue -w cn1 --gres=rgpu:1 --wrap "touch $T/booted; $(until_file "$T/never")"; booted=$job
 wait_for 30 test -e "$T/booted"
-# All of the job on the node ends at once, the watcher of its slurmstepd first: nothing there tells anybody.
+# All of the job on the node ends at once, the watcher of its slurmstepd first: nothing there tells
+# anybody.
 pgrep -f "rgpu-watch .*$cluster/run/cn1/$booted/lease.json" | xargs -r kill -9
 for pid in $(stepds "$booted"); do kill -9 "$pid"; done
 for pid in $(grep -lsaF "RGPU_LEASE=$cluster/run/cn1/$booted/" /proc/[0-9]*/environ | grep -oE '[0-9]+'); do kill -9 "$pid"; done
-# -b: as after a boot. Slurm compares whole seconds: one that comes in the second of the last word of the old slurmd is no boot.
+# -b: as after a boot. Slurm compares whole seconds: one that comes in the second of the last word
+# of the old slurmd is no boot.
 reboots()
 {
     crash slurmd.cn1

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A GPU server dies under jobs of all kinds: what Slurm can start again, what it cannot, and what rgpu.conf says of it.
+# A GPU server dies under jobs of all kinds: what Slurm can start again, what it cannot, and what
+# rgpu.conf says of it.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'

@@ -1,8 +1,9 @@
 #!/bin/bash
-# slurmctld, slurmd and rgpud are killed at random under a stream of mixed jobs; whenever that stops, no lease is without job, no job
-# without lease, and the licences are right.
+# slurmctld, slurmd and rgpud are killed at random under a stream of mixed jobs; whenever that
+# stops, no lease is without job, no job without lease, and the licences are right.
 #
-# RGPU_CHAOS_SECONDS: how long, 600 unless said. RGPU_CHAOS_SEED: of what is random; a run says its own.
+# RGPU_CHAOS_SECONDS: how long, 600 unless said. RGPU_CHAOS_SEED: of what is random; a run says its
+# own.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'
@@ -23,7 +24,8 @@ one 2
 SCRIPT
 chmod 755 "$T/work"
 
-# One of: a GPU, two, half of one, one on each node, an array, two steps one after the other, what cannot be requeued.
+# One of: a GPU, two, half of one, one on each node, an array, two steps one after the other, what
+# cannot be requeued.
 submit()
 {
     local pause=$((RANDOM % 4)).$((RANDOM % 10)) what
@@ -66,7 +68,8 @@ kill_one()
     killed[$name]=$((${killed[$name]:-0} + 1))
 }
 
-# Slurm itself drains a node when a slurmctld that was killed starts a job again of whose first run it knows nothing more.
+# Slurm itself drains a node when a slurmctld that was killed starts a job again of whose first run
+# it knows nothing more.
 resumed=0
 resume()
 {

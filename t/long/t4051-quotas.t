@@ -1,6 +1,7 @@
 #!/bin/bash
-# Guaranteed shares, as etc/quotas.conf and etc/quotas.sh set them up: two accounts with two of four GPUs each. What one leaves the other
-# uses; when it is asked back, the youngest jobs over the quota are requeued, and go on from their checkpoints later.
+# Guaranteed shares, as etc/quotas.conf and etc/quotas.sh set them up: two accounts with two of four
+# GPUs each. What one leaves the other uses; when it is asked back, the youngest jobs over the quota
+# are requeued, and go on from their checkpoints later.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 for program in slurmdbd mariadbd; do
@@ -13,7 +14,8 @@ try 60 sh "$root/etc/quotas.sh" a=2 b=2
 like "$rc $out" '^0 .*a: license/rgpu=200\|spare' "quotas.sh makes accounts and QOS"
 for account in a b; do sacctmgr -i add user root account=$account > /dev/null; done
 
-# job NAME ACCOUNT QOS: an endless one, which is given an end when it starts for the second time; sets $NAME to its number.
+# job NAME ACCOUNT QOS: an endless one, which is given an end when it starts for the second time;
+# sets $NAME to its number.
 cat > "$T/script" <<END
 #!/bin/sh
 export CHECKPOINT_FILE=$T/kept.\$SLURM_JOB_ID

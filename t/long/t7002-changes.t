@@ -1,5 +1,6 @@
 #!/bin/bash
-# What changes while they run: one is away for ten seconds, one never waits, one has a kernel of five seconds; and a ceiling.
+# What changes while they run: one is away for ten seconds, one never waits, one has a kernel of
+# five seconds; and a ceiling.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 . "$(dirname "$0")/../lib/sharing.sh"

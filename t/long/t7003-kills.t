@@ -1,5 +1,6 @@
 #!/bin/bash
-# A worker is killed while its tenant has the token, 100 times: the others never wait longer than 50 ms for it.
+# A worker is killed while its tenant has the token, 100 times: the others never wait longer than 50
+# ms for it.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 . "$(dirname "$0")/../lib/sharing.sh"

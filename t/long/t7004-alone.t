@@ -1,6 +1,6 @@
 #!/bin/bash
-# One tenant alone pays at most 1% for being scheduled: an always-busy loop of short kernels, with turns and without, a round of one
-# after a round of the other.
+# One tenant alone pays at most 1% for being scheduled: an always-busy loop of short kernels, with
+# turns and without, a round of one after a round of the other.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 . "$(dirname "$0")/../lib/sharing.sh"
@@ -17,7 +17,8 @@ with=$control
 rgpud gpu2 'softgpu_devices = 1' 'softgpu_memory = "256M"' "worker = \"$T/worker-without\""
 without=$control
 
-# Each round is compared with the one beside it: what else the machine does meanwhile changes more slowly than that.
+# Each round is compared with the one beside it: what else the machine does meanwhile changes more
+# slowly than that.
 cat > "$T/rounds.py" <<'END'
 import json, os, re, statistics, subprocess, sys
 build, mode, us = sys.argv[1:4]

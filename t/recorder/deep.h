@@ -1,7 +1,8 @@
-// Structs with handles or pointers in them, as the recording driver notes them: every field that counts for the struct's
-// kind, and all that it points to, one after the other.
+// Structs with handles or pointers in them, as the recording driver notes them: every field that
+// counts for the struct's kind, and all that it points to, one after the other.
 //
-// deep(bytes, struct) writes that; keep(struct, blocks) moves what the struct points to into blocks of the caller's.
+// deep(bytes, struct) writes that; keep(struct, blocks) moves what the struct points to into blocks
+// of the caller's.
 #pragma once
 
 #include <cstdint>
@@ -45,11 +46,17 @@ inline Bytes parameters(void **params, void **extra)
     return values;
 }
 
-template <class P> concept KernelNode = requires(P p) { p.kernelParams; p.blockDimX; };
+template <class P>
+concept KernelNode = requires(P p)
+{
+    p.kernelParams;
+    p.blockDimX;
+};
 
 template <KernelNode P> void deep(Bytes &to, const P &p)
 {
-    add_all(to, p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ, p.sharedMemBytes);
+    add_all(to, p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ,
+            p.sharedMemBytes);
     if constexpr (requires { p.kern; }) add_all(to, p.kern, p.ctx);
     const Bytes values = parameters(p.kernelParams, p.extra);
     add(to, values.data(), values.size());
@@ -84,12 +91,16 @@ inline void keep(CUDA_MEMCPY3D &, Blocks &) {}
 inline void deep(Bytes &to, const CUDA_HOST_NODE_PARAMS &p) { add(to, uint8_t{p.fn != nullptr}); }
 inline void keep(CUDA_HOST_NODE_PARAMS &, Blocks &) {}
 
-template <class P> concept AllocNode = requires(P p) { p.accessDescs; };
+template <class P>
+concept AllocNode = requires(P p)
+{
+    p.accessDescs;
+};
 
 template <AllocNode P> void deep(Bytes &to, const P &p)
 {
-    add_all(to, p.poolProps.allocType, p.poolProps.handleTypes, p.poolProps.location, p.poolProps.maxSize, p.poolProps.usage,
-            p.bytesize, p.accessDescCount);
+    add_all(to, p.poolProps.allocType, p.poolProps.handleTypes, p.poolProps.location,
+            p.poolProps.maxSize, p.poolProps.usage, p.bytesize, p.accessDescCount);
     add(to, p.accessDescs, p.accessDescCount * sizeof *p.accessDescs);
 }
 template <AllocNode P> void keep(P &p, Blocks &blocks)
@@ -97,14 +108,21 @@ template <AllocNode P> void keep(P &p, Blocks &blocks)
     p.accessDescs = keep_array(p.accessDescs, p.accessDescCount, blocks);
 }
 
-template <class P> concept BatchNode = requires(P p) { p.paramArray; };
+template <class P>
+concept BatchNode = requires(P p)
+{
+    p.paramArray;
+};
 
 template <BatchNode P> void deep(Bytes &to, const P &p)
 {
     add_all(to, p.ctx, p.flags, p.count);
     add(to, p.paramArray, p.count * sizeof *p.paramArray);
 }
-template <BatchNode P> void keep(P &p, Blocks &blocks) { p.paramArray = keep_array(p.paramArray, p.count, blocks); }
+template <BatchNode P> void keep(P &p, Blocks &blocks)
+{
+    p.paramArray = keep_array(p.paramArray, p.count, blocks);
+}
 
 // The union holds no padding in the middle: its bytes are its meaning.
 inline void deep(Bytes &to, const CUDA_RESOURCE_DESC &d) { add_all(to, d.resType, d.res, d.flags); }
@@ -112,13 +130,19 @@ inline void keep(CUDA_RESOURCE_DESC &, Blocks &) {}
 
 inline void deep(Bytes &to, const CUlaunchConfig &c)
 {
-    add_all(to, c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ, c.sharedMemBytes, c.hStream,
-            c.numAttrs);
+    add_all(to, c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ,
+            c.sharedMemBytes, c.hStream, c.numAttrs);
     add(to, c.attrs, c.numAttrs * sizeof *c.attrs);
 }
-inline void keep(CUlaunchConfig &c, Blocks &blocks) { c.attrs = keep_array(c.attrs, c.numAttrs, blocks); }
+inline void keep(CUlaunchConfig &c, Blocks &blocks)
+{
+    c.attrs = keep_array(c.attrs, c.numAttrs, blocks);
+}
 
-inline void deep(Bytes &to, const CUDA_GRAPH_INSTANTIATE_PARAMS &p) { add_all(to, p.flags, p.hUploadStream); }
+inline void deep(Bytes &to, const CUDA_GRAPH_INSTANTIATE_PARAMS &p)
+{
+    add_all(to, p.flags, p.hUploadStream);
+}
 inline void keep(CUDA_GRAPH_INSTANTIATE_PARAMS &, Blocks &) {}
 
 inline void deep(Bytes &to, const CUgraphNodeParams &p)
@@ -128,8 +152,8 @@ inline void deep(Bytes &to, const CUgraphNodeParams &p)
     case CU_GRAPH_NODE_TYPE_KERNEL: return deep(to, p.kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY: return add(to, p.memcpy.copyCtx), deep(to, p.memcpy.copyParams);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return add_all(to, p.memset.dst, p.memset.pitch, p.memset.value, p.memset.elementSize, p.memset.width, p.memset.height,
-                       p.memset.ctx);
+        return add_all(to, p.memset.dst, p.memset.pitch, p.memset.value, p.memset.elementSize,
+                       p.memset.width, p.memset.height, p.memset.ctx);
     case CU_GRAPH_NODE_TYPE_HOST: return add(to, uint8_t{p.host.fn != nullptr});
     case CU_GRAPH_NODE_TYPE_GRAPH: return add(to, p.graph.graph);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return add(to, p.eventWait.event);
@@ -142,7 +166,10 @@ inline void deep(Bytes &to, const CUgraphNodeParams &p)
 }
 inline void keep(CUgraphNodeParams &, Blocks &) {}  // nobody asks for it again
 
-inline void deep(Bytes &to, const CUgraphExecUpdateResultInfo &i) { add_all(to, i.result, i.errorNode, i.errorFromNode); }
+inline void deep(Bytes &to, const CUgraphExecUpdateResultInfo &i)
+{
+    add_all(to, i.result, i.errorNode, i.errorFromNode);
+}
 
 // What a call that changes its struct writes into it.
 inline void deep_out(Bytes &to, const CUgraphNodeParams &p)
@@ -150,10 +177,25 @@ inline void deep_out(Bytes &to, const CUgraphNodeParams &p)
     if (p.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) add(to, p.alloc.dptr);
 }
 inline void deep_out(Bytes &to, const CUDA_MEM_ALLOC_NODE_PARAMS &p) { add(to, p.dptr); }
-inline void deep_out(Bytes &to, const CUDA_GRAPH_INSTANTIATE_PARAMS &p) { add_all(to, p.hErrNode_out, p.result_out); }
+inline void deep_out(Bytes &to, const CUDA_GRAPH_INSTANTIATE_PARAMS &p)
+{
+    add_all(to, p.hErrNode_out, p.result_out);
+}
 
-template <class T> concept Deep = requires(Bytes &b, const T &t) { deep(b, t); };
-template <class T> concept Kept = requires(T &t, Blocks &b) { keep(t, b); };
-template <class T> concept DeepOut = requires(Bytes &b, const T &t) { deep_out(b, t); };
+template <class T>
+concept Deep = requires(Bytes &b, const T &t)
+{
+    deep(b, t);
+};
+template <class T>
+concept Kept = requires(T &t, Blocks &b)
+{
+    keep(t, b);
+};
+template <class T>
+concept DeepOut = requires(Bytes &b, const T &t)
+{
+    deep_out(b, t);
+};
 
 }  // namespace rgpu::recorder

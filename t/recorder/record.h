@@ -1,7 +1,9 @@
-// How the recording driver notes a call, and how a test notes the same call: parameter by parameter, by role.
+// How the recording driver notes a call, and how a test notes the same call: parameter by
+// parameter, by role.
 //
-// in, ends: the value's bytes. ref, inout: present byte, value (of structs with pointers all they lead to: deep.h). in_n: present byte, count (u64), values. str: present byte,
-// the string with its NUL. out, out_n, text: present byte (out_n, text: count). host, own: present byte.
+// in, ends: the value's bytes. ref, inout: present byte, value (of structs with pointers all they
+// lead to: deep.h). in_n: present byte, count (u64), values. str: present byte, the string with its
+// NUL. out, out_n, text: present byte (out_n, text: count). host, own: present byte.
 #pragma once
 
 #include <cstdint>
@@ -71,10 +73,12 @@ template <calls::CallId Id, size_t I, class Args> size_t count_of(const Args &ar
 template <calls::CallId Id, class... A> Bytes note_arguments(const std::tuple<A...> &args)
 {
     Bytes note;
-    [&]<size_t... I>(std::index_sequence<I...>) {
+    [&]<size_t... I>(std::index_sequence<I...>)
+    {
         [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
         (note_in<roles[I].kind>(note, std::get<I>(args), count_of<Id, I>(args)), ...);
-    }(std::index_sequence_for<A...>());
+    }
+    (std::index_sequence_for<A...>());
     return note;
 }
 

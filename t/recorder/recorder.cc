@@ -1,5 +1,6 @@
-// A libcuda.so.1 for tests, made from the table: every function notes what it was called with, writes values that can be
-// recognised to its outputs, and succeeds (or answers what the test says). It never looks at what it does not know.
+// A libcuda.so.1 for tests, made from the table: every function notes what it was called with,
+// writes values that can be recognised to its outputs, and succeeds (or answers what the test
+// says). It never looks at what it does not know.
 //
 // Beside the driver's functions it exports what tests ask: rgpu_recorder_*.
 #include <array>
@@ -23,7 +24,8 @@ uintptr_t next_handle = 0x7ec0000000;
 
 void fill(void *to, size_t n)
 {
-    for (size_t i = 0; i < n; i++) static_cast<uint8_t *>(to)[i] = static_cast<uint8_t>(random_bytes());
+    for (size_t i = 0; i < n; i++)
+        static_cast<uint8_t *>(to)[i] = static_cast<uint8_t>(random_bytes());
 }
 
 // The last struct of each type that it was given: what it answers when it is asked for one.
@@ -98,10 +100,12 @@ template <RoleKind Kind, class T> void write(Bytes &out, T arg, size_t count)
 
 bool in_memory(CUdeviceptr address, size_t bytes)
 {
-    return address >= kMemory && address - kMemory <= kMemoryBytes && bytes <= kMemoryBytes - (address - kMemory);
+    return address >= kMemory && address - kMemory <= kMemoryBytes &&
+           bytes <= kMemoryBytes - (address - kMemory);
 }
 
-// What hand-written handlers must be able to make sense of, and what they hand over that no role describes.
+// What hand-written handlers must be able to make sense of, and what they hand over that no role
+// describes.
 template <CallId Id, class Args> bool special(const Args &args, Note &note, CUresult &result)
 {
     if constexpr (Id == CallId::cuFuncGetParamInfo || Id == CallId::cuKernelGetParamInfo) {
@@ -165,10 +169,12 @@ template <CallId Id, class... A> struct Recorded<Id, CUresult (*)(A...)> {
             CUresult result = CUDA_SUCCESS;
             if (special<Id>(args, note, result)) return result;
             if (answer) return answer;
-            [&]<size_t... I>(std::index_sequence<I...>) {
+            [&]<size_t... I>(std::index_sequence<I...>)
+            {
                 [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
                 (write<roles[I].kind>(note.out, a, count_of<Id, I>(args)), ...);
-            }(std::index_sequence_for<A...>());
+            }
+            (std::index_sequence_for<A...>());
         }
         return answer;
     }

@@ -1,8 +1,10 @@
-// Two processes' ends of shared memory as threads, for the thread sanitizer (Criterion does not start under it): net_stress [SECONDS]
+// Two processes' ends of shared memory as threads, for the thread sanitizer (Criterion does not
+// start under it): net_stress [SECONDS]
 //
-// Each end sends numbers in pieces of all sizes, small and by place, receives what the other sends and looks that nothing is missing or
-// twice; a third thread of each waits, too, as the client's pump does. Both see the memory at the same addresses, so that the sanitizer
-// knows that it is the same. Ends with 1 where a number is not the next.
+// Each end sends numbers in pieces of all sizes, small and by place, receives what the other sends
+// and looks that nothing is missing or twice; a third thread of each waits, too, as the client's
+// pump does. Both see the memory at the same addresses, so that the sanitizer knows that it is the
+// same. Ends with 1 where a number is not the next.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -63,10 +65,13 @@ void consume(Transport &t, unsigned seed)
         const Lent lent = t.lend(in.size());
         ssize_t n = static_cast<ssize_t>(lent.bytes);
         const uint8_t *data = static_cast<const uint8_t *>(lent.data);
-        if (!data) n = t.receive(in.data(), 1 + dice() % (dice() % 2 ? 40 : in.size()), -1), data = in.data();
+        if (!data)
+            n = t.receive(in.data(), 1 + dice() % (dice() % 2 ? 40 : in.size()), -1),
+            data = in.data();
         if (n <= 0) return;
         for (ssize_t i = 0; i < n; i++, at++)
-            if (data[i] != static_cast<uint8_t>((at / 4) >> at % 4 * 8)) fail("a byte is not the next");
+            if (data[i] != static_cast<uint8_t>((at / 4) >> at % 4 * 8))
+                fail("a byte is not the next");
         if (lent.data) t.give_back(lent);
         carried += static_cast<uint64_t>(n);
     }
@@ -84,13 +89,18 @@ int main(int argc, char **argv)
     const int seconds = argc > 1 ? atoi(argv[1]) : 5;
     auto memory = make_shared_memory();
     int data[2], room[2];
-    if (!memory || socketpair(AF_UNIX, SOCK_STREAM, 0, data) || socketpair(AF_UNIX, SOCK_STREAM, 0, room)) fail("no memory, no sockets");
-    void *p = mmap(nullptr, sizeof(SharedMemory), PROT_READ | PROT_WRITE, MAP_SHARED, memory->get(), 0);
+    if (!memory || socketpair(AF_UNIX, SOCK_STREAM, 0, data) ||
+        socketpair(AF_UNIX, SOCK_STREAM, 0, room))
+        fail("no memory, no sockets");
+    void *p =
+        mmap(nullptr, sizeof(SharedMemory), PROT_READ | PROT_WRITE, MAP_SHARED, memory->get(), 0);
     if (p == MAP_FAILED) fail("no memory");
     auto *both = static_cast<SharedMemory *>(p);
     // Never deleted: the memory is both's.
-    auto &client = *new SharedTransport(both, SharedTransport::Side::client, Fd(data[0]), Fd(room[0]), Fd());
-    auto &server = *new SharedTransport(both, SharedTransport::Side::server, Fd(data[1]), Fd(room[1]), Fd());
+    auto &client =
+        *new SharedTransport(both, SharedTransport::Side::client, Fd(data[0]), Fd(room[0]), Fd());
+    auto &server =
+        *new SharedTransport(both, SharedTransport::Side::server, Fd(data[1]), Fd(room[1]), Fd());
     std::vector<std::thread> threads;
     unsigned seed = 1;
     for (SharedTransport *t : {&client, &server}) {

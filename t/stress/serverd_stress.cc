@@ -1,8 +1,8 @@
-// A worker's turns under the thread sanitizer: the dispatchers of two tenants with their watching threads, on a driver that is
-// a thread: serverd_stress [SECONDS]
+// A worker's turns under the thread sanitizer: the dispatchers of two tenants with their watching
+// threads, on a driver that is a thread: serverd_stress [SECONDS]
 //
-// This program exports the few functions of the driver that Turn calls. Ends with 1 where both tenants' kernels were on the GPU at
-// once, or one's never were.
+// This program exports the few functions of the driver that Turn calls. Ends with 1 where both
+// tenants' kernels were on the GPU at once, or one's never were.
 #include <unistd.h>
 
 #include <condition_variable>
@@ -57,7 +57,8 @@ struct Gpu {
             Item item = queues[tenant].front();
             if (!item.event) {
                 on_it[tenant]++;
-                for (int other = 0; other < kTenants; other++) overlaps += other != tenant && on_it[other];
+                for (int other = 0; other < kTenants; other++)
+                    overlaps += other != tenant && on_it[other];
                 lock.unlock();
                 timespec kernel = {0, 100000};
                 nanosleep(&kernel, nullptr);
@@ -121,9 +122,18 @@ EXPORTED cuStreamIsCapturing(CUstream, CUstreamCaptureStatus *status)
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
 }
-EXPORTED cuMemGetInfo_v2(size_t *free, size_t *total) { return *free = 1, *total = 3, CUDA_SUCCESS; }
-EXPORTED cuEventCreate(CUevent *event, unsigned) { return *event = reinterpret_cast<CUevent>(new Event), CUDA_SUCCESS; }
-EXPORTED cuEventDestroy_v2(CUevent event) { return delete reinterpret_cast<Event *>(event), CUDA_SUCCESS; }
+EXPORTED cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+    return *free = 1, *total = 3, CUDA_SUCCESS;
+}
+EXPORTED cuEventCreate(CUevent *event, unsigned)
+{
+    return *event = reinterpret_cast<CUevent>(new Event), CUDA_SUCCESS;
+}
+EXPORTED cuEventDestroy_v2(CUevent event)
+{
+    return delete reinterpret_cast<Event *>(event), CUDA_SUCCESS;
+}
 EXPORTED cuEventRecord(CUevent event, CUstream stream)
 {
     auto e = reinterpret_cast<Event *>(event);
@@ -178,7 +188,8 @@ int main(int argc, char **argv)
         streams.emplace_back([i] { gpu().run(i); });
         threads.emplace_back([i, turn = *turn] { dispatch(turn, i); });
     }
-    // Host functions begin and end (to a stream that stands at one, turns owe less: the overlaps would be no fault).
+    // Host functions begin and end (to a stream that stands at one, turns owe less: the overlaps
+    // would be no fault).
     threads.emplace_back([&] {
         timespec moment = {0, 2000000};
         for (uint32_t n = 0; !over; n++) {
@@ -205,7 +216,9 @@ int main(int argc, char **argv)
     }
     for (std::thread &t : streams) t.join();
     std::lock_guard lock(gpu().mutex);
-    printf("kernels: %ld %ld; on the GPU together: %ld\n", gpu().kernels[0], gpu().kernels[1], gpu().overlaps);
+    printf("kernels: %ld %ld; on the GPU together: %ld\n", gpu().kernels[0], gpu().kernels[1],
+           gpu().overlaps);
     fflush(stdout);
-    _exit(gpu().overlaps || !gpu().kernels[0] || !gpu().kernels[1]);  // the watching threads never end
+    _exit(gpu().overlaps || !gpu().kernels[0] ||
+          !gpu().kernels[1]);  // the watching threads never end
 }

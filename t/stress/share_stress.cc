@@ -1,7 +1,8 @@
-// Workers that fight for one board, for the thread sanitizer (Criterion does not start under it): share_stress [SECONDS]
+// Workers that fight for one board, for the thread sanitizer (Criterion does not start under it):
+// share_stress [SECONDS]
 //
-// Each worker is two threads, as rgpu-worker's dispatcher and its watching thread are; another is the scheduler. Ends with 1 where two
-// tenants were on the GPU at once, or one never was.
+// Each worker is two threads, as rgpu-worker's dispatcher and its watching thread are; another is
+// the scheduler. Ends with 1 where two tenants were on the GPU at once, or one never was.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -36,13 +37,11 @@ struct Worker {
     void launch(int tenant)
     {
         for (uint64_t n = 0; !over; ++n) {
-            while (given - done > 2 && !over)
-                pause_for(10000);
+            while (given - done > 2 && !over) pause_for(10000);
             seat->told().launches++;
             if (!seat->may_launch() || seat->told().completed == n) {
                 seat->told().launches--;
-                while (!seat->ask())
-                    seat->wait();
+                while (!seat->ask()) seat->wait();
                 std::lock_guard lock(mutex);
                 seat->began(clock_now());
             }
@@ -66,8 +65,7 @@ struct Worker {
             std::unique_lock lock(mutex);
             const bool tell = seat->completed(++done, clock_now());
             lock.unlock();
-            if (tell)
-                seat->tell();
+            if (tell) seat->tell();
         }
     }
 };
@@ -82,12 +80,15 @@ int main(int argc, char **argv)
     std::vector<Opened> opened;
     for (int i = 0; i < kTenants * kWorkersEach; ++i) {
         opened.push_back(std::move(*open_place()));
-        if (!board.open("lease" + std::to_string(i % kTenants), {30, 100, 100}, std::move(opened.back().desk)))
+        if (!board.open("lease" + std::to_string(i % kTenants), {30, 100, 100},
+                        std::move(opened.back().desk)))
             return 1;
         workers.push_back(std::make_unique<Worker>());
         workers.back()->seat = std::move(*Seat::take(opened.back().socket.get()));
-        threads.emplace_back([&workers, i] { workers[static_cast<size_t>(i)]->launch(i % kTenants); });
-        threads.emplace_back([&workers, i] { workers[static_cast<size_t>(i)]->watch(i % kTenants); });
+        threads.emplace_back(
+            [&workers, i] { workers[static_cast<size_t>(i)]->launch(i % kTenants); });
+        threads.emplace_back(
+            [&workers, i] { workers[static_cast<size_t>(i)]->watch(i % kTenants); });
     }
     timespec time = {argc > 1 ? atoi(argv[1]) : 3, 0};
     threads.emplace_back([&board] {
@@ -101,8 +102,8 @@ int main(int argc, char **argv)
     nanosleep(&time, nullptr);
     over = true;
     // Who waits goes on when the board's desks are gone, or after two seconds.
-    for (std::thread &t : threads)
-        t.join();
-    printf("kernels: %ld %ld %ld; on the GPU together: %d\n", kernels[0].load(), kernels[1].load(), kernels[2].load(), overlaps.load());
+    for (std::thread &t : threads) t.join();
+    printf("kernels: %ld %ld %ld; on the GPU together: %d\n", kernels[0].load(), kernels[1].load(),
+           kernels[2].load(), overlaps.load());
     return overlaps || !kernels[0] || !kernels[1] || !kernels[2];
 }

@@ -1,9 +1,11 @@
 #!/bin/bash
-# The interposer and the worker under ThreadSanitizer, with programs of one and of eight threads between them: over TCP, shared memory,
-# encrypted, and on the GPUs of two servers; and rgpud. `make check-tsan` builds them into $RGPU_TSAN; all else is the usual build's.
+# The interposer and the worker under ThreadSanitizer, with programs of one and of eight threads
+# between them: over TCP, shared memory, encrypted, and on the GPUs of two servers; and rgpud. `make
+# check-tsan` builds them into $RGPU_TSAN; all else is the usual build's.
 #
-# The sanitizer sees what our code and libstdc++'s headers do, and every lock, thread, descriptor and copy of libc's. The programs, cudart, the
-# software GPU and its kernels are not instrumented: what they do between themselves it neither sees nor says.
+# The sanitizer sees what our code and libstdc++'s headers do, and every lock, thread, descriptor
+# and copy of libc's. The programs, cudart, the software GPU and its kernels are not instrumented:
+# what they do between themselves it neither sees nor says.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$root/t/lib/rgpud.sh"
 . "$root/t/lib/span.sh"
@@ -55,7 +57,8 @@ idle() { [ "$("$build/bin/rgpu" list --json | python3 -c '
 import json, sys
 print(sum(l["workers"] for s in json.load(sys.stdin)["servers"] for l in s["leases"]))')" = 0 ]; }
 
-# run NAME [VARIABLE=VALUE...] COMMAND...: with the lease $T/lease, in $threads threads; passes when it exits 0 and neither end has a race.
+# run NAME [VARIABLE=VALUE...] COMMAND...: with the lease $T/lease, in $threads threads; passes when
+# it exits 0 and neither end has a race.
 threads=1
 run()
 {

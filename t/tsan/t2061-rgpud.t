@@ -1,5 +1,6 @@
 #!/bin/bash
-# rgpud's own tests with rgpud under ThreadSanitizer: requests, leases and programs at the same moment, floods, restarts. As t2060.
+# rgpud's own tests with rgpud under ThreadSanitizer: requests, leases and programs at the same
+# moment, floods, restarts. As t2060.
 . "$(dirname "$0")/../lib/tap.sh"
 tsan=${RGPU_TSAN:-$build-tsan}
 [ -x "$tsan/sbin/rgpud" ] || bail "$tsan has no rgpud: make check-tsan builds it"

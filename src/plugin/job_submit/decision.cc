@@ -8,15 +8,9 @@
 namespace rgpu::plugin {
 namespace {
 
-Error refused(std::string text)
-{
-    return Error{ErrorKind::invalid, std::move(text)};
-}
+Error refused(std::string text) { return Error{ErrorKind::invalid, std::move(text)}; }
 
-std::string number(unsigned long n)
-{
-    return std::to_string(n);
-}
+std::string number(unsigned long n) { return std::to_string(n); }
 
 // GPUs of the pool are asked for by node: licences are bought by node, and servers chosen for one.
 Result<void> refuse_other_tres(const Submission &job)
@@ -24,11 +18,11 @@ Result<void> refuse_other_tres(const Submission &job)
     struct {
         std::string_view tres;
         const char *what;
-    } others[] = {{job.tres_per_job, "job"}, {job.tres_per_socket, "socket"}, {job.tres_per_task, "task"}};
+    } others[] = {
+        {job.tres_per_job, "job"}, {job.tres_per_socket, "socket"}, {job.tres_per_task, "task"}};
     for (const auto &other : others) {
         auto gpus = gpus_in_tres(other.tres);
-        if (!gpus)
-            return gpus.error();
+        if (!gpus) return gpus.error();
         if (gpus->count != 0)
             return refused(std::string("GPUs of the pool cannot be asked for by ") + other.what +
                            "; ask for them by node, with --gres=rgpu:N");
@@ -44,28 +38,27 @@ Result<Request> request_of(const TresGpus &gpus, const Options &options)
     out.span = options.span;
     if (options.share) {
         auto value = parse_share(*options.share);
-        if (!value)
-            return value.error();
+        if (!value) return value.error();
         out.share = *value;
     }
     if (options.memory) {
         auto value = parse_memory(*options.memory);
-        if (!value)
-            return value.error();
+        if (!value) return value.error();
         out.memory = *value;
     }
     for (const auto &[option, value] : options.filters)
-        if (auto added = add_filter(*option, value, out.filters); !added)
-            return added.error();
+        if (auto added = add_filter(*option, value, out.filters); !added) return added.error();
     if (out.gpus && out.share.least == 0 && !out.memory)
-        return refused("a share that begins at 0 has no memory of its own; add --rgpu-mem, as in --rgpu-mem=8G");
+        return refused("a share that begins at 0 has no memory of its own; add --rgpu-mem, as in "
+                       "--rgpu-mem=8G");
     if (!out.type.empty() && !out.filters.names.empty())
-        return refused("a type (rgpu:" + out.type + ") and --rgpu-name both name the GPU; give one of them");
+        return refused("a type (rgpu:" + out.type +
+                       ") and --rgpu-name both name the GPU; give one of them");
     return out;
 }
 
-// How many nodes the job will have. Of a number of tasks that Slurm would spread as it likes nothing follows: such a
-// job gets one node.
+// How many nodes the job will have. Of a number of tasks that Slurm would spread as it likes
+// nothing follows: such a job gets one node.
 Nodes nodes_of(const Submission &job)
 {
     unsigned least = std::max({job.min_nodes.value_or(0), job.named_nodes, 1u});
@@ -88,44 +81,43 @@ unsigned long licences_of_node(const Request &request)
 
 Result<std::optional<Terms>> judge_submission(const Submission &job, const Snapshot *pool)
 {
-    if (auto other = refuse_other_tres(job); !other)
-        return other.error();
+    if (auto other = refuse_other_tres(job); !other) return other.error();
     auto gpus = gpus_in_tres(job.tres_per_node);
-    if (!gpus)
-        return gpus.error();
+    if (!gpus) return gpus.error();
     auto request = request_of(*gpus, job.options);
-    if (!request)
-        return request.error();
+    if (!request) return request.error();
     if (request->gpus == 0) {
         if (names_rgpu(job.licences))
-            return refused("licences of rgpu alone give no GPU; ask for GPUs with --gres=rgpu:N, which counts "
-                           "the licences itself");
+            return refused(
+                "licences of rgpu alone give no GPU; ask for GPUs with --gres=rgpu:N, which counts "
+                "the licences itself");
         return std::optional<Terms>{};
     }
     Nodes nodes = nodes_of(job);
-    if (auto fit = refuse_unfit(pool, *request, nodes.least); !fit)
-        return fit.error();
+    if (auto fit = refuse_unfit(pool, *request, nodes.least); !fit) return fit.error();
     if (pool && nodes.range())
         nodes.most = std::max(nodes.least, nodes_that_fit(*pool, *request, nodes.most));
     unsigned long each = licences_of_node(*request);
     auto licences = with_rgpu(job.licences, each * nodes.most);
-    if (!licences)
-        return licences.error();
+    if (!licences) return licences.error();
     return std::optional<Terms>{Terms{*licences, nodes, each, request->type}};
 }
 
 namespace {
 
-Result<std::optional<std::string>> judge_update_without_gpus(const KnownJob &job, const Update &update)
+Result<std::optional<std::string>> judge_update_without_gpus(const KnownJob &job,
+                                                             const Update &update)
 {
     auto gpus = gpus_in_tres(update.tres_per_node.value_or(""));
-    if (!gpus)
-        return gpus.error();
+    if (!gpus) return gpus.error();
     if (gpus->count != 0)
-        return refused(job.known ? "this job was submitted without GPUs of the pool; submit it again with "
-                                   "--gres=rgpu:" + number(gpus->count)
-                                 : "this slurmctld does not tell what the job has; submit it again with "
-                                   "--gres=rgpu:" + number(gpus->count));
+        return refused(
+            job.known ? "this job was submitted without GPUs of the pool; submit it again with "
+                        "--gres=rgpu:" +
+                            number(gpus->count)
+                      : "this slurmctld does not tell what the job has; submit it again with "
+                        "--gres=rgpu:" +
+                            number(gpus->count));
     if (update.licences && (!job.known || names_rgpu(*update.licences)))
         return refused("licences of rgpu follow from --gres=rgpu:N and cannot be set");
     return std::optional<std::string>{};
@@ -137,33 +129,34 @@ Result<void> refuse_other_nodes(const KnownJob &job, const Update &update)
     unsigned most = update.max_nodes.value_or(0);
     bool shrinks = job.running && least <= job.nodes.most && most <= job.nodes.most;
     bool same = least == job.nodes.least && (most == 0 || most == job.nodes.most);
-    if (same || shrinks)
-        return {};
+    if (same || shrinks) return {};
     return refused("the job's licences are counted for " + to_text(job.nodes) +
-                   (job.nodes.most == 1 ? " node" : " nodes") + "; submit it again to have another number");
+                   (job.nodes.most == 1 ? " node" : " nodes") +
+                   "; submit it again to have another number");
 }
 
 // The request that the job would have with this gres.
 Result<Request> request_after(const KnownJob &job, std::string_view tres, const Snapshot *pool)
 {
     if (job.running)
-        return refused("the job runs already, on the GPUs it asked for; submit another to have more or fewer");
+        return refused(
+            "the job runs already, on the GPUs it asked for; submit another to have more or fewer");
     if (job.nodes.range())
-        return refused("the job's number of nodes is a range, for which its licences were counted; submit it again to have "
+        return refused("the job's number of nodes is a range, for which its licences were counted; "
+                       "submit it again to have "
                        "other GPUs");
     auto gpus = gpus_in_tres(tres);
-    if (!gpus)
-        return gpus.error();
+    if (!gpus) return gpus.error();
     if (gpus->count != 0 && gpus->type != job.type) {
         std::string now = job.type.empty() ? "without a type" : "of type " + std::string(job.type);
-        return refused("the job asks for GPUs " + now + ", and an update cannot change that; write gres=rgpu:" +
-                       (job.type.empty() ? "" : std::string(job.type) + ":") + number(gpus->count) + ", or submit it again");
+        return refused("the job asks for GPUs " + now +
+                       ", and an update cannot change that; write gres=rgpu:" +
+                       (job.type.empty() ? "" : std::string(job.type) + ":") + number(gpus->count) +
+                       ", or submit it again");
     }
     auto request = request_of(*gpus, job.options);
-    if (!request)
-        return request;
-    if (auto fit = refuse_unfit(pool, *request, job.nodes.least); !fit)
-        return fit.error();
+    if (!request) return request;
+    if (auto fit = refuse_unfit(pool, *request, job.nodes.least); !fit) return fit.error();
     return request;
 }
 
@@ -176,22 +169,20 @@ bool counts_nodes(const KnownJob &job, const Update &update, unsigned long count
 
 }  // namespace
 
-Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update, const Snapshot *pool)
+Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update,
+                                                const Snapshot *pool)
 {
-    if (job.nodes.least == 0)
-        return judge_update_without_gpus(job, update);
-    if (auto nodes = refuse_other_nodes(job, update); !nodes)
-        return nodes.error();
-    if (!update.tres_per_node && !update.licences)
-        return std::optional<std::string>{};
+    if (job.nodes.least == 0) return judge_update_without_gpus(job, update);
+    if (auto nodes = refuse_other_nodes(job, update); !nodes) return nodes.error();
+    if (!update.tres_per_node && !update.licences) return std::optional<std::string>{};
     unsigned long count = rgpu_licences(job.licences);
     if (update.tres_per_node) {
         auto request = request_after(job, *update.tres_per_node, pool);
-        if (!request)
-            return request.error();
+        if (!request) return request.error();
         count = licences_of_node(*request) * job.nodes.least;
     }
-    if (update.licences && names_rgpu(*update.licences) && rgpu_licences(*update.licences) != count) {
+    if (update.licences && names_rgpu(*update.licences) &&
+        rgpu_licences(*update.licences) != count) {
         unsigned long asked = rgpu_licences(*update.licences);
         if (!counts_nodes(job, update, asked))
             return refused("the job's GPUs need licences rgpu:" + number(count) +
@@ -199,8 +190,7 @@ Result<std::optional<std::string>> judge_update(const KnownJob &job, const Updat
         count = asked;
     }
     auto licences = with_rgpu(update.licences.value_or(job.licences), count);
-    if (!licences)
-        return licences.error();
+    if (!licences) return licences.error();
     return std::optional<std::string>{*licences};
 }
 

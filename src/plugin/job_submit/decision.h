@@ -65,6 +65,7 @@ struct Update {
 };
 
 // The licences to put into the update, or nothing to leave it as it is.
-Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update, const Snapshot *pool);
+Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update,
+                                                const Snapshot *pool);
 
 }  // namespace rgpu::plugin

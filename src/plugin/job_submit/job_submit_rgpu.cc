@@ -18,8 +18,8 @@
 // it, but no public header declares them.
 extern "C" {
 char *slurm_xstrdup(const char *);
-void *slurm_xcalloc(size_t count, size_t size, bool clear, bool may_fail, const char *file, int line,
-                    const char *function);
+void *slurm_xcalloc(size_t count, size_t size, bool clear, bool may_fail, const char *file,
+                    int line, const char *function);
 void slurm_xfree(void **);
 
 // The variables that slurmctld gives to PrologSlurmctld. An update carries only what it changes and
@@ -31,15 +31,13 @@ void slurm_xfree(void **);
 namespace rgpu::plugin {
 namespace {
 
-// Ours in the job's control environment, beside kNodesMark: of a range of nodes the licences of one, and the type in rgpu:TYPE:N.
+// Ours in the job's control environment, beside kNodesMark: of a range of nodes the licences of
+// one, and the type in rgpu:TYPE:N.
 constexpr const char *kEach = "RGPU_EACH";
 constexpr const char *kType = "RGPU_TYPE";
 constexpr const char *kMarks[] = {kNodesMark, kEach, kType};
 
-std::string_view text(const char *s)
-{
-    return s ? s : "";
-}
+std::string_view text(const char *s) { return s ? s : ""; }
 
 std::optional<std::string_view> optional_text(const char *s)
 {
@@ -66,18 +64,18 @@ std::optional<std::string_view> value_of(std::string_view entry, std::string_vie
 
 void tell(char **err_msg, const std::string &sentence)
 {
-    if (err_msg)
-        *err_msg = slurm_xstrdup(("rgpu: " + sentence).c_str());
+    if (err_msg) *err_msg = slurm_xstrdup(("rgpu: " + sentence).c_str());
 }
 
 // A snapshot that is missing or spoilt refuses nobody; slurmctld's log says so.
 std::optional<Snapshot> pool_snapshot()
 {
     auto pool = read_snapshot(snapshot_path());
-    if (pool)
-        return std::move(*pool);
-    slurm_info("job_submit/rgpu: jobs are not checked against the size of the pool: %s; `rgpu slurm sync` "
-               "writes this file", pool.error().text.c_str());
+    if (pool) return std::move(*pool);
+    slurm_info(
+        "job_submit/rgpu: jobs are not checked against the size of the pool: %s; `rgpu slurm sync` "
+        "writes this file",
+        pool.error().text.c_str());
     return {};
 }
 
@@ -86,11 +84,10 @@ constexpr bool kLicencesOfLeaderOnly = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM
 
 unsigned count_names(const char *hosts)
 {
-    if (!hosts || !*hosts)
-        return 0;
-    auto list = slurm_hostlist_create(hosts);  // its type is hostlist_t in Slurm 22.05, hostlist_t * in 24.11
-    if (!list)
-        return 0;
+    if (!hosts || !*hosts) return 0;
+    auto list = slurm_hostlist_create(
+        hosts);  // its type is hostlist_t in Slurm 22.05, hostlist_t * in 24.11
+    if (!list) return 0;
     int n = slurm_hostlist_count(list);
     slurm_hostlist_destroy(list);
     return n > 0 ? static_cast<unsigned>(n) : 0;
@@ -99,7 +96,8 @@ unsigned count_names(const char *hosts)
 // get(variable) is the value of a variable, nothing where it is not set.
 template <class Get> Options options_of(Get &&get)
 {
-    static const std::string share = option_variable("rgpu-share"), memory = option_variable("rgpu-mem");
+    static const std::string share = option_variable("rgpu-share"),
+                             memory = option_variable("rgpu-mem");
     static const std::string span = option_variable(kSpanOption);
     static const auto filters = [] {
         std::vector<std::pair<const FilterOption *, std::string>> all;
@@ -112,8 +110,7 @@ template <class Get> Options options_of(Get &&get)
     out.memory = get(memory);
     out.span = get(span).has_value();
     for (const auto &[option, variable] : filters)
-        if (auto value = get(variable))
-            out.filters.emplace_back(option, *value);
+        if (auto value = get(variable)) out.filters.emplace_back(option, *value);
     return out;
 }
 
@@ -133,8 +130,7 @@ Submission submission_of(const job_desc_msg_t &job)
     out.options = options_of([&](const std::string &name) {
         std::optional<std::string_view> found;
         for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
-            if (auto value = value_of(text(job.spank_job_env[i]), name))
-                found = value;
+            if (auto value = value_of(text(job.spank_job_env[i]), name)) found = value;
         return found;
     });
     return out;
@@ -149,19 +145,17 @@ void replace(char *&slurm_string, const std::string &value)
 bool is_mark(std::string_view entry)
 {
     for (const char *mark : kMarks)
-        if (value_of(entry, mark))
-            return true;
+        if (value_of(entry, mark)) return true;
     return false;
 }
 
 // Puts these at the end of an array of strings that is Slurm's.
 void append(char **&array, uint32_t &size, const std::vector<std::string> &strings)
 {
-    auto **fresh = static_cast<char **>(
-        slurm_xcalloc(size + strings.size() + 1, sizeof(char *), true, false, __FILE__, __LINE__, __func__));
+    auto **fresh = static_cast<char **>(slurm_xcalloc(size + strings.size() + 1, sizeof(char *),
+                                                      true, false, __FILE__, __LINE__, __func__));
     std::copy_n(array, size, fresh);
-    for (const std::string &string : strings)
-        fresh[size++] = slurm_xstrdup(string.c_str());
+    for (const std::string &string : strings) fresh[size++] = slurm_xstrdup(string.c_str());
     slurm_xfree(reinterpret_cast<void **>(&array));
     array = fresh;
 }
@@ -184,27 +178,23 @@ void note(job_desc_msg_t &job, const std::vector<std::string> &marks)
 bool has_forged_marks(const job_desc_msg_t &job)
 {
     for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
-        if (is_mark(text(job.spank_job_env[i])))
-            return true;
+        if (is_mark(text(job.spank_job_env[i]))) return true;
     return false;
 }
 
 std::vector<std::string> marks_of(const Terms &terms)
 {
     std::vector<std::string> out{std::string(kNodesMark) + "=" + to_text(terms.nodes)};
-    if (terms.nodes.range())
-        out.push_back(std::string(kEach) + "=" + std::to_string(terms.each));
-    if (!terms.type.empty())
-        out.push_back(std::string(kType) + "=" + terms.type);
+    if (terms.nodes.range()) out.push_back(std::string(kEach) + "=" + std::to_string(terms.each));
+    if (!terms.type.empty()) out.push_back(std::string(kType) + "=" + terms.type);
     return out;
 }
 
 bool names_rgpu_anywhere(const Submission &job)
 {
-    for (std::string_view s : {job.tres_per_node, job.tres_per_job, job.tres_per_socket, job.tres_per_task,
-                               job.licences})
-        if (s.find("rgpu") != s.npos)
-            return true;
+    for (std::string_view s : {job.tres_per_node, job.tres_per_job, job.tres_per_socket,
+                               job.tres_per_task, job.licences})
+        if (s.find("rgpu") != s.npos) return true;
     return false;
 }
 
@@ -213,7 +203,8 @@ int submit(job_desc_msg_t &job, char **err_msg)
     Submission submission = submission_of(job);
     if (!names_rgpu_anywhere(submission) && !has_forged_marks(job)) {
         if (submission.options.any())
-            tell(err_msg, "the options --rgpu-... say which GPUs, and how much of each; without --gres=rgpu:N there is none");
+            tell(err_msg, "the options --rgpu-... say which GPUs, and how much of each; without "
+                          "--gres=rgpu:N there is none");
         return SLURM_SUCCESS;
     }
     auto pool = pool_snapshot();
@@ -224,7 +215,8 @@ int submit(job_desc_msg_t &job, char **err_msg)
     }
     const std::optional<Terms> &terms = *judged;
     if (terms && kLicencesOfLeaderOnly && job.het_job_offset != 0 && job.het_job_offset != NO_VAL) {
-        tell(err_msg, "Slurm (23.02 and newer) gives licences to the first part of a heterogeneous job alone: ask for all of its GPUs "
+        tell(err_msg, "Slurm (23.02 and newer) gives licences to the first part of a heterogeneous "
+                      "job alone: ask for all of its GPUs "
                       "of the pool there");
         return ESLURM_INVALID_GRES;
     }
@@ -235,7 +227,8 @@ int submit(job_desc_msg_t &job, char **err_msg)
         job.max_nodes = terms->nodes.most;
         // The node does not let the script begin without its GPUs, whatever became of its Prolog.
         if (job.script && job.environment)
-            append(job.environment, job.env_size, {std::string(kNodesMark) + "=" + to_text(terms->nodes)});
+            append(job.environment, job.env_size,
+                   {std::string(kNodesMark) + "=" + to_text(terms->nodes)});
     }
     return SLURM_SUCCESS;
 }
@@ -243,23 +236,22 @@ int submit(job_desc_msg_t &job, char **err_msg)
 // The variables of a job in slurmctld, freed with the object.
 class JobVariables {
 public:
-    explicit JobVariables(void *job) : entries_(job_common_env_vars ? job_common_env_vars(job, false) : nullptr) {}
+    explicit JobVariables(void *job)
+        : entries_(job_common_env_vars ? job_common_env_vars(job, false) : nullptr)
+    {}
     JobVariables(const JobVariables &) = delete;
     JobVariables &operator=(const JobVariables &) = delete;
     ~JobVariables()
     {
-        for (char **e = entries_; e && *e; ++e)
-            slurm_xfree(reinterpret_cast<void **>(e));
-        if (entries_)
-            slurm_xfree(reinterpret_cast<void **>(&entries_));
+        for (char **e = entries_; e && *e; ++e) slurm_xfree(reinterpret_cast<void **>(e));
+        if (entries_) slurm_xfree(reinterpret_cast<void **>(&entries_));
     }
 
     bool known() const { return entries_ != nullptr; }
     std::optional<std::string_view> get(std::string_view name) const
     {
         for (char **e = entries_; e && *e; ++e)
-            if (auto value = value_of(*e, name))
-                return value;
+            if (auto value = value_of(*e, name)) return value;
         return {};
     }
 
@@ -272,8 +264,11 @@ KnownJob known_job(const JobVariables &variables)
     KnownJob out;
     out.known = variables.known();
     out.licences = variables.get("SLURM_JOB_LICENSES").value_or("");
-    out.options = options_of([&](const std::string &name) { return variables.get("SPANK_" + name); });
-    auto mark = [&](const char *name) { return variables.get(std::string("SPANK_") + name).value_or(""); };
+    out.options =
+        options_of([&](const std::string &name) { return variables.get("SPANK_" + name); });
+    auto mark = [&](const char *name) {
+        return variables.get(std::string("SPANK_") + name).value_or("");
+    };
     out.nodes = parse_nodes(mark(kNodesMark));
     out.each = strtoul(std::string(mark(kEach)).c_str(), nullptr, 10);
     out.type = mark(kType);
@@ -303,8 +298,7 @@ int modify(job_desc_msg_t &change, void *job, uint32_t uid, char **err_msg)
                : update.licences    ? ESLURM_INVALID_LICENSES
                                     : ESLURM_INVALID_NODE_COUNT;
     }
-    if (*judged)
-        replace(change.licenses, **judged);
+    if (*judged) replace(change.licenses, **judged);
     return SLURM_SUCCESS;
 }
 
@@ -327,7 +321,7 @@ int job_submit(job_desc_msg_t *job, uint32_t, char **err_msg)
 
 int job_modify(job_desc_msg_t *change, void *job, uint32_t uid, char **err_msg)
 {
-    return guard("job_modify", SLURM_ERROR, [&] { return rgpu::plugin::modify(*change, job, uid, err_msg); });
+    return guard("job_modify", SLURM_ERROR,
+                 [&] { return rgpu::plugin::modify(*change, job, uid, err_msg); });
 }
-
 }

@@ -10,8 +10,7 @@ namespace {
 
 template <class Value> int check(const Result<Value> &value)
 {
-    if (value)
-        return ESPANK_SUCCESS;
+    if (value) return ESPANK_SUCCESS;
     slurm_error("rgpu: %s", value.error().text.c_str());
     return ESPANK_BAD_ARG;
 }
@@ -19,14 +18,16 @@ template <class Value> int check(const Result<Value> &value)
 // SPANK hands a value over again on the node (remote), where it was checked before.
 int check_share(int, const char *value, int remote)
 {
-    return guard("--rgpu-share", ESPANK_ERROR,
-                 [&] { return remote ? int(ESPANK_SUCCESS) : check(parse_share(value ? value : "")); });
+    return guard("--rgpu-share", ESPANK_ERROR, [&] {
+        return remote ? int(ESPANK_SUCCESS) : check(parse_share(value ? value : ""));
+    });
 }
 
 int check_memory(int, const char *value, int remote)
 {
-    return guard("--rgpu-mem", ESPANK_ERROR,
-                 [&] { return remote ? int(ESPANK_SUCCESS) : check(parse_memory(value ? value : "")); });
+    return guard("--rgpu-mem", ESPANK_ERROR, [&] {
+        return remote ? int(ESPANK_SUCCESS) : check(parse_memory(value ? value : ""));
+    });
 }
 
 // `row` is the option's place among filter_options().
@@ -35,7 +36,8 @@ int check_filter(int row, const char *value, int remote)
     return guard("a filter option", ESPANK_ERROR, [&] {
         Filters filters;
         const FilterOption &option = filter_options()[static_cast<size_t>(row)];
-        return remote ? int(ESPANK_SUCCESS) : check(add_filter(option, value ? value : "", filters));
+        return remote ? int(ESPANK_SUCCESS)
+                      : check(add_filter(option, value ? value : "", filters));
     });
 }
 
@@ -44,25 +46,32 @@ StepOptions step;
 // Keeps the value: this is its step, or the command that starts it.
 template <class T> int keep(Result<T> value, T &out)
 {
-    if (value)
-        out = *value;
+    if (value) out = *value;
     return check(value);
 }
 
 int check_bind(int, const char *value, int)
 {
-    return guard("--rgpu-bind", ESPANK_ERROR, [&] { return keep(parse_bind(value ? value : ""), step.bind); });
+    return guard("--rgpu-bind", ESPANK_ERROR,
+                 [&] { return keep(parse_bind(value ? value : ""), step.bind); });
 }
 
 int check_per_step(int, const char *value, int)
 {
-    return guard("--rgpus-per-step", ESPANK_ERROR, [&] { return keep(parse_per_step(value ? value : ""), step.per_step); });
+    return guard("--rgpus-per-step", ESPANK_ERROR,
+                 [&] { return keep(parse_per_step(value ? value : ""), step.per_step); });
 }
 
 // SPANK's table wants char *, and writes to none of them.
-spank_option option(const char *name, const char *argument, const char *help, int value, spank_opt_cb_f check)
+spank_option option(const char *name, const char *argument, const char *help, int value,
+                    spank_opt_cb_f check)
 {
-    return {const_cast<char *>(name), const_cast<char *>(argument), const_cast<char *>(help), argument != nullptr, value, check};
+    return {const_cast<char *>(name),
+            const_cast<char *>(argument),
+            const_cast<char *>(help),
+            argument != nullptr,
+            value,
+            check};
 }
 
 int register_one(spank_t spank, spank_option option)
@@ -75,31 +84,37 @@ int register_one(spank_t spank, spank_option option)
 
 }  // namespace
 
-const StepOptions &step_options()
-{
-    return step;
-}
+const StepOptions &step_options() { return step; }
 
 int register_options(spank_t spank)
 {
-    int rc = register_one(spank, option("rgpu-share", "PCT[-PCT]",
-                                        "[rgpu] percent of each GPU's time: guaranteed, or guaranteed-most", 0, check_share));
+    int rc = register_one(
+        spank, option("rgpu-share", "PCT[-PCT]",
+                      "[rgpu] percent of each GPU's time: guaranteed, or guaranteed-most", 0,
+                      check_share));
     if (rc == ESPANK_SUCCESS)
-        rc = register_one(spank, option("rgpu-mem", "SIZE", "[rgpu] memory on each GPU, with its unit: 512M, 8G", 0,
+        rc = register_one(spank, option("rgpu-mem", "SIZE",
+                                        "[rgpu] memory on each GPU, with its unit: 512M, 8G", 0,
                                         check_memory));
     if (rc == ESPANK_SUCCESS)
-        rc = register_one(spank, option("rgpu-bind", "HOW", "[rgpu] GPUs of each task: none (all), single:N, map:0,1, closest", 0,
-                                        check_bind));
+        rc = register_one(spank,
+                          option("rgpu-bind", "HOW",
+                                 "[rgpu] GPUs of each task: none (all), single:N, map:0,1, closest",
+                                 0, check_bind));
     if (rc == ESPANK_SUCCESS)
-        rc = register_one(spank, option("rgpus-per-step", "N", "[rgpu] GPUs on each node that no other step with this option has", 0,
-                                        check_per_step));
+        rc = register_one(spank,
+                          option("rgpus-per-step", "N",
+                                 "[rgpu] GPUs on each node that no other step with this option has",
+                                 0, check_per_step));
     if (rc == ESPANK_SUCCESS)
-        rc = register_one(spank, option(kSpanOption, nullptr, "[rgpu] GPUs of several servers will do, where no one server has all", 0,
-                                        nullptr));
+        rc = register_one(
+            spank, option(kSpanOption, nullptr,
+                          "[rgpu] GPUs of several servers will do, where no one server has all", 0,
+                          nullptr));
     auto filters = filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
-        rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help, static_cast<int>(row),
-                                        check_filter));
+        rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help,
+                                        static_cast<int>(row), check_filter));
     return rc;
 }
 

@@ -13,8 +13,9 @@ struct StepOptions {
 };
 const StepOptions &step_options();
 
-// Registers --rgpu-share, --rgpu-mem, those of filters.h, --rgpu-bind and --rgpus-per-step; for slurm_spank_init, in every context where options are
-// parsed. A wrong value is told where it is typed. ESPANK_SUCCESS or Slurm's code.
+// Registers --rgpu-share, --rgpu-mem, those of filters.h, --rgpu-bind and --rgpus-per-step; for
+// slurm_spank_init, in every context where options are parsed. A wrong value is told where it is
+// typed. ESPANK_SUCCESS or Slurm's code.
 int register_options(spank_t spank);
 
 }  // namespace rgpu::plugin

@@ -43,11 +43,9 @@ std::string job_variable(spank_t spank, const char *name)
 // slurmd's name for this node: several may share a host.
 std::string node_name(spank_t spank)
 {
-    if (const char *name = getenv("SLURMD_NODENAME"))
-        return name;
+    if (const char *name = getenv("SLURMD_NODENAME")) return name;
     std::string name = job_variable(spank, "SLURMD_NODENAME");
-    if (!name.empty())
-        return name;
+    if (!name.empty()) return name;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     name = host;
@@ -69,21 +67,22 @@ uint32_t step_id(spank_t spank)
 }
 
 // A step that srun made: batch scripts and interactive steps start others, and see all.
-bool is_srun_step(spank_t spank)
-{
-    return step_id(spank) <= SLURM_MAX_NORMAL_STEP_ID;
-}
+bool is_srun_step(spank_t spank) { return step_id(spank) <= SLURM_MAX_NORMAL_STEP_ID; }
 
-// What Slurm's commands call the job: one task of an array has the array's number, by which they would mean all of them.
+// What Slurm's commands call the job: one task of an array has the array's number, by which they
+// would mean all of them.
 std::string own_name(spank_t spank, uint32_t job)
 {
     uint32_t array = 0, task = NO_VAL;
-    bool of_array = spank_get_item(spank, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS && array != 0 && array != NO_VAL &&
-                    spank_get_item(spank, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS && task != NO_VAL;
+    bool of_array = spank_get_item(spank, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS && array != 0 &&
+                    array != NO_VAL &&
+                    spank_get_item(spank, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS &&
+                    task != NO_VAL;
     return of_array ? std::to_string(array) + "_" + std::to_string(task) : std::to_string(job);
 }
 
-// This is the batch script of a job with GPUs of the pool. Only of those is it known here: job_submit has marked their environment.
+// This is the batch script of a job with GPUs of the pool. Only of those is it known here:
+// job_submit has marked their environment.
 bool is_our_script = false;
 
 // A slurmd that is started again in a job's Prolog forgets it, and starts the script beside it.
@@ -93,31 +92,40 @@ void await_prolog(const std::string &lease)
 {
     const auto end = std::chrono::steady_clock::now() + kPrologLimit;
     const std::string left[] = {lease, error_path(lease), ended_path(lease)};
-    while (std::none_of(std::begin(left), std::end(left), [](const std::string &path) { return access(path.c_str(), F_OK) == 0; }) &&
+    while (std::none_of(std::begin(left), std::end(left),
+                        [](const std::string &path) { return access(path.c_str(), F_OK) == 0; }) &&
            std::chrono::steady_clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-// What the node's prolog left instead of a lease file, when it could not fetch the leases; or that it did not run.
+// What the node's prolog left instead of a lease file, when it could not fetch the leases; or that
+// it did not run.
 std::string prolog_error(spank_t spank, const Settings &settings, uint32_t job)
 {
     std::string lease = lease_path(settings.rundir, node_name(spank), std::to_string(job));
     char text[1024];
     int fd = open(error_path(lease).c_str(), O_RDONLY | O_CLOEXEC);
     const std::string requeue = "requeue it (scontrol requeue " + std::to_string(job) + ")";
-    // A job that Slurm did not start again may have the number of another that was here before slurmctld lost its state.
+    // A job that Slurm did not start again may have the number of another that was here before
+    // slurmctld lost its state.
     if (fd < 0 && access(ended_path(lease).c_str(), F_OK) == 0 &&
         (is_our_script || !job_variable(spank, "SLURM_RESTART_COUNT").empty()))
-        return "slurmd left out the Prolog of this run, as the job was on this node a moment ago and its credential is still good; " + requeue +
+        return "slurmd left out the Prolog of this run, as the job was on this node a moment ago "
+               "and its credential is still good; " +
+               requeue +
                ", and let Slurm choose when it starts, AuthInfo=cred_expire (two minutes) later";
     if (fd < 0)
-        return is_our_script ? "its Prolog left nothing here: slurmd was started again meanwhile, or did not run it; " + requeue : "";
+        return is_our_script ? "its Prolog left nothing here: slurmd was started again meanwhile, "
+                               "or did not run it; " +
+                                   requeue
+                             : "";
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
     return n > 0 ? std::string(text, static_cast<size_t>(n)) : "no reason is known";
 }
 
-// Calls body(settings, job id), with what both callbacks need; without a job there is nothing to do.
+// Calls body(settings, job id), with what both callbacks need; without a job there is nothing to
+// do.
 template <class Body> int with_job(spank_t spank, int count, char **arguments, Body &&body)
 {
     auto settings = parse_settings(count, arguments);
@@ -126,21 +134,19 @@ template <class Body> int with_job(spank_t spank, int count, char **arguments, B
         return ESPANK_ERROR;
     }
     uint32_t job = 0;
-    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
-        return ESPANK_SUCCESS;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return ESPANK_SUCCESS;
     return body(*settings, job);
 }
 
 int set(spank_t spank, const char *name, const std::string &value)
 {
     spank_err_t rc = spank_setenv(spank, name, value.c_str(), 1);
-    if (rc != ESPANK_SUCCESS)
-        slurm_error("rgpu: %s cannot be set: %s", name, spank_strerror(rc));
+    if (rc != ESPANK_SUCCESS) slurm_error("rgpu: %s cannot be set: %s", name, spank_strerror(rc));
     return rc;
 }
 
-// With --rgpus-per-step: places in the lease, or why there are none. Slurm 22.05 lets a step whose init_post_opt failed end
-// well, without a word, so its tasks tell.
+// With --rgpus-per-step: places in the lease, or why there are none. Slurm 22.05 lets a step whose
+// init_post_opt failed end well, without a word, so its tasks tell.
 Result<std::vector<unsigned>> step_gpus = std::vector<unsigned>();
 
 // What this task sees; nothing where it is all.
@@ -149,24 +155,21 @@ Result<std::optional<std::vector<unsigned>>> visible(const std::string &lease, u
     const StepOptions &options = step_options();
     if (options.bind.kind == Bind::none && options.per_step == 0)
         return std::optional<std::vector<unsigned>>{};
-    if (!step_gpus)
-        return step_gpus.error();
+    if (!step_gpus) return step_gpus.error();
     std::vector<unsigned> step = *step_gpus;
     if (options.per_step == 0) {
         auto all = gpus_in_lease(lease);
-        if (!all)
-            return std::move(all).error();
+        if (!all) return std::move(all).error();
         step.resize(*all);
         std::iota(step.begin(), step.end(), 0u);
     }
     auto gpus = gpus_of_task(options.bind, step, task);
-    if (!gpus)
-        return std::move(gpus).error();
+    if (!gpus) return std::move(gpus).error();
     return std::optional(*gpus);
 }
 
-// In the task's own process. After an error of this callback Slurm 22.05 ends it with 0, and after one of user_init it runs a
-// batch script all the same.
+// In the task's own process. After an error of this callback Slurm 22.05 ends it with 0, and after
+// one of user_init it runs a batch script all the same.
 [[noreturn]] void refuse_task(const std::string &why)
 {
     slurm_error("rgpu: %s", why.c_str());
@@ -191,8 +194,7 @@ int remote_post_opt(spank_t spank, int count, char **arguments)
             await_prolog(lease_path(settings.rundir, node_name(spank), std::to_string(job)));
         }
         std::string lease = find_lease(spank, settings, job);
-        if (!lease.empty())
-            start_watch(settings, own_name(spank, job), lease);
+        if (!lease.empty()) start_watch(settings, own_name(spank, job), lease);
         if (lease.empty() || step_options().per_step == 0 || !is_srun_step(spank))
             return ESPANK_SUCCESS;
         step_gpus = reserve_gpus(lease, step_options().per_step);
@@ -204,11 +206,10 @@ int remote_user_init(spank_t spank, int count, char **arguments)
 {
     return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
         std::string lease = find_lease(spank, settings, job);
-        if (lease.empty())
-            return ESPANK_SUCCESS;
-        if (int rc = set(spank, "RGPU_LEASE", lease); rc != ESPANK_SUCCESS)
-            return rc;
-        return set(spank, "LD_LIBRARY_PATH", library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
+        if (lease.empty()) return ESPANK_SUCCESS;
+        if (int rc = set(spank, "RGPU_LEASE", lease); rc != ESPANK_SUCCESS) return rc;
+        return set(spank, "LD_LIBRARY_PATH",
+                   library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
     });
 }
 
@@ -222,23 +223,17 @@ int remote_task_init(spank_t spank, int count, char **arguments)
                 refuse_task("this job's GPUs cannot be used on " + node_name(spank) + ": " + why);
             return ESPANK_SUCCESS;
         }
-        if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS)
-            return ESPANK_SUCCESS;
-        // Slurm 22.05 makes a container's environment before plugins can add to it. What then runs the container (rgpu container, by
-        // oci.conf) has this process's.
+        if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS) return ESPANK_SUCCESS;
+        // Slurm 22.05 makes a container's environment before plugins can add to it. What then runs
+        // the container (rgpu container, by oci.conf) has this process's.
         setenv("RGPU_LEASE", lease.c_str(), 1);
-        if (is_of_local_gpus(spank))
-            spank_unsetenv(spank, "CUDA_VISIBLE_DEVICES");
-        if (!is_srun_step(spank))
-            return ESPANK_SUCCESS;
+        if (is_of_local_gpus(spank)) spank_unsetenv(spank, "CUDA_VISIBLE_DEVICES");
+        if (!is_srun_step(spank)) return ESPANK_SUCCESS;
         auto gpus = visible(lease, static_cast<unsigned>(task));
-        if (!gpus)
-            refuse_task(gpus.error().text);
-        if (!*gpus)
-            return ESPANK_SUCCESS;
+        if (!gpus) refuse_task(gpus.error().text);
+        if (!*gpus) return ESPANK_SUCCESS;
         std::string list;
-        for (unsigned gpu : **gpus)
-            list += (list.empty() ? "" : ",") + std::to_string(gpu);
+        for (unsigned gpu : **gpus) list += (list.empty() ? "" : ",") + std::to_string(gpu);
         setenv("CUDA_VISIBLE_DEVICES", list.c_str(), 1);
         return set(spank, "CUDA_VISIBLE_DEVICES", list);
     });

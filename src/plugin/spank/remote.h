@@ -13,8 +13,8 @@ int remote_post_opt(spank_t spank, int count, char **arguments);
 // fetched. For slurm_spank_user_init.
 int remote_user_init(spank_t spank, int count, char **arguments);
 
-// Sets CUDA_VISIBLE_DEVICES of one task where --rgpu-bind or --rgpus-per-step say so, and takes away one that Slurm made for
-// the node's own GPUs. For slurm_spank_task_init.
+// Sets CUDA_VISIBLE_DEVICES of one task where --rgpu-bind or --rgpus-per-step say so, and takes
+// away one that Slurm made for the node's own GPUs. For slurm_spank_task_init.
 int remote_task_init(spank_t spank, int count, char **arguments);
 
 // For slurm_spank_exit.

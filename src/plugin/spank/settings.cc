@@ -9,7 +9,10 @@ Result<Settings> parse_settings(int count, char **arguments)
     struct {
         std::string_view name;
         std::string *value;
-    } known[] = {{"rundir", &out.rundir}, {"interposer", &out.interposer}, {"libpath", &out.libpath}, {"rgpu", &out.rgpu}};
+    } known[] = {{"rundir", &out.rundir},
+                 {"interposer", &out.interposer},
+                 {"libpath", &out.libpath},
+                 {"rgpu", &out.rgpu}};
     for (int i = 0; i < count; ++i) {
         std::string_view argument = arguments[i];
         size_t equals = argument.find('=');
@@ -22,8 +25,10 @@ Result<Settings> parse_settings(int count, char **arguments)
         }
         if (!found)
             return error(ErrorKind::invalid,
-                         "plugstack.conf: '%s' is no argument of spank_rgpu.so; it knows rundir=, interposer=, "
-                         "libpath= and rgpu=", arguments[i]);
+                         "plugstack.conf: '%s' is no argument of spank_rgpu.so; it knows rundir=, "
+                         "interposer=, "
+                         "libpath= and rgpu=",
+                         arguments[i]);
     }
     return out;
 }
@@ -31,8 +36,7 @@ Result<Settings> parse_settings(int count, char **arguments)
 std::string library_path(const Settings &settings, std::string_view present)
 {
     std::string ours = settings.interposer;
-    if (!settings.libpath.empty())
-        ours += (ours.empty() ? "" : ":") + settings.libpath;
+    if (!settings.libpath.empty()) ours += (ours.empty() ? "" : ":") + settings.libpath;
     if (present.substr(0, ours.size()) == ours &&
         (present.size() == ours.size() || present[ours.size()] == ':'))
         return std::string(present);

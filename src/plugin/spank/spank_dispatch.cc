@@ -19,10 +19,8 @@ int slurm_spank_init(spank_t spank, int, char **)
         switch (spank_context()) {
         case S_CTX_LOCAL:
         case S_CTX_ALLOCATOR:
-        case S_CTX_REMOTE:
-            return register_options(spank);
-        default:
-            return ESPANK_SUCCESS;
+        case S_CTX_REMOTE: return register_options(spank);
+        default: return ESPANK_SUCCESS;
         }
     });
 }
@@ -31,10 +29,8 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
 {
     return guard("init_post_opt", ESPANK_ERROR, [&]() -> int {
         switch (spank_context()) {
-        case S_CTX_REMOTE:
-            return remote_post_opt(spank, count, arguments);
-        default:
-            return ESPANK_SUCCESS;
+        case S_CTX_REMOTE: return remote_post_opt(spank, count, arguments);
+        default: return ESPANK_SUCCESS;
         }
     });
 }
@@ -43,10 +39,8 @@ int slurm_spank_user_init(spank_t spank, int count, char **arguments)
 {
     return guard("user_init", ESPANK_ERROR, [&]() -> int {
         switch (spank_context()) {
-        case S_CTX_REMOTE:
-            return remote_user_init(spank, count, arguments);
-        default:
-            return ESPANK_SUCCESS;
+        case S_CTX_REMOTE: return remote_user_init(spank, count, arguments);
+        default: return ESPANK_SUCCESS;
         }
     });
 }
@@ -55,10 +49,8 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments)
 {
     return guard("task_init", ESPANK_ERROR, [&]() -> int {
         switch (spank_context()) {
-        case S_CTX_REMOTE:
-            return remote_task_init(spank, count, arguments);
-        default:
-            return ESPANK_SUCCESS;
+        case S_CTX_REMOTE: return remote_task_init(spank, count, arguments);
+        default: return ESPANK_SUCCESS;
         }
     });
 }
@@ -67,12 +59,9 @@ int slurm_spank_exit(spank_t, int, char **)
 {
     return guard("exit", ESPANK_ERROR, [&]() -> int {
         switch (spank_context()) {
-        case S_CTX_REMOTE:
-            return remote_exit();
-        default:
-            return ESPANK_SUCCESS;
+        case S_CTX_REMOTE: return remote_exit();
+        default: return ESPANK_SUCCESS;
         }
     });
 }
-
 }

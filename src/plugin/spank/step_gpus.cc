@@ -35,15 +35,13 @@ Fd try_gpu(const std::string &path)
 Result<unsigned> gpus_in_lease(const std::string &lease_path)
 {
     Fd file(open(lease_path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file)
-        return error(ErrorKind::unavailable, "%s: %s", lease_path.c_str(), strerror(errno));
+    if (!file) return error(ErrorKind::unavailable, "%s: %s", lease_path.c_str(), strerror(errno));
     std::string text;
     char buffer[4096];
     for (ssize_t n; text.size() < kMostLease && (n = read(file.get(), buffer, sizeof buffer)) > 0;)
         text.append(buffer, static_cast<size_t>(n));
     auto json = Json::parse(text);
-    if (!json)
-        return std::move(json).error().in(lease_path);
+    if (!json) return std::move(json).error().in(lease_path);
     unsigned gpus = 0;
     if (const Json *servers = json->get("servers"); servers && servers->array())
         for (const Json &server : *servers->array())
@@ -55,10 +53,10 @@ Result<unsigned> gpus_in_lease(const std::string &lease_path)
 Result<std::vector<unsigned>> reserve_gpus(const std::string &lease_path, unsigned count)
 {
     auto all = gpus_in_lease(lease_path);
-    if (!all)
-        return std::move(all).error();
+    if (!all) return std::move(all).error();
     if (count > *all)
-        return error(ErrorKind::invalid, "--rgpus-per-step=%u, but the job has %u on this node", count, *all);
+        return error(ErrorKind::invalid, "--rgpus-per-step=%u, but the job has %u on this node",
+                     count, *all);
     auto end = std::chrono::steady_clock::now() + kLimit;
     for (;;) {
         std::vector<unsigned> places;
@@ -75,8 +73,11 @@ Result<std::vector<unsigned>> reserve_gpus(const std::string &lease_path, unsign
         // All or none, so that two steps never wait for each other.
         files.clear();
         if (std::chrono::steady_clock::now() >= end)
-            return error(ErrorKind::unavailable, "other steps of the job have its GPUs on this node; --rgpus-per-step=%u found %zu free "
-                         "of %u", count, places.size(), *all);
+            return error(ErrorKind::unavailable,
+                         "other steps of the job have its GPUs on this node; --rgpus-per-step=%u "
+                         "found %zu free "
+                         "of %u",
+                         count, places.size(), *all);
         std::this_thread::sleep_for(kLook);
     }
 }

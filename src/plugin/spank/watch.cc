@@ -13,7 +13,8 @@
 namespace rgpu::plugin {
 namespace {
 
-constexpr char kScript[] = R"(read -r word; [ "$word" = end ] || exec "$1" slurm lost --job "$2" --lease "$3")";
+constexpr char kScript[] =
+    R"(read -r word; [ "$word" = end ] || exec "$1" slurm lost --job "$2" --lease "$3")";
 
 int write_end = -1;  // closed by exec in every task, so slurmstepd alone holds it
 
@@ -22,8 +23,7 @@ int write_end = -1;  // closed by exec in every task, so slurmstepd alone holds 
 {
     // Out of the step: not its session, not its process tree, none of its files.
     setsid();
-    if (fork() != 0)
-        _exit(0);
+    if (fork() != 0) _exit(0);
     dup2(read_end, 0);
     int null = open("/dev/null", O_WRONLY);
     dup2(null, 1);
@@ -45,29 +45,26 @@ void start_watch(const Settings &settings, const std::string &job, const std::st
         slurm_error("rgpu: slurmstepd is not watched: pipe: %s", strerror(errno));
         return;
     }
-    const char *arguments[] = {"sh", "-c", kScript, "rgpu-watch", settings.rgpu.c_str(), job.c_str(), lease.c_str(),
-                               nullptr};
+    const char *arguments[] = {
+        "sh",        "-c",          kScript, "rgpu-watch", settings.rgpu.c_str(),
+        job.c_str(), lease.c_str(), nullptr};
     pid_t child = fork();
-    if (child == 0)
-        become_watcher(ends[0], arguments);
+    if (child == 0) become_watcher(ends[0], arguments);
     close(ends[0]);
     if (child < 0) {
         slurm_error("rgpu: slurmstepd is not watched: fork: %s", strerror(errno));
         close(ends[1]);
         return;
     }
-    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR)
-        continue;
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
     write_end = ends[1];
 }
 
 void end_watch()
 {
-    if (write_end < 0)
-        return;
+    if (write_end < 0) return;
     // The watcher may have been killed: no SIGPIPE for slurmstepd, which ignores it anyway.
-    if (write(write_end, "end\n", 4) != 4)
-        slurm_debug("rgpu: the watcher of slurmstepd is gone");
+    if (write(write_end, "end\n", 4) != 4) slurm_debug("rgpu: the watcher of slurmstepd is gone");
     close(write_end);
     write_end = -1;
 }

@@ -14,7 +14,8 @@
 namespace rgpu::serverd {
 namespace {
 
-// What the spawner lets workers have: a host's own groups open more than files of users (disk, shadow).
+// What the spawner lets workers have: a host's own groups open more than files of users (disk,
+// shadow).
 bool may_have(gid_t group)
 {
     return group >= defaults::kFirstUser ||
@@ -29,8 +30,7 @@ bool look_up(Account &account, const std::function<int(passwd *, char *, size_t,
 {
     std::vector<char> buffer(16384);
     passwd entry, *found = nullptr;
-    if (call(&entry, buffer.data(), buffer.size(), &found) != 0 || !found)
-        return false;
+    if (call(&entry, buffer.data(), buffer.size(), &found) != 0 || !found) return false;
     account.uid = entry.pw_uid;
     account.gid = entry.pw_gid;
     account.name = entry.pw_name;
@@ -72,10 +72,10 @@ std::optional<Account> worker_account(uid_t owner, const RgpudConfig &config)
 {
     Account account;
     if (owner == 0) {
-        Result<Account> named = config.worker_user.empty() ? Result<Account>(error(ErrorKind::invalid, "none"))
-                                                           : account_named(config.worker_user);
-        if (!named)
-            return std::nullopt;
+        Result<Account> named = config.worker_user.empty()
+                                    ? Result<Account>(error(ErrorKind::invalid, "none"))
+                                    : account_named(config.worker_user);
+        if (!named) return std::nullopt;
         account = std::move(*named);
     } else if (owner < defaults::kFirstUser ||
                !look_up(account, [&](passwd *e, char *b, size_t n, passwd **f) {

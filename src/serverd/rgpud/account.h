@@ -12,7 +12,8 @@
 
 namespace rgpu::serverd {
 
-// Groups below 1000 that workers keep, where this host has them: device files and homes belong to them.
+// Groups below 1000 that workers keep, where this host has them: device files and homes belong to
+// them.
 inline constexpr const char *kDeviceGroups[] = {"video", "render", "users"};
 
 struct Account {

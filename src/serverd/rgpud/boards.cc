@@ -39,8 +39,7 @@ std::string program(const std::string &worker)
     const std::string beside = worker.substr(0, worker.rfind('/') + 1) + "rgpu-scheduler";
     for (const std::string &path :
          {beside, exe.substr(0, exe.rfind('/') + 1) + "../libexec/rgpu-scheduler"})
-        if (access(path.c_str(), X_OK) == 0)
-            return path;
+        if (access(path.c_str(), X_OK) == 0) return path;
     return beside;
 }
 
@@ -53,8 +52,7 @@ Error failed(const char *doing)
 Fd nobody()
 {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return {};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return {};
     close(ends[0]);
     return Fd(ends[1]);
 }
@@ -76,8 +74,7 @@ class Boards::Link {
 public:
     Link(Fd dir, std::string program, std::vector<std::string> uuids)
         : dir_(std::move(dir)), program_(std::move(program)), uuids_(std::move(uuids))
-    {
-    }
+    {}
     ~Link();
 
     Result<void> connect();
@@ -113,8 +110,7 @@ Boards::Link::~Link()
 {
     share::Request end;
     end.ask = share::Ask::end;
-    if (socket_)
-        share::send_message(socket_.get(), &end, sizeof end);
+    if (socket_) share::send_message(socket_.get(), &end, sizeof end);
 }
 
 // However long the directory's name is.
@@ -129,27 +125,22 @@ sockaddr_un Boards::Link::address() const
 // To one that is there, else to a new one.
 Result<void> Boards::Link::connect()
 {
-    if (child_ && waitpid(child_, nullptr, WNOHANG) != 0)
-        child_ = 0;
-    if (socket_)
-        return {};
+    if (child_ && waitpid(child_, nullptr, WNOHANG) != 0) child_ = 0;
+    if (socket_) return {};
     const sockaddr_un address = this->address();
     share::Request hello;
     for (const bool started : {false, true}) {
         if (started)
-            if (Result<void> done = start(); !done)
-                return done;
+            if (Result<void> done = start(); !done) return done;
         Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (::connect(socket.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) !=
             0) {
-            if (started || errno == EAGAIN)
-                return failed("connect");
+            if (started || errno == EAGAIN) return failed("connect");
             continue;
         }
         socket_ = std::move(socket);
         Result<Answer> here = exchange(hello, now() + (started ? kFirstAnswer : kAnswer));
-        if (here)
-            return {};
+        if (here) return {};
         // Another version's, or one that is about to end: it is left to its workers. One that is
         // slow may answer the next time.
         if (started || here.error().kind != ErrorKind::disconnected)
@@ -174,8 +165,7 @@ Result<void> Boards::Link::start()
     what.command = {program_, std::to_string(geteuid())};
     what.descriptors = {listening.get()};
     Result<pid_t> pid = launch(what);
-    if (!pid)
-        return std::move(pid).error();
+    if (!pid) return std::move(pid).error();
     child_ = *pid;
     log_debug("rgpu-scheduler %d is started", child_);
     return {};
@@ -202,15 +192,13 @@ Result<Boards::Link::Answer> Boards::Link::exchange(share::Request &request, Tim
         Answer answer;
         const ssize_t n =
             share::receive_message(socket_.get(), bytes.data(), bytes.size(), &answer.descriptor);
-        if (n < 0 && errno == EAGAIN)
-            continue;
+        if (n < 0 && errno == EAGAIN) continue;
         if (n < static_cast<ssize_t>(sizeof answer.reply)) {
             socket_.reset();
             return error(ErrorKind::disconnected, "rgpu-scheduler has ended");
         }
         memcpy(static_cast<void *>(&answer.reply), bytes.data(), sizeof answer.reply);
-        if (answer.reply.number != request.number)
-            continue;  // nobody waits for that one any more
+        if (answer.reply.number != request.number) continue;  // nobody waits for that one any more
         answer.rest.assign(bytes.data() + sizeof answer.reply, bytes.data() + n);
         return answer;
     }
@@ -219,14 +207,12 @@ Result<Boards::Link::Answer> Boards::Link::exchange(share::Request &request, Tim
 Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time until)
 {
     const Time time = now();
-    if (time < rest_until_)
-        return error(ErrorKind::unavailable, "rgpu-scheduler did not answer");
+    if (time < rest_until_) return error(ErrorKind::unavailable, "rgpu-scheduler did not answer");
     Result<Answer> answer = error(ErrorKind::unavailable, "not asked");
     for (int tries = 0; tries < 2; ++tries) {
         Result<void> there = connect();
         answer = there ? exchange(request, until) : Result<Answer>(std::move(there).error());
-        if (answer || answer.error().kind != ErrorKind::disconnected)
-            break;
+        if (answer || answer.error().kind != ErrorKind::disconnected) break;
         log_error("%s; a new one is started, and the workers of before go on without turns",
                   answer.error().text.c_str());
     }
@@ -273,13 +259,10 @@ Result<Boards> Boards::open(const std::string &state_dir, const std::string &wor
                             const std::vector<std::string> &uuids)
 {
     Fd dir(::open(state_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!dir)
-        return error(ErrorKind::internal, "%s: %s", state_dir.c_str(), strerror(errno));
+    if (!dir) return error(ErrorKind::internal, "%s: %s", state_dir.c_str(), strerror(errno));
     auto link = std::make_unique<Link>(std::move(dir), program(worker), uuids);
-    if (Result<void> connected = link->connect(); !connected)
-        return std::move(connected).error();
-    for (const std::string &uuid : uuids)
-        link->seen_.push_back({uuid, {}});
+    if (Result<void> connected = link->connect(); !connected) return std::move(connected).error();
+    for (const std::string &uuid : uuids) link->seen_.push_back({uuid, {}});
     return Boards(std::move(link));
 }
 
@@ -288,8 +271,7 @@ Fd Boards::seat(const std::string &uuid, const std::string &lease, share::Terms 
     std::lock_guard lock(link_->mutex_);
     Result<Link::Answer> answer =
         link_->ask_gpu(share::Ask::seat, uuid, lease, terms, now() + kAnswer);
-    if (answer && answer->descriptor)
-        return std::move(answer->descriptor);
+    if (answer && answer->descriptor) return std::move(answer->descriptor);
     log_warning("lease %.8s: a worker goes without turns on GPU %s: %s", lease.c_str(),
                 uuid.c_str(),
                 answer ? "the scheduler has no place for it" : answer.error().text.c_str());

@@ -40,8 +40,14 @@ public:
     {
         return call_.give(from, size) ? static_cast<ssize_t>(size) : -1;
     }
-    void get_remote_ip_and_port(std::string &ip, int &port) const override { name(getpeername, ip, port); }
-    void get_local_ip_and_port(std::string &ip, int &port) const override { name(getsockname, ip, port); }
+    void get_remote_ip_and_port(std::string &ip, int &port) const override
+    {
+        name(getpeername, ip, port);
+    }
+    void get_local_ip_and_port(std::string &ip, int &port) const override
+    {
+        name(getsockname, ip, port);
+    }
     // httplib refuses numbers that select(2) cannot take, and has no other use for it.
     socket_t socket() const override { return INVALID_SOCKET; }
 
@@ -53,7 +59,8 @@ private:
         char host[NI_MAXHOST] = "", service[NI_MAXSERV] = "";
         auto *any = reinterpret_cast<sockaddr *>(&address);
         if (get(call_.socket, any, &size) == 0)
-            getnameinfo(any, size, host, sizeof host, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
+            getnameinfo(any, size, host, sizeof host, service, sizeof service,
+                        NI_NUMERICHOST | NI_NUMERICSERV);
         ip = host;
         port = atoi(service);
     }
@@ -85,7 +92,8 @@ private:
             int peer_port = 0, own_port = 0;
             request.get_remote_ip_and_port(peer, peer_port);
             request.get_local_ip_and_port(own, own_port);
-            return this->process_request(request, peer, peer_port, own, own_port, last, closed, nullptr);
+            return this->process_request(request, peer, peer_port, own, own_port, last, closed,
+                                         nullptr);
         }
     }
 };
@@ -111,8 +119,7 @@ void refuse(Response &response, int status, Error error)
 {
     // A client takes nothing but printable ASCII.
     for (char &c : error.text)
-        if (c < 0x20 || c > 0x7e)
-            c = '?';
+        if (c < 0x20 || c > 0x7e) c = '?';
     reply(response, status, pool::encode_error(error));
 }
 
@@ -142,10 +149,12 @@ struct Control::State {
 
     State(const RgpudConfig &c, Service &s, pool::Verifier &v, Metrics &m)
         : config(c), service(s), verifier(v), metrics(m),
-          gate([this](const RequestGate::Call &call) { return call.head.status ? turn_away(call) : server.answer(call); },
-               c.max_silent_of_address)
-    {
-    }
+          gate(
+              [this](const RequestGate::Call &call) {
+                  return call.head.status ? turn_away(call) : server.answer(call);
+              },
+              c.max_silent_of_address)
+    {}
 
     void set_up();
     void routes();
@@ -170,7 +179,10 @@ struct Control::State {
         return pool::encode(service.sharing(caller));
     }
     Said checks(const pool::Caller &, const Request &) { return pool::encode(service.health()); }
-    Said topology(const pool::Caller &, const Request &) { return pool::encode(service.topology()); }
+    Said topology(const pool::Caller &, const Request &)
+    {
+        return pool::encode(service.topology());
+    }
     Said nodes(const pool::Caller &caller, const Request &)
     {
         return pool::encode(caller.admin ? node_configs.tell() : pool::NodeConfigs{});
@@ -179,12 +191,13 @@ struct Control::State {
     Said offer(const pool::Caller &caller, const Request &request);
     Said accept(const pool::Caller &caller, const Request &request)
     {
-        if (Result<void> able = can_tell(request); !able)
-            return std::move(able).error();
-        Result<int64_t> gpus = parse_integer(request.has_param("gpus") ? request.get_param_value("gpus") : "0", 0, defaults::kMaxGpusOfRequest);
-        if (!gpus)
-            return std::move(gpus).error().in("gpus");
-        Result<pool::Lease> lease = service.accept(caller, request.matches[1], static_cast<int>(*gpus));
+        if (Result<void> able = can_tell(request); !able) return std::move(able).error();
+        Result<int64_t> gpus =
+            parse_integer(request.has_param("gpus") ? request.get_param_value("gpus") : "0", 0,
+                          defaults::kMaxGpusOfRequest);
+        if (!gpus) return std::move(gpus).error().in("gpus");
+        Result<pool::Lease> lease =
+            service.accept(caller, request.matches[1], static_cast<int>(*gpus));
         return lease ? with_secrets({std::move(*lease)}, request) : Said(std::move(lease).error());
     }
     Said reject(const pool::Caller &caller, const Request &request)
@@ -206,10 +219,10 @@ struct Control::State {
     }
     Said lend(const pool::Caller &caller, const Request &request)
     {
-        if (Result<void> able = can_tell(request); !able)
-            return std::move(able).error();
+        if (Result<void> able = can_tell(request); !able) return std::move(able).error();
         Result<pool::Lend> wanted = pool::decode_lend(request.body);
-        Result<pool::Lease> lease = wanted ? service.lend(caller, *wanted) : std::move(wanted).error();
+        Result<pool::Lease> lease = wanted ? service.lend(caller, *wanted)
+                                           : std::move(wanted).error();
         return lease ? with_secrets({std::move(*lease)}, request) : Said(std::move(lease).error());
     }
     Said withdraw(const pool::Caller &caller, const Request &request)
@@ -217,24 +230,30 @@ struct Control::State {
         Result<void> done = service.withdraw(caller, request.matches[1]);
         return done ? Said("{}") : Said(std::move(done).error());
     }
-    Said drain(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::drain); }
-    Said resume(const pool::Caller &caller, const Request &request) { return change(caller, request, &Service::resume); }
+    Said drain(const pool::Caller &caller, const Request &request)
+    {
+        return change(caller, request, &Service::drain);
+    }
+    Said resume(const pool::Caller &caller, const Request &request)
+    {
+        return change(caller, request, &Service::resume);
+    }
     Said change(const pool::Caller &caller, const Request &request,
                 Result<void> (Service::*how)(const pool::Caller &, pool::Drain))
     {
         Result<pool::Drain> drain = pool::decode_drain(request.body);
-        Result<void> done = drain ? (service.*how)(caller, std::move(*drain)) : std::move(drain).error();
+        Result<void> done = drain ? (service.*how)(caller, std::move(*drain))
+                                  : std::move(drain).error();
         return done ? Said("{}") : Said(std::move(done).error());
     }
     Said leases(const pool::Caller &caller, const Request &request)
     {
         Result<pool::LeaseFilter> filter = filter_of(request, true);
-        if (!filter)
-            return std::move(filter).error();
+        if (!filter) return std::move(filter).error();
         if (filter->secrets)
-            if (Result<void> able = can_tell(request); !able)
-                return std::move(able).error();
-        // A node's prolog. Its credential does not cover the header, which nothing but rgpu slurm check is told.
+            if (Result<void> able = can_tell(request); !able) return std::move(able).error();
+        // A node's prolog. Its credential does not cover the header, which nothing but rgpu slurm
+        // check is told.
         if (caller.admin && filter->secrets && request.has_header("Rgpu-Node-Config"))
             node_configs.heard(filter->node, request.get_header_value("Rgpu-Node-Config"));
         return with_secrets(service.leases(caller, *filter), request);
@@ -242,8 +261,7 @@ struct Control::State {
     Said release_job(const pool::Caller &caller, const Request &request)
     {
         Result<pool::LeaseFilter> filter = filter_of(request, false);
-        if (!filter)
-            return std::move(filter).error();
+        if (!filter) return std::move(filter).error();
         if (filter->job.empty())
             return error(ErrorKind::invalid, "which job? DELETE /v1/leases needs ?job=");
         Result<pool::Released> released = service.release_job(caller, *filter);
@@ -257,8 +275,8 @@ bool Control::State::turn_away(const RequestGate::Call &call)
     const auto &[body, status, why] = call.head;
     const std::string json = pool::encode_error(Error{ErrorKind::invalid, why});
     const std::string text = "HTTP/1.1 " + std::to_string(status) + " " + words_of(status) +
-                             "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(json.size()) +
-                             "\r\nConnection: close\r\n\r\n" + json;
+                             "\r\nContent-Type: application/json\r\nContent-Length: " +
+                             std::to_string(json.size()) + "\r\nConnection: close\r\n\r\n" + json;
     metrics.control_request(status);
     call.give(text.data(), text.size());
     return false;
@@ -267,13 +285,14 @@ bool Control::State::turn_away(const RequestGate::Call &call)
 // Who asks; nobody: refused already.
 std::optional<pool::Caller> Control::State::caller_of(const Request &request, Response &response)
 {
-    Result<pool::Caller> caller = verifier.verify(request.get_header_value("Authorization"),
-                                                  {config.name, request.method, request.target, request.body});
-    if (caller)
-        return *caller;
+    Result<pool::Caller> caller =
+        verifier.verify(request.get_header_value("Authorization"),
+                        {config.name, request.method, request.target, request.body});
+    if (caller) return *caller;
     log_warning("control: %s %s from %s refused: %s", request.method.c_str(), request.path.c_str(),
                 request.remote_addr.c_str(), caller.error().text.c_str());
-    refuse(response, caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
+    refuse(response,
+           caller.error().kind == ErrorKind::invalid ? 401 : status_of(caller.error().kind),
            std::move(caller).error());
     return std::nullopt;
 }
@@ -282,11 +301,9 @@ httplib::Server::Handler Control::State::checked(Handler handler)
 {
     return [this, handler](const Request &request, Response &response) {
         std::optional<pool::Caller> caller = caller_of(request, response);
-        if (!caller)
-            return;
+        if (!caller) return;
         Said said = (this->*handler)(*caller, request);
-        if (said)
-            return reply(response, 200, std::move(*said));
+        if (said) return reply(response, 200, std::move(*said));
         log_debug("control: %s %s from %s: %s", request.method.c_str(), request.path.c_str(),
                   request.remote_addr.c_str(), said.error().text.c_str());
         int status = status_of(said.error().kind);
@@ -297,8 +314,7 @@ httplib::Server::Handler Control::State::checked(Handler handler)
 Control::State::Said Control::State::offer(const pool::Caller &caller, const Request &request)
 {
     Result<pool::Request> wanted = pool::decode_request(request.body);
-    if (!wanted)
-        return std::move(wanted).error();
+    if (!wanted) return std::move(wanted).error();
     if (!caller.admin && wanted->owner.uid != caller.uid)
         return error(
             ErrorKind::invalid,
@@ -308,8 +324,7 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
         return error(ErrorKind::invalid, "only root and [auth] admins say a job's qos");
     // A name that this host knows cannot be made up.
     std::string user = user_of(wanted->owner.uid);
-    if (!user.empty() || !caller.admin)
-        wanted->owner.user = user;
+    if (!user.empty() || !caller.admin) wanted->owner.user = user;
     Result<pool::Offer> offer = service.offer(caller, *wanted);
     return offer ? Said(pool::encode(*offer)) : Said(std::move(offer).error());
 }
@@ -317,16 +332,20 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
 // Bytes that mean nothing, for whoever measures the way here; they are made as they go.
 void Control::State::probe(const Request &request, Response &response)
 {
-    if (!caller_of(request, response))
-        return;
-    Result<int64_t> bytes = parse_integer(request.get_param_value("bytes"), 1, static_cast<int64_t>(defaults::kMaxProbe));
+    if (!caller_of(request, response)) return;
+    Result<int64_t> bytes = parse_integer(request.get_param_value("bytes"), 1,
+                                          static_cast<int64_t>(defaults::kMaxProbe));
     if (!bytes)
-        return refuse(response, 400, error(ErrorKind::invalid, "how many bytes? GET /v1/probe needs ?bytes=, 1 to %zu", defaults::kMaxProbe));
+        return refuse(response, 400,
+                      error(ErrorKind::invalid,
+                            "how many bytes? GET /v1/probe needs ?bytes=, 1 to %zu",
+                            defaults::kMaxProbe));
     response.status = 200;
-    response.set_content_provider(static_cast<size_t>(*bytes), "text/plain", [](size_t, size_t left, httplib::DataSink &to) {
-        std::string_view blank = RequestGate::blank().substr(0, left);
-        return to.write(blank.data(), blank.size());
-    });
+    response.set_content_provider(static_cast<size_t>(*bytes), "text/plain",
+                                  [](size_t, size_t left, httplib::DataSink &to) {
+                                      std::string_view blank = RequestGate::blank().substr(0, left);
+                                      return to.write(blank.data(), blank.size());
+                                  });
 }
 
 Result<pool::LeaseFilter> Control::State::filter_of(const Request &request, bool with_secrets)
@@ -362,31 +381,30 @@ bool Control::State::tells_none(const Request &request)
     return request.get_param_value("secrets") == "0";
 }
 
-// Whether a secret can be told: on the network only to a key of the asker's. To be asked before anything is given.
+// Whether a secret can be told: on the network only to a key of the asker's. To be asked before
+// anything is given.
 Result<void> Control::State::can_tell(const Request &request)
 {
     if (request.has_param("key")) {
         Result<std::string> sealed = pool::seal(request.get_param_value("key"), {}, {});
         return sealed ? Result<void>() : Result<void>(std::move(sealed).error());
     }
-    if (is_loopback(request.remote_addr) || tells_none(request))
-        return {};
-    return error(ErrorKind::invalid, "a lease's secret is not sent in the clear: the request needs key= (doc/api.md); "
-                                     "an rgpu older than this server's does not send it");
+    if (is_loopback(request.remote_addr) || tells_none(request)) return {};
+    return error(ErrorKind::invalid,
+                 "a lease's secret is not sent in the clear: the request needs key= (doc/api.md); "
+                 "an rgpu older than this server's does not send it");
 }
 
 // Leases as they are told: their secrets, if any, sealed for the asker's key.
-Result<std::string> Control::State::with_secrets(std::vector<pool::Lease> leases, const Request &request)
+Result<std::string> Control::State::with_secrets(std::vector<pool::Lease> leases,
+                                                 const Request &request)
 {
     const std::string key = request.get_param_value("key");
     for (pool::Lease &lease : leases) {
-        if (tells_none(request))
-            lease.secret.clear();
-        if (lease.secret.empty() || key.empty())
-            continue;
+        if (tells_none(request)) lease.secret.clear();
+        if (lease.secret.empty() || key.empty()) continue;
         Result<std::string> sealed = pool::seal(key, lease.id, lease.secret);
-        if (!sealed)
-            return std::move(sealed).error();
+        if (!sealed) return std::move(sealed).error();
         lease.sealed = std::move(*sealed);
         lease.secret.clear();
     }
@@ -403,7 +421,8 @@ void Control::State::routes()
     server.Get("/v1/checks", checked(&State::checks));
     server.Get("/v1/topology", checked(&State::topology));
     server.Get("/v1/nodes", checked(&State::nodes));
-    server.Get("/v1/probe", [this](const Request &request, Response &response) { probe(request, response); });
+    server.Get("/v1/probe",
+               [this](const Request &request, Response &response) { probe(request, response); });
     server.Post("/v1/offers", checked(&State::offer));
     server.Post(offer_id + "/accept", checked(&State::accept));
     server.Delete(offer_id, checked(&State::reject));
@@ -426,7 +445,8 @@ void Control::State::routes()
             return refuse(response, 403,
                           error(ErrorKind::invalid,
                                 "set [rgpud] open_metrics = true to read this from other hosts"));
-        response.set_content(metrics.text(service.count(), service.boards()), "text/plain; version=0.0.4");
+        response.set_content(metrics.text(service.count(), service.boards()),
+                             "text/plain; version=0.0.4");
     });
 }
 
@@ -434,10 +454,9 @@ void Control::State::set_up()
 {
     server.set_payload_max_length(defaults::kMaxRequestBody);
     server.set_error_handler([](const Request &request, Response &response) {
-        if (!response.body.empty())
-            return;
-        const char *text = response.status == 404   ? "there is no such thing here: see doc/api.md"
-                                                    : "the request cannot be understood";
+        if (!response.body.empty()) return;
+        const char *text = response.status == 404 ? "there is no such thing here: see doc/api.md"
+                                                  : "the request cannot be understood";
         refuse(response, response.status, Error{ErrorKind::invalid, text});
         (void)request;
     });
@@ -459,32 +478,25 @@ Control::Control(const RgpudConfig &config, Service &service, pool::Verifier &ve
     state_->set_up();
 }
 
-Control::~Control()
-{
-    stop();
-}
+Control::~Control() { stop(); }
 
 Result<int> Control::bind()
 {
     const RgpudConfig &config = state_->config;
     const bool v6 = config.listen.find(':') != std::string::npos;
-    Result<Fd> socket = net::listen((v6 ? "[" + config.listen + "]" : config.listen) + ":" + std::to_string(config.control_port));
+    Result<Fd> socket = net::listen((v6 ? "[" + config.listen + "]" : config.listen) + ":" +
+                                    std::to_string(config.control_port));
     if (!socket)
-        return error(socket.error().kind, "%s; see [rgpud] listen and control_port in rgpu.conf", socket.error().text.c_str());
+        return error(socket.error().kind, "%s; see [rgpud] listen and control_port in rgpu.conf",
+                     socket.error().text.c_str());
     fcntl(socket->get(), F_SETFL, fcntl(socket->get(), F_GETFL) | O_NONBLOCK);
     state_->listening = std::move(*socket);
     state_->server.serves(state_->listening.get());
     return net::local_port(state_->listening.get());
 }
 
-Result<void> Control::start()
-{
-    return state_->gate.start(std::move(state_->listening));
-}
+Result<void> Control::start() { return state_->gate.start(std::move(state_->listening)); }
 
-void Control::stop()
-{
-    state_->gate.stop();
-}
+void Control::stop() { state_->gate.stop(); }
 
 }  // namespace rgpu::serverd

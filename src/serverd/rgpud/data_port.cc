@@ -20,15 +20,12 @@
 namespace rgpu::serverd {
 
 DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics)
-    : config_(config), service_(service), metrics_(metrics), newcomers_(static_cast<size_t>(config.max_silent_of_address)),
+    : config_(config), service_(service), metrics_(metrics),
+      newcomers_(static_cast<size_t>(config.max_silent_of_address)),
       starts_(static_cast<int>(config.worker_starts), static_cast<int>(config.max_workers))
-{
-}
+{}
 
-DataPort::~DataPort()
-{
-    stop();
-}
+DataPort::~DataPort() { stop(); }
 
 Result<int> DataPort::bind()
 {
@@ -36,8 +33,7 @@ Result<int> DataPort::bind()
     std::string address = (v6 ? "[" + config_.listen + "]" : config_.listen) + ":" +
                           std::to_string(config_.data_port);
     Result<Fd> socket = net::listen(address);
-    if (!socket)
-        return std::move(socket).error().in("[rgpud] listen and data_port in rgpu.conf");
+    if (!socket) return std::move(socket).error().in("[rgpud] listen and data_port in rgpu.conf");
     listening_ = std::move(*socket);
     return net::local_port(listening_.get());
 }
@@ -54,8 +50,7 @@ Result<void> DataPort::start()
 
 void DataPort::stop()
 {
-    if (!thread_.joinable())
-        return;
+    if (!thread_.joinable()) return;
     uint64_t one = 1;
     [[maybe_unused]] ssize_t n = write(stopping_.get(), &one, sizeof one);
     thread_.join();
@@ -67,23 +62,19 @@ void DataPort::stop()
 void DataPort::serve()
 {
     for (;;) {
-        std::vector<pollfd> looks = {
-            {listening_.get(), POLLIN, 0}, {stopping_.get(), POLLIN, 0}, {new_holder_.get(), POLLIN, 0}};
+        std::vector<pollfd> looks = {{listening_.get(), POLLIN, 0},
+                                     {stopping_.get(), POLLIN, 0},
+                                     {new_holder_.get(), POLLIN, 0}};
         {
             std::lock_guard lock(mutex_);
-            for (const auto &[fd, holder] : holders_)
-                looks.push_back({fd, POLLIN, 0});
+            for (const auto &[fd, holder] : holders_) looks.push_back({fd, POLLIN, 0});
         }
-        if (poll(looks.data(), looks.size(), -1) <= 0)
-            continue;
-        if (looks[1].revents & POLLIN)
-            return;
+        if (poll(looks.data(), looks.size(), -1) <= 0) continue;
+        if (looks[1].revents & POLLIN) return;
         uint64_t count;
-        if (looks[2].revents)
-            (void)!read(new_holder_.get(), &count, sizeof count);
+        if (looks[2].revents) (void)!read(new_holder_.get(), &count, sizeof count);
         look_at_holders(looks);
-        if (looks[0].revents)
-            take_one();
+        if (looks[0].revents) take_one();
     }
 }
 
@@ -91,12 +82,10 @@ void DataPort::serve()
 void DataPort::look_at_holders(const std::vector<pollfd> &looks)
 {
     for (size_t i = 3; i < looks.size(); ++i) {
-        if (!looks[i].revents)
-            continue;
+        if (!looks[i].revents) continue;
         std::unique_lock lock(mutex_);
         auto holder = holders_.find(looks[i].fd);
-        if (holder == holders_.end())
-            continue;
+        if (holder == holders_.end()) continue;
         std::string lease = std::move(holder->second.second);
         holders_.erase(holder);
         lock.unlock();
@@ -137,7 +126,8 @@ void DataPort::take_one()
     net::send_unpaced_on_one_host(socket.get());
     std::string peer = net::peer_name(socket.get()), origin = origin_of(socket.get());
     std::unique_lock lock(mutex_);
-    // Those that were closed need a moment to end: who comes then waits in the kernel's queue, and is not refused for them.
+    // Those that were closed need a moment to end: who comes then waits in the kernel's queue, and
+    // is not refused for them.
     constexpr Milliseconds kMoment{200};
     ended_.wait_for(lock, kMoment, [this] { return handshakes_ < 2 * config_.max_handshakes; });
     if (!make_room(origin)) {
@@ -174,20 +164,18 @@ void DataPort::take_one()
     }
 }
 
-// Under the lock. Whoever connects and says nothing must not keep others out: one who proves a lease needs a round trip, so the
-// oldest that has not is hardly one of them. Its thread ends at once; of threads that still have something to do
-// there are never more than as many again.
+// Under the lock. Whoever connects and says nothing must not keep others out: one who proves a
+// lease needs a round trip, so the oldest that has not is hardly one of them. Its thread ends at
+// once; of threads that still have something to do there are never more than as many again.
 bool DataPort::make_room(const std::string &origin)
 {
-    if (handshakes_ >= 2 * config_.max_handshakes)
-        return false;
+    if (handshakes_ >= 2 * config_.max_handshakes) return false;
     const bool full = static_cast<int64_t>(newcomers_.size()) >= config_.max_handshakes;
     std::optional<uint64_t> oldest = newcomers_.in_the_way_of(origin, full);
-    if (!oldest)
-        return true;
+    if (!oldest) return true;
     const int fd = unproved_.at(*oldest);
-    log_warning("data port: %s refused: it has proved nothing, and others wait ([rgpud] %s)", net::peer_name(fd).c_str(),
-                full ? "max_handshakes" : "max_silent_of_address");
+    log_warning("data port: %s refused: it has proved nothing, and others wait ([rgpud] %s)",
+                net::peer_name(fd).c_str(), full ? "max_handshakes" : "max_silent_of_address");
     metrics_.handshake_refused();
     shutdown(fd, SHUT_RDWR);
     unproved_.erase(*oldest);
@@ -203,20 +191,22 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<vo
         auto lease = wire::parse_lease_name(name);
         return lease ? service_.secret(lease->lease) : std::nullopt;
     };
-    Result<net::Client> client = net::server_handshake(
-        socket.get(), lookup, deadline, {.encrypt = config_.encrypt, .shared = config_.transport != "tcp", .ucx = offers_ucx(config_)});
+    Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline,
+                                                       {.encrypt = config_.encrypt,
+                                                        .shared = config_.transport != "tcp",
+                                                        .ucx = offers_ucx(config_)});
     bool made_room = false;
     {
         std::lock_guard lock(mutex_);
-        auto own = std::find_if(unproved_.begin(), unproved_.end(), [&](const auto &entry) { return entry.second == socket.get(); });
+        auto own = std::find_if(unproved_.begin(), unproved_.end(),
+                                [&](const auto &entry) { return entry.second == socket.get(); });
         made_room = own == unproved_.end();
         if (!made_room) {  // proved, or refused: it is nobody's to close any more
             newcomers_.remove(own->first);
             unproved_.erase(own);
         }
     }
-    if (made_room)
-        return;  // said already
+    if (made_room) return;  // said already
     if (!client) {
         log_warning("data port: %s refused: %s", peer.c_str(), client.error().text.c_str());
         metrics_.handshake_refused();
@@ -224,40 +214,47 @@ void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<vo
     }
     wire::LeaseName name = wire::parse_lease_name(client->lease).value_or(wire::LeaseName{});
     std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
-    if (client->purpose == wire::Purpose::hold)
-        return hold(std::move(socket), name.lease);
+    if (client->purpose == wire::Purpose::hold) return hold(std::move(socket), name.lease);
     if (client->purpose == wire::Purpose::lane) {
-        if (Result<void> given = service_.give_lane(name.lease, client->table_digest, socket); !given)
-            log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(), short_id(name.lease).c_str(), given.error().text.c_str());
+        if (Result<void> given = service_.give_lane(name.lease, client->table_digest, socket);
+            !given)
+            log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(),
+                        short_id(name.lease).c_str(), given.error().text.c_str());
         return;
     }
     start(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus}, then);
 }
 
 // One whose lease has started too many at once waits, and no thread with it.
-void DataPort::start(const std::string &lease, Fd socket, const Peer &peer, std::function<void()> &then)
+void DataPort::start(const std::string &lease, Fd socket, const Peer &peer,
+                     std::function<void()> &then)
 {
     const auto kept = std::make_shared<Fd>(std::move(socket));
-    const auto begin = [this, lease, kept, peer] { return service_.start_worker(lease, std::move(*kept), peer); };
+    const auto begin = [this, lease, kept, peer] {
+        return service_.start_worker(lease, std::move(*kept), peer);
+    };
     const Starts::Turn turn = starts_.take(lease, [this, lease, begin, who = peer.who] {
         if (Result<Fd> started = begin(); started)
             service_.start_next(lease, {});
         else
             refuse(who, lease, started.error());
     });
-    if (turn == Starts::Turn::later)
-        return;
-    Result<Fd> started = turn == Starts::Turn::never
-                             ? error(ErrorKind::exhausted, "too many of its programs wait for a worker ([rgpud] worker_starts)")
-                             : begin();
-    if (!started)
-        return refuse(peer.who, lease, started.error());
-    then = [this, lease, taken = std::make_shared<Fd>(std::move(*started))] { service_.start_next(lease, std::move(*taken)); };
+    if (turn == Starts::Turn::later) return;
+    Result<Fd> started =
+        turn == Starts::Turn::never
+            ? error(ErrorKind::exhausted,
+                    "too many of its programs wait for a worker ([rgpud] worker_starts)")
+            : begin();
+    if (!started) return refuse(peer.who, lease, started.error());
+    then = [this, lease, taken = std::make_shared<Fd>(std::move(*started))] {
+        service_.start_next(lease, std::move(*taken));
+    };
 }
 
 void DataPort::refuse(const std::string &who, const std::string &lease, const Error &error)
 {
-    log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(lease).c_str(), error.text.c_str());
+    log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(lease).c_str(),
+                error.text.c_str());
     metrics_.handshake_refused();
 }
 

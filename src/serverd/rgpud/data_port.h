@@ -53,9 +53,10 @@ private:
     std::mutex mutex_;
     std::condition_variable ended_;
     int64_t handshakes_ = 0, threads_ = 0;  // some of these have something to do behind theirs
-    Newcomers newcomers_;               // who has proved nothing yet
-    std::map<uint64_t, int> unproved_;  // their sockets
-    std::map<int, std::pair<Fd, std::string>> holders_;  // connections that hold a lease, by descriptor
+    Newcomers newcomers_;                   // who has proved nothing yet
+    std::map<uint64_t, int> unproved_;      // their sockets
+    std::map<int, std::pair<Fd, std::string>>
+        holders_;  // connections that hold a lease, by descriptor
     Starts starts_;
 };
 

@@ -24,15 +24,17 @@ Result<Driver> find_driver(const RgpudConfig &config);
 bool offers_ucx(const RgpudConfig &config);
 
 // What a worker that may use these GPUs finds in /dev.
-std::vector<std::string> worker_devices(const RgpudConfig &config, const Driver &driver, const std::vector<std::string> &uuids);
+std::vector<std::string> worker_devices(const RgpudConfig &config, const Driver &driver,
+                                        const std::vector<std::string> &uuids);
 
 // The whole environment of a worker of this driver, for an account. rgpud's own variables
 // RGPU_SOFTGPU_*, RGPU_UCX_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
                                const Account &account);
 
-// Where the images of an owner's programs are kept, for workers of this account; made when missing, by the spawner where there is
-// one. Owners who share an account do not share images. Empty when it cannot be.
+// Where the images of an owner's programs are kept, for workers of this account; made when missing,
+// by the spawner where there is one. Owners who share an account do not share images. Empty when it
+// cannot be.
 std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account &account);
 
 }  // namespace rgpu::serverd

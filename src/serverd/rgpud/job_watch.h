@@ -1,8 +1,10 @@
-// Asks Slurm which of the jobs that hold leases here still exist, and ends the leases of those that do not.
+// Asks Slurm which of the jobs that hold leases here still exist, and ends the leases of those that
+// do not.
 //
-// EpilogSlurmctld gives a job's GPUs back; where it never ran (the controller died, no server answered) this does.
-// All jobs are asked for at once, at most every [rgpud] slurm_check, and only while one holds a lease. A job
-// is gone when two questions in a row say so; where Slurm gives no answer nothing is concluded.
+// EpilogSlurmctld gives a job's GPUs back; where it never ran (the controller died, no server
+// answered) this does. All jobs are asked for at once, at most every [rgpud] slurm_check, and only
+// while one holds a lease. A job is gone when two questions in a row say so; where Slurm gives no
+// answer nothing is concluded.
 #pragma once
 
 #include <set>
@@ -31,7 +33,7 @@ private:
     const RgpudConfig &config_;
     Service &service_;
     std::set<std::string> missed_;  // not there the last time
-    Periodic looking_;  // last: it ends before what it looks at
+    Periodic looking_;              // last: it ends before what it looks at
 };
 
 }  // namespace rgpu::serverd

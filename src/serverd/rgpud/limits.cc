@@ -17,14 +17,13 @@ spawner::Limits limits_of(const RgpudConfig &config, const pool::Lease &lease, i
     spawner::Limits limits{};
     int share = 0;
     uint64_t gpu_memory = 0;
-    for (const pool::Portion &gpu : lease.gpus)
-        share += gpu.share, gpu_memory += gpu.memory;
-    if (config.worker_memory)
-        limits.memory = config.worker_memory + kGpuMemory * gpu_memory;
+    for (const pool::Portion &gpu : lease.gpus) share += gpu.share, gpu_memory += gpu.memory;
+    if (config.worker_memory) limits.memory = config.worker_memory + kGpuMemory * gpu_memory;
     limits.pids = static_cast<int>(config.worker_pids) * workers + kSpare;
     limits.cpu_weight = std::clamp(share, 1, kMostWeight);
     if (config.worker_cpu)
-        limits.cpu_hundredths = std::max(1, static_cast<int>(config.worker_cpu * share / kWholeGpu));
+        limits.cpu_hundredths =
+            std::max(1, static_cast<int>(config.worker_cpu * share / kWholeGpu));
     return limits;
 }
 

@@ -1,4 +1,5 @@
-// What the workers of a lease may take of the host, from the lease ([rgpud] worker_memory, worker_pids, worker_cpu).
+// What the workers of a lease may take of the host, from the lease ([rgpud] worker_memory,
+// worker_pids, worker_cpu).
 #pragma once
 
 #include "pool/messages.h"

@@ -84,8 +84,7 @@ std::optional<int> read_options(int argc, char **argv, Options &options)
 // What a demo may do and a cluster may not.
 Result<void> check_exposure(const Config &config)
 {
-    if (is_loopback(config.rgpud.listen))
-        return {};
+    if (is_loopback(config.rgpud.listen)) return {};
     if (config.auth.method == "none")
         return error(ErrorKind::invalid,
                      "%s: [auth] method = \"none\" needs [rgpud] listen on loopback, and it is %s: "
@@ -101,64 +100,70 @@ Result<void> check_exposure(const Config &config)
 }
 
 // In one write: whoever looks finds nothing in it or all.
-Result<void> write_ready_file(const std::string &path, const Fd &file, int control_port, int data_port)
+Result<void> write_ready_file(const std::string &path, const Fd &file, int control_port,
+                              int data_port)
 {
     char text[128];
-    const int n = snprintf(text, sizeof text, "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n", getpid(),
+    const int n = snprintf(text, sizeof text,
+                           "{\"pid\": %d, \"control_port\": %d, \"data_port\": %d}\n", getpid(),
                            control_port, data_port);
     if (write(file.get(), text, static_cast<size_t>(n)) != n)
         return error(ErrorKind::invalid, "--ready-file %s: %s", path.c_str(), strerror(errno));
     return {};
 }
 
-// An ordinary user's rgpud does without. The service's must not: its workers would be its own user, and so beside its files.
+// An ordinary user's rgpud does without. The service's must not: its workers would be its own user,
+// and so beside its files.
 Result<std::shared_ptr<Spawner>> find_spawner(const RgpudConfig &config, const Options &options)
 {
     const Time deadline = now() + kSpawnerStarts;
-    const bool needed = !options.check && (own_account().name == config.user || !config.spawner.empty());
+    const bool needed = !options.check &&
+                        (own_account().name == config.user || !config.spawner.empty());
     for (;;) {
         std::shared_ptr<Spawner> spawner = Spawner::connect(config, geteuid());
-        if (spawner || !needed)
-            return spawner;
+        if (spawner || !needed) return spawner;
         if (now() > deadline)
-            return error(ErrorKind::unavailable, "no rgpu-spawner answers at %s: start rgpu-spawner.service, or rgpud as root",
-                         spawner_path(config).c_str());
+            return error(
+                ErrorKind::unavailable,
+                "no rgpu-spawner answers at %s: start rgpu-spawner.service, or rgpud as root",
+                spawner_path(config).c_str());
         usleep(100'000);
     }
 }
 
-// What only root can do is done here; from then on rgpud is not root. In `ready` is the file for the ports.
-Result<std::shared_ptr<Spawner>> settle(const RgpudConfig &config, const Options &options, Fd &ready)
+// What only root can do is done here; from then on rgpud is not root. In `ready` is the file for
+// the ports.
+Result<std::shared_ptr<Spawner>> settle(const RgpudConfig &config, const Options &options,
+                                        Fd &ready)
 {
     if (!options.ready_file.empty()) {
-        ready.reset(open(options.ready_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+        ready.reset(
+            open(options.ready_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
         if (!ready)
-            return error(ErrorKind::invalid, "--ready-file %s: %s", options.ready_file.c_str(), strerror(errno));
+            return error(ErrorKind::invalid, "--ready-file %s: %s", options.ready_file.c_str(),
+                         strerror(errno));
     }
     if (!config.worker_user.empty())
         if (Result<Account> account = account_named(config.worker_user); !account)
             return std::move(account).error().in("[rgpud] worker_user");
-    if (geteuid() != 0)
-        return find_spawner(config, options);
+    if (geteuid() != 0) return find_spawner(config, options);
     const Account account = rgpud_account(config);
-    if (Result<void> given = give_state(config, account); !given)
-        return std::move(given).error();
+    if (Result<void> given = give_state(config, account); !given) return std::move(given).error();
     Result<std::shared_ptr<Spawner>> spawner(nullptr);
-    if (!options.check)
-        spawner = Spawner::start(config, account.uid);
-    if (!spawner)
-        return spawner;
-    if (Result<void> left = leave_root(config, account); !left)
-        return std::move(left).error();
+    if (!options.check) spawner = Spawner::start(config, account.uid);
+    if (!spawner) return spawner;
+    if (Result<void> left = leave_root(config, account); !left) return std::move(left).error();
     return spawner;
 }
 
 void describe(const std::shared_ptr<Spawner> &spawner)
 {
     if (!spawner)
-        log_info("there is no spawner: all workers run as rgpud's own user, %s", own_account().name.c_str());
+        log_info("there is no spawner: all workers run as rgpud's own user, %s",
+                 own_account().name.c_str());
     else if (!spawner->isolates())
-        log_warning("workers see the host's processes and devices: there are no namespaces for them");
+        log_warning(
+            "workers see the host's processes and devices: there are no namespaces for them");
 }
 
 void describe(const Config &config, const Driver &driver)
@@ -173,15 +178,15 @@ void describe(const Config &config, const Driver &driver)
     if (config.auth.method == "none")
         log_warning("[auth] method is none: every local user may do everything");
     if (config.rgpud.encrypt && config.rgpud.transport == "ucx")
-        log_warning("[rgpud] transport = \"ucx\" means nothing beside encrypt = true: encrypted connections are TCP");
+        log_warning("[rgpud] transport = \"ucx\" means nothing beside encrypt = true: encrypted "
+                    "connections are TCP");
 }
 
 sigset_t served_signals()
 {
     sigset_t set;
     sigemptyset(&set);
-    for (int signal : {SIGTERM, SIGINT, SIGCHLD})
-        sigaddset(&set, signal);
+    for (int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set, signal);
     return set;
 }
 
@@ -207,46 +212,43 @@ int watch(Service &service)
 Result<void> serve(const Config &config, const Options &options, Driver driver,
                    pool::Verifier &verifier, std::shared_ptr<Spawner> spawner, const Fd &ready)
 {
-    Result<std::unique_ptr<SqliteStore>> store = SqliteStore::open(config.rgpud.state_dir + "/leases.db");
-    if (!store)
-        return std::move(store).error();
+    Result<std::unique_ptr<SqliteStore>> store =
+        SqliteStore::open(config.rgpud.state_dir + "/leases.db");
+    if (!store) return std::move(store).error();
     // Behind the store, which only one rgpud can have open.
-    if (Result<void> remembers = verifier.remember_in(config.rgpud.state_dir + "/used-credentials"); !remembers)
+    if (Result<void> remembers = verifier.remember_in(config.rgpud.state_dir + "/used-credentials");
+        !remembers)
         return remembers;
     std::vector<std::string> uuids;
-    for (const pool::GpuState &gpu : driver.inventory.gpus)
-        uuids.push_back(gpu.uuid);
+    for (const pool::GpuState &gpu : driver.inventory.gpus) uuids.push_back(gpu.uuid);
     Result<Boards> boards = Boards::open(config.rgpud.state_dir, config.rgpud.worker, uuids);
-    if (!boards)
-        return std::move(boards).error();
-    Topology topology = look_at_topology(driver, config.rgpud.network_interface, nvlinks(config.rgpud, driver));
-    Service service(config.rgpud, std::move(driver), std::move(*boards), **store, std::move(topology),
-                    std::move(spawner));
+    if (!boards) return std::move(boards).error();
+    Topology topology =
+        look_at_topology(driver, config.rgpud.network_interface, nvlinks(config.rgpud, driver));
+    Service service(config.rgpud, std::move(driver), std::move(*boards), **store,
+                    std::move(topology), std::move(spawner));
     Result<void> loaded = service.load();
-    if (!loaded)
-        return loaded;
+    if (!loaded) return loaded;
     HealthWatch health(config.rgpud, service);
     health.start();
     Metrics metrics;
     DataPort data(config.rgpud, service, metrics);
     Control control(config.rgpud, service, verifier, metrics);
     Result<int> data_port = data.bind();
-    if (!data_port)
-        return std::move(data_port).error();
+    if (!data_port) return std::move(data_port).error();
     Result<int> control_port = control.bind();
-    if (!control_port)
-        return std::move(control_port).error();
+    if (!control_port) return std::move(control_port).error();
     service.set_data_port(*data_port);
     Result<void> started = data.start();
-    if (!started)
-        return started;
+    if (!started) return started;
     started = control.start();
-    if (!started)
-        return started;
+    if (!started) return started;
     log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(),
              config.rgpud.listen.c_str(), *control_port, *data_port);
     if (ready)
-        if (Result<void> written = write_ready_file(options.ready_file, ready, *control_port, *data_port); !written)
+        if (Result<void> written =
+                write_ready_file(options.ready_file, ready, *control_port, *data_port);
+            !written)
             return written;
     JobWatch jobs(config.rgpud, service);
     jobs.start();
@@ -254,7 +256,8 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     jobs.stop();
     health.stop();
     Service::Count count = service.count();
-    log_info("ends on signal %d; %zu leases are kept, %d workers run on and are adopted by the next rgpud",
+    log_info("ends on signal %d; %zu leases are kept, %d workers run on and are adopted by the "
+             "next rgpud",
              signal, count.leases, count.workers);
     control.stop();
     data.stop();
@@ -264,27 +267,24 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
 Result<void> run(const Options &options)
 {
     Result<Config> config = load_config(config_path(options.config));
-    if (!config)
-        return std::move(config).error();
+    if (!config) return std::move(config).error();
     Result<void> safe = check_exposure(*config);
-    if (!safe)
-        return safe;
+    if (!safe) return safe;
     std::vector<std::string> unknown;
     Result<std::unique_ptr<pool::Verifier>> verifier = pool::make_verifier(config->auth, unknown);
-    if (!verifier)
-        return std::move(verifier).error();
+    if (!verifier) return std::move(verifier).error();
     for (const std::string &user : unknown)
         log_debug("[auth] admins: there is no user \"%s\" on this host", user.c_str());
     Fd ready;
     Result<std::shared_ptr<Spawner>> spawner = settle(config->rgpud, options, ready);
-    if (!spawner)
-        return std::move(spawner).error();
+    if (!spawner) return std::move(spawner).error();
     describe(*spawner);
     Result<Driver> driver = find_driver(config->rgpud);
-    if (!driver)
-        return std::move(driver).error();
+    if (!driver) return std::move(driver).error();
     describe(*config, *driver);
-    return options.check ? Result<void>() : serve(*config, options, std::move(*driver), **verifier, std::move(*spawner), ready);
+    return options.check ? Result<void>()
+                         : serve(*config, options, std::move(*driver), **verifier,
+                                 std::move(*spawner), ready);
 }
 
 }  // namespace
@@ -294,15 +294,13 @@ int main(int argc, char **argv)
 {
     using namespace rgpu;
     serverd::Options options;
-    if (std::optional<int> status = serverd::read_options(argc, argv, options))
-        return *status;
+    if (std::optional<int> status = serverd::read_options(argc, argv, options)) return *status;
     open_log("rgpud", options.verbose ? LogLevel::debug : LogLevel::info);
     signal(SIGPIPE, SIG_IGN);
     // Before the first thread: all inherit it, and the main thread alone takes these signals.
     sigset_t signals = serverd::served_signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     Result<void> ended = serverd::run(options);
-    if (!ended)
-        log_error("%s", ended.error().text.c_str());
+    if (!ended) log_error("%s", ended.error().text.c_str());
     return ended ? 0 : 1;
 }

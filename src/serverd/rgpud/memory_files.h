@@ -1,6 +1,7 @@
-// The files by which a lease's workers know of each other's memory: made and opened by rgpud, handed to workers as
-// descriptors. Each belongs to one lease, whose workers may write anything there and hold every lock: rgpud reads none
-// of them and takes no lock, and no other lease's worker has them open.
+// The files by which a lease's workers know of each other's memory: made and opened by rgpud,
+// handed to workers as descriptors. Each belongs to one lease, whose workers may write anything
+// there and hold every lock: rgpud reads none of them and takes no lock, and no other lease's
+// worker has them open.
 #pragma once
 
 #include <set>

@@ -1,10 +1,13 @@
-// The meters of leases (serverd/meter.h): made with a lease, handed to its workers, read when it ends.
+// The meters of leases (serverd/meter.h): made with a lease, handed to its workers, read when it
+// ends.
 //
-// They lie in /dev/shm: a page of a file on a disk keeps who writes to it waiting while it goes there, and so launches. With the host's
-// restart they are gone, as the programs are. Beside each lies a record that workers do not have: when the lease was granted, and how long
-// it had its GPUs, as the scheduler says.
+// They lie in /dev/shm: a page of a file on a disk keeps who writes to it waiting while it goes
+// there, and so launches. With the host's restart they are gone, as the programs are. Beside each
+// lies a record that workers do not have: when the lease was granted, and how long it had its GPUs,
+// as the scheduler says.
 //
-// What an ended lease of a job used is kept for the job's epilog to fetch, some of them and for a while: a lease can end without it.
+// What an ended lease of a job used is kept for the job's epilog to fetch, some of them and for a
+// while: a lease can end without it.
 #pragma once
 
 #include <deque>
@@ -31,7 +34,8 @@ public:
     // The lease's meter, made if it is not there.
     Result<Fd> file(const pool::Lease &lease) const;
     // GPU time that these leases had since the last time.
-    void add_busy(const std::vector<Boards::Busy> &busy, const std::vector<pool::Lease> &leases) const;
+    void add_busy(const std::vector<Boards::Busy> &busy,
+                  const std::vector<pool::Lease> &leases) const;
     // The lease has ended: what it used is kept, and its meter goes.
     void close(const pool::Lease &lease);
     // What closed leases that the filter fits used, if the caller may know; it is forgotten here.

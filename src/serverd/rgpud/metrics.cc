@@ -35,10 +35,11 @@ struct Metrics::State {
         counter("rgpu_workers_started_total", "Workers started since start");
     prometheus::Counter &refused =
         counter("rgpu_handshakes_refused_total", "Data connections refused");
-    prometheus::Family<prometheus::Gauge> &checks = prometheus::BuildGauge()
-                                                        .Name("rgpu_health_checks")
-                                                        .Help("Health checks of this host by how they ended")
-                                                        .Register(registry);
+    prometheus::Family<prometheus::Gauge> &checks =
+        prometheus::BuildGauge()
+            .Name("rgpu_health_checks")
+            .Help("Health checks of this host by how they ended")
+            .Register(registry);
     prometheus::Family<prometheus::Counter> &requests = prometheus::BuildCounter()
                                                             .Name("rgpu_control_requests_total")
                                                             .Help("Control requests by HTTP status")
@@ -53,10 +54,7 @@ void Metrics::control_request(int status)
     state_->requests.Add({{"status", std::to_string(status)}}).Increment();
 }
 
-void Metrics::handshake_refused()
-{
-    state_->refused.Increment();
-}
+void Metrics::handshake_refused() { state_->refused.Increment(); }
 
 namespace {
 
@@ -66,8 +64,7 @@ public:
     explicit TenantFigures(const std::vector<Boards::Gpu> &boards)
     {
         for (const Boards::Gpu &gpu : boards)
-            for (const share::TenantView &tenant : gpu.tenants)
-                add(gpu.uuid, tenant);
+            for (const share::TenantView &tenant : gpu.tenants) add(gpu.uuid, tenant);
     }
     std::vector<prometheus::MetricFamily> collect() { return registry_.Collect(); }
 
@@ -78,24 +75,36 @@ private:
     void add(const std::string &uuid, const share::TenantView &t)
     {
         Labels labels = {{"gpu", uuid}, {"lease", share::text_of(t.lease).substr(0, 8)}};
-        gauge("rgpu_share_least", "Part of the GPU's time that the tenant is promised", labels, t.terms.least / 100.0);
-        gauge("rgpu_share_most", "Part of the GPU's time that the tenant may have", labels, t.terms.most / 100.0);
-        gauge("rgpu_share_weight", "Weight of the QOS of the tenant's job", labels, t.terms.weight / 100.0);
+        gauge("rgpu_share_least", "Part of the GPU's time that the tenant is promised", labels,
+              t.terms.least / 100.0);
+        gauge("rgpu_share_most", "Part of the GPU's time that the tenant may have", labels,
+              t.terms.most / 100.0);
+        gauge("rgpu_share_weight", "Weight of the QOS of the tenant's job", labels,
+              t.terms.weight / 100.0);
         gauge("rgpu_share_due", "Part that it is due among those who want it now", labels, t.due);
-        const std::pair<const char *, double> windows[] = {{"1s", t.given_1s}, {"10s", t.given_10s}, {"1m", t.given_1min}};
+        const std::pair<const char *, double> windows[] = {
+            {"1s", t.given_1s}, {"10s", t.given_10s}, {"1m", t.given_1min}};
         for (auto [window, given] : windows) {
             Labels with = labels;
             with["window"] = window;
-            gauge("rgpu_share_given", "Part of the GPU's time that it was given in the last window", with, given);
+            gauge("rgpu_share_given", "Part of the GPU's time that it was given in the last window",
+                  with, given);
         }
-        gauge("rgpu_share_owed_seconds", "GPU time owed to it, or (below 0) by it", labels, t.owed_seconds);
-        gauge("rgpu_tenant_memory_bytes", "Memory of the GPU that it holds", labels, static_cast<double>(t.memory));
+        gauge("rgpu_share_owed_seconds", "GPU time owed to it, or (below 0) by it", labels,
+              t.owed_seconds);
+        gauge("rgpu_tenant_memory_bytes", "Memory of the GPU that it holds", labels,
+              static_cast<double>(t.memory));
         gauge("rgpu_tenant_longest_kernel_seconds", "The longest kernel seen", labels, t.longest_s);
-        gauge("rgpu_tenant_running_kernel_seconds", "How long what runs now has run", labels, t.running_s);
-        counter("rgpu_tenant_gpu_seconds_total", "GPU time that it was given", labels, t.given_seconds);
-        counter("rgpu_tenant_turns_total", "Times that it got the GPU", labels, static_cast<double>(t.turns));
-        counter("rgpu_tenant_launches_total", "Kernels, graphs and fills that have ended", labels, static_cast<double>(t.launches));
-        counter("rgpu_tenant_bytes_total", "Bytes copied between the host and the GPU", labels, static_cast<double>(t.bytes));
+        gauge("rgpu_tenant_running_kernel_seconds", "How long what runs now has run", labels,
+              t.running_s);
+        counter("rgpu_tenant_gpu_seconds_total", "GPU time that it was given", labels,
+                t.given_seconds);
+        counter("rgpu_tenant_turns_total", "Times that it got the GPU", labels,
+                static_cast<double>(t.turns));
+        counter("rgpu_tenant_launches_total", "Kernels, graphs and fills that have ended", labels,
+                static_cast<double>(t.launches));
+        counter("rgpu_tenant_bytes_total", "Bytes copied between the host and the GPU", labels,
+                static_cast<double>(t.bytes));
     }
     void gauge(const char *name, const char *help, const Labels &labels, double value)
     {
@@ -103,7 +112,8 @@ private:
     }
     void counter(const char *name, const char *help, const Labels &labels, double value)
     {
-        prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(value);
+        prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(
+            value);
     }
 
     prometheus::Registry registry_{prometheus::Registry::InsertBehavior::Merge};
@@ -129,8 +139,7 @@ std::string Metrics::text(const Service::Count &count, const std::vector<Boards:
                                   state_->started.Value());
     }
     auto families = state_->registry.Collect();
-    for (auto &family : TenantFigures(boards).collect())
-        families.push_back(std::move(family));
+    for (auto &family : TenantFigures(boards).collect()) families.push_back(std::move(family));
     return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -19,12 +19,10 @@ uint64_t Newcomers::add(const std::string &address)
 void Newcomers::remove(uint64_t number)
 {
     auto found = addresses_.find(number);
-    if (found == addresses_.end())
-        return;
+    if (found == addresses_.end()) return;
     auto of_address = numbers_.find(found->second);
     of_address->second.erase(number);
-    if (of_address->second.empty())
-        numbers_.erase(of_address);
+    if (of_address->second.empty()) numbers_.erase(of_address);
     addresses_.erase(found);
 }
 
@@ -52,16 +50,13 @@ std::string origin_of(int socket)
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     char text[INET6_ADDRSTRLEN] = "";
-    if (getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size) != 0)
-        return "unknown";
+    if (getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size) != 0) return "unknown";
     if (address.ss_family == AF_INET)
         return inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in &>(address).sin_addr, text,
                          sizeof text);
-    if (address.ss_family != AF_INET6)
-        return "unknown";
+    if (address.ss_family != AF_INET6) return "unknown";
     in6_addr v6 = reinterpret_cast<sockaddr_in6 &>(address).sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&v6))
-        return inet_ntop(AF_INET, v6.s6_addr + 12, text, sizeof text);
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) return inet_ntop(AF_INET, v6.s6_addr + 12, text, sizeof text);
     memset(v6.s6_addr + 8, 0, 8);
     return inet_ntop(AF_INET6, &v6, text, sizeof text) + std::string("/64");
 }

@@ -10,15 +10,16 @@
 
 namespace rgpu::serverd {
 
-// Any thread may call. Holds defaults::kMaxText bytes of at most kMost nodes; the one that was not heard of for the longest time
-// makes room.
+// Any thread may call. Holds defaults::kMaxText bytes of at most kMost nodes; the one that was not
+// heard of for the longest time makes room.
 class NodeConfigs {
 public:
     static constexpr size_t kMost = 65536;
     using Clock = std::chrono::steady_clock;
 
     // Forgets nothing and takes nothing where a text is empty, too long or not printable.
-    void heard(const std::string &node, const std::string &config, Clock::time_point now = Clock::now());
+    void heard(const std::string &node, const std::string &config,
+               Clock::time_point now = Clock::now());
     pool::NodeConfigs tell(Clock::time_point now = Clock::now()) const;
 
 private:

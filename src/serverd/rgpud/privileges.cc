@@ -21,10 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-uint64_t bit(int capability)
-{
-    return uint64_t{1} << capability;
-}
+uint64_t bit(int capability) { return uint64_t{1} << capability; }
 
 uint64_t needed(const RgpudConfig &config)
 {
@@ -51,7 +48,8 @@ void give_memory(const RgpudConfig &config, const Account &account)
     for (const fs::directory_entry &entry : fs::directory_iterator(some.parent_path(), failure)) {
         struct stat state;
         const std::string &path = entry.path().native();
-        if (!path.starts_with(some.native()) || lstat(path.c_str(), &state) != 0 || state.st_uid != 0)
+        if (!path.starts_with(some.native()) || lstat(path.c_str(), &state) != 0 ||
+            state.st_uid != 0)
             continue;
         if (S_ISREG(state.st_mode) ? state.st_nlink == 1 : S_ISDIR(state.st_mode))
             (void)!lchown(path.c_str(), account.uid, account.gid);
@@ -65,8 +63,7 @@ void give_memory(const RgpudConfig &config, const Account &account)
 
 Account rgpud_account(const RgpudConfig &config)
 {
-    if (Result<Account> named = account_named(config.user); named && named->uid != 0)
-        return *named;
+    if (Result<Account> named = account_named(config.user); named && named->uid != 0) return *named;
     Account account;
     if (Result<UidRange> range = parse_uid_range(config.worker_uids))
         account.uid = account.gid = range->low;
@@ -79,7 +76,8 @@ Result<void> give_state(const RgpudConfig &config, const Account &account)
     static const std::set<std::string> of_root = {"cache", "images", "own", "softgpu"};
     const std::string &dir = config.state_dir;
     if (mkdir(dir.c_str(), 0755) != 0 && errno != EEXIST)
-        return error(ErrorKind::invalid, "cannot make the directory %s: %s; see [rgpud] state_dir in rgpu.conf",
+        return error(ErrorKind::invalid,
+                     "cannot make the directory %s: %s; see [rgpud] state_dir in rgpu.conf",
                      dir.c_str(), strerror(errno));
     if (chmod(dir.c_str(), 0755) != 0 || lchown(dir.c_str(), account.uid, account.gid) != 0)
         return failed(dir);
@@ -87,8 +85,7 @@ Result<void> give_state(const RgpudConfig &config, const Account &account)
     for (const fs::directory_entry &entry : fs::directory_iterator(dir, failure)) {
         const std::string name = entry.path().filename();
         // Tenants' own files are in these; the folder of the software GPUs alone is given.
-        if (of_root.count(name) && name != "softgpu")
-            continue;
+        if (of_root.count(name) && name != "softgpu") continue;
         if (lchown(entry.path().c_str(), account.uid, account.gid) != 0)
             return failed(entry.path());
         if (name == "workers" || name == "memory")
@@ -97,14 +94,14 @@ Result<void> give_state(const RgpudConfig &config, const Account &account)
     }
     give_memory(config, account);
     // Where no folder above keeps that user out.
-    if (seteuid(account.uid) != 0)
-        return failed("seteuid");
+    if (seteuid(account.uid) != 0) return failed("seteuid");
     const bool reached = faccessat(AT_FDCWD, dir.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
-    if (seteuid(0) != 0)
-        abort();
+    if (seteuid(0) != 0) abort();
     if (!reached)
-        return error(ErrorKind::invalid, "user %s, whom rgpud becomes, does not reach the directory %s: let all users search the directories "
-                                         "above it (chmod a+x), or set [rgpud] state_dir in rgpu.conf",
+        return error(ErrorKind::invalid,
+                     "user %s, whom rgpud becomes, does not reach the directory %s: let all users "
+                     "search the directories "
+                     "above it (chmod a+x), or set [rgpud] state_dir in rgpu.conf",
                      account.name.c_str(), dir.c_str());
     return {};
 }
@@ -113,15 +110,16 @@ Result<void> leave_root(const RgpudConfig &config, const Account &account)
 {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
-    if (syscall(SYS_capget, &header, data) != 0)
-        return failed("capget");
-    const uint64_t had = data[0].permitted | uint64_t{data[1].permitted} << 32, kept = needed(config) & had;
+    if (syscall(SYS_capget, &header, data) != 0) return failed("capget");
+    const uint64_t had = data[0].permitted | uint64_t{data[1].permitted} << 32,
+                   kept = needed(config) & had;
     // The bounding set can be made smaller by those only who have CAP_SETPCAP.
     if (had & bit(CAP_SETPCAP))
         for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
             if (!(kept & bit(capability)) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
                 return failed("a capability cannot be given up");
-    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setgroups(account.groups.size(), account.groups.data()) != 0 ||
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
+        setgroups(account.groups.size(), account.groups.data()) != 0 ||
         setresgid(account.gid, account.gid, account.gid) != 0 ||
         setresuid(account.uid, account.uid, account.uid) != 0)
         return failed("rgpud cannot become user " + account.name);

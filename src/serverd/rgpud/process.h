@@ -1,4 +1,5 @@
-// Starting a program as rgpud's own user, with nothing of rgpud left in it. Workers of others: spawner.h.
+// Starting a program as rgpud's own user, with nothing of rgpud left in it. Workers of others:
+// spawner.h.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +20,9 @@ using Environment = std::map<std::string, std::string>;
 struct Launch {
     std::vector<std::string> command;  // command[0] is a path
     Environment environment;           // all of it
-    std::vector<int> descriptors;  // become 3, 4, 5 ... in this order
-    std::vector<int> cpus;  // it is bound to; empty, or where the kernel has none of them: it is not
+    std::vector<int> descriptors;      // become 3, 4, 5 ... in this order
+    std::vector<int>
+        cpus;         // it is bound to; empty, or where the kernel has none of them: it is not
     int output = -1;  // becomes stdout; -1: /dev/null
     int errors = -1;  // becomes stderr; -1: rgpud's
     spawner::Limits limits{};  // of the process itself, where there are no cgroups

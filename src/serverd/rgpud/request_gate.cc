@@ -66,8 +66,7 @@ void RequestGate::stop()
         wake();
         watcher_.join();
     }
-    for (std::thread &worker : workers_)
-        worker.join();
+    for (std::thread &worker : workers_) worker.join();
     workers_.clear();
     listening_.reset();
 }
@@ -89,11 +88,9 @@ void RequestGate::watch()
         int count = epoll_wait(epoll_.get(), events, kEvents, pause);
         {
             std::lock_guard lock(mutex_);
-            if (ending_)
-                break;
+            if (ending_) break;
         }
-        for (int i = 0; i < count; ++i)
-            look_at(events[i].data.fd);
+        for (int i = 0; i < count; ++i) look_at(events[i].data.fd);
         take_back();
         bound_untaken();
         next = sweep(now());
@@ -119,8 +116,7 @@ void RequestGate::accept_some()
     constexpr int kAtOnce = 64;
     for (int i = 0; i < kAtOnce; ++i) {
         Fd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!socket && (errno == EINTR || errno == ECONNABORTED))
-            continue;
+        if (!socket && (errno == EINTR || errno == ECONNABORTED)) continue;
         if (!socket &&
             (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             const int failure = errno;
@@ -135,8 +131,7 @@ void RequestGate::accept_some()
             std::this_thread::sleep_for(Milliseconds(10));  // no busy loop
             return;
         }
-        if (!socket)
-            return;
+        if (!socket) return;
         Connection connection;
         connection.origin = origin_of(socket.get());
         // What the peer does not read stays here, where it is counted.
@@ -177,8 +172,7 @@ void RequestGate::let_in(Connection connection)
     connection.number = newcomers_.add(connection.origin);
     descriptors_[connection.number] = fd;
     auto at = waiting_.insert_or_assign(fd, std::move(connection)).first;
-    if (!waits_for_reader(at->second))
-        read_from(at);
+    if (!waits_for_reader(at->second)) read_from(at);
 }
 
 // What comes from a worker is watched, or answered again where the next request is there.
@@ -200,8 +194,7 @@ void RequestGate::take_back()
 bool RequestGate::drop_in_the_way(const std::string &origin, bool full)
 {
     auto number = newcomers_.in_the_way_of(origin, full);
-    if (number)
-        drop_one(*number, "others wait");
+    if (number) drop_one(*number, "others wait");
     return number.has_value();
 }
 
@@ -212,8 +205,7 @@ void RequestGate::drop_one(uint64_t number, const char *why)
     const std::string origin = at->second.origin;
     if (!waits_for_reader(at->second)) {
         read_from(at);
-        if (!descriptors_.count(number))
-            return;
+        if (!descriptors_.count(number)) return;
     }
     drop(at);
     ++untold_;
@@ -260,8 +252,7 @@ bool RequestGate::is_whole(Connection &connection)
     std::string &received = connection.received;
     if (connection.needs == 0) {
         // Empty lines in front of a request mean nothing (RFC 9112, 2.2).
-        while (received.starts_with("\r\n"))
-            received.erase(0, 2), connection.searched = 0;
+        while (received.starts_with("\r\n")) received.erase(0, 2), connection.searched = 0;
         const size_t from = connection.searched < 3 ? 0 : connection.searched - 3;
         const size_t end = received.find("\r\n\r\n", from);
         const std::string_view head(received.data(),
@@ -271,10 +262,8 @@ bool RequestGate::is_whole(Connection &connection)
         else if (end != received.npos || head.size() > defaults::kMaxRequestHead)
             connection.head = read_head(head);
         connection.searched = received.size();
-        if (connection.head.status)
-            return true;
-        if (end == received.npos)
-            return false;
+        if (connection.head.status) return true;
+        if (end == received.npos) return false;
         connection.needs = head.size() + connection.head.body;
     }
     return received.size() >= connection.needs;
@@ -283,19 +272,14 @@ bool RequestGate::is_whole(Connection &connection)
 void RequestGate::read_from(Waiting::iterator at)
 {
     Connection &connection = at->second;
-    if (!connection.last && is_whole(connection))
-        return hand_over(at);
+    if (!connection.last && is_whole(connection)) return hand_over(at);
     char bytes[kPiece];
     ssize_t n = recv(connection.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0)
-        return drop(at);
-    if (connection.last)
-        return;  // nobody listens any more
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) return drop(at);
+    if (connection.last) return;  // nobody listens any more
     connection.received.append(bytes, static_cast<size_t>(n));
-    if (is_whole(connection))
-        hand_over(at);
+    if (is_whole(connection)) hand_over(at);
 }
 
 std::string_view RequestGate::blank()
@@ -316,10 +300,8 @@ void RequestGate::write_to(Waiting::iterator at)
 {
     Connection &connection = at->second;
     ssize_t n = send_some(connection);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0)
-        return drop(at);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) return drop(at);
     if (connection.kept == 0) {
         connection.blank -= static_cast<size_t>(n);
     } else if ((connection.taken += static_cast<size_t>(n)) == connection.untaken.front().size()) {
@@ -328,10 +310,8 @@ void RequestGate::write_to(Waiting::iterator at)
         connection.taken = 0;
         connection.untaken.pop_front();
     }
-    if (waits_for_reader(connection))
-        return;
-    if (connection.last)
-        shutdown(connection.socket.get(), SHUT_WR);
+    if (waits_for_reader(connection)) return;
+    if (connection.last) shutdown(connection.socket.get(), SHUT_WR);
     connection.deadline = now() + (connection.last ? kLinger : defaults::kRequestTime);
     epoll_event event{};
     event.events = EPOLLIN;
@@ -344,10 +324,9 @@ void RequestGate::write_to(Waiting::iterator at)
 void RequestGate::bound_untaken()
 {
     while (kept_ > defaults::kMaxUntaken) {
-        auto largest =
-            std::max_element(waiting_.begin(), waiting_.end(), [](const auto &a, const auto &b) {
-                return a.second.kept < b.second.kept;
-            });
+        auto largest = std::max_element(
+            waiting_.begin(), waiting_.end(),
+            [](const auto &a, const auto &b) { return a.second.kept < b.second.kept; });
         if (largest == waiting_.end() || largest->second.kept == 0)
             return;  // all of it is still being made
         log_warning("control: %s does not read its answer, and others wait: closed",
@@ -377,8 +356,7 @@ void RequestGate::work()
     for (;;) {
         std::unique_lock lock(mutex_);
         some_.wait(lock, [this] { return !ready_.empty() || ending_; });
-        if (ready_.empty())
-            return;
+        if (ready_.empty()) return;
         Connection connection = std::move(ready_.front());
         ready_.pop_front();
         lock.unlock();
@@ -413,17 +391,14 @@ void RequestGate::answer(Connection &connection)
 
 bool RequestGate::give(Connection &connection, const char *data, size_t size)
 {
-    if (connection.lost)
-        return false;
+    if (connection.lost) return false;
     const bool is_blank = data >= blank().data() && data + size <= blank().data() + blank().size();
     if (!waits_for_reader(connection)) {
         ssize_t n = send(connection.socket.get(), data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         connection.lost = n < 0 && errno != EAGAIN && errno != EINTR;
-        if (n > 0)
-            data += n, size -= static_cast<size_t>(n);
+        if (n > 0) data += n, size -= static_cast<size_t>(n);
     }
-    if (connection.lost || size == 0)
-        return !connection.lost;
+    if (connection.lost || size == 0) return !connection.lost;
     if (is_blank) {
         connection.blank += size;
         return true;

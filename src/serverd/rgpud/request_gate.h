@@ -27,8 +27,7 @@
 
 namespace rgpu::serverd {
 
-class RequestGate
-{
+class RequestGate {
 public:
     // One request, to be answered.
     struct Call {
@@ -47,8 +46,7 @@ public:
 
     RequestGate(Answer answer, int64_t most_of_address)
         : answer_(std::move(answer)), newcomers_(static_cast<size_t>(most_of_address))
-    {
-    }
+    {}
     ~RequestGate() { stop(); }
 
     // Serves this socket, which listens and does not block.

@@ -11,10 +11,7 @@
 namespace rgpu::serverd {
 namespace {
 
-RequestHead refused(int status, const char *why)
-{
-    return {0, status, why};
-}
+RequestHead refused(int status, const char *why) { return {0, status, why}; }
 
 bool same(std::string_view a, std::string_view b)
 {
@@ -84,16 +81,12 @@ RequestHead take_field(std::string_view line, Fields &fields)
         return refused(400, "a header field holds more than printable ASCII");
     while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
         value.remove_prefix(1);
-    while (!value.empty() && (value.back() == ' ' || value.back() == '\t'))
-        value.remove_suffix(1);
+    while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
     for (const Unwanted &unwanted : kUnwanted)
-        if (same(name, unwanted.name))
-            return refused(unwanted.status, unwanted.why);
+        if (same(name, unwanted.name)) return refused(unwanted.status, unwanted.why);
     for (size_t i = 0; i < kSingle.size(); ++i) {
-        if (!same(name, kSingle[i]))
-            continue;
-        if (fields.there[i])
-            return refused(400, "a header field stands there twice");
+        if (!same(name, kSingle[i])) continue;
+        if (fields.there[i]) return refused(400, "a header field stands there twice");
         fields.there[i] = true;
         fields.single[i] = value;
     }
@@ -133,14 +126,12 @@ RequestHead read_body_length(const Fields &fields, bool wanted)
         return refused(415, "bodies are JSON here: send Content-Type: application/json, or none");
     if (!length && wanted)
         return refused(411, "a Content-Length is needed, 0 where there is no body");
-    if (!length)
-        return {};
+    if (!length) return {};
     if (length->empty() || length->find_first_not_of("0123456789") != length->npos)
         return refused(400, "Content-Length is no number");
     Result<int64_t> number =
         parse_integer(*length, 0, static_cast<int64_t>(defaults::kMaxRequestBody));
-    if (!number)
-        return refused(413, "the body is too large");
+    if (!number) return refused(413, "the body is too large");
     return {static_cast<size_t>(*number), 0, {}};
 }
 
@@ -159,19 +150,16 @@ RequestHead read_head(std::string_view head)
     for (std::string_view line = next_line(head); !line.empty(); line = next_line(head)) {
         if (++count > defaults::kMaxRequestFields)
             return refused(431, "the request has too many header fields");
-        if (RequestHead field = take_field(line, fields); field.status)
-            return field;
+        if (RequestHead field = take_field(line, fields); field.status) return field;
     }
-    if (version == "1.1" && !fields.find("Host"))
-        return refused(400, "a Host field is needed");
+    if (version == "1.1" && !fields.find("Host")) return refused(400, "a Host field is needed");
     return read_body_length(fields, body_wanted);
 }
 
 size_t stray_line_feed(std::string_view received, size_t at)
 {
     for (at = received.find('\n', at); at != received.npos; at = received.find('\n', at + 1))
-        if (at == 0 || received[at - 1] != '\r')
-            return at;
+        if (at == 0 || received[at - 1] != '\r') return at;
     return received.npos;
 }
 

@@ -30,17 +30,17 @@ namespace rgpu::serverd {
 
 // The program at the other end of a data connection, as it says itself.
 struct Peer {
-    std::string who;            // for the log
-    uint64_t table_digest = 0;  // of its call table
-    std::optional<Digest> key;  // of the tunnel that the worker is to open
-    std::vector<int> gpus = {};      // places in the lease of those that it wants to see; empty: all
+    std::string who;             // for the log
+    uint64_t table_digest = 0;   // of its call table
+    std::optional<Digest> key;   // of the tunnel that the worker is to open
+    std::vector<int> gpus = {};  // places in the lease of those that it wants to see; empty: all
 };
 
 class Service {
 public:
     // The store must outlive the service.
-    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store, Topology topology,
-            std::shared_ptr<Spawner> spawner);
+    Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store,
+            Topology topology, std::shared_ptr<Spawner> spawner);
     // Takes what the store knows, and the workers that an rgpud before this one started.
     Result<void> load();
 
@@ -53,15 +53,15 @@ public:
     Result<pool::Lease> accept(const pool::Caller &caller, const std::string &offer, int gpus = 0);
     Result<void> reject(const pool::Caller &caller, const std::string &offer);
     Result<pool::Lease> renew(const pool::Caller &caller, const std::string &lease);
-    // These wait a moment for the workers, so that the GPUs are free when they return; a worker that takes its time
-    // is waited for by tend().
+    // These wait a moment for the workers, so that the GPUs are free when they return; a worker
+    // that takes its time is waited for by tend().
     Result<void> release(const pool::Caller &caller, const std::string &lease);
     Result<pool::Released> release_job(const pool::Caller &caller, const pool::LeaseFilter &filter);
     // Administrators only. A GPU is named by its UUID or its number; empty: all of the server.
     Result<void> drain(const pool::Caller &caller, pool::Drain drain);
     Result<void> resume(const pool::Caller &caller, pool::Drain drain);
-    // Administrators only, and where [rgpud] lend says so. The lend as a lease with its secret: whoever connects to hold it keeps
-    // the GPUs in the pool.
+    // Administrators only, and where [rgpud] lend says so. The lend as a lease with its secret:
+    // whoever connects to hold it keeps the GPUs in the pool.
     Result<pool::Lease> lend(const pool::Caller &caller, const pool::Lend &lend);
     Result<void> withdraw(const pool::Caller &caller, const std::string &lend);
     std::vector<pool::Lease> leases(const pool::Caller &caller, const pool::LeaseFilter &filter);
@@ -72,7 +72,8 @@ public:
     std::vector<Boards::Gpu> boards() const { return boards_.view(); }
 
     const Driver &driver() const { return driver_; }
-    // What the health checks found. With a reason nothing is lent, until this is called without one.
+    // What the health checks found. With a reason nothing is lent, until this is called without
+    // one.
     void set_health(std::vector<pool::Finding> findings, std::string closed);
     pool::Health health() const;
     pool::Topology topology() const;
@@ -88,14 +89,20 @@ public:
     void holder_here(const std::string &lease);
     void holder_gone(const std::string &lease);
 
-    // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the lease
-    // has ended meanwhile, has too many workers, or the program cannot be started. What it returns is for start_next().
+    // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the
+    // lease has ended meanwhile, has too many workers, or the program cannot be started. What it
+    // returns is for start_next().
     Result<Fd> start_worker(const std::string &lease, Fd socket, const Peer &peer);
-    // Starts the worker that waits for the lease's next program, when the one before lets it: returns within a fifth of a second.
+    // Starts the worker that waits for the lease's next program, when the one before lets it:
+    // returns within a fifth of a second.
     void start_next(const std::string &lease, Fd taken);
 
-    // Gives a lane to the worker of that number (handover.h), of that lease. Fails as Workers::give_lane() does.
-    Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane) { return workers_.give_lane(lease, worker, lane); }
+    // Gives a lane to the worker of that number (handover.h), of that lease. Fails as
+    // Workers::give_lane() does.
+    Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane)
+    {
+        return workers_.give_lane(lease, worker, lane);
+    }
 
     // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
     Time tend();
@@ -108,7 +115,8 @@ public:
         size_t offers = 0, leases = 0;
         int workers = 0;
         uint64_t workers_started = 0, leases_granted = 0;
-        std::map<std::string, int> checks;  // how many health checks ended so the last time, by PASS, FATAL ...
+        std::map<std::string, int>
+            checks;  // how many health checks ended so the last time, by PASS, FATAL ...
     };
     Count count() const;
 
@@ -122,11 +130,13 @@ private:
     Time end_expired();
     void end_withdrawn(Time time);
     void offer_lent();
-    Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more, const std::string &who,
-                               Fd channel = {}, const std::optional<Digest> &key = {});
+    Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
+                               const std::string &who, Fd channel = {},
+                               const std::optional<Digest> &key = {});
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
     std::vector<std::string> devices_of(const pool::Lease &lease) const;
-    Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus, Environment &more) const;
+    Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
+                                  Environment &more) const;
     void warm_up(const pool::Lease &lease);
     void start_waiting_worker(const pool::Lease &lease);
 
@@ -143,8 +153,9 @@ private:
     MemoryFiles memory_;
     Meters meters_;
     std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
-    std::optional<Lends> lends_;  // with [rgpud] lend = "jobs"
-    std::map<std::string, int> withdrawn_;  // by job: leases that ended with a lend, until its epilog asks
+    std::optional<Lends> lends_;       // with [rgpud] lend = "jobs"
+    std::map<std::string, int>
+        withdrawn_;  // by job: leases that ended with a lend, until its epilog asks
     std::map<std::string, pool::Lease> unread_;  // of them, those whose meters are open
     std::condition_variable workers_ended_;
     uint64_t leases_granted_ = 0;

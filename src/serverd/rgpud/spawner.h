@@ -1,4 +1,5 @@
-// rgpud's side of rgpu-spawner (doc/spawner.md), which starts workers for an rgpud without privileges.
+// rgpud's side of rgpu-spawner (doc/spawner.md), which starts workers for an rgpud without
+// privileges.
 //
 // Any thread may call. A call waits for the spawner's answer, some milliseconds. One that is not
 // there any more, or another in its place, is connected to at the next call.
@@ -65,8 +66,8 @@ public:
 private:
     Spawner(std::string path, Fd socket) : path_(std::move(path)), socket_(std::move(socket)) {}
     Result<void> greet();
-    Result<spawner::Answer> ask(const void *request, size_t bytes, const std::vector<int> &descriptors,
-                                Fd *process = nullptr);
+    Result<spawner::Answer> ask(const void *request, size_t bytes,
+                                const std::vector<int> &descriptors, Fd *process = nullptr);
     Result<spawner::Answer> exchange(const void *request, size_t bytes,
                                      const std::vector<int> &descriptors, Fd *process);
     spawner::Answer ask_plain(spawner::What what, const std::string &key, const std::string &name,

@@ -1,7 +1,7 @@
 // Leases and drains in a SQLite file: what rgpud must still know after kill -9, and after a reboot.
 //
-// Each change is one transaction, on the disk (WAL, fsync) before the call returns. The file holds the
-// leases' secrets: mode 0600. One rgpud at a time has it open.
+// Each change is one transaction, on the disk (WAL, fsync) before the call returns. The file holds
+// the leases' secrets: mode 0600. One rgpud at a time has it open.
 #pragma once
 
 #include <memory>

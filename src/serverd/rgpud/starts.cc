@@ -8,15 +8,14 @@ Starts::Turn Starts::take(const std::string &lease, std::function<void()> later)
 {
     const Time time = now();
     std::lock_guard lock(mutex_);
-    std::erase_if(leases_, [&](const auto &known) { return !known.second.waiting && known.second.starts.full(time); });
+    std::erase_if(leases_, [&](const auto &known) {
+        return !known.second.waiting && known.second.starts.full(time);
+    });
     Lease &one = leases_.try_emplace(lease, Lease{{per_second_, at_once_}}).first->second;
-    if (one.starts.due(time) <= time && !one.waiting)
-        return one.starts.take(time), Turn::now;
-    if (one.waiting >= at_once_ || stopping_)
-        return Turn::never;
+    if (one.starts.due(time) <= time && !one.waiting) return one.starts.take(time), Turn::now;
+    if (one.waiting >= at_once_ || stopping_) return Turn::never;
     try {
-        if (!thread_.joinable())
-            thread_ = std::thread([this] { run(); });
+        if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     } catch (const std::system_error &) {
         return Turn::never;
     }
@@ -53,8 +52,7 @@ void Starts::stop()
         stopping_ = true;
         changed_.notify_all();
     }
-    if (thread_.joinable())
-        thread_.join();
+    if (thread_.joinable()) thread_.join();
     waiting_.clear();
 }
 

@@ -1,4 +1,5 @@
-// When a lease's programs get their workers: so many at once, and then so many a second. Others wait their turn.
+// When a lease's programs get their workers: so many at once, and then so many a second. Others
+// wait their turn.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +20,8 @@ public:
     Starts(int per_second, int at_once) : per_second_(per_second), at_once_(at_once) {}
     ~Starts() { stop(); }
 
-    // Whether the lease may start one now, or later: then `later` is called. Never: as many as may start at once wait already.
+    // Whether the lease may start one now, or later: then `later` is called. Never: as many as may
+    // start at once wait already.
     enum class Turn { now, later, never };
     Turn take(const std::string &lease, std::function<void()> later);
     void stop();

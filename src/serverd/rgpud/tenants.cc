@@ -35,13 +35,11 @@ std::string Tenants::key_of(const pool::Lease &lease)
 Result<Account> Tenants::free_account()
 {
     std::set<uid_t> taken = {geteuid()};
-    for (const auto &[key, tenant] : tenants_)
-        taken.insert(tenant.group.account.uid);
+    for (const auto &[key, tenant] : tenants_) taken.insert(tenant.group.account.uid);
     // The one that rested longest: what is left of a tenant is seldom met.
     for (uid_t tried = low_; tried <= high_ && tried - low_ <= taken.size(); ++tried) {
         last_ = last_ >= high_ ? low_ : last_ + 1;
-        if (taken.count(last_))
-            continue;
+        if (taken.count(last_)) continue;
         Account account;
         account.uid = account.gid = last_;
         account.name = "rgpu-" + std::to_string(last_);
@@ -54,31 +52,25 @@ Result<Account> Tenants::free_account()
 
 Result<Account> Tenants::account_of(const pool::Lease &lease)
 {
-    if (std::optional<Account> known = worker_account(lease.owner.uid, config_))
-        return *known;
-    if (!spawner_)
-        return own_account();
+    if (std::optional<Account> known = worker_account(lease.owner.uid, config_)) return *known;
+    if (!spawner_) return own_account();
     return free_account();
 }
 
 Result<void> Tenants::adopt(const std::vector<pool::Lease> &leases)
 {
-    if (!spawner_)
-        return {};
+    if (!spawner_) return {};
     Result<std::vector<Spawner::Found>> found = spawner_->list();
-    if (!found)
-        return std::move(found).error();
+    if (!found) return std::move(found).error();
     for (const Spawner::Found &one : *found) {
-        if (!one.name.empty())
-            continue;
+        if (!one.name.empty()) continue;
         Tenant &tenant = tenants_[one.key];
         tenant.group.key = one.key;
         tenant.group.account.uid = one.uid;
     }
     for (const pool::Lease &lease : leases) {
         const auto there = tenants_.find(key_of(lease));
-        if (there == tenants_.end())
-            continue;
+        if (there == tenants_.end()) continue;
         Account &account = there->second.group.account;
         if (std::optional<Account> known = worker_account(lease.owner.uid, config_);
             known && known->uid == account.uid) {
@@ -102,15 +94,18 @@ Result<Group> Tenants::of(const pool::Lease &lease, const std::vector<std::strin
     auto there = tenants_.find(key);
     if (there == tenants_.end()) {
         Result<Account> account = account_of(lease);
-        if (!account)
-            return std::move(account).error();
-        there = tenants_.emplace(key, Tenant{{key, std::move(*account), lease.owner.uid, {}, {}}, {}, {}}).first;
+        if (!account) return std::move(account).error();
+        there =
+            tenants_
+                .emplace(key, Tenant{{key, std::move(*account), lease.owner.uid, {}, {}}, {}, {}})
+                .first;
     }
     Tenant &tenant = there->second;
     tenant.leases.insert(lease.id);
     keys_[lease.id] = key;
     for (const std::string &name : devices)
-        if (std::find(tenant.group.devices.begin(), tenant.group.devices.end(), name) == tenant.group.devices.end())
+        if (std::find(tenant.group.devices.begin(), tenant.group.devices.end(), name) ==
+            tenant.group.devices.end())
             tenant.group.devices.push_back(name);
     return tenant.group;
 }
@@ -119,13 +114,11 @@ Result<void> Tenants::limit(const pool::Lease &lease, int workers)
 {
     const auto key = keys_.find(lease.id);
     const auto there = key == keys_.end() ? tenants_.end() : tenants_.find(key->second);
-    if (there == tenants_.end())
-        return {};
+    if (there == tenants_.end()) return {};
     Tenant &tenant = there->second;
     spawner::Limits &own = tenant.limits[lease.id], fresh = limits_of(config_, lease, workers);
     fresh.pids = std::max(fresh.pids, own.pids);
-    if (fresh == own)
-        return {};
+    if (fresh == own) return {};
     own = fresh;
     tenant.group.limits = {};
     for (const auto &[id, limits] : tenant.limits)
@@ -136,23 +129,20 @@ Result<void> Tenants::limit(const pool::Lease &lease, int workers)
 Result<void> Tenants::prepare(const pool::Lease &lease, const std::vector<std::string> &devices)
 {
     Result<Group> group = of(lease, devices);
-    if (!group)
-        return std::move(group).error();
+    if (!group) return std::move(group).error();
     return limit(lease, 1);
 }
 
 bool Tenants::gone(const std::string &lease)
 {
     const auto key = keys_.find(lease);
-    if (key == keys_.end())
-        return true;
+    if (key == keys_.end()) return true;
     const auto tenant = tenants_.find(key->second);
     if (tenant != tenants_.end()) {
         tenant->second.leases.erase(lease);
         tenant->second.limits.erase(lease);
         if (tenant->second.leases.empty()) {
-            if (spawner_ && !spawner_->end(tenant->first))
-                return false;
+            if (spawner_ && !spawner_->end(tenant->first)) return false;
             tenants_.erase(tenant);
         }
     }

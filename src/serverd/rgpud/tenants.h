@@ -1,9 +1,9 @@
 // As whom workers run, and what those of one job share.
 //
-// A tenant is a job of an owner on this server; a lease without a job is its own. Where its owner is
-// a user of this host its workers run as that user. Else the tenant gets a user id of [rgpud]
-// worker_uids, which is nobody else's while anything of it lives. An rgpud that is not root, and has
-// no spawner, cannot change: its workers are its own user. Not for several threads.
+// A tenant is a job of an owner on this server; a lease without a job is its own. Where its owner
+// is a user of this host its workers run as that user. Else the tenant gets a user id of [rgpud]
+// worker_uids, which is nobody else's while anything of it lives. An rgpud that is not root, and
+// has no spawner, cannot change: its workers are its own user. Not for several threads.
 #pragma once
 
 #include <map>
@@ -31,7 +31,8 @@ public:
     // Makes what its workers share before the first of them is started.
     Result<void> prepare(const pool::Lease &lease, const std::vector<std::string> &devices);
 
-    // The lease has ended, and its workers have. False: something of its tenant still lives; to be asked again.
+    // The lease has ended, and its workers have. False: something of its tenant still lives; to be
+    // asked again.
     bool gone(const std::string &lease);
     // Tries again to end what nobody holds.
     void tend();
@@ -50,8 +51,8 @@ private:
 
     const RgpudConfig config_;
     const std::shared_ptr<Spawner> spawner_;
-    uid_t low_ = 0, high_ = 0, last_ = 0;  // of worker_uids
-    std::map<std::string, Tenant> tenants_;  // by key; without leases: ending
+    uid_t low_ = 0, high_ = 0, last_ = 0;      // of worker_uids
+    std::map<std::string, Tenant> tenants_;    // by key; without leases: ending
     std::map<std::string, std::string> keys_;  // by lease
 };
 

@@ -16,8 +16,8 @@ namespace {
 using pool::Link;
 using Object = hwloc_obj_t;
 
-// How far apart two GPUs are that are joined so. The steps between GPUs outweigh those to the card, so that the card decides
-// among sets that lie equally close together.
+// How far apart two GPUs are that are joined so. The steps between GPUs outweigh those to the card,
+// so that the card decides among sets that lie equally close together.
 int distance(Link link)
 {
     switch (link) {
@@ -32,10 +32,7 @@ int distance(Link link)
     }
     return 1000;
 }
-int distance_to_card(Link link)
-{
-    return distance(link) / 100;
-}
+int distance_to_card(Link link) { return distance(link) / 100; }
 
 struct Host {
     hwloc_topology_t topology = nullptr;
@@ -50,8 +47,7 @@ struct Host {
     }
     ~Host()
     {
-        if (topology)
-            hwloc_topology_destroy(topology);
+        if (topology) hwloc_topology_destroy(topology);
     }
     Host(const Host &) = delete;
     Host &operator=(const Host &) = delete;
@@ -64,8 +60,7 @@ std::string default_card()
     for (std::string line; std::getline(routes, line);) {
         std::istringstream words(line);
         std::string interface, destination;
-        if (words >> interface >> destination && destination == "00000000")
-            return interface;
+        if (words >> interface >> destination && destination == "00000000") return interface;
     }
     return "";
 }
@@ -78,26 +73,19 @@ Object card_object(hwloc_topology_t topology, const std::string &name)
     return nullptr;
 }
 
-bool is_bridge(Object object)
-{
-    return object->type == HWLOC_OBJ_BRIDGE;
-}
+bool is_bridge(Object object) { return object->type == HWLOC_OBJ_BRIDGE; }
 
 // In the words of nvidia-smi topo -m.
 Link link_between(hwloc_topology_t topology, Object a, Object b)
 {
-    if (!a || !b)
-        return Link::unknown;
+    if (!a || !b) return Link::unknown;
     std::vector<Object> above;
-    for (Object up = a; up; up = up->parent)
-        above.push_back(up);
+    for (Object up = a; up; up = up->parent) above.push_back(up);
     Object common = b;
-    while (std::find(above.begin(), above.end(), common) == above.end())
-        common = common->parent;
+    while (std::find(above.begin(), above.end(), common) == above.end()) common = common->parent;
     auto bridges = [common](Object from) {
         int count = 0;
-        for (; from != common; from = from->parent)
-            count += is_bridge(from);
+        for (; from != common; from = from->parent) count += is_bridge(from);
         return count;
     };
     if (!is_bridge(common)) {
@@ -106,8 +94,7 @@ Link link_between(hwloc_topology_t topology, Object a, Object b)
                         (common != machine && hwloc_bitmap_weight(common->nodeset) <= 1);
         return one_node ? Link::node : Link::sys;
     }
-    if (common->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST)
-        return Link::phb;
+    if (common->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) return Link::phb;
     return std::max(bridges(a), bridges(b)) <= 1 ? Link::pix : Link::pxb;
 }
 
@@ -115,17 +102,19 @@ std::vector<int> cpus_near(hwloc_topology_t topology, Object gpu)
 {
     std::vector<int> cpus;
     Object near = hwloc_get_non_io_ancestor_obj(topology, gpu);
-    if (!near || !near->cpuset || hwloc_bitmap_isequal(near->cpuset, hwloc_get_root_obj(topology)->cpuset))
+    if (!near || !near->cpuset ||
+        hwloc_bitmap_isequal(near->cpuset, hwloc_get_root_obj(topology)->cpuset))
         return cpus;
-    for (int cpu = -1; (cpu = hwloc_bitmap_next(near->cpuset, cpu)) >= 0;)
-        cpus.push_back(cpu);
+    for (int cpu = -1; (cpu = hwloc_bitmap_next(near->cpuset, cpu)) >= 0;) cpus.push_back(cpu);
     return cpus;
 }
 
 int numa_of(hwloc_topology_t topology, Object gpu)
 {
     Object near = hwloc_get_non_io_ancestor_obj(topology, gpu);
-    return near && near->nodeset && hwloc_bitmap_weight(near->nodeset) == 1 ? hwloc_bitmap_first(near->nodeset) : -1;
+    return near && near->nodeset && hwloc_bitmap_weight(near->nodeset) == 1
+               ? hwloc_bitmap_first(near->nodeset)
+               : -1;
 }
 
 // "0-7,16".
@@ -134,11 +123,9 @@ std::string list_text(const std::vector<int> &numbers)
     std::string text;
     for (size_t i = 0; i < numbers.size();) {
         size_t end = i;
-        while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1)
-            ++end;
+        while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
         text += (text.empty() ? "" : ",") + std::to_string(numbers[i]);
-        if (end > i)
-            text += "-" + std::to_string(numbers[end]);
+        if (end > i) text += "-" + std::to_string(numbers[end]);
         i = end + 1;
     }
     return text;
@@ -150,8 +137,7 @@ std::vector<int> Topology::cpus_of(const std::vector<size_t> &chosen) const
 {
     std::vector<int> all;
     for (size_t i : chosen) {
-        if (i >= gpus.size() || gpus[i].cpus.empty())
-            return {};
+        if (i >= gpus.size() || gpus[i].cpus.empty()) return {};
         all.insert(all.end(), gpus[i].cpus.begin(), gpus[i].cpus.end());
     }
     std::sort(all.begin(), all.end());
@@ -159,14 +145,14 @@ std::vector<int> Topology::cpus_of(const std::vector<size_t> &chosen) const
     return all;
 }
 
-Topology look_at_topology(const Driver &driver, const std::string &card, const std::vector<std::vector<int>> &nvlink)
+Topology look_at_topology(const Driver &driver, const std::string &card,
+                          const std::vector<std::vector<int>> &nvlink)
 {
     Topology found;
     const auto &gpus = driver.inventory.gpus;
     found.gpus.resize(gpus.size());
     found.links.assign(gpus.size(), std::vector<Link>(gpus.size(), Link::unknown));
-    if (driver.software && !getenv("HWLOC_XMLFILE"))
-        return found;
+    if (driver.software && !getenv("HWLOC_XMLFILE")) return found;
     Host host;
     if (!host.topology) {
         log_warning("hwloc cannot read this host's topology: GPUs are chosen without it");
@@ -179,8 +165,7 @@ Topology look_at_topology(const Driver &driver, const std::string &card, const s
     std::vector<Object> at;
     for (size_t i = 0; i < gpus.size(); ++i) {
         at.push_back(hwloc_get_pcidev_by_busidstring(host.topology, gpus[i].pci.c_str()));
-        if (!at[i])
-            continue;
+        if (!at[i]) continue;
         found.gpus[i].numa = numa_of(host.topology, at[i]);
         found.gpus[i].cpus = cpus_near(host.topology, at[i]);
     }
@@ -190,24 +175,30 @@ Topology look_at_topology(const Driver &driver, const std::string &card, const s
     for (size_t a = 0; a < gpus.size(); ++a)
         for (size_t b = 0; b < gpus.size(); ++b) {
             bool joined = a < nvlink.size() && b < nvlink[a].size() && nvlink[a][b];
-            Link link = a == b ? link_between(host.topology, at[a], card_at)
-                               : joined ? Link::nv : link_between(host.topology, at[a], at[b]);
+            Link link = a == b   ? link_between(host.topology, at[a], card_at)
+                        : joined ? Link::nv
+                                 : link_between(host.topology, at[a], at[b]);
             found.links[a][b] = link;
             found.distances[a][b] = a != b ? distance(link) : card_at ? distance_to_card(link) : 0;
         }
     return found;
 }
 
-pool::Topology describe(const Topology &topology, const std::string &server, const std::vector<pool::GpuState> &gpus)
+pool::Topology describe(const Topology &topology, const std::string &server,
+                        const std::vector<pool::GpuState> &gpus)
 {
     pool::Topology out;
     out.name = server;
     out.card = topology.card;
     for (size_t i = 0; i < gpus.size() && i < topology.gpus.size(); ++i) {
-        out.gpus.push_back({gpus[i].index, gpus[i].uuid, gpus[i].name, gpus[i].pci, topology.gpus[i].numa,
-                            list_text(topology.gpus[i].cpus), {}});
-        for (Link link : topology.links[i])
-            out.gpus.back().links.push_back(link);
+        out.gpus.push_back({gpus[i].index,
+                            gpus[i].uuid,
+                            gpus[i].name,
+                            gpus[i].pci,
+                            topology.gpus[i].numa,
+                            list_text(topology.gpus[i].cpus),
+                            {}});
+        for (Link link : topology.links[i]) out.gpus.back().links.push_back(link);
     }
     return out;
 }

@@ -1,8 +1,9 @@
 // What is known of running workers outside rgpud's memory, so that the next rgpud finds them.
 //
-// Below [rgpud] state_dir there is for each worker NAME.lease, which says in JSON whose it is, and NAME.socket,
-// its control socket. Whether it lives, the spawner says. Of a worker that rgpud started itself NAME.process has the
-// pid and the time of its start; nothing that a worker holds or says decides.
+// Below [rgpud] state_dir there is for each worker NAME.lease, which says in JSON whose it is, and
+// NAME.socket, its control socket. Whether it lives, the spawner says. Of a worker that rgpud
+// started itself NAME.process has the pid and the time of its start; nothing that a worker holds or
+// says decides.
 #pragma once
 
 #include <sys/types.h>
@@ -39,8 +40,8 @@ public:
     };
     std::vector<Found> find();
 
-    // A connection to its control socket, where it is this process that listens. Fails with `unavailable` when it
-    // does not (yet).
+    // A connection to its control socket, where it is this process that listens. Fails with
+    // `unavailable` when it does not (yet).
     Result<Fd> reach(const std::string &name, pid_t pid) const;
     void remove(const std::string &name) const;
 

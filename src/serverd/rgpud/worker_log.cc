@@ -47,7 +47,8 @@ Result<Fd> WorkerLog::open(const std::string &lease)
     epoll_event event{.events = EPOLLIN, .data = {.fd = ours.get()}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ours.get(), &event) != 0)
         return error(ErrorKind::exhausted, "epoll: %s", strerror(errno));
-    leases_.try_emplace(lease, Lease{{defaults::kLogLines, defaults::kLogLinesAtOnce}}).first->second.pipes++;
+    leases_.try_emplace(lease, Lease{{defaults::kLogLines, defaults::kLogLinesAtOnce}})
+        .first->second.pipes++;
     const int fd = ours.get();
     pipes_[fd] = {std::move(ours), lease, {}};
     return theirs;
@@ -62,14 +63,13 @@ void WorkerLog::run()
             std::lock_guard lock(mutex_);
             wait = paused_.empty() ? -1 : static_cast<int>(kPause.count() / 4);
         }
-        const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
+        const int count =
+            epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
         std::lock_guard lock(mutex_);
         for (int i = 0; i < count; ++i) {
             const int fd = events[static_cast<size_t>(i)].data.fd;
-            if (fd == stopping_.get())
-                return;
-            if (!pipes_.count(fd))
-                continue;
+            if (fd == stopping_.get()) return;
+            if (!pipes_.count(fd)) continue;
             // What is left in a pipe that is not read now is lost with its worker.
             if (events[static_cast<size_t>(i)].events & EPOLLIN && !paused_.count(fd))
                 read_some(fd);
@@ -94,10 +94,8 @@ void WorkerLog::read_some(int fd)
 void WorkerLog::take(Pipe &pipe, std::string_view bytes)
 {
     for (char c : bytes) {
-        if (c == '\n' || pipe.line.size() == kMostLine)
-            say(pipe);
-        if (c != '\n')
-            pipe.line += c;
+        if (c == '\n' || pipe.line.size() == kMostLine) say(pipe);
+        if (c != '\n') pipe.line += c;
     }
 }
 
@@ -111,8 +109,8 @@ void WorkerLog::say(Pipe &pipe)
     } else {
         pause(pipe.end.get());
         if (time >= lease.told + kTellAgain || lease.told == Time::min()) {
-            log_warning("lease %s: its workers say more than %d lines a second: some are left out", short_id(pipe.lease).c_str(),
-                        defaults::kLogLines);
+            log_warning("lease %s: its workers say more than %d lines a second: some are left out",
+                        short_id(pipe.lease).c_str(), defaults::kLogLines);
             lease.told = time;
         }
     }
@@ -130,8 +128,7 @@ void WorkerLog::go_on()
 {
     const Time time = now();
     std::erase_if(paused_, [&](const auto &paused) {
-        if (time < paused.second)
-            return false;
+        if (time < paused.second) return false;
         epoll_event event{.events = EPOLLIN, .data = {.fd = paused.first}};
         epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, paused.first, &event);
         return true;
@@ -141,15 +138,17 @@ void WorkerLog::go_on()
 void WorkerLog::close(int fd)
 {
     const auto pipe = pipes_.find(fd);
-    if (!pipe->second.line.empty())
-        say(pipe->second);
+    if (!pipe->second.line.empty()) say(pipe->second);
     --leases_.at(pipe->second.lease).pipes;
     paused_.erase(fd);
-    // A child that is yet to exec may have it, too: then to close it here does not end its place in the epoll.
+    // A child that is yet to exec may have it, too: then to close it here does not end its place in
+    // the epoll.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     pipes_.erase(pipe);
     // A lease whose workers come and go keeps what it has used.
-    std::erase_if(leases_, [](const auto &lease) { return lease.second.pipes == 0 && lease.second.lines.full(now()); });
+    std::erase_if(leases_, [](const auto &lease) {
+        return lease.second.pipes == 0 && lease.second.lines.full(now());
+    });
 }
 
 }  // namespace rgpu::serverd

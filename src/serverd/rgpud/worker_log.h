@@ -1,7 +1,9 @@
-// What workers write to stderr, in rgpud's log: so many lines a second for each lease, whatever they write.
+// What workers write to stderr, in rgpud's log: so many lines a second for each lease, whatever
+// they write.
 //
-// Each worker has a pipe. What comes too fast stays in it: then there is no room, and what the worker writes is lost; its writes never wait
-// (O_NONBLOCK). Lines are cut at 1 KiB, and control characters come out as '?'.
+// Each worker has a pipe. What comes too fast stays in it: then there is no room, and what the
+// worker writes is lost; its writes never wait (O_NONBLOCK). Lines are cut at 1 KiB, and control
+// characters come out as '?'.
 #pragma once
 
 #include <map>
@@ -16,7 +18,8 @@
 
 namespace rgpu::serverd {
 
-// Any thread. Reads in one of its own until it is destroyed: workers that live on write to nobody then.
+// Any thread. Reads in one of its own until it is destroyed: workers that live on write to nobody
+// then.
 class WorkerLog {
 public:
     WorkerLog();

@@ -124,8 +124,8 @@ bool Addresses::has_box(const CUDA_MEMCPY3D &c)
         if (row > kFar || slice > kFar || Wide{y} + c.Height > kFar || Wide{z} + c.Depth > kFar)
             return false;
         const Wide first = Wide{base} + x + (pitch ? y * row : 0) + (height ? z * slice : 0);
-        const Wide end =
-            Wide{base} + x + (z + c.Depth - 1) * slice + (y + c.Height - 1) * row + c.WidthInBytes;
+        const Wide end = Wide{base} + x + (z + c.Depth - 1) * slice + (y + c.Height - 1) * row +
+                         c.WidthInBytes;
         return !(end >> 64) &&
                has(static_cast<uint64_t>(first), static_cast<uint64_t>(end - first));
     };

@@ -19,8 +19,7 @@
 
 namespace rgpu::worker {
 
-class Addresses
-{
+class Addresses {
 public:
     // Memory that is known here is found without the driver. `linear` ends with its context, at the
     // latest.

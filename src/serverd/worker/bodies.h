@@ -1,4 +1,5 @@
-// How bodies begin that more than one place here reads: the halves of interpose/copy.cc and interpose/launch.cc.
+// How bodies begin that more than one place here reads: the halves of interpose/copy.cc and
+// interpose/launch.cc.
 #pragma once
 
 #include "calls/cuda_api.h"
@@ -10,7 +11,9 @@ namespace rgpu::worker {
 // Of a copy between host and device.
 struct CopyTarget {
     explicit CopyTarget(wire::Reader &r)
-        : device(r.value<CUdeviceptr>()), bytes(r.value<uint64_t>()), stream(r.value<calls::HandleId>()) {}
+        : device(r.value<CUdeviceptr>()), bytes(r.value<uint64_t>()),
+          stream(r.value<calls::HandleId>())
+    {}
 
     CUdeviceptr device;
     uint64_t bytes;

@@ -11,7 +11,7 @@ enum class Step : uint32_t { enqueue, done, capture };
 
 // Host functions in streams, and in graphs: more are no program's.
 constexpr size_t kMostGates = 1 << 17;
-}
+}  // namespace
 
 CUresult Callbacks::enqueue(Session &session, CUstream stream, uint64_t token)
 {
@@ -71,7 +71,10 @@ void *Callbacks::graph_function(Session &session, uint64_t token)
     return f.get();
 }
 
-uint64_t Callbacks::token_of(const void *graph_function) { return static_cast<const GraphFunction *>(graph_function)->token; }
+uint64_t Callbacks::token_of(const void *graph_function)
+{
+    return static_cast<const GraphFunction *>(graph_function)->token;
+}
 
 // In a thread of the driver, with the graph standing at the node.
 void Callbacks::graph_reached(void *data)
@@ -110,7 +113,9 @@ Result<void> own::cuLaunchHostFunc(Session &s, Call &call)
     CUstream stream = nullptr;
     CUresult r = s.objects.get(id, stream);
     if (!r && !DRIVER(cuLaunchHostFunc)) r = CUDA_ERROR_NOT_SUPPORTED;
-    if (!r) r = step == Step::capture ? s.callbacks.capture(s, stream, token) : s.callbacks.enqueue(s, stream, token);
+    if (!r)
+        r = step == Step::capture ? s.callbacks.capture(s, stream, token)
+                                  : s.callbacks.enqueue(s, stream, token);
     s.finish(call, r);
     return {};
 }

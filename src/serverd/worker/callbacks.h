@@ -21,12 +21,12 @@ public:
     static bool is_done(wire::Reader body);
     // The client has run it. False for a token that is not waiting.
     bool done(uint64_t token);
-    // Whether a stream stands, or will stand, at a host function: then what waits for that stream must not be the
-    // dispatcher, which takes the word that it is done.
+    // Whether a stream stands, or will stand, at a host function: then what waits for that stream
+    // must not be the dispatcher, which takes the word that it is done.
     bool pending();
 
-    // Graphs' host nodes call graph_reached() with what graph_function() gives for the client's token, any number of
-    // times; that lives as long as the session.
+    // Graphs' host nodes call graph_reached() with what graph_function() gives for the client's
+    // token, any number of times; that lives as long as the session.
     void *graph_function(Session &, uint64_t token);
     static uint64_t token_of(const void *graph_function);
     static void CUDA_CB graph_reached(void *graph_function);

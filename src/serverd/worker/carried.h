@@ -1,5 +1,5 @@
-// Structs that cannot cross the wire as they are, because they hold handles or pointers: the server's half of
-// interpose/carried.h, where their layouts are described.
+// Structs that cannot cross the wire as they are, because they hold handles or pointers: the
+// server's half of interpose/carried.h, where their layouts are described.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,10 @@ class Session;
 struct CarriedMemory {
     std::vector<std::unique_ptr<uint8_t[]>> blocks;
 
-    uint8_t *take(size_t bytes) { return blocks.emplace_back(std::make_unique<uint8_t[]>(bytes ? bytes : 1)).get(); }
+    uint8_t *take(size_t bytes)
+    {
+        return blocks.emplace_back(std::make_unique<uint8_t[]>(bytes ? bytes : 1)).get();
+    }
 };
 
 template <class T> struct Carried : std::false_type {

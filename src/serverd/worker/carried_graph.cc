@@ -1,4 +1,5 @@
-// Copies of boxes, the parameters of the other graph nodes, and what graph calls tell of their outcome.
+// Copies of boxes, the parameters of the other graph nodes, and what graph calls tell of their
+// outcome.
 #include "serverd/worker/carried.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/inspected.h"
@@ -25,21 +26,30 @@ void array_out(Session &s, CUmemorytype type, CUarray &array)
 }
 
 // A client's box may name device memory and arrays, never the worker's own memory.
-bool is_servers(CUmemorytype type) { return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY; }
+bool is_servers(CUmemorytype type)
+{
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY;
+}
 
-template <class T> CUresult handle_in(wire::Reader &r, Session &s, T &handle, bool may_be_null = false)
+template <class T>
+CUresult handle_in(wire::Reader &r, Session &s, T &handle, bool may_be_null = false)
 {
     const auto id = r.value<HandleId>();
     CUresult e = s.objects.get(id, handle);
     return e || handle || may_be_null ? e : calls::invalid_handle(calls::kHandleKind<T>);
 }
 
-// Memory of a graph has its address before the graph is launched, and other nodes may name it: a driver need not call it memory then.
-template <class P> void note_graph_memory(Session &s, const P &p) { s.addresses.give(p.dptr, p.bytesize, Addresses::Life::lasting); }
+// Memory of a graph has its address before the graph is launched, and other nodes may name it: a
+// driver need not call it memory then.
+template <class P> void note_graph_memory(Session &s, const P &p)
+{
+    s.addresses.give(p.dptr, p.bytesize, Addresses::Life::lasting);
+}
 
 }  // namespace
 
-CUresult Carried<CUDA_MEMCPY3D>::decode(wire::Reader &r, Session &s, CUDA_MEMCPY3D &c, CarriedMemory &)
+CUresult Carried<CUDA_MEMCPY3D>::decode(wire::Reader &r, Session &s, CUDA_MEMCPY3D &c,
+                                        CarriedMemory &)
 {
     c = r.value<CUDA_MEMCPY3D>();
     c.srcHost = c.dstHost = nullptr;
@@ -47,7 +57,8 @@ CUresult Carried<CUDA_MEMCPY3D>::decode(wire::Reader &r, Session &s, CUDA_MEMCPY
     // Unified addresses of the client's are device addresses by now.
     if (c.srcMemoryType == CU_MEMORYTYPE_UNIFIED) c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     if (c.dstMemoryType == CU_MEMORYTYPE_UNIFIED) c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    if (!is_servers(c.srcMemoryType) || !is_servers(c.dstMemoryType)) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_servers(c.srcMemoryType) || !is_servers(c.dstMemoryType))
+        return CUDA_ERROR_INVALID_VALUE;
     if (!s.addresses.has_box(c)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult e = array_in(s, c.srcMemoryType, c.srcArray)) return e;
     return array_in(s, c.dstMemoryType, c.dstArray);
@@ -62,19 +73,22 @@ void Carried<CUDA_MEMCPY3D>::encode(wire::Writer &w, Session &s, const CUDA_MEMC
     w.value(sent);
 }
 
-CUresult Carried<CUDA_HOST_NODE_PARAMS>::decode(wire::Reader &r, Session &s, CUDA_HOST_NODE_PARAMS &p, CarriedMemory &)
+CUresult Carried<CUDA_HOST_NODE_PARAMS>::decode(wire::Reader &r, Session &s,
+                                                CUDA_HOST_NODE_PARAMS &p, CarriedMemory &)
 {
     p.fn = Callbacks::graph_reached;
     p.userData = s.callbacks.graph_function(s, r.value<uint64_t>());
     return CUDA_SUCCESS;
 }
 
-void Carried<CUDA_HOST_NODE_PARAMS>::encode(wire::Writer &w, Session &, const CUDA_HOST_NODE_PARAMS &p)
+void Carried<CUDA_HOST_NODE_PARAMS>::encode(wire::Writer &w, Session &,
+                                            const CUDA_HOST_NODE_PARAMS &p)
 {
     w.value(p.fn == Callbacks::graph_reached ? Callbacks::token_of(p.userData) : uint64_t{0});
 }
 
-CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, Session &, CUDA_MEM_ALLOC_NODE_PARAMS &p,
+CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, Session &,
+                                                     CUDA_MEM_ALLOC_NODE_PARAMS &p,
                                                      CarriedMemory &memory)
 {
     p.poolProps = r.value<CUmemPoolProps>();
@@ -91,14 +105,17 @@ CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, Session &,
     return CUDA_SUCCESS;
 }
 
-void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(wire::Writer &w, Session &s, const CUDA_MEM_ALLOC_NODE_PARAMS &p)
+void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(wire::Writer &w, Session &s,
+                                                 const CUDA_MEM_ALLOC_NODE_PARAMS &p)
 {
     note_graph_memory(s, p);
-    w.value(p.poolProps), w.value(uint64_t{p.bytesize}), w.value(p.dptr), w.value(uint64_t{p.accessDescCount});
+    w.value(p.poolProps), w.value(uint64_t{p.bytesize}), w.value(p.dptr),
+        w.value(uint64_t{p.accessDescCount});
     w.bytes(p.accessDescs, p.accessDescCount * sizeof *p.accessDescs);
 }
 
-CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, Session &s, CUDA_BATCH_MEM_OP_NODE_PARAMS &p,
+CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, Session &s,
+                                                        CUDA_BATCH_MEM_OP_NODE_PARAMS &p,
                                                         CarriedMemory &memory)
 {
     CUresult e = handle_in(r, s, p.ctx, true);
@@ -113,18 +130,21 @@ CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, Session
     return e;
 }
 
-void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(wire::Writer &w, Session &s, const CUDA_BATCH_MEM_OP_NODE_PARAMS &p)
+void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(wire::Writer &w, Session &s,
+                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS &p)
 {
     w.value(s.objects.number(p.ctx)), w.value(p.flags), w.value(uint64_t{p.count});
     w.bytes(p.paramArray, p.count * sizeof *p.paramArray);
 }
 
-CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraphNodeParams &p, CarriedMemory &memory)
+CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraphNodeParams &p,
+                                            CarriedMemory &memory)
 {
     p = {};
     p.type = static_cast<CUgraphNodeType>(r.value<uint32_t>());
     switch (p.type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL: return Carried<CUDA_KERNEL_NODE_PARAMS_v3>::decode(r, s, p.kernel, memory);
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return Carried<CUDA_KERNEL_NODE_PARAMS_v3>::decode(r, s, p.kernel, memory);
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
         CUresult e = handle_in(r, s, p.memcpy.copyCtx, true);
         CUresult box = Carried<CUDA_MEMCPY3D>::decode(r, s, p.memcpy.copyParams, memory);
@@ -150,7 +170,8 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
         CUDA_MEM_ALLOC_NODE_PARAMS alloc{};
         CUresult e = Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(r, s, alloc, memory);
-        p.alloc = {alloc.poolProps, alloc.accessDescs, alloc.accessDescCount, alloc.bytesize, alloc.dptr};
+        p.alloc = {alloc.poolProps, alloc.accessDescs, alloc.accessDescCount, alloc.bytesize,
+                   alloc.dptr};
         return e;
     }
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
@@ -175,19 +196,23 @@ void Carried<CUgraphNodeParams>::encode(wire::Writer &w, Session &s, const CUgra
     w.value(p.alloc.dptr);
 }
 
-void Carried<CUgraphExecUpdateResultInfo>::encode(wire::Writer &w, Session &s, const CUgraphExecUpdateResultInfo &p)
+void Carried<CUgraphExecUpdateResultInfo>::encode(wire::Writer &w, Session &s,
+                                                  const CUgraphExecUpdateResultInfo &p)
 {
-    w.value(p.result), w.value(s.objects.number(p.errorNode)), w.value(s.objects.number(p.errorFromNode));
+    w.value(p.result), w.value(s.objects.number(p.errorNode)),
+        w.value(s.objects.number(p.errorFromNode));
 }
 
-CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::decode(wire::Reader &r, Session &s, CUDA_GRAPH_INSTANTIATE_PARAMS &p,
+CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::decode(wire::Reader &r, Session &s,
+                                                        CUDA_GRAPH_INSTANTIATE_PARAMS &p,
                                                         CarriedMemory &)
 {
     p.flags = r.value<cuuint64_t>();
     return handle_in(r, s, p.hUploadStream, true);
 }
 
-void Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(wire::Writer &w, Session &s, const CUDA_GRAPH_INSTANTIATE_PARAMS &p)
+void Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(wire::Writer &w, Session &s,
+                                                    const CUDA_GRAPH_INSTANTIATE_PARAMS &p)
 {
     w.value(s.objects.number(p.hErrNode_out)), w.value(p.result_out);
 }

@@ -19,7 +19,10 @@ struct Target {
     CUcontext ctx = nullptr;
 };
 void set_target(CUDA_KERNEL_NODE_PARAMS_v1 &p, const Target &t) { p.func = t.func; }
-template <class P> void set_target(P &p, const Target &t) { p.func = t.func, p.kern = t.kern, p.ctx = t.ctx; }
+template <class P> void set_target(P &p, const Target &t)
+{
+    p.func = t.func, p.kern = t.kern, p.ctx = t.ctx;
+}
 Target target_of(const CUDA_KERNEL_NODE_PARAMS_v1 &p) { return {p.func, nullptr, nullptr}; }
 template <class P> Target target_of(const P &p) { return {p.func, p.kern, p.ctx}; }
 
@@ -44,7 +47,8 @@ template <class P> CUresult decode_kernel(wire::Reader &r, Session &s, P &p, Car
     auto *size = reinterpret_cast<size_t *>(memory.take(sizeof bytes));
     *size = bytes;
     p.extra = reinterpret_cast<void **>(memory.take(5 * sizeof(void *)));
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, values, CU_LAUNCH_PARAM_BUFFER_SIZE, size, CU_LAUNCH_PARAM_END};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, values, CU_LAUNCH_PARAM_BUFFER_SIZE, size,
+                     CU_LAUNCH_PARAM_END};
     memcpy(p.extra, extra, sizeof extra);
     return CUDA_SUCCESS;
 }
@@ -81,10 +85,16 @@ template <class P> void encode_kernel(wire::Writer &w, Session &s, const P &p)
     const Target t = target_of(p);
     Objects &o = s.objects;
     // A client that launched a kernel as a function knows it by the kernel's number.
-    HandleId function = o.known(t.func) ? o.number(t.func) : o.known(reinterpret_cast<CUkernel>(t.func))
-                            ? o.number(reinterpret_cast<CUkernel>(t.func)) : o.number(t.func);
-    w.value(Head{function, o.number(t.kern), o.number(t.ctx), {p.gridDimX, p.gridDimY, p.gridDimZ},
-                 {p.blockDimX, p.blockDimY, p.blockDimZ}, p.sharedMemBytes});
+    HandleId function = o.known(t.func) ? o.number(t.func)
+                        : o.known(reinterpret_cast<CUkernel>(t.func))
+                            ? o.number(reinterpret_cast<CUkernel>(t.func))
+                            : o.number(t.func);
+    w.value(Head{function,
+                 o.number(t.kern),
+                 o.number(t.ctx),
+                 {p.gridDimX, p.gridDimY, p.gridDimZ},
+                 {p.blockDimX, p.blockDimY, p.blockDimZ},
+                 p.sharedMemBytes});
     const std::vector<uint8_t> block = block_of(t, p.kernelParams, p.extra);
     w.value(static_cast<uint32_t>(block.size()));
     w.bytes(block.data(), block.size());
@@ -93,7 +103,10 @@ template <class P> void encode_kernel(wire::Writer &w, Session &s, const P &p)
 }  // namespace
 
 #define KERNEL(T) \
-    CUresult Carried<T>::decode(wire::Reader &r, Session &s, T &p, CarriedMemory &m) { return decode_kernel(r, s, p, m); } \
+    CUresult Carried<T>::decode(wire::Reader &r, Session &s, T &p, CarriedMemory &m) \
+    { \
+        return decode_kernel(r, s, p, m); \
+    } \
     void Carried<T>::encode(wire::Writer &w, Session &s, const T &p) { encode_kernel(w, s, p); }
 KERNEL(CUDA_KERNEL_NODE_PARAMS_v1)
 KERNEL(CUDA_KERNEL_NODE_PARAMS_v2)

@@ -5,11 +5,13 @@
 
 namespace rgpu::worker {
 
-CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_RESOURCE_DESC &d, CarriedMemory &)
+CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_RESOURCE_DESC &d,
+                                             CarriedMemory &)
 {
     d = r.value<CUDA_RESOURCE_DESC>();
     if (d.resType == CU_RESOURCE_TYPE_ARRAY) return s.objects.get_in_place(d.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return s.objects.get_in_place(d.res.mipmap.hMipmappedArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        return s.objects.get_in_place(d.res.mipmap.hMipmappedArray);
     const auto &line = d.res.linear;
     const auto &rows = d.res.pitch2D;
     bool has = false;
@@ -25,11 +27,13 @@ void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA
 {
     CUDA_RESOURCE_DESC sent = d;
     if (d.resType == CU_RESOURCE_TYPE_ARRAY) s.objects.number_in_place(sent.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) s.objects.number_in_place(sent.res.mipmap.hMipmappedArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        s.objects.number_in_place(sent.res.mipmap.hMipmappedArray);
     w.value(sent);
 }
 
-CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchConfig &c, CarriedMemory &memory)
+CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchConfig &c,
+                                         CarriedMemory &memory)
 {
     struct Head {
         uint32_t grid[3], block[3], shared, stream;
@@ -46,7 +50,8 @@ CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchCo
     c.attrs = reinterpret_cast<CUlaunchAttribute *>(to);
     // A launch that is only asked about records no event.
     for (unsigned i = 0; i < c.numAttrs; i++)
-        if (CUevent *event = wire::event_of(c.attrs[i])) *event = nullptr, c.attrs[i].id = CU_LAUNCH_ATTRIBUTE_IGNORE;
+        if (CUevent *event = wire::event_of(c.attrs[i]))
+            *event = nullptr, c.attrs[i].id = CU_LAUNCH_ATTRIBUTE_IGNORE;
     return s.objects.get(h.stream, c.hStream);
 }
 

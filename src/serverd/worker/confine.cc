@@ -30,11 +30,14 @@ Result<void> install(std::span<const sock_filter> filter, unsigned flags)
 {
     std::vector<sock_filter> steps(filter.begin(), filter.end());
     for (sock_filter &step : steps)
-        if (BPF_CLASS(step.code) == BPF_JMP && step.k == serverd::kOwnPid) step.k = static_cast<uint32_t>(getpid());
+        if (BPF_CLASS(step.code) == BPF_JMP && step.k == serverd::kOwnPid)
+            step.k = static_cast<uint32_t>(getpid());
     const sock_fprog program{static_cast<unsigned short>(steps.size()), steps.data()};
     // More than 0: the thread that cannot have it.
     const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
-    if (r) return error(ErrorKind::unsupported, "no system call filter: %s", strerror(r < 0 ? errno : ESRCH));
+    if (r)
+        return error(ErrorKind::unsupported, "no system call filter: %s",
+                     strerror(r < 0 ? errno : ESRCH));
     return {};
 }
 
@@ -55,7 +58,9 @@ Result<void> confine(Filter filter, Sockets sockets)
     sockets_open = sockets == Sockets::until_settled;
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
     using Steps = std::span<const sock_filter>;
-    if (filter == Filter::software) return install(sockets_open ? Steps(kSoftwareButSockets) : Steps(kSoftware), SECCOMP_FILTER_FLAG_LOG);
+    if (filter == Filter::software)
+        return install(sockets_open ? Steps(kSoftwareButSockets) : Steps(kSoftware),
+                       SECCOMP_FILTER_FLAG_LOG);
     if (filter == Filter::logs)
         if (auto logs = install(kNotListed, 0); !logs) return logs;
     return install(sockets_open ? Steps(kAllButSockets) : Steps(kAll), SECCOMP_FILTER_FLAG_LOG);
@@ -63,7 +68,9 @@ Result<void> confine(Filter filter, Sockets sockets)
 
 Result<void> deny_sockets()
 {
-    return std::exchange(sockets_open, false) ? install(kSockets, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_TSYNC) : Result<void>();
+    return std::exchange(sockets_open, false)
+               ? install(kSockets, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_TSYNC)
+               : Result<void>();
 }
 
 }  // namespace rgpu::worker

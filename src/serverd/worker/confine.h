@@ -1,4 +1,5 @@
-// What a worker may ask of the kernel: what computing needs, and nothing that reaches other processes or other hosts.
+// What a worker may ask of the kernel: what computing needs, and nothing that reaches other
+// processes or other hosts.
 #pragma once
 
 #include "util/result.h"
@@ -7,22 +8,26 @@ namespace rgpu::worker {
 
 // What is denied fails with EPERM, and the kernel logs it (audit type 1326).
 enum class Filter {
-    // What is named: starting programs and processes, ptrace and other processes' memory, signals to other processes, sockets other than AF_UNIX,
-    // mounts and namespaces, changing users, kernel modules, bpf, perf_event_open, keys, io_uring, clocks, swap, reboot. For NVIDIA's driver, which is not ours
+    // What is named: starting programs and processes, ptrace and other processes' memory, signals
+    // to other processes, sockets other than AF_UNIX,
+    // mounts and namespaces, changing users, kernel modules, bpf, perf_event_open, keys, io_uring,
+    // clocks, swap, reboot. For NVIDIA's driver, which is not ours
     // to list.
     denies_by_name,
-    // The same; and the kernel logs what `software` would deny, but for devices' own calls: to find out what a driver needs.
+    // The same; and the kernel logs what `software` would deny, but for devices' own calls: to find
+    // out what a driver needs.
     logs,
     // What is not named as what a software GPU needs.
     software,
 };
 
-// For good, in this process and all its threads; call it before the second thread. Sets no_new_privs, gives up root's capabilities, and
-// installs a filter of system calls. Fails with `unsupported` where the kernel has no seccomp.
+// For good, in this process and all its threads; call it before the second thread. Sets
+// no_new_privs, gives up root's capabilities, and installs a filter of system calls. Fails with
+// `unsupported` where the kernel has no seccomp.
 enum class Sockets { denied, until_settled };
 Result<void> confine(Filter, Sockets = Sockets::denied);
-// Sockets too, where confine() left them for UCX, which makes them up to when its endpoint stands: in all threads, once the client's first frame is
-// dealt with. Does nothing elsewhere.
+// Sockets too, where confine() left them for UCX, which makes them up to when its endpoint stands:
+// in all threads, once the client's first frame is dealt with. Does nothing elsewhere.
 Result<void> deny_sockets();
 
 }  // namespace rgpu::worker

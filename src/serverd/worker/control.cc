@@ -34,8 +34,8 @@ void serve(int peer, const std::string &line)
 [[noreturn]] void answer(int fd)
 {
     const char *lease = getenv("RGPU_WORKER_LEASE");
-    const std::string line =
-        "{\"pid\": " + std::to_string(getpid()) + ", \"lease\": \"" + (lease ? lease : "") + "\"}\n";
+    const std::string line = "{\"pid\": " + std::to_string(getpid()) + ", \"lease\": \"" +
+                             (lease ? lease : "") + "\"}\n";
     for (;;) {
         Fd peer(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
         if (peer)
@@ -52,7 +52,8 @@ void serve_control(int fd)
     // listen() in this process is what makes its pid the one that the kernel tells.
     int type = 0;
     socklen_t size = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &type, &size) != 0 || type != AF_UNIX || listen(fd, kBacklog) != 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &type, &size) != 0 || type != AF_UNIX ||
+        listen(fd, kBacklog) != 0)
         return;
     try {
         std::thread(answer, fd).detach();

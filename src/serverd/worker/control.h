@@ -3,8 +3,9 @@
 
 namespace rgpu::worker {
 
-// Listens on descriptor `fd`, which rgpud has bound, in a thread of its own; who connects learns the worker's
-// pid from the kernel, and its pid and lease as one line of JSON. Without such a descriptor it does nothing.
+// Listens on descriptor `fd`, which rgpud has bound, in a thread of its own; who connects learns
+// the worker's pid from the kernel, and its pid and lease as one line of JSON. Without such a
+// descriptor it does nothing.
 void serve_control(int fd);
 
 }  // namespace rgpu::worker

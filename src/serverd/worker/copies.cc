@@ -19,7 +19,8 @@ Copies::Queue &Copies::queue(Key stream)
 Copies::Open &Copies::find(uint64_t number)
 {
     std::lock_guard lock(open_mutex_);
-    return *std::find_if(open_.begin(), open_.end(), [&](const Open &o) { return o.number == number; });
+    return *std::find_if(open_.begin(), open_.end(),
+                         [&](const Open &o) { return o.number == number; });
 }
 
 // --- sending
@@ -105,7 +106,10 @@ void Copies::before_last()
 
 // --- large copies
 
-size_t Copies::ahead(const Chunk &only) { return DRIVER(cuEventQuery)(only.event) == CUDA_SUCCESS ? 1 : kAhead; }
+size_t Copies::ahead(const Chunk &only)
+{
+    return DRIVER(cuEventQuery)(only.event) == CUDA_SUCCESS ? 1 : kAhead;
+}
 
 void Copies::open(Key stream, const Copy &copy)
 {
@@ -121,7 +125,8 @@ void Copies::open(Key stream, const Copy &copy)
     look_after(q, lock);
 }
 
-// The last chunk is given when no other is left to be sent: from then on answers must wait for the copy's bytes.
+// The last chunk is given when no other is left to be sent: from then on answers must wait for the
+// copy's bytes.
 bool Copies::may_go_ahead(Queue &q)
 {
     if (q.rests.empty() || q.issuing) return false;
@@ -130,7 +135,8 @@ bool Copies::may_go_ahead(Queue &q)
     return q.parts.size() + q.sending < (is_last ? 1 : o.ahead);
 }
 
-// With the queue's mutex held, but while it does so: gives the next part of the first open copy to the GPU.
+// With the queue's mutex held, but while it does so: gives the next part of the first open copy to
+// the GPU.
 void Copies::issue(Queue &q, Lock &lock)
 {
     q.issuing = true;
@@ -144,7 +150,8 @@ void Copies::issue(Queue &q, Lock &lock)
     part.error = DRIVER(cuCtxSetCurrent)(c.context);
     if (!part.error) part.chunk = large_.take_to_send(c.context, part.error);
     part.bytes = std::min<uint64_t>(c.bytes, part.chunk.bytes);
-    if (!part.error) part.error = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, c.from, part.bytes, c.stream);
+    if (!part.error)
+        part.error = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, c.from, part.bytes, c.stream);
     if (!part.error) part.error = DRIVER(cuEventRecord)(part.chunk.event, c.stream);
     const size_t most = only && !part.error ? ahead(part.chunk) : o.ahead;
     c.from += part.bytes, c.bytes -= part.bytes;
@@ -228,7 +235,8 @@ void Copies::close_all()
 bool Copies::behind(Key stream, uint32_t mark, std::function<void()> then)
 {
     std::lock_guard lock(open_mutex_);
-    const auto last = std::find_if(open_.rbegin(), open_.rend(), [&](const Open &o) { return o.stream == stream; });
+    const auto last = std::find_if(open_.rbegin(), open_.rend(),
+                                   [&](const Open &o) { return o.stream == stream; });
     if (last == open_.rend()) return false;
     last->then.push_back({mark, std::move(then)});
     return true;
@@ -238,7 +246,8 @@ uint64_t Copies::behind_what(uint32_t mark)
 {
     std::lock_guard lock(open_mutex_);
     const auto last = std::find_if(open_.rbegin(), open_.rend(), [&](const Open &o) {
-        return std::any_of(o.then.begin(), o.then.end(), [&](const Open::Then &t) { return t.mark == mark; });
+        return std::any_of(o.then.begin(), o.then.end(),
+                           [&](const Open::Then &t) { return t.mark == mark; });
     });
     return last == open_.rend() ? 0 : last->number;
 }
@@ -248,7 +257,9 @@ void Copies::wait_closed(const std::vector<uint64_t> &numbers)
     if (numbers.empty()) return;
     std::unique_lock lock(open_mutex_);
     closed_.wait(lock, [&] {
-        return std::none_of(open_.begin(), open_.end(), [&](const Open &o) { return std::find(numbers.begin(), numbers.end(), o.number) != numbers.end(); });
+        return std::none_of(open_.begin(), open_.end(), [&](const Open &o) {
+            return std::find(numbers.begin(), numbers.end(), o.number) != numbers.end();
+        });
     });
 }
 

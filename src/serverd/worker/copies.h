@@ -1,9 +1,10 @@
 // Copies to the host under way: for each stream a queue of chunks whose bytes go to the client
 // when the GPU has written them, in order.
 //
-// Of a large copy a few chunks at a time are given to the GPU, and sent, by a thread that looks after its stream. Until the last one is
-// given the copy is open: calls of other streams go on (overtaking.h), and their answers wait for none of its bytes, as it is not over on the
-// GPU. What must come behind it has the rest given at once.
+// Of a large copy a few chunks at a time are given to the GPU, and sent, by a thread that looks
+// after its stream. Until the last one is given the copy is open: calls of other streams go on
+// (overtaking.h), and their answers wait for none of its bytes, as it is not over on the GPU. What
+// must come behind it has the rest given at once.
 #pragma once
 
 #include <atomic>
@@ -28,17 +29,20 @@ class Copies {
 public:
     // Smaller ones are over before a thread has begun.
     static constexpr uint64_t kLarge = 8 * Staging::kChunkBytes;
-    // Chunks that a large copy is ahead of the network, and chunks of all such copies together when one's rest is given at once. Both
-    // bound pinned memory: kAhead for each copy that is carried out, and kMost, unless none of these moves: then the GPU waits for
-    // something that the program has yet to say, which the dispatcher must hear.
+    // Chunks that a large copy is ahead of the network, and chunks of all such copies together when
+    // one's rest is given at once. Both bound pinned memory: kAhead for each copy that is carried
+    // out, and kMost, unless none of these moves: then the GPU waits for something that the program
+    // has yet to say, which the dispatcher must hear.
     static constexpr size_t kAhead = 2, kMost = Staging::kChunks;
-    // How many it is after this one, the only one under way, was given to the GPU: kAhead, so that the GPU copies while one is sent. Where it is over
-    // already the driver has most likely copied it on this processor, whose cache holds it until the next one: then it is sent first.
+    // How many it is after this one, the only one under way, was given to the GPU: kAhead, so that
+    // the GPU copies while one is sent. Where it is over already the driver has most likely copied
+    // it on this processor, whose cache holds it until the next one: then it is sent first.
     static size_t ahead(const Chunk &);
 
     // `large`: staging for large copies, without a limit of its own.
     Copies(Sender &sender, Console &console, Staging &staging, Staging &large, Waiters &waiters)
-        : sender_(sender), console_(console), staging_(staging), large_(large), waiters_(waiters) {}
+        : sender_(sender), console_(console), staging_(staging), large_(large), waiters_(waiters)
+    {}
 
     // What tells streams apart: the default stream of each context, too.
     using Key = uint64_t;
@@ -48,8 +52,8 @@ public:
         uint32_t sequence = 0;
         size_t bytes = 0;
         bool last = false;
-        bool waited = false;            // by its caller, and nobody else may look at the bytes before
-        uint64_t copy = 0;              // the number of a large copy
+        bool waited = false;  // by its caller, and nobody else may look at the bytes before
+        uint64_t copy = 0;    // the number of a large copy
         CUresult error = CUDA_SUCCESS;  // instead of bytes
     };
     // A part whose event is recorded, of a stream without open copies. Dispatcher only.
@@ -66,10 +70,12 @@ public:
     void open(Key stream, const Copy &);
 
     bool any_open() const { return open_count_.load() != 0; }
-    // Has `then` called behind the stream's last open copy, before anything else is given to the stream; `mark` says what for.
-    // False: it has none. Dispatcher only; `then` is called in any thread, the copy's context current.
+    // Has `then` called behind the stream's last open copy, before anything else is given to the
+    // stream; `mark` says what for. False: it has none. Dispatcher only; `then` is called in any
+    // thread, the copy's context current.
     bool behind(Key stream, uint32_t mark, std::function<void()> then);
-    // The number of the copy behind which something is to be called with that mark; 0: there is none.
+    // The number of the copy behind which something is to be called with that mark; 0: there is
+    // none.
     uint64_t behind_what(uint32_t mark);
     // Gives all to the GPU. Dispatcher only.
     void close_all();
@@ -82,11 +88,13 @@ public:
             if (look(o.stream, o.copy)) numbers.push_back(o.number);
         return numbers;
     }
-    // Waits until these are closed, and for no other: those may wait for what the program does next. Any thread.
+    // Waits until these are closed, and for no other: those may wait for what the program does
+    // next. Any thread.
     void wait_closed(const std::vector<uint64_t> &numbers);
 
-    // Sends everything that the GPU has finished of what it was given as a whole. Any thread. An answer that lets the client go on
-    // must be sent after this, because the client may then look at the bytes.
+    // Sends everything that the GPU has finished of what it was given as a whole. Any thread. An
+    // answer that lets the client go on must be sent after this, because the client may then look
+    // at the bytes.
     void send_finished() { send_finished(nullptr); }
     // The same for what comes before the last bytes of a copy whose caller waits.
     void before_last();

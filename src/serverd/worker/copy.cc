@@ -1,5 +1,5 @@
-// Copies between the client and the device, through pinned chunks. The layout of the body is described in
-// interpose/copy.cc.
+// Copies between the client and the device, through pinned chunks. The layout of the body is
+// described in interpose/copy.cc.
 #include "serverd/worker/bodies.h"
 #include "serverd/worker/driver.h"
 #include "serverd/worker/overtaking.h"
@@ -12,11 +12,13 @@ namespace {
 constexpr size_t kTargetBytes = sizeof(CUdeviceptr) + sizeof(uint64_t) + sizeof(HandleId);
 
 // A part of the copy, as much as lies together.
-Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream, CUresult &result, size_t &n)
+Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream, CUresult &result,
+                       size_t &n)
 {
     const net::Lent lent = s.input.lend(most);
     n = lent.data ? lent.bytes : 0;
-    Chunk chunk = lent.data ? s.staging.around(lent, s.context(), result) : s.staging.take(s.context(), result);
+    Chunk chunk = lent.data ? s.staging.around(lent, s.context(), result)
+                            : s.staging.take(s.context(), result);
     if (result) {
         if (chunk.data || lent.data) s.staging.give_up(chunk);
         return {};
@@ -61,8 +63,8 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
     wire::Reader reader(fixed, sizeof fixed);
     const CopyTarget t(reader);
     if (t.bytes != call.header.bytes - sizeof fixed)
-        return error(ErrorKind::invalid, "%zu bytes announced, %zu sent", static_cast<size_t>(t.bytes),
-                     call.header.bytes - sizeof fixed);
+        return error(ErrorKind::invalid, "%zu bytes announced, %zu sent",
+                     static_cast<size_t>(t.bytes), call.header.bytes - sizeof fixed);
 
     CUstream stream = nullptr;
     CUresult result = s.context() ? s.objects.get(t.stream, stream) : CUDA_ERROR_INVALID_CONTEXT;
@@ -76,8 +78,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
 {
     CopyTarget t(call.body);
-    if (!call.body.at_end() || !call.wants_reply())
-        return misfit();
+    if (!call.body.at_end() || !call.wants_reply()) return misfit();
     CUstream stream = nullptr;
     CUresult result = s.objects.get(t.stream, stream);
     if (!result && !s.addresses.has(t.device, t.bytes)) result = CUDA_ERROR_INVALID_VALUE;
@@ -99,7 +100,8 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
         part.chunk = s.staging.take_to_send(s.context(), result);
         part.bytes = std::min<uint64_t>(t.bytes, part.chunk.bytes);
         part.last = part.bytes == t.bytes;
-        if (!result) result = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, t.device, part.bytes, stream);
+        if (!result)
+            result = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, t.device, part.bytes, stream);
         if (!result) result = DRIVER(cuEventRecord)(part.chunk.event, stream);
         if (result) {
             if (part.chunk.data) s.staging.give(part.chunk);
@@ -110,7 +112,8 @@ Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
         s.copies.add(key, part);
     }
     // A copy that fails half-way is ended by a frame with the error and no bytes.
-    if (result || !call.header.sequence) s.sender.data(call.header.sequence, result, nullptr, 0, true);
+    if (result || !call.header.sequence)
+        s.sender.data(call.header.sequence, result, nullptr, 0, true);
     return {};
 }
 

@@ -42,9 +42,11 @@ struct Nvml {
         if (!init || init() != 0) return;
         memory = reinterpret_cast<decltype(memory)>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
         busy = reinterpret_cast<decltype(busy)>(dlsym(library, "nvmlDeviceGetUtilizationRates"));
-        for (const char *name : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"})
+        for (const char *name :
+             {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"})
             if (!processes) processes = reinterpret_cast<decltype(processes)>(dlsym(library, name));
-        by_pci = reinterpret_cast<decltype(by_pci)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+        by_pci =
+            reinterpret_cast<decltype(by_pci)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
     }
 };
 
@@ -59,7 +61,9 @@ NvmlDevice find(const Driver &driver, int device)
     char pci[32] = "";
     NvmlDevice handle = nullptr;
     if (driver.symbol(kSoftwareMark) || !nvml().by_pci) return nullptr;
-    if (driver.call<CallId::cuDeviceGetPCIBusId>()(pci, sizeof pci, device) || nvml().by_pci(pci, &handle) != 0) return nullptr;
+    if (driver.call<CallId::cuDeviceGetPCIBusId>()(pci, sizeof pci, device) ||
+        nvml().by_pci(pci, &handle) != 0)
+        return nullptr;
     return handle;
 }
 
@@ -75,7 +79,8 @@ std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device)
 
 std::optional<uint64_t> device_memory_of_process(const Driver &driver, int device)
 {
-    static const auto software = reinterpret_cast<uint64_t (*)(int)>(driver.symbol("rgpu_softgpu_memory_held"));
+    static const auto software =
+        reinterpret_cast<uint64_t (*)(int)>(driver.symbol("rgpu_softgpu_memory_held"));
     if (software) return software(device);
     NvmlDevice handle = find(driver, device);
     if (!handle || !nvml().processes) return std::nullopt;
@@ -105,7 +110,8 @@ void meter_device(const Driver &driver, int device, wire::DeviceStatus &s)
     NvmlDevice handle = find(driver, device);
     if (!handle) return;
     NvmlBusy busy{};
-    if (nvml().busy && nvml().busy(handle, &busy) == 0) s.gpu_busy = busy.gpu, s.memory_busy = busy.memory;
+    if (nvml().busy && nvml().busy(handle, &busy) == 0)
+        s.gpu_busy = busy.gpu, s.memory_busy = busy.memory;
     auto one = [&](const char *name, int64_t &to) {
         unsigned value = 0;
         auto f = reinterpret_cast<int (*)(NvmlDevice, unsigned *)>(dlsym(nvml().library, name));
@@ -113,7 +119,8 @@ void meter_device(const Driver &driver, int device, wire::DeviceStatus &s)
     };
     auto of = [&](const char *name, int which, int64_t &to) {
         unsigned value = 0;
-        auto f = reinterpret_cast<int (*)(NvmlDevice, int, unsigned *)>(dlsym(nvml().library, name));
+        auto f =
+            reinterpret_cast<int (*)(NvmlDevice, int, unsigned *)>(dlsym(nvml().library, name));
         if (f && f(handle, which, &value) == 0) to = value;
     };
     of("nvmlDeviceGetTemperature", 0, s.temperature);  // of the GPU itself
@@ -127,10 +134,14 @@ void meter_device(const Driver &driver, int device, wire::DeviceStatus &s)
 
 std::string driver_release(const Driver &driver)
 {
-    if (auto software = reinterpret_cast<const char *(*)()>(driver.symbol("rgpu_softgpu_driver_release"))) return software();
+    if (auto software =
+            reinterpret_cast<const char *(*)()>(driver.symbol("rgpu_softgpu_driver_release")))
+        return software();
     char text[96] = "";
     void *library = driver.symbol(kSoftwareMark) ? nullptr : nvml().library;
-    auto get = library ? reinterpret_cast<int (*)(char *, unsigned)>(dlsym(library, "nvmlSystemGetDriverVersion")) : nullptr;
+    auto get = library ? reinterpret_cast<int (*)(char *, unsigned)>(
+                             dlsym(library, "nvmlSystemGetDriverVersion"))
+                       : nullptr;
     return get && get(text, sizeof text) == 0 ? text : "";
 }
 

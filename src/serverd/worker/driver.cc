@@ -19,10 +19,13 @@ Result<Driver> Driver::open(const std::string &path)
     for (size_t i = 0; i < calls::kCallCount; i++)
         d.symbols_[i] = dlsym(d.library_, calls::kCalls[i].symbol.data());
     auto init = d.call<CallId::cuInit>();
-    if (!init) return error(ErrorKind::unavailable, "%s is no CUDA driver: it has no cuInit", path.c_str());
+    if (!init)
+        return error(ErrorKind::unavailable, "%s is no CUDA driver: it has no cuInit",
+                     path.c_str());
     if (CUresult r = init(0)) {
         const char *name = calls::error_name(r);
-        return error(ErrorKind::unavailable, "%s: cuInit: %s", path.c_str(), name ? name : "unknown error");
+        return error(ErrorKind::unavailable, "%s: cuInit: %s", path.c_str(),
+                     name ? name : "unknown error");
     }
     return d;
 }

@@ -13,7 +13,8 @@ using calls::CallId;
 
 class Driver {
 public:
-    // Opens the library and initialises it (cuInit). Fails with `unavailable`, naming path and reason.
+    // Opens the library and initialises it (cuInit). Fails with `unavailable`, naming path and
+    // reason.
     static Result<Driver> open(const std::string &path);
 
     // The driver's function for a line of the table; null when this driver does not have it.

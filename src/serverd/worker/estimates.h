@@ -1,4 +1,5 @@
-// How long each kernel, graph or memset takes: learnt from groups of launches whose end was seen. Caller locks.
+// How long each kernel, graph or memset takes: learnt from groups of launches whose end was seen.
+// Caller locks.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +40,7 @@ public:
     void learn(const std::vector<Group> &groups, int64_t took)
     {
         int64_t expected = 0;
-        for (const Group &g : groups)
-            expected += g.count * g.each;
+        for (const Group &g : groups) expected += g.count * g.each;
         if (expected <= 0) return;
         const double ratio = static_cast<double>(took) / static_cast<double>(expected);
         // Handles end, and others get their addresses.
@@ -50,7 +50,8 @@ public:
             const double sample = static_cast<double>(g.each) * ratio;
             const double next = fresh ? std::max(sample, static_cast<double>(kLeastFirst))
                                       : 0.5 * static_cast<double>(it->second.each) + 0.5 * sample;
-            it->second.each = std::clamp<int64_t>(static_cast<int64_t>(next), share::kMicrosecond, 10 * share::kSecond);
+            it->second.each = std::clamp<int64_t>(static_cast<int64_t>(next), share::kMicrosecond,
+                                                  10 * share::kSecond);
             it->second.settled = ratio > 0.5 && ratio < 2;
         }
     }

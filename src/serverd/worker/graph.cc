@@ -1,4 +1,5 @@
-// The graph calls that the table's roles cannot describe. The layouts are described in interpose/graph.cc and capture.cc.
+// The graph calls that the table's roles cannot describe. The layouts are described in
+// interpose/graph.cc and capture.cc.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -66,10 +67,12 @@ Result<void> cuStreamGetCaptureInfo_v3(Session &s, Call &call)
     size_t n = 0;
     CUresult r = s.objects.get(id, stream);
     if (!r && DRIVER(cuStreamGetCaptureInfo_v3))
-        r = DRIVER(cuStreamGetCaptureInfo_v3)(stream, &status, &capture, &graph, &after, &edges, &n);
+        r = DRIVER(cuStreamGetCaptureInfo_v3)(stream, &status, &capture, &graph, &after, &edges,
+                                              &n);
     else if (!r)
-        r = DRIVER(cuStreamGetCaptureInfo_v2) ? DRIVER(cuStreamGetCaptureInfo_v2)(stream, &status, &capture, &graph, &after, &n)
-                                             : CUDA_ERROR_NOT_SUPPORTED;
+        r = DRIVER(cuStreamGetCaptureInfo_v2)
+                ? DRIVER(cuStreamGetCaptureInfo_v2)(stream, &status, &capture, &graph, &after, &n)
+                : CUDA_ERROR_NOT_SUPPORTED;
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
     if (r || status != CU_STREAM_CAPTURE_STATUS_ACTIVE) graph = nullptr, n = 0, capture = 0;

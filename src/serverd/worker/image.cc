@@ -29,7 +29,8 @@ Result<void> Image::read(Session &s, wire::Reader &r, std::vector<uint8_t> body)
 ImageAnswer Image::answer(const Session &s, CUresult result) const
 {
     if (missing) return ImageAnswer::missing;
-    return !result && came_ && s.images.would_keep(view.size()) ? ImageAnswer::kept : ImageAnswer::done;
+    return !result && came_ && s.images.would_keep(view.size()) ? ImageAnswer::kept
+                                                                : ImageAnswer::done;
 }
 
 }  // namespace rgpu::worker

@@ -1,4 +1,5 @@
-// The image at the end of a load's or a link input's body, wherever its bytes come from (wire/image.h).
+// The image at the end of a load's or a link input's body, wherever its bytes come from
+// (wire/image.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,10 @@ struct Image {
     // What the answer begins with.
     wire::ImageAnswer answer(const Session &s, CUresult result) const;
     // After the answer: the client need not wait for the disk.
-    void keep(Session &s) const { if (came_) s.images.keep(view); }
+    void keep(Session &s) const
+    {
+        if (came_) s.images.keep(view);
+    }
 
 private:
     std::vector<uint8_t> memory_;

@@ -1,6 +1,7 @@
-// Module images that this user's programs have sent, kept on disk for later ones: who names one by its digest need not
-// send it again. The directory is one lease owner's (rgpud makes it): nobody gets another's image by guessing a
-// digest, and what is found is what its digest says or is not found.
+// Module images that this user's programs have sent, kept on disk for later ones: who names one by
+// its digest need not send it again. The directory is one lease owner's (rgpud makes it): nobody
+// gets another's image by guessing a digest, and what is found is what its digest says or is not
+// found.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,16 @@ namespace rgpu::worker {
 
 class Images {
 public:
-    // The place and its size from RGPU_WORKER_IMAGES and RGPU_WORKER_IMAGES_BYTES; without them nothing is kept.
+    // The place and its size from RGPU_WORKER_IMAGES and RGPU_WORKER_IMAGES_BYTES; without them
+    // nothing is kept.
     Images();
 
     bool keeps() const { return keeps_; }
     // The tags (wire/image.h) of what is there.
     std::vector<uint64_t> tags() const;
     std::optional<std::vector<uint8_t>> find(const Digest &) const;
-    // Keeps it, where it is neither too small nor too large. What cannot be written turns keeping off.
+    // Keeps it, where it is neither too small nor too large. What cannot be written turns keeping
+    // off.
     void keep(std::span<const uint8_t> image);
     bool would_keep(size_t bytes) const;
 

@@ -55,7 +55,10 @@ bool Input::fill()
 
 Error Input::ended() const
 {
-    if (broken_) return error(ErrorKind::invalid, "the client has broken the %s", from_->name() == std::string_view("shm") ? "shared memory" : "records of its lanes");
+    if (broken_)
+        return error(ErrorKind::invalid, "the client has broken the %s",
+                     from_->name() == std::string_view("shm") ? "shared memory"
+                                                              : "records of its lanes");
     return error(ErrorKind::disconnected, "connection closed inside a frame");
 }
 
@@ -113,7 +116,8 @@ Result<void> Input::read_raw(void *to, size_t bytes)
         if (n <= 0) return ended();
         p += n, bytes -= static_cast<size_t>(n);
         // A long rest: what came was all that was there.
-        if (meter_ && meter_->got(static_cast<size_t>(n), bytes >= from_->worth_reading())) tell_(meter_->rate());
+        if (meter_ && meter_->got(static_cast<size_t>(n), bytes >= from_->worth_reading()))
+            tell_(meter_->rate());
     }
     return {};
 }

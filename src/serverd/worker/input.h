@@ -17,14 +17,15 @@
 namespace rgpu::net {
 class LinkMeter;
 class Unpacker;
-}
+}  // namespace rgpu::net
 
 namespace rgpu::worker {
 
 class Input {
 public:
-    // What the pause hook is for: shorter waits are none. Milliseconds. Longer than a program that keeps the GPU busy rests between
-    // two bursts of calls: each pause costs it an event. A newcomer to its GPU waits as long for its first turn.
+    // What the pause hook is for: shorter waits are none. Milliseconds. Longer than a program that
+    // keeps the GPU busy rests between two bursts of calls: each pause costs it an event. A
+    // newcomer to its GPU waits as long for its first turn.
     static constexpr int kMoment = 5;
 
     explicit Input(net::Transport &from);
@@ -34,10 +35,12 @@ public:
 
     // From now on from there.
     void use(net::Transport &from) { from_ = &from; }
-    // Frames in parts are unpacked by that. `meter`, if any, sees how large blocks come, and `tell` hears of it when it says something new.
+    // Frames in parts are unpacked by that. `meter`, if any, sees how large blocks come, and `tell`
+    // hears of it when it says something new.
     void use(net::Unpacker &, net::LinkMeter *meter, std::function<void(uint64_t rate)> tell);
 
-    // The next bytes of the stream. `disconnected` with an empty text: the client closed between frames.
+    // The next bytes of the stream. `disconnected` with an empty text: the client closed between
+    // frames.
     Result<void> read(void *to, size_t bytes);
     Result<wire::FrameHeader> header();
     // A body of up to a megabyte or so, valid until the next read.
@@ -45,7 +48,8 @@ public:
     // A long body into memory that grows with what has arrived, not with what was announced.
     Result<std::vector<uint8_t>> long_body(size_t bytes);
 
-    // The next bytes where the client put them, at most so many (Transport::lend); no data: they are to be read. Waits for some.
+    // The next bytes where the client put them, at most so many (Transport::lend); no data: they
+    // are to be read. Waits for some.
     net::Lent lend(size_t most);
 
     // Takes what has come and was not taken. Not inside a packed frame.
@@ -71,7 +75,8 @@ private:
     size_t begin_ = 0, end_ = 0;
     bool behind_large_ = false;  // the last block went straight to its destination
     std::vector<uint8_t> body_;
-    // A program that starts does more between its first calls than a look is worth, and the next worker is started beside it.
+    // A program that starts does more between its first calls than a look is worth, and the next
+    // worker is started beside it.
     static constexpr unsigned kFirstWaits = 16;
     Spin spin_{kFirstWaits};
     net::Unpacker *unpacker_ = nullptr;

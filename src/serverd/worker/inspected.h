@@ -37,8 +37,12 @@ CUresult inspect(Session &, CUstreamBatchMemOpParams &);
 CUresult inspect(Session &, CUmemAllocationProp &);
 CUresult inspect(Session &, CUmemPoolProps &);
 
-template <class T> concept Inspected = requires(Session &s, T &v) {
-    { inspect(s, v) } -> std::same_as<CUresult>;
+template <class T>
+concept Inspected = requires(Session &s, T &v)
+{
+    {
+        inspect(s, v)
+        } -> std::same_as<CUresult>;
 };
 
 // Of type T, in a parameter of this role.

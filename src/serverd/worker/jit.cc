@@ -14,9 +14,12 @@ constexpr size_t kLogBytes = 64 << 10;
 // Addresses and sizes of arrays that are in the client.
 bool leads_to_client(CUjit_option option)
 {
-    const bool log = option >= CU_JIT_INFO_LOG_BUFFER && option <= CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
-    const bool symbols = option >= CU_JIT_GLOBAL_SYMBOL_NAMES && option <= CU_JIT_GLOBAL_SYMBOL_COUNT;
-    const bool names = option >= CU_JIT_REFERENCED_KERNEL_NAMES && option <= CU_JIT_REFERENCED_VARIABLE_COUNT;
+    const bool log = option >= CU_JIT_INFO_LOG_BUFFER &&
+                     option <= CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
+    const bool symbols = option >= CU_JIT_GLOBAL_SYMBOL_NAMES &&
+                         option <= CU_JIT_GLOBAL_SYMBOL_COUNT;
+    const bool names = option >= CU_JIT_REFERENCED_KERNEL_NAMES &&
+                       option <= CU_JIT_REFERENCED_VARIABLE_COUNT;
     return log || symbols || names;
 }
 

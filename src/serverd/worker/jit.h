@@ -1,4 +1,5 @@
-// Options of the just-in-time compiler and linker as they come off the wire, with log buffers of our own.
+// Options of the just-in-time compiler and linker as they come off the wire, with log buffers of
+// our own.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,8 @@ void keep_lane(Fd lane)
     if (taken || kept.size() == wire::kMostLanes) return;
     const auto place = static_cast<wire::LanePlace>(kept.size());
     // The first bytes that it carries: there is room.
-    if (send(lane.get(), &place, sizeof place, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof place) kept.emplace_back(std::move(lane));
+    if (send(lane.get(), &place, sizeof place, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof place)
+        kept.emplace_back(std::move(lane));
 }
 
 std::vector<net::OwnSocket> take_lanes(size_t count)

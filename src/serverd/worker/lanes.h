@@ -1,4 +1,5 @@
-// The lanes that rgpud has given to this worker (net/laned_transport.h), until its client begins with them.
+// The lanes that rgpud has given to this worker (net/laned_transport.h), until its client begins
+// with them.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Kernel launches. The layout of the body is described in interpose/launch.cc.
-#include "serverd/worker/driver.h"
 #include "serverd/worker/bodies.h"
+#include "serverd/worker/driver.h"
 #include "serverd/worker/own.h"
 #include "wire/launch_event.h"
 
@@ -9,8 +9,8 @@ namespace rgpu::worker::own {
 namespace {
 
 // A pointer to each parameter, or null when the block is not one of such parameters.
-void **pointers_into(uint8_t *block, size_t bytes, const std::vector<Parameter> *parameters, std::vector<void *> &large,
-                     void *(&few)[32])
+void **pointers_into(uint8_t *block, size_t bytes, const std::vector<Parameter> *parameters,
+                     std::vector<void *> &large, void *(&few)[32])
 {
     if (!parameters) return nullptr;
     void **pointers = few;
@@ -33,9 +33,11 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
     constexpr uint32_t kMaxAttributes = 64;
     wire::Reader &r = call.body;
     auto h = r.value<LaunchHead>();
-    if (h.attributes > kMaxAttributes) return error(ErrorKind::invalid, "%u attributes", h.attributes);
+    if (h.attributes > kMaxAttributes)
+        return error(ErrorKind::invalid, "%u attributes", h.attributes);
     std::vector<CUlaunchAttribute> attributes;
-    for (uint32_t i = 0; i < h.attributes && r.ok(); i++) attributes.push_back(r.value<CUlaunchAttribute>());
+    for (uint32_t i = 0; i < h.attributes && r.ok(); i++)
+        attributes.push_back(r.value<CUlaunchAttribute>());
     size_t bytes = r.value<uint32_t>();
     const uint8_t *p = r.bytes(bytes);
     if (!r.at_end()) return misfit();
@@ -46,7 +48,8 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
     if (!result && !function) result = CUDA_ERROR_INVALID_HANDLE;
     if (!result) result = s.objects.get(h.stream, stream);
     for (CUlaunchAttribute &a : attributes)
-        if (CUevent *event = wire::event_of(a); event && !result) result = s.objects.get_in_place(*event);
+        if (CUevent *event = wire::event_of(a); event && !result)
+            result = s.objects.get_in_place(*event);
     if (result) {
         s.finish(call, result);
         return {};
@@ -66,16 +69,18 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
         params = large.data();
     }
     if (bytes) memcpy(params, p, bytes);
-    void *block[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void *block[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
     void *few[32];
     std::vector<void *> many;
-    void **pointers = bytes ? pointers_into(params, bytes, s.objects.parameters(h.function), many, few) : nullptr;
+    void **pointers =
+        bytes ? pointers_into(params, bytes, s.objects.parameters(h.function), many, few) : nullptr;
     void **extra = bytes && !pointers ? block : nullptr;
 
     Launching launching(s.turns, s.context(), function, stream);
     if (attributes.empty()) {
-        result = DRIVER(cuLaunchKernel)(function, h.grid[0], h.grid[1], h.grid[2], h.block[0], h.block[1], h.block[2],
-                                        h.shared, stream, pointers, extra);
+        result = DRIVER(cuLaunchKernel)(function, h.grid[0], h.grid[1], h.grid[2], h.block[0],
+                                        h.block[1], h.block[2], h.shared, stream, pointers, extra);
     } else {
         CUlaunchConfig c{};
         c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];

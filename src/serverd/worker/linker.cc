@@ -11,7 +11,8 @@ namespace rgpu::worker::own {
 
 namespace {
 
-// The driver writes into a state's log buffers until it is destroyed: they live as long as the process.
+// The driver writes into a state's log buffers until it is destroyed: they live as long as the
+// process.
 Jit &options_of(CUlinkState state)
 {
     static std::map<CUlinkState, std::unique_ptr<Jit>> all;
@@ -30,7 +31,8 @@ Result<void> cuLinkCreate_v2(Session &s, Call &call)
     if (!call.body.at_end()) return misfit();
     jit->add_logs();
     CUlinkState state = nullptr;
-    CUresult r = DRIVER(cuLinkCreate_v2)(jit->count(), jit->options.data(), jit->values.data(), &state);
+    CUresult r =
+        DRIVER(cuLinkCreate_v2)(jit->count(), jit->options.data(), jit->values.data(), &state);
     if (!r && !s.objects.set(id, state)) r = CUDA_ERROR_INVALID_VALUE;
     if (!r) options_of(state) = std::move(*jit);  // moved vectors keep their buffers
     s.finish(call, r);
@@ -54,8 +56,9 @@ Result<void> cuLinkAddData_v2(Session &s, Call &call)
     data.push_back(0);  // PTX is text that ends with a NUL
     CUlinkState state = nullptr;
     CUresult result = image.missing ? CUDA_ERROR_NOT_FOUND : s.objects.get(id, state);
-    if (!result) result = DRIVER(cuLinkAddData_v2)(state, type, data.data(), image.view.size(), name.c_str(), jit.count(),
-                                                   jit.options.data(), jit.values.data());
+    if (!result)
+        result = DRIVER(cuLinkAddData_v2)(state, type, data.data(), image.view.size(), name.c_str(),
+                                          jit.count(), jit.options.data(), jit.values.data());
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
     w.value(image.answer(s, result));

@@ -42,7 +42,9 @@ void LongCopies::carry_out(Copy c)
             Part part{staging_.take_to_send(c.context, result), 0};
             if (!part.chunk.data) break;
             part.bytes = std::min<uint64_t>(c.bytes, part.chunk.bytes);
-            if (!result) result = DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, c.from, part.bytes, c.stream);
+            if (!result)
+                result =
+                    DRIVER(cuMemcpyDtoHAsync_v2)(part.chunk.data, c.from, part.bytes, c.stream);
             if (!result) result = DRIVER(cuEventRecord)(part.chunk.event, c.stream);
             if (result) {
                 staging_.give(part.chunk);

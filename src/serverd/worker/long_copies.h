@@ -1,8 +1,8 @@
-// Large copies to the host that their caller waits for. Each is carried out by a thread of its own, a few chunks ahead of the
-// network, so that the dispatcher goes on with other threads' calls.
+// Large copies to the host that their caller waits for. Each is carried out by a thread of its own,
+// a few chunks ahead of the network, so that the dispatcher goes on with other threads' calls.
 //
-// Until its caller has the answer nobody can count on such a copy: calls that come meanwhile, in its stream too, are in no
-// order with it, and their answers need not wait for its bytes.
+// Until its caller has the answer nobody can count on such a copy: calls that come meanwhile, in
+// its stream too, are in no order with it, and their answers need not wait for its bytes.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,8 @@ class LongCopies {
 public:
     // `staging`: without a limit of its own.
     LongCopies(Sender &sender, Copies &others, Staging &staging, Waiters &waiters)
-        : sender_(sender), others_(others), staging_(staging), waiters_(waiters) {}
+        : sender_(sender), others_(others), staging_(staging), waiters_(waiters)
+    {}
 
     using Copy = Copies::Copy;
     // Dispatcher only, like all here. Answers the sequence, whatever comes.

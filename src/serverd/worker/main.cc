@@ -1,5 +1,5 @@
-// rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as descriptor 3, or
-// with a channel on which it waits for one; it ends when the connection does.
+// rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as
+// descriptor 3, or with a channel on which it waits for one; it ends when the connection does.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -27,8 +27,8 @@ namespace {
 
 using namespace rgpu;
 
-// What rgpud gives it: the client's connection (or the channel that it comes by), its own control socket, the lease's
-// memory account. From 6 on its places at the GPUs' boards (turns.h).
+// What rgpud gives it: the client's connection (or the channel that it comes by), its own control
+// socket, the lease's memory account. From 6 on its places at the GPUs' boards (turns.h).
 constexpr int kSocket = 3, kControl = 4, kAccount = 5;
 
 constexpr char kHelp[] =
@@ -44,11 +44,14 @@ constexpr char kHelp[] =
     "\n"
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
     "RGPU_WORKER_MEMORY (cap of each of them),\n"
-    "RGPU_WORKER_PLACES, RGPU_WORKER_LEASE_GPUS (place in the lease, where they are not all of its GPUs),\n"
-    "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on the\n"
+    "RGPU_WORKER_PLACES, RGPU_WORKER_LEASE_GPUS (place in the lease, where they are not all of its "
+    "GPUs),\n"
+    "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on "
+    "the\n"
     "GPUs: descriptors of places, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
     "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
-    "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of the\n"
+    "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of "
+    "the\n"
     "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_DUMPABLE\n"
     "(other workers of its user may see its memory), RGPU_WORKER_CONFINE (the system call\n"
     "filter: 0 for none, software for what a software GPU needs, log to have others logged),\n"
@@ -57,7 +60,8 @@ constexpr char kHelp[] =
     "RGPU_WORKER_UCX (offers of UCX are taken), RGPU_UCX_* (its settings),\n"
     "RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
-    "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent what no\n"
+    "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent "
+    "what no\n"
     "client may, 4 a kernel ran past the limit.\n";
 
 // Of a client that is there already.
@@ -75,7 +79,8 @@ Result<void> start_driver(Use use)
     auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
     if (!opened) return std::move(opened).error();
     if (use != Use::inventory)
-        if (auto enforced = worker::enforce_memory_cap(*opened, kAccount); !enforced) return enforced;
+        if (auto enforced = worker::enforce_memory_cap(*opened, kAccount); !enforced)
+            return enforced;
     worker::set_driver(*opened);
     return {};
 }
@@ -92,7 +97,9 @@ bool confined(worker::Sockets sockets = worker::Sockets::denied)
                         : told && !strcmp(told, "log")    ? worker::Filter::logs
                                                           : worker::Filter::denies_by_name;
     auto r = worker::confine(filter, sockets);
-    if (!r) fprintf(stderr, "rgpu-worker: %s; see [rgpud] confine_workers in rgpu.conf\n", r.error().text.c_str());
+    if (!r)
+        fprintf(stderr, "rgpu-worker: %s; see [rgpud] confine_workers in rgpu.conf\n",
+                r.error().text.c_str());
     return r.has_value();
 }
 
@@ -100,7 +107,8 @@ int inventory()
 {
     if (!confined()) return 1;
     auto started = start_driver(Use::inventory);
-    auto json = started ? worker::inventory_json() : Result<std::string>(std::move(started).error());
+    auto json = started ? worker::inventory_json()
+                        : Result<std::string>(std::move(started).error());
     if (!json) {
         fprintf(stderr, "rgpu-worker: %s\n", json.error().text.c_str());
         return 1;
@@ -138,7 +146,8 @@ Result<void> open_tunnel(Connection &connection)
     Digest key;
     if (read(from.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
         return error(ErrorKind::internal, "no key from rgpud");
-    auto tunnel = net::Tunnel::open(Fd(kSocket), net::Side::server, key, net::common_openssl, net::Clock::now() + kTunnelTimeout);
+    auto tunnel = net::Tunnel::open(Fd(kSocket), net::Side::server, key, net::common_openssl,
+                                    net::Clock::now() + kTunnelTimeout);
     if (!tunnel) return std::move(tunnel).error();
     connection.fd = (*tunnel)->take_plain().release();
     connection.tunnel = std::move(*tunnel);
@@ -148,7 +157,8 @@ Result<void> open_tunnel(Connection &connection)
 int refuse(const Error &error)
 {
     const char *lease = getenv("RGPU_WORKER_LEASE");
-    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?", error.text.c_str());
+    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?",
+            error.text.c_str());
     return error.kind == ErrorKind::disconnected ? 0 : 3;
 }
 
@@ -161,7 +171,8 @@ int serve(Connection &connection)
     static worker::Console &console = *new worker::Console;
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
     auto started = start_driver(Use::client);
-    auto snapshot = started ? worker::take_snapshot() : Result<wire::Snapshot>(std::move(started).error());
+    auto snapshot = started ? worker::take_snapshot()
+                            : Result<wire::Snapshot>(std::move(started).error());
     uint64_t table = client_table();
     Fd channel;
     std::unique_ptr<net::UcxTransport> ucx;
@@ -192,8 +203,9 @@ int serve(Connection &connection)
     return r ? 0 : refuse(r.error());
 }
 
-// Others of this user read and write its memory no more, nor open its descriptors. Where GPUs are software its job's other workers
-// must: CUDA IPC goes through /proc/PID/fd there. NVIDIA's driver passes what it shares by itself.
+// Others of this user read and write its memory no more, nor open its descriptors. Where GPUs are
+// software its job's other workers must: CUDA IPC goes through /proc/PID/fd there. NVIDIA's driver
+// passes what it shares by itself.
 void hide_memory()
 {
     if (!getenv("RGPU_WORKER_DUMPABLE")) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -1,10 +1,13 @@
-// How much device memory all workers of one lease hold: a file that they share, and the cap that it may reach.
+// How much device memory all workers of one lease hold: a file that they share, and the cap that it
+// may reach.
 //
-// Each worker has a slot in the file, which is its own as long as it holds the lock on its byte: what a worker
-// held that died, however it died, counts no more. One more byte is locked for each look or change.
+// Each worker has a slot in the file, which is its own as long as it holds the lock on its byte:
+// what a worker held that died, however it died, counts no more. One more byte is locked for each
+// look or change.
 //
-// The file is the lease's own. A worker that writes nonsense there, or keeps the lock, harms the lease alone: sums stop at
-// the largest number, and what this worker holds it knows from elsewhere and writes anew each time.
+// The file is the lease's own. A worker that writes nonsense there, or keeps the lock, harms the
+// lease alone: sums stop at the largest number, and what this worker holds it knows from elsewhere
+// and writes anew each time.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +22,24 @@ namespace rgpu::worker {
 class MemoryAccount {
 public:
     // The size of the file for so many workers and GPUs: rgpud makes it, empty.
-    static uint64_t file_bytes(uint64_t workers, size_t gpus) { return (workers + 1) * slot_bytes(gpus); }
+    static uint64_t file_bytes(uint64_t workers, size_t gpus)
+    {
+        return (workers + 1) * slot_bytes(gpus);
+    }
 
-    // Takes a slot in the file that `fd` is open on; `caps` has bytes for each GPU. The descriptor must be of an
-    // open file description of this process's own: locks belong to that. Fails with `exhausted` without a slot.
-    // `places` says which of the lease's `gpus` each is; without them they are all of the lease's, in its order.
-    static Result<MemoryAccount> open(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places = {}, size_t gpus = 0);
+    // Takes a slot in the file that `fd` is open on; `caps` has bytes for each GPU. The descriptor
+    // must be of an open file description of this process's own: locks belong to that. Fails with
+    // `exhausted` without a slot. `places` says which of the lease's `gpus` each is; without them
+    // they are all of the lease's, in its order.
+    static Result<MemoryAccount> open(Fd fd, std::vector<uint64_t> caps,
+                                      std::vector<size_t> places = {}, size_t gpus = 0);
     MemoryAccount(MemoryAccount &&other) noexcept;
     MemoryAccount &operator=(MemoryAccount &&) = delete;
     ~MemoryAccount();
 
     uint64_t cap(size_t gpu) const { return caps_[gpu]; }
-    // This worker holds so many bytes from now on, if all workers together then hold no more than the cap.
+    // This worker holds so many bytes from now on, if all workers together then hold no more than
+    // the cap.
     bool hold(size_t gpu, uint64_t bytes);
     // The same, whatever the others hold: for what cannot be undone.
     void hold_anyway(size_t gpu, uint64_t bytes);
@@ -39,9 +48,9 @@ public:
 private:
     static uint64_t slot_bytes(size_t gpus) { return 8 * gpus; }
     MemoryAccount(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places, size_t gpus)
-        : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus), held_(caps_.size())
-    {
-    }
+        : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus),
+          held_(caps_.size())
+    {}
     bool take_slot();
     uint64_t others_hold(size_t gpu);
     uint64_t *words(uint64_t slot) { return words_ + (slot + 1) * gpus_; }

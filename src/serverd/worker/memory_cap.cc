@@ -17,12 +17,16 @@ uint64_t times(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-uint64_t whole_pages(uint64_t bytes) { return add(bytes, kMemoryPage - 1) / kMemoryPage * kMemoryPage; }
+uint64_t whole_pages(uint64_t bytes)
+{
+    return add(bytes, kMemoryPage - 1) / kMemoryPage * kMemoryPage;
+}
 
 MemoryCap::MemoryCap(const Driver &d, MemoryAccount account, size_t devices)
-    : graphs(devices), promised(devices), contexts(devices), real(d), is_software(real.symbol(kSoftwareMark)),
-      held_here_(reinterpret_cast<uint64_t (*)(int)>(real.symbol("rgpu_softgpu_memory_held"))), account_(std::move(account)),
-      counted_(devices), seen_(devices)
+    : graphs(devices), promised(devices), contexts(devices), real(d),
+      is_software(real.symbol(kSoftwareMark)),
+      held_here_(reinterpret_cast<uint64_t (*)(int)>(real.symbol("rgpu_softgpu_memory_held"))),
+      account_(std::move(account)), counted_(devices), seen_(devices)
 {
     nodes_take_memory = is_software;
 }
@@ -37,7 +41,8 @@ int MemoryCap::device_of(CUstream stream) const
 {
     CUcontext context = nullptr, popped = nullptr;
     const bool names_one = stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
-    if (!names_one || !REAL(cuStreamGetCtx) || REAL(cuStreamGetCtx)(stream, &context) || REAL(cuCtxPushCurrent_v2)(context))
+    if (!names_one || !REAL(cuStreamGetCtx) || REAL(cuStreamGetCtx)(stream, &context) ||
+        REAL(cuCtxPushCurrent_v2)(context))
         return current_device();
     const int device = current_device();
     REAL(cuCtxPopCurrent_v2)(&popped);
@@ -55,7 +60,8 @@ std::optional<uint64_t> MemoryCap::in_use(int device)
 {
     size_t free = 0, total = 0;
     if (current_device() == device)
-        return REAL(cuMemGetInfo_v2)(&free, &total) ? std::nullopt : std::optional<uint64_t>(total - free);
+        return REAL(cuMemGetInfo_v2)(&free, &total) ? std::nullopt
+                                                    : std::optional<uint64_t>(total - free);
     for (CUcontext context : contexts[static_cast<size_t>(device)]) {
         CUcontext popped = nullptr;
         if (REAL(cuCtxPushCurrent_v2)(context)) continue;
@@ -86,7 +92,8 @@ uint64_t MemoryCap::seen(int device)
     return seen_[d];
 }
 
-// What was seen may be old, and graphs and pools may have shrunk: what does not fit is looked at again.
+// What was seen may be old, and graphs and pools may have shrunk: what does not fit is looked at
+// again.
 bool MemoryCap::hold(int device, const std::function<uint64_t()> &target)
 {
     const auto d = static_cast<size_t>(device);
@@ -106,7 +113,8 @@ bool MemoryCap::take(int device, uint64_t bytes)
 bool MemoryCap::took(int device, uint64_t bytes)
 {
     uint64_t &counted = counted_[static_cast<size_t>(device)];
-    if (bytes && !hold(device, [&] { return std::max(add(counted, bytes), seen(device)); })) return false;
+    if (bytes && !hold(device, [&] { return std::max(add(counted, bytes), seen(device)); }))
+        return false;
     counted = add(counted, bytes);
     return true;
 }
@@ -124,22 +132,26 @@ CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bou
     return measured(device, call, undo, bounds, cost);
 }
 
-CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bounds bounds, uint64_t &cost)
+CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bounds bounds,
+                             uint64_t &cost)
 {
     cost = 0;
     if (!has(device)) return call();
     const auto d = static_cast<size_t>(device);
-    if (undo && (used(device) > cap(device) || (bounds.least && bounds.least > left(device)))) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (undo && (used(device) > cap(device) || (bounds.least && bounds.least > left(device))))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     const uint64_t graphs_before = told_of_graphs(device);
     const auto own_before = own(device);
     const auto before = own_before ? std::nullopt : in_use(device);
     if (CUresult r = call()) return r;
     if (const auto own_after = own(device)) {
-        const uint64_t held_before = own_before.value_or(0);  // NVML lists a process from its first context on
+        const uint64_t held_before =
+            own_before.value_or(0);  // NVML lists a process from its first context on
         cost = *own_after - std::min(held_before, *own_after);
     } else if (!own_before) {
         const auto after = in_use(device);
-        if (after) cost = before ? *after - std::min(*before, *after) : cost_of_another_context(device);
+        if (after)
+            cost = before ? *after - std::min(*before, *after) : cost_of_another_context(device);
         cost = std::clamp(cost, bounds.least, bounds.most);
     }
     // What graphs hold counts for them.
@@ -200,7 +212,9 @@ uint64_t MemoryCap::told_of_graphs(int device) const
 {
     cuuint64_t now = 0;
     auto get = REAL(cuDeviceGetGraphMemAttribute);
-    return has_graph_memory && get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now) ? now : 0;
+    return has_graph_memory && get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now)
+               ? now
+               : 0;
 }
 
 bool MemoryCap::settle_graphs(int device, bool anyway)
@@ -212,7 +226,10 @@ bool MemoryCap::settle_graphs(int device, bool anyway)
     uint64_t &counted = counted_[static_cast<size_t>(device)];
     const uint64_t then = add(counted - std::min(counted, g.counted), now);
     // Not taken yet: it comes on top of what was seen.
-    if (!anyway && then > counted && !hold(device, [&] { return add(std::max(counted, seen(device)), then - std::min(then, counted)); })) return false;
+    if (!anyway && then > counted && !hold(device, [&] {
+            return add(std::max(counted, seen(device)), then - std::min(then, counted));
+        }))
+        return false;
     counted = then;
     g.counted = now;
     give(device, 0);
@@ -235,7 +252,9 @@ void MemoryCap::refresh(int device)
     poll_leaving();
     cuuint64_t now = 0;
     for (auto &[pool, state] : pools) {
-        if (state.device != device || REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now)) continue;
+        if (state.device != device ||
+            REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now))
+            continue;
         counted_[d] = add(counted_[d] - std::min(counted_[d], state.counted), now);
         state.counted = now;
     }
@@ -271,7 +290,9 @@ void MemoryCap::forget_context(int device, CUcontext context)
     const auto here = [&](const Held &h) { return h.device == device; };
     for (const auto &[address, piece] : small)
         if (here(piece))
-            for (uint64_t page = address / kMemoryPage; page <= (address + piece.bytes - 1) / kMemoryPage; page++) pages.erase(page);
+            for (uint64_t page = address / kMemoryPage;
+                 page <= (address + piece.bytes - 1) / kMemoryPage; page++)
+                pages.erase(page);
     std::erase_if(small, [&](const auto &p) { return here(p.second); });
     std::erase_if(held, [&](const auto &h) { return here(h.second); });
     std::erase_if(objects, [&](const auto &o) { return here(o.second); });
@@ -332,7 +353,8 @@ Result<void> enforce_memory_cap(Driver &driver, int account)
     if (!partial) return {};
     auto places = list("RGPU_WORKER_PLACES"), gpus = list("RGPU_WORKER_LEASE_GPUS");
     if (!places || !gpus) return std::move(places ? gpus : places).error();
-    auto opened = MemoryAccount::open(Fd(account), *caps, {places->begin(), places->end()}, gpus->empty() ? 0 : gpus->front());
+    auto opened = MemoryAccount::open(Fd(account), *caps, {places->begin(), places->end()},
+                                      gpus->empty() ? 0 : gpus->front());
     if (!opened) return std::move(opened).error();
     auto &cap = *new MemoryCap(driver, std::move(*opened), caps->size());
     put_in_front(driver, cap);

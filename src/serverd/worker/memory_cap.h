@@ -1,19 +1,23 @@
 // The lease's cap on device memory: every call that takes device memory goes through here.
 //
-// Where a lease has all of its GPUs' memory there is nothing to enforce, and nothing is put in front of the driver.
-// Else a worker counts in two ways, and the larger of the two stands in the lease's account:
+// Where a lease has all of its GPUs' memory there is nothing to enforce, and nothing is put in
+// front of the driver. Else a worker counts in two ways, and the larger of the two stands in the
+// lease's account:
 //
-//   - what its calls took. A size that is said (linear, managed, pooled, virtual memory, arrays, graphs' own) is counted
-//     before the driver has it, rounded as the driver rounds; what has none (contexts, modules, streams, the first launch
-//     of a function) is the difference that the call made.
-//   - what the driver says that this process holds: the software GPU at every look, NVIDIA's through NVML's list of
+//   - what its calls took. A size that is said (linear, managed, pooled, virtual memory, arrays,
+//   graphs' own) is counted
+//     before the driver has it, rounded as the driver rounds; what has none (contexts, modules,
+//     streams, the first launch of a function) is the difference that the call made.
+//   - what the driver says that this process holds: the software GPU at every look, NVIDIA's
+//   through NVML's list of
 //     processes, which takes long and is asked when something has no size or does not fit.
 //
-// Both are this process's own figures, so that no other lease needs to stand still and none can make this one wait.
-// Where NVML does not list this process (some containers, some releases), the difference in what the whole device has
-// free stands in. Others may take or give memory at that moment, so that it is held between what the call's arguments say
-// at least and at most, and giving back is never more than was counted. A module's variables have no such bounds: there,
-// and only there, a neighbour's call at the same moment is counted to this lease or hides a part of it.
+// Both are this process's own figures, so that no other lease needs to stand still and none can
+// make this one wait. Where NVML does not list this process (some containers, some releases), the
+// difference in what the whole device has free stands in. Others may take or give memory at that
+// moment, so that it is held between what the call's arguments say at least and at most, and giving
+// back is never more than was counted. A module's variables have no such bounds: there, and only
+// there, a neighbour's call at the same moment is counted to this lease or hides a part of it.
 #pragma once
 
 #include <functional>
@@ -29,8 +33,9 @@
 
 namespace rgpu::worker {
 
-constexpr uint64_t kMemoryPage = uint64_t{2} << 20;  // what the driver takes from the device at a time
-constexpr uint64_t kSharesPages = kMemoryPage / 2;   // requests up to this size share pages
+constexpr uint64_t kMemoryPage = uint64_t{2}
+                                 << 20;  // what the driver takes from the device at a time
+constexpr uint64_t kSharesPages = kMemoryPage / 2;  // requests up to this size share pages
 
 // Sums that stop at the largest number: sizes come from a client.
 inline uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -50,11 +55,14 @@ public:
     using Call = std::function<CUresult()>;
 
     using Bounds = MemoryBounds;
-    // A call whose cost the driver tells; `cost` gets what is counted. Past the cap it is undone and
-    // CUDA_ERROR_OUT_OF_MEMORY is returned; without `undo` it is counted all the same, and what comes next is refused.
-    CUresult measured(int device, const Call &call, const Call &undo, Bounds bounds, uint64_t &cost);
+    // A call whose cost the driver tells; `cost` gets what is counted. Past the cap it is undone
+    // and CUDA_ERROR_OUT_OF_MEMORY is returned; without `undo` it is counted all the same, and what
+    // comes next is refused.
+    CUresult measured(int device, const Call &call, const Call &undo, Bounds bounds,
+                      uint64_t &cost);
     CUresult measured(int device, const Call &call, const Call &undo = {}, Bounds bounds = {});
-    // A call that takes so many bytes, rounded to pages where it has pages of its own. `counted` gets what is counted.
+    // A call that takes so many bytes, rounded to pages where it has pages of its own. `counted`
+    // gets what is counted.
     CUresult sized(int device, uint64_t bytes, uint64_t &counted, const Call &call);
     // A call after which refresh() knows what was taken: no more than `most`.
     CUresult told(int device, uint64_t most, const Call &call);
@@ -80,15 +88,16 @@ public:
     int current_device() const;
     int device_of(CUstream stream) const;
 
-    // What stands for linear memory with pages of its own, managed memory, and whatever has a handle.
+    // What stands for linear memory with pages of its own, managed memory, and whatever has a
+    // handle.
     struct Held {
         int device = 0;
         uint64_t bytes = 0;
     };
     std::map<CUdeviceptr, Held> held;
     std::map<const void *, Held> objects;  // by handle
-    std::map<CUdeviceptr, Held> small;             // pieces that share pages: their own sizes
-    std::map<uint64_t, uint64_t> pages;            // by number: how many pieces lie in it
+    std::map<CUdeviceptr, Held> small;     // pieces that share pages: their own sizes
+    std::map<uint64_t, uint64_t> pages;    // by number: how many pieces lie in it
     struct Imported {
         Held held;
         int references = 0;
@@ -110,11 +119,12 @@ public:
         int references = 1;
     };
     std::map<CUmemGenericAllocationHandle, Physical> physical;
-    std::map<CUdeviceptr, std::pair<uint64_t, CUmemGenericAllocationHandle>> mapped;  // address -> bytes, what
+    std::map<CUdeviceptr, std::pair<uint64_t, CUmemGenericAllocationHandle>>
+        mapped;  // address -> bytes, what
 
-    // Graphs' own memory, by device. NVIDIA's driver takes it when an executable graph is launched, and may share it among
-    // graphs that do not run at the same time: each counts in full from its making on. What one had that has gone may be kept for the
-    // next, which the driver tells.
+    // Graphs' own memory, by device. NVIDIA's driver takes it when an executable graph is launched,
+    // and may share it among graphs that do not run at the same time: each counts in full from its
+    // making on. What one had that has gone may be kept for the next, which the driver tells.
     struct Graphs {
         uint64_t counted = 0, live = 0, gone = 0;
     };
@@ -122,7 +132,8 @@ public:
     std::map<CUgraphExec, std::vector<uint64_t>> executables;
     std::set<CUgraphExec> launched_graphs;
     bool has_graph_memory = false;
-    bool nodes_take_memory;  // the software GPU's nodes have their memory from their making on, and it tells how much
+    bool nodes_take_memory;  // the software GPU's nodes have their memory from their making on, and
+                             // it tells how much
     // Counts what graphs hold; false when that does not fit.
     bool settle_graphs(int device, bool anyway);
 
@@ -152,7 +163,8 @@ private:
     std::vector<uint64_t> counted_, seen_;  // the two ways to count
 };
 
-// Enforces RGPU_WORKER_MEMORY (doc/protocol.md) in front of the process's driver, with the descriptor that rgpud gave.
+// Enforces RGPU_WORKER_MEMORY (doc/protocol.md) in front of the process's driver, with the
+// descriptor that rgpud gave.
 Result<void> enforce_memory_cap(Driver &driver, int account);
 
 // The cap that is enforced in this process, or null.

@@ -1,5 +1,5 @@
-// The calls that take or tell device memory, in front of the driver's. Graphs, and contexts with what is in them, have
-// files of their own.
+// The calls that take or tell device memory, in front of the driver's. Graphs, and contexts with
+// what is in them, have files of their own.
 #include <algorithm>
 
 #include "serverd/worker/memory_cap_front.h"
@@ -26,7 +26,8 @@ uint64_t new_pages(CUdeviceptr address, uint64_t bytes)
 void hold_small(CUdeviceptr address, int device, uint64_t bytes)
 {
     the_cap->small[address] = {device, bytes};
-    for (uint64_t page = address / kMemoryPage; page <= (address + bytes - 1) / kMemoryPage; page++) the_cap->pages[page]++;
+    for (uint64_t page = address / kMemoryPage; page <= (address + bytes - 1) / kMemoryPage; page++)
+        the_cap->pages[page]++;
 }
 
 // Which pages that leaves empty.
@@ -105,16 +106,23 @@ CUresult allocate(CUdeviceptr *address, size_t bytes)
 CUresult allocate_managed(CUdeviceptr *address, size_t bytes, unsigned flags)
 {
     Entry cap;
-    return allocate_linear(address, bytes, [&] { return REAL(cuMemAllocManaged)(address, bytes, flags); });
+    return allocate_linear(address, bytes,
+                           [&] { return REAL(cuMemAllocManaged)(address, bytes, flags); });
 }
 
-CUresult allocate_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned element)
+CUresult allocate_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+                        unsigned element)
 {
     Entry cap;
-    constexpr uint64_t kMostAlignment = 512;  // a row begins where the driver likes, which is at least 32 bytes
-    const uint64_t bytes = times(add(width, kMostAlignment - 1) / kMostAlignment * kMostAlignment, height);
-    if (cap->has(cap->current_device()) && bytes > cap->cap(cap->current_device())) return CUDA_ERROR_OUT_OF_MEMORY;
-    return allocate_linear(address, bytes, [&] { return REAL(cuMemAllocPitch_v2)(address, pitch, width, height, element); });
+    constexpr uint64_t kMostAlignment =
+        512;  // a row begins where the driver likes, which is at least 32 bytes
+    const uint64_t bytes =
+        times(add(width, kMostAlignment - 1) / kMostAlignment * kMostAlignment, height);
+    if (cap->has(cap->current_device()) && bytes > cap->cap(cap->current_device()))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return allocate_linear(address, bytes, [&] {
+        return REAL(cuMemAllocPitch_v2)(address, pitch, width, height, element);
+    });
 }
 
 // What a pool's memory counts for when its pool can be asked no more, or is asked now.
@@ -151,7 +159,8 @@ template <CallId Id> CUresult free_later(CUdeviceptr address, CUstream stream)
     CUevent event = nullptr;
     if (gone.device < 0)
         pooled_is_freed(address);
-    else if (gone.bytes && !REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) && !REAL(cuEventRecord)(event, stream))
+    else if (gone.bytes && !REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) &&
+             !REAL(cuEventRecord)(event, stream))
         cap->leaving.emplace_back(event, gone);  // the device has it until the stream gets there
     else
         cap->give(gone.device, gone.bytes);
@@ -166,7 +175,8 @@ int device_of(CUmemoryPool pool)
     if (auto at = the_cap->pools.find(pool); at != the_cap->pools.end()) return at->second.device;
     int device = the_cap->current_device();
     for (int d = 0; the_cap->has(d); d++)
-        if (CUmemoryPool own = nullptr; !REAL(cuDeviceGetDefaultMemPool)(&own, d) && own == pool) device = d;
+        if (CUmemoryPool own = nullptr; !REAL(cuDeviceGetDefaultMemPool)(&own, d) && own == pool)
+            device = d;
     if (the_cap->has(device)) the_cap->pools[pool] = {device, 0};
     return device;
 }
@@ -183,7 +193,8 @@ CUresult create_pool(CUmemoryPool *pool, const CUmemPoolProps *props)
 bool is_capturing(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return REAL(cuStreamIsCapturing) && !REAL(cuStreamIsCapturing)(stream, &status) && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return REAL(cuStreamIsCapturing) && !REAL(cuStreamIsCapturing)(stream, &status) &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 // In a stream that is being captured the graph gets a node instead.
@@ -223,10 +234,12 @@ template <CallId Id> CUresult allocate_async(CUdeviceptr *address, size_t bytes,
     CUmemoryPool pool = nullptr;
     const int device = cap->device_of(stream);
     if (device >= 0) REAL(cuDeviceGetMemPool)(&pool, device);
-    return allocate_pooled(address, bytes, pool, stream, [&] { return the_cap->real.call<Id>()(address, bytes, stream); });
+    return allocate_pooled(address, bytes, pool, stream,
+                           [&] { return the_cap->real.call<Id>()(address, bytes, stream); });
 }
 
-template <CallId Id> CUresult allocate_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream)
+template <CallId Id>
+CUresult allocate_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     Entry cap;
     return allocate_pooled(address, bytes, pool, stream,
@@ -260,8 +273,8 @@ CUresult trim_pool(CUmemoryPool pool, size_t keep)
 
 // --- virtual memory
 
-CUresult create_physical(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop,
-                         unsigned long long flags)
+CUresult create_physical(CUmemGenericAllocationHandle *handle, size_t bytes,
+                         const CUmemAllocationProp *prop, unsigned long long flags)
 {
     Entry cap;
     auto call = [&] { return REAL(cuMemCreate)(handle, bytes, prop, flags); };
@@ -285,7 +298,8 @@ void drop_physical(CUmemGenericAllocationHandle handle)
 
 void hold_physical(CUmemGenericAllocationHandle handle)
 {
-    if (auto at = the_cap->physical.find(handle); at != the_cap->physical.end()) at->second.references++;
+    if (auto at = the_cap->physical.find(handle); at != the_cap->physical.end())
+        at->second.references++;
 }
 
 CUresult release_physical(CUmemGenericAllocationHandle handle)
@@ -304,8 +318,8 @@ CUresult retain_physical(CUmemGenericAllocationHandle *handle, void *address)
     return r;
 }
 
-CUresult map_physical(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                      unsigned long long flags)
+CUresult map_physical(CUdeviceptr address, size_t bytes, size_t offset,
+                      CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
     Entry cap;
     CUresult r = REAL(cuMemMap)(address, bytes, offset, handle, flags);
@@ -320,7 +334,8 @@ CUresult unmap_physical(CUdeviceptr address, size_t bytes)
 {
     Entry cap;
     if (CUresult r = REAL(cuMemUnmap)(address, bytes)) return r;
-    for (auto at = cap->mapped.lower_bound(address); at != cap->mapped.end() && at->first < address + bytes;) {
+    for (auto at = cap->mapped.lower_bound(address);
+         at != cap->mapped.end() && at->first < address + bytes;) {
         drop_physical(at->second.second);
         at = cap->mapped.erase(at);
     }
@@ -341,11 +356,13 @@ uint64_t bytes_of(CUarray_format format)
     }
 }
 
-// As it says itself. Formats of blocks and planes have less than four bytes a texel, and most layouts are not padded to
-// more than twice the size, at which small ones have a few pages.
-MemoryCap::Bounds bounds_of(uint64_t width, uint64_t height, uint64_t depth, uint64_t texel, bool exact)
+// As it says itself. Formats of blocks and planes have less than four bytes a texel, and most
+// layouts are not padded to more than twice the size, at which small ones have a few pages.
+MemoryCap::Bounds bounds_of(uint64_t width, uint64_t height, uint64_t depth, uint64_t texel,
+                            bool exact)
 {
-    const uint64_t bytes = times(times(times(width, std::max<uint64_t>(height, 1)), std::max<uint64_t>(depth, 1)), texel);
+    const uint64_t bytes = times(
+        times(times(width, std::max<uint64_t>(height, 1)), std::max<uint64_t>(depth, 1)), texel);
     return {exact ? bytes : bytes / 8, add(times(bytes, 4), 4 * kMemoryPage)};
 }
 
@@ -354,15 +371,18 @@ bool is_plain(CUarray_format format) { return format <= CU_AD_FORMAT_FLOAT; }
 MemoryCap::Bounds bounds_of(const CUDA_ARRAY_DESCRIPTOR *d)
 {
     if (!d) return {};
-    return bounds_of(d->Width, d->Height, 1, bytes_of(d->Format) * d->NumChannels, is_plain(d->Format));
+    return bounds_of(d->Width, d->Height, 1, bytes_of(d->Format) * d->NumChannels,
+                     is_plain(d->Format));
 }
 
-// Sparse ones and those that are mapped later have no memory of their own; layers of a cubemap count as its depth.
+// Sparse ones and those that are mapped later have no memory of their own; layers of a cubemap
+// count as its depth.
 MemoryCap::Bounds bounds_of(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
     if (!d) return {};
     const bool has_memory = !(d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING));
-    return bounds_of(d->Width, d->Height, d->Depth, bytes_of(d->Format) * d->NumChannels, has_memory && is_plain(d->Format));
+    return bounds_of(d->Width, d->Height, d->Depth, bytes_of(d->Format) * d->NumChannels,
+                     has_memory && is_plain(d->Format));
 }
 
 template <CallId Id, CallId Undo> void measure_array(Driver &driver)
@@ -370,22 +390,26 @@ template <CallId Id, CallId Undo> void measure_array(Driver &driver)
     driver.replace<Id>([](auto *made, auto *descriptor, auto... a) -> CUresult {
         Entry cap;
         return make_measured(
-            cap->current_device(), made, [&] { return the_cap->real.call<Id>()(made, descriptor, a...); },
+            cap->current_device(), made,
+            [&] { return the_cap->real.call<Id>()(made, descriptor, a...); },
             [](auto handle) { return the_cap->real.call<Undo>()(handle); }, bounds_of(descriptor));
     });
 }
 
 // --- other processes' memory
 
-// Whoever opened it keeps it alive when the process that made it has freed it, and no longer counts it: so it counts here.
-template <CallId Id> CUresult open_shared(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags)
+// Whoever opened it keeps it alive when the process that made it has freed it, and no longer counts
+// it: so it counts here.
+template <CallId Id>
+CUresult open_shared(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags)
 {
     Entry cap;
     if (CUresult r = cap->real.call<Id>()(address, handle, flags)) return r;
     CUdeviceptr base = 0;
     size_t bytes = 0;
     const int device = cap->current_device();
-    if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address)) return CUDA_SUCCESS;
+    if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address))
+        return CUDA_SUCCESS;
     MemoryCap::Imported &imported = cap->imported[*address];
     if (!imported.references) {
         if (!cap->take(device, whole_pages(bytes))) {
@@ -447,8 +471,10 @@ void put_in_front(Driver &driver, MemoryCap &cap)
     driver.replace<CallId::cuMemFreeAsync_ptsz>(free_later<CallId::cuMemFreeAsync_ptsz>);
     driver.replace<CallId::cuMemAllocAsync>(allocate_async<CallId::cuMemAllocAsync>);
     driver.replace<CallId::cuMemAllocAsync_ptsz>(allocate_async<CallId::cuMemAllocAsync_ptsz>);
-    driver.replace<CallId::cuMemAllocFromPoolAsync>(allocate_from_pool<CallId::cuMemAllocFromPoolAsync>);
-    driver.replace<CallId::cuMemAllocFromPoolAsync_ptsz>(allocate_from_pool<CallId::cuMemAllocFromPoolAsync_ptsz>);
+    driver.replace<CallId::cuMemAllocFromPoolAsync>(
+        allocate_from_pool<CallId::cuMemAllocFromPoolAsync>);
+    driver.replace<CallId::cuMemAllocFromPoolAsync_ptsz>(
+        allocate_from_pool<CallId::cuMemAllocFromPoolAsync_ptsz>);
     driver.replace<CallId::cuMemPoolCreate>(create_pool);
     driver.replace<CallId::cuMemPoolDestroy>(destroy_pool);
     driver.replace<CallId::cuMemPoolTrimTo>(trim_pool);

@@ -1,4 +1,5 @@
-// Contexts and what is in them: modules, functions, streams, limits. Their sizes the driver alone knows.
+// Contexts and what is in them: modules, functions, streams, limits. Their sizes the driver alone
+// knows.
 #include <algorithm>
 
 #include "serverd/worker/memory_cap_front.h"
@@ -8,7 +9,10 @@ namespace rgpu::worker::capped {
 namespace {
 
 // A context of NVIDIA's driver has some hundred MiB; the software GPU's has none.
-MemoryCap::Bounds context_bounds() { return {the_cap->is_software ? 0 : uint64_t{64} << 20, UINT64_MAX}; }
+MemoryCap::Bounds context_bounds()
+{
+    return {the_cap->is_software ? 0 : uint64_t{64} << 20, UINT64_MAX};
+}
 // A stream has a channel and its buffers.
 constexpr MemoryCap::Bounds kStream{0, uint64_t{32} << 20};
 
@@ -46,7 +50,8 @@ template <CallId Id> CUresult end_primary(CUdevice device)
     CUcontext context = nullptr;
     REAL(cuDevicePrimaryCtxGetState)(device, &flags, &before);
     // Its handle is the same as long as the process lives.
-    if (before && !REAL(cuDevicePrimaryCtxRetain)(&context, device)) REAL(cuDevicePrimaryCtxRelease_v2)(device);
+    if (before && !REAL(cuDevicePrimaryCtxRetain)(&context, device))
+        REAL(cuDevicePrimaryCtxRelease_v2)(device);
     CUresult r = cap->released(device, 0, [&] {
         CUresult ended = end();
         REAL(cuDevicePrimaryCtxGetState)(device, &flags, &after);
@@ -102,8 +107,10 @@ uint64_t most_of(CUlimit limit, size_t value, int device)
     case CU_LIMIT_PRINTF_FIFO_SIZE: return value;
     case CU_LIMIT_STACK_SIZE:
         REAL(cuDeviceGetAttribute)(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-        REAL(cuDeviceGetAttribute)(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device);
-        return times(times(value, static_cast<uint64_t>(processors)), static_cast<uint64_t>(threads));
+        REAL(cuDeviceGetAttribute)
+        (&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device);
+        return times(times(value, static_cast<uint64_t>(processors)),
+                     static_cast<uint64_t>(threads));
     default: return 0;
     }
 }
@@ -118,7 +125,8 @@ CUresult set_limit(CUlimit limit, size_t value)
     const uint64_t had = most_of(limit, old, device), wants = most_of(limit, value, device);
     uint64_t &promised = cap->promised[static_cast<size_t>(device)];
     const uint64_t more = wants - std::min(had, wants);
-    if (more && (more > cap->cap(device) || !cap->take(device, more))) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (more && (more > cap->cap(device) || !cap->take(device, more)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     promised = add(promised, more);
     CUresult r = cap->measured(device, call, [&] { return REAL(cuCtxSetLimit)(limit, old); });
     const uint64_t less = std::min(promised, r ? more : had - std::min(had, wants));
@@ -137,7 +145,8 @@ template <CallId Id, size_t Function> void measure_first(Driver &driver)
         auto call = [&] { return the_cap->real.call<Id>()(a...); };
         const auto function = std::get<Function>(std::tuple(a...));
         const int device = cap->current_device();
-        return cap->launched.insert({function, device}).second ? cap->measured(device, call) : call();
+        return cap->launched.insert({function, device}).second ? cap->measured(device, call)
+                                                               : call();
     });
 }
 
@@ -146,10 +155,13 @@ template <CallId Id, size_t Function> void measure_first(Driver &driver)
 void put_code_in_front(Driver &driver)
 {
     driver.replace<CallId::cuDevicePrimaryCtxRetain>(retain_primary);
-    driver.replace<CallId::cuDevicePrimaryCtxRelease>(end_primary<CallId::cuDevicePrimaryCtxRelease>);
-    driver.replace<CallId::cuDevicePrimaryCtxRelease_v2>(end_primary<CallId::cuDevicePrimaryCtxRelease_v2>);
+    driver.replace<CallId::cuDevicePrimaryCtxRelease>(
+        end_primary<CallId::cuDevicePrimaryCtxRelease>);
+    driver.replace<CallId::cuDevicePrimaryCtxRelease_v2>(
+        end_primary<CallId::cuDevicePrimaryCtxRelease_v2>);
     driver.replace<CallId::cuDevicePrimaryCtxReset>(end_primary<CallId::cuDevicePrimaryCtxReset>);
-    driver.replace<CallId::cuDevicePrimaryCtxReset_v2>(end_primary<CallId::cuDevicePrimaryCtxReset_v2>);
+    driver.replace<CallId::cuDevicePrimaryCtxReset_v2>(
+        end_primary<CallId::cuDevicePrimaryCtxReset_v2>);
     measure_context<CallId::cuCtxCreate>(driver);
     measure_context<CallId::cuCtxCreate_v2>(driver);
     measure_context<CallId::cuCtxCreate_v3>(driver);
@@ -185,14 +197,17 @@ void put_code_in_front(Driver &driver)
     driver.replace<CallId::cuStreamCreate>([](CUstream *made, unsigned flags) -> CUresult {
         Entry cap;
         return make_measured(
-            cap->current_device(), made, [&] { return REAL(cuStreamCreate)(made, flags); }, REAL(cuStreamDestroy_v2), kStream);
-    });
-    driver.replace<CallId::cuStreamCreateWithPriority>([](CUstream *made, unsigned flags, int priority) -> CUresult {
-        Entry cap;
-        return make_measured(
-            cap->current_device(), made, [&] { return REAL(cuStreamCreateWithPriority)(made, flags, priority); },
+            cap->current_device(), made, [&] { return REAL(cuStreamCreate)(made, flags); },
             REAL(cuStreamDestroy_v2), kStream);
     });
+    driver.replace<CallId::cuStreamCreateWithPriority>(
+        [](CUstream *made, unsigned flags, int priority) -> CUresult {
+            Entry cap;
+            return make_measured(
+                cap->current_device(), made,
+                [&] { return REAL(cuStreamCreateWithPriority)(made, flags, priority); },
+                REAL(cuStreamDestroy_v2), kStream);
+        });
     measure_end<CallId::cuStreamDestroy>(driver);
     measure_end<CallId::cuStreamDestroy_v2>(driver);
 }

@@ -32,7 +32,8 @@ template <class Handle, class Make, class End>
 CUresult make_measured(int device, Handle *made, Make make, End end, MemoryCap::Bounds bounds = {})
 {
     uint64_t cost = 0;
-    CUresult r = the_cap->measured(device, make, [&] { return end(*made); }, bounds, cost);
+    CUresult r = the_cap->measured(
+        device, make, [&] { return end(*made); }, bounds, cost);
     if (!r && made) the_cap->objects[*made] = {device, cost};
     return r;
 }
@@ -50,7 +51,8 @@ template <CallId Id, CallId Undo> void measure_made(Driver &driver)
 template <class End> CUresult end_measured(const void *object, End end)
 {
     const auto at = the_cap->objects.find(object);
-    const auto held = at == the_cap->objects.end() ? MemoryCap::Held{the_cap->current_device(), 0} : at->second;
+    const auto held = at == the_cap->objects.end() ? MemoryCap::Held{the_cap->current_device(), 0}
+                                                   : at->second;
     CUresult r = the_cap->released(held.device, held.bytes, end);
     if (!r) the_cap->objects.erase(object);
     return r;
@@ -61,7 +63,8 @@ template <CallId Id> void measure_end(Driver &driver)
     driver.replace<Id>([](auto handle) -> CUresult {
         Entry cap;
         // A function that comes after may have the same handle.
-        if constexpr (Id == CallId::cuModuleUnload || Id == CallId::cuLibraryUnload) cap->launched.clear();
+        if constexpr (Id == CallId::cuModuleUnload || Id == CallId::cuLibraryUnload)
+            cap->launched.clear();
         return end_measured(handle, [&] { return the_cap->real.call<Id>()(handle); });
     });
 }

@@ -1,7 +1,8 @@
 // Graphs' own memory: the allocation nodes of a graph, however they came there.
 //
-// NVIDIA's driver takes the memory when an executable graph is launched or uploaded, where nothing can be refused any
-// more: it counts from the making of the executable graph on, and goes when that does.
+// NVIDIA's driver takes the memory when an executable graph is launched or uploaded, where nothing
+// can be refused any more: it counts from the making of the executable graph on, and goes when that
+// does.
 #include <algorithm>
 
 #include "serverd/worker/memory_cap_front.h"
@@ -29,8 +30,10 @@ void add_needs(CUgraph graph, Needs &needs)
         CUgraph child = nullptr;
         CUDA_MEM_ALLOC_NODE_PARAMS p{};
         if (REAL(cuGraphNodeGetType)(node, &type)) continue;
-        if (type == CU_GRAPH_NODE_TYPE_GRAPH && !REAL(cuGraphChildGraphNodeGetGraph)(node, &child)) add_needs(child, needs);
-        if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || REAL(cuGraphMemAllocNodeGetParams)(node, &p)) continue;
+        if (type == CU_GRAPH_NODE_TYPE_GRAPH && !REAL(cuGraphChildGraphNodeGetGraph)(node, &child))
+            add_needs(child, needs);
+        if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || REAL(cuGraphMemAllocNodeGetParams)(node, &p))
+            continue;
         if (the_cap->has(p.poolProps.location.id)) {
             uint64_t &need = needs[static_cast<size_t>(p.poolProps.location.id)];
             need = add(need, whole_pages(p.bytesize));
@@ -88,7 +91,8 @@ template <CallId Id> void count_made(Driver &driver)
         const Needs needs = needs_of(graph);
         CUresult r = with_needs(needs, [&] {
             return the_cap->measured(
-                the_cap->current_device(), [&] { return the_cap->real.call<Id>()(made, graph, a...); },
+                the_cap->current_device(),
+                [&] { return the_cap->real.call<Id>()(made, graph, a...); },
                 [&] { return REAL(cuGraphExecDestroy)(*made); });
         });
         if (!r && any(needs)) cap->executables[*made] = needs;
@@ -115,7 +119,8 @@ template <CallId Id> void count_updated(Driver &driver)
 {
     driver.replace<Id>([](CUgraphExec exec, CUgraph graph, auto... a) -> CUresult {
         Entry cap;
-        return change(exec, needs_of(graph), [&] { return the_cap->real.call<Id>()(exec, graph, a...); });
+        return change(exec, needs_of(graph),
+                      [&] { return the_cap->real.call<Id>()(exec, graph, a...); });
     });
 }
 
@@ -132,7 +137,8 @@ CUresult change_child(CUgraphExec exec, CUgraph child, const MemoryCap::Call &ca
 CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph child)
 {
     Entry cap;
-    return change_child(exec, child, [&] { return REAL(cuGraphExecChildGraphNodeSetParams)(exec, node, child); });
+    return change_child(
+        exec, child, [&] { return REAL(cuGraphExecChildGraphNodeSetParams)(exec, node, child); });
 }
 
 CUresult set_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
@@ -152,7 +158,8 @@ CUresult destroy(CUgraphExec exec)
     if (at == cap->executables.end()) return CUDA_SUCCESS;
     const Needs needs = at->second;
     cap->executables.erase(at);
-    for (size_t d = 0; d < needs.size(); d++) cap->graphs[d].gone = add(cap->graphs[d].gone, needs[d]);
+    for (size_t d = 0; d < needs.size(); d++)
+        cap->graphs[d].gone = add(cap->graphs[d].gone, needs[d]);
     uncount(needs);
     return CUDA_SUCCESS;
 }
@@ -167,8 +174,8 @@ CUresult add_allocation(const CUmemPoolProps &props, uint64_t bytes, const Memor
     return the_cap->nodes_take_memory ? the_cap->told(device, whole_pages(bytes), call) : call();
 }
 
-CUresult add_allocation_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
-                             CUDA_MEM_ALLOC_NODE_PARAMS *params)
+CUresult add_allocation_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                             size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
     Entry cap;
     auto call = [&] { return REAL(cuGraphAddMemAllocNode)(node, graph, after, count, params); };

@@ -51,7 +51,8 @@ void Metering::look_at_memory(bool at_once)
     CUdevice device = 0;
     size_t free = 0, total = 0;
     if (!at_once && now - looked_ < kMoment) return;
-    if (!meter_ || DRIVER(cuCtxGetDevice)(&device) || DRIVER(cuMemGetInfo_v2)(&free, &total)) return;
+    if (!meter_ || DRIVER(cuCtxGetDevice)(&device) || DRIVER(cuMemGetInfo_v2)(&free, &total))
+        return;
     looked_ = now;
     serverd::raise(gpu(device).memory_peak, total - free);
 }

@@ -1,5 +1,5 @@
-// What this worker counts into its lease's meter (serverd/meter.h). Without one (RGPU_WORKER_METER) nobody asks, and the numbers go
-// nowhere.
+// What this worker counts into its lease's meter (serverd/meter.h). Without one (RGPU_WORKER_METER)
+// nobody asks, and the numbers go nowhere.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,9 @@ public:
     void sent(size_t bytes) { lease_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); }
     serverd::GpuMeter &gpu(CUdevice device);
 
-    // How much memory the lease has on the current context's GPU now, if nobody looked for a moment; the meter keeps the most.
-    // Called before it becomes less: memory is freed, a context or the program ends.
+    // How much memory the lease has on the current context's GPU now, if nobody looked for a
+    // moment; the meter keeps the most. Called before it becomes less: memory is freed, a context
+    // or the program ends.
     void look_at_memory(bool at_once = false);
 
 private:

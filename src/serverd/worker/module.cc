@@ -53,7 +53,8 @@ Result<void> Load::read(Session &s, const Call &call)
         if (!p) break;
         parts.emplace_back(p, p + size).push_back(0);
     }
-    return image.at_end() ? Result<void>() : error(ErrorKind::invalid, "its parts do not fit its image");
+    return image.at_end() ? Result<void>()
+                          : error(ErrorKind::invalid, "its parts do not fit its image");
 }
 
 const void *Load::image()
@@ -114,14 +115,18 @@ Description describe(CUkernel k)
 template <class Get> wire::LaunchLimits limits(Get get)
 {
     int threads = 0, shared = 0;
-    if (get(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) || get(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES))
+    if (get(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
+        get(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES))
         return {};
-    return {static_cast<uint32_t>(std::max(threads, 0)), static_cast<uint32_t>(std::max(shared, 0))};
+    return {static_cast<uint32_t>(std::max(threads, 0)),
+            static_cast<uint32_t>(std::max(shared, 0))};
 }
 
 wire::LaunchLimits limits(CUfunction f)
 {
-    return limits([f](int *value, CUfunction_attribute a) { return DRIVER(cuFuncGetAttribute)(value, a, f); });
+    return limits([f](int *value, CUfunction_attribute a) {
+        return DRIVER(cuFuncGetAttribute)(value, a, f);
+    });
 }
 
 wire::LaunchLimits limits(CUkernel k)
@@ -132,8 +137,8 @@ wire::LaunchLimits limits(CUkernel k)
     return limits([&](int *value, CUfunction_attribute a) { return get(value, a, k, device); });
 }
 
-// All that is in a module or library, if it is not too much: then the client looks them up without asking. Writes nothing
-// where the driver cannot say (CUDA 12.4).
+// All that is in a module or library, if it is not too much: then the client looks them up without
+// asking. Writes nothing where the driver cannot say (CUDA 12.4).
 constexpr unsigned kMostListed = 64;
 
 template <class Found, class Owner, class Count, class List>
@@ -150,7 +155,8 @@ void list_found(wire::Writer &w, Owner owner, Count count_of, List list)
 }
 void list_found(wire::Writer &w, CUmodule m)
 {
-    list_found<CUfunction>(w, m, DRIVER(cuModuleGetFunctionCount), DRIVER(cuModuleEnumerateFunctions));
+    list_found<CUfunction>(w, m, DRIVER(cuModuleGetFunctionCount),
+                           DRIVER(cuModuleEnumerateFunctions));
 }
 void list_found(wire::Writer &w, CUlibrary l)
 {
@@ -158,12 +164,14 @@ void list_found(wire::Writer &w, CUlibrary l)
 }
 
 // `load` calls the driver.
-template <class Made, class LoadImage> Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
+template <class Made, class LoadImage>
+Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
 {
     Load load;
     if (auto r = load.read(s, call); !r) return r;
     Made made{};
-    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND : load_image(&made, load, load.image());
+    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND
+                                         : load_image(&made, load, load.image());
     if (!result && !s.objects.set(load.handle, made)) result = CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
@@ -176,7 +184,8 @@ template <class Made, class LoadImage> Result<void> serve_load(Session &s, Call 
 }
 
 // A look-up of `Found` in `Owner`; `find` asks the driver.
-template <class Found, class Owner, class Find> Result<void> serve_find(Session &s, Call &call, Find find)
+template <class Found, class Owner, class Find>
+Result<void> serve_find(Session &s, Call &call, Find find)
 {
     auto id = call.body.value<HandleId>();
     auto owner_id = call.body.value<HandleId>();
@@ -185,7 +194,8 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
     Owner owner{};
     Found found{};
     // Parameter layouts are needed to carry launches out (CUDA 12.4).
-    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner)
+                                            : CUDA_ERROR_NOT_SUPPORTED;
     if (!r) r = find(&found, owner, name.c_str());
     if (!r && !s.objects.set(id, found)) r = CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> answer;
@@ -200,7 +210,8 @@ template <class Found, class Owner, class Find> Result<void> serve_find(Session 
 }
 
 // All that is found in `Owner`; `list` asks the driver.
-template <class Found, class Owner, class List> Result<void> serve_enumerate(Session &s, Call &call, List list)
+template <class Found, class Owner, class List>
+Result<void> serve_enumerate(Session &s, Call &call, List list)
 {
     auto owner_id = call.body.value<HandleId>();
     auto room = call.body.value<uint32_t>();
@@ -208,10 +219,12 @@ template <class Found, class Owner, class List> Result<void> serve_enumerate(Ses
     constexpr uint32_t kMaxRoom = 1 << 20;
     Owner owner{};
     std::vector<Found> found(std::min(room, kMaxRoom));
-    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(owner_id, owner) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(owner_id, owner)
+                                                    : CUDA_ERROR_NOT_SUPPORTED;
     if (!r && !owner) r = CUDA_ERROR_INVALID_HANDLE;
     if (!r) r = list(found.data(), static_cast<unsigned>(found.size()), owner);
-    while (!found.empty() && !found.back()) found.pop_back();  // there was more room than there are functions
+    while (!found.empty() && !found.back())
+        found.pop_back();  // there was more room than there are functions
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
     w.value(static_cast<uint32_t>(found.size()));
@@ -241,7 +254,8 @@ Result<void> cuLibraryEnumerateKernels(Session &s, Call &call)
 Result<void> cuModuleLoadDataEx(Session &s, Call &call)
 {
     return serve_load<CUmodule>(s, call, [&](CUmodule *module, Load &load, const void *image) {
-        return DRIVER(cuModuleLoadDataEx)(module, image, load.jit.count(), load.jit.options.data(), load.jit.values.data());
+        return DRIVER(cuModuleLoadDataEx)(module, image, load.jit.count(), load.jit.options.data(),
+                                          load.jit.values.data());
     });
 }
 
@@ -250,7 +264,8 @@ Result<void> cuLibraryLoadData(Session &s, Call &call)
     return serve_load<CUlibrary>(s, call, [&](CUlibrary *library, Load &load, const void *image) {
         auto function = DRIVER(cuLibraryLoadData);
         if (!function) return CUDA_ERROR_NOT_SUPPORTED;
-        return function(library, image, load.jit.options.data(), load.jit.values.data(), load.jit.count(), nullptr, nullptr, 0);
+        return function(library, image, load.jit.options.data(), load.jit.values.data(),
+                        load.jit.count(), nullptr, nullptr, 0);
     });
 }
 

@@ -33,7 +33,8 @@ public:
         put(id, {calls::kHandleKind<T>, reinterpret_cast<void *>(handle)});
         return true;
     }
-    // The number of an object that the driver names: the client's own, or a new one of ours. Null is 0.
+    // The number of an object that the driver names: the client's own, or a new one of ours. Null
+    // is 0.
     template <class T> HandleId number(T handle)
     {
         if (!handle) return calls::kNoHandle;
@@ -46,8 +47,8 @@ public:
     }
     // With the functions of a module or library.
     void end(HandleId id);
-    // The driver's handle for a number, or an error that says what is wrong with it. Null is null; the
-    // special streams have their own values as numbers.
+    // The driver's handle for a number, or an error that says what is wrong with it. Null is null;
+    // the special streams have their own values as numbers.
     template <class T> CUresult get(HandleId id, T &handle) const
     {
         constexpr HandleKind want = calls::kHandleKind<T>;
@@ -58,26 +59,34 @@ public:
         }
         const Object *o = const_cast<Objects *>(this)->at(id);
         // CUDA lets a CUkernel be used as a CUfunction.
-        if (!o || (o->kind != want && !(want == HandleKind::function && o->kind == HandleKind::kernel)))
+        if (!o ||
+            (o->kind != want && !(want == HandleKind::function && o->kind == HandleKind::kernel)))
             return calls::invalid_handle(want);
         handle = reinterpret_cast<T>(o->handle);
         return CUDA_SUCCESS;
     }
 
-    // The same inside a struct that was carried, where the number stands in the handle's place; 0 is no object.
+    // The same inside a struct that was carried, where the number stands in the handle's place; 0
+    // is no object.
     template <class T> CUresult get_in_place(T &handle) const
     {
         const auto id = static_cast<HandleId>(reinterpret_cast<uintptr_t>(handle));
         handle = nullptr;
         return id ? get(id, handle) : CUDA_ERROR_INVALID_HANDLE;
     }
-    template <class T> void number_in_place(T &handle) { handle = reinterpret_cast<T>(uintptr_t{number(handle)}); }
+    template <class T> void number_in_place(T &handle)
+    {
+        handle = reinterpret_cast<T>(uintptr_t{number(handle)});
+    }
 
 private:
-    // A client of several servers moves the numbers that each of them gives to a range of its own, a multiple of ours further on.
+    // A client of several servers moves the numbers that each of them gives to a range of its own,
+    // a multiple of ours further on.
     static HandleId own(HandleId id)
     {
-        return id < calls::kFirstServerHandle ? id : calls::kFirstServerHandle + id % calls::kFirstServerHandle;
+        return id < calls::kFirstServerHandle
+                   ? id
+                   : calls::kFirstServerHandle + id % calls::kFirstServerHandle;
     }
 
     struct Object {
@@ -86,7 +95,10 @@ private:
         bool operator==(const Object &) const = default;
     };
     struct Hash {
-        size_t operator()(const Object &o) const { return std::hash<void *>()(o.handle) ^ static_cast<size_t>(o.kind); }
+        size_t operator()(const Object &o) const
+        {
+            return std::hash<void *>()(o.handle) ^ static_cast<size_t>(o.kind);
+        }
     };
     struct Function {
         HandleId owner = 0;
@@ -100,7 +112,7 @@ private:
     std::vector<Object> all_, ours_;  // by number; ours_ from kFirstServerHandle on
     // The last number that an object got: a driver gives the address of one that ended to another.
     std::unordered_map<Object, HandleId, Hash> numbers_;
-    std::vector<HandleId> free_;      // of ours_
+    std::vector<HandleId> free_;  // of ours_
     std::unordered_map<HandleId, Function> functions_;
     std::unordered_map<HandleId, std::vector<HandleId>> found_in_;  // by owner
 };

@@ -19,7 +19,8 @@ bool waits_for_default(CUstream stream)
 bool binds(Copies::Key key, CUstream stream, Copies::Key other_key, CUstream other)
 {
     if (key == other_key) return true;
-    return is_default(key) != is_default(other_key) && waits_for_default(is_default(key) ? other : stream);
+    return is_default(key) != is_default(other_key) &&
+           waits_for_default(is_default(key) ? other : stream);
 }
 
 bool is_apart(Session &s, const Call &call, HandleId id)
@@ -34,7 +35,9 @@ bool record_behind(Session &s, const Call &call, HandleId event_id, HandleId str
     CUevent event = nullptr;
     CUstream stream = nullptr;
     if (s.objects.get(event_id, event) || !event || s.objects.get(stream_id, stream)) return false;
-    return s.copies.behind(stream_key(call, stream_id), event_id, [&s, call, event, stream] { s.finish(call, DRIVER(cuEventRecord)(event, stream)); });
+    return s.copies.behind(stream_key(call, stream_id), event_id, [&s, call, event, stream] {
+        s.finish(call, DRIVER(cuEventRecord)(event, stream));
+    });
 }
 
 enum class Place { apart, behind, unknown };
@@ -57,12 +60,14 @@ Place place_of(Session &s, const Call &call)
     case CallId::cuMemcpyDtoHAsync_v2: {
         const CopyTarget t(r);
         const bool opens = !call.caller_waits() && t.bytes >= Copies::kLarge;
-        const auto same = [key = stream_key(call, t.stream)](Copies::Key stream, const Copies::Copy &) { return stream == key; };
+        const auto same = [key = stream_key(call, t.stream)](
+                              Copies::Key stream, const Copies::Copy &) { return stream == key; };
         return apart((opens && !s.copies.which_open(same).empty()) || is_apart(s, call, t.stream));
     }
     case CallId::cuLaunchKernel: {
         const auto head = r.value<LaunchHead>();
-        return apart(!head.attributes && is_apart(s, call, head.stream));  // an attribute may name an event
+        return apart(!head.attributes &&
+                     is_apart(s, call, head.stream));  // an attribute may name an event
     }
     // The word that a host function is over, which a stream with an open copy may wait for.
     case CallId::cuLaunchHostFunc: return apart(Callbacks::is_done(call.body));
@@ -108,7 +113,9 @@ bool is_apart(Session &s, Copies::Key key, CUstream stream)
 
 std::vector<uint64_t> copies_in_front(Session &s, Copies::Key key, CUstream stream)
 {
-    return s.copies.which_open([&](Copies::Key other_key, const Copies::Copy &other) { return binds(key, stream, other_key, other.stream); });
+    return s.copies.which_open([&](Copies::Key other_key, const Copies::Copy &other) {
+        return binds(key, stream, other_key, other.stream);
+    });
 }
 
 void close_copies(Session &s)

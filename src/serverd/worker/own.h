@@ -1,4 +1,5 @@
-// The handlers that are written by hand: own::cuX for every line of the table with code server or both.
+// The handlers that are written by hand: own::cuX for every line of the table with code server or
+// both.
 #pragma once
 
 #include "serverd/worker/session.h"

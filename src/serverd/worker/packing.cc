@@ -19,7 +19,9 @@ Packing::~Packing() = default;
 
 Result<void> Packing::take(const wire::FrameHeader &h)
 {
-    const auto wrong = [] { return error(ErrorKind::invalid, "a word about packed frames that no client says"); };
+    const auto wrong = [] {
+        return error(ErrorKind::invalid, "a word about packed frames that no client says");
+    };
     wire::Packing told;
     if (h.bytes != sizeof told) return wrong();
     if (auto r = input_.read(&told, sizeof told); !r) return r;
@@ -29,7 +31,8 @@ Result<void> Packing::take(const wire::FrameHeader &h)
     auto &[out, in, meter] = *ways_;
     sender_.use(out);
     // A client that packs whatever the link is told nothing of it.
-    input_.use(in, told.wish == wire::PackWish::always ? nullptr : &meter, [this](uint64_t rate) { sender_.link(rate); });
+    input_.use(in, told.wish == wire::PackWish::always ? nullptr : &meter,
+               [this](uint64_t rate) { sender_.link(rate); });
     if (!asks) return {};
     const uint32_t common = told.methods & net::PackLibrary::here().methods();
     in.use(common);

@@ -1,4 +1,5 @@
-// Packed frames of one connection (net/packer.h): what the client says of it, and what this side sees of the link.
+// Packed frames of one connection (net/packer.h): what the client says of it, and what this side
+// sees of the link.
 #pragma once
 
 #include <memory>

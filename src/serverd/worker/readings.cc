@@ -42,8 +42,7 @@ Json of(Device device, unsigned index, const std::vector<Device> &all)
     if (ask("nvmlDeviceGetUUID", device, uuid, static_cast<unsigned>(sizeof uuid)))
         json["uuid"] = uuid;
     Pci pci{};
-    if (ask("nvmlDeviceGetPciInfo_v3", device, &pci))
-        json["pci"] = pci.id;
+    if (ask("nvmlDeviceGetPciInfo_v3", device, &pci)) json["pci"] = pci.id;
     unsigned value = 0, other = 0;
     if (ask("nvmlDeviceGetTemperature", device, int{kTemperatureOfGpu}, &value))
         json["temperature"] = value;
@@ -51,10 +50,8 @@ Json of(Device device, unsigned index, const std::vector<Device> &all)
         json["slowdown"] = value;
     if (ask("nvmlDeviceGetTemperatureThreshold", device, int{kShutdownThreshold}, &value))
         json["shutdown"] = value;
-    if (ask("nvmlDeviceGetComputeMode", device, &value))
-        json["compute_mode"] = value;
-    if (ask("nvmlDeviceGetPersistenceMode", device, &value))
-        json["persistence"] = value;
+    if (ask("nvmlDeviceGetComputeMode", device, &value)) json["compute_mode"] = value;
+    if (ask("nvmlDeviceGetPersistenceMode", device, &value)) json["persistence"] = value;
     unsigned long long errors = 0;
     if (ask("nvmlDeviceGetEccMode", device, &value, &other) && value == 1 &&
         ask("nvmlDeviceGetTotalEccErrors", device, int{kUncorrected}, int{kVolatile}, &errors))
@@ -67,9 +64,11 @@ Json of(Device device, unsigned index, const std::vector<Device> &all)
     Json p2p = Json::array(), nvlink = Json::array();
     for (Device peer : all) {
         int status = 0;
-        bool told = peer != device && ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pRead}, &status);
+        bool told = peer != device &&
+                    ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pRead}, &status);
         p2p.push_back(told ? status : 0);
-        told = peer != device && ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pNvlink}, &status);
+        told = peer != device &&
+               ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pNvlink}, &status);
         nvlink.push_back(told && status == 0 ? 1 : 0);
     }
     json["p2p"] = std::move(p2p);
@@ -85,31 +84,29 @@ Json read()
     if (cuda && dlsym(cuda, kSoftwareMark))
         return {{"why_not", "its GPUs are software, which NVML does not know"}};
     library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return {{"why_not", std::string("NVML cannot be opened: ") + dlerror()}};
+    if (!library) return {{"why_not", std::string("NVML cannot be opened: ") + dlerror()}};
     auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
     if (int status = init ? init() : -1) {
         auto name = reinterpret_cast<const char *(*)(int)>(dlsym(library, "nvmlErrorString"));
-        return {{"why_not", "NVML does not start: " + (name ? std::string(name(status)) : "status " + std::to_string(status))}, {"broken", 1}};
+        return {{"why_not", "NVML does not start: " + (name ? std::string(name(status))
+                                                            : "status " + std::to_string(status))},
+                {"broken", 1}};
     }
     Json json = Json::object();
     char release[96] = "";
     if (ask("nvmlSystemGetDriverVersion", release, static_cast<unsigned>(sizeof release)))
         json["driver"] = release;
     int version = 0;
-    if (ask("nvmlSystemGetCudaDriverVersion_v2", &version))
-        json["cuda"] = version;
+    if (ask("nvmlSystemGetCudaDriverVersion_v2", &version)) json["cuda"] = version;
     unsigned count = 0;
     std::vector<Device> all;
     ask("nvmlDeviceGetCount_v2", &count);
     for (unsigned i = 0; i < count; ++i) {
         Device device = nullptr;
-        if (ask("nvmlDeviceGetHandleByIndex_v2", i, &device))
-            all.push_back(device);
+        if (ask("nvmlDeviceGetHandleByIndex_v2", i, &device)) all.push_back(device);
     }
     json["gpus"] = Json::array();
-    for (unsigned i = 0; i < all.size(); ++i)
-        json["gpus"].push_back(of(all[i], i, all));
+    for (unsigned i = 0; i < all.size(); ++i) json["gpus"].push_back(of(all[i], i, all));
     return json;
 }
 

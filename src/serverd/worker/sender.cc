@@ -18,10 +18,12 @@ using wire::ServerFrame;
 
 namespace {
 
-// With as many or more the processor was kept long enough from a thread that has a few bytes to send.
+// With as many or more the processor was kept long enough from a thread that has a few bytes to
+// send.
 constexpr size_t kMany = 128 << 10;
 
-FrameHeader header(ServerFrame type, uint32_t sequence, CUresult result, size_t bytes, uint16_t flags)
+FrameHeader header(ServerFrame type, uint32_t sequence, CUresult result, size_t bytes,
+                   uint16_t flags)
 {
     FrameHeader h;
     h.bytes = static_cast<uint32_t>(bytes);
@@ -50,9 +52,11 @@ void Sender::send(const FrameHeader &h, const void *body)
     }
 }
 
-void Sender::send_now(const void *first, size_t first_bytes, const void *second, size_t second_bytes)
+void Sender::send_now(const void *first, size_t first_bytes, const void *second,
+                      size_t second_bytes)
 {
-    iovec parts[2] = {{const_cast<void *>(first), first_bytes}, {const_cast<void *>(second), second_bytes}};
+    iovec parts[2] = {{const_cast<void *>(first), first_bytes},
+                      {const_cast<void *>(second), second_bytes}};
     // Before the client can have them, and end.
     Metering::here().sent(first_bytes + second_bytes);
     for (size_t left = first_bytes + second_bytes; left;) {

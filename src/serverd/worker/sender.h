@@ -1,5 +1,5 @@
-// The way back to the client. Any thread; frames never mix, and go in the order in which their threads came. A client that is gone
-// ends the process.
+// The way back to the client. Any thread; frames never mix, and go in the order in which their
+// threads came. A client that is gone ends the process.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace rgpu::net {
 class LanedTransport;
 class Packer;
-}
+}  // namespace rgpu::net
 
 namespace rgpu::worker {
 

@@ -24,13 +24,13 @@ using calls::Use;
 namespace detail {
 
 template <class T> using Pointee = std::remove_const_t<std::remove_pointer_t<T>>;
+template <RoleKind Kind, class T> inline constexpr bool kHandleIn =
+    (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
 template <RoleKind Kind, class T>
-inline constexpr bool kHandleIn = (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
-template <RoleKind Kind, class T>
-inline constexpr bool kHandleOut = Kind == RoleKind::out && calls::kIsHandle<Pointee<T>>;
+inline constexpr bool kHandleOut = Kind == RoleKind::out &&calls::kIsHandle<Pointee<T>>;
 
-// One parameter while its call is served: take() decodes it, pass() is what the driver gets, give() encodes what
-// the driver wrote.
+// One parameter while its call is served: take() decodes it, pass() is what the driver gets, give()
+// encodes what the driver wrote.
 template <RoleKind Kind, class T> struct Slot {
     HandleId id = 0;
     T value{};                      // in
@@ -86,8 +86,10 @@ template <class T> struct Slot<RoleKind::ref, T> {
     {
         present = r.value<uint8_t>() != 0;
         if (!present) return CUDA_SUCCESS;
-        if constexpr (Carried<Pointee<T>>::value) return Carried<Pointee<T>>::decode(r, s, value, memory);
-        else value = r.value<Pointee<T>>();
+        if constexpr (Carried<Pointee<T>>::value)
+            return Carried<Pointee<T>>::decode(r, s, value, memory);
+        else
+            value = r.value<Pointee<T>>();
         if constexpr (Inspected<Pointee<T>>) return inspect(s, value);
         (void)s;
         return CUDA_SUCCESS;
@@ -267,28 +269,36 @@ template <CallId Id, size_t I, class Slots> size_t count_of(Slots &slots)
 template <RoleKind Kind, class T> consteval bool is_sound(const calls::Role &role)
 {
     if constexpr (Kind == RoleKind::in || Kind == RoleKind::ends) {
-        if constexpr (calls::kIsHandle<T>) return true;
-        else return may_come<T>(role);
+        if constexpr (calls::kIsHandle<T>)
+            return true;
+        else
+            return may_come<T>(role);
     } else if constexpr (Kind == RoleKind::ref || Kind == RoleKind::inout) {
-        if constexpr (Carried<Pointee<T>>::value) return true;
-        else return may_come<Pointee<T>>(role);
+        if constexpr (Carried<Pointee<T>>::value)
+            return true;
+        else
+            return may_come<Pointee<T>>(role);
     } else if constexpr (Kind == RoleKind::in_n) {
-        if constexpr (calls::kIsHandle<Pointee<T>>) return true;
-        else return may_come<Pointee<T>>(role);
+        if constexpr (calls::kIsHandle<Pointee<T>>)
+            return true;
+        else
+            return may_come<Pointee<T>>(role);
     }
     return Kind != RoleKind::host && Kind != RoleKind::own;
 }
 
 template <class T> uint64_t as_number(T v)
 {
-    if constexpr (std::is_pointer_v<T>) return reinterpret_cast<uint64_t>(v);
-    else return static_cast<uint64_t>(v);
+    if constexpr (std::is_pointer_v<T>)
+        return reinterpret_cast<uint64_t>(v);
+    else
+        return static_cast<uint64_t>(v);
 }
 
 consteval Addresses::Tokens tokens_of(CallId id)
 {
     const std::string_view symbol = calls::info(id).symbol;
-    return symbol.starts_with("cuTex") ? Addresses::Tokens::textures
+    return symbol.starts_with("cuTex")    ? Addresses::Tokens::textures
            : symbol.starts_with("cuSurf") ? Addresses::Tokens::surfaces
                                           : Addresses::Tokens::memory;
 }
@@ -300,12 +310,14 @@ template <CallId Id, size_t I, class Slots> bool width_of(Slots &slots, uint64_t
     bytes = 1;
     if constexpr (role.count >= 0) bytes = count_of<Id, I>(slots);
     if constexpr (role.element >= 0)
-        return !__builtin_mul_overflow(bytes, sizeof(std::get<static_cast<size_t>(role.element)>(slots).value), &bytes);
+        return !__builtin_mul_overflow(
+            bytes, sizeof(std::get<static_cast<size_t>(role.element)>(slots).value), &bytes);
     return true;
 }
 
 // Whether parameter I is a number of the session's, where it has to be.
-template <CallId Id, size_t I, class Slots> CUresult may_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
+template <CallId Id, size_t I, class Slots>
+CUresult may_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
 {
     constexpr calls::Role role = calls::roles<Id>()[I];
     if constexpr (role.kind == RoleKind::in && role.use != Use::value && role.use != Use::spot) {
@@ -314,7 +326,8 @@ template <CallId Id, size_t I, class Slots> CUresult may_use([[maybe_unused]] Se
         if (!width_of<Id, I>(slots, bytes)) return CUDA_ERROR_INVALID_VALUE;
         bool has = false;
         if constexpr (role.use == Use::mem && role.pitch >= 0)
-            has = s.addresses.has_rows(number, bytes, as_count(std::get<static_cast<size_t>(role.pitch)>(slots)),
+            has = s.addresses.has_rows(number, bytes,
+                                       as_count(std::get<static_cast<size_t>(role.pitch)>(slots)),
                                        as_count(std::get<static_cast<size_t>(role.height)>(slots)));
         else if constexpr (role.use == Use::mem)
             has = s.addresses.has(number, bytes);
@@ -325,13 +338,15 @@ template <CallId Id, size_t I, class Slots> CUresult may_use([[maybe_unused]] Se
         else
             has = s.addresses.has_reserved(number, bytes);
         if (!has) return CUDA_ERROR_INVALID_VALUE;
-        if constexpr (role.use == Use::frees) s.addresses.take(number);  // whatever becomes of the call
+        if constexpr (role.use == Use::frees)
+            s.addresses.take(number);  // whatever becomes of the call
     }
     return CUDA_SUCCESS;
 }
 
 // What the call has changed.
-template <CallId Id, size_t I, class Slots> void note_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
+template <CallId Id, size_t I, class Slots>
+void note_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
 {
     constexpr calls::Role role = calls::roles<Id>()[I];
     if constexpr (role.use != Use::value) {
@@ -341,8 +356,10 @@ template <CallId Id, size_t I, class Slots> void note_use([[maybe_unused]] Sessi
         if (!width_of<Id, I>(slots, bytes)) return;
         if constexpr (role.kind == RoleKind::out)
             if (!slot.present) return;
-        if constexpr (role.use == Use::gives) s.addresses.give(number, bytes, Addresses::Life::linear);
-        if constexpr (role.use == Use::maps) s.addresses.give(number, bytes, Addresses::Life::lasting);
+        if constexpr (role.use == Use::gives)
+            s.addresses.give(number, bytes, Addresses::Life::linear);
+        if constexpr (role.use == Use::maps)
+            s.addresses.give(number, bytes, Addresses::Life::lasting);
         if constexpr (role.use == Use::unmaps) s.addresses.take(number, bytes);
         if constexpr (role.use == Use::reserves) s.addresses.reserve(number, bytes);
         if constexpr (role.use == Use::unreserves) s.addresses.unreserve(number);
@@ -351,12 +368,14 @@ template <CallId Id, size_t I, class Slots> void note_use([[maybe_unused]] Sessi
     }
 }
 
-// An attribute whose value is an event's handle: the value alone does not say so, and nobody has put the driver's handle there.
+// An attribute whose value is an event's handle: the value alone does not say so, and nobody has
+// put the driver's handle there.
 template <class... Slots> bool names_event(const Slots &...slots)
 {
     [[maybe_unused]] const auto is_one = [](const auto &slot) {
         if constexpr (requires { slot.value; })
-            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(slot.value)>, CUlaunchAttributeID>) {
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(slot.value)>,
+                                         CUlaunchAttributeID>) {
                 CUlaunchAttribute a{};
                 a.id = slot.value;
                 return wire::event_of(a) != nullptr;
@@ -370,7 +389,8 @@ template <CallId Id, class... A, size_t... I>
 Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::index_sequence<I...>)
 {
     [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
-    static_assert((is_sound<roles[I].kind, A>(roles[I]) && ...), "a parameter that nobody holds a client to: see worker/inspected.h");
+    static_assert((is_sound<roles[I].kind, A>(roles[I]) && ...),
+                  "a parameter that nobody holds a client to: see worker/inspected.h");
     std::tuple<Slot<roles[I].kind, A>...> slots;
     CUresult result = CUDA_SUCCESS;
     [[maybe_unused]] auto take = [&](auto &slot) {
@@ -390,7 +410,8 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
     std::vector<uint8_t> answer;
     if (result) {
         [[maybe_unused]] auto give = [&]<RoleKind Kind, class T>(Slot<Kind, T> &slot) {
-            if constexpr ((Kind == RoleKind::out || Kind == RoleKind::inout) && Carried<Pointee<T>>::on_failure)
+            if constexpr ((Kind == RoleKind::out || Kind == RoleKind::inout) &&
+                          Carried<Pointee<T>>::on_failure)
                 slot.give(answer, 0, s);
         };
         (give.template operator()<roles[I].kind, A>(std::get<I>(slots)), ...);
@@ -400,7 +421,9 @@ Result<void> serve(Session &s, Call &call, CUresult (*function)(A...), std::inde
             if constexpr (requires { slot.id; }) {
                 if (kind == RoleKind::ends) s.objects.end(slot.id);
                 if constexpr (calls::kIsHandle<decltype(slot.value)>)
-                    if (kind == RoleKind::out && slot.present && !s.objects.set(slot.id, slot.value)) result = CUDA_ERROR_INVALID_VALUE;
+                    if (kind == RoleKind::out && slot.present &&
+                        !s.objects.set(slot.id, slot.value))
+                        result = CUDA_ERROR_INVALID_VALUE;
             }
         };
         (give(std::get<I>(slots), count_of<Id, I>(slots), roles[I].kind), ...);

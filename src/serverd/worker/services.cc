@@ -44,7 +44,8 @@ template <CallId Id> constexpr Service entry()
 {
     Service s = service<Id>(Hand<Id>::get());
     if constexpr (Id == CallId::cuMemcpyHtoDAsync_v2) return streaming(s, wire::kMaxCopyBytes);
-    if constexpr (Id == CallId::cuModuleLoadDataEx || Id == CallId::cuLibraryLoadData || Id == CallId::cuLinkAddData_v2)
+    if constexpr (Id == CallId::cuModuleLoadDataEx || Id == CallId::cuLibraryLoadData ||
+                  Id == CallId::cuLinkAddData_v2)
         return streaming(s, wire::kMaxImageBytes);
     return s;
 }

@@ -19,10 +19,11 @@ namespace rgpu::worker {
 
 Result<void> Session::run()
 {
-    input.on_pause([this] { return turns.waited_for(); }, [this] {
-        turns.mark();
-        channel_.reset();
-    });
+    input.on_pause([this] { return turns.waited_for(); },
+                   [this] {
+                       turns.mark();
+                       channel_.reset();
+                   });
     auto r = carry_out();
     channel_.reset();
     return r;
@@ -39,11 +40,13 @@ Result<void> Session::carry_out()
     }
 }
 
-// The client goes on through shared memory, if both can. It sends nothing more before it is answered.
+// The client goes on through shared memory, if both can. It sends nothing more before it is
+// answered.
 Result<void> Session::take_offer(const wire::FrameHeader &h)
 {
     wire::SharedOffer offer;
-    if (h.bytes != sizeof offer || h.sequence || !(h.flags & wire::kWantsReply)) return error(ErrorKind::invalid, "an offer that no client makes");
+    if (h.bytes != sizeof offer || h.sequence || !(h.flags & wire::kWantsReply))
+        return error(ErrorKind::invalid, "an offer that no client makes");
     if (auto r = input.read(&offer, sizeof offer); !r) return r;
     if (!input.empty()) return error(ErrorKind::invalid, "frames behind an offer");
     auto shared = net::take_offer(fd_, offer);
@@ -55,7 +58,8 @@ Result<void> Session::take_offer(const wire::FrameHeader &h)
 Result<void> Session::take_ucx_offer(const wire::FrameHeader &h)
 {
     wire::UcxOffer offer;
-    if (h.bytes <= sizeof offer || h.bytes > sizeof offer + net::UcxTransport::kAddressBytes || h.sequence || !(h.flags & wire::kWantsReply))
+    if (h.bytes <= sizeof offer || h.bytes > sizeof offer + net::UcxTransport::kAddressBytes ||
+        h.sequence || !(h.flags & wire::kWantsReply))
         return error(ErrorKind::invalid, "an offer of UCX that no client makes");
     std::string address(h.bytes - sizeof offer, '\0');
     if (auto r = input.read(&offer, sizeof offer); !r) return r;
@@ -63,7 +67,8 @@ Result<void> Session::take_ucx_offer(const wire::FrameHeader &h)
     if (!input.empty()) return error(ErrorKind::invalid, "frames behind an offer");
     const auto reply = [&](const std::string &why_not, const std::string &ours) {
         const std::string &body = ours.empty() ? why_not : ours;
-        sender.reply(h.sequence, ours.empty() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS, {body.begin(), body.end()});
+        sender.reply(h.sequence, ours.empty() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS,
+                     {body.begin(), body.end()});
     };
     if (!ucx_) {
         auto opened = net::UcxTransport::open();
@@ -76,11 +81,13 @@ Result<void> Session::take_ucx_offer(const wire::FrameHeader &h)
     return {};
 }
 
-// More connections carry what is large, from the next byte on. They are here: rgpud has given them, and the client has heard so.
+// More connections carry what is large, from the next byte on. They are here: rgpud has given them,
+// and the client has heard so.
 Result<void> Session::take_lanes_call(const wire::FrameHeader &h)
 {
     wire::LanesCall told;
-    if (h.bytes != sizeof told || !(h.flags & wire::kWantsReply) || input.packed()) return error(ErrorKind::invalid, "a word about lanes that no client says");
+    if (h.bytes != sizeof told || !(h.flags & wire::kWantsReply) || input.packed())
+        return error(ErrorKind::invalid, "a word about lanes that no client says");
     if (auto r = input.read(&told, sizeof told); !r) return r;
     if (!told.lanes) {
         std::vector<uint8_t> body;
@@ -88,7 +95,8 @@ Result<void> Session::take_lanes_call(const wire::FrameHeader &h)
         sender.reply(h.sequence, CUDA_SUCCESS, body);
         return {};
     }
-    auto lanes = told.lanes <= wire::kMostLanes && !before_ ? take_lanes(told.lanes) : std::vector<net::OwnSocket>();
+    auto lanes = told.lanes <= wire::kMostLanes && !before_ ? take_lanes(told.lanes)
+                                                            : std::vector<net::OwnSocket>();
     if (lanes.empty()) return error(ErrorKind::invalid, "%u lanes that there are not", told.lanes);
     auto &laned = static_cast<net::LanedTransport &>(*transport_);
     laned.add(std::move(lanes));
@@ -113,19 +121,24 @@ Result<void> Session::first_frame(const wire::FrameHeader &h, bool &taken)
 {
     Result<void> r;
     taken = true;
-    if (h.type == wire::kSharedOfferCall) r = take_offer(h);
-    else if (h.type == wire::kUcxOfferCall && takes_ucx_) r = take_ucx_offer(h);
-    else taken = false;
+    if (h.type == wire::kSharedOfferCall)
+        r = take_offer(h);
+    else if (h.type == wire::kUcxOfferCall && takes_ucx_)
+        r = take_ucx_offer(h);
+    else
+        taken = false;
     ucx_.reset();
     return r ? deny_sockets() : r;
 }
 
-// A program has so many threads that wait, and so many copies and host functions under way, at most.
+// A program has so many threads that wait, and so many copies and host functions under way, at
+// most.
 constexpr size_t kMostBehind = 16384;
 
 Result<void> Session::step(const wire::FrameHeader &h)
 {
-    if (waiters.behind() > kMostBehind) return error(ErrorKind::invalid, "more calls wait than any program makes");
+    if (waiters.behind() > kMostBehind)
+        return error(ErrorKind::invalid, "more calls wait than any program makes");
     if (bool taken = false; std::exchange(first_, false))
         if (auto r = first_frame(h, taken); !r || taken) return r;
     if (h.type == wire::kStatusCall && !h.bytes) {
@@ -135,13 +148,14 @@ Result<void> Session::step(const wire::FrameHeader &h)
     if (h.type == wire::kLanesCall) return take_lanes_call(h);
     if (h.type == wire::kPackingCall) return packing_.take(h);
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)
-        return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends", h.type,
+        return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends",
+                     h.type,
                      h.type < calls::kCallCount ? calls::kCalls[h.type].symbol.data() : "unknown");
     const Service &service = kServices[h.type];
     Call call{h, static_cast<CallId>(h.type)};
     if (h.bytes > service.max_bytes)
-        return error(ErrorKind::invalid, "%s: %u bytes announced, %u allowed", calls::info(call.id).symbol.data(),
-                     h.bytes, service.max_bytes);
+        return error(ErrorKind::invalid, "%s: %u bytes announced, %u allowed",
+                     calls::info(call.id).symbol.data(), h.bytes, service.max_bytes);
     if (!service.streams) {
         auto body = input.body(h.bytes);
         if (!body) return std::move(body).error();
@@ -177,14 +191,16 @@ void Session::finish(const Call &call, CUresult result, const std::vector<uint8_
     result = call.told(result);
     if (call.wants_reply()) {
         // One that says that something is over lets the program go on as a wait does.
-        if (call.id == CallId::cuStreamQuery || call.id == CallId::cuEventQuery || call.id == CallId::cuEventElapsedTime || call.id == CallId::cuEventElapsedTime_v2)
+        if (call.id == CallId::cuStreamQuery || call.id == CallId::cuEventQuery ||
+            call.id == CallId::cuEventElapsedTime || call.id == CallId::cuEventElapsedTime_v2)
             send_past();
         sender.reply(call.header.sequence, result, body);
     } else if (result) {
         CUresult none = CUDA_SUCCESS;
         posted_error_.compare_exchange_strong(none, result);
         const char *name = calls::error_name(result);
-        fprintf(stderr, "posted %s failed: %s\n", calls::info(call.id).symbol.data(), name ? name : "unknown error");
+        fprintf(stderr, "posted %s failed: %s\n", calls::info(call.id).symbol.data(),
+                name ? name : "unknown error");
     }
 }
 

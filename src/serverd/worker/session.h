@@ -35,7 +35,11 @@ struct Call {
     bool context_gone = false;  // the client thread's current context has been destroyed
 
     // What a driver says of a call that needs that context.
-    CUresult told(CUresult r) const { return context_gone && r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r; }
+    CUresult told(CUresult r) const
+    {
+        return context_gone && r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                               : r;
+    }
     bool wants_reply() const { return header.flags & wire::kWantsReply; }
     bool caller_waits() const { return header.flags & wire::kCallerWaits; }
 };
@@ -44,23 +48,33 @@ class Session {
 public:
     // Over this socket, and through shared memory or UCX where the client offers that.
     Session(int fd, Console &console)
-        : transport_(std::make_unique<net::LanedTransport>(Fd(fd), nullptr, Input::kMoment)), input(*transport_), sender(*transport_),
-          copies(sender, console, staging, large_staging, waiters), long_copies(sender, copies, large_staging, waiters), turns([this](const std::string &text) { sender.text(text); }),
-          console_(console), fd_(fd) {}
+        : transport_(std::make_unique<net::LanedTransport>(Fd(fd), nullptr, Input::kMoment)),
+          input(*transport_), sender(*transport_),
+          copies(sender, console, staging, large_staging, waiters),
+          long_copies(sender, copies, large_staging, waiters),
+          turns([this](const std::string &text) { sender.text(text); }), console_(console), fd_(fd)
+    {}
 
-    // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes. Before run().
-    void take_ucx(std::unique_ptr<net::UcxTransport> ready) { takes_ucx_ = true, ucx_ = std::move(ready); }
+    // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes.
+    // Before run().
+    void take_ucx(std::unique_ptr<net::UcxTransport> ready)
+    {
+        takes_ucx_ = true, ucx_ = std::move(ready);
+    }
 
-    // Closed when the client first rests, or goes: what waits for that does not disturb its start. Before run().
+    // Closed when the client first rests, or goes: what waits for that does not disturb its start.
+    // Before run().
     void close_later(Fd channel) { channel_ = std::move(channel); }
 
-    // Carries out calls until the client goes. Fails with `invalid` when the client sends what no client may.
+    // Carries out calls until the client goes. Fails with `invalid` when the client sends what no
+    // client may.
     Result<void> run();
 
-    // Answers a call that has been carried out: now, and for a posted call only if it failed (then it is
-    // remembered for the next call that waits).
+    // Answers a call that has been carried out: now, and for a posted call only if it failed (then
+    // it is remembered for the next call that waits).
     void finish(const Call &, CUresult, const std::vector<uint8_t> &body = {});
-    // Answers a call that had to wait for the GPU: after everything that the client may now look at.
+    // Answers a call that had to wait for the GPU: after everything that the client may now look
+    // at.
     void finish_wait(const Call &, CUresult);
     // Sends what the client may look at once it learns that the GPU has got this far. Any thread.
     void send_past();
@@ -76,7 +90,8 @@ public:
     Addresses addresses;
     Sender sender;
     Staging staging, large_staging{Staging::kNoLimit};
-    Waiters waiters;  // jobs: client threads that wait, and streams with copies to the host under way
+    Waiters
+        waiters;  // jobs: client threads that wait, and streams with copies to the host under way
     Copies copies;
     LongCopies long_copies;
     Callbacks callbacks;

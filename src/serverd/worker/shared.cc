@@ -15,7 +15,8 @@ namespace rgpu::worker {
 namespace {
 
 constexpr size_t kBuffer = 4 << 20;
-// Changed bytes that lie closer than this go to the device in one copy, where what lies between may be written.
+// Changed bytes that lie closer than this go to the device in one copy, where what lies between may
+// be written.
 constexpr size_t kGap = 4096;
 
 // Our own work is none of a capture that the program has under way.
@@ -36,7 +37,8 @@ private:
 
 uint8_t *make_twin(uint64_t bytes)
 {
-    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? nullptr : static_cast<uint8_t *>(p);
 }
 
@@ -60,7 +62,8 @@ CUresult map_memory(uint64_t address, uint64_t bytes)
     for (int d = 0; d < devices && !r; d++) {
         if (d == p.location.id) continue;
         access.location.id = d;
-        DRIVER(cuMemSetAccess)(address, bytes, &access, 1);  // refused without a way between the two
+        DRIVER(cuMemSetAccess)
+        (address, bytes, &access, 1);  // refused without a way between the two
     }
     return r;
 }
@@ -73,7 +76,8 @@ CUresult Shared::reserve(uint64_t hint, uint64_t bytes, uint64_t &address)
     if (!bytes || bytes % wire::kSharedGranule) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr got = 0;
     Relaxed relaxed;
-    if (CUresult r = DRIVER(cuMemAddressReserve)(&got, bytes, wire::kSharedGranule, hint, 0)) return r;
+    if (CUresult r = DRIVER(cuMemAddressReserve)(&got, bytes, wire::kSharedGranule, hint, 0))
+        return r;
     address = got;
     std::lock_guard lock(mutex_);
     stretches_[got] = {bytes, nullptr, true};
@@ -84,7 +88,8 @@ CUresult Shared::back(uint64_t address)
 {
     std::lock_guard lock(mutex_);
     auto it = stretches_.find(address);
-    if (it == stretches_.end() || !it->second.reserved || it->second.twin) return CUDA_ERROR_INVALID_VALUE;
+    if (it == stretches_.end() || !it->second.reserved || it->second.twin)
+        return CUDA_ERROR_INVALID_VALUE;
     const uint64_t bytes = it->second.bytes;
     Relaxed relaxed;
     Way *w = nullptr;
@@ -155,7 +160,9 @@ CUresult Shared::way(Way *&w)
     int least = 0, greatest = 0;
     // A priority of its own, so that it shares no hardware queue with a stream that stands still.
     DRIVER(cuCtxGetStreamPriorityRange)(&least, &greatest);
-    CUresult r = w->stream ? CUDA_SUCCESS : DRIVER(cuStreamCreateWithPriority)(&w->stream, CU_STREAM_NON_BLOCKING, greatest);
+    CUresult r = w->stream ? CUDA_SUCCESS
+                           : DRIVER(cuStreamCreateWithPriority)(&w->stream, CU_STREAM_NON_BLOCKING,
+                                                                greatest);
     for (int i = 0; i < 2 && !r; i++) {
         if (!w->buffer[i] && !(w->buffer[i] = make_twin(kBuffer))) return CUDA_ERROR_OUT_OF_MEMORY;
         // Copies work without, too, only slower.
@@ -180,7 +187,8 @@ void Shared::forget(CUcontext context)
     ways_.erase(it);
 }
 
-Result<CUresult> Shared::push(wire::SharedRange range, bool exclusive, const uint8_t *diff, size_t diff_bytes)
+Result<CUresult> Shared::push(wire::SharedRange range, bool exclusive, const uint8_t *diff,
+                              size_t diff_bytes)
 {
     struct Run {
         size_t offset, bytes;
@@ -190,19 +198,21 @@ Result<CUresult> Shared::push(wire::SharedRange range, bool exclusive, const uin
     if (!twin) return CUDA_ERROR_INVALID_VALUE;
     std::vector<Run> runs;
     const size_t gap = exclusive ? kGap : 0;
-    const bool sound = wire::apply_diff(diff, diff_bytes, range.bytes, [&](size_t at, const uint8_t *data, size_t n) {
-        memcpy(twin + at, data, n);
-        if (!runs.empty() && at - (runs.back().offset + runs.back().bytes) <= gap)
-            runs.back().bytes = at + n - runs.back().offset;
-        else
-            runs.push_back({at, n});
-    });
+    const bool sound = wire::apply_diff(
+        diff, diff_bytes, range.bytes, [&](size_t at, const uint8_t *data, size_t n) {
+            memcpy(twin + at, data, n);
+            if (!runs.empty() && at - (runs.back().offset + runs.back().bytes) <= gap)
+                runs.back().bytes = at + n - runs.back().offset;
+            else
+                runs.push_back({at, n});
+        });
     if (!sound) return error(ErrorKind::invalid, "a damaged diff");
     Relaxed relaxed;
     Way *w = nullptr;
     CUresult r = way(w);
     for (size_t i = 0; i < runs.size() && !r; i++)
-        r = DRIVER(cuMemcpyHtoDAsync_v2)(range.address + runs[i].offset, twin + runs[i].offset, runs[i].bytes, w->stream);
+        r = DRIVER(cuMemcpyHtoDAsync_v2)(range.address + runs[i].offset, twin + runs[i].offset,
+                                         runs[i].bytes, w->stream);
     return r ? r : DRIVER(cuStreamSynchronize)(w->stream);
 }
 
@@ -211,7 +221,8 @@ CUresult Shared::fetch(Way &w, int which, const Piece *pieces, size_t count)
     CUresult r = CUDA_SUCCESS;
     size_t at = 0;
     for (size_t i = 0; i < count && !r; at += pieces[i++].bytes)
-        r = DRIVER(cuMemcpyDtoHAsync_v2)(w.buffer[which] + at, pieces[i].address, pieces[i].bytes, w.stream);
+        r = DRIVER(cuMemcpyDtoHAsync_v2)(w.buffer[which] + at, pieces[i].address, pieces[i].bytes,
+                                         w.stream);
     return r ? r : DRIVER(cuEventRecord)(w.ready[which], w.stream);
 }
 
@@ -235,7 +246,8 @@ void Shared::compare(const Piece &piece, const uint8_t *now, std::vector<uint8_t
 CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<uint8_t> &answer)
 {
     std::lock_guard lock(mutex_);
-    // Before there is a context, nothing works on the variables that the driver has placed: this process may read them.
+    // Before there is a context, nothing works on the variables that the driver has placed: this
+    // process may read them.
     CUcontext context = nullptr;
     if (CUresult r = DRIVER(cuCtxGetCurrent)(&context)) return r;
     std::vector<Piece> pieces;
@@ -245,8 +257,10 @@ CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<
         uint8_t *twin = twin_of(range);
         if (!twin) return CUDA_ERROR_INVALID_VALUE;
         if (!context) {
-            if (std::prev(stretches_.upper_bound(range.address))->second.reserved) return CUDA_ERROR_INVALID_CONTEXT;
-            compare({range.address, twin, range.bytes}, reinterpret_cast<const uint8_t *>(range.address), answer);
+            if (std::prev(stretches_.upper_bound(range.address))->second.reserved)
+                return CUDA_ERROR_INVALID_CONTEXT;
+            compare({range.address, twin, range.bytes},
+                    reinterpret_cast<const uint8_t *>(range.address), answer);
             continue;
         }
         while (range.bytes) {
@@ -265,7 +279,9 @@ CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<
     Relaxed relaxed;
     Way *w = nullptr;
     CUresult r = way(w);
-    auto batch = [&](size_t i) { return std::pair(&pieces[0] + batches[i], batches[i + 1] - batches[i]); };
+    auto batch = [&](size_t i) {
+        return std::pair(&pieces[0] + batches[i], batches[i + 1] - batches[i]);
+    };
     const size_t count = batches.size() - 1;
     // The next batch is on its way while one is compared.
     for (size_t i = 0; i <= count && !r; i++) {
@@ -273,7 +289,8 @@ CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<
         if (i == 0 || r) continue;
         r = DRIVER(cuEventSynchronize)(w->ready[(i - 1) % 2]);
         const uint8_t *now = w->buffer[(i - 1) % 2];
-        for (size_t k = batches[i - 1]; k < batches[i] && !r; now += pieces[k++].bytes) compare(pieces[k], now, answer);
+        for (size_t k = batches[i - 1]; k < batches[i] && !r; now += pieces[k++].bytes)
+            compare(pieces[k], now, answer);
     }
     if (r && w) DRIVER(cuStreamSynchronize)(w->stream);
     return r;

@@ -1,8 +1,10 @@
-// Memory that the client's program and its kernels share: stretches of device memory at addresses which mean the same
-// in the program, each with a twin, the last content that both sides agreed on. See wire/diff.h.
+// Memory that the client's program and its kernels share: stretches of device memory at addresses
+// which mean the same in the program, each with a twin, the last content that both sides agreed on.
+// See wire/diff.h.
 //
-// Bytes travel on a stream of our own, which waits for no other: whatever the program's streams stand at, a
-// push or a pull gets through, and a push is done before the dispatcher goes on to the launch behind it.
+// Bytes travel on a stream of our own, which waits for no other: whatever the program's streams
+// stand at, a push or a pull gets through, and a push is done before the dispatcher goes on to the
+// launch behind it.
 #pragma once
 
 #include <map>
@@ -27,11 +29,13 @@ public:
     // Gives up what reserve() gave or adopt() took.
     CUresult release(uint64_t address);
 
-    // Applies a diff of [address, address + bytes) to the twin and to the device. `exclusive`: no work is under way
-    // that could write there, so that bytes between changed ones may be written too. `invalid`: a damaged diff.
-    Result<CUresult> push(wire::SharedRange, bool exclusive, const uint8_t *diff, size_t diff_bytes);
-    // Appends what the device changed in the ranges, as entries of address, bytes, length of diff, diff.
-    // Any thread, in the context of the call.
+    // Applies a diff of [address, address + bytes) to the twin and to the device. `exclusive`: no
+    // work is under way that could write there, so that bytes between changed ones may be written
+    // too. `invalid`: a damaged diff.
+    Result<CUresult> push(wire::SharedRange, bool exclusive, const uint8_t *diff,
+                          size_t diff_bytes);
+    // Appends what the device changed in the ranges, as entries of address, bytes, length of diff,
+    // diff. Any thread, in the context of the call.
     CUresult pull(const std::vector<wire::SharedRange> &, std::vector<uint8_t> &answer);
 
     // Before a context ends: what was made in it ends with it.

@@ -1,4 +1,5 @@
-// Frames of shared memory, and variables that may be shared. Layouts: doc/protocol.md, "Shared memory".
+// Frames of shared memory, and variables that may be shared. Layouts: doc/protocol.md, "Shared
+// memory".
 #include "serverd/worker/driver.h"
 #include "serverd/worker/own.h"
 
@@ -39,7 +40,8 @@ Result<void> pull(Session &s, Call &call)
     uint64_t bytes = 0;
     for (auto &range : ranges) {
         range = call.body.value<wire::SharedRange>();
-        if (range.bytes > wire::kMaxPullBytes) return error(ErrorKind::invalid, "a pull of too many bytes");
+        if (range.bytes > wire::kMaxPullBytes)
+            return error(ErrorKind::invalid, "a pull of too many bytes");
         bytes += range.bytes;
     }
     if (!call.body.at_end() || !call.wants_reply()) return misfit();
@@ -60,7 +62,8 @@ Result<void> pull(Session &s, Call &call)
 Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr address, size_t bytes)
 {
     uint32_t managed = 0;
-    if (!r && DRIVER(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address)) managed = 0;
+    if (!r && DRIVER(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address))
+        managed = 0;
     const bool is_managed = managed & 0xff;
     if (is_managed) r = s.shared.adopt(address, bytes);
     std::vector<uint8_t> answer;
@@ -92,9 +95,11 @@ Result<void> cuMemAllocManaged(Session &s, Call &call)
     if (step == SharedStep::push) return push(s, call);
     if (step == SharedStep::pull) return pull(s, call);
     const auto address = call.body.value<uint64_t>();
-    if (!call.body.at_end() || (step != SharedStep::back && step != SharedStep::release)) return misfit();
+    if (!call.body.at_end() || (step != SharedStep::back && step != SharedStep::release))
+        return misfit();
     if (step == SharedStep::release && s.callbacks.pending()) {
-        // Drivers may wait for work before they unmap memory: the work may be waiting for a host function.
+        // Drivers may wait for work before they unmap memory: the work may be waiting for a host
+        // function.
         s.waiters.run([&s, call, address] { s.finish(call, s.shared.release(address)); });
         return {};
     }

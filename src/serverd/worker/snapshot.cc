@@ -26,10 +26,13 @@ Result<wire::DeviceSnapshot> look_at(CUdevice d, int count)
     wire::DeviceSnapshot s;
     char text[256] = "";
     size_t memory = 0;
-    if (CUresult r = DRIVER(cuDeviceGetName)(text, sizeof text, d)) return driver_error("cuDeviceGetName", r);
+    if (CUresult r = DRIVER(cuDeviceGetName)(text, sizeof text, d))
+        return driver_error("cuDeviceGetName", r);
     s.name = text;
-    if (CUresult r = DRIVER(cuDeviceGetUuid_v2)(&s.uuid, d)) return driver_error("cuDeviceGetUuid", r);
-    if (CUresult r = DRIVER(cuDeviceTotalMem_v2)(&memory, d)) return driver_error("cuDeviceTotalMem", r);
+    if (CUresult r = DRIVER(cuDeviceGetUuid_v2)(&s.uuid, d))
+        return driver_error("cuDeviceGetUuid", r);
+    if (CUresult r = DRIVER(cuDeviceTotalMem_v2)(&memory, d))
+        return driver_error("cuDeviceTotalMem", r);
     s.total_memory = memory;
     if (DRIVER(cuDeviceGetPCIBusId)(text, sizeof text, d) == CUDA_SUCCESS) s.pci_bus_id = text;
     for (int a = 0; a < CU_DEVICE_ATTRIBUTE_MAX; a++) {
@@ -72,7 +75,8 @@ Result<wire::Snapshot> take_snapshot()
     s.server = name ? name : host;
     s.worker_pid = static_cast<uint32_t>(getpid());
     int count = 0;
-    if (CUresult r = DRIVER(cuDriverGetVersion)(&s.driver_version)) return driver_error("cuDriverGetVersion", r);
+    if (CUresult r = DRIVER(cuDriverGetVersion)(&s.driver_version))
+        return driver_error("cuDriverGetVersion", r);
     if (CUresult r = DRIVER(cuDeviceGetCount)(&count)) return driver_error("cuDeviceGetCount", r);
     for (CUdevice d = 0; d < count; d++) {
         auto one = look_at(d, count);
@@ -80,7 +84,7 @@ Result<wire::Snapshot> take_snapshot()
         s.devices.push_back(std::move(*one));
     }
     // The software GPU knows beforehand where its memory lies.
-    using Range = void (*)(uint64_t *base, uint64_t *size);
+    using Range = void (*)(uint64_t * base, uint64_t * size);
     if (auto range = reinterpret_cast<Range>(driver().symbol("rgpu_softgpu_device_range")))
         range(&s.device_base, &s.device_size);
     return s;
@@ -98,16 +102,21 @@ Result<std::string> inventory_json()
 {
     auto s = take_snapshot();
     if (!s) return std::move(s).error();
-    std::string out = "{\"driver_version\":" + std::to_string(s->driver_version) + ",\"driver_release\":" + json_string(driver_release(driver())) +
+    std::string out = "{\"driver_version\":" + std::to_string(s->driver_version) +
+                      ",\"driver_release\":" + json_string(driver_release(driver())) +
                       ",\"gpus\":[";
     for (size_t i = 0; i < s->devices.size(); i++) {
         const wire::DeviceSnapshot &d = s->devices[i];
-        auto attribute = [&](CUdevice_attribute a) { return std::to_string(d.attributes[static_cast<size_t>(a)]); };
-        out += (i ? "," : "") + std::string("{\"index\":") + std::to_string(i) + ",\"uuid\":" +
-               json_string(calls::uuid_text(d.uuid)) + ",\"name\":" + json_string(d.name) + ",\"memory\":" +
-               std::to_string(d.total_memory) + ",\"compute_capability\":\"" +
+        auto attribute = [&](CUdevice_attribute a) {
+            return std::to_string(d.attributes[static_cast<size_t>(a)]);
+        };
+        out += (i ? "," : "") + std::string("{\"index\":") + std::to_string(i) +
+               ",\"uuid\":" + json_string(calls::uuid_text(d.uuid)) +
+               ",\"name\":" + json_string(d.name) +
+               ",\"memory\":" + std::to_string(d.total_memory) + ",\"compute_capability\":\"" +
                attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + "." +
-               attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) + "\",\"pci\":" + json_string(d.pci_bus_id) + "}";
+               attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) +
+               "\",\"pci\":" + json_string(d.pci_bus_id) + "}";
     }
     return out + "]}\n";
 }

@@ -10,11 +10,12 @@ namespace rgpu::worker {
 // Asks the driver everything that does not change.
 Result<wire::Snapshot> take_snapshot();
 
-// Adds the calls of this side's table, in order, and which of them it carries out: what a client needs whose table is
-// another.
+// Adds the calls of this side's table, in order, and which of them it carries out: what a client
+// needs whose table is another.
 void name_calls(wire::Snapshot &);
 
-// {"driver_version":13000,"driver_release":"580.95.05","gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
+// {"driver_version":13000,"driver_release":"580.95.05",
+//  "gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
 //  "compute_capability":"8.0","pci":"0000:01:00.0"}]} and a newline.
 Result<std::string> inventory_json();
 

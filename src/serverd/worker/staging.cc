@@ -26,7 +26,8 @@ bool Staging::collect(bool wait)
 bool Staging::one_comes_free()
 {
     constexpr std::chrono::microseconds kLook{200};
-    for (auto end = std::chrono::steady_clock::now() + kStall; std::chrono::steady_clock::now() < end;) {
+    for (auto end = std::chrono::steady_clock::now() + kStall;
+         std::chrono::steady_clock::now() < end;) {
         {
             std::unique_lock lock(mutex_);
             if (given_.wait_for(lock, kLook, [&] { return !free_.empty(); })) return true;
@@ -55,7 +56,8 @@ void Staging::free(const Chunk &c)
 void Staging::prepare(Chunk &c, CUcontext context, CUresult &result)
 {
     // Copies work without, too, only slower.
-    if (!c.pinned) c.pinned = !DRIVER(cuMemHostRegister_v2)(c.data, c.bytes, CU_MEMHOSTREGISTER_PORTABLE);
+    if (!c.pinned)
+        c.pinned = !DRIVER(cuMemHostRegister_v2)(c.data, c.bytes, CU_MEMHOSTREGISTER_PORTABLE);
     if (c.context == context) return;
     if (c.event) DRIVER(cuEventDestroy_v2)(c.event);
     result = DRIVER(cuEventCreate)(&c.event, CU_EVENT_DISABLE_TIMING);
@@ -79,7 +81,8 @@ Chunk Staging::take(CUcontext context, CUresult &result)
         }
         if (collect(false)) continue;
         if (make) {
-            void *p = mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            void *p = mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             if (p == MAP_FAILED) {
                 result = CUDA_ERROR_OUT_OF_MEMORY;
                 return {};
@@ -125,7 +128,9 @@ Chunk Staging::take_to_send(CUcontext context, CUresult &result)
 {
     Chunk fresh;
     fresh.reserved = true;
-    while (transport_ && !(fresh.data = transport_->reserve(fresh.bytes)) && transport_->places_under_way()) transport_->wait(net::Transport::kPlace, -1);
+    while (transport_ && !(fresh.data = transport_->reserve(fresh.bytes)) &&
+           transport_->places_under_way())
+        transport_->wait(net::Transport::kPlace, -1);
     if (!fresh.data) return take(context, result);
     const Chunk c = prepared_place(fresh, context, result);
     if (result) give(c);
@@ -141,7 +146,8 @@ void Staging::idle(const void *place)
 // With the mutex held.
 void Staging::clear(Chunk &c, CUcontext context)
 {
-    // Which context a page is pinned in is not noted: pinning again costs little, and contexts end seldom.
+    // Which context a page is pinned in is not noted: pinning again costs little, and contexts end
+    // seldom.
     if (c.pinned) DRIVER(cuMemHostUnregister)(c.data);
     c.pinned = false;
     if (c.context != context) return;

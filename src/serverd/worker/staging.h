@@ -1,7 +1,9 @@
-// Pinned host buffers through which copies go: a bounded number of equal chunks, and the transport's places, where it has any.
+// Pinned host buffers through which copies go: a bounded number of equal chunks, and the
+// transport's places, where it has any.
 //
-// take() waits for a free chunk, so that memory stays bounded however fast a client posts. Where none comes free for kStall the GPU waits for
-// something that the program has yet to say (a host function, a value), behind the bytes that are taken off the wire: then more are made, up to
+// take() waits for a free chunk, so that memory stays bounded however fast a client posts. Where
+// none comes free for kStall the GPU waits for something that the program has yet to say (a host
+// function, a value), behind the bytes that are taken off the wire: then more are made, up to
 // kStalledChunks. Dispatcher only, where nothing else
 // is said; where no chunk is ever given later, as for long copies, any thread may take and give.
 #pragma once
@@ -30,7 +32,8 @@ struct Chunk {
 
 class Staging {
 public:
-    // Small enough that the cache of a processor holds what the driver copies and the kernel sends, or the other way round, one after the other.
+    // Small enough that the cache of a processor holds what the driver copies and the kernel sends,
+    // or the other way round, one after the other.
     static constexpr size_t kChunkBytes = 512 << 10;
     static constexpr size_t kChunks = 128, kStalledChunks = 8192;
     static constexpr std::chrono::milliseconds kStall{50};
@@ -41,9 +44,11 @@ public:
 
     // A chunk, its event made in the current context `context`. Null data: no memory.
     Chunk take(CUcontext context, CUresult &result);
-    // The same for bytes that the client has put into shared memory. With an error the chunk has no event; it is to be given up all the same.
+    // The same for bytes that the client has put into shared memory. With an error the chunk has no
+    // event; it is to be given up all the same.
     Chunk around(const net::Lent &lent, CUcontext context, CUresult &result);
-    // One to send from: a place of the transport's if it has any, where it waits for the client to return one.
+    // One to send from: a place of the transport's if it has any, where it waits for the client to
+    // return one.
     Chunk take_to_send(CUcontext context, CUresult &result);
     // For the next one. Any thread.
     void give(Chunk);
@@ -79,7 +84,7 @@ private:
     bool stalled_ = false;  // none came free for kStall, nor since
 
     struct Place {
-        Chunk chunk;     // with its event, and pinned
+        Chunk chunk;    // with its event, and pinned
         int users = 0;  // copies under way
     };
     net::Transport *transport_ = nullptr;

@@ -1,4 +1,5 @@
-// Memory from the lease's account where there is one; the rest from NVML where the driver is NVIDIA's.
+// Memory from the lease's account where there is one; the rest from NVML where the driver is
+// NVIDIA's.
 #include "serverd/worker/status.h"
 
 #include "serverd/worker/device_meter.h"
@@ -14,10 +15,12 @@ wire::DeviceStatus look_at(int d)
 {
     wire::DeviceStatus s;
     size_t total = 0;
-    if (DRIVER(cuDeviceTotalMem_v2)(&total, d) == CUDA_SUCCESS) s.memory_total = static_cast<int64_t>(total);
+    if (DRIVER(cuDeviceTotalMem_v2)(&total, d) == CUDA_SUCCESS)
+        s.memory_total = static_cast<int64_t>(total);
     if (MemoryCap *cap = memory_cap())
         s.memory_used = static_cast<int64_t>(cap->used(d));
-    else if (auto used = reinterpret_cast<uint64_t (*)(int)>(driver().symbol("rgpu_softgpu_memory_used")))
+    else if (auto used =
+                 reinterpret_cast<uint64_t (*)(int)>(driver().symbol("rgpu_softgpu_memory_used")))
         s.memory_used = static_cast<int64_t>(used(d));
     else if (auto in_use = device_memory_in_use(driver(), d))
         s.memory_used = static_cast<int64_t>(*in_use);

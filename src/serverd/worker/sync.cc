@@ -8,7 +8,8 @@ namespace rgpu::worker::own {
 namespace {
 
 // Waits in another thread, in the context that the call was made in; for these open copies, too.
-template <class Wait> void wait_elsewhere(Session &s, const Call &call, std::vector<uint64_t> copies, Wait wait)
+template <class Wait>
+void wait_elsewhere(Session &s, const Call &call, std::vector<uint64_t> copies, Wait wait)
 {
     s.waiters.run([&s, call, wait, context = s.context(), copies = std::move(copies)] {
         s.copies.wait_closed(copies);
@@ -17,7 +18,8 @@ template <class Wait> void wait_elsewhere(Session &s, const Call &call, std::vec
     });
 }
 
-template <class Handle> Result<void> one_handle(Session &s, Call &call, HandleId &id, Handle &handle, bool &ok)
+template <class Handle>
+Result<void> one_handle(Session &s, Call &call, HandleId &id, Handle &handle, bool &ok)
 {
     id = call.body.value<HandleId>();
     if (!call.body.at_end()) return misfit();
@@ -32,7 +34,8 @@ template <class Handle> Result<void> one_handle(Session &s, Call &call, HandleId
 Result<void> cuCtxSynchronize(Session &s, Call &call)
 {
     if (!call.body.at_end()) return misfit();
-    auto copies = s.copies.which_open([&](Copies::Key, const Copies::Copy &c) { return c.context == s.context(); });
+    auto copies = s.copies.which_open(
+        [&](Copies::Key, const Copies::Copy &c) { return c.context == s.context(); });
     wait_elsewhere(s, call, std::move(copies), [] { return DRIVER(cuCtxSynchronize)(); });
     return {};
 }
@@ -51,7 +54,8 @@ Result<void> cuStreamSynchronize(Session &s, Call &call)
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, std::move(copies), [stream] { return DRIVER(cuStreamSynchronize)(stream); });
+    wait_elsewhere(s, call, std::move(copies),
+                   [stream] { return DRIVER(cuStreamSynchronize)(stream); });
     return {};
 }
 
@@ -69,7 +73,8 @@ Result<void> cuEventSynchronize(Session &s, Call &call)
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, std::move(copies), [event] { return DRIVER(cuEventSynchronize)(event); });
+    wait_elsewhere(s, call, std::move(copies),
+                   [event] { return DRIVER(cuEventSynchronize)(event); });
     return {};
 }
 

@@ -16,8 +16,9 @@ namespace {
 
 // An event stands behind this much work: seldom where nobody waits for its end.
 constexpr int64_t kGroup = kMillisecond, kGroupAlone = 20 * kMillisecond;
-// What is unfinished may wait for something that only comes behind the next launch: a host function's end, a value in
-// memory. Without any progress the launch is let through after this time.
+// What is unfinished may wait for something that only comes behind the next launch: a host
+// function's end, a value in memory. Without any progress the launch is let through after this
+// time.
 constexpr int64_t kPatience = 100 * kMillisecond;
 constexpr int kMostImpatient = 16, kMostImpatientAlone = 1024;
 constexpr int64_t kLookAlone = 5 * kMillisecond;
@@ -41,7 +42,8 @@ Result<Turn *> Turn::start(int place, Settings settings)
 
 void Turn::prepare(const void *work, CUstream stream)
 {
-    // An event in the legacy stream waits for all that other streams got before it: it must not come after them.
+    // An event in the legacy stream waits for all that other streams got before it: it must not
+    // come after them.
     if (legacy_dirty_ && !is_legacy(stream)) mark();
     last_work_ = work;
     std::lock_guard lock(mutex_);
@@ -60,8 +62,7 @@ void Turn::begin_slowly()
         const bool full = done != issued_ && ahead_ + last_.each > limit_;
         if (full && seat_->may_launch() && !told.gates && now < patience_) {
             std::unique_lock lock(mutex_);
-            if (told.completed == done)
-                progressed_.wait_for(lock, std::chrono::milliseconds(5));
+            if (told.completed == done) progressed_.wait_for(lock, std::chrono::milliseconds(5));
             last_ = estimates_.of(last_work_);
             continue;
         }
@@ -69,7 +70,8 @@ void Turn::begin_slowly()
             // The end of the work before may be told of at this moment: in order with it.
             std::lock_guard lock(mutex_);
             seat_->began(now);
-            // Not without end, so that not everything is queued behind a long kernel, and others wait for all of it.
+            // Not without end, so that not everything is queued behind a long kernel, and others
+            // wait for all of it.
             if (full && ++impatient_ > (alone() ? kMostImpatientAlone : kMostImpatient)) {
                 patience_ = now + kPatience;
                 impatient_ = 0;
@@ -78,7 +80,8 @@ void Turn::begin_slowly()
         }
         seat_->wait();
         const int64_t waited = share::clock_now() - now;
-        (seat_->at_ceiling() ? settings_.meter->throttled : settings_.meter->blocked).fetch_add(waited, std::memory_order_relaxed);
+        (seat_->at_ceiling() ? settings_.meter->throttled : settings_.meter->blocked)
+            .fetch_add(waited, std::memory_order_relaxed);
     }
     limit_ = seat_->ahead(share::clock_now());
 }
@@ -95,13 +98,15 @@ void Turn::issued(CUcontext context, CUstream stream)
         std::erase_if(dirty_, same);
         dirty_.push_back({context, stream});
     }
-    auto group = std::find_if(groups_.rbegin(), groups_.rend(),
-                              [&](const Group &g) { return g.work == last_work_ && g.each == last_.each; });
+    auto group = std::find_if(groups_.rbegin(), groups_.rend(), [&](const Group &g) {
+        return g.work == last_work_ && g.each == last_.each;
+    });
     if (group != groups_.rend())
         group->count++;
     else
         groups_.push_back({last_work_, 1, last_.each});
-    if (unmarked_expected_ >= (alone() ? kGroupAlone : kGroup) || groups_.size() >= kMaxKinds || dirty_.size() >= kMaxStreams)
+    if (unmarked_expected_ >= (alone() ? kGroupAlone : kGroup) || groups_.size() >= kMaxKinds ||
+        dirty_.size() >= kMaxStreams)
         mark();
 }
 
@@ -109,7 +114,9 @@ bool Turn::record(Place place, Point &point)
 {
     // What a capture takes in is not carried out, and an event would become part of it.
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (DRIVER(cuStreamIsCapturing)(place.stream, &capture) || capture != CU_STREAM_CAPTURE_STATUS_NONE) return false;
+    if (DRIVER(cuStreamIsCapturing)(place.stream, &capture) ||
+        capture != CU_STREAM_CAPTURE_STATUS_NONE)
+        return false;
     {
         std::lock_guard lock(mutex_);
         for (Point &p : spare_)
@@ -120,7 +127,9 @@ bool Turn::record(Place place, Point &point)
                 break;
             }
     }
-    if (!point.event && DRIVER(cuEventCreate)(&point.event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC)) return false;
+    if (!point.event &&
+        DRIVER(cuEventCreate)(&point.event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC))
+        return false;
     point.context = place.context;
     if (!DRIVER(cuEventRecord)(point.event, place.stream)) return true;
     // The stream or the context has failed: its work has ended.
@@ -171,8 +180,9 @@ void Turn::forget(CUcontext context)
     });
 }
 
-// Where nobody waits for the end, it is enough to look now and then: a thread that waits in the driver can cost each kernel
-// something (softgpu wakes it whenever one ends). What nobody can tell yet is waited for: until it has ended, too little is launched.
+// Where nobody waits for the end, it is enough to look now and then: a thread that waits in the
+// driver can cost each kernel something (softgpu wakes it whenever one ends). What nobody can tell
+// yet is waited for: until it has ended, too little is launched.
 void Turn::await(CUevent event, const Mark &m)
 {
     const int64_t likely = std::max(m.began, done_at_) + m.expected * 3 / 4;
@@ -194,7 +204,8 @@ void Turn::watch()
     std::unique_lock lock(mutex_);
     for (;;) {
         if (marks_.empty()) {
-            marked_.wait_for(lock, std::chrono::nanoseconds(kReport), [&] { return !marks_.empty(); });
+            marked_.wait_for(lock, std::chrono::nanoseconds(kReport),
+                             [&] { return !marks_.empty(); });
             seat_->look_again();
             continue;
         }
@@ -214,7 +225,8 @@ void Turn::watch()
     }
 }
 
-// The tenant's memory now and then, in the context whose work has just ended: it lives until forget() comes by.
+// The tenant's memory now and then, in the context whose work has just ended: it lives until
+// forget() comes by.
 void Turn::note_memory()
 {
     const int64_t now = share::clock_now();
@@ -231,7 +243,9 @@ void Turn::finished(Mark m)
     int64_t launches = 0;
     for (const Group &g : m.groups) launches += g.count;
     // Of several, the one that took longer than all were expected to.
-    const int64_t longest = launches == 1 ? took : took > 2 * m.expected ? took - m.expected : took / std::max<int64_t>(launches, 1);
+    const int64_t longest = launches == 1           ? took
+                            : took > 2 * m.expected ? took - m.expected
+                                                    : took / std::max<int64_t>(launches, 1);
     if (longest > seat_->told().longest) seat_->told().longest = longest;
     done_at_ = now;
     ahead_ -= m.expected;
@@ -245,7 +259,8 @@ void Turn::finished(Mark m)
     if (tell) seat_->tell();
 }
 
-// Looks at how long what runs has been running. Time in which a stream stands at a host function does not count.
+// Looks at how long what runs has been running. Time in which a stream stands at a host function
+// does not count.
 void Turn::guard_limit()
 {
     const int64_t pause = std::clamp<int64_t>(settings_.max_kernel / 10, kMillisecond, kSecond);

@@ -1,8 +1,10 @@
-// This worker's turns on one GPU (doc/sharing.md): it launches only while its tenant has the GPU's token.
+// This worker's turns on one GPU (doc/sharing.md): it launches only while its tenant has the GPU's
+// token.
 //
-// The dispatcher calls begin() before and issued() after each launch. While the tenant has the token that costs a few
-// instructions. Where work ends is seen by events that are recorded behind groups of launches, in a thread of this
-// object: nothing waits for it but the token, and, when too much is unfinished, the next launch.
+// The dispatcher calls begin() before and issued() after each launch. While the tenant has the
+// token that costs a few instructions. Where work ends is seen by events that are recorded behind
+// groups of launches, in a thread of this object: nothing waits for it but the token, and, when too
+// much is unfinished, the next launch.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +32,8 @@ public:
         int64_t max_kernel = 0;                    // nanoseconds; 0: no limit
         std::function<void(int64_t)> broke_limit;  // told how long it has run; does not return
     };
-    // Lives as long as the process. `place` is what rgpud gave for the GPU. Fails where there is no scheduler.
+    // Lives as long as the process. `place` is what rgpud gave for the GPU. Fails where there is no
+    // scheduler.
     static Result<Turn *> start(int place, Settings);
 
     // --- the dispatcher's, with the launch's context current
@@ -42,7 +45,8 @@ public:
         share::Told &told = seat_->told();
         told.launches.fetch_add(1, std::memory_order_seq_cst);
         if (!seat_->may_launch() || told.completed.load(std::memory_order_seq_cst) == issued_ ||
-            ahead_.load(std::memory_order_relaxed) + last_.each > limit_.load(std::memory_order_relaxed)) {
+            ahead_.load(std::memory_order_relaxed) + last_.each >
+                limit_.load(std::memory_order_relaxed)) {
             told.launches.fetch_sub(1);
             begin_slowly();
         }
@@ -79,11 +83,14 @@ private:
         std::vector<Group> groups;
         uint64_t upto = 0;  // launches in all
         int64_t began = 0, expected = 0;
-        bool settled = true;        // so long it will take
-        uint32_t gate_changes = 0;  // when it began: what stood at a host function says nothing of kernels
+        bool settled = true;  // so long it will take
+        uint32_t gate_changes =
+            0;  // when it began: what stood at a host function says nothing of kernels
     };
 
-    Turn(std::unique_ptr<share::Seat> seat, Settings settings) : seat_(std::move(seat)), settings_(std::move(settings)) {}
+    Turn(std::unique_ptr<share::Seat> seat, Settings settings)
+        : seat_(std::move(seat)), settings_(std::move(settings))
+    {}
     static bool is_legacy(CUstream s) { return s == nullptr || s == CU_STREAM_LEGACY; }
     void prepare(const void *work, CUstream);
     void begin_slowly();

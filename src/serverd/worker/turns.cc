@@ -63,7 +63,8 @@ Turn *Turns::look_up(CUcontext context)
 
 Turn *Turns::of_device(CUdevice device)
 {
-    if (device < 0 || device >= kMaxDevices || static_cast<size_t>(device) >= boards_.size()) return nullptr;
+    if (device < 0 || device >= kMaxDevices || static_cast<size_t>(device) >= boards_.size())
+        return nullptr;
     std::atomic<Turn *> &slot = of_device_[device];
     if (slot) return slot;
     const char *lease = getenv("RGPU_WORKER_LEASE");
@@ -72,10 +73,12 @@ Turn *Turns::of_device(CUdevice device)
     settings.terms = terms_[static_cast<size_t>(device)];
     settings.meter = &Metering::here().gpu(device);
     settings.max_kernel = number("RGPU_WORKER_MAX_KERNEL", 0) * share::kMillisecond;
-    settings.broke_limit = [this, lease = settings.lease, limit = settings.max_kernel, device](int64_t ran) {
+    settings.broke_limit = [this, lease = settings.lease, limit = settings.max_kernel,
+                            device](int64_t ran) {
         char text[256];
         snprintf(text, sizeof text,
-                 "a kernel has run for %.1f s on GPU %d, and the server's max_kernel is %s: this program is ended\n",
+                 "a kernel has run for %.1f s on GPU %d, and the server's max_kernel is %s: this "
+                 "program is ended\n",
                  static_cast<double>(ran) / share::kSecond, device,
                  format_duration(Milliseconds(limit / share::kMillisecond)).c_str());
         tell_(std::string("rgpu: ") + text);
@@ -84,8 +87,8 @@ Turn *Turns::of_device(CUdevice device)
     };
     auto started = Turn::start(boards_[static_cast<size_t>(device)], std::move(settings));
     if (!started) {
-        fprintf(stderr, "rgpu-worker: lease %.8s: GPU %d is used without turns: %s\n", lease ? lease : "?", device,
-                started.error().text.c_str());
+        fprintf(stderr, "rgpu-worker: lease %.8s: GPU %d is used without turns: %s\n",
+                lease ? lease : "?", device, started.error().text.c_str());
         return nullptr;
     }
     slot = *started;

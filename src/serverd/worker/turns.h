@@ -1,8 +1,8 @@
 // This worker's turns on all its GPUs: which Turn a context's launches belong to.
 //
-// rgpud says in the environment what the lease may have: RGPU_WORKER_BOARDS (descriptors of its places at the GPUs' boards, share/seat.h),
-// RGPU_WORKER_SHARE ("25-100", one of each GPU), RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (milliseconds). Without
-// boards nothing is scheduled.
+// rgpud says in the environment what the lease may have: RGPU_WORKER_BOARDS (descriptors of its
+// places at the GPUs' boards, share/seat.h), RGPU_WORKER_SHARE ("25-100", one of each GPU),
+// RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (milliseconds). Without boards nothing is scheduled.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,8 @@ public:
             if (t->unmarked() && !t->alone()) return true;
         return false;
     }
-    // What was launched so far gets its events: a stream is about to end, or nothing more comes in for now.
+    // What was launched so far gets its events: a stream is about to end, or nothing more comes in
+    // for now.
     void mark();
     void forget(CUcontext);
     // The program has ended: the memory that it has then may be the most that it had.
@@ -69,7 +70,8 @@ private:
     std::atomic<uint32_t> gates_{0};
 };
 
-// How a Turn is told of a launch: nothing is launched before the object is there, and it knows when it goes.
+// How a Turn is told of a launch: nothing is launched before the object is there, and it knows when
+// it goes.
 class Launching {
 public:
     Launching(Turns &turns, CUcontext context, const void *work, CUstream stream)

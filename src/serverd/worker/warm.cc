@@ -7,7 +7,7 @@ namespace {
 
 constexpr CUdevice kDevice = 0;
 
-const Driver *beneath;            // what the calls were before
+const Driver *beneath;           // what the calls were before
 std::atomic<bool> ours = false;  // one retain of kDevice is not the client's
 
 #define BENEATH(name) (beneath->call<CallId::name>())
@@ -39,11 +39,12 @@ void prepare_context()
         give_up(device);
         return BENEATH(cuDevicePrimaryCtxSetFlags_v2)(device, flags);
     });
-    above.replace<CallId::cuDevicePrimaryCtxGetState>([](CUdevice device, unsigned *flags, int *active) {
-        CUresult r = BENEATH(cuDevicePrimaryCtxGetState)(device, flags, active);
-        if (!r && device == kDevice && ours) *active = 0;
-        return r;
-    });
+    above.replace<CallId::cuDevicePrimaryCtxGetState>(
+        [](CUdevice device, unsigned *flags, int *active) {
+            CUresult r = BENEATH(cuDevicePrimaryCtxGetState)(device, flags, active);
+            if (!r && device == kDevice && ours) *active = 0;
+            return r;
+        });
     set_driver(above);
 }
 

@@ -19,13 +19,8 @@
 namespace {
 
 // Frees what LLVM's C API hands out.
-template <auto Dispose>
-struct Disposer {
-    template <class T>
-    void operator()(T *p) const
-    {
-        Dispose(p);
-    }
+template <auto Dispose> struct Disposer {
+    template <class T> void operator()(T *p) const { Dispose(p); }
 };
 template <class Ref, auto Dispose>
 using Owned = std::unique_ptr<std::remove_pointer_t<Ref>, Disposer<Dispose>>;

@@ -36,7 +36,8 @@ void Advices::change(uint64_t address, uint64_t bytes, const std::function<void(
     }
 }
 
-void Advices::look(uint64_t address, uint64_t bytes, const std::function<void(const Advice &)> &see) const
+void Advices::look(uint64_t address, uint64_t bytes,
+                   const std::function<void(const Advice &)> &see) const
 {
     static const Advice nothing;
     const uint64_t end = address + bytes;

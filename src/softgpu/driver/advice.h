@@ -1,4 +1,5 @@
-// What programs said about managed memory: advice and prefetches. Nothing moves here; it is kept to be asked back.
+// What programs said about managed memory: advice and prefetches. Nothing moves here; it is kept to
+// be asked back.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace rgpu::softgpu::driver {
 
 struct Advice {
     bool read_mostly = false;
-    CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0}, prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};
+    CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0},
+                  prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};
     std::set<int> accessed_by;  // devices, and CU_DEVICE_CPU
 };
 

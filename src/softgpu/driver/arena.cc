@@ -26,14 +26,21 @@ bool map(uint64_t address, uint64_t bytes)
 
 void unmap(uint64_t address, uint64_t bytes)
 {
-    mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(pointer(address), bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 }  // namespace
 
-Arena::Arena(uint64_t base, uint64_t size, Account &account) : account_(account) { free_pages_[base] = size; }
+Arena::Arena(uint64_t base, uint64_t size, Account &account) : account_(account)
+{
+    free_pages_[base] = size;
+}
 
-uint64_t Arena::rounded(uint64_t bytes) { return round_up(bytes, bytes <= kShared ? kUnit : kPage); }
+uint64_t Arena::rounded(uint64_t bytes)
+{
+    return round_up(bytes, bytes <= kShared ? kUnit : kPage);
+}
 
 uint64_t Arena::take_addresses(uint64_t bytes, uint64_t alignment)
 {
@@ -111,11 +118,15 @@ Result<SharedFileName> Arena::share(uint64_t address, uint64_t bytes, uint64_t &
     auto file = make_shared_file(size);
     if (!file) return std::move(file).error();
     for (uint64_t done = 0; done < size;) {
-        const ssize_t n = pwrite(file->get(), pointer(base + done), size - done, static_cast<off_t>(done));
-        if (n <= 0) return error(ErrorKind::exhausted, "moving device memory into a file: %s", strerror(errno));
+        const ssize_t n =
+            pwrite(file->get(), pointer(base + done), size - done, static_cast<off_t>(done));
+        if (n <= 0)
+            return error(ErrorKind::exhausted, "moving device memory into a file: %s",
+                         strerror(errno));
         done += static_cast<uint64_t>(n);
     }
-    if (mmap(pointer(base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0) == MAP_FAILED)
+    if (mmap(pointer(base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0) ==
+        MAP_FAILED)
         return error(ErrorKind::exhausted, "mapping device memory: %s", strerror(errno));
     madvise(pointer(base), size, MADV_DONTFORK);
     const SharedFileName name = name_of(*file);

@@ -1,8 +1,8 @@
 // The memory of one device, as addresses: a stretch of reserved address space whose pages are there
 // only while something lies in them, so that a stale or wild pointer faults.
 //
-// Requests up to 1 MiB share pages of 2 MiB, in units of 512 bytes; larger ones have pages of their own.
-// Fresh pages are zero: nothing of another tenant is ever seen.
+// Requests up to 1 MiB share pages of 2 MiB, in units of 512 bytes; larger ones have pages of their
+// own. Fresh pages are zero: nothing of another tenant is ever seen.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,14 @@ public:
     uint64_t allocate(uint64_t bytes);
     // Of what allocate() gave, with the same size.
     void free(uint64_t address, uint64_t bytes);
-    // Addresses alone, aligned, whole pages: nothing is counted, and whoever has them maps them (virtual_memory.h).
+    // Addresses alone, aligned, whole pages: nothing is counted, and whoever has them maps them
+    // (virtual_memory.h).
     uint64_t reserve(uint64_t bytes, uint64_t alignment);
     void unreserve(uint64_t address, uint64_t bytes);
     void unmap_and_unreserve(uint64_t address, uint64_t bytes);
-    // Moves what allocate() gave, and what shares its pages, into a file in memory, where it stays until it is freed.
-    // Its place in the file is `offset`. Nothing may write to the pages meanwhile.
+    // Moves what allocate() gave, and what shares its pages, into a file in memory, where it stays
+    // until it is freed. Its place in the file is `offset`. Nothing may write to the pages
+    // meanwhile.
     Result<SharedFileName> share(uint64_t address, uint64_t bytes, uint64_t &offset);
     // How many bytes a request of this size takes up: for what cannot be asked back.
     static uint64_t rounded(uint64_t bytes);
@@ -54,10 +56,10 @@ private:
 
     std::mutex mutex_;
     Account &account_;
-    std::map<uint64_t, uint64_t> free_pages_;               // address -> bytes
-    std::map<uint64_t, uint64_t> pieces_;                   // free parts of shared pages: address -> bytes
+    std::map<uint64_t, uint64_t> free_pages_;  // address -> bytes
+    std::map<uint64_t, uint64_t> pieces_;      // free parts of shared pages: address -> bytes
     std::set<std::pair<uint64_t, uint64_t>> pieces_by_size_;  // (bytes, address)
-    std::map<uint64_t, Fd> shared_;                           // files of pages that were shared, by their first address
+    std::map<uint64_t, Fd> shared_;  // files of pages that were shared, by their first address
 };
 
 }  // namespace rgpu::softgpu::driver

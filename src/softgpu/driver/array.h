@@ -1,4 +1,5 @@
-// A CUDA array: opaque memory with a shape, for copies of boxes and for textures. Ours is plain rows.
+// A CUDA array: opaque memory with a shape, for copies of boxes and for textures. Ours is plain
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ public:
     size_t row() const { return shape.Width * element; }
     size_t slice() const { return row() * rows(); }
     size_t bytes() const { return slice() * layers(); }
-    // The part of it that begins there, as an end of a copy of this size; INVALID_VALUE where it is not inside.
+    // The part of it that begins there, as an end of a copy of this size; INVALID_VALUE where it is
+    // not inside.
     CUresult side(size_t x_bytes, size_t y, size_t z, const Copy &size, Copy::Side &) const;
 };
 

@@ -10,14 +10,14 @@ namespace rgpu::softgpu::driver {
 
 Array::Array(Context &c, const CUDA_ARRAY3D_DESCRIPTOR &d, uint64_t a)
     : context(c), shape(d), address(a), element(size_t{format_bytes(d.Format)} * d.NumChannels)
-{
-}
+{}
 
 Array::~Array() { context.device.arena.free(address, bytes()); }
 
 CUresult Array::side(size_t x, size_t y, size_t z, const Copy &c, Copy::Side &s) const
 {
-    if (x > row() || c.width > row() - x || y > rows() || c.height > rows() - y || z > layers() || c.depth > layers() - z)
+    if (x > row() || c.width > row() - x || y > rows() || c.height > rows() - y || z > layers() ||
+        c.depth > layers() - z)
         return CUDA_ERROR_INVALID_VALUE;
     s = {address + z * slice() + y * row() + x, row(), slice(), Copy::End::array};
     return CUDA_SUCCESS;
@@ -32,14 +32,16 @@ CUresult create(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *d)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     const unsigned channels = d ? d->NumChannels : 0;
-    if (!array || !d || !format_bytes(d->Format) || (channels != 1 && channels != 2 && channels != 4) || !d->Width ||
-        d->Width > kMostWidth || d->Height > kMostWidth || d->Depth > kMostLayers)
+    if (!array || !d || !format_bytes(d->Format) ||
+        (channels != 1 && channels != 2 && channels != 4) || !d->Width || d->Width > kMostWidth ||
+        d->Height > kMostWidth || d->Depth > kMostLayers)
         return CUDA_ERROR_INVALID_VALUE;
-    constexpr unsigned known = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER;
+    constexpr unsigned known = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
+                               CUDA_ARRAY3D_TEXTURE_GATHER;
     if (d->Flags & ~known) return CUDA_ERROR_NOT_SUPPORTED;  // cube maps, depth, sparse arrays
     if (CUresult rc = may_call_unsafe()) return rc;
-    const uint64_t bytes = uint64_t{format_bytes(d->Format)} * channels * d->Width * (d->Height ? d->Height : 1) *
-                           (d->Depth ? d->Depth : 1);
+    const uint64_t bytes = uint64_t{format_bytes(d->Format)} * channels * d->Width *
+                           (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1);
     const uint64_t address = c->device.arena.allocate(bytes);
     if (!address) return CUDA_ERROR_OUT_OF_MEMORY;
     *array = driver().arrays.add(std::make_shared<Array>(*c, *d, address));
@@ -117,14 +119,16 @@ uint64_t address_of(const void *p) { return reinterpret_cast<uint64_t>(p); }
 CUresult htoa(CUarray array, size_t offset, const void *from, size_t bytes)
 {
     Copy c;
-    if (CUresult rc = to_array(array, offset, address_of(from), Copy::End::host, bytes, c)) return rc;
+    if (CUresult rc = to_array(array, offset, address_of(from), Copy::End::host, bytes, c))
+        return rc;
     return now(c);
 }
 
 CUresult atoh(void *to, CUarray array, size_t offset, size_t bytes)
 {
     Copy c;
-    if (CUresult rc = from_array(address_of(to), Copy::End::host, array, offset, bytes, c)) return rc;
+    if (CUresult rc = from_array(address_of(to), Copy::End::host, array, offset, bytes, c))
+        return rc;
     return now(c);
 }
 
@@ -155,7 +159,8 @@ CUresult htoa_async(CUarray array, size_t offset, const void *from, size_t bytes
     Copy c;
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
-    if (CUresult rc = to_array(array, offset, address_of(from), Copy::End::host, bytes, c)) return rc;
+    if (CUresult rc = to_array(array, offset, address_of(from), Copy::End::host, bytes, c))
+        return rc;
     return copy_async(*s, c);
 }
 
@@ -164,7 +169,8 @@ CUresult atoh_async(void *to, CUarray array, size_t offset, size_t bytes, CUstre
     Copy c;
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
-    if (CUresult rc = from_array(address_of(to), Copy::End::host, array, offset, bytes, c)) return rc;
+    if (CUresult rc = from_array(address_of(to), Copy::End::host, array, offset, bytes, c))
+        return rc;
     return copy_async(*s, c);
 }
 

@@ -12,14 +12,17 @@ namespace rgpu::softgpu::driver {
 namespace {
 
 constexpr Multiprocessor kMultiprocessors[] = {
-    {120, 1536, 24, 100 << 10}, {100, 2048, 32, 228 << 10}, {90, 2048, 32, 228 << 10}, {89, 1536, 24, 100 << 10},
-    {86, 1536, 16, 100 << 10},  {80, 2048, 32, 164 << 10},  {75, 1024, 16, 64 << 10},  {70, 2048, 32, 96 << 10},
-    {0, 2048, 32, 64 << 10},
+    {120, 1536, 24, 100 << 10}, {100, 2048, 32, 228 << 10}, {90, 2048, 32, 228 << 10},
+    {89, 1536, 24, 100 << 10},  {86, 1536, 16, 100 << 10},  {80, 2048, 32, 164 << 10},
+    {75, 1024, 16, 64 << 10},   {70, 2048, 32, 96 << 10},   {0, 2048, 32, 64 << 10},
 };
 
-// Those that are the same for every device of this kind. What is not here and not below is zero: a feature
-// that the device does not have.
-constexpr struct { CUdevice_attribute attribute; int value; } kFixed[] = {
+// Those that are the same for every device of this kind. What is not here and not below is zero: a
+// feature that the device does not have.
+constexpr struct {
+    CUdevice_attribute attribute;
+    int value;
+} kFixed[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kMaxThreadsPerBlock},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, kMaxBlockX},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, kMaxBlockY},
@@ -114,12 +117,22 @@ CUresult device_attribute(const Device &device, CUdevice_attribute which, int &v
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: value = settings.major; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: value = settings.minor; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: value = cores(); return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: value = multiprocessor().threads; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: value = multiprocessor().blocks; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: value = multiprocessor().shared; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: value = shared_per_block_optin(); return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+        value = multiprocessor().threads;
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+        value = multiprocessor().blocks;
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+        value = multiprocessor().shared;
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        value = shared_per_block_optin();
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: value = device.host_index + 1; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: value = device.host_index; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+        value = device.host_index;
+        return CUDA_SUCCESS;
     default: break;
     }
     if (which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;

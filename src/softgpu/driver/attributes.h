@@ -15,7 +15,7 @@ constexpr unsigned kRegistersPerMultiprocessor = 65536;
 
 // By compute capability, as the CUDA C++ Programming Guide's table has it.
 struct Multiprocessor {
-    int capability;       // from this one on
+    int capability;  // from this one on
     unsigned threads, blocks, shared;
 };
 const Multiprocessor &multiprocessor();

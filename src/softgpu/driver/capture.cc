@@ -52,7 +52,8 @@ void finish(const std::shared_ptr<Capture> &capture)
 void add_place(CapturePlace &place, const std::vector<NodeRef> &nodes)
 {
     for (const NodeRef &n : nodes)
-        if (std::find(place.after.begin(), place.after.end(), n) == place.after.end()) place.after.push_back(n);
+        if (std::find(place.after.begin(), place.after.end(), n) == place.after.end())
+            place.after.push_back(n);
 }
 
 namespace {
@@ -132,8 +133,8 @@ CUresult capture_record(Stream &stream, CUevent handle, Event &event, unsigned f
     return CUDA_SUCCESS;
 }
 
-CUresult capture_wait(const std::shared_ptr<Stream> &stream, CUevent handle, Event &event, unsigned flags,
-                      bool &captured)
+CUresult capture_wait(const std::shared_ptr<Stream> &stream, CUevent handle, Event &event,
+                      unsigned flags, bool &captured)
 {
     captured = false;
     std::lock_guard lock(graph_lock());
@@ -156,7 +157,8 @@ CUresult capture_wait(const std::shared_ptr<Stream> &stream, CUevent handle, Eve
         spoil(*there.capture, CUDA_SUCCESS);
         return spoil(*here.capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
     }
-    if (stream->kind == Stream::Kind::legacy) return spoil(*there.capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    if (stream->kind == Stream::Kind::legacy)
+        return spoil(*there.capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (!here.capture) join(stream, there.capture);
     add_place(here, there.after);
     return CUDA_SUCCESS;
@@ -166,7 +168,8 @@ CUresult may_work(Stream &stream)
 {
     if (!active_count) return CUDA_SUCCESS;
     std::lock_guard lock(graph_lock());
-    if (stream.captured.capture) return spoil(*stream.captured.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (stream.captured.capture)
+        return spoil(*stream.captured.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return stream.kind == Stream::Kind::legacy ? implicit(stream.context) : CUDA_SUCCESS;
 }
 
@@ -188,7 +191,8 @@ CUstreamCaptureMode &thread_capture_mode()
 
 CUresult may_call_unsafe()
 {
-    if (!active_count || thread_capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+    if (!active_count || thread_capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_SUCCESS;
     std::lock_guard lock(graph_lock());
     CUresult rc = CUDA_SUCCESS;
     for (const auto &capture : active_captures()) {
@@ -230,7 +234,8 @@ void forget_capture(Stream &stream)
         finish(capture);
         return;
     }
-    capture->left.insert(capture->left.end(), stream.captured.after.begin(), stream.captured.after.end());
+    capture->left.insert(capture->left.end(), stream.captured.after.begin(),
+                         stream.captured.after.end());
     stream.captured = {};
     stream.capturing = false;
 }

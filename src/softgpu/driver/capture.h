@@ -1,7 +1,7 @@
 // Stream capture: work given to a stream becomes nodes of a graph instead of being done.
 //
-// A capture begins in one stream, its origin; others join it by waiting for events recorded in it, and must
-// be joined again, by an event that the origin waits for, before it ends.
+// A capture begins in one stream, its origin; others join it by waiting for events recorded in it,
+// and must be joined again, by an event that the origin waits for, before it ends.
 #pragma once
 
 #include <atomic>
@@ -32,12 +32,14 @@ CUresult capture_work(Stream &, WorkRef);
 CUresult capture_graph(Stream &, CUgraphExec, bool &captured);
 CUresult capture_record(Stream &, CUevent, Event &, unsigned flags);
 // When the stream or the event belongs to a capture, `captured` is set and all is done.
-CUresult capture_wait(const std::shared_ptr<Stream> &, CUevent, Event &, unsigned flags, bool &captured);
+CUresult capture_wait(const std::shared_ptr<Stream> &, CUevent, Event &, unsigned flags,
+                      bool &captured);
 
-// Before work that is not captured. In a captured stream that invalidates the capture, and so does the legacy
-// default stream when a blocking stream of its context is being captured.
+// Before work that is not captured. In a captured stream that invalidates the capture, and so does
+// the legacy default stream when a blocking stream of its context is being captured.
 CUresult may_work(Stream &);
-// Before a call that CUDA calls potentially unsafe: fails while a capture forbids it to this thread.
+// Before a call that CUDA calls potentially unsafe: fails while a capture forbids it to this
+// thread.
 CUresult may_call_unsafe();
 // Whether the event may be asked about: CUDA_ERROR_CAPTURED_EVENT.
 CUresult may_ask(Event &);

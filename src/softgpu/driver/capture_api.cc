@@ -17,7 +17,8 @@ bool known(CUstreamCaptureMode m)
 }
 
 // Nodes of one graph; an empty handle or a stranger is INVALID_VALUE.
-CUresult find_nodes(const Graph &graph, const CUgraphNode *handles, size_t count, std::vector<NodeRef> &nodes)
+CUresult find_nodes(const Graph &graph, const CUgraphNode *handles, size_t count,
+                    std::vector<NodeRef> &nodes)
 {
     if (count && !handles) return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
@@ -27,8 +28,8 @@ CUresult find_nodes(const Graph &graph, const CUgraphNode *handles, size_t count
     return CUDA_SUCCESS;
 }
 
-CUresult begin_in(CUstream handle, std::shared_ptr<Graph> given, const CUgraphNode *after, size_t count,
-                  CUstreamCaptureMode mode)
+CUresult begin_in(CUstream handle, std::shared_ptr<Graph> given, const CUgraphNode *after,
+                  size_t count, CUstreamCaptureMode mode)
 {
     static std::atomic<uint64_t> next_id = 1;
     std::shared_ptr<Stream> s;
@@ -52,12 +53,15 @@ CUresult begin_in(CUstream handle, std::shared_ptr<Graph> given, const CUgraphNo
     return CUDA_SUCCESS;
 }
 
-CUresult begin_v2(CUstream stream, CUstreamCaptureMode mode) { return begin_in(stream, nullptr, nullptr, 0, mode); }
+CUresult begin_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+    return begin_in(stream, nullptr, nullptr, 0, mode);
+}
 
 CUresult begin_v1(CUstream stream) { return begin_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL); }
 
-CUresult begin_to_graph(CUstream stream, CUgraph handle, const CUgraphNode *after, const CUgraphEdgeData *, size_t count,
-                        CUstreamCaptureMode mode)
+CUresult begin_to_graph(CUstream stream, CUgraph handle, const CUgraphNode *after,
+                        const CUgraphEdgeData *, size_t count, CUstreamCaptureMode mode)
 {
     auto graph = driver().graphs.find(handle);
     return graph ? begin_in(stream, graph, after, count, mode) : CUDA_ERROR_INVALID_VALUE;
@@ -95,9 +99,10 @@ CUresult end(CUstream handle, CUgraph *graph)
     auto capture = s->captured.capture;
     if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
     if (capture->origin != s.get()) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != std::this_thread::get_id())
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        capture->thread != std::this_thread::get_id())
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    const CUresult rc = !capture->valid    ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    const CUresult rc = !capture->valid     ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                         : !joined(*capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                             : CUDA_SUCCESS;
     finish(capture);
@@ -111,7 +116,8 @@ CUresult end(CUstream handle, CUgraph *graph)
 CUstreamCaptureStatus status_of(const Stream &s)
 {
     if (!s.captured.capture) return CU_STREAM_CAPTURE_STATUS_NONE;
-    return s.captured.capture->valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return s.captured.capture->valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                     : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
 CUresult get_info_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
@@ -169,7 +175,8 @@ CUresult update(CUstream handle, CUgraphNode *after, size_t count, unsigned flag
     return CUDA_SUCCESS;
 }
 
-CUresult update_v2(CUstream stream, CUgraphNode *after, const CUgraphEdgeData *, size_t count, unsigned flags)
+CUresult update_v2(CUstream stream, CUgraphNode *after, const CUgraphEdgeData *, size_t count,
+                   unsigned flags)
 {
     return update(stream, after, count, flags);
 }

@@ -5,8 +5,8 @@
 
 #include "calls/export_tables.h"
 #include "softgpu/driver/array.h"
-#include "softgpu/driver/capture.h"
 #include "softgpu/driver/attributes.h"
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/memory.h"
@@ -32,7 +32,8 @@ uint64_t thread_number()
 }  // namespace
 
 Context::Context(Device &d, bool primary, unsigned f, unsigned api)
-    : device(d), is_primary(primary), api_version(api), id(next_context_id++), flags(f), alive_(!primary)
+    : device(d), is_primary(primary), api_version(api), id(next_context_id++), flags(f),
+      alive_(!primary)
 {
     legacy_ = std::make_shared<Stream>(*this, Stream::Kind::legacy, 0, 0);
     register_context(this);
@@ -149,7 +150,8 @@ void Context::order(Stream &stream, const TaskRef &task, std::vector<TaskRef> af
     stream.tail = task;
 }
 
-void Context::order_group(Stream &stream, const TaskRef &first, const TaskRef &last, std::vector<TaskRef> after)
+void Context::order_group(Stream &stream, const TaskRef &first, const TaskRef &last,
+                          std::vector<TaskRef> after)
 {
     Scheduler &scheduler = driver().scheduler;
     std::lock_guard lock(mutex_);
@@ -191,7 +193,10 @@ CUresult Context::synchronize()
 
 CUresult Context::limit(CUlimit which, size_t &value)
 {
-    static constexpr struct { CUlimit limit; size_t value; } defaults[] = {
+    static constexpr struct {
+        CUlimit limit;
+        size_t value;
+    } defaults[] = {
         {CU_LIMIT_STACK_SIZE, 1024},
         {CU_LIMIT_PRINTF_FIFO_SIZE, size_t{1} << 20},
         {CU_LIMIT_MALLOC_HEAP_SIZE, DeviceHeap::kDefaultBytes},
@@ -215,11 +220,13 @@ CUresult Context::limit(CUlimit which, size_t &value)
 CUresult Context::set_limit(CUlimit which, size_t value)
 {
     size_t old;
-    if (which == CU_LIMIT_SHMEM_SIZE || which == CU_LIMIT_CIG_ENABLED) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (which == CU_LIMIT_SHMEM_SIZE || which == CU_LIMIT_CIG_ENABLED)
+        return CUDA_ERROR_UNSUPPORTED_LIMIT;
     if (CUresult rc = limit(which, old)) return rc;
     std::lock_guard lock(settings_mutex_);
     // CUDA: the heap has its size once a kernel has used it.
-    if (which == CU_LIMIT_MALLOC_HEAP_SIZE && heap_ && value != old && !heap_->resize(value)) return CUDA_ERROR_INVALID_VALUE;
+    if (which == CU_LIMIT_MALLOC_HEAP_SIZE && heap_ && value != old && !heap_->resize(value))
+        return CUDA_ERROR_INVALID_VALUE;
     limits_[which] = value;
     return CUDA_SUCCESS;
 }

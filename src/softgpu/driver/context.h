@@ -31,7 +31,8 @@ public:
 
     CUcontext handle() { return reinterpret_cast<CUcontext>(this); }
 
-    // --- life. A primary context lives while it is retained; others from the start until destroyed.
+    // --- life. A primary context lives while it is retained; others from the start until
+    // destroyed.
     bool alive() const { return alive_; }
     void retain();
     bool release();  // false when it is not retained
@@ -49,10 +50,13 @@ public:
     std::shared_ptr<Stream> thread_stream();  // of the calling thread
     void add_stream(const std::shared_ptr<Stream> &);
     void remove_stream(const Stream *);
-    // Where `task` stands in `stream`'s order: adds it to the scheduler after all that it must follow.
+    // Where `task` stands in `stream`'s order: adds it to the scheduler after all that it must
+    // follow.
     void order(Stream &, const TaskRef &task, std::vector<TaskRef> after, bool by_caller);
-    // The same for a group of tasks: `first` is added, `last` takes its place and is held (Scheduler::hold).
-    void order_group(Stream &, const TaskRef &first, const TaskRef &last, std::vector<TaskRef> after);
+    // The same for a group of tasks: `first` is added, `last` takes its place and is held
+    // (Scheduler::hold).
+    void order_group(Stream &, const TaskRef &first, const TaskRef &last,
+                     std::vector<TaskRef> after);
     // What must be done for the stream to be idle. For the legacy stream all that it waits for.
     std::vector<TaskRef> tails_of(const Stream &);
     CUresult synchronize();
@@ -77,7 +81,8 @@ private:
     std::shared_ptr<Stream> legacy_;
     std::map<uint64_t, std::shared_ptr<Stream>> thread_streams_;
     std::set<Stream *> streams_;
-    std::vector<TaskRef> left_;  // newest tasks of streams that were destroyed before they were idle
+    std::vector<TaskRef>
+        left_;  // newest tasks of streams that were destroyed before they were idle
 
     std::mutex settings_mutex_;
     std::map<CUlimit, size_t> limits_;
@@ -95,8 +100,8 @@ Context *find_context(CUcontext);
 // Top of the calling thread's stack, or null.
 Context *current_context();
 void push_context(Context *);
-Context *pop_context();              // null when the stack is empty
-void set_current_context(Context *); // null takes the top away
+Context *pop_context();               // null when the stack is empty
+void set_current_context(Context *);  // null takes the top away
 
 // The current context, if calls may use it.
 CUresult usable_context(Context *&);

@@ -1,4 +1,5 @@
-// Contexts: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access".
+// Contexts: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context
+// Memory Access".
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
@@ -71,10 +72,17 @@ CUresult create(CUcontext *context, unsigned flags, CUdevice d, unsigned api_ver
     return CUDA_SUCCESS;
 }
 
-CUresult create_v1(CUcontext *context, unsigned flags, CUdevice d) { return create(context, flags, d, 3010); }
-CUresult create_v2(CUcontext *context, unsigned flags, CUdevice d) { return create(context, flags, d, 3020); }
+CUresult create_v1(CUcontext *context, unsigned flags, CUdevice d)
+{
+    return create(context, flags, d, 3010);
+}
+CUresult create_v2(CUcontext *context, unsigned flags, CUdevice d)
+{
+    return create(context, flags, d, 3020);
+}
 
-CUresult create_v3(CUcontext *context, CUexecAffinityParam *, int affinities, unsigned flags, CUdevice d)
+CUresult create_v3(CUcontext *context, CUexecAffinityParam *, int affinities, unsigned flags,
+                   CUdevice d)
 {
     return affinities ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : create(context, flags, d, 3020);
 }
@@ -223,7 +231,8 @@ CUresult set_cache_config(CUfunc_cache config)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+        return CUDA_ERROR_INVALID_VALUE;
     c->cache_config = config;
     return CUDA_SUCCESS;
 }

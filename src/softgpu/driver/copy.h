@@ -12,8 +12,8 @@ class Stream;
 
 // A box of bytes. A flat copy has height and depth 1.
 struct Copy {
-    // What an end's address is: as the call names it. `any` is found out by the address; of an `array` the bounds have
-    // been checked.
+    // What an end's address is: as the call names it. `any` is found out by the address; of an
+    // `array` the bounds have been checked.
     enum class End : uint8_t { host, device, any, array };
     struct Side {
         uint64_t address = 0;
@@ -27,7 +27,8 @@ struct Copy {
     bool flat() const { return height == 1 && depth == 1; }
 };
 
-inline Copy flat_copy(uint64_t to, Copy::End to_end, uint64_t from, Copy::End from_end, size_t bytes)
+inline Copy flat_copy(uint64_t to, Copy::End to_end, uint64_t from, Copy::End from_end,
+                      size_t bytes)
 {
     return {{to, 0, 0, to_end}, {from, 0, 0, from_end}, bytes, 1, 1};
 }

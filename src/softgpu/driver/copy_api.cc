@@ -31,7 +31,10 @@ CUresult later(const Copy &c, CUstream stream)
 
 // --- flat
 
-CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t n) { return now(flat_copy(to, End::any, from, End::any, n)); }
+CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t n)
+{
+    return now(flat_copy(to, End::any, from, End::any, n));
+}
 CUresult htod(CUdeviceptr to, const void *from, size_t n)
 {
     return now(flat_copy(to, End::device, address(from), End::host, n));
@@ -77,14 +80,15 @@ CUresult wait_for_peers(CUcontext to, CUcontext from)
     return CUDA_SUCCESS;
 }
 
-CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t n)
+CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+              size_t n)
 {
     if (CUresult rc = wait_for_peers(to_context, from_context)) return rc;
     return dtod(to, from, n);
 }
 
-CUresult peer_async(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t n,
-                    CUstream s)
+CUresult peer_async(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                    size_t n, CUstream s)
 {
     if (CUresult rc = check_peers(to_context, from_context)) return rc;
     return dtod_async(to, from, n, s);
@@ -92,8 +96,8 @@ CUresult peer_async(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUco
 
 // --- boxes
 
-CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x, size_t y, size_t z,
-              size_t pitch, size_t rows, const Copy &size, Copy::Side &s)
+CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x,
+              size_t y, size_t z, size_t pitch, size_t rows, const Copy &size, Copy::Side &s)
 {
     switch (type) {
     case CU_MEMORYTYPE_HOST: s = {address(host), pitch, pitch * rows, End::host}; break;
@@ -116,11 +120,11 @@ template <class Parameters> CUresult box(const Parameters *p, Copy &c)
     c.width = p->WidthInBytes;
     c.height = p->Height;
     c.depth = p->Depth;
-    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ,
-                           p->dstPitch, p->dstHeight, c, c.to))
+    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes,
+                           p->dstY, p->dstZ, p->dstPitch, p->dstHeight, c, c.to))
         return rc;
-    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch,
-                p->srcHeight, c, c.from);
+    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY,
+                p->srcZ, p->srcPitch, p->srcHeight, c, c.from);
 }
 
 CUresult plane(const CUDA_MEMCPY2D *p, Copy &c)
@@ -128,11 +132,11 @@ CUresult plane(const CUDA_MEMCPY2D *p, Copy &c)
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     c.width = p->WidthInBytes;
     c.height = p->Height;
-    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, 0,
-                           p->dstPitch, 0, c, c.to))
+    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes,
+                           p->dstY, 0, p->dstPitch, 0, c, c.to))
         return rc;
-    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, c,
-                c.from);
+    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, 0,
+                p->srcPitch, 0, c, c.from);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Devices: CUDA Driver API, "Device Management", "Peer Context Memory Access" and what says who they are.
+// Devices: CUDA Driver API, "Device Management", "Peer Context Memory Access" and what says who
+// they are.
 #include <cstdio>
 #include <cstring>
 
@@ -82,8 +83,10 @@ CUresult properties(CUdevprop *p, CUdevice d)
     *p = {};
     p->maxThreadsPerBlock = get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     for (int i = 0; i < 3; i++) {
-        p->maxThreadsDim[i] = get(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
-        p->maxGridSize[i] = get(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
+        p->maxThreadsDim[i] =
+            get(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
+        p->maxGridSize[i] =
+            get(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
     }
     p->sharedMemPerBlock = get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
     p->totalConstantMemory = get(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
@@ -136,16 +139,20 @@ CUresult can_access_peer(int *can, CUdevice d, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
-CUresult p2p_attribute(int *value, CUdevice_P2PAttribute which, CUdevice source, CUdevice destination)
+CUresult p2p_attribute(int *value, CUdevice_P2PAttribute which, CUdevice source,
+                       CUdevice destination)
 {
-    if (!find_device(source) || !find_device(destination) || source == destination) return CUDA_ERROR_INVALID_DEVICE;
+    if (!find_device(source) || !find_device(destination) || source == destination)
+        return CUDA_ERROR_INVALID_DEVICE;
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     switch (which) {
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: *value = 0; return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: *value = 1; return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
-    case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED: *value = 0; return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED:
+        *value = 0;
+        return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
 }

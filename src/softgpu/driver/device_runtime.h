@@ -1,11 +1,12 @@
-// What libcudadevrt.a has for kernels, as far as it is written here: that library's own PTX is for newer devices than most
-// claim to be. Given to every link that a library takes part in; weak, so that the library's own wins.
+// What libcudadevrt.a has for kernels, as far as it is written here: that library's own PTX is for
+// newer devices than most claim to be. Given to every link that a library takes part in; weak, so
+// that the library's own wins.
 #pragma once
 
 namespace rgpu::softgpu::driver {
 
-// Cooperative groups by calls, as numba makes them (nvcc's headers have the barrier inline). The grid's workspace and its
-// barrier, the second word, are those of cooperative_groups' driver_abi.h.
+// Cooperative groups by calls, as numba makes them (nvcc's headers have the barrier inline). The
+// grid's workspace and its barrier, the second word, are those of cooperative_groups' driver_abi.h.
 inline constexpr char kDeviceRuntime[] = R"(
 .version 7.0
 .target sm_70

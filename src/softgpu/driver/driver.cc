@@ -32,7 +32,8 @@ uint64_t device_stride(const GpuHost &host, const Settings &s)
 
 Result<std::unique_ptr<GpuHost>> join_host(const Driver &d)
 {
-    if (d.settings.devices_file) return GpuHost::join(Fd(*d.settings.devices_file), d.settings.host, d.addresses());
+    if (d.settings.devices_file)
+        return GpuHost::join(Fd(*d.settings.devices_file), d.settings.host, d.addresses());
     if (d.settings.shares) return GpuHost::join(d.settings.host, d.addresses());
     Fd file(memfd_create("rgpu-devices", MFD_CLOEXEC));
     if (!file) return error(ErrorKind::exhausted, "a file in memory: %s", strerror(errno));
@@ -66,7 +67,8 @@ CUresult start(Driver &d)
         names.push_back(calls::uuid_text(uuids.back()));
     }
     for (int i : visible_devices(getenv("CUDA_VISIBLE_DEVICES"), names))
-        d.devices.push_back(new Device(*d.host, d.settings, static_cast<int>(d.devices.size()), i, uuids[i]));
+        d.devices.push_back(
+            new Device(*d.host, d.settings, static_cast<int>(d.devices.size()), i, uuids[i]));
     return d.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
@@ -75,8 +77,8 @@ CUresult start(Driver &d)
 Device::Device(GpuHost &host, const Settings &s, int index, int host_index, CUuuid uuid)
     : index(index), host_index(host_index), uuid(uuid), name(s.name), total(s.memory),
       arena(host.base() + host_index * device_stride(host, s), device_stride(host, s), *this),
-      primary(new Context(*this, true, 0, 3020)), default_pool(std::make_shared<Pool>(*this, true)), host_(host),
-      pool_(default_pool)
+      primary(new Context(*this, true, 0, 3020)), default_pool(std::make_shared<Pool>(*this, true)),
+      host_(host), pool_(default_pool)
 {
     driver().pools.add(default_pool);
 }
@@ -122,7 +124,8 @@ CUuuid make_uuid(const std::string &directory, int host_index)
                                  std::to_string(host_index));
     CUuuid uuid;
     memcpy(uuid.bytes, digest.data(), sizeof uuid.bytes);
-    uuid.bytes[6] = (uuid.bytes[6] & 0x0f) | static_cast<char>(0x80);  // RFC 9562: version 8, made our way
+    uuid.bytes[6] = (uuid.bytes[6] & 0x0f) |
+                    static_cast<char>(0x80);  // RFC 9562: version 8, made our way
     uuid.bytes[8] = (uuid.bytes[8] & 0x3f) | static_cast<char>(0x80);
     return uuid;
 }

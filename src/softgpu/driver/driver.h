@@ -1,5 +1,5 @@
-// The state of the driver in one process. Made at the first call and never destroyed: cudart calls us
-// after static destructors have run.
+// The state of the driver in one process. Made at the first call and never destroyed: cudart calls
+// us after static destructors have run.
 #pragma once
 
 #include <atomic>
@@ -87,7 +87,10 @@ struct Driver {
     Handles<GraphExec, CUgraphExec> graph_execs;
     Handles<UserObject, CUuserObject> user_objects;
 
-    const Addresses &addresses() const { return settings.low_addresses ? kLowAddresses : kAddresses; }
+    const Addresses &addresses() const
+    {
+        return settings.low_addresses ? kLowAddresses : kAddresses;
+    }
 };
 
 Driver &driver();

@@ -23,7 +23,8 @@ void Event::record(const std::function<TaskRef(std::function<void()>)> &place)
         passing.reset(shared.get(), [s = shared, number](void *) { s->pass(number); });
     }
     record->task = place([record, passing] {
-        record->nanoseconds = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+        record->nanoseconds =
+            std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     });
     record_ = std::move(record);
 }
@@ -47,8 +48,10 @@ bool Event::passed() const
 
 void Event::wait() const
 {
-    if (shared) shared->wait(shared->newest());
-    else driver().scheduler.wait(task());
+    if (shared)
+        shared->wait(shared->newest());
+    else
+        driver().scheduler.wait(task());
 }
 
 bool Event::recorded() const { return newest() != nullptr; }
@@ -56,7 +59,8 @@ bool Event::recorded() const { return newest() != nullptr; }
 CUresult Event::since(const Event &start, float &milliseconds) const
 {
     auto from = start.newest(), to = newest();
-    if (!from || !to || (flags | start.flags) & CU_EVENT_DISABLE_TIMING) return CUDA_ERROR_INVALID_HANDLE;
+    if (!from || !to || (flags | start.flags) & CU_EVENT_DISABLE_TIMING)
+        return CUDA_ERROR_INVALID_HANDLE;
     const Scheduler &scheduler = driver().scheduler;
     if (!scheduler.done(from->task) || !scheduler.done(to->task)) return CUDA_ERROR_NOT_READY;
     milliseconds = static_cast<float>(to->nanoseconds - from->nanoseconds) / 1e6f;

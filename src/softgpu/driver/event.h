@@ -24,7 +24,8 @@ public:
     Context &context;
     const unsigned flags;
     CapturePlace captured;  // graph_lock() guards it
-    std::shared_ptr<SharedEvent> shared;  // of CU_EVENT_INTERPROCESS: other processes record and await it too
+    std::shared_ptr<SharedEvent>
+        shared;  // of CU_EVENT_INTERPROCESS: other processes record and await it too
 
     void record(Stream &);
     // The same where `place` makes a task of the work it gets.

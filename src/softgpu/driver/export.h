@@ -1,8 +1,10 @@
-// How a driver call is exported: RGPU_EXPORT(cuMemAlloc_v2, mem_alloc) makes the C symbol cuMemAlloc_v2 from
-// the function mem_alloc, which has the prototype that cuda.h gives to cuMemAlloc_v2.
+// How a driver call is exported: RGPU_EXPORT(cuMemAlloc_v2, mem_alloc) makes the C symbol
+// cuMemAlloc_v2 from the function mem_alloc, which has the prototype that cuda.h gives to
+// cuMemAlloc_v2.
 //
-// The symbol is an ifunc whose resolver names an instance of Exported: so the prototype is written once.
-// Every call passes through it: not before cuInit (nor in a forked child), no exception gets out.
+// The symbol is an ifunc whose resolver names an instance of Exported: so the prototype is written
+// once. Every call passes through it: not before cuInit (nor in a forked child), no exception gets
+// out.
 #pragma once
 
 #include <new>
@@ -24,7 +26,8 @@ bool is_initialised();
 inline thread_local bool t_null_stream_is_per_thread = false;
 
 template <class Function, auto implementation, int flags> struct Exported;
-template <class... A, auto implementation, int flags> struct Exported<CUresult(A...), implementation, flags> {
+template <class... A, auto implementation, int flags>
+struct Exported<CUresult(A...), implementation, flags> {
     static CUresult call(A... a) noexcept
     {
         if constexpr (!(flags & kBeforeInit))
@@ -58,6 +61,8 @@ template <class... A, auto implementation, int flags> struct Exported<CUresult(A
 #define RGPU_EXPORT(symbol, implementation) RGPU_EXPORT_AS(symbol, implementation, kOrdinary)
 // A call with a stream: the plain symbol and the one of per-thread default streams.
 #define RGPU_EXPORT_PTSZ(symbol, implementation) \
-    RGPU_EXPORT_AS(symbol, implementation, kOrdinary) RGPU_EXPORT_AS(symbol##_ptsz, implementation, kPerThread)
+    RGPU_EXPORT_AS(symbol, implementation, kOrdinary) \
+    RGPU_EXPORT_AS(symbol##_ptsz, implementation, kPerThread)
 #define RGPU_EXPORT_PTDS(symbol, implementation) \
-    RGPU_EXPORT_AS(symbol, implementation, kOrdinary) RGPU_EXPORT_AS(symbol##_ptds, implementation, kPerThread)
+    RGPU_EXPORT_AS(symbol, implementation, kOrdinary) \
+    RGPU_EXPORT_AS(symbol##_ptds, implementation, kPerThread)

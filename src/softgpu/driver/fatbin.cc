@@ -11,7 +11,8 @@ namespace rgpu::softgpu::driver {
 namespace {
 
 constexpr uint64_t kMaxUnpacked = uint64_t{1} << 30, kMaxFatbin = uint64_t{1} << 32;
-constexpr uint64_t kMaxRatio = 65536;  // beyond what either packing can do: a small file cannot ask for much memory
+constexpr uint64_t kMaxRatio =
+    65536;  // beyond what either packing can do: a small file cannot ask for much memory
 constexpr uint16_t kKindPtx = 1;
 constexpr uint64_t kFlagLz4 = 0x2000, kFlagZstd = 0x8000;
 
@@ -90,8 +91,10 @@ Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> bytes)
     const size_t end = at + header.bytes;
     while (end - at >= sizeof(EntryHeader)) {
         const auto e = read<EntryHeader>(bytes, at);
-        if (e.header_bytes < sizeof e || e.header_bytes > end - at) return damaged("impossible entry header", at);
-        if (e.payload_bytes > end - at - e.header_bytes) return damaged("entry longer than the rest", at);
+        if (e.header_bytes < sizeof e || e.header_bytes > end - at)
+            return damaged("impossible entry header", at);
+        if (e.payload_bytes > end - at - e.header_bytes)
+            return damaged("entry longer than the rest", at);
         FatbinEntry entry;
         entry.ptx = e.kind == kKindPtx;
         entry.arch = e.arch;
@@ -99,7 +102,8 @@ Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> bytes)
         if (e.flags & kFlagLz4) entry.packing = FatbinEntry::Packing::lz4;
         uint64_t used = e.payload_bytes;
         if (entry.packing != FatbinEntry::Packing::none) {
-            if (e.packed_bytes > used || e.packed_bytes > kMaxUnpacked) return damaged("packed size beyond its entry", at);
+            if (e.packed_bytes > used || e.packed_bytes > kMaxUnpacked)
+                return damaged("packed size beyond its entry", at);
             if (e.unpacked_bytes > kMaxUnpacked || e.unpacked_bytes / kMaxRatio > e.packed_bytes)
                 return damaged("impossible unpacked size", at);
             used = e.packed_bytes;
@@ -123,10 +127,12 @@ Result<std::string> unpack(const FatbinEntry &e)
         if (e.packing == FatbinEntry::Packing::zstd) {
             got = ZSTD_decompress(text.data(), text.size(), e.payload.data(), e.payload.size());
             if (ZSTD_isError(got))
-                return error(ErrorKind::invalid, "damaged fat binary: zstd: %s", ZSTD_getErrorName(got));
+                return error(ErrorKind::invalid, "damaged fat binary: zstd: %s",
+                             ZSTD_getErrorName(got));
         } else {
-            const int n = LZ4_decompress_safe(reinterpret_cast<const char *>(e.payload.data()), text.data(),
-                                              static_cast<int>(e.payload.size()), static_cast<int>(text.size()));
+            const int n = LZ4_decompress_safe(reinterpret_cast<const char *>(e.payload.data()),
+                                              text.data(), static_cast<int>(e.payload.size()),
+                                              static_cast<int>(text.size()));
             if (n < 0) return error(ErrorKind::invalid, "damaged fat binary: bad LZ4 data");
             got = n;
         }
@@ -143,16 +149,18 @@ Result<std::string> best_ptx(std::span<const uint8_t> bytes, unsigned compute_ca
     const FatbinEntry *best = nullptr;
     std::string there;
     for (const FatbinEntry &e : *entries) {
-        there += (there.empty() ? "" : ", ") + std::string(e.ptx ? "PTX for compute_" : "machine code for sm_") +
+        there += (there.empty() ? "" : ", ") +
+                 std::string(e.ptx ? "PTX for compute_" : "machine code for sm_") +
                  std::to_string(e.arch);
         if (e.ptx && e.arch <= compute_capability && (!best || e.arch > best->arch)) best = &e;
     }
     if (best) return unpack(*best);
     return error(ErrorKind::unsupported,
-                 "the image holds no PTX for compute capability %u.%u or older, which is all that this device can run "
+                 "the image holds no PTX for compute capability %u.%u or older, which is all that "
+                 "this device can run "
                  "(it holds %s; with nvcc: -gencode arch=compute_%u,code=compute_%u)",
-                 compute_capability / 10, compute_capability % 10, there.empty() ? "nothing" : there.c_str(),
-                 compute_capability, compute_capability);
+                 compute_capability / 10, compute_capability % 10,
+                 there.empty() ? "nothing" : there.c_str(), compute_capability, compute_capability);
 }
 
 }  // namespace rgpu::softgpu::driver

@@ -1,5 +1,5 @@
-// Fat binaries: the containers in which nvcc puts a program's device code for several architectures.
-// The bytes come from files and from whoever calls us: nothing in them is believed.
+// Fat binaries: the containers in which nvcc puts a program's device code for several
+// architectures. The bytes come from files and from whoever calls us: nothing in them is believed.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct FatbinWrapper {
 };
 
 struct FatbinEntry {
-    bool ptx = false;  // else machine code
-    unsigned arch = 0; // 80 for sm_80
+    bool ptx = false;   // else machine code
+    unsigned arch = 0;  // 80 for sm_80
     enum class Packing { none, lz4, zstd } packing = Packing::none;
     std::span<const uint8_t> payload;
     uint64_t unpacked_bytes = 0;  // of a packed payload
@@ -41,8 +41,8 @@ Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> bytes);
 // The payload, unpacked. PTX without its final zeros.
 Result<std::string> unpack(const FatbinEntry &);
 
-// The PTX for a device of this compute capability (80 = 8.0): the newest that is not too new. `unsupported`
-// when there is none (machine code cannot run here).
+// The PTX for a device of this compute capability (80 = 8.0): the newest that is not too new.
+// `unsupported` when there is none (machine code cannot run here).
 Result<std::string> best_ptx(std::span<const uint8_t> bytes, unsigned compute_capability);
 
 }  // namespace rgpu::softgpu::driver

@@ -38,12 +38,13 @@ template <class Element> CUresult flat_async(CUdeviceptr to, Element value, size
 {
     return later({to, 0, value, sizeof value, n, 1}, s);
 }
-template <class Element> CUresult rows(CUdeviceptr to, size_t pitch, Element value, size_t width, size_t height)
+template <class Element>
+CUresult rows(CUdeviceptr to, size_t pitch, Element value, size_t width, size_t height)
 {
     return now({to, pitch, value, sizeof value, width, height});
 }
-template <class Element>
-CUresult rows_async(CUdeviceptr to, size_t pitch, Element value, size_t width, size_t height, CUstream s)
+template <class Element> CUresult rows_async(CUdeviceptr to, size_t pitch, Element value,
+                                             size_t width, size_t height, CUstream s)
 {
     return later({to, pitch, value, sizeof value, width, height}, s);
 }

@@ -33,8 +33,9 @@ Result<Fd> open_file(const std::string &directory)
 {
     struct stat st;
     if (mkdir(directory.c_str(), 0700) && errno != EEXIST)
-        return error(ErrorKind::unavailable, "making %s: %s (RGPU_SOFTGPU_HOST names this directory)",
-                     directory.c_str(), strerror(errno));
+        return error(ErrorKind::unavailable,
+                     "making %s: %s (RGPU_SOFTGPU_HOST names this directory)", directory.c_str(),
+                     strerror(errno));
     if (stat(directory.c_str(), &st))
         return error(ErrorKind::unavailable, "%s: %s", directory.c_str(), strerror(errno));
     // Whoever else may write into the directory may share its devices.
@@ -46,7 +47,8 @@ Result<Fd> open_file(const std::string &directory)
     else if (errno == EEXIST)
         fd.reset(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!fd)
-        return error(ErrorKind::unavailable, "opening %s: %s (who shares this GPU host must be able to write it)",
+        return error(ErrorKind::unavailable,
+                     "opening %s: %s (who shares this GPU host must be able to write it)",
                      path.c_str(), strerror(errno));
     return fd;
 }
@@ -62,7 +64,8 @@ struct GpuHost::File {
     } slots[kAddresses.slots];
 };
 
-// One process at a time, and one thread of it: file locks of one process do not exclude its own threads.
+// One process at a time, and one thread of it: file locks of one process do not exclude its own
+// threads.
 class GpuHost::Section {
 public:
     explicit Section(GpuHost &h) : host_(h), lock_(h.mutex_)
@@ -91,10 +94,13 @@ Result<bool> GpuHost::take_slot(int slot)
     void *window = mmap(wanted, bytes(), PROT_NONE, kFlags, -1, 0);
     if (window == MAP_FAILED && errno != EEXIST)
         return error(ErrorKind::exhausted,
-                     "reserving %llu GiB of addresses at %p for device memory: %s (a limit on virtual memory, ulimit -v, "
-                     "must leave room for it)", static_cast<unsigned long long>(bytes() >> 30), wanted, strerror(errno));
+                     "reserving %llu GiB of addresses at %p for device memory: %s (a limit on "
+                     "virtual memory, ulimit -v, "
+                     "must leave room for it)",
+                     static_cast<unsigned long long>(bytes() >> 30), wanted, strerror(errno));
     if (window != wanted) {
-        if (window != MAP_FAILED) munmap(window, bytes());  // Linux before 4.17 takes the address as a hint
+        if (window != MAP_FAILED)
+            munmap(window, bytes());  // Linux before 4.17 takes the address as a hint
         lock_byte(fd_.get(), F_SETLK, kFirstSlotByte + slot, F_UNLCK);
         return false;
     }
@@ -110,51 +116,64 @@ Result<void> GpuHost::enter(Fd file, const std::string &name)
     struct stat st;
     fd_ = std::move(file);
     Section section(*this);
-    if (fstat(fd_.get(), &st)) return error(ErrorKind::internal, "%s: %s", name.c_str(), strerror(errno));
+    if (fstat(fd_.get(), &st))
+        return error(ErrorKind::internal, "%s: %s", name.c_str(), strerror(errno));
     const bool fresh = st.st_size == 0;
     if (fresh && ftruncate(fd_.get(), sizeof(File)))
         return error(ErrorKind::exhausted, "%s: %s", name.c_str(), strerror(errno));
     if (!fresh && st.st_size != sizeof(File))
-        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", name.c_str());
+        return error(ErrorKind::invalid,
+                     "%s is of another version of rgpu: end its users, then remove it",
+                     name.c_str());
     void *p = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-    if (p == MAP_FAILED) return error(ErrorKind::exhausted, "mapping %s: %s", name.c_str(), strerror(errno));
+    if (p == MAP_FAILED)
+        return error(ErrorKind::exhausted, "mapping %s: %s", name.c_str(), strerror(errno));
     file_ = static_cast<File *>(p);
     if (!file_->magic) {
         file_->bytes = sizeof(File);
         file_->magic = kMagic;
     }
     if (file_->magic != kMagic || file_->bytes != sizeof(File))
-        return error(ErrorKind::invalid, "%s is of another version of rgpu: end its users, then remove it", name.c_str());
+        return error(ErrorKind::invalid,
+                     "%s is of another version of rgpu: end its users, then remove it",
+                     name.c_str());
 
-    // Processes that share no file have different addresses, too, as far as there are some: a stray pointer of another
-    // program is rarely taken for one of this program's.
-    const int first = static_cast<int>(st.st_ino % static_cast<ino_t>(addresses_.slots)) * 7 % addresses_.slots;
+    // Processes that share no file have different addresses, too, as far as there are some: a stray
+    // pointer of another program is rarely taken for one of this program's.
+    const int first = static_cast<int>(st.st_ino % static_cast<ino_t>(addresses_.slots)) * 7 %
+                      addresses_.slots;
     for (int i = 0; i < addresses_.slots; i++) {
         Result<bool> taken = take_slot((first + i) % addresses_.slots);
         if (!taken) return std::move(taken).error();
         if (*taken) return {};
     }
-    return error(ErrorKind::unavailable, "%d processes use the GPU host %s already; it takes no more",
-                 addresses_.slots, name.c_str());
+    return error(ErrorKind::unavailable,
+                 "%d processes use the GPU host %s already; it takes no more", addresses_.slots,
+                 name.c_str());
 }
 
-Result<std::unique_ptr<GpuHost>> GpuHost::join(Fd file, const std::string &name, const Addresses &addresses)
+Result<std::unique_ptr<GpuHost>> GpuHost::join(Fd file, const std::string &name,
+                                               const Addresses &addresses)
 {
     std::unique_ptr<GpuHost> host(new GpuHost(addresses));
-    if (Result<void> entered = host->enter(std::move(file), name); !entered) return std::move(entered).error();
+    if (Result<void> entered = host->enter(std::move(file), name); !entered)
+        return std::move(entered).error();
     return host;
 }
 
-Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory, const Addresses &addresses)
+Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory,
+                                               const Addresses &addresses)
 {
     Result<Fd> file = open_file(directory);
-    return file ? join(std::move(*file), directory + "/devices", addresses) : std::move(file).error();
+    return file ? join(std::move(*file), directory + "/devices", addresses)
+                : std::move(file).error();
 }
 
 bool GpuHost::slot_is_live(int slot) const
 {
     // What F_GETLK leaves as F_UNLCK nobody holds.
-    return slot == slot_ || lock_byte(fd_.get(), F_GETLK, kFirstSlotByte + slot, F_WRLCK) != F_UNLCK;
+    return slot == slot_ ||
+           lock_byte(fd_.get(), F_GETLK, kFirstSlotByte + slot, F_WRLCK) != F_UNLCK;
 }
 
 uint64_t GpuHost::used_now(int device) const

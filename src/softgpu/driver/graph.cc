@@ -27,7 +27,9 @@ std::mutex &graph_lock()
     return *mutex;
 }
 
-GraphNode::GraphNode(Graph *g, uint64_t o, WorkRef w) : id(next_node_id++), origin(o), graph(g), work(std::move(w)) {}
+GraphNode::GraphNode(Graph *g, uint64_t o, WorkRef w)
+    : id(next_node_id++), origin(o), graph(g), work(std::move(w))
+{}
 
 Graph::~Graph()
 {
@@ -37,10 +39,12 @@ Graph::~Graph()
     }
 }
 
-CUresult Graph::add(WorkRef work, const std::vector<GraphNode *> &after, NodeRef &node, uint64_t origin)
+CUresult Graph::add(WorkRef work, const std::vector<GraphNode *> &after, NodeRef &node,
+                    uint64_t origin)
 {
     for (size_t i = 0; i < after.size(); i++)
-        if (after[i]->graph != this || std::find(after.begin(), after.begin() + i, after[i]) != after.begin() + i)
+        if (after[i]->graph != this ||
+            std::find(after.begin(), after.begin() + i, after[i]) != after.begin() + i)
             return CUDA_ERROR_INVALID_VALUE;
     node = std::make_shared<GraphNode>(this, origin, std::move(work));
     node->after = after;
@@ -73,7 +77,8 @@ CUresult Graph::connect(GraphNode &from, GraphNode &to)
 
 CUresult Graph::disconnect(GraphNode &from, GraphNode &to)
 {
-    if (from.graph != this || to.graph != this || !holds(to.after, &from)) return CUDA_ERROR_INVALID_VALUE;
+    if (from.graph != this || to.graph != this || !holds(to.after, &from))
+        return CUDA_ERROR_INVALID_VALUE;
     std::erase(to.after, &from);
     std::erase(from.before, &to);
     return CUDA_SUCCESS;

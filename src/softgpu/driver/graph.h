@@ -1,7 +1,8 @@
-// CUDA graphs: work described once, as nodes with dependencies, to be made executable (graph_exec.h).
+// CUDA graphs: work described once, as nodes with dependencies, to be made executable
+// (graph_exec.h).
 //
-// CUDA leaves it to the program that a graph is used by one thread at a time; here one lock, taken by the
-// calls, guards all graphs and captures, so that a mistake does no more than confuse.
+// CUDA leaves it to the program that a graph is used by one thread at a time; here one lock, taken
+// by the calls, guards all graphs and captures, so that a mistake does no more than confuse.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ public:
     const uint64_t origin;  // id of the node that this is a clone of; 0
     Graph *graph;           // null once it was destroyed
     WorkRef work;
-    std::vector<GraphNode *> after, before;  // dependencies, dependents: in the order they were given
+    std::vector<GraphNode *> after,
+        before;  // dependencies, dependents: in the order they were given
 
     CUgraphNode handle() { return reinterpret_cast<CUgraphNode>(this); }
 };
@@ -40,14 +42,16 @@ public:
 
     // In the order of creation.
     const std::vector<NodeRef> &nodes() const { return nodes_; }
-    // Makes it known by its handle. INVALID_VALUE when `after` is not of this graph, or names a node twice.
+    // Makes it known by its handle. INVALID_VALUE when `after` is not of this graph, or names a
+    // node twice.
     CUresult add(WorkRef, const std::vector<GraphNode *> &after, NodeRef &, uint64_t origin = 0);
     void remove(GraphNode &);
     // INVALID_VALUE when a node is not of this graph, or the edge is there already (or not there).
     CUresult connect(GraphNode &from, GraphNode &to);
     CUresult disconnect(GraphNode &from, GraphNode &to);
     std::shared_ptr<Graph> clone() const;
-    // Every node behind those it depends on, else in the order of creation. Shorter than nodes() when there is a cycle.
+    // Every node behind those it depends on, else in the order of creation. Shorter than nodes()
+    // when there is a cycle.
     std::vector<GraphNode *> sorted() const;
 
     bool is_child = false;  // of a node, which owns it

@@ -56,7 +56,8 @@ CUresult find_in_clone(CUgraphNode *found, CUgraphNode original, CUgraph handle)
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-// --- what is in it. Without an array: how many there are. With one: as many as fit, and null for what is left of it.
+// --- what is in it. Without an array: how many there are. With one: as many as fit, and null for
+// what is left of it.
 
 template <class Item, class Get>
 CUresult list(const std::vector<Item> &all, CUgraphNode *out, size_t *count, Get get)
@@ -97,11 +98,14 @@ void clear_edge_data(CUgraphEdgeData *data, const size_t *count, bool asked)
         for (size_t i = 0; i < *count; i++) data[i] = {};
 }
 
-CUresult get_edges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+CUresult get_edges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data,
+                      size_t *count)
 {
     FIND(graph, graphs, handle)
     if (!from != !to) return CUDA_ERROR_INVALID_VALUE;
-    struct Edge { GraphNode *from, *to; };
+    struct Edge {
+        GraphNode *from, *to;
+    };
     std::vector<Edge> edges;
     for (const NodeRef &n : graph->nodes())
         for (GraphNode *before : n->after) edges.push_back({before, n.get()});
@@ -118,7 +122,8 @@ CUresult get_edges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *co
     return get_edges_v2(graph, from, to, nullptr, count);
 }
 
-CUresult get_dependencies_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+CUresult get_dependencies_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data,
+                             size_t *count)
 {
     FIND(node, graph_nodes, handle)
     CUresult rc = list(node->after, nodes, count, handle_of);
@@ -131,7 +136,8 @@ CUresult get_dependencies(CUgraphNode node, CUgraphNode *nodes, size_t *count)
     return get_dependencies_v2(node, nodes, nullptr, count);
 }
 
-CUresult get_dependents_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+CUresult get_dependents_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data,
+                           size_t *count)
 {
     FIND(node, graph_nodes, handle)
     CUresult rc = list(node->before, nodes, count, handle_of);
@@ -156,7 +162,8 @@ CUresult get_type(CUgraphNode handle, CUgraphNodeType *type)
 
 // All edges or none.
 CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t count,
-                      CUresult (Graph::*change)(GraphNode &, GraphNode &), CUresult (Graph::*undo)(GraphNode &, GraphNode &))
+                      CUresult (Graph::*change)(GraphNode &, GraphNode &),
+                      CUresult (Graph::*undo)(GraphNode &, GraphNode &))
 {
     FIND(graph, graphs, handle)
     if (count && (!from || !to)) return CUDA_ERROR_INVALID_VALUE;
@@ -168,29 +175,33 @@ CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode
         if (rc) break;
     }
     if (rc)
-        while (i--) ((*graph).*undo)(*driver().graph_nodes.find(from[i]), *driver().graph_nodes.find(to[i]));
+        while (i--)
+            ((*graph).*undo)(*driver().graph_nodes.find(from[i]),
+                             *driver().graph_nodes.find(to[i]));
     return rc;
 }
 
-CUresult add_dependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult add_dependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                          size_t count)
 {
     return change_edges(graph, from, to, count, &Graph::connect, &Graph::disconnect);
 }
 
-CUresult remove_dependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult remove_dependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                             size_t count)
 {
     return change_edges(graph, from, to, count, &Graph::disconnect, &Graph::connect);
 }
 
 // Weaker edges than full ones are treated as full ones: that only waits longer.
-CUresult add_dependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *,
-                             size_t count)
+CUresult add_dependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                             const CUgraphEdgeData *, size_t count)
 {
     return add_dependencies(graph, from, to, count);
 }
 
-CUresult remove_dependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *,
-                                size_t count)
+CUresult remove_dependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                const CUgraphEdgeData *, size_t count)
 {
     return remove_dependencies(graph, from, to, count);
 }
@@ -205,8 +216,10 @@ CUresult destroy_node(CUgraphNode handle)
 
 CUresult print_dot(CUgraph handle, const char *path, unsigned)
 {
-    static constexpr const char *names[] = {"KERNEL", "MEMCPY", "MEMSET", "HOST", "GRAPH", "EMPTY", "EVENT_WAIT", "EVENT_RECORD",
-                                            "EXT_SEMAS_SIGNAL", "EXT_SEMAS_WAIT", "MEM_ALLOC", "MEM_FREE"};
+    static constexpr const char *names[] = {"KERNEL",         "MEMCPY",       "MEMSET",
+                                            "HOST",           "GRAPH",        "EMPTY",
+                                            "EVENT_WAIT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
+                                            "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE"};
     FIND(graph, graphs, handle)
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     FILE *f = fopen(path, "w");
@@ -214,10 +227,12 @@ CUresult print_dot(CUgraph handle, const char *path, unsigned)
     fprintf(f, "digraph dot {\n");
     for (const NodeRef &n : graph->nodes()) {
         const auto *k = std::get_if<KernelWork>(n->work.get());
-        fprintf(f, "\"node_%llu\" [label=\"%s%s%s\"];\n", static_cast<unsigned long long>(n->id), names[n->work->index()],
-                k ? "\\n" : "", k ? k->launch.function->kernel.name.c_str() : "");
+        fprintf(f, "\"node_%llu\" [label=\"%s%s%s\"];\n", static_cast<unsigned long long>(n->id),
+                names[n->work->index()], k ? "\\n" : "",
+                k ? k->launch.function->kernel.name.c_str() : "");
         for (const GraphNode *before : n->after)
-            fprintf(f, "\"node_%llu\" -> \"node_%llu\";\n", static_cast<unsigned long long>(before->id),
+            fprintf(f, "\"node_%llu\" -> \"node_%llu\";\n",
+                    static_cast<unsigned long long>(before->id),
                     static_cast<unsigned long long>(n->id));
     }
     fprintf(f, "}\n");
@@ -226,9 +241,11 @@ CUresult print_dot(CUgraph handle, const char *path, unsigned)
 
 // --- objects of the program that graphs keep
 
-CUresult object_create(CUuserObject *object, void *data, CUhostFn destroy, unsigned count, unsigned flags)
+CUresult object_create(CUuserObject *object, void *data, CUhostFn destroy, unsigned count,
+                       unsigned flags)
 {
-    if (!object || !destroy || !count || count > INT_MAX || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    if (!object || !destroy || !count || count > INT_MAX ||
+        flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
         return CUDA_ERROR_INVALID_VALUE;
     auto o = std::make_shared<UserObject>(destroy, data);
     o->references = count;

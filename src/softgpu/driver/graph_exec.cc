@@ -19,7 +19,8 @@ WorkRef nothing()
 }  // namespace
 
 // Adds the graph's steps behind `after`. False when there is a cycle.
-bool GraphExec::flatten(const Graph &graph, const std::vector<uint32_t> &after, std::vector<Step> &steps)
+bool GraphExec::flatten(const Graph &graph, const std::vector<uint32_t> &after,
+                        std::vector<Step> &steps)
 {
     const std::vector<GraphNode *> order = graph.sorted();
     if (order.size() != graph.nodes().size()) return false;
@@ -53,13 +54,14 @@ CUresult GraphExec::create(const Graph &graph, uint64_t flags, std::shared_ptr<G
     return CUDA_SUCCESS;
 }
 
-// Takes and gives back what memory nodes name, in the order of launches: all that this launch leaves allocated must not
-// be so yet, unless it was this graph's and may be freed by the launch.
+// Takes and gives back what memory nodes name, in the order of launches: all that this launch
+// leaves allocated must not be so yet, unless it was this graph's and may be freed by the launch.
 CUresult GraphExec::allocate()
 {
     for (const Step &s : steps_)
         if (const auto *a = std::get_if<AllocWork>(s.work.get()); a && a->memory->allocated()) {
-            if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)) return CUDA_ERROR_INVALID_VALUE;
+            if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
+                return CUDA_ERROR_INVALID_VALUE;
             a->memory->free();
         }
     for (const Step &s : steps_) {
@@ -76,10 +78,12 @@ CUresult GraphExec::launch(Stream &stream)
         if (s.enabled)
             if (CUresult rc = runnable(*s.work)) return rc;
     if (CUresult rc = allocate()) return rc;
-    // What events mean is decided now, before the graph takes its place: they cannot mean work behind it.
+    // What events mean is decided now, before the graph takes its place: they cannot mean work
+    // behind it.
     std::map<uint32_t, TaskRef> waits;
     for (uint32_t i = 0; i < steps_.size(); i++)
-        if (const auto *w = std::get_if<WaitWork>(steps_[i].work.get())) waits[i] = w->event->task();
+        if (const auto *w = std::get_if<WaitWork>(steps_[i].work.get()))
+            waits[i] = w->event->task();
 
     Scheduler &scheduler = driver().scheduler;
     Context &context = stream.context;
@@ -102,7 +106,8 @@ CUresult GraphExec::launch(Stream &stream)
             return task;
         };
         if (const auto *r = std::get_if<RecordWork>(s.work.get()))
-            r->event->record([&](std::function<void()> work) { return tasks[i] = add(std::move(work)); });
+            r->event->record(
+                [&](std::function<void()> work) { return tasks[i] = add(std::move(work)); });
         else if (s.enabled)
             tasks[i] = add([work = s.work, &context] { perform(*work, context); });
         else
@@ -160,8 +165,9 @@ CUresult GraphExec::fits(const Step &old, const Step &now, CUgraphExecUpdateResu
     else if (old.work->index() != now.work->index())
         why = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     else if (!may_replace(*old.work, *now.work))
-        why = type_of(*old.work) == CU_GRAPH_NODE_TYPE_KERNEL ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
-                                                              : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+        why = type_of(*old.work) == CU_GRAPH_NODE_TYPE_KERNEL
+                  ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+                  : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     return why ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE : CUDA_SUCCESS;
 }
 
@@ -170,9 +176,11 @@ CUresult GraphExec::set_child(const GraphNode &n, const Graph &child)
     const Step *end = find(n);
     if (!end || type_of(*end->work) != CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_ERROR_INVALID_VALUE;
     const size_t from = end->entry + 1, count = by_node_[n.id] - from;
-    // In the same places, so that dependencies can be compared: behind as many steps as there are before it.
+    // In the same places, so that dependencies can be compared: behind as many steps as there are
+    // before it.
     std::vector<Step> now(from, Step{nullptr, 0, nothing(), {}, 0, true});
-    if (!flatten(child, {end->entry}, now) || now.size() != from + count) return CUDA_ERROR_INVALID_VALUE;
+    if (!flatten(child, {end->entry}, now) || now.size() != from + count)
+        return CUDA_ERROR_INVALID_VALUE;
     CUgraphExecUpdateResult why;
     for (size_t i = from; i < now.size(); i++)
         if (fits(steps_[i], now[i], why)) return CUDA_ERROR_INVALID_VALUE;
@@ -209,7 +217,8 @@ std::shared_ptr<Graph> GraphExec::to_graph() const
     for (const Step &s : steps_) {
         std::vector<GraphNode *> after;
         for (uint32_t i : s.after) after.push_back(nodes[i]);
-        // The end of a child graph, whose steps stand here themselves, does nothing; nor does a disabled node.
+        // The end of a child graph, whose steps stand here themselves, does nothing; nor does a
+        // disabled node.
         const bool idle = !s.enabled || type_of(*s.work) == CU_GRAPH_NODE_TYPE_GRAPH;
         NodeRef made;
         graph->add(idle ? nothing() : s.work, after, made);

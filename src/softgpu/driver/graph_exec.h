@@ -1,4 +1,5 @@
-// A graph made executable: its work in an order that its dependencies allow, child graphs laid open.
+// A graph made executable: its work in an order that its dependencies allow, child graphs laid
+// open.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,15 @@ public:
 
     // In the stream's order, and after this graph's launch before. Returns at once.
     CUresult launch(Stream &);
-    // Of the node of the graph that it was made from; INVALID_VALUE when there is none, or the work is of another kind.
+    // Of the node of the graph that it was made from; INVALID_VALUE when there is none, or the work
+    // is of another kind.
     CUresult set_work(const GraphNode &, WorkRef);
     CUresult set_enabled(const GraphNode &, bool);
     CUresult enabled(const GraphNode &, bool &) const;
     CUresult set_child(const GraphNode &, const Graph &);
     const Work *work(const GraphNode &) const;
-    // Takes over the work of a graph of the same shape; on failure says what does not fit, and changes nothing.
+    // Takes over the work of a graph of the same shape; on failure says what does not fit, and
+    // changes nothing.
     CUresult update(const Graph &, CUgraphExecUpdateResultInfo &);
     // A graph that does the same: what a launch into a captured stream becomes.
     std::shared_ptr<Graph> to_graph() const;
@@ -52,7 +55,10 @@ private:
     static CUresult fits(const Step &old, const Step &now, CUgraphExecUpdateResult &);
     CUresult allocate();
     const Step *find(const GraphNode &) const;
-    Step *find(const GraphNode &n) { return const_cast<Step *>(static_cast<const GraphExec *>(this)->find(n)); }
+    Step *find(const GraphNode &n)
+    {
+        return const_cast<Step *>(static_cast<const GraphExec *>(this)->find(n));
+    }
 
     std::vector<Step> steps_;
     std::map<uint64_t, uint32_t> by_node_;

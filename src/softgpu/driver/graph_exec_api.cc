@@ -1,4 +1,5 @@
-// Executable graphs: CUDA Driver API, "Graph Management", cuGraphInstantiate*, cuGraphLaunch, cuGraphExec*.
+// Executable graphs: CUDA Driver API, "Graph Management", cuGraphInstantiate*, cuGraphLaunch,
+// cuGraphExec*.
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
@@ -33,12 +34,14 @@ CUresult instantiate_with_params(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_IN
     p->hErrNode_out = nullptr;
     CUresult rc = instantiate(exec, graph, p->flags);
     p->result_out = !rc ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                    : rc == CUDA_ERROR_NOT_SUPPORTED ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-                                                     : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+                    : rc == CUDA_ERROR_NOT_SUPPORTED
+                        ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+                        : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
     return rc;
 }
 
-CUresult instantiate_with_log(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t bytes)
+CUresult instantiate_with_log(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log,
+                              size_t bytes)
 {
     if (node) *node = nullptr;
     if (log && bytes) *log = 0;
@@ -81,7 +84,8 @@ CUresult get_flags(CUgraphExec handle, cuuint64_t *flags)
 // --- changing it
 
 // Both under the lock: `change(exec, node)`.
-template <class Change> CUresult with(CUgraphExec exec_handle, CUgraphNode node_handle, Change change)
+template <class Change>
+CUresult with(CUgraphExec exec_handle, CUgraphNode node_handle, Change change)
 {
     std::lock_guard lock(graph_lock());
     auto exec = driver().graph_execs.find(exec_handle);
@@ -104,7 +108,8 @@ template <class Parameters> CUresult set(CUgraphExec exec, CUgraphNode node, con
 }
 
 // cudart sets a kernel's attributes after its parameters: those of the node stay.
-template <class Parameters> CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Parameters *p)
+template <class Parameters>
+CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Parameters *p)
 {
     return with(exec, node, [&](GraphExec &e, GraphNode &n) {
         WorkRef work;
@@ -114,7 +119,8 @@ template <class Parameters> CUresult set_kernel(CUgraphExec exec, CUgraphNode no
         if (before && before->launch.cooperative) {
             CUlaunchAttributeValue on{};
             on.cooperative = 1;
-            if (CUresult rc = set_attribute(std::get<KernelWork>(*work), CU_LAUNCH_ATTRIBUTE_COOPERATIVE, on, work))
+            if (CUresult rc = set_attribute(std::get<KernelWork>(*work),
+                                            CU_LAUNCH_ATTRIBUTE_COOPERATIVE, on, work))
                 return rc;
         }
         return e.set_work(n, std::move(work));
@@ -127,7 +133,8 @@ CUresult set_in_context(CUgraphExec exec, CUgraphNode node, const Parameters *p,
     return make_and_set(exec, node, p, context);
 }
 
-template <CUresult (*make)(CUevent, WorkRef &)> CUresult set_event(CUgraphExec exec, CUgraphNode node, CUevent event)
+template <CUresult (*make)(CUevent, WorkRef &)>
+CUresult set_event(CUgraphExec exec, CUgraphNode node, CUevent event)
 {
     return with(exec, node, [&](GraphExec &e, GraphNode &n) {
         WorkRef work;

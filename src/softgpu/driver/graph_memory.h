@@ -1,5 +1,6 @@
-// Memory that a graph allocates and frees in its own order. Its address is fixed when the node is made, and the memory
-// lies there while any node or executable graph names it: allocating and freeing say who may use it when.
+// Memory that a graph allocates and frees in its own order. Its address is fixed when the node is
+// made, and the memory lies there while any node or executable graph names it: allocating and
+// freeing say who may use it when.
 #pragma once
 
 #include <atomic>
@@ -24,8 +25,8 @@ public:
     const uint64_t address, bytes;
 
     bool allocated() const { return allocated_; }
-    // By a launch, in the order of launch calls. False when it is (not) allocated already. While it is allocated it
-    // outlives its graph: then the program frees it.
+    // By a launch, in the order of launch calls. False when it is (not) allocated already. While it
+    // is allocated it outlives its graph: then the program frees it.
     bool allocate();
     bool free();
 

@@ -12,7 +12,8 @@ namespace rgpu::softgpu::driver {
 
 namespace {
 
-CUresult add_alloc(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *p)
+CUresult add_alloc(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                   CUDA_MEM_ALLOC_NODE_PARAMS *p)
 {
     std::lock_guard lock(graph_lock());
     WorkRef work;
@@ -22,7 +23,8 @@ CUresult add_alloc(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, s
     return CUDA_SUCCESS;
 }
 
-CUresult add_free(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUdeviceptr address)
+CUresult add_free(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                  CUdeviceptr address)
 {
     std::lock_guard lock(graph_lock());
     WorkRef work;
@@ -75,7 +77,8 @@ CUresult set_attribute(CUdevice d, CUgraphMem_attribute which, void *value)
 {
     Device *device = find_device(d);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
-    const bool high = which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    const bool high = which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+                      which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     // CUDA: only zero, which starts counting anew.
     if (!value || !high || *static_cast<cuuint64_t *>(value)) return CUDA_ERROR_INVALID_VALUE;
     device->graph_memory.high = device->graph_memory.now.load();

@@ -1,4 +1,5 @@
-// What the nodes of graphs do: CUDA Driver API, "Graph Management", cuGraphAdd*Node and their parameters.
+// What the nodes of graphs do: CUDA Driver API, "Graph Management", cuGraphAdd*Node and their
+// parameters.
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
@@ -10,7 +11,8 @@ namespace rgpu::softgpu::driver {
 
 // --- adding, under the lock
 
-CUresult add_graph_node(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t count, WorkRef work)
+CUresult add_graph_node(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t count,
+                        WorkRef work)
 {
     auto graph = driver().graphs.find(handle);
     if (!graph || !node || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
@@ -30,8 +32,8 @@ CUresult add_graph_node(CUgraphNode *node, CUgraph handle, const CUgraphNode *af
 namespace {
 
 // `p` describes the work, with whatever make_work() also needs.
-template <class... P>
-CUresult make_and_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, P... p)
+template <class... P> CUresult make_and_add(CUgraphNode *node, CUgraph graph,
+                                            const CUgraphNode *after, size_t count, P... p)
 {
     std::lock_guard lock(graph_lock());
     WorkRef work;
@@ -39,14 +41,15 @@ CUresult make_and_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after
     return add_graph_node(node, graph, after, count, std::move(work));
 }
 
-template <class Parameters>
-CUresult add_kernel(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, const Parameters *p)
+template <class Parameters> CUresult add_kernel(CUgraphNode *node, CUgraph graph,
+                                                const CUgraphNode *after, size_t count,
+                                                const Parameters *p)
 {
     return make_and_add(node, graph, after, count, p);
 }
 
-CUresult add_copy(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, const CUDA_MEMCPY3D *p,
-                  CUcontext context)
+CUresult add_copy(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                  const CUDA_MEMCPY3D *p, CUcontext context)
 {
     return make_and_add(node, graph, after, count, p, context);
 }
@@ -63,12 +66,16 @@ CUresult add_host(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, si
     return make_and_add(node, graph, after, count, p);
 }
 
-CUresult add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUgraphNodeParams *p)
+CUresult add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                 CUgraphNodeParams *p)
 {
-    if (CUresult rc = make_and_add(node, graph, after, count, static_cast<const CUgraphNodeParams *>(p))) return rc;
+    if (CUresult rc =
+            make_and_add(node, graph, after, count, static_cast<const CUgraphNodeParams *>(p)))
+        return rc;
     if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
         std::lock_guard lock(graph_lock());
-        p->alloc.dptr = std::get<AllocWork>(*driver().graph_nodes.find(*node)->work).parameters.dptr;
+        p->alloc.dptr =
+            std::get<AllocWork>(*driver().graph_nodes.find(*node)->work).parameters.dptr;
     }
     if (p->type != CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_SUCCESS;
     // CUDA: the caller gets the graph that the node owns.
@@ -77,13 +84,14 @@ CUresult add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, siz
     return CUDA_SUCCESS;
 }
 
-CUresult add_any_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *, size_t count,
-                    CUgraphNodeParams *p)
+CUresult add_any_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                    const CUgraphEdgeData *, size_t count, CUgraphNodeParams *p)
 {
     return add_any(node, graph, after, count, p);
 }
 
-CUresult add_child(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUgraph child)
+CUresult add_child(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                   CUgraph child)
 {
     CUgraphNodeParams p{};
     p.type = CU_GRAPH_NODE_TYPE_GRAPH;
@@ -98,7 +106,8 @@ CUresult add_empty(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, s
     return add_any(node, graph, after, count, &p);
 }
 
-CUresult add_record(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event)
+CUresult add_record(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                    CUevent event)
 {
     CUgraphNodeParams p{};
     p.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
@@ -106,7 +115,8 @@ CUresult add_record(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, 
     return add_any(node, graph, after, count, &p);
 }
 
-CUresult add_wait(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event)
+CUresult add_wait(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                  CUevent event)
 {
     CUgraphNodeParams p{};
     p.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
@@ -205,7 +215,8 @@ CUresult set_any(CUgraphNode handle, CUgraphNodeParams *p)
     return set<CUgraphNodeParams>(handle, p);
 }
 
-template <CUresult (*make)(CUevent, WorkRef &)> CUresult set_event(CUgraphNode handle, CUevent event)
+template <CUresult (*make)(CUevent, WorkRef &)>
+CUresult set_event(CUgraphNode handle, CUevent event)
 {
     std::lock_guard lock(graph_lock());
     WorkRef work;
@@ -226,7 +237,8 @@ CUresult copy_attributes(CUgraphNode to, CUgraphNode from)
     return CUDA_SUCCESS;
 }
 
-CUresult get_kernel_attribute(CUgraphNode handle, CUkernelNodeAttrID which, CUkernelNodeAttrValue *value)
+CUresult get_kernel_attribute(CUgraphNode handle, CUkernelNodeAttrID which,
+                              CUkernelNodeAttrValue *value)
 {
     std::lock_guard lock(graph_lock());
     NodeRef node;
@@ -234,7 +246,8 @@ CUresult get_kernel_attribute(CUgraphNode handle, CUkernelNodeAttrID which, CUke
     return w && value ? get_attribute(*w, which, *value) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult set_kernel_attribute(CUgraphNode handle, CUkernelNodeAttrID which, const CUkernelNodeAttrValue *value)
+CUresult set_kernel_attribute(CUgraphNode handle, CUkernelNodeAttrID which,
+                              const CUkernelNodeAttrValue *value)
 {
     std::lock_guard lock(graph_lock());
     NodeRef node;

@@ -34,7 +34,8 @@ template <class Parameters> CUresult make_kernel(const Parameters &p, KernelWork
     l.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
     l.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
     l.dynamic_shared = p.sharedMemBytes;
-    if (CUresult rc = read_arguments(l.function->kernel, p.kernelParams, p.extra, l.parameters)) return rc;
+    if (CUresult rc = read_arguments(l.function->kernel, p.kernelParams, p.extra, l.parameters))
+        return rc;
     if (CUresult rc = prepare(l)) return rc;
     finish(w);
     made = ref(std::move(w));
@@ -100,7 +101,8 @@ CUresult make_work(const CUDA_MEMCPY3D *p, CUcontext context, WorkRef &made)
 
 CUresult make_work(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context, WorkRef &made)
 {
-    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return CUDA_ERROR_INVALID_VALUE;
+    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+        return CUDA_ERROR_INVALID_VALUE;
     FillWork w;
     if (CUresult rc = node_context(context, w.context)) return rc;
     if (CUresult rc = check(to_fill(*p))) return rc;
@@ -136,8 +138,10 @@ CUresult make_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *p, WorkRef &made)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    if (!p || !p->bytesize || p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    if (!p || !p->bytesize || p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        p->poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
         return CUDA_ERROR_NOT_SUPPORTED;
     Device *device = find_device(p->poolProps.location.id);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
@@ -165,14 +169,16 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
     case CU_GRAPH_NODE_TYPE_KERNEL: {
         const CUDA_KERNEL_NODE_PARAMS_v3 &k = p->kernel;
         const CUDA_KERNEL_NODE_PARAMS_v2 same = {
-            k.func,           k.gridDimX, k.gridDimY, k.gridDimZ, k.blockDimX, k.blockDimY, k.blockDimZ,
-            k.sharedMemBytes, k.kernelParams, k.extra, k.kern, k.ctx};
+            k.func,      k.gridDimX,       k.gridDimY,     k.gridDimZ, k.blockDimX, k.blockDimY,
+            k.blockDimZ, k.sharedMemBytes, k.kernelParams, k.extra,    k.kern,      k.ctx};
         return make_work(&same, made);
     }
-    case CU_GRAPH_NODE_TYPE_MEMCPY: return make_work(&p->memcpy.copyParams, p->memcpy.copyCtx, made);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return make_work(&p->memcpy.copyParams, p->memcpy.copyCtx, made);
     case CU_GRAPH_NODE_TYPE_MEMSET: {
         const CUDA_MEMSET_NODE_PARAMS_v2 &m = p->memset;
-        const CUDA_MEMSET_NODE_PARAMS same = {m.dst, m.pitch, m.value, m.elementSize, m.width, m.height};
+        const CUDA_MEMSET_NODE_PARAMS same = {m.dst,         m.pitch, m.value,
+                                              m.elementSize, m.width, m.height};
         return make_work(&same, m.ctx, made);
     }
     case CU_GRAPH_NODE_TYPE_HOST: {
@@ -182,7 +188,8 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
     case CU_GRAPH_NODE_TYPE_GRAPH: {
         auto child = driver().graphs.find(p->graph.graph);
         if (!child) return CUDA_ERROR_INVALID_VALUE;
-        if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE) return CUDA_ERROR_NOT_SUPPORTED;
+        if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+            return CUDA_ERROR_NOT_SUPPORTED;
         auto inner = child->clone();
         inner->is_child = true;
         made = ref(ChildWork{inner});
@@ -193,8 +200,8 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return make_wait(p->eventWait.event, made);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return make_record(p->eventRecord.event, made);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
-        const CUDA_MEM_ALLOC_NODE_PARAMS same = {p->alloc.poolProps, p->alloc.accessDescs, p->alloc.accessDescCount,
-                                                 p->alloc.bytesize, 0};
+        const CUDA_MEM_ALLOC_NODE_PARAMS same = {p->alloc.poolProps, p->alloc.accessDescs,
+                                                 p->alloc.accessDescCount, p->alloc.bytesize, 0};
         return make_alloc(&same, made);
     }
     case CU_GRAPH_NODE_TYPE_MEM_FREE: return make_free(p->free.dptr, made);
@@ -238,8 +245,8 @@ WorkRef fill_work(Context &context, const Fill &f)
 
 // --- attributes of kernels
 
-CUresult set_attribute(const KernelWork &old, CUlaunchAttributeID which, const CUlaunchAttributeValue &value,
-                       WorkRef &made)
+CUresult set_attribute(const KernelWork &old, CUlaunchAttributeID which,
+                       const CUlaunchAttributeValue &value, WorkRef &made)
 {
     KernelWork w = old;
     switch (which) {
@@ -249,7 +256,8 @@ CUresult set_attribute(const KernelWork &old, CUlaunchAttributeID which, const C
         break;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY: w.priority = value.priority; break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (value.clusterDim.x > 1 || value.clusterDim.y > 1 || value.clusterDim.z > 1) return CUDA_ERROR_NOT_SUPPORTED;
+        if (value.clusterDim.x > 1 || value.clusterDim.y > 1 || value.clusterDim.z > 1)
+            return CUDA_ERROR_NOT_SUPPORTED;
         break;
     default: break;  // hints
     }
@@ -257,11 +265,14 @@ CUresult set_attribute(const KernelWork &old, CUlaunchAttributeID which, const C
     return CUDA_SUCCESS;
 }
 
-CUresult get_attribute(const KernelWork &w, CUlaunchAttributeID which, CUlaunchAttributeValue &value)
+CUresult get_attribute(const KernelWork &w, CUlaunchAttributeID which,
+                       CUlaunchAttributeValue &value)
 {
     value = {};
     switch (which) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: value.cooperative = w.launch.cooperative; return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        value.cooperative = w.launch.cooperative;
+        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY: value.priority = w.priority; return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
@@ -308,10 +319,14 @@ bool may_replace(const Work &old, const Work &now)
         auto before = k->module.lock(), after = std::get<KernelWork>(now).module.lock();
         return before && after && &before->context == &after->context;
     }
-    if (const auto *c = std::get_if<CopyWork>(&old)) return c->context == std::get<CopyWork>(now).context;
-    if (const auto *f = std::get_if<FillWork>(&old)) return f->context == std::get<FillWork>(now).context;
-    if (const auto *a = std::get_if<AllocWork>(&old)) return a->memory == std::get<AllocWork>(now).memory;
-    if (const auto *f = std::get_if<FreeWork>(&old)) return f->memory == std::get<FreeWork>(now).memory;
+    if (const auto *c = std::get_if<CopyWork>(&old))
+        return c->context == std::get<CopyWork>(now).context;
+    if (const auto *f = std::get_if<FillWork>(&old))
+        return f->context == std::get<FillWork>(now).context;
+    if (const auto *a = std::get_if<AllocWork>(&old))
+        return a->memory == std::get<AllocWork>(now).memory;
+    if (const auto *f = std::get_if<FreeWork>(&old))
+        return f->memory == std::get<FreeWork>(now).memory;
     return true;
 }
 

@@ -18,7 +18,7 @@ class GraphMemory;
 
 struct KernelWork {
     KernelLaunch launch;
-    std::weak_ptr<Module> module;  // unloaded since: the node cannot run
+    std::weak_ptr<Module> module;   // unloaded since: the node cannot run
     CUfunction function = nullptr;  // as the program named it; null when it named the CUkernel
     std::vector<void *> arguments;  // into launch.parameters
     int priority = 0;
@@ -46,7 +46,7 @@ struct RecordWork {
     std::shared_ptr<Event> event;
 };
 
-struct SignalWork {};        // external semaphores: there are none
+struct SignalWork {};  // external semaphores: there are none
 struct ExternalWaitWork {};
 struct AllocWork {
     std::shared_ptr<GraphMemory> memory;
@@ -57,8 +57,8 @@ struct FreeWork {
 };
 
 // In the order of CUgraphNodeType. Never changed once made: launches that are under way share it.
-using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork, RecordWork,
-                          SignalWork, ExternalWaitWork, AllocWork, FreeWork>;
+using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork,
+                          RecordWork, SignalWork, ExternalWaitWork, AllocWork, FreeWork>;
 using WorkRef = std::shared_ptr<const Work>;
 
 inline CUgraphNodeType type_of(const Work &w) { return static_cast<CUgraphNodeType>(w.index()); }
@@ -81,7 +81,8 @@ WorkRef copy_work(Context &, const Copy &);
 WorkRef fill_work(Context &, const Fill &);
 
 // The same work with other kernel attributes.
-CUresult set_attribute(const KernelWork &, CUlaunchAttributeID, const CUlaunchAttributeValue &, WorkRef &);
+CUresult set_attribute(const KernelWork &, CUlaunchAttributeID, const CUlaunchAttributeValue &,
+                       WorkRef &);
 CUresult get_attribute(const KernelWork &, CUlaunchAttributeID, CUlaunchAttributeValue &);
 
 void describe(const KernelWork &, CUDA_KERNEL_NODE_PARAMS_v1 &);
@@ -91,7 +92,8 @@ void describe(const KernelWork &, CUDA_KERNEL_NODE_PARAMS_v2 &);
 bool may_replace(const Work &old, const Work &now);
 // Whether it can be launched now.
 CUresult runnable(const Work &);
-// What the node does, on the calling thread; `fallback` gets the error of what has no context of its own.
+// What the node does, on the calling thread; `fallback` gets the error of what has no context of
+// its own.
 void perform(const Work &, Context &fallback);
 
 }  // namespace rgpu::softgpu::driver

@@ -11,7 +11,8 @@ namespace rgpu::softgpu::driver {
 
 namespace {
 
-constexpr unsigned kAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
+                                 CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
@@ -47,7 +48,8 @@ CUresult free_host(void *p)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     auto range = driver().ranges.find(address(p));
-    if (!range || range->memory != Memory::pinned || range->base != address(p)) return CUDA_ERROR_INVALID_VALUE;
+    if (!range || range->memory != Memory::pinned || range->base != address(p))
+        return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = may_call_unsafe()) return rc;
     if (CUresult rc = range->context->synchronize()) return rc;
     range = driver().ranges.remove(address(p));
@@ -60,7 +62,8 @@ CUresult host_register(void *p, size_t bytes, unsigned flags)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    if (!p || !bytes || flags & ~kRegisterFlags || driver().addresses().contains(address(p))) return CUDA_ERROR_INVALID_VALUE;
+    if (!p || !bytes || flags & ~kRegisterFlags || driver().addresses().contains(address(p)))
+        return CUDA_ERROR_INVALID_VALUE;
     Range made;
     made.base = address(p);
     made.bytes = bytes;

@@ -21,13 +21,15 @@ CUresult from_fatbin(const void *fatbin, unsigned cc, std::string &ptx, std::str
     Result<std::string> best = best_ptx(fatbin_span(fatbin), cc);
     if (!best) {
         log = best.error().text;
-        return best.error().kind == ErrorKind::unsupported ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE;
+        return best.error().kind == ErrorKind::unsupported ? CUDA_ERROR_NO_BINARY_FOR_GPU
+                                                           : CUDA_ERROR_INVALID_IMAGE;
     }
     ptx = std::move(*best);
     return CUDA_SUCCESS;
 }
 
-// nvcc -rdc=true: one fat binary for each object, whose PTX is linked. Those without PTX (the device linker's own) do not count.
+// nvcc -rdc=true: one fat binary for each object, whose PTX is linked. Those without PTX (the
+// device linker's own) do not count.
 CUresult from_objects(const void *const *objects, unsigned cc, std::string &ptx, std::string &log)
 {
     std::vector<std::string> modules;
@@ -89,7 +91,10 @@ CUresult find_ptx(const void *image, unsigned cc, std::string &ptx, std::string 
         return CUDA_ERROR_INVALID_IMAGE;
     }
     if (magic == kFatbinMagic) return from_fatbin(image, cc, ptx, log);
-    if (!memcmp(image, "\x7f" "ELF", 4)) {
+    if (!memcmp(image,
+                "\x7f"
+                "ELF",
+                4)) {
         log = "the image is machine code, which this device cannot run: load PTX";
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
@@ -114,8 +119,8 @@ CUresult limit_registers(std::string &ptx, unsigned most, std::string &log)
     return CUDA_SUCCESS;
 }
 
-CUresult load_image(const void *image, unsigned cc, unsigned max_registers, std::shared_ptr<const PtxModule> &module,
-                    std::string &log)
+CUresult load_image(const void *image, unsigned cc, unsigned max_registers,
+                    std::shared_ptr<const PtxModule> &module, std::string &log)
 {
     std::string ptx;
     if (CUresult rc = find_ptx(image, cc, ptx, log)) return rc;
@@ -123,8 +128,8 @@ CUresult load_image(const void *image, unsigned cc, unsigned max_registers, std:
     return parse(ptx, module, log);
 }
 
-CUresult load_file(const char *path, unsigned cc, unsigned max_registers, std::shared_ptr<const PtxModule> &module,
-                   std::string &log)
+CUresult load_file(const char *path, unsigned cc, unsigned max_registers,
+                   std::shared_ptr<const PtxModule> &module, std::string &log)
 {
     std::ifstream file(path, std::ios::binary);
     if (!file) {

@@ -71,7 +71,8 @@ CUresult get_error_string(CUresult code, const char **text)
 CUresult get_proc_address(const char *symbol, void **function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult *status)
 {
-    if (!symbol || !function || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
+    if (!symbol || !function || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
     const calls::Lookup found = calls::find(symbol, version, flags, kDriverVersion);
     *function = found.status == CU_GET_PROC_ADDRESS_SUCCESS ? symbol_address(found.id) : nullptr;
     if (status) *status = found.status;
@@ -91,8 +92,9 @@ CUresult get_export_table(const void **table, const CUuuid *id)
 {
     [[maybe_unused]] static const bool once = [] {
         calls::set_driver_facts({kDriverVersion, current_handle, primary_handle,
-                                 [] { return static_cast<int>(driver().devices.size()); }, device_uuid, device_pci,
-                                 EXPORTED(cuModuleGetFunctionCount), EXPORTED(cuModuleEnumerateFunctions)});
+                                 [] { return static_cast<int>(driver().devices.size()); },
+                                 device_uuid, device_pci, EXPORTED(cuModuleGetFunctionCount),
+                                 EXPORTED(cuModuleEnumerateFunctions)});
         return true;
     }();
     return calls::get_export_table(table, id);
@@ -114,8 +116,8 @@ RGPU_EXPORT(cuProfilerStop, profiler)
 
 }  // namespace rgpu::softgpu::driver
 
-// For who tells a GPU host's inventory (rgpu-worker), as NVML knows nothing of software: the release of NVIDIA's driver that was the
-// first with kDriverVersion.
+// For who tells a GPU host's inventory (rgpu-worker), as NVML knows nothing of software: the
+// release of NVIDIA's driver that was the first with kDriverVersion.
 extern "C" [[gnu::visibility("default")]] const char *rgpu_softgpu_driver_release()
 {
     static_assert(rgpu::softgpu::driver::kDriverVersion == 13000);

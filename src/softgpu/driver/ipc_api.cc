@@ -1,7 +1,8 @@
 // Memory and events shared by processes of one host: CUDA Driver API, cuIpc*.
 //
-// Memory that gets a handle moves into a file in memory, at the same address (Arena::share). Another process of the
-// same user opens that file by the handle, and maps it among its own device addresses. The exporter goes on paying for it.
+// Memory that gets a handle moves into a file in memory, at the same address (Arena::share).
+// Another process of the same user opens that file by the handle, and maps it among its own device
+// addresses. The exporter goes on paying for it.
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -96,11 +97,13 @@ CUresult map_memory(Context &c, const Handle &h, uint64_t &address)
         return CUDA_ERROR_INVALID_VALUE;
     }
     const auto bytes = static_cast<uint64_t>(st.st_size);
-    if (!bytes || bytes % Arena::kPage || h.offset > bytes || h.bytes > bytes - h.offset) return CUDA_ERROR_INVALID_VALUE;
+    if (!bytes || bytes % Arena::kPage || h.offset > bytes || h.bytes > bytes - h.offset)
+        return CUDA_ERROR_INVALID_VALUE;
     const uint64_t base = c.device.arena.reserve(bytes, Arena::kPage);
     if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
     void *p = reinterpret_cast<void *>(base);
-    if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0) == MAP_FAILED) {
+    if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0) ==
+        MAP_FAILED) {
         c.device.arena.unreserve(base, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -1,4 +1,5 @@
-// The options that come with an image to load: where its log goes, how many registers a kernel may have.
+// The options that come with an image to load: where its log goes, how many registers a kernel may
+// have.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,9 @@ namespace rgpu::softgpu::driver {
 // real GPUs, and have no meaning here.
 class JitOptions {
 public:
-    JitOptions(unsigned count, CUjit_option *options, void **values) : count_(count), options_(options), values_(values) {}
+    JitOptions(unsigned count, CUjit_option *options, void **values)
+        : count_(count), options_(options), values_(values)
+    {}
 
     bool valid() const { return !count_ || (options_ && values_); }
     // CU_JIT_MAX_REGISTERS; 0 where it was not given.

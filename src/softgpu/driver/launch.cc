@@ -47,7 +47,8 @@ void Parameters::Free::operator()(uint8_t *p) const { operator delete(p, kAlign)
 
 namespace {
 
-// CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE: one block, laid out as the kernel has it.
+// CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE: one block, laid out as the kernel
+// has it.
 CUresult read_buffer(const softgpu::Kernel &kernel, void *const *extra, Parameters &p)
 {
     const void *buffer = nullptr;
@@ -69,7 +70,8 @@ CUresult read_buffer(const softgpu::Kernel &kernel, void *const *extra, Paramete
 
 }  // namespace
 
-CUresult read_arguments(const softgpu::Kernel &kernel, void *const *arguments, void *const *extra, Parameters &p)
+CUresult read_arguments(const softgpu::Kernel &kernel, void *const *arguments, void *const *extra,
+                        Parameters &p)
 {
     p = Parameters(kernel.parameter_bytes);
     if (extra) return arguments ? CUDA_ERROR_INVALID_VALUE : read_buffer(kernel, extra, p);
@@ -103,23 +105,26 @@ CUresult check_shape(const KernelLaunch &l)
 {
     const Function &f = *l.function;
     const Dim3 &g = l.grid, &b = l.block;
-    if (!g.x || !g.y || !g.z || g.x > kMaxGridX || g.y > kMaxGridYZ || g.z > kMaxGridYZ) return CUDA_ERROR_INVALID_VALUE;
+    if (!g.x || !g.y || !g.z || g.x > kMaxGridX || g.y > kMaxGridYZ || g.z > kMaxGridYZ)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!b.x || !b.y || !b.z || b.x > kMaxBlockX || b.y > kMaxBlockY || b.z > kMaxBlockZ ||
         b.count() > kMaxThreadsPerBlock)
         return CUDA_ERROR_INVALID_VALUE;
     int most = 0;
     f.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, most);
     const Dim3 &required = f.kernel.required_threads;
-    if (static_cast<int>(b.count()) > most || (required.x && (b.x != required.x || b.y != required.y || b.z != required.z)))
+    if (static_cast<int>(b.count()) > most ||
+        (required.x && (b.x != required.x || b.y != required.y || b.z != required.z)))
         return CUDA_ERROR_INVALID_VALUE;
     if (l.dynamic_shared > f.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
     if (f.kernel.cluster.count() > 1) {
-        complain("kernel %s wants clusters of %llu blocks: there are clusters of one", f.kernel.name.c_str(),
-                 static_cast<unsigned long long>(f.kernel.cluster.count()));
+        complain("kernel %s wants clusters of %llu blocks: there are clusters of one",
+                 f.kernel.name.c_str(), static_cast<unsigned long long>(f.kernel.cluster.count()));
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (l.cooperative &&
-        g.count() > uint64_t{resident_blocks(f, static_cast<unsigned>(b.count()), l.dynamic_shared)} * cores())
+    if (l.cooperative && g.count() > uint64_t{resident_blocks(f, static_cast<unsigned>(b.count()),
+                                                              l.dynamic_shared)} *
+                                         cores())
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     return CUDA_SUCCESS;
 }

@@ -39,7 +39,8 @@ struct KernelLaunch {
 };
 
 // Reads the arguments in one of the two ways in which cuLaunchKernel takes them.
-CUresult read_arguments(const softgpu::Kernel &, void *const *arguments, void *const *extra, Parameters &);
+CUresult read_arguments(const softgpu::Kernel &, void *const *arguments, void *const *extra,
+                        Parameters &);
 // Dimensions and resources against the device's limits; compiles the kernel if it must.
 CUresult prepare(KernelLaunch &);
 // On the calling thread. A fault becomes the context's error.

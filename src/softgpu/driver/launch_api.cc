@@ -19,7 +19,8 @@ struct Shape {
     bool cooperative = false;
 };
 
-CUresult launch_it(CUfunction handle, const Shape &shape, CUstream stream, void **arguments, void **extra)
+CUresult launch_it(CUfunction handle, const Shape &shape, CUstream stream, void **arguments,
+                   void **extra)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
@@ -33,14 +34,16 @@ CUresult launch_it(CUfunction handle, const Shape &shape, CUstream stream, void 
     return launch(*s, std::move(l), handle);
 }
 
-CUresult launch_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                       unsigned shared, CUstream stream, void **arguments, void **extra)
+CUresult launch_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void **arguments,
+                       void **extra)
 {
     return launch_it(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, arguments, extra);
 }
 
-CUresult launch_cooperative(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                            unsigned shared, CUstream stream, void **arguments)
+CUresult launch_cooperative(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                            void **arguments)
 {
     return launch_it(f, {{gx, gy, gz}, {bx, by, bz}, shared, true}, stream, arguments, nullptr);
 }
@@ -48,11 +51,14 @@ CUresult launch_cooperative(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
 CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
 {
     if (!c || (c->numAttrs && !c->attrs)) return CUDA_ERROR_INVALID_VALUE;
-    Shape shape{{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes};
+    Shape shape{{c->gridDimX, c->gridDimY, c->gridDimZ},
+                {c->blockDimX, c->blockDimY, c->blockDimZ},
+                c->sharedMemBytes};
     for (unsigned i = 0; i < c->numAttrs; i++) {
         const CUlaunchAttribute &a = c->attrs[i];
         if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) shape.cooperative = a.value.cooperative;
-        // Clusters need distributed shared memory; a cluster of one block does not. What remains are hints.
+        // Clusters need distributed shared memory; a cluster of one block does not. What remains
+        // are hints.
         if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
             (a.value.clusterDim.x > 1 || a.value.clusterDim.y > 1 || a.value.clusterDim.z > 1))
             return CUDA_ERROR_NOT_SUPPORTED;
@@ -65,7 +71,8 @@ CUresult launch_host(CUstream stream, CUhostFn function, void *data)
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
     if (!function) return CUDA_ERROR_INVALID_VALUE;
-    if (s->capturing) return capture_work(*s, std::make_shared<const Work>(HostWork{{function, data}}));
+    if (s->capturing)
+        return capture_work(*s, std::make_shared<const Work>(HostWork{{function, data}}));
     if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([function, data] { function(data); });
     return CUDA_SUCCESS;
@@ -87,8 +94,8 @@ CUresult max_blocks(int *blocks, CUfunction f, int threads, size_t shared)
     return max_blocks_with_flags(blocks, f, threads, shared, 0);
 }
 
-CUresult best_shape_with_flags(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t shared,
-                               int limit, unsigned)
+CUresult best_shape_with_flags(int *grid, int *block, CUfunction handle,
+                               CUoccupancyB2DSize shared_of, size_t shared, int limit, unsigned)
 {
     std::shared_ptr<Function> f;
     if (CUresult rc = find_function(handle, f)) return rc;
@@ -110,7 +117,8 @@ CUresult best_shape_with_flags(int *grid, int *block, CUfunction handle, CUoccup
     return CUDA_SUCCESS;
 }
 
-CUresult best_shape(int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_of, size_t shared, int limit)
+CUresult best_shape(int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_of,
+                    size_t shared, int limit)
 {
     return best_shape_with_flags(grid, block, f, shared_of, shared, limit, 0);
 }
@@ -120,8 +128,10 @@ CUresult available_shared(size_t *bytes, CUfunction handle, int blocks, int thre
     std::shared_ptr<Function> f;
     if (CUresult rc = find_function(handle, f)) return rc;
     if (!bytes || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-    if (static_cast<unsigned>(blocks) > resident_blocks(*f, threads, 0)) return CUDA_ERROR_INVALID_VALUE;
-    const size_t each = multiprocessor().shared / blocks, taken = f->kernel.static_shared + kReservedShared;
+    if (static_cast<unsigned>(blocks) > resident_blocks(*f, threads, 0))
+        return CUDA_ERROR_INVALID_VALUE;
+    const size_t each = multiprocessor().shared / blocks,
+                 taken = f->kernel.static_shared + kReservedShared;
     *bytes = each > taken ? std::min<size_t>(each - taken, f->dynamic_shared_limit()) : 0;
     return CUDA_SUCCESS;
 }

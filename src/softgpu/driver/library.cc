@@ -89,7 +89,8 @@ Library::~Library()
     for (const auto &[name, v] : managed_) free_device(v.address);
 }
 
-CUresult Library::create(std::shared_ptr<const PtxModule> ptx, std::shared_ptr<Library> &made, std::string &log)
+CUresult Library::create(std::shared_ptr<const PtxModule> ptx, std::shared_ptr<Library> &made,
+                         std::string &log)
 {
     std::shared_ptr<Library> l(new Library(std::move(ptx)));
     // Managed variables have one address for all contexts.
@@ -97,7 +98,8 @@ CUresult Library::create(std::shared_ptr<const PtxModule> ptx, std::shared_ptr<L
         if (!v.managed || v.linkage == Linkage::external) continue;
         Range range;
         range.memory = Memory::managed;
-        const uint64_t address = allocate_device(*driver().devices[0], std::max<size_t>(v.size, 1), range);
+        const uint64_t address =
+            allocate_device(*driver().devices[0], std::max<size_t>(v.size, 1), range);
         if (!address) {
             log = "no device memory for managed variable " + v.name;
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -157,7 +159,8 @@ void Library::unload()
         c->synchronize();
         withdraw(*m);
     }
-    for (const auto &[name, k] : kernels_) driver().kernels.remove(reinterpret_cast<CUkernel>(k.get()));
+    for (const auto &[name, k] : kernels_)
+        driver().kernels.remove(reinterpret_cast<CUkernel>(k.get()));
 }
 
 void forget_library_modules(Context &c)

@@ -34,14 +34,18 @@ private:
 
 class Library {
 public:
-    static CUresult create(std::shared_ptr<const PtxModule>, std::shared_ptr<Library> &, std::string &log);
+    static CUresult create(std::shared_ptr<const PtxModule>, std::shared_ptr<Library> &,
+                           std::string &log);
     ~Library();
 
     const std::shared_ptr<const PtxModule> ptx;
 
     // Its module in a context, made at the first use.
     CUresult module(Context &, std::shared_ptr<Module> &);
-    const std::map<std::string, std::shared_ptr<LibraryKernel>, std::less<>> &kernels() const { return kernels_; }
+    const std::map<std::string, std::shared_ptr<LibraryKernel>, std::less<>> &kernels() const
+    {
+        return kernels_;
+    }
     const Variable *managed(std::string_view name) const;
     void forget(Context &);
     void unload();

@@ -1,4 +1,5 @@
-// Libraries and their kernels: CUDA Driver API, "Library Management". What cudart loads all code with.
+// Libraries and their kernels: CUDA Driver API, "Library Management". What cudart loads all code
+// with.
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
@@ -13,7 +14,8 @@ namespace {
 
 // --- loading
 
-template <class Load> CUresult load_with(CUlibrary *library, const JitOptions &options, const Load &load)
+template <class Load>
+CUresult load_with(CUlibrary *library, const JitOptions &options, const Load &load)
 {
     if (!library || !options.valid()) return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<const PtxModule> ptx;
@@ -31,22 +33,26 @@ template <class Load> CUresult load_with(CUlibrary *library, const JitOptions &o
     return CUDA_SUCCESS;
 }
 
-CUresult load_data(CUlibrary *library, const void *image, CUjit_option *options, void **values, unsigned count,
-                   CUlibraryOption *, void **, unsigned)
+CUresult load_data(CUlibrary *library, const void *image, CUjit_option *options, void **values,
+                   unsigned count, CUlibraryOption *, void **, unsigned)
 {
     if (!image) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(library, JitOptions(count, options, values), [&](unsigned registers, auto &ptx, std::string &log) {
-        return load_image(image, driver().settings.compute_capability(), registers, ptx, log);
-    });
+    return load_with(library, JitOptions(count, options, values),
+                     [&](unsigned registers, auto &ptx, std::string &log) {
+                         return load_image(image, driver().settings.compute_capability(), registers,
+                                           ptx, log);
+                     });
 }
 
-CUresult load_from_file(CUlibrary *library, const char *path, CUjit_option *options, void **values, unsigned count,
-                        CUlibraryOption *, void **, unsigned)
+CUresult load_from_file(CUlibrary *library, const char *path, CUjit_option *options, void **values,
+                        unsigned count, CUlibraryOption *, void **, unsigned)
 {
     if (!path) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(library, JitOptions(count, options, values), [&](unsigned registers, auto &ptx, std::string &log) {
-        return load_file(path, driver().settings.compute_capability(), registers, ptx, log);
-    });
+    return load_with(library, JitOptions(count, options, values),
+                     [&](unsigned registers, auto &ptx, std::string &log) {
+                         return load_file(path, driver().settings.compute_capability(), registers,
+                                          ptx, log);
+                     });
 }
 
 CUresult unload(CUlibrary handle)

@@ -1,5 +1,5 @@
-// The linker: CUDA Driver API, cuLink*. What it makes is PTX text again, which cuModuleLoadData takes: so it
-// describes itself, and what a program stores of it stays readable.
+// The linker: CUDA Driver API, cuLink*. What it makes is PTX text again, which cuModuleLoadData
+// takes: so it describes itself, and what a program stores of it stays readable.
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -44,12 +44,14 @@ CUresult create(unsigned count, CUjit_option *options, void **values, CUlinkStat
     return CUDA_SUCCESS;
 }
 
-// The host's objects and archives of them: the fat binaries that lie in them. What a library lacks will be missed by name.
+// The host's objects and archives of them: the fat binaries that lie in them. What a library lacks
+// will be missed by name.
 CUresult add_host_code(Link &l, const std::string &bytes, unsigned registers, bool must_have_ptx)
 {
     std::string log = "the object holds no device code";
     bool found = false;
-    for (auto fatbin : find_fatbins({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()})) {
+    for (auto fatbin :
+         find_fatbins({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()})) {
         Result<std::string> ptx = best_ptx(fatbin, driver().settings.compute_capability());
         if (!ptx) {
             log = ptx.error().text;
@@ -65,14 +67,17 @@ CUresult add_host_code(Link &l, const std::string &bytes, unsigned registers, bo
 // An input's own options come before those of the link.
 CUresult add(Link &l, CUjitInputType type, const std::string &bytes, const JitOptions &own)
 {
-    const unsigned registers = own.max_registers() ? own.max_registers() : l.options.max_registers();
+    const unsigned registers = own.max_registers() ? own.max_registers()
+                                                   : l.options.max_registers();
     std::lock_guard lock(l.mutex);
     if (!l.image.empty()) return CUDA_ERROR_INVALID_VALUE;
     std::string ptx, log;
     switch (type) {
     case CU_JIT_INPUT_PTX: ptx = bytes.c_str(); break;
     case CU_JIT_INPUT_OBJECT:
-        if (bytes.starts_with("\x7f" "ELF")) return add_host_code(l, bytes, registers, true);
+        if (bytes.starts_with("\x7f"
+                              "ELF"))
+            return add_host_code(l, bytes, registers, true);
         [[fallthrough]];
     case CU_JIT_INPUT_FATBINARY:
         if (bytes.size() < 16 || fatbin_bytes(bytes.data()) > bytes.size())
@@ -80,19 +85,22 @@ CUresult add(Link &l, CUjitInputType type, const std::string &bytes, const JitOp
         if (CUresult rc = find_ptx(bytes.c_str(), driver().settings.compute_capability(), ptx, log))
             return fail(l, rc, log);
         break;
-    case CU_JIT_INPUT_CUBIN: return fail(l, CUDA_ERROR_NO_BINARY_FOR_GPU, "machine code cannot run on this device");
+    case CU_JIT_INPUT_CUBIN:
+        return fail(l, CUDA_ERROR_NO_BINARY_FOR_GPU, "machine code cannot run on this device");
     case CU_JIT_INPUT_LIBRARY:
         l.inputs.push_back(kDeviceRuntime);
         return add_host_code(l, bytes, registers, false);
-    default: return fail(l, CUDA_ERROR_NOT_SUPPORTED, "only PTX, fat binaries, objects and libraries can be linked");
+    default:
+        return fail(l, CUDA_ERROR_NOT_SUPPORTED,
+                    "only PTX, fat binaries, objects and libraries can be linked");
     }
     if (CUresult rc = limit_registers(ptx, registers, log)) return fail(l, rc, log);
     l.inputs.push_back(std::move(ptx));
     return CUDA_SUCCESS;
 }
 
-CUresult add_data(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *, unsigned count,
-                  CUjit_option *options, void **values)
+CUresult add_data(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *,
+                  unsigned count, CUjit_option *options, void **values)
 {
     auto l = driver().links.find(state);
     if (!l) return CUDA_ERROR_INVALID_HANDLE;
@@ -101,8 +109,8 @@ CUresult add_data(CUlinkState state, CUjitInputType type, void *data, size_t byt
     return add(*l, type, std::string(static_cast<const char *>(data), bytes), own);
 }
 
-CUresult add_file(CUlinkState state, CUjitInputType type, const char *path, unsigned count, CUjit_option *options,
-                  void **values)
+CUresult add_file(CUlinkState state, CUjitInputType type, const char *path, unsigned count,
+                  CUjit_option *options, void **values)
 {
     auto l = driver().links.find(state);
     if (!l) return CUDA_ERROR_INVALID_HANDLE;

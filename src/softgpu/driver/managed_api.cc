@@ -1,5 +1,5 @@
-// Managed memory: CUDA Driver API, "Unified Addressing": prefetches, advice, attributes of ranges. It is in one place
-// that host and devices share, so nothing ever moves.
+// Managed memory: CUDA Driver API, "Unified Addressing": prefetches, advice, attributes of ranges.
+// It is in one place that host and devices share, so nothing ever moves.
 #include <cstring>
 #include <optional>
 
@@ -19,7 +19,8 @@ constexpr CUmemLocation kNowhere = {CU_MEM_LOCATION_TYPE_INVALID, 0};
 CUresult managed(CUdeviceptr address, size_t bytes)
 {
     auto range = driver().ranges.find(address);
-    return bytes && range && range->memory == Memory::managed && driver().ranges.contains(address, bytes)
+    return bytes && range && range->memory == Memory::managed &&
+                   driver().ranges.contains(address, bytes)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
 }
@@ -34,7 +35,8 @@ CUmemLocation location_of(CUdevice d)
 CUresult check(const CUmemLocation &l)
 {
     switch (l.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE: return find_device(l.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return find_device(l.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return CUDA_SUCCESS;
@@ -42,7 +44,8 @@ CUresult check(const CUmemLocation &l)
     }
 }
 
-CUresult prefetch_to(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream)
+CUresult prefetch_to(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned flags,
+                     CUstream stream)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
@@ -64,7 +67,8 @@ CUresult advise_to(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmem
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (CUresult rc = managed(address, bytes)) return rc;
-    const bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
+    const bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+                                advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
                                 advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
     if (needs_location)
         if (CUresult rc = check(location)) return rc;
@@ -73,10 +77,18 @@ CUresult advise_to(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmem
     switch (advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY: change = [](Advice &a) { a.read_mostly = true; }; break;
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY: change = [](Advice &a) { a.read_mostly = false; }; break;
-    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: change = [&](Advice &a) { a.preferred = location; }; break;
-    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: change = [](Advice &a) { a.preferred = kNowhere; }; break;
-    case CU_MEM_ADVISE_SET_ACCESSED_BY: change = [&](Advice &a) { a.accessed_by.insert(who); }; break;
-    case CU_MEM_ADVISE_UNSET_ACCESSED_BY: change = [&](Advice &a) { a.accessed_by.erase(who); }; break;
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        change = [&](Advice &a) { a.preferred = location; };
+        break;
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        change = [](Advice &a) { a.preferred = kNowhere; };
+        break;
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+        change = [&](Advice &a) { a.accessed_by.insert(who); };
+        break;
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+        change = [&](Advice &a) { a.accessed_by.erase(who); };
+        break;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
     advices().change(address, bytes, change);
@@ -92,21 +104,30 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t bytes, unsigned fla
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
-    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+        flags != CU_MEM_ATTACH_SINGLE)
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags == CU_MEM_ATTACH_SINGLE && (!stream || stream == CU_STREAM_LEGACY)) return CUDA_ERROR_INVALID_VALUE;
+    if (flags == CU_MEM_ATTACH_SINGLE && (!stream || stream == CU_STREAM_LEGACY))
+        return CUDA_ERROR_INVALID_VALUE;
     auto range = driver().ranges.find(address);
-    return range && range->base == address && (!bytes || bytes == range->bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return range && range->base == address && (!bytes || bytes == range->bytes)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 // --- attributes: what all of the range has, or that it has not one
 
-bool same(const CUmemLocation &a, const CUmemLocation &b) { return a.type == b.type && a.id == b.id; }
+bool same(const CUmemLocation &a, const CUmemLocation &b)
+{
+    return a.type == b.type && a.id == b.id;
+}
 
 CUmemLocation common(CUdeviceptr address, size_t bytes, CUmemLocation Advice::*which)
 {
     std::optional<CUmemLocation> all;
-    advices().look(address, bytes, [&](const Advice &a) { all = !all || same(*all, a.*which) ? a.*which : kNowhere; });
+    advices().look(address, bytes, [&](const Advice &a) {
+        all = !all || same(*all, a.*which) ? a.*which : kNowhere;
+    });
     return all.value_or(kNowhere);
 }
 
@@ -117,7 +138,8 @@ int as_device(const CUmemLocation &l)
                                                     : static_cast<int>(CU_DEVICE_CPU);
 }
 
-CUresult range_attribute(void *data, size_t room, CUmem_range_attribute which, CUdeviceptr address, size_t bytes)
+CUresult range_attribute(void *data, size_t room, CUmem_range_attribute which, CUdeviceptr address,
+                         size_t bytes)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
@@ -129,16 +151,24 @@ CUresult range_attribute(void *data, size_t room, CUmem_range_attribute which, C
         value = 1;
         advices().look(address, bytes, [&](const Advice &a) { value &= a.read_mostly; });
         break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: value = as_device(common(address, bytes, &Advice::preferred)); break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+        value = as_device(common(address, bytes, &Advice::preferred));
+        break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
         value = as_device(common(address, bytes, &Advice::prefetched));
         break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE: value = common(address, bytes, &Advice::preferred).type; break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID: value = common(address, bytes, &Advice::preferred).id; break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+        value = common(address, bytes, &Advice::preferred).type;
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+        value = common(address, bytes, &Advice::preferred).id;
+        break;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
         value = common(address, bytes, &Advice::prefetched).type;
         break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID: value = common(address, bytes, &Advice::prefetched).id; break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+        value = common(address, bytes, &Advice::prefetched).id;
+        break;
     case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY: {
         if (!room || room % sizeof(int)) return CUDA_ERROR_INVALID_VALUE;
         std::optional<std::set<int>> all;
@@ -159,8 +189,8 @@ CUresult range_attribute(void *data, size_t room, CUmem_range_attribute which, C
     return CUDA_SUCCESS;
 }
 
-CUresult range_attributes(void **data, size_t *rooms, CUmem_range_attribute *which, size_t count, CUdeviceptr address,
-                          size_t bytes)
+CUresult range_attributes(void **data, size_t *rooms, CUmem_range_attribute *which, size_t count,
+                          CUdeviceptr address, size_t bytes)
 {
     if (!data || !rooms || !which || !count) return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++)

@@ -18,11 +18,11 @@ void release_range(const Range &);
 // Both for device memory at this address; INVALID_VALUE when nothing starts there.
 CUresult free_device(uint64_t address);
 
-// True when a call may use [address, address + bytes) as device memory: device or managed memory, or host
-// memory that the device can reach. To `write` it must not be mapped for reading only.
+// True when a call may use [address, address + bytes) as device memory: device or managed memory,
+// or host memory that the device can reach. To `write` it must not be mapped for reading only.
 bool device_may_touch(uint64_t address, uint64_t bytes, bool write);
-// The same for an argument that is host memory or, with unified addressing, any known memory. Only addresses
-// in the window of device memory can be known to be wrong.
+// The same for an argument that is host memory or, with unified addressing, any known memory. Only
+// addresses in the window of device memory can be known to be wrong.
 bool host_may_touch(uint64_t address, uint64_t bytes, bool write);
 // Ordinary host memory, of which the driver knows nothing: copies must not outlive the call.
 bool is_pageable(uint64_t address);

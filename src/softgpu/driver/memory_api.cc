@@ -41,17 +41,23 @@ CUresult get_info(size_t *free, size_t *total)
     return CUDA_SUCCESS;
 }
 
-CUresult alloc(CUdeviceptr *address, size_t bytes) { return allocate(address, bytes, Memory::device, 0); }
+CUresult alloc(CUdeviceptr *address, size_t bytes)
+{
+    return allocate(address, bytes, Memory::device, 0);
+}
 
 CUresult alloc_managed(CUdeviceptr *address, size_t bytes, unsigned flags)
 {
-    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
     return allocate(address, bytes, Memory::managed, flags);
 }
 
-CUresult alloc_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned element)
+CUresult alloc_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+                     unsigned element)
 {
-    if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+    if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
     const size_t row = (width + kPitch - 1) / kPitch * kPitch;
     size_t bytes;
     if (row < width || __builtin_mul_overflow(row, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -95,7 +101,8 @@ RGPU_EXPORT(cuMemGetAddressRange_v2, address_range)
 
 }  // namespace rgpu::softgpu::driver
 
-// For who looks after a GPU without a context (rgpu-worker): what all processes of the host hold on it.
+// For who looks after a GPU without a context (rgpu-worker): what all processes of the host hold on
+// it.
 extern "C" [[gnu::visibility("default")]] uint64_t rgpu_softgpu_memory_used(int device)
 {
     auto *d = rgpu::softgpu::driver::find_device(device);

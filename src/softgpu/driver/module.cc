@@ -48,14 +48,17 @@ bool Function::loaded() const
 unsigned Function::dynamic_shared_limit() const
 {
     int value = max_dynamic_shared;
-    if (value < 0) default_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, value);
+    if (value < 0)
+        default_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, value);
     return value;
 }
 
 CUresult Function::attribute(CUfunction_attribute which, int &value) const
 {
     switch (which) {
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: value = dynamic_shared_limit(); return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        value = dynamic_shared_limit();
+        return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: value = carveout; return CUDA_SUCCESS;
     default: return kernel_attribute(kernel, *module.ptx, which, value);
     }
@@ -85,7 +88,8 @@ CUresult check_attribute(const softgpu::Kernel &k, CUfunction_attribute which, i
     switch (which) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
         const int64_t all = int64_t{value} + k.static_shared;
-        return value < 0 || all > shared_per_block_optin() ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+        return value < 0 || all > shared_per_block_optin() ? CUDA_ERROR_INVALID_VALUE
+                                                           : CUDA_SUCCESS;
     }
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         return value < -1 || value > 100 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -95,20 +99,27 @@ CUresult check_attribute(const softgpu::Kernel &k, CUfunction_attribute which, i
     }
 }
 
-CUresult kernel_attribute(const softgpu::Kernel &k, const PtxModule &ptx, CUfunction_attribute which, int &value)
+CUresult kernel_attribute(const softgpu::Kernel &k, const PtxModule &ptx,
+                          CUfunction_attribute which, int &value)
 {
     switch (which) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: {
         const Dim3 &limit = k.required_threads.x ? k.required_threads : k.max_threads;
-        value = limit.x ? std::min<uint64_t>(limit.count(), kMaxThreadsPerBlock) : kMaxThreadsPerBlock;
+        value = limit.x ? std::min<uint64_t>(limit.count(), kMaxThreadsPerBlock)
+                        : kMaxThreadsPerBlock;
         return CUDA_SUCCESS;
     }
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: value = k.static_shared; return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: value = k.local_bytes; return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: value = std::clamp<int>(k.registers, 1, 255); return CUDA_SUCCESS;
-    // CUB chooses its tuning by this one: it must be what was compiled, not what the device could run.
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        value = std::clamp<int>(k.registers, 1, 255);
+        return CUDA_SUCCESS;
+    // CUB chooses its tuning by this one: it must be what was compiled, not what the device could
+    // run.
     case CU_FUNC_ATTRIBUTE_PTX_VERSION: value = ptx.target(); return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: value = driver().settings.compute_capability(); return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        value = driver().settings.compute_capability();
+        return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: {
         size_t bytes = 0;
         for (const GlobalVariable &v : ptx.globals())
@@ -117,9 +128,15 @@ CUresult kernel_attribute(const softgpu::Kernel &k, const PtxModule &ptx, CUfunc
         return CUDA_SUCCESS;
     }
     case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: value = static_cast<int>(k.cluster.x); return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: value = static_cast<int>(k.cluster.y); return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: value = static_cast<int>(k.cluster.z); return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+        value = static_cast<int>(k.cluster.x);
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+        value = static_cast<int>(k.cluster.y);
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        value = static_cast<int>(k.cluster.z);
+        return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: value = 0; return CUDA_SUCCESS;
@@ -160,7 +177,8 @@ CUresult Module::make_variables(const Variables &shared, std::string &log)
         made.memory = v.managed ? Memory::managed : Memory::variable;
         const uint64_t address = allocate_device(context.device, std::max<size_t>(v.size, 1), made);
         if (!address) {
-            log = "no device memory for variable " + v.name + " of " + std::to_string(v.size) + " bytes";
+            log = "no device memory for variable " + v.name + " of " + std::to_string(v.size) +
+                  " bytes";
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         owned_.push_back(address);
@@ -181,7 +199,8 @@ void initialise_variable(const GlobalVariable &v, uint64_t address, const Variab
         if (a.offset > v.size || a.size > 8 || a.size > v.size - a.offset) continue;
         auto it = all.find(a.symbol);
         if (it == all.end()) {
-            complain("variable %s: its initial value holds the address of %s %s, which has none here; it stays zero",
+            complain("variable %s: its initial value holds the address of %s %s, which has none "
+                     "here; it stays zero",
                      v.name.c_str(), a.function ? "function" : "variable", a.symbol.c_str());
             continue;
         }
@@ -212,14 +231,17 @@ void publish(const std::shared_ptr<Module> &m)
 
 void withdraw(Module &m)
 {
-    for (const auto &[name, function] : m.functions()) driver().functions.remove(function->handle());
+    for (const auto &[name, function] : m.functions())
+        driver().functions.remove(function->handle());
     driver().modules.remove(m.handle());
 }
 
 void forget_modules(Context &c)
 {
     forget_library_modules(c);
-    for (const auto &m : driver().modules.remove_if([&](const Module &m) { return &m.context == &c; })) withdraw(*m);
+    for (const auto &m :
+         driver().modules.remove_if([&](const Module &m) { return &m.context == &c; }))
+        withdraw(*m);
 }
 
 CUresult find_function(CUfunction handle, std::shared_ptr<Function> &function)

@@ -52,7 +52,8 @@ private:
 
 class Module : public std::enable_shared_from_this<Module> {
 public:
-    // `shared` are variables that exist already (a library's managed ones). `log` says why it failed.
+    // `shared` are variables that exist already (a library's managed ones). `log` says why it
+    // failed.
     static CUresult create(Context &, std::shared_ptr<const PtxModule>, const Variables &shared,
                            std::shared_ptr<Module> &, std::string &log);
     ~Module();
@@ -64,7 +65,10 @@ public:
     // Null when there is none of this name.
     std::shared_ptr<Function> function(std::string_view name) const;
     const Variable *variable(std::string_view name) const;
-    const std::map<std::string, std::shared_ptr<Function>, std::less<>> &functions() const { return functions_; }
+    const std::map<std::string, std::shared_ptr<Function>, std::less<>> &functions() const
+    {
+        return functions_;
+    }
 
 private:
     Module(Context &, std::shared_ptr<const PtxModule>);
@@ -75,7 +79,8 @@ private:
     std::map<std::string, std::shared_ptr<Function>, std::less<>> functions_;
 };
 
-// Fills in a variable's initial value. `find` gives addresses of other variables, 0 for unknown ones.
+// Fills in a variable's initial value. `find` gives addresses of other variables, 0 for unknown
+// ones.
 void initialise_variable(const GlobalVariable &, uint64_t address, const Variables &all);
 
 // Makes a module and its functions known, or unknown.
@@ -84,9 +89,10 @@ void withdraw(Module &);
 // All of a context, which ends.
 void forget_modules(Context &);
 
-// Function attributes that the kernel alone decides, the defaults of those that a program may set, and
-// whether it may set them so.
-CUresult kernel_attribute(const softgpu::Kernel &, const PtxModule &, CUfunction_attribute, int &value);
+// Function attributes that the kernel alone decides, the defaults of those that a program may set,
+// and whether it may set them so.
+CUresult kernel_attribute(const softgpu::Kernel &, const PtxModule &, CUfunction_attribute,
+                          int &value);
 CUresult default_attribute(const softgpu::Kernel &, CUfunction_attribute, int &value);
 CUresult check_attribute(const softgpu::Kernel &, CUfunction_attribute, int value);
 

@@ -1,4 +1,5 @@
-// Modules and their functions: CUDA Driver API, "Module Management", "Execution Control" (attributes).
+// Modules and their functions: CUDA Driver API, "Module Management", "Execution Control"
+// (attributes).
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/export.h"
@@ -34,22 +35,30 @@ CUresult load_with(CUmodule *module, const JitOptions &options, const Load &load
     return CUDA_SUCCESS;
 }
 
-CUresult load_data_ex(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
+CUresult load_data_ex(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
+                      void **values)
 {
     if (!image) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(module, JitOptions(count, options, values), [&](unsigned registers, auto &ptx, std::string &log) {
-        return load_image(image, driver().settings.compute_capability(), registers, ptx, log);
-    });
+    return load_with(module, JitOptions(count, options, values),
+                     [&](unsigned registers, auto &ptx, std::string &log) {
+                         return load_image(image, driver().settings.compute_capability(), registers,
+                                           ptx, log);
+                     });
 }
 
-CUresult load_data(CUmodule *module, const void *image) { return load_data_ex(module, image, 0, nullptr, nullptr); }
+CUresult load_data(CUmodule *module, const void *image)
+{
+    return load_data_ex(module, image, 0, nullptr, nullptr);
+}
 
 CUresult load(CUmodule *module, const char *path)
 {
     if (!path) return CUDA_ERROR_INVALID_VALUE;
-    return load_with(module, JitOptions(0, nullptr, nullptr), [&](unsigned registers, auto &ptx, std::string &log) {
-        return load_file(path, driver().settings.compute_capability(), registers, ptx, log);
-    });
+    return load_with(module, JitOptions(0, nullptr, nullptr),
+                     [&](unsigned registers, auto &ptx, std::string &log) {
+                         return load_file(path, driver().settings.compute_capability(), registers,
+                                          ptx, log);
+                     });
 }
 
 CUresult unload(CUmodule handle)

@@ -22,7 +22,8 @@ CUresult known(void *data, CUpointer_attribute which, CUdeviceptr address, const
     const bool managed = r.memory == Memory::managed;
     const bool host = !r.on_device();
     switch (which) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return store<CUcontext>(data, r.context ? r.context->handle() : nullptr);
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return store<CUcontext>(data, r.context ? r.context->handle() : nullptr);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return store<unsigned>(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return store<CUdeviceptr>(data, address);
@@ -41,8 +42,10 @@ CUresult known(void *data, CUpointer_attribute which, CUdeviceptr address, const
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return store<unsigned long long>(data, 0);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return store<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return store<unsigned>(data, r.writable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ);
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return store<CUmemoryPool>(data, reinterpret_cast<CUmemoryPool>(r.pool.get()));
+        return store<unsigned>(data, r.writable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+                                                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return store<CUmemoryPool>(data, reinterpret_cast<CUmemoryPool>(r.pool.get()));
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return store<size_t>(data, r.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return store<CUdeviceptr>(data, r.base);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return store<unsigned long long>(data, r.id);
@@ -83,7 +86,8 @@ CUresult get_many(unsigned count, CUpointer_attribute *which, void **data, CUdev
     if (!count || !which || !data) return CUDA_ERROR_INVALID_VALUE;
     auto range = driver().ranges.find(address);
     for (unsigned i = 0; i < count; i++) {
-        if (!data[i] || which[i] < CU_POINTER_ATTRIBUTE_CONTEXT || which[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+        if (!data[i] || which[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
+            which[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
             return CUDA_ERROR_INVALID_VALUE;
         if (!range || known(data[i], which[i], address, *range)) nothing(data[i], which[i]);
     }

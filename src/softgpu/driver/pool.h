@@ -1,5 +1,5 @@
-// A memory pool of stream-ordered allocation. Memory that is freed goes back to the device at once, so a
-// pool holds nothing in reserve: it counts.
+// A memory pool of stream-ordered allocation. Memory that is freed goes back to the device at once,
+// so a pool holds nothing in reserve: it counts.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ public:
 private:
     std::mutex mutex_;
     uint64_t used_ = 0, used_high_ = 0, threshold_ = 0;
-    int reuse_[3] = {1, 1, 1};  // CU_MEMPOOL_ATTR_REUSE_*: accepted, nothing is ever reused out of order
+    int reuse_[3] = {1, 1,
+                     1};  // CU_MEMPOOL_ATTR_REUSE_*: accepted, nothing is ever reused out of order
 };
 
 }  // namespace rgpu::softgpu::driver

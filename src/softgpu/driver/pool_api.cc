@@ -15,7 +15,8 @@ namespace {
 CUresult allocate(CUdeviceptr *address, size_t bytes, Pool &pool, Stream &stream)
 {
     if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
-    // The address is needed now, so it is taken now; frees in any stream's order may still be to come.
+    // The address is needed now, so it is taken now; frees in any stream's order may still be to
+    // come.
     uint64_t a = pool.allocate(bytes);
     if (!a) {
         if (CUresult rc = stream.context.synchronize()) return rc;
@@ -73,8 +74,9 @@ CUresult free_async(CUdeviceptr address, CUstream handle)
     if (CUresult rc = may_work(*s)) return rc;
     if (!address) return CUDA_SUCCESS;
     auto range = driver().ranges.find(address);
-    if (!range || range->base != address || !range->on_device() || range->memory == Memory::variable ||
-        range->memory == Memory::mapped || range->memory == Memory::imported)
+    if (!range || range->base != address || !range->on_device() ||
+        range->memory == Memory::variable || range->memory == Memory::mapped ||
+        range->memory == Memory::imported)
         return CUDA_ERROR_INVALID_VALUE;
     if (range->memory == Memory::graph) {
         auto memory = find_graph_memory(address);
@@ -88,8 +90,10 @@ CUresult free_async(CUdeviceptr address, CUstream handle)
 
 CUresult create(CUmemoryPool *pool, const CUmemPoolProps *p)
 {
-    if (!pool || !p || p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (p->handleTypes != CU_MEM_HANDLE_TYPE_NONE || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (!pool || !p || p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+        p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_NOT_SUPPORTED;
     Device *device = find_device(p->location.id);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
@@ -134,7 +138,8 @@ CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t coun
     for (size_t i = 0; i < count; i++) {
         if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
         if (!find_device(map[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
-        if (map[i].location.id == p->device.index && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        if (map[i].location.id == p->device.index &&
+            map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -143,7 +148,8 @@ CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t coun
 CUresult get_access(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
 {
     auto p = driver().pools.find(handle);
-    if (!p || !flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    if (!p || !flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!find_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
     *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     return CUDA_SUCCESS;

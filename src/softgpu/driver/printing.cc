@@ -9,7 +9,8 @@ namespace rgpu::softgpu::driver {
 
 namespace {
 
-constexpr size_t kKeep = size_t{1} << 20;  // CUDA's FIFO; but what does not fit goes out instead of being lost
+constexpr size_t kKeep =
+    size_t{1} << 20;  // CUDA's FIFO; but what does not fit goes out instead of being lost
 
 struct Printing {
     std::mutex mutex;
@@ -55,8 +56,8 @@ void flush_prints()
 
 }  // namespace rgpu::softgpu::driver
 
-extern "C" [[gnu::visibility("default")]] void rgpu_softgpu_set_printf(void (*sink)(void *, const char *, size_t),
-                                                                       void *data)
+extern "C" [[gnu::visibility("default")]] void rgpu_softgpu_set_printf(
+    void (*sink)(void *, const char *, size_t), void *data)
 {
     auto &p = rgpu::softgpu::driver::printing();
     std::lock_guard lock(p.mutex);

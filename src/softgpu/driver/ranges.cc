@@ -54,8 +54,8 @@ bool Ranges::contains(uint64_t address, uint64_t bytes, bool write) const
     uint64_t left = it->second.bytes - (address - it->first);
     while (bytes > left && it->second.memory == Memory::mapped) {
         auto next = std::next(it);
-        if (next == ranges_.end() || next->second.memory != Memory::mapped || (write && !next->second.writable) ||
-            next->first != it->first + it->second.bytes)
+        if (next == ranges_.end() || next->second.memory != Memory::mapped ||
+            (write && !next->second.writable) || next->first != it->first + it->second.bytes)
             return false;
         left += next->second.bytes;
         it = next;

@@ -1,5 +1,5 @@
-// Every stretch of memory that the driver knows: device allocations, pinned and managed host memory.
-// What an address means, and whether a call may touch it, is decided here.
+// Every stretch of memory that the driver knows: device allocations, pinned and managed host
+// memory. What an address means, and whether a call may touch it, is decided here.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ enum class Memory : uint8_t {
 struct Range {
     uint64_t base = 0, bytes = 0;
     Memory memory = Memory::device;
-    int device = 0;             // index in the driver's list
-    Context *context = nullptr; // that made it; null for what belongs to no context
-    unsigned flags = 0;         // as given when it was made
-    uint64_t id = 0;            // CU_POINTER_ATTRIBUTE_BUFFER_ID
-    std::shared_ptr<Pool> pool; // stream-ordered allocation
+    int device = 0;              // index in the driver's list
+    Context *context = nullptr;  // that made it; null for what belongs to no context
+    unsigned flags = 0;          // as given when it was made
+    uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
+    std::shared_ptr<Pool> pool;  // stream-ordered allocation
     uint64_t mapped_base = 0, mapped_bytes = 0;  // imported: the pages that hold it
 
     bool writable = true;
@@ -48,8 +48,8 @@ public:
     std::optional<Range> find(uint64_t address) const;
     // The range that starts at `base`, taken out.
     std::optional<Range> remove(uint64_t base);
-    // True when [address, address + bytes) lies in one known range that may be written, if `write`. No bytes lie
-    // anywhere.
+    // True when [address, address + bytes) lies in one known range that may be written, if `write`.
+    // No bytes lie anywhere.
     bool contains(uint64_t address, uint64_t bytes, bool write = false) const;
     // Takes out all of a context.
     std::vector<Range> remove_all(const Context *);

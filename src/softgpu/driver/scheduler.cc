@@ -95,7 +95,8 @@ void Scheduler::run_by_caller(const TaskRef &task)
 // Marks it done; returns one task that became ready by it for the caller to run, if asked to.
 TaskRef Scheduler::finish(const TaskRef &task, bool take_next)
 {
-    task->work_ = nullptr;  // without the lock, and before anybody hears that it is done: it may hold memory
+    task->work_ =
+        nullptr;  // without the lock, and before anybody hears that it is done: it may hold memory
     std::vector<TaskRef> next;
     TaskRef mine;
     std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// Runs the work of streams: tasks in the order that their dependencies give, on threads that are made
-// as they are needed. A stream is no more than a chain of tasks.
+// Runs the work of streams: tasks in the order that their dependencies give, on threads that are
+// made as they are needed. A stream is no more than a chain of tasks.
 //
 // Dependencies are tasks that were added before, so there is no cycle, and a task may block (a host
 // function, a wait for a value in memory) without stopping others.
@@ -24,7 +24,8 @@ private:
     std::vector<std::shared_ptr<Task>> next_;
     unsigned blockers_ = 0;
     bool done_ = false, ready_ = false, by_caller_ = false;
-    bool waited_for_ = false;  // somebody sleeps until it is done, or ready where it is its caller's
+    bool waited_for_ =
+        false;  // somebody sleeps until it is done, or ready where it is its caller's
 };
 using TaskRef = std::shared_ptr<Task>;
 
@@ -33,13 +34,13 @@ class Scheduler {
 public:
     // Runs the task on some thread once all of `after` (null entries allowed) are done.
     void add(const TaskRef &task, const std::vector<TaskRef> &after);
-    // The same in two steps, on the calling thread: its place in the order is taken by the first, the
-    // second waits for its turn and runs it.
+    // The same in two steps, on the calling thread: its place in the order is taken by the first,
+    // the second waits for its turn and runs it.
     void add_for_caller(const TaskRef &task, const std::vector<TaskRef> &after);
     void run_by_caller(const TaskRef &task);
 
-    // The same in two steps, for a task whose place must be taken before what it waits for is there: it does not
-    // run before release().
+    // The same in two steps, for a task whose place must be taken before what it waits for is
+    // there: it does not run before release().
     void hold(const TaskRef &task);
     void release(const TaskRef &task, const std::vector<TaskRef> &after);
 

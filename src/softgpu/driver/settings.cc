@@ -52,7 +52,8 @@ Result<uint64_t> parse_bytes(const std::string &text)
         if (!strcasecmp(end, "iB") || !strcasecmp(end, "B")) end += strlen(end);
     }
     if (!any || *end || !(number >= 0) || number * scale > 0x1p60)
-        return error(ErrorKind::invalid, "\"%s\" is no size (write for example 512M or 2G)", text.c_str());
+        return error(ErrorKind::invalid, "\"%s\" is no size (write for example 512M or 2G)",
+                     text.c_str());
     return static_cast<uint64_t>(number * scale);
 }
 
@@ -63,22 +64,26 @@ Result<Settings> Settings::from_environment()
         char *end;
         s.devices = static_cast<int>(strtol(v, &end, 10));
         if (*end || s.devices < 0 || s.devices > kMaxDevices)
-            return error(ErrorKind::invalid, "RGPU_SOFTGPU_DEVICES=%s: write a number from 0 to %d", v, kMaxDevices);
+            return error(ErrorKind::invalid, "RGPU_SOFTGPU_DEVICES=%s: write a number from 0 to %d",
+                         v, kMaxDevices);
     }
     if (const char *v = variable("RGPU_SOFTGPU_MEMORY")) {
         Result<uint64_t> bytes = parse_bytes(v);
         if (!bytes) return std::move(bytes).error().in("RGPU_SOFTGPU_MEMORY");
         s.memory = *bytes;
         if (s.memory < (uint64_t{1} << 22) || s.memory > (uint64_t{1} << 38))
-            return error(ErrorKind::invalid, "RGPU_SOFTGPU_MEMORY=%s: a device has from 4M to 256G", v);
+            return error(ErrorKind::invalid, "RGPU_SOFTGPU_MEMORY=%s: a device has from 4M to 256G",
+                         v);
     }
     if (const char *v = variable("RGPU_SOFTGPU_COMPUTE_CAPABILITY"))
         if (!parse_capability(v, s.major, s.minor))
-            return error(ErrorKind::invalid, "RGPU_SOFTGPU_COMPUTE_CAPABILITY=%s: write for example 8.0", v);
+            return error(ErrorKind::invalid,
+                         "RGPU_SOFTGPU_COMPUTE_CAPABILITY=%s: write for example 8.0", v);
     if (const char *v = variable("RGPU_SOFTGPU_NAME")) s.name = std::string(v).substr(0, kMaxName);
     if (const char *v = variable("RGPU_SOFTGPU_ADDRESSES")) {
         if (strcmp(v, "low"))
-            return error(ErrorKind::invalid, "RGPU_SOFTGPU_ADDRESSES=%s: write low, or leave it unset", v);
+            return error(ErrorKind::invalid,
+                         "RGPU_SOFTGPU_ADDRESSES=%s: write low, or leave it unset", v);
         s.low_addresses = true;
     }
     if (const char *v = variable("RGPU_SOFTGPU_DEVICES_FILE")) {
@@ -86,7 +91,8 @@ Result<Settings> Settings::from_environment()
         const long descriptor = strtol(v, &end, 10);
         s.shares = strcmp(v, "none") != 0;
         if (s.shares && (*end || descriptor < 0 || descriptor > INT_MAX))
-            return error(ErrorKind::invalid, "RGPU_SOFTGPU_DEVICES_FILE=%s: write a descriptor's number, or none", v);
+            return error(ErrorKind::invalid,
+                         "RGPU_SOFTGPU_DEVICES_FILE=%s: write a descriptor's number, or none", v);
         if (s.shares) s.devices_file = static_cast<int>(descriptor);
     }
     if (const char *v = variable("RGPU_SOFTGPU_HOST"))

@@ -14,16 +14,16 @@ constexpr int kMaxDevices = 16;
 constexpr size_t kMaxName = 63;  // what NVML leaves room for
 
 struct Settings {
-    int devices = 1;                      // RGPU_SOFTGPU_DEVICES: 0..16
-    uint64_t memory = uint64_t{2} << 30;  // RGPU_SOFTGPU_MEMORY: bytes of each, "512M", "2G"
-    int major = 8, minor = 0;             // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
+    int devices = 1;                         // RGPU_SOFTGPU_DEVICES: 0..16
+    uint64_t memory = uint64_t{2} << 30;     // RGPU_SOFTGPU_MEMORY: bytes of each, "512M", "2G"
+    int major = 8, minor = 0;                // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
     std::string name = "rgpu software GPU";  // RGPU_SOFTGPU_NAME
-    std::string host;                     // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
-    // RGPU_SOFTGPU_DEVICES_FILE: a descriptor of the file that this process shares with others, instead of one in `host`,
-    // or "none", to share with nobody.
+    std::string host;  // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
+    // RGPU_SOFTGPU_DEVICES_FILE: a descriptor of the file that this process shares with others,
+    // instead of one in `host`, or "none", to share with nobody.
     std::optional<int> devices_file;
     bool shares = true;
-    bool low_addresses = false;           // RGPU_SOFTGPU_ADDRESSES: "low" for programs under ThreadSanitizer
+    bool low_addresses = false;  // RGPU_SOFTGPU_ADDRESSES: "low" for programs under ThreadSanitizer
 
     static Result<Settings> from_environment();
     int compute_capability() const { return major * 10 + minor; }

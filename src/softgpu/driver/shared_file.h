@@ -1,4 +1,5 @@
-// A file in memory that another process of this user opens by a name which travels in an IPC handle.
+// A file in memory that another process of this user opens by a name which travels in an IPC
+// handle.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace rgpu::softgpu::driver {
 
-// Where an open memory file of a process is found. Who has no handle cannot make one up: the key is random.
+// Where an open memory file of a process is found. Who has no handle cannot make one up: the key is
+// random.
 struct SharedFileName {
     int32_t pid = 0, fd = -1;
     uint64_t key = 0;

@@ -12,8 +12,7 @@ std::atomic<uint64_t> next_stream_id = 1;
 
 Stream::Stream(Context &c, Kind k, unsigned f, int p)
     : context(c), kind(k), flags(f), priority(p), id(next_stream_id++)
-{
-}
+{}
 
 TaskRef Stream::make(std::function<void()> work)
 {

@@ -22,15 +22,16 @@ public:
     const unsigned flags;
     const int priority;
     const uint64_t id;
-    TaskRef tail;  // the newest task; the context's lock guards it
-    CapturePlace captured;                // graph_lock() guards it
-    std::atomic<bool> capturing = false;  // whether it belongs to a capture, for those who do not hold that lock
+    TaskRef tail;           // the newest task; the context's lock guards it
+    CapturePlace captured;  // graph_lock() guards it
+    std::atomic<bool> capturing =
+        false;  // whether it belongs to a capture, for those who do not hold that lock
 
     // Ordered with the legacy default stream.
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 
-    // Does `work` when all before it is done, and what `after` names. Work of a context that has failed is
-    // left out. Returns at once.
+    // Does `work` when all before it is done, and what `after` names. Work of a context that has
+    // failed is left out. Returns at once.
     TaskRef enqueue(std::function<void()> work, std::vector<TaskRef> after = {});
     // The same, and returns when it is done; on the calling thread. Returns the context's error.
     CUresult run(std::function<void()> work);
@@ -41,8 +42,8 @@ private:
     TaskRef make(std::function<void()> work);
 };
 
-// The stream that a handle means to the calling thread, if its context may be used. CUDA_ERROR_INVALID_HANDLE
-// when there is none.
+// The stream that a handle means to the calling thread, if its context may be used.
+// CUDA_ERROR_INVALID_HANDLE when there is none.
 CUresult find_stream(CUstream, std::shared_ptr<Stream> &);
 
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;

@@ -1,4 +1,5 @@
-// Streams and events: CUDA Driver API, "Stream Management", "Event Management", "Stream Memory Operations".
+// Streams and events: CUDA Driver API, "Stream Management", "Event Management", "Stream Memory
+// Operations".
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -141,7 +142,8 @@ CUresult wait_event(CUstream handle, CUevent event, unsigned flags)
 
 CUresult event_create(CUevent *event, unsigned flags)
 {
-    constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |
+                               CU_EVENT_INTERPROCESS;
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (!event || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
@@ -175,7 +177,10 @@ CUresult event_record_with_flags(CUevent event, CUstream handle, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUresult event_record(CUevent event, CUstream stream) { return event_record_with_flags(event, stream, 0); }
+CUresult event_record(CUevent event, CUstream stream)
+{
+    return event_record_with_flags(event, stream, 0);
+}
 
 CUresult event_query(CUevent event)
 {
@@ -212,7 +217,8 @@ CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end)
 template <class Value> bool reached(Value seen, Value wanted, unsigned how)
 {
     switch (how & 3) {
-    case CU_STREAM_WAIT_VALUE_GEQ: return static_cast<std::make_signed_t<Value>>(seen - wanted) >= 0;
+    case CU_STREAM_WAIT_VALUE_GEQ:
+        return static_cast<std::make_signed_t<Value>>(seen - wanted) >= 0;
     case CU_STREAM_WAIT_VALUE_EQ: return seen == wanted;
     case CU_STREAM_WAIT_VALUE_AND: return seen & wanted;
     default: return ~(seen | wanted);
@@ -228,14 +234,17 @@ CUresult check_wait(unsigned flags)
 
 CUresult check_write(unsigned flags)
 {
-    return flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER} ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER} ? CUDA_ERROR_INVALID_VALUE
+                                                                      : CUDA_SUCCESS;
 }
 
-template <class Value> CUresult wait_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned how)
+template <class Value>
+CUresult wait_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned how)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
-    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, false)) return CUDA_ERROR_INVALID_VALUE;
+    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, false))
+        return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = check_wait(how)) return rc;
     if (CUresult rc = may_work(*s)) return rc;
     s->enqueue([address, wanted, how] {
@@ -246,21 +255,25 @@ template <class Value> CUresult wait_value(CUstream handle, CUdeviceptr address,
     return CUDA_SUCCESS;
 }
 
-template <class Value> CUresult write_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned flags)
+template <class Value>
+CUresult write_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned flags)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(handle, s)) return rc;
-    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, true)) return CUDA_ERROR_INVALID_VALUE;
+    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, true))
+        return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = check_write(flags)) return rc;
     if (CUresult rc = may_work(*s)) return rc;
-    s->enqueue([address, wanted] { std::atomic_ref(*reinterpret_cast<Value *>(address)).store(wanted); });
+    s->enqueue(
+        [address, wanted] { std::atomic_ref(*reinterpret_cast<Value *>(address)).store(wanted); });
     return CUDA_SUCCESS;
 }
 
 CUresult check_one(const CUstreamBatchMemOpParams &p)
 {
     auto there = [&p](CUdeviceptr address, size_t bytes, bool write) {
-        if (address % bytes || !device_may_touch(address, bytes, write)) return CUDA_ERROR_INVALID_VALUE;
+        if (address % bytes || !device_may_touch(address, bytes, write))
+            return CUDA_ERROR_INVALID_VALUE;
         return write ? check_write(p.writeValue.flags) : check_wait(p.waitValue.flags);
     };
     switch (p.operation) {
@@ -277,7 +290,8 @@ CUresult check_one(const CUstreamBatchMemOpParams &p)
 // In order; all or none.
 CUresult batch_mem_op(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
 {
-    if ((count && !p) || count > 256 || flags) return CUDA_ERROR_INVALID_VALUE;  // 256: CUDA's own limit
+    if ((count && !p) || count > 256 || flags)
+        return CUDA_ERROR_INVALID_VALUE;  // 256: CUDA's own limit
     for (unsigned i = 0; i < count; i++)
         if (CUresult rc = check_one(p[i])) return rc;
     for (unsigned i = 0; i < count; i++) {
@@ -285,10 +299,18 @@ CUresult batch_mem_op(CUstream stream, unsigned count, CUstreamBatchMemOpParams 
         const auto &write = p[i].writeValue;
         CUresult rc = CUDA_SUCCESS;
         switch (p[i].operation) {
-        case CU_STREAM_MEM_OP_WAIT_VALUE_32: rc = wait_value<cuuint32_t>(stream, wait.address, wait.value, wait.flags); break;
-        case CU_STREAM_MEM_OP_WAIT_VALUE_64: rc = wait_value<cuuint64_t>(stream, wait.address, wait.value64, wait.flags); break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_32: rc = write_value<cuuint32_t>(stream, write.address, write.value, write.flags); break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_64: rc = write_value<cuuint64_t>(stream, write.address, write.value64, write.flags); break;
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+            rc = wait_value<cuuint32_t>(stream, wait.address, wait.value, wait.flags);
+            break;
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+            rc = wait_value<cuuint64_t>(stream, wait.address, wait.value64, wait.flags);
+            break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+            rc = write_value<cuuint32_t>(stream, write.address, write.value, write.flags);
+            break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+            rc = write_value<cuuint64_t>(stream, write.address, write.value64, write.flags);
+            break;
         default: break;  // each of the above is a barrier
         }
         if (rc) return rc;

@@ -1,5 +1,6 @@
-// Texture objects: CUDA Driver API, "Texture Object Management". An object is the address of what the engine reads
-// (softgpu/texture.h). No mipmaps, no cube maps, no views of other formats; no texture references.
+// Texture objects: CUDA Driver API, "Texture Object Management". An object is the address of what
+// the engine reads (softgpu/texture.h). No mipmaps, no cube maps, no views of other formats; no
+// texture references.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -63,7 +64,8 @@ CUresult set_resource(Object &o, const CUDA_RESOURCE_DESC &r)
     case CU_RESOURCE_TYPE_LINEAR: {
         const auto &x = r.res.linear;
         if (CUresult rc = set_format(t, x.format, x.numChannels)) return rc;
-        t.width = static_cast<uint32_t>(x.sizeInBytes / (size_t{format_bytes(x.format)} * x.numChannels));
+        t.width =
+            static_cast<uint32_t>(x.sizeInBytes / (size_t{format_bytes(x.format)} * x.numChannels));
         t.pitch = t.slice = x.sizeInBytes;
         t.fetch_only = true;
         return t.width ? set_memory(t, x.devPtr, x.sizeInBytes) : CUDA_ERROR_INVALID_VALUE;
@@ -72,7 +74,8 @@ CUresult set_resource(Object &o, const CUDA_RESOURCE_DESC &r)
         const auto &x = r.res.pitch2D;
         if (CUresult rc = set_format(t, x.format, x.numChannels)) return rc;
         const size_t row = x.width * format_bytes(x.format) * x.numChannels;
-        if (!x.width || !x.height || x.pitchInBytes < row || x.pitchInBytes % 32) return CUDA_ERROR_INVALID_VALUE;
+        if (!x.width || !x.height || x.pitchInBytes < row || x.pitchInBytes % 32)
+            return CUDA_ERROR_INVALID_VALUE;
         t.width = static_cast<uint32_t>(x.width);
         t.height = static_cast<uint32_t>(x.height);
         t.pitch = x.pitchInBytes;
@@ -108,7 +111,8 @@ CUresult set_description(Texture &t, const CUDA_TEXTURE_DESC &d)
     }
     t.linear = d.filterMode == CU_TR_FILTER_MODE_LINEAR;
     t.normalised = d.flags & CU_TRSF_NORMALIZED_COORDINATES;
-    t.as_integer = d.flags & CU_TRSF_READ_AS_INTEGER || t.format == TexelFormat::u32 || t.format == TexelFormat::s32;
+    t.as_integer = d.flags & CU_TRSF_READ_AS_INTEGER || t.format == TexelFormat::u32 ||
+                   t.format == TexelFormat::s32;
     t.srgb = d.flags & CU_TRSF_SRGB && t.format == TexelFormat::u8;
     memcpy(t.border, d.borderColor, sizeof t.border);
     // CUDA: only what comes as float can be filtered.
@@ -116,8 +120,8 @@ CUresult set_description(Texture &t, const CUDA_TEXTURE_DESC &d)
     return t.linear && integer && !t.fetch_only ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult create(CUtexObject *object, const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *description,
-                const CUDA_RESOURCE_VIEW_DESC *view)
+CUresult create(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
+                const CUDA_TEXTURE_DESC *description, const CUDA_RESOURCE_VIEW_DESC *view)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
@@ -157,8 +161,14 @@ template <class T> CUresult get(T *out, CUtexObject object, T Object::*member)
     return CUDA_SUCCESS;
 }
 
-CUresult get_resource(CUDA_RESOURCE_DESC *out, CUtexObject object) { return get(out, object, &Object::resource); }
-CUresult get_description(CUDA_TEXTURE_DESC *out, CUtexObject object) { return get(out, object, &Object::description); }
+CUresult get_resource(CUDA_RESOURCE_DESC *out, CUtexObject object)
+{
+    return get(out, object, &Object::resource);
+}
+CUresult get_description(CUDA_TEXTURE_DESC *out, CUtexObject object)
+{
+    return get(out, object, &Object::description);
+}
 
 RGPU_EXPORT(cuTexObjectCreate, create)
 RGPU_EXPORT(cuTexObjectDestroy, destroy)

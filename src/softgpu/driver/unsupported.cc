@@ -1,6 +1,6 @@
-// The calls that softgpu does not carry out: a weak definition of every symbol in the table, which the
-// real one, where there is one, takes the place of. The prototypes do not matter, so none is copied: each
-// definition has a name of its own here, and the call's name for the linker.
+// The calls that softgpu does not carry out: a weak definition of every symbol in the table, which
+// the real one, where there is one, takes the place of. The prototypes do not matter, so none is
+// copied: each definition has a name of its own here, and the call's name for the linker.
 #include <atomic>
 
 #include "calls/cuda_api.h"
@@ -10,14 +10,16 @@ namespace {
 
 CUresult refuse(const char *symbol, std::atomic<bool> &said)
 {
-    if (!said.exchange(true)) rgpu::softgpu::driver::complain("%s is not supported by the software GPU", symbol);
+    if (!said.exchange(true))
+        rgpu::softgpu::driver::complain("%s is not supported by the software GPU", symbol);
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace
 
 #define ROW(symbol, since, mode, code, text) \
-    extern "C" [[gnu::weak, gnu::visibility("default")]] CUresult refuse_##symbol() __asm__(#symbol); \
+    extern "C" \
+        [[gnu::weak, gnu::visibility("default")]] CUresult refuse_##symbol() __asm__(#symbol); \
     CUresult refuse_##symbol() \
     { \
         static std::atomic<bool> said; \

@@ -1,7 +1,7 @@
 // Memory and addresses apart: CUDA Driver API, "Virtual Memory Management".
 //
-// Physical memory is a file in memory, so that it can be mapped at several addresses. What has no access is
-// not known to Ranges: calls refuse it, and kernels fault.
+// Physical memory is a file in memory, so that it can be mapped at several addresses. What has no
+// access is not known to Ranges: calls refuse it, and kernels fault.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,7 +22,9 @@ namespace {
 constexpr uint64_t kPage = Arena::kPage;
 
 struct Physical {
-    Physical(Device &d, int f, uint64_t b, const CUmemAllocationProp &p) : device(d), fd(f), bytes(b), properties(p) {}
+    Physical(Device &d, int f, uint64_t b, const CUmemAllocationProp &p)
+        : device(d), fd(f), bytes(b), properties(p)
+    {}
     ~Physical() { device.give(bytes); }
     Device &device;
     const Fd fd;
@@ -62,7 +64,8 @@ bool whole_pages(uint64_t n) { return n && n % kPage == 0; }
 CUresult check(const CUmemAllocationProp *p)
 {
     if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
         return CUDA_ERROR_NOT_SUPPORTED;
     return find_device(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -117,7 +120,8 @@ CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle)
 
 // --- addresses
 
-CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long flags)
+CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr,
+                 unsigned long long flags)
 {
     if (!address || flags || !whole_pages(bytes) || (alignment && !std::has_single_bit(alignment)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -146,7 +150,8 @@ CUresult free_addresses(CUdeviceptr address, size_t bytes)
     auto it = state().reserved.find(address);
     if (it == state().reserved.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
     auto mapped = mapping_from(address);
-    if (mapped != state().mappings.end() && mapped->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (mapped != state().mappings.end() && mapped->first < address + bytes)
+        return CUDA_ERROR_INVALID_VALUE;
     state().reserved.erase(it);
     addresses().unreserve(address, bytes);
     return CUDA_SUCCESS;
@@ -155,7 +160,8 @@ CUresult free_addresses(CUdeviceptr address, size_t bytes)
 CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
              unsigned long long flags)
 {
-    if (flags || !whole_pages(bytes) || address % kPage || offset % kPage) return CUDA_ERROR_INVALID_VALUE;
+    if (flags || !whole_pages(bytes) || address % kPage || offset % kPage)
+        return CUDA_ERROR_INVALID_VALUE;
     State &s = state();
     std::lock_guard lock(s.mutex);
     auto held = s.held.find(handle);
@@ -165,25 +171,29 @@ CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAlloc
     if (r == s.reserved.begin() || offset > memory->bytes || bytes > memory->bytes - offset)
         return CUDA_ERROR_INVALID_VALUE;
     --r;
-    if (address - r->first > r->second || bytes > r->second - (address - r->first)) return CUDA_ERROR_INVALID_VALUE;
+    if (address - r->first > r->second || bytes > r->second - (address - r->first))
+        return CUDA_ERROR_INVALID_VALUE;
     auto there = mapping_from(address);
-    if (there != s.mappings.end() && there->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
-    if (mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd.get(), static_cast<off_t>(offset)) ==
-        MAP_FAILED)
+    if (there != s.mappings.end() && there->first < address + bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd.get(),
+             static_cast<off_t>(offset)) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     madvise(pointer(address), bytes, MADV_DONTFORK);
     s.mappings[address] = {bytes, memory, {}};
     return CUDA_SUCCESS;
 }
 
-// Calls change(address, mapping) for the mappings that make up [address, address + bytes) without a gap.
+// Calls change(address, mapping) for the mappings that make up [address, address + bytes) without a
+// gap.
 template <class Change> CUresult change_mappings(uint64_t address, uint64_t bytes, Change change)
 {
     State &s = state();
     const auto first = s.mappings.find(address);
     uint64_t at = address;
     auto it = first;
-    for (; it != s.mappings.end() && it->first == at && at < address + bytes; ++it) at += it->second.bytes;
+    for (; it != s.mappings.end() && it->first == at && at < address + bytes; ++it)
+        at += it->second.bytes;
     if (!bytes || at != address + bytes) return CUDA_ERROR_INVALID_VALUE;
     for (auto next = first; next != it;) {
         auto now = next++;
@@ -197,12 +207,14 @@ CUresult unmap(CUdeviceptr address, size_t bytes)
     std::lock_guard lock(state().mutex);
     return change_mappings(address, bytes, [](uint64_t a, Mapping &m) {
         driver().ranges.remove(a);
-        mmap(pointer(a), m.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        mmap(pointer(a), m.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         state().mappings.erase(a);
     });
 }
 
-// --- access. Devices share the host's page tables: what one may read, all may, and the same for writing.
+// --- access. Devices share the host's page tables: what one may read, all may, and the same for
+// writing.
 
 CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc, size_t count)
 {
@@ -210,14 +222,16 @@ CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *de
     for (size_t i = 0; i < count; i++) {
         if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
         if (!find_device(desc[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
-        if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+            desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
     }
     std::lock_guard lock(state().mutex);
     return change_mappings(address, bytes, [&](uint64_t a, Mapping &m) {
         for (size_t i = 0; i < count; i++) m.access[desc[i].location.id] = desc[i].flags;
-        const bool any = std::any_of(m.access.begin(), m.access.end(), [](const auto &x) { return x.second; });
+        const bool any =
+            std::any_of(m.access.begin(), m.access.end(), [](const auto &x) { return x.second; });
         const bool write = std::any_of(m.access.begin(), m.access.end(), [](const auto &x) {
             return x.second == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         });
@@ -236,7 +250,8 @@ CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *de
 
 CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
 {
-    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(state().mutex);
     auto it = mapping_from(address);
     if (it == state().mappings.end() || it->first > address) return CUDA_ERROR_INVALID_VALUE;
@@ -250,7 +265,8 @@ CUresult retain(CUmemGenericAllocationHandle *handle, void *p)
     const auto address = reinterpret_cast<uint64_t>(p);
     std::lock_guard lock(state().mutex);
     auto it = mapping_from(address);
-    if (!handle || it == state().mappings.end() || it->first > address) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle || it == state().mappings.end() || it->first > address)
+        return CUDA_ERROR_INVALID_VALUE;
     const auto &memory = it->second.memory;
     *handle = handle_of(*memory);
     Held &held = state().held[*handle];

@@ -33,7 +33,8 @@ Idle &idle()
 
 Dim3 unflatten(uint64_t index, Dim3 shape)
 {
-    return {static_cast<uint32_t>(index % shape.x), static_cast<uint32_t>(index / shape.x % shape.y),
+    return {static_cast<uint32_t>(index % shape.x),
+            static_cast<uint32_t>(index / shape.x % shape.y),
             static_cast<uint32_t>(index / shape.x / shape.y)};
 }
 
@@ -41,7 +42,8 @@ uint64_t milliseconds()
 {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
+    return static_cast<uint64_t>(now.tv_sec) * 1000 +
+           static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
 void advance(Dim3 &at, Dim3 shape)
@@ -63,7 +65,9 @@ Block *Block::take(const Grid &grid)
     {
         std::lock_guard lock(idle().mutex);
         auto &all = idle().blocks;
-        auto fits = [&](Block *i) { return i->capacity_ >= threads && i->stack_bytes_ == stack_bytes; };
+        auto fits = [&](Block *i) {
+            return i->capacity_ >= threads && i->stack_bytes_ == stack_bytes;
+        };
         auto found = std::find_if(all.rbegin(), all.rend(), fits);
         if (found != all.rend()) {
             b = *found;

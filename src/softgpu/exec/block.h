@@ -75,13 +75,13 @@ struct FiberList {
 
 // A named barrier's current phase.
 struct Barrier {
-    uint32_t expected = 0;    // 0: all threads that have not ended
-    uint32_t arrived = 0;     // threads, and lanes counted with their warp
-    uint32_t people = 0;      // threads that brought a predicate
-    uint32_t trues = 0;       // how many of them said yes
-    uint32_t gone = 0;        // threads that arrived without waiting and have ended since
-    uint32_t warps = 0;       // warps that have come
-    uint32_t passed_warps = 0;            // warps of which lanes arrived without waiting
+    uint32_t expected = 0;      // 0: all threads that have not ended
+    uint32_t arrived = 0;       // threads, and lanes counted with their warp
+    uint32_t people = 0;        // threads that brought a predicate
+    uint32_t trues = 0;         // how many of them said yes
+    uint32_t gone = 0;          // threads that arrived without waiting and have ended since
+    uint32_t warps = 0;         // warps that have come
+    uint32_t passed_warps = 0;  // warps of which lanes arrived without waiting
     uint32_t passed[kMaxBlockThreads / kWarp];  // those lanes; valid where passed_warps says
     FiberList waiting;
 };
@@ -121,15 +121,15 @@ public:
 
     BlockState state;
     Grid *grid = nullptr;
-    Worker *worker = nullptr;   // the OS thread that runs it now
-    Fiber *current = nullptr;   // the thread that runs now; null in a "block" kernel
+    Worker *worker = nullptr;      // the OS thread that runs it now
+    Fiber *current = nullptr;      // the thread that runs now; null in a "block" kernel
     Coroutine *running = nullptr;  // the stack that runs now; null: the scheduler
     uint32_t threads = 0, live = 0;
     uint32_t barriers_in_use = 0;  // those with a phase begun
     Barrier barriers[kBarriers];
     std::unique_ptr<Warp[]> warps;
     std::unique_ptr<Fiber[]> fibers;
-    Block *next = nullptr;      // in the one list it is in
+    Block *next = nullptr;  // in the one list it is in
 
 private:
     static void thread_body(void *fiber);
@@ -145,17 +145,17 @@ private:
 
     FiberList ready_, yielded_;
     uint32_t started_ = 0;
-    uint32_t phases_ = 0;             // meetings since others last had their turn
+    uint32_t phases_ = 0;  // meetings since others last had their turn
     bool turn_over_ = false;
-    bool begin_all_ = false;          // threads that have not begun come first
-    Coroutine *idle_ = nullptr;       // stacks whose thread has ended
-    Coroutine *main_ = nullptr;       // a "block" kernel's stack
+    bool begin_all_ = false;     // threads that have not begun come first
+    Coroutine *idle_ = nullptr;  // stacks whose thread has ended
+    Coroutine *main_ = nullptr;  // a "block" kernel's stack
     bool main_busy_ = false;
-    uint64_t first_ = 0, last_ = 0;   // of run_blocks
-    uint32_t capacity_ = 0;           // threads it has room for
+    uint64_t first_ = 0, last_ = 0;  // of run_blocks
+    uint32_t capacity_ = 0;          // threads it has room for
     size_t stack_bytes_ = 0;
     SharedMemory shared_;
-    Dim3 shape_{0, 0, 0};             // that fibers' tids are laid out for
+    Dim3 shape_{0, 0, 0};  // that fibers' tids are laid out for
 };
 
 inline Fiber &fiber_of(ThreadState *t) { return *static_cast<Fiber *>(t->engine); }

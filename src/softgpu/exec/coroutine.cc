@@ -11,10 +11,10 @@
 
 #include "softgpu/exec/limits.h"
 
-// The System V ABI has a call preserve rbx, rbp, r12-r15, rsp, the control bits of mxcsr and the x87
-// control word; nothing else needs saving. Loading mxcsr or the x87 word is slow, and they seldom
-// differ. The return goes through a register: a `ret` would be mispredicted every time, since it
-// never returns to its own call.
+// The System V ABI has a call preserve rbx, rbp, r12-r15, rsp, the control bits of mxcsr and the
+// x87 control word; nothing else needs saving. Loading mxcsr or the x87 word is slow, and they
+// seldom differ. The return goes through a register: a `ret` would be mispredicted every time,
+// since it never returns to its own call.
 asm(R"(
     .text
     .p2align 4
@@ -104,7 +104,7 @@ size_t stack_class(size_t bytes)
 
 // What switch_to() finds on a stack that never ran.
 struct FirstFrame {
-    uint32_t mxcsr = 0x1F80;   // CUDA's: round to nearest, denormals kept, nothing traps
+    uint32_t mxcsr = 0x1F80;  // CUDA's: round to nearest, denormals kept, nothing traps
     uint32_t x87 = 0x037F;
     void *r15 = nullptr, *r14 = nullptr;
     void *r13, *r12;

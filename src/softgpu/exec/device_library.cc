@@ -22,8 +22,8 @@ uint64_t nanoseconds(clockid_t clock)
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Text that is being made. Its worker keeps it: a bad string's address abandons the fiber while it is
-// read, and a fault does so on purpose; nothing may leak or stay locked then.
+// Text that is being made. Its worker keeps it: a bad string's address abandons the fiber while it
+// is read, and a fault does so on purpose; nothing may leak or stay locked then.
 std::string &scratch(Block &b)
 {
     b.worker->text.clear();
@@ -68,7 +68,10 @@ int32_t rt_vprintf(rgpu_block *state, const char *format, const void *arguments)
     return used;
 }
 
-void *rt_malloc(rgpu_block *state, uint64_t bytes) { return block_of(state).grid->heap().allocate(bytes); }
+void *rt_malloc(rgpu_block *state, uint64_t bytes)
+{
+    return block_of(state).grid->heap().allocate(bytes);
+}
 
 void rt_free(rgpu_block *state, void *pointer)
 {
@@ -105,8 +108,10 @@ void rt_misaligned(rgpu_block *state, uint64_t address)
 {
     Block &b = block_of(state);
     char text[64];
-    if (address) snprintf(text, sizeof text, "misaligned address 0x%" PRIx64 " in ", address);
-    else snprintf(text, sizeof text, "an access that is not aligned to its size in ");
+    if (address)
+        snprintf(text, sizeof text, "misaligned address 0x%" PRIx64 " in ", address);
+    else
+        snprintf(text, sizeof text, "an access that is not aligned to its size in ");
     scratch(b).append(text).append(where(b));
     stop(b, FaultKind::misaligned_address, address);
 }

@@ -12,7 +12,10 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-Error damaged(const char *what) { return error(ErrorKind::invalid, "kernel object is damaged: %s", what); }
+Error damaged(const char *what)
+{
+    return error(ErrorKind::invalid, "kernel object is damaged: %s", what);
+}
 
 std::optional<Bytes> slice(Bytes b, uint64_t offset, uint64_t size)
 {
@@ -43,8 +46,10 @@ Result<ElfObject> ElfObject::parse(Bytes file)
     if (file.size() < sizeof(Elf64_Ehdr)) return damaged("shorter than its header");
     if (file.size() > kMaxObject) return damaged("too long");
     auto header = read<Elf64_Ehdr>(file, 0);
-    const unsigned char expected[] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
-    if (memcmp(header.e_ident, expected, sizeof expected) != 0) return damaged("not a 64-bit ELF file");
+    const unsigned char expected[] = {ELFMAG0,    ELFMAG1,     ELFMAG2,   ELFMAG3,
+                                      ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
+    if (memcmp(header.e_ident, expected, sizeof expected) != 0)
+        return damaged("not a 64-bit ELF file");
     if (header.e_type != ET_REL || header.e_machine != EM_X86_64)
         return damaged("not a relocatable object for x86-64");
     ElfObject object;
@@ -69,7 +74,8 @@ Result<void> ElfObject::read_sections(Bytes file, const Elf64_Ehdr &header)
             s.bytes = *bytes;
         }
         uint64_t align = s.header.sh_addralign;
-        if (align & (align - 1) || align > 4096) return damaged("a section has an impossible alignment");
+        if (align & (align - 1) || align > 4096)
+            return damaged("a section has an impossible alignment");
         if (s.header.sh_size > kMaxImage) return damaged("a section is too big");
         sections_.push_back(s);
     }

@@ -75,7 +75,8 @@ void pass_on(int number, siginfo_t *info, void *context)
         if (kSignals[i] != number) continue;
         const struct sigaction &before = earlier[i];
         if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(number, info, context);
-        if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
+        if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+            return before.sa_handler(number);
     }
     // As if we had never been: the instruction is run again, with the default action.
     signal(number, SIG_DFL);
@@ -140,13 +141,15 @@ void ensure_signal_stack()
     if (t_has_signal_stack) return;
     t_has_signal_stack = true;
     stack_t now;
-    if (sigaltstack(nullptr, &now) == 0 && !(now.ss_flags & SS_DISABLE) && now.ss_size >= 16384) return;
+    if (sigaltstack(nullptr, &now) == 0 && !(now.ss_flags & SS_DISABLE) && now.ss_size >= 16384)
+        return;
     static pthread_key_t key = [] {
         pthread_key_t k;
         pthread_key_create(&k, drop_signal_stack);
         return k;
     }();
-    void *stack = mmap(nullptr, kSignalStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *stack =
+        mmap(nullptr, kSignalStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED) return;  // faults still are caught, all but stack overflow
     stack_t ours = {};
     ours.ss_sp = stack;

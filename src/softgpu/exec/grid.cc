@@ -32,8 +32,10 @@ Grid::Grid(const KernelCode &code, const Launch &launch)
     state.engine = this;
     workspace_[0] = sizeof workspace_;
     if (launch.cooperative) state.workspace = workspace_;
-    uint64_t per_core = std::min<uint64_t>(kResidentBlocks, kResidentThreads / launch.block.count());
-    resident_limit_ = launch.cooperative ? blocks_ : (cores() + 1) * std::max<uint64_t>(1, per_core);
+    uint64_t per_core =
+        std::min<uint64_t>(kResidentBlocks, kResidentThreads / launch.block.count());
+    resident_limit_ = launch.cooperative ? blocks_
+                                         : (cores() + 1) * std::max<uint64_t>(1, per_core);
 }
 
 Grid::~Grid()

@@ -17,10 +17,10 @@ namespace rgpu::softgpu::exec {
 
 // An OS thread while it works on a grid.
 struct Worker {
-    Coroutine scheduler;   // the stack the OS gave it
+    Coroutine scheduler;  // the stack the OS gave it
     Block *block = nullptr;
     uint32_t sm_id = 0;
-    std::string text;      // see device_library.cc
+    std::string text;  // see device_library.cc
     // Filled by the signal handler, read by the fiber's stack that it restarts.
     int signal = 0;
     uint64_t address = 0, error = 0, trap = 0;
@@ -65,7 +65,7 @@ private:
 
     const uint64_t blocks_;
     std::atomic<uint64_t> resident_limit_{0};
-    std::atomic<uint64_t> next_{0};          // the first block that nobody has begun
+    std::atomic<uint64_t> next_{0};  // the first block that nobody has begun
     std::atomic<uint64_t> resident_{0}, parked_count_{0};
     std::mutex mutex_;
     Block *parked_ = nullptr, **parked_tail_ = &parked_;  // oldest first

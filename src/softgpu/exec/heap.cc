@@ -15,15 +15,16 @@ struct DeviceHeap::Impl {
     std::mutex mutex;
     uint8_t *base = nullptr;
     size_t bytes = 0;
-    std::map<size_t, size_t> holes;                      // offset → size
-    std::multimap<size_t, size_t> by_size;               // size → offset, of the same holes
-    std::unordered_map<size_t, size_t> taken;            // offset → size
+    std::map<size_t, size_t> holes;            // offset → size
+    std::multimap<size_t, size_t> by_size;     // size → offset, of the same holes
+    std::unordered_map<size_t, size_t> taken;  // offset → size
 
     // At the first allocation.
     bool reserve()
     {
         if (base) return true;
-        void *map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (map == MAP_FAILED) return false;
         base = static_cast<uint8_t *>(map);
         add(0, bytes);
@@ -46,10 +47,7 @@ struct DeviceHeap::Impl {
     }
 };
 
-DeviceHeap::DeviceHeap(size_t bytes) : impl_(std::make_unique<Impl>())
-{
-    resize(bytes);
-}
+DeviceHeap::DeviceHeap(size_t bytes) : impl_(std::make_unique<Impl>()) { resize(bytes); }
 
 bool DeviceHeap::resize(size_t bytes)
 {

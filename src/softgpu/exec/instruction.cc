@@ -7,8 +7,9 @@ namespace rgpu::softgpu::exec {
 
 namespace {
 
-constexpr int kRegisters[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                              REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+constexpr int kRegisters[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                              REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                              REG_R12, REG_R13, REG_R14, REG_R15};
 
 struct Decoder {
     const ucontext_t &context;
@@ -22,8 +23,8 @@ struct Decoder {
         return static_cast<uint64_t>(context.uc_mcontext.gregs[kRegisters[n]]);
     }
 
-    // Past prefixes and opcode, to the ModRM byte. Only two-byte (0F) opcodes and their VEX and EVEX
-    // forms can be aligned vector accesses.
+    // Past prefixes and opcode, to the ModRM byte. Only two-byte (0F) opcodes and their VEX and
+    // EVEX forms can be aligned vector accesses.
     bool opcode()
     {
         while (*at == 0x66 || *at == 0xF2 || *at == 0xF3) ++at;
@@ -71,7 +72,8 @@ struct Decoder {
         }
         if (mod == 1) {
             int64_t displacement = static_cast<int8_t>(*at);
-            return address + static_cast<uint64_t>(evex ? displacement * vector_bytes : displacement);
+            return address +
+                   static_cast<uint64_t>(evex ? displacement * vector_bytes : displacement);
         }
         if (mod == 2 || absolute) {
             int32_t displacement;

@@ -22,14 +22,16 @@ std::string variable(const char *name)
 
 KernelCache::KernelCache(std::string directory, uint64_t bound)
     : files_(std::move(directory), FileCache::Layout::folders, bound, kMaxObject)
-{
-}
+{}
 
 std::string KernelCache::configured_directory()
 {
-    if (std::string own = variable("RGPU_SOFTGPU_CACHE"); !own.empty()) return own == "off" ? "" : own;
-    if (std::string xdg = variable("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/rgpu/softgpu";
-    if (std::string home = variable("HOME"); home.starts_with('/')) return home + "/.cache/rgpu/softgpu";
+    if (std::string own = variable("RGPU_SOFTGPU_CACHE"); !own.empty())
+        return own == "off" ? "" : own;
+    if (std::string xdg = variable("XDG_CACHE_HOME"); xdg.starts_with('/'))
+        return xdg + "/rgpu/softgpu";
+    if (std::string home = variable("HOME"); home.starts_with('/'))
+        return home + "/.cache/rgpu/softgpu";
     return "";
 }
 

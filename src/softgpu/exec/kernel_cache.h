@@ -1,4 +1,5 @@
-// Compiled kernels on disk, shared by all processes of a user: files DIR/xx/KEY (util/file_cache.h).
+// Compiled kernels on disk, shared by all processes of a user: files DIR/xx/KEY
+// (util/file_cache.h).
 #pragma once
 
 #include <cstdint>

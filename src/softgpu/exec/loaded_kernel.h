@@ -12,9 +12,9 @@ namespace rgpu::softgpu::exec {
 class KernelCode final : public LoadedKernel {
 public:
     KernelCode(void *image, size_t bytes, uint64_t entry, bool per_thread, size_t stack_bytes)
-        : entry(entry), per_thread(per_thread), stack_bytes(stack_bytes), image_(image), bytes_(bytes)
-    {
-    }
+        : entry(entry), per_thread(per_thread), stack_bytes(stack_bytes), image_(image),
+          bytes_(bytes)
+    {}
     ~KernelCode() override;
 
     void operator()(ThreadState *t) const { reinterpret_cast<void (*)(ThreadState *)>(entry)(t); }

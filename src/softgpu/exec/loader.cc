@@ -26,7 +26,10 @@ constexpr uint64_t kSlot = 8;
 
 uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-Error damaged(const char *what) { return error(ErrorKind::invalid, "kernel object is damaged: %s", what); }
+Error damaged(const char *what)
+{
+    return error(ErrorKind::invalid, "kernel object is damaged: %s", what);
+}
 
 enum Part { code_part, constant_part, data_part, parts };
 
@@ -44,9 +47,9 @@ bool wanted(const ElfSection &s)
 
 class Loader {
 public:
-    Loader(const ElfObject &object, const SymbolResolver &resolver) : object_(object), resolver_(resolver)
-    {
-    }
+    Loader(const ElfObject &object, const SymbolResolver &resolver)
+        : object_(object), resolver_(resolver)
+    {}
     ~Loader()
     {
         if (image_) munmap(image_, bytes_);
@@ -68,10 +71,10 @@ private:
 
     const ElfObject &object_;
     const SymbolResolver &resolver_;
-    std::vector<uint64_t> placed_;     // offset of each section in the image
+    std::vector<uint64_t> placed_;  // offset of each section in the image
     std::vector<bool> has_place_;
-    std::vector<uint64_t> values_;     // address of each symbol
-    std::vector<uint64_t> commons_;    // offset of each common symbol
+    std::vector<uint64_t> values_;   // address of each symbol
+    std::vector<uint64_t> commons_;  // offset of each common symbol
     std::unordered_map<uint32_t, uint64_t> slots_, stubs_;
     uint8_t *image_ = nullptr;
     uint64_t bytes_ = 0;
@@ -126,7 +129,8 @@ Result<void> Loader::map()
 {
     void *map = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
-        return error(ErrorKind::exhausted, "no memory for a kernel's code (%" PRIu64 " bytes)", bytes_);
+        return error(ErrorKind::exhausted, "no memory for a kernel's code (%" PRIu64 " bytes)",
+                     bytes_);
     image_ = static_cast<uint8_t *>(map);
     auto sections = object_.sections();
     for (size_t i = 0; i < sections.size(); ++i)
@@ -153,7 +157,8 @@ Result<void> Loader::resolve_symbols()
         auto type = ELF64_ST_TYPE(e.st_info);
         if (type == STT_FILE) continue;
         if (type == STT_TLS || type == STT_GNU_IFUNC)
-            return error(ErrorKind::invalid, "kernel object has a symbol of a kind that kernels cannot have");
+            return error(ErrorKind::invalid,
+                         "kernel object has a symbol of a kind that kernels cannot have");
         if (e.st_shndx == SHN_UNDEF) {
             if (symbols[i].name == "_GLOBAL_OFFSET_TABLE_") {
                 values_[i] = reinterpret_cast<uint64_t>(image_) + begin_[constant_part];
@@ -223,7 +228,8 @@ Result<void> Loader::relocate_section(const ElfSection &table)
     auto all = ElfObject::relocations(table);
     if (!all) return std::move(all).error();
     for (const Elf64_Rela &r : *all) {
-        if (ELF64_R_SYM(r.r_info) >= values_.size()) return damaged("a relocation is for no symbol");
+        if (ELF64_R_SYM(r.r_info) >= values_.size())
+            return damaged("a relocation is for no symbol");
         if (section.header.sh_type == SHT_NOBITS || r.r_offset >= section.header.sh_size)
             return damaged("a relocation lies outside its section");
         auto done = apply(section, image_ + placed_[target] + r.r_offset,
@@ -237,16 +243,18 @@ template <class T> Result<void> store(uint8_t *place, uint64_t room, uint64_t va
 {
     if (room < sizeof(T)) return damaged("a relocation lies outside its section");
     auto narrow = static_cast<T>(value);
-    bool fits = is_signed ? static_cast<uint64_t>(static_cast<int64_t>(static_cast<std::make_signed_t<T>>(
-                                narrow))) == value
+    bool fits = is_signed ? static_cast<uint64_t>(static_cast<int64_t>(
+                                static_cast<std::make_signed_t<T>>(narrow))) == value
                           : static_cast<uint64_t>(narrow) == value;
-    if (!fits) return error(ErrorKind::invalid, "kernel object is damaged: a relocation does not fit");
+    if (!fits)
+        return error(ErrorKind::invalid, "kernel object is damaged: a relocation does not fit");
     memcpy(place, &narrow, sizeof narrow);
     return {};
 }
 
 // Names and formulas: System V ABI, AMD64 supplement, 4.4.
-Result<void> Loader::apply(const ElfSection &section, uint8_t *place, uint64_t room, const Elf64_Rela &r)
+Result<void> Loader::apply(const ElfSection &section, uint8_t *place, uint64_t room,
+                           const Elf64_Rela &r)
 {
     auto symbol = static_cast<uint32_t>(ELF64_R_SYM(r.r_info));
     auto here = reinterpret_cast<uint64_t>(place);
@@ -263,7 +271,8 @@ Result<void> Loader::apply(const ElfSection &section, uint8_t *place, uint64_t r
         // A direct call or jump to something far goes by a stub; data cannot.
         auto distance = static_cast<int64_t>(value - here);
         bool far = distance != static_cast<int32_t>(distance);
-        bool branch = section.executable() && r.r_offset > 0 && (place[-1] == 0xE8 || place[-1] == 0xE9);
+        bool branch = section.executable() && r.r_offset > 0 &&
+                      (place[-1] == 0xE8 || place[-1] == 0xE9);
         if (far && branch) value = stub(symbol) + addend;
         return store<uint32_t>(place, room, value - here, true);
     }
@@ -272,15 +281,20 @@ Result<void> Loader::apply(const ElfSection &section, uint8_t *place, uint64_t r
         if (distance != static_cast<int32_t>(distance)) value = stub(symbol) + addend;
         return store<uint32_t>(place, room, value - here, true);
     }
-    case R_X86_64_GOTPCREL: case R_X86_64_GOTPCRELX: case R_X86_64_REX_GOTPCRELX:
+    case R_X86_64_GOTPCREL:
+    case R_X86_64_GOTPCRELX:
+    case R_X86_64_REX_GOTPCRELX:
         return store<uint32_t>(place, room, slot(symbol) + addend - here, true);
-    case R_X86_64_GOTPCREL64: return store<uint64_t>(place, room, slot(symbol) + addend - here, false);
+    case R_X86_64_GOTPCREL64:
+        return store<uint64_t>(place, room, slot(symbol) + addend - here, false);
     case R_X86_64_GOTPC32: return store<uint32_t>(place, room, got + addend - here, true);
     case R_X86_64_GOTPC64: return store<uint64_t>(place, room, got + addend - here, false);
-    case R_X86_64_GOTOFF64: case R_X86_64_PLTOFF64: return store<uint64_t>(place, room, value - got, false);
+    case R_X86_64_GOTOFF64:
+    case R_X86_64_PLTOFF64: return store<uint64_t>(place, room, value - got, false);
     case R_X86_64_GOT64: return store<uint64_t>(place, room, slot(symbol) - got + addend, false);
     }
-    return error(ErrorKind::invalid, "kernel object has a relocation of type %u, which kernels cannot have",
+    return error(ErrorKind::invalid,
+                 "kernel object has a relocation of type %u, which kernels cannot have",
                  static_cast<unsigned>(ELF64_R_TYPE(r.r_info)));
 }
 
@@ -313,11 +327,13 @@ Result<std::shared_ptr<const LoadedKernel>> Loader::load(const CompiledKernel &k
     }
     if (!entry) return damaged("its entry is missing");
     if (kernel.stack_bytes > kMaxStack - kStackReserve)
-        return error(ErrorKind::exhausted, "the kernel needs a stack of %u bytes a thread; %zu can be had",
+        return error(ErrorKind::exhausted,
+                     "the kernel needs a stack of %u bytes a thread; %zu can be had",
                      kernel.stack_bytes, kMaxStack - kStackReserve);
     if (!seal()) return error(ErrorKind::exhausted, "the kernel's code cannot be made executable");
-    auto code = std::make_shared<KernelCode>(image_, bytes_, entry, kernel.per_thread,
-                                             std::bit_ceil(std::max(kMinStack, kernel.stack_bytes + kStackReserve)));
+    auto code = std::make_shared<KernelCode>(
+        image_, bytes_, entry, kernel.per_thread,
+        std::bit_ceil(std::max(kMinStack, kernel.stack_bytes + kStackReserve)));
     image_ = nullptr;
     return std::shared_ptr<const LoadedKernel>(std::move(code));
 }

@@ -13,13 +13,8 @@ namespace {
 
 struct Code {
     explicit Code(uint64_t c)
-        : m(c & 255),
-          n(c >> 8 & 255),
-          k(c >> 16 & 255),
-          d(type(c, 32)),
-          a(type(c, 36)),
-          b(type(c, 40)),
-          c(type(c, 44))
+        : m(c & 255), n(c >> 8 & 255), k(c >> 16 & 255), d(type(c, 32)), a(type(c, 36)),
+          b(type(c, 40)), c(type(c, 44))
     {}
     static MatrixType type(uint64_t c, int shift)
     {
@@ -46,10 +41,14 @@ double fp8(uint8_t v, int mantissa, int bias, bool has_infinity)
 {
     int exponent = v >> mantissa & ((1 << (7 - mantissa)) - 1), m = v & ((1 << mantissa) - 1);
     double r;
-    if (has_infinity && exponent == (1 << (7 - mantissa)) - 1) r = m ? NAN : INFINITY;
-    else if (!has_infinity && (v & 0x7F) == 0x7F) r = NAN;
-    else if (exponent == 0) r = std::ldexp(m, 1 - bias - mantissa);
-    else r = std::ldexp(m + (1 << mantissa), exponent - bias - mantissa);
+    if (has_infinity && exponent == (1 << (7 - mantissa)) - 1)
+        r = m ? NAN : INFINITY;
+    else if (!has_infinity && (v & 0x7F) == 0x7F)
+        r = NAN;
+    else if (exponent == 0)
+        r = std::ldexp(m, 1 - bias - mantissa);
+    else
+        r = std::ldexp(m + (1 << mantissa), exponent - bias - mantissa);
     return v & 0x80 ? -r : r;
 }
 
@@ -78,9 +77,7 @@ double element(MatrixType t, const uint8_t *p, unsigned i)
 
 void set_element(MatrixType t, uint8_t *p, unsigned i, double v)
 {
-    auto put = [&](auto x) {
-        memcpy(p + i * sizeof x, &x, sizeof x);
-    };
+    auto put = [&](auto x) { memcpy(p + i * sizeof x, &x, sizeof x); };
     switch (t) {
     case MatrixType::f16: return put(static_cast<_Float16>(v));
     case MatrixType::f64: return put(v);

@@ -42,7 +42,8 @@ unsigned configured_cores()
 
 class Pool {
 public:
-    // Never destroyed, its threads never joined: programs call the driver until the process is gone.
+    // Never destroyed, its threads never joined: programs call the driver until the process is
+    // gone.
     static Pool &instance()
     {
         static Pool *pool = new Pool;
@@ -93,8 +94,8 @@ private:
 
     Job *wanting()
     {
-        auto found = std::find_if(jobs_.begin(), jobs_.end(),
-                                  [](Job *j) { return j->grid.wants_hands(); });
+        auto found =
+            std::find_if(jobs_.begin(), jobs_.end(), [](Job *j) { return j->grid.wants_hands(); });
         return found == jobs_.end() ? nullptr : *found;
     }
 

@@ -36,7 +36,7 @@ private:
 struct Conversion {
     char text[64] = "%";
     size_t length = 1;
-    int size = 4;        // bytes of an integer argument as it is packed
+    int size = 4;            // bytes of an integer argument as it is packed
     const char *width = "";  // hh, h or ll, for the host
     char letter = 0;
 
@@ -61,10 +61,13 @@ const char *parse_length(const char *f, Conversion &c)
 {
     for (;; ++f) {
         switch (*f) {
-        case 'h':
-            c.width = c.width[0] == 'h' ? "hh" : "h";
-            continue;
-        case 'l': case 'j': case 'z': case 't': case 'q': case 'L':
+        case 'h': c.width = c.width[0] == 'h' ? "hh" : "h"; continue;
+        case 'l':
+        case 'j':
+        case 'z':
+        case 't':
+        case 'q':
+        case 'L':
             c.size = 8;
             c.width = "ll";
             continue;
@@ -112,22 +115,32 @@ template <class... T> void append(std::string &out, const char *format, T... val
 void convert(std::string &out, Conversion &c, Arguments &arguments)
 {
     switch (c.letter) {
-    case 'd': case 'i':
+    case 'd':
+    case 'i':
         if (c.size == 8)
-            append(out, c.finish("ll", c.letter), static_cast<long long>(arguments.next<int64_t>()));
+            append(out, c.finish("ll", c.letter),
+                   static_cast<long long>(arguments.next<int64_t>()));
         else
             append(out, c.finish(c.width, c.letter), arguments.next<int>());
         return;
-    case 'u': case 'o': case 'x': case 'X':
+    case 'u':
+    case 'o':
+    case 'x':
+    case 'X':
         if (c.size == 8)
             append(out, c.finish("ll", c.letter),
                    static_cast<unsigned long long>(arguments.next<uint64_t>()));
         else
             append(out, c.finish(c.width, c.letter), arguments.next<unsigned>());
         return;
-    case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A':
-        append(out, c.finish("", c.letter), arguments.next<double>());
-        return;
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A': append(out, c.finish("", c.letter), arguments.next<double>()); return;
     case 'c': append(out, c.finish("", 'c'), arguments.next<int>()); return;
     case 'p': append(out, c.finish("", 'p'), arguments.next<const void *>()); return;
     case 's': {

@@ -1,4 +1,5 @@
-// What AddressSanitizer and ThreadSanitizer must be told when a stack is switched; nothing without them.
+// What AddressSanitizer and ThreadSanitizer must be told when a stack is switched; nothing without
+// them.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,8 @@
 #if defined(__SANITIZE_ADDRESS__)
 extern "C" {
 void __sanitizer_start_switch_fiber(void **fake_stack_save, const void *bottom, size_t size);
-void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old, size_t *size_old);
+void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old,
+                                     size_t *size_old);
 void __asan_unpoison_memory_region(void const volatile *address, size_t size);
 }
 #endif
@@ -33,7 +35,10 @@ struct SanitizedStack {
     const void *bottom = nullptr;
     size_t size = 0;
     void *fake = nullptr;
-    void about_to_leave_for(SanitizedStack &to) { __sanitizer_start_switch_fiber(&fake, to.bottom, to.size); }
+    void about_to_leave_for(SanitizedStack &to)
+    {
+        __sanitizer_start_switch_fiber(&fake, to.bottom, to.size);
+    }
     void arrived() { __sanitizer_finish_switch_fiber(fake, nullptr, nullptr); }
     void reset(const void *b, size_t n)
     {

@@ -29,7 +29,8 @@ bool SharedMemory::reserve(size_t bytes)
         data_ = static_cast<uint8_t *>(map);
         room_ = bytes;
     }
-    if (bytes > bytes_ && mprotect(data_ + bytes_, bytes - bytes_, PROT_READ | PROT_WRITE) != 0) return false;
+    if (bytes > bytes_ && mprotect(data_ + bytes_, bytes - bytes_, PROT_READ | PROT_WRITE) != 0)
+        return false;
     if (bytes < bytes_ && mprotect(data_ + bytes, bytes_ - bytes, PROT_NONE) != 0) return false;
     bytes_ = bytes;
     return true;

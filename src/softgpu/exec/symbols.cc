@@ -63,12 +63,40 @@ using Table = std::unordered_map<std::string_view, uint64_t>;
 void add_runtime(Table &t)
 {
 #define ADD(name) t[#name] = address(&::name)
-    ADD(rt_bar_sync); ADD(rt_bar_arrive); ADD(rt_bar_red); ADD(rt_bar_warp_sync);
-    ADD(rt_shfl); ADD(rt_vote); ADD(rt_match_any); ADD(rt_match_all); ADD(rt_redux);
-    ADD(rt_activemask); ADD(rt_enter); ADD(rt_leave); ADD(rt_loop); ADD(rt_unloop); ADD(rt_elect); ADD(rt_gather); ADD(rt_mma); ADD(rt_wmma); ADD(rt_wmma_load); ADD(rt_wmma_store);
-    ADD(rt_ldmatrix); ADD(rt_stmatrix); ADD(rt_movmatrix); ADD(rt_yield); ADD(rt_nanosleep);
-    ADD(rt_vprintf); ADD(rt_malloc); ADD(rt_free); ADD(rt_assertfail); ADD(rt_trap);
-    ADD(rt_misaligned); ADD(rt_tex); ADD(rt_clock); ADD(rt_globaltimer);
+    ADD(rt_bar_sync);
+    ADD(rt_bar_arrive);
+    ADD(rt_bar_red);
+    ADD(rt_bar_warp_sync);
+    ADD(rt_shfl);
+    ADD(rt_vote);
+    ADD(rt_match_any);
+    ADD(rt_match_all);
+    ADD(rt_redux);
+    ADD(rt_activemask);
+    ADD(rt_enter);
+    ADD(rt_leave);
+    ADD(rt_loop);
+    ADD(rt_unloop);
+    ADD(rt_elect);
+    ADD(rt_gather);
+    ADD(rt_mma);
+    ADD(rt_wmma);
+    ADD(rt_wmma_load);
+    ADD(rt_wmma_store);
+    ADD(rt_ldmatrix);
+    ADD(rt_stmatrix);
+    ADD(rt_movmatrix);
+    ADD(rt_yield);
+    ADD(rt_nanosleep);
+    ADD(rt_vprintf);
+    ADD(rt_malloc);
+    ADD(rt_free);
+    ADD(rt_assertfail);
+    ADD(rt_trap);
+    ADD(rt_misaligned);
+    ADD(rt_tex);
+    ADD(rt_clock);
+    ADD(rt_globaltimer);
 #undef ADD
 }
 
@@ -80,13 +108,51 @@ void add_libm(Table &t)
 #define TWO(name) \
     t[#name] = address(static_cast<double (*)(double, double)>(&::name)); \
     t[#name "f"] = address(static_cast<float (*)(float, float)>(&::name##f))
-    ONE(sin); ONE(cos); ONE(tan); ONE(asin); ONE(acos); ONE(atan);
-    ONE(sinh); ONE(cosh); ONE(tanh); ONE(asinh); ONE(acosh); ONE(atanh);
-    ONE(exp); ONE(exp2); ONE(exp10); ONE(expm1); ONE(log); ONE(log2); ONE(log10); ONE(log1p); ONE(logb);
-    ONE(sqrt); ONE(cbrt); ONE(erf); ONE(erfc); ONE(tgamma); ONE(lgamma);
-    ONE(ceil); ONE(floor); ONE(trunc); ONE(round); ONE(roundeven); ONE(rint); ONE(nearbyint); ONE(fabs);
-    TWO(pow); TWO(atan2); TWO(fmod); TWO(remainder); TWO(hypot); TWO(fdim); TWO(fmin); TWO(fmax);
-    TWO(copysign); TWO(nextafter);
+    ONE(sin);
+    ONE(cos);
+    ONE(tan);
+    ONE(asin);
+    ONE(acos);
+    ONE(atan);
+    ONE(sinh);
+    ONE(cosh);
+    ONE(tanh);
+    ONE(asinh);
+    ONE(acosh);
+    ONE(atanh);
+    ONE(exp);
+    ONE(exp2);
+    ONE(exp10);
+    ONE(expm1);
+    ONE(log);
+    ONE(log2);
+    ONE(log10);
+    ONE(log1p);
+    ONE(logb);
+    ONE(sqrt);
+    ONE(cbrt);
+    ONE(erf);
+    ONE(erfc);
+    ONE(tgamma);
+    ONE(lgamma);
+    ONE(ceil);
+    ONE(floor);
+    ONE(trunc);
+    ONE(round);
+    ONE(roundeven);
+    ONE(rint);
+    ONE(nearbyint);
+    ONE(fabs);
+    TWO(pow);
+    TWO(atan2);
+    TWO(fmod);
+    TWO(remainder);
+    TWO(hypot);
+    TWO(fdim);
+    TWO(fmin);
+    TWO(fmax);
+    TWO(copysign);
+    TWO(nextafter);
 #undef ONE
 #undef TWO
     t["fma"] = address(static_cast<double (*)(double, double, double)>(&::fma));
@@ -110,8 +176,14 @@ void add_compilers_own(Table &t)
     t["memset"] = address(static_cast<void *(*)(void *, int, size_t)>(&::memset));
     t["memcmp"] = address(static_cast<int (*)(const void *, const void *, size_t)>(&::memcmp));
 #define ADD(name) t[#name] = address(&::name)
-    ADD(__extendhfsf2); ADD(__truncsfhf2); ADD(__truncdfhf2);
-    ADD(__divti3); ADD(__modti3); ADD(__udivti3); ADD(__umodti3); ADD(__multi3);
+    ADD(__extendhfsf2);
+    ADD(__truncsfhf2);
+    ADD(__truncdfhf2);
+    ADD(__divti3);
+    ADD(__modti3);
+    ADD(__udivti3);
+    ADD(__umodti3);
+    ADD(__multi3);
 #undef ADD
     t["__truncsfbf2"] = address(&truncsfbf2);
     t["__truncdfbf2"] = address(&truncdfbf2);

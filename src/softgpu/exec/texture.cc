@@ -24,7 +24,10 @@ template <class T> T read_as(const uint8_t *p)
     return v;
 }
 
-float from_srgb(float v) { return v <= 0.04045f ? v / 12.92f : std::pow((v + 0.055f) / 1.055f, 2.4f); }
+float from_srgb(float v)
+{
+    return v <= 0.04045f ? v / 12.92f : std::pow((v + 0.055f) / 1.055f, 2.4f);
+}
 
 unsigned bytes_of(TexelFormat f)
 {
@@ -42,21 +45,29 @@ void channel(const Texture &t, const uint8_t *p, float &f, uint32_t &bits)
 {
     switch (t.format) {
     case TexelFormat::u8: bits = *p, f = static_cast<float>(*p) / 255.0f; break;
-    case TexelFormat::u16: bits = read_as<uint16_t>(p), f = static_cast<float>(bits) / 65535.0f; break;
+    case TexelFormat::u16:
+        bits = read_as<uint16_t>(p), f = static_cast<float>(bits) / 65535.0f;
+        break;
     case TexelFormat::s8:
-        bits = static_cast<uint32_t>(read_as<int8_t>(p)), f = std::max(static_cast<float>(read_as<int8_t>(p)) / 127.0f, -1.0f);
+        bits = static_cast<uint32_t>(read_as<int8_t>(p)),
+        f = std::max(static_cast<float>(read_as<int8_t>(p)) / 127.0f, -1.0f);
         break;
     case TexelFormat::s16:
-        bits = static_cast<uint32_t>(read_as<int16_t>(p)), f = std::max(static_cast<float>(read_as<int16_t>(p)) / 32767.0f, -1.0f);
+        bits = static_cast<uint32_t>(read_as<int16_t>(p)),
+        f = std::max(static_cast<float>(read_as<int16_t>(p)) / 32767.0f, -1.0f);
         break;
     case TexelFormat::u32:
     case TexelFormat::s32: bits = read_as<uint32_t>(p), f = std::bit_cast<float>(bits); break;
-    case TexelFormat::f16: f = static_cast<float>(read_as<_Float16>(p)), bits = std::bit_cast<uint32_t>(f); break;
+    case TexelFormat::f16:
+        f = static_cast<float>(read_as<_Float16>(p)), bits = std::bit_cast<uint32_t>(f);
+        break;
     case TexelFormat::f32: f = read_as<float>(p), bits = std::bit_cast<uint32_t>(f); break;
     }
     const bool integer = t.format < TexelFormat::f16;
-    if (integer && t.as_integer) f = std::bit_cast<float>(bits);
-    else if (integer) bits = std::bit_cast<uint32_t>(f);
+    if (integer && t.as_integer)
+        f = std::bit_cast<float>(bits);
+    else if (integer)
+        bits = std::bit_cast<uint32_t>(f);
 }
 
 // Along one axis: the texel for index i, or -1 for the border.
@@ -94,7 +105,8 @@ Texel texel(const Texture &t, const int64_t (&at)[3])
         return result;
     }
     const unsigned bytes = bytes_of(t.format);
-    const uint8_t *p = t.data + static_cast<size_t>(in[2]) * t.slice + static_cast<size_t>(in[1]) * t.pitch +
+    const uint8_t *p = t.data + static_cast<size_t>(in[2]) * t.slice +
+                       static_cast<size_t>(in[1]) * t.pitch +
                        static_cast<size_t>(in[0]) * bytes * t.channels;
     for (unsigned c = 0; c < t.channels; ++c) {
         channel(t, p + c * bytes, result.f[c], result.bits[c]);
@@ -120,7 +132,8 @@ int64_t floor_of(float v)
 
 using namespace rgpu::softgpu;
 
-extern "C" void rt_tex(rgpu_block *block, uint64_t object, uint32_t how, const uint32_t *coordinates, uint32_t *out)
+extern "C" void rt_tex(rgpu_block *block, uint64_t object, uint32_t how,
+                       const uint32_t *coordinates, uint32_t *out)
 {
     const auto *t = reinterpret_cast<const Texture *>(object);
     // (An object that is none may fault here: the kernel's illegal address.)
@@ -130,7 +143,8 @@ extern "C" void rt_tex(rgpu_block *block, uint64_t object, uint32_t how, const u
     int64_t first[3] = {0, 0, 0};
     float rest[3] = {0, 0, 0};
     if (how & kTexLayered) {
-        first[2] = std::clamp<int64_t>(static_cast<int32_t>(coordinates[0]), 0, int64_t{t->depth} - 1);
+        first[2] =
+            std::clamp<int64_t>(static_cast<int32_t>(coordinates[0]), 0, int64_t{t->depth} - 1);
         ++coordinates;
     }
     const bool filter = (t->linear || how & kTexGather) && !t->fetch_only && !(how & kTexByInteger);
@@ -176,5 +190,6 @@ extern "C" void rt_tex(rgpu_block *block, uint64_t object, uint32_t how, const u
         for (int c = 0; c < 4; ++c) result.bits[c] = std::bit_cast<uint32_t>(result.f[c]);
     }
     for (int c = 0; c < 4; ++c)
-        out[c] = how & (kTexAsU32 | kTexAsS32) ? result.bits[c] : std::bit_cast<uint32_t>(result.f[c]);
+        out[c] = how & (kTexAsU32 | kTexAsS32) ? result.bits[c]
+                                               : std::bit_cast<uint32_t>(result.f[c]);
 }

@@ -23,9 +23,10 @@ struct Meeting {
     uint32_t arrived;  // who has
 };
 
-// Where a lane is, as numbers that compare as the order in which lanes that run together come by: for each call that it is
-// in, outermost first, the loops around it and its site; then the loops that it is in now, and its own site. A loop is its
-// header's site and how often the lane has come back there. Sites are numbered in the order of the text.
+// Where a lane is, as numbers that compare as the order in which lanes that run together come by:
+// for each call that it is in, outermost first, the loops around it and its site; then the loops
+// that it is in now, and its own site. A loop is its header's site and how often the lane has come
+// back there. Sites are numbered in the order of the text.
 class Place {
 public:
     void enter(uint32_t site)
@@ -43,7 +44,8 @@ public:
         cut(frame_ - 1);
         frame_ = outer_[frames_];
     }
-    // The lane comes to the header of a loop, `nest` loops of the function around it: from outside, or again.
+    // The lane comes to the header of a loop, `nest` loops of the function around it: from outside,
+    // or again.
     void loop(uint32_t nest, uint32_t site)
     {
         const uint32_t here = frame_ + 2 * nest;
@@ -67,7 +69,8 @@ public:
     bool operator==(const Place &other) const { return numbers_ == other.numbers_; }
 
 private:
-    static constexpr uint32_t kDepth = 48, kFrames = 16;  // what is further inside is not told apart
+    static constexpr uint32_t kDepth = 48,
+                              kFrames = 16;  // what is further inside is not told apart
 
     uint32_t number(uint32_t i) const { return i < kDepth ? numbers_[i] : 0; }
     void set(uint32_t i, uint32_t value)
@@ -90,7 +93,7 @@ private:
 struct Warp {
     Block *block = nullptr;
     Fiber *lanes = nullptr;
-    uint32_t present = 0;     // lanes that the block has
+    uint32_t present = 0;  // lanes that the block has
     uint32_t ended = 0;
     uint32_t active = 0;      // how many lanes can run, or could if it were their turn
     uint32_t converging = 0;  // lanes that wait in activemask

@@ -1,6 +1,7 @@
-// Misaligned accesses end a grid with MISALIGNED_ADDRESS. x86 carries them out, so the check need not come
-// before the access: the low bits that should be zero are gathered over all of a thread's accesses (of a
-// kernel of kind "block": of a block's), and looked at once, at the end. No loop gets a branch.
+// Misaligned accesses end a grid with MISALIGNED_ADDRESS. x86 carries them out, so the check need
+// not come before the access: the low bits that should be zero are gathered over all of a thread's
+// accesses (of a kernel of kind "block": of a block's), and looked at once, at the end. No loop
+// gets a branch.
 #include "softgpu/lower/alignment.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ Congruence make(unsigned log, uint64_t addend, int32_t root = Congruence::kNoRoo
 {
     log = std::min<unsigned>(log, Congruence::kMost);
     if (!log) return kUnknown;
-    return {true, static_cast<uint8_t>(log), static_cast<uint8_t>(addend & ((1u << log) - 1)), root};
+    return {true, static_cast<uint8_t>(log), static_cast<uint8_t>(addend & ((1u << log) - 1)),
+            root};
 }
 
 Congruence known(uint64_t value) { return make(Congruence::kMost, value); }
@@ -31,7 +33,8 @@ Congruence meet(const Congruence &a, const Congruence &b)
     if (!b.seen) return a;
     if (a.root != b.root) return kUnknown;
     const unsigned differ = a.addend ^ b.addend;
-    const unsigned same = differ ? static_cast<unsigned>(std::countr_zero(differ)) : Congruence::kMost;
+    const unsigned same = differ ? static_cast<unsigned>(std::countr_zero(differ))
+                                 : Congruence::kMost;
     return make(std::min<unsigned>({a.log, b.log, same}), a.addend, a.root);
 }
 
@@ -50,9 +53,12 @@ Congruence subtract(const Congruence &a, const Congruence &b)
 Congruence multiply(const Congruence &a, const Congruence &b)
 {
     if (a.root != Congruence::kNoRoot || b.root != Congruence::kNoRoot) return kUnknown;
-    auto zeros = [](unsigned v) { return v ? static_cast<unsigned>(std::countr_zero(v)) : Congruence::kMost; };
-    return make(std::min<unsigned>({a.log + zeros(b.addend), b.log + zeros(a.addend), 0u + a.log + b.log}),
-                uint64_t{a.addend} * b.addend);
+    auto zeros = [](unsigned v) {
+        return v ? static_cast<unsigned>(std::countr_zero(v)) : Congruence::kMost;
+    };
+    return make(
+        std::min<unsigned>({a.log + zeros(b.addend), b.log + zeros(a.addend), 0u + a.log + b.log}),
+        uint64_t{a.addend} * b.addend);
 }
 
 Congruence mask(const Congruence &a, uint64_t m)
@@ -123,7 +129,8 @@ private:
             auto s = unit_.find(o.name);
             bool parameter = std::any_of(f_.parameters.begin(), f_.parameters.end(),
                                          [&](const ptx::Variable &p) { return p.name == o.name; });
-            return s.kind == Unit::Symbol::variable && !parameter ? variable(*s.variable_, o.value) : kUnknown;
+            return s.kind == Unit::Symbol::variable && !parameter ? variable(*s.variable_, o.value)
+                                                                  : kUnknown;
         }
         default: return kUnknown;
         }
@@ -155,7 +162,8 @@ private:
         };
         if (op.starts_with("ld.param.") && in.count == 2) return parameter(in);
         if ((op.starts_with("mov.") || op.starts_with("cvta.")) && in.count == 2) return get(1);
-        if ((op.starts_with("cvt.u64.") || op.starts_with("cvt.s64.") || op.starts_with("cvt.u32.u64")) &&
+        if ((op.starts_with("cvt.u64.") || op.starts_with("cvt.s64.") ||
+             op.starts_with("cvt.u32.u64")) &&
             op.find(".f") == op.npos && op.find("64.u8") == op.npos && op.find("64.s8") == op.npos)
             return get(1);
         if (in.count == 3) {
@@ -167,7 +175,8 @@ private:
             const Operand &b = operand(in, 2);
             const bool constant = b.kind == Operand::integer && !b.negated;
             if (op.starts_with("shl.b") && constant)
-                return b.value < Congruence::kMost ? multiply(get(1), known(uint64_t{1} << b.value)) : known(0);
+                return b.value < Congruence::kMost ? multiply(get(1), known(uint64_t{1} << b.value))
+                                                   : known(0);
             if (op.starts_with("and.b") && constant) return mask(get(1), b.value);
             if (op.starts_with("or.b")) {
                 const Congruence x = get(1), y = get(2);
@@ -191,12 +200,14 @@ private:
 
 }  // namespace
 
-std::vector<Congruence> find_congruences(const Unit &unit, const ptx::Function &f, const ptx::Body &body)
+std::vector<Congruence> find_congruences(const Unit &unit, const ptx::Function &f,
+                                         const ptx::Body &body)
 {
     return Congruences(unit, f, body).find();
 }
 
-// The low bits of the memory operand's address, in 32 bits; nothing where it is known to be aligned.
+// The low bits of the memory operand's address, in 32 bits; nothing where it is known to be
+// aligned.
 V Lower::low_address(const Operand &o, Space space, unsigned bytes)
 {
     const unsigned log = static_cast<unsigned>(std::countr_zero(bytes));
@@ -211,7 +222,8 @@ V Lower::low_address(const Operand &o, Space space, unsigned bytes)
             if (c.root == Congruence::kNoRoot) return constant(c.addend + offset);
             V at = parameters();
             V name = join("pl.", std::to_string(c.root));
-            V from = entry(join(name, ".at"), join("getelementptr i8, ptr ", at, ", i64 ", std::to_string(c.root)));
+            V from = entry(join(name, ".at"),
+                           join("getelementptr i8, ptr ", at, ", i64 ", std::to_string(c.root)));
             low = entry(name, join("load i32, ptr ", from, ", align 1, !invariant.load !0"));
             return def("add i32 ", low, ", ", std::to_string((c.addend + offset) % bytes));
         }
@@ -224,7 +236,8 @@ V Lower::low_address(const Operand &o, Space space, unsigned bytes)
     } else {
         const ptx::Variable *v = variable(base);
         if (!v || v->space == Space::param) return {};
-        if (v->space == Space::shared) return constant(shared_offset(*v) + static_cast<uint32_t>(base.value) + offset);
+        if (v->space == Space::shared)
+            return constant(shared_offset(*v) + static_cast<uint32_t>(base.value) + offset);
         if (v->align >= bytes) return constant(static_cast<uint32_t>(base.value) + offset);
         low = resize(def("ptrtoint ptr ", pointer(base), " to i64"), 64, 32, false);
     }
@@ -233,22 +246,27 @@ V Lower::low_address(const Operand &o, Space space, unsigned bytes)
 
 void Lower::check_alignment(const Operand &o, Space space, unsigned bytes)
 {
-    if (bytes < 2 || space == Space::param || o.kind != Operand::address || !std::has_single_bit(bytes)) return;
+    if (bytes < 2 || space == Space::param || o.kind != Operand::address ||
+        !std::has_single_bit(bytes))
+        return;
     V low = low_address(o, space, bytes);
     if (low.empty()) return;
     entry("misaligned", "alloca i32\n  store i32 0, ptr %misaligned");
     V wrong = def("and i32 ", low, ", ", bytes - 1);
-    emit("store i32 ", def("or i32 ", def("load i32, ptr %misaligned"), ", ", wrong), ", ptr %misaligned");
+    emit("store i32 ", def("or i32 ", def("load i32, ptr %misaligned"), ", ", wrong),
+         ", ptr %misaligned");
 }
 
 bool touches_memory(const ptx::Body &body)
 {
-    return std::any_of(body.instructions.begin(), body.instructions.end(), [](const ptx::Instruction &in) {
-        const std::string_view op = in.opcode;
-        if (op.starts_with("ld.param") || op.starts_with("st.param")) return false;
-        return op.starts_with("ld") || op.starts_with("st.") || op.starts_with("atom.") || op.starts_with("red.") ||
-               op.starts_with("cp.") || op.starts_with("mbarrier.") || op.starts_with("stmatrix.");
-    });
+    return std::any_of(
+        body.instructions.begin(), body.instructions.end(), [](const ptx::Instruction &in) {
+            const std::string_view op = in.opcode;
+            if (op.starts_with("ld.param") || op.starts_with("st.param")) return false;
+            return op.starts_with("ld") || op.starts_with("st.") || op.starts_with("atom.") ||
+                   op.starts_with("red.") || op.starts_with("cp.") || op.starts_with("mbarrier.") ||
+                   op.starts_with("stmatrix.");
+        });
 }
 
 // At a function's ends.
@@ -258,13 +276,16 @@ void Lower::report_alignment()
     entry("misaligned", "alloca i32\n  store i32 0, ptr %misaligned");
     V wrong = def("load i32, ptr %misaligned");
     if (!unit_.per_thread) {
-        V at = def("getelementptr i8, ptr ", thread(), ", i64 ", std::to_string(sizeof(ThreadState)));
-        return emit("store i32 ", def("or i32 ", def("load i32, ptr ", at), ", ", wrong), ", ptr ", at);
+        V at =
+            def("getelementptr i8, ptr ", thread(), ", i64 ", std::to_string(sizeof(ThreadState)));
+        return emit("store i32 ", def("or i32 ", def("load i32, ptr ", at), ", ", wrong), ", ptr ",
+                    at);
     }
     std::string yes = block(), no = block();
     branch(def("icmp ne i32 ", wrong, ", 0"), yes, no);
     place(yes);
-    runtime("void", "rt_misaligned", "ptr, i64", "ptr " + block_state() + ", i64 0", "noreturn nounwind cold");
+    runtime("void", "rt_misaligned", "ptr, i64", "ptr " + block_state() + ", i64 0",
+            "noreturn nounwind cold");
     unreachable();
     place_after_terminator(no);
 }

@@ -8,8 +8,8 @@
 
 namespace rgpu::softgpu::lower {
 
-// A value is congruent to (root + addend) modulo 1 << log. The root is nothing, or a kernel parameter's
-// value, which is the same for all threads: then the check is not repeated in loops.
+// A value is congruent to (root + addend) modulo 1 << log. The root is nothing, or a kernel
+// parameter's value, which is the same for all threads: then the check is not repeated in loops.
 struct Congruence {
     static constexpr uint8_t kMost = 5;  // no access is wider than 32 bytes
     static constexpr int32_t kNoRoot = -1;
@@ -23,6 +23,7 @@ struct Congruence {
 };
 
 // For every register, over all that is ever written to it. `unit` tells where shared variables lie.
-std::vector<Congruence> find_congruences(const Unit &unit, const ptx::Function &, const ptx::Body &);
+std::vector<Congruence> find_congruences(const Unit &unit, const ptx::Function &,
+                                         const ptx::Body &);
 
 }  // namespace rgpu::softgpu::lower

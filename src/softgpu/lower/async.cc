@@ -28,8 +28,10 @@ void copy(Lower &l)
         const Operand &o = l.operand(3);
         bool predicate = o.kind == Operand::reg && l.register_type(o).kind == Type::pred;
         bool policy = l.has("L2::cache_hint") && l.operands() == 4;
-        if (predicate) some = l.select(l.read(o, kPred), kB64, "0", bytes);
-        else if (!policy) some = to_i64(l, 3);
+        if (predicate)
+            some = l.select(l.read(o, kPred), kB64, "0", bytes);
+        else if (!policy)
+            some = to_i64(l, 3);
     }
     if (some.empty()) {
         V v = l.def("load ", type, ", ptr ", from, ", align ", bytes);

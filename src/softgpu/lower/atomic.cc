@@ -157,8 +157,8 @@ void cas(Lower &l)
         l.emit("store ", type, " ", l.select(same, bits_of(t), desired, old), ", ptr ", a.pointer,
                align);
     } else {
-        std::string failure =
-            a.order == "acquire" || a.order == "acq_rel" ? "acquire" : "monotonic";
+        std::string failure = a.order == "acquire" || a.order == "acq_rel" ? "acquire"
+                                                                           : "monotonic";
         V pair = l.def("cmpxchg ptr ", a.pointer, ", ", type, " ", expected, ", ", type, " ",
                        desired, " ", a.order, " ", failure, align);
         old = l.def("extractvalue { ", type, ", i1 } ", pair, ", 0");

@@ -115,15 +115,17 @@ private:
     {
         unsigned n_out = returns_ ? returns_->count : 0,
                  n_in = parameters_ ? parameters_->count : 0;
-        // As in C: a caller that expects a result of a function that has none gets anything, and one that expects none
-        // leaves it (numba declares functions that return void with a result).
+        // As in C: a caller that expects a result of a function that has none gets anything, and
+        // one that expects none leaves it (numba declares functions that return void with a
+        // result).
         if (n_in != parameters.size()) {
             l_.fail("another number of arguments than the function has");
             return false;
         }
         for (unsigned i = 0; i < returns.size(); ++i)
-            out_.push_back(i < n_out ? place(l_.child(*returns_, i), returns[i], false)
-                                     : l_.slot(join("[", std::to_string(returns[i].size), " x i8]")));
+            out_.push_back(i < n_out
+                               ? place(l_.child(*returns_, i), returns[i], false)
+                               : l_.slot(join("[", std::to_string(returns[i].size), " x i8]")));
         taken_ = std::min<size_t>(n_out, returns.size());
         for (unsigned i = 0; i < n_in; ++i)
             in_.push_back(place(l_.child(*parameters_, i), parameters[i], true));
@@ -223,8 +225,12 @@ const Row kRows[] = {
     {"fence", "sc|acq_rel|acquire|release $scope", 0, 0, fence},
     {"fence", "proxy alias", 0, 0, nothing},
     {"fence", "proxy async ?global|shared::cta|shared::cluster", 0, 0, nothing},
-    {"fence", "proxy async::generic acquire|release sync_restrict::shared::cluster|sync_restrict::shared::cta cluster", 0, 0, fence},
-    {"fence", "acquire|release sync_restrict::shared::cluster|sync_restrict::shared::cta cluster", 0, 0, fence},
+    {"fence",
+     "proxy async::generic acquire|release "
+     "sync_restrict::shared::cluster|sync_restrict::shared::cta cluster",
+     0, 0, fence},
+    {"fence", "acquire|release sync_restrict::shared::cluster|sync_restrict::shared::cta cluster",
+     0, 0, fence},
     {"fence", "mbarrier_init release cluster", 0, 0, nothing},
     {"griddepcontrol", "launch_dependents|wait", 0, 0, nothing},
     {"setmaxnreg", "inc|dec sync aligned u32", 1, 1, nothing},

@@ -124,19 +124,26 @@ void float_to_float(Lower &l, Type d, Type s)
             h = l.helper("i16", d.kind == Type::bf ? "h.bf16.finite" : "h.f16.finite", "i16 " + h);
         return l.set(l.cast(h, "i16", ll(d)), d);
     }
-    if (d.width > s.width) v = l.def("fpext float ", v, " to double");
-    else if (d.width < s.width && round == "rn") v = l.def("fptrunc double ", v, " to float");
-    else if (d.width < s.width) v = l.helper("float", join("h.narrow.", round), "double " + v);
+    if (d.width > s.width)
+        v = l.def("fpext float ", v, " to double");
+    else if (d.width < s.width && round == "rn")
+        v = l.def("fptrunc double ", v, " to float");
+    else if (d.width < s.width)
+        v = l.helper("float", join("h.narrow.", round), "double " + v);
     l.set(finish(l, d, v), d);
 }
 
 void convert(Lower &l)
 {
     Type d = l.type(0), s = l.form().type_count > 1 ? l.type(1) : Type{};
-    if (!is_float(d) && !is_float(s)) int_to_int(l, d, s);
-    else if (!is_float(d)) float_to_int(l, d, s);
-    else if (!is_float(s)) int_to_float(l, d, s);
-    else float_to_float(l, d, s);
+    if (!is_float(d) && !is_float(s))
+        int_to_int(l, d, s);
+    else if (!is_float(d))
+        float_to_int(l, d, s);
+    else if (!is_float(s))
+        int_to_float(l, d, s);
+    else
+        float_to_float(l, d, s);
 }
 
 // d = {a as the high half, b as the low half}

@@ -10,9 +10,9 @@ V word(Lower &l, const V &slot, const char *type) { return l.def("load ", type, 
 void vprintf_(Lower &l, const std::vector<V> &returns, const std::vector<V> &p)
 {
     V format = word(l, p.at(0), "ptr"), arguments = word(l, p.at(1), "ptr");
-    V n =
-        l.runtime("i32", "rt_vprintf", "ptr, ptr, ptr",
-                  join("ptr ", l.block_state(), ", ptr ", format, ", ptr ", arguments), "nounwind");
+    V n = l.runtime("i32", "rt_vprintf", "ptr, ptr, ptr",
+                    join("ptr ", l.block_state(), ", ptr ", format, ", ptr ", arguments),
+                    "nounwind");
     if (!returns.empty()) l.emit("store i32 ", n, ", ptr ", returns[0]);
 }
 

@@ -47,15 +47,19 @@ void pair(Lower &l)
         std::string arguments;
         std::vector<V> values;
         for (unsigned i = 1; i < l.operands(); ++i) {
-            V half = l.def("trunc i64 ", l.def("lshr i64 ", l.get(i, kB64), ", ", shift), " to i32");
+            V half =
+                l.def("trunc i64 ", l.def("lshr i64 ", l.get(i, kB64), ", ", shift), " to i32");
             values.push_back(flush(l, kF32, l.cast(half, "i32", "float")));
             arguments += join(i > 1 ? ", float " : "float ", values.back());
         }
         V r;
-        if (round != "rn") r = l.helper("float", join("h.", op, ".", round, ".f32"), arguments);
+        if (round != "rn")
+            r = l.helper("float", join("h.", op, ".", round, ".f32"), arguments);
         else if (op == "fma")
-            r = l.intrinsic("float", "llvm.fma.f32", {{"float", values[0]}, {"float", values[1]}, {"float", values[2]}});
-        else r = l.def("f", op, " float ", values[0], ", ", values[1]);
+            r = l.intrinsic("float", "llvm.fma.f32",
+                            {{"float", values[0]}, {"float", values[1]}, {"float", values[2]}});
+        else
+            r = l.def("f", op, " float ", values[0], ", ", values[1]);
         lanes.push_back(l.def("zext i32 ", l.cast(finish(l, kF32, r), "float", "i32"), " to i64"));
     }
     l.set(l.def("or i64 ", lanes[0], ", ", l.def("shl i64 ", lanes[1], ", 32")), kB64);

@@ -22,7 +22,8 @@ void add_sub(Lower &l)
     }
     V r = l.def(op, type, " ", a, ", ", b);
     if (l.has("cc")) {
-        // Carry out; a subtraction is the addition a + ~b + 1, so that its carry says that nothing was borrowed.
+        // Carry out; a subtraction is the addition a + ~b + 1, so that its carry says that nothing
+        // was borrowed.
         V c = sub ? l.def("icmp uge ", type, " ", a, ", ", b)
                   : l.def("icmp ult ", type, " ", r, ", ", a);
         l.emit("store i1 ", c, ", ptr ", l.carry());
@@ -138,7 +139,8 @@ void mad24(Lower &l)
     V p = product24(l), c = l.get(3, l.type());
     if (l.has("sat"))
         l.set(l.intrinsic("i32", "llvm.sadd.sat.i32", {{"i32", p}, {"i32", c}}), l.type());
-    else l.set(l.def("add i32 ", p, ", ", c), l.type());
+    else
+        l.set(l.def("add i32 ", p, ", ", c), l.type());
 }
 
 void sad(Lower &l)
@@ -279,9 +281,9 @@ void bmsk(Lower &l)
         return l.def("shl i64 1, ", wide);
     };
     V ones = l.def("sub i64 ", power(length), ", 1");
-    V shift =
-        l.def("zext i32 ", l.intrinsic("i32", "llvm.umin.i32", {{"i32", position}, {"i32", "32"}}),
-              " to i64");
+    V shift = l.def("zext i32 ",
+                    l.intrinsic("i32", "llvm.umin.i32", {{"i32", position}, {"i32", "32"}}),
+                    " to i64");
     V mask = l.def("shl i64 ", ones, ", ", shift);
     l.set(l.def("trunc i64 ", mask, " to i32"), kB32);
 }

@@ -50,11 +50,12 @@ bool waits(const ptx::Function &f, const ptx::Body &body)
 // Does it ask which lanes are together: activemask, and votes and shuffles as older compilers have?
 bool converges(const ptx::Body &body)
 {
-    return std::any_of(body.instructions.begin(), body.instructions.end(), [](const ptx::Instruction &in) {
-        return in.opcode.starts_with("activemask") ||
-               ((in.opcode.starts_with("vote.") || in.opcode.starts_with("shfl.")) &&
-                in.opcode.find(".sync") == in.opcode.npos);
-    });
+    return std::any_of(
+        body.instructions.begin(), body.instructions.end(), [](const ptx::Instruction &in) {
+            return in.opcode.starts_with("activemask") ||
+                   ((in.opcode.starts_with("vote.") || in.opcode.starts_with("shfl.")) &&
+                    in.opcode.find(".sync") == in.opcode.npos);
+        });
 }
 
 bool exits(const ptx::Function &f, const ptx::Body &body)
@@ -79,7 +80,8 @@ std::string block_entry(const std::string &name, bool parallel)
     std::string s =
         join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
              std::to_string(sizeof(BlockState)),
-             ") %block) nounwind null_pointer_is_valid \"probe-stack\"=\"inline-asm\" {\nentry:\n  %ts = alloca [",
+             ") %block) nounwind null_pointer_is_valid \"probe-stack\"=\"inline-asm\" {\nentry:\n  "
+             "%ts = alloca [",
              std::to_string(sizeof(ThreadState) + 16),
              " x i8], align 16\n  store ptr %block, ptr %ts\n"
              "  %grid = load ptr, ptr %block, align 8, !invariant.load !0, !nonnull !0, "
@@ -130,11 +132,11 @@ std::string block_entry(const std::string &name, bool parallel)
 
 std::string thread_entry(const std::string &name)
 {
-    return join(
-        "define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
-        std::to_string(sizeof(ThreadState)),
-        ") %ts) nounwind null_pointer_is_valid convergent \"probe-stack\"=\"inline-asm\" {\nentry:\n  call void @\"f.",
-        name, "\"(ptr %ts) convergent\n  ret void\n}\n\n");
+    return join("define void @\"k.", name, "\"(ptr noalias nonnull dereferenceable(",
+                std::to_string(sizeof(ThreadState)),
+                ") %ts) nounwind null_pointer_is_valid convergent \"probe-stack\"=\"inline-asm\" "
+                "{\nentry:\n  call void @\"f.",
+                name, "\"(ptr %ts) convergent\n  ret void\n}\n\n");
 }
 
 std::string metadata(size_t parameter_bytes)

@@ -15,9 +15,12 @@ std::string ll_int(unsigned bits) { return "i" + std::to_string(bits); }
 std::string ll(Type t)
 {
     std::string element;
-    if (t.kind == Type::flt) element = t.width == 16 ? "half" : t.width == 32 ? "float" : "double";
-    else if (t.kind == Type::bf || t.kind == Type::tf32) return ll_int(t.total());
-    else element = ll_int(t.width);
+    if (t.kind == Type::flt)
+        element = t.width == 16 ? "half" : t.width == 32 ? "float" : "double";
+    else if (t.kind == Type::bf || t.kind == Type::tf32)
+        return ll_int(t.total());
+    else
+        element = ll_int(t.width);
     if (t.lanes == 1) return element;
     return "<" + std::to_string(t.lanes) + " x " + element + ">";
 }
@@ -37,12 +40,8 @@ std::string storage(Type t)
 }  // namespace
 
 Lower::Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body)
-    : unit_(unit),
-      function_(f),
-      body_(body),
-      pointer_rank_(find_pointers(f, body)),
-      loop_(find_loops(body)),
-      congruences_(find_congruences(unit, f, body)),
+    : unit_(unit), function_(f), body_(body), pointer_rank_(find_pointers(f, body)),
+      loop_(find_loops(body)), congruences_(find_congruences(unit, f, body)),
       touches_memory_(touches_memory(body))
 {
     if (unit.converges) nest_ = find_nest(body);
@@ -203,7 +202,8 @@ void Lower::name_thread()
                                                       {"tid.y", offsetof(BlockState, tid_y)},
                                                       {"tid.z", offsetof(BlockState, tid_z)}};
     for (auto [name, offset] : fields) {
-        V value = state(name), at = def("getelementptr i8, ptr ", block_state(), ", i64 ", std::to_string(offset));
+        V value = state(name),
+          at = def("getelementptr i8, ptr ", block_state(), ", i64 ", std::to_string(offset));
         emit("store i32 ", value, ", ptr ", at);
     }
 }
@@ -468,7 +468,8 @@ void Lower::follow_loops(uint32_t index)
     const Nest &n = nest_[index];
     const std::string depth = std::to_string(n.depth);
     if (n.kind == Nest::header)
-        runtime("void", "rt_loop", "ptr, i32, i32", join("ptr ", thread(), ", i32 ", depth, ", i32 ", site()));
+        runtime("void", "rt_loop", "ptr, i32, i32",
+                join("ptr ", thread(), ", i32 ", depth, ", i32 ", site()));
     else if (n.kind == Nest::behind)
         runtime("void", "rt_unloop", "ptr, i32", join("ptr ", thread(), ", i32 ", depth));
 }
@@ -483,8 +484,10 @@ void Lower::lower(uint32_t index)
     if (in_->predicate < 0) return form_->row->lower(*this);
     V p = def("load i1, ptr %r", in_->predicate);
     std::string yes = block(), no = block();
-    if (in_->predicate_negated) branch(p, no, yes);
-    else branch(p, yes, no);
+    if (in_->predicate_negated)
+        branch(p, no, yes);
+    else
+        branch(p, yes, no);
     place(yes);
     form_->row->lower(*this);
     place(no);
@@ -504,9 +507,11 @@ std::string Lower::prologue()
              std::to_string(v.size) + " x i8], align " + std::to_string(v.align < 8 ? 8 : v.align) +
              "\n";
     }
-    // Of a branch by a value that nobody wrote LLVM says that it is never reached, and all that leads there goes with it.
+    // Of a branch by a value that nobody wrote LLVM says that it is never reached, and all that
+    // leads there goes with it.
     for (size_t i = 0; i < body_.registers.size(); ++i)
-        if (body_.registers[i].type.kind == Type::pred) s += "  store i1 false, ptr %r" + std::to_string(i) + "\n";
+        if (body_.registers[i].type.kind == Type::pred)
+            s += "  store i1 false, ptr %r" + std::to_string(i) + "\n";
     return s;
 }
 
@@ -520,9 +525,9 @@ Result<std::string> Lower::run()
         for (size_t i = 0; i < function_.parameters.size(); ++i)
             head += ", ptr %a" + std::to_string(i);
     }
-    head +=
-        join(") nounwind null_pointer_is_valid", function_.kernel ? " alwaysinline" : "",
-             unit_.per_thread ? " convergent" : "", " \"probe-stack\"=\"inline-asm\" {\nentry:\n");
+    head += join(") nounwind null_pointer_is_valid", function_.kernel ? " alwaysinline" : "",
+                 unit_.per_thread ? " convergent" : "",
+                 " \"probe-stack\"=\"inline-asm\" {\nentry:\n");
 
     open_ = false;
     place("start");

@@ -57,7 +57,8 @@ inline Type with_width(Type t, unsigned w) { return Type{t.kind, static_cast<uin
 
 struct Congruence;  // alignment.h
 
-// Of an instruction: whether a natural loop begins there, or some have just ended, and how many are around it.
+// Of an instruction: whether a natural loop begins there, or some have just ended, and how many are
+// around it.
 struct Nest {
     enum Kind : uint8_t { inside, header, behind } kind = inside;
     uint32_t depth = 0;  // of a header: without its own
@@ -90,7 +91,8 @@ public:
     Type register_type(const Operand &o) const { return body_.registers[o.index].type; }
     // A pointer to the memory operand.
     V address(const Operand &, Space);
-    // Has the kernel end with a fault if the memory operand is no multiple of so many bytes. alignment.cc
+    // Has the kernel end with a fault if the memory operand is no multiple of so many bytes.
+    // alignment.cc
     void check_alignment(const Operand &, Space, unsigned bytes);
     // The pointer that the operand, an address, holds; keeps what LLVM knows of its origin.
     V pointer(const Operand &);
@@ -101,8 +103,7 @@ public:
     bool is_parameter(const Operand &) const;              // names a parameter of this kernel
 
     // --- text
-    template <class... Parts>
-    V def(const Parts &...parts)
+    template <class... Parts> V def(const Parts &...parts)
     {
         V name = fresh();
         ((code_ += "  ") += name) += " = ";
@@ -110,8 +111,7 @@ public:
         code_ += '\n';
         return name;
     }
-    template <class... Parts>
-    void emit(const Parts &...parts)
+    template <class... Parts> void emit(const Parts &...parts)
     {
         code_ += "  ";
         (append(parts), ...);
@@ -144,9 +144,10 @@ public:
     V shared_base();
     V state(std::string_view name);  // tid_x ... nctaid_z, lane, warp, smid: special.cc
     V site() { return std::to_string(unit_.sites++); }
-    void name_thread();  // tells the engine, before a report, which thread of a block kernel this is
-    void yield();  // lets other threads run, where this one may spin
-    V carry();     // the condition code's slot
+    void name_thread();  // tells the engine, before a report, which thread of a block kernel this
+                         // is
+    void yield();        // lets other threads run, where this one may spin
+    V carry();           // the condition code's slot
     Unit &unit() { return unit_; }
     const ptx::Body &body() const { return body_; }
     const ptx::Function &function() const { return function_; }
@@ -211,7 +212,8 @@ struct Special {
     V (*value)(Lower &);
 };
 const Special *find_special(std::string_view name);
-// Where the %reserved_smem_offset_* point: a variable of the kernels that read them. Cooperative groups count on 288 bytes.
+// Where the %reserved_smem_offset_* point: a variable of the kernels that read them. Cooperative
+// groups count on 288 bytes.
 inline constexpr std::string_view kReservedSharedName = "%reserved_smem";
 inline constexpr uint32_t kReservedShared = 320;
 
@@ -228,8 +230,7 @@ struct External {
 const External *find_external(std::string_view name);
 
 inline std::string join() { return {}; }
-template <class... Parts>
-std::string join(const Parts &...parts)
+template <class... Parts> std::string join(const Parts &...parts)
 {
     std::string s;
     ((s += parts), ...);

@@ -18,8 +18,10 @@ bool parse_shape(Lower &l, unsigned (&shape)[3])
             text = l.form().modifiers[i];
     unsigned *at = shape - 1;
     for (char c : text) {
-        if (c >= '0' && c <= '9') *at = *at * 10 + static_cast<unsigned>(c - '0');
-        else *++at = 0;
+        if (c >= '0' && c <= '9')
+            *at = *at * 10 + static_cast<unsigned>(c - '0');
+        else
+            *++at = 0;
     }
     return at == shape + 2;
 }
@@ -107,10 +109,10 @@ void multiply(Lower &l)
     if (t.size() != 4) return l.fail("four types are expected");
     V d = fragment(l, l.operand(0), false), a = fragment(l, l.operand(1), true),
       b = fragment(l, l.operand(2), true), c = fragment(l, l.operand(3), true);
-    l.runtime(
-        "void", wmma ? "rt_wmma" : "rt_mma", "ptr, i32, i64, ptr, ptr, ptr, ptr",
-        join("ptr ", l.thread(), ", i32 ", l.site(), ", i64 ", code(l, t[0], t[1], t[2], t[3]),
-             ", ptr ", a, ", ptr ", b, ", ptr ", c, ", ptr ", d));
+    l.runtime("void", wmma ? "rt_wmma" : "rt_mma", "ptr, i32, i64, ptr, ptr, ptr, ptr",
+              join("ptr ", l.thread(), ", i32 ", l.site(), ", i64 ",
+                   code(l, t[0], t[1], t[2], t[3]), ", ptr ", a, ", ptr ", b, ", ptr ", c, ", ptr ",
+                   d));
     fetch(l, l.operand(0), d);
 }
 

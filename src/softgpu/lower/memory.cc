@@ -56,15 +56,18 @@ bool constant_memory(const Lower &l, Space space, const Operand &address)
            l.child(address, 0).kind != Operand::variable;
 }
 
-// What other blocks may write at the same time comes and goes whole, up to sixteen bytes, as it does on GPUs: the PTX ISA promises it for scalars only, but CUB's
-// look-back counts on it for vectors (ScanTileState, ReduceByKeyScanTileState). As what a strong access of so many bytes is made; empty: it is made in its elements.
+// What other blocks may write at the same time comes and goes whole, up to sixteen bytes, as it
+// does on GPUs: the PTX ISA promises it for scalars only, but CUB's look-back counts on it for
+// vectors (ScanTileState, ReduceByKeyScanTileState). As what a strong access of so many bytes is
+// made; empty: it is made in its elements.
 std::string whole(const Lower &l, Space space, unsigned bytes)
 {
     if (!strong(l) || space == Space::param || space == Space::constant) return {};
     return bytes <= 8 ? ll_int(8 * bytes) : bytes == 16 ? "<2 x i64>" : "";
 }
 
-// One move of an aligned vector register is one access wherever there is AVX (Intel SDM, volume 3, "Guaranteed Atomic Operations"); being volatile it stays one.
+// One move of an aligned vector register is one access wherever there is AVX (Intel SDM, volume 3,
+// "Guaranteed Atomic Operations"); being volatile it stays one.
 bool is_register(const std::string &type) { return type.starts_with('<'); }
 
 V load_whole(Lower &l, const V &p, const std::string &type, unsigned bytes)
@@ -98,12 +101,17 @@ void load(Lower &l)
     std::string element = ll(t), meta = l.metadata(space);
     if (constant_memory(l, space, l.operand(1))) meta += ", !invariant.load !0";
     const unsigned bytes = n * t.bytes();
-    const std::string bits = ll_int(t.total()), parts = n > 1 ? join("<", std::to_string(n), " x ", bits, ">") : bits;
+    const std::string bits = ll_int(t.total()),
+                      parts = n > 1 ? join("<", std::to_string(n), " x ", bits, ">") : bits;
     if (const std::string type = whole(l, space, bytes); !type.empty()) {
         const V v = l.cast(load_whole(l, p, type, bytes), type, parts);
         for (unsigned i = 0; i < n; ++i) {
             const Operand &to = n > 1 ? l.child(d, i) : d;
-            if (to.kind != Operand::sink) l.write(to, l.cast(n > 1 ? l.def("extractelement ", parts, " ", v, ", i32 ", i) : v, bits, element), t);
+            if (to.kind != Operand::sink)
+                l.write(to,
+                        l.cast(n > 1 ? l.def("extractelement ", parts, " ", v, ", i32 ", i) : v,
+                               bits, element),
+                        t);
         }
         return l.yield();
     }
@@ -143,11 +151,13 @@ void store(Lower &l)
     V p = l.address(l.operand(0), space);
     std::string element = ll(t);
     const unsigned bytes = n * t.bytes();
-    const std::string bits = ll_int(t.total()), parts = n > 1 ? join("<", std::to_string(n), " x ", bits, ">") : bits;
+    const std::string bits = ll_int(t.total()),
+                      parts = n > 1 ? join("<", std::to_string(n), " x ", bits, ">") : bits;
     if (const std::string type = whole(l, space, bytes); !type.empty()) {
         V v = n > 1 ? V("poison") : l.cast(l.read(s, t), element, bits);
         for (unsigned i = 0; n > 1 && i < n; ++i)
-            v = l.def("insertelement ", parts, " ", v, ", ", bits, " ", l.cast(l.read(l.child(s, i), t), element, bits), ", i32 ", i);
+            v = l.def("insertelement ", parts, " ", v, ", ", bits, " ",
+                      l.cast(l.read(l.child(s, i), t), element, bits), ", i32 ", i);
         return store_whole(l, l.cast(v, parts, type), p, type, bytes);
     }
     if (strong(l) && t.total() <= 64) {

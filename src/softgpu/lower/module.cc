@@ -79,9 +79,13 @@ Result<void> check_minus(const ptx::Instruction &in, const Row &row, const ptx::
     uint32_t minus = 0;
     for (uint32_t i = 0; i < in.count; ++i) minus |= uint32_t{o[i].minus} << std::min(i, 31u);
     if (!minus) return {};
-    if (!(row.need & kMinus) || minus & 1) return refuse(in, "a minus in front of a register is not for this operand", ErrorKind::invalid);
-    if (in.opcode.find(".po") != in.opcode.npos) return refuse(in, ".po takes no minus", ErrorKind::invalid);
-    if (o[3].minus && o[1].minus != o[2].minus) return refuse(in, "a minus is for the product or for the last operand", ErrorKind::invalid);
+    if (!(row.need & kMinus) || minus & 1)
+        return refuse(in, "a minus in front of a register is not for this operand",
+                      ErrorKind::invalid);
+    if (in.opcode.find(".po") != in.opcode.npos)
+        return refuse(in, ".po takes no minus", ErrorKind::invalid);
+    if (o[3].minus && o[1].minus != o[2].minus)
+        return refuse(in, "a minus is for the product or for the last operand", ErrorKind::invalid);
     return {};
 }
 
@@ -111,7 +115,8 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
 
     auto note = [&](const Operand &o) {
         if (o.kind == Operand::symbol) add_unique(info.names, o.name);
-        if (o.kind == Operand::special && o.name.starts_with("%reserved_smem_offset")) info.shared.push_back(reserved_shared());
+        if (o.kind == Operand::special && o.name.starts_with("%reserved_smem_offset"))
+            info.shared.push_back(reserved_shared());
         return o.kind != Operand::special || find_special(o.name);
     };
     for (const ptx::Instruction &in : body.instructions) {
@@ -182,9 +187,11 @@ void Module::index()
 Result<void> Module::check_names() const
 {
     auto missing = [](std::string_view what, std::string_view name, std::string_view where) {
-        return error(ErrorKind::invalid, "%.*s %.*s, which %.*s uses, is nowhere defined: link the module that defines it",
-                     static_cast<int>(what.size()), what.data(), static_cast<int>(name.size()), name.data(),
-                     static_cast<int>(where.size()), where.data());
+        return error(
+            ErrorKind::invalid,
+            "%.*s %.*s, which %.*s uses, is nowhere defined: link the module that defines it",
+            static_cast<int>(what.size()), what.data(), static_cast<int>(name.size()), name.data(),
+            static_cast<int>(where.size()), where.data());
     };
     for (const auto &[where, info] : info_) {
         for (std::string_view name : info.callees) {
@@ -193,7 +200,8 @@ Result<void> Module::check_names() const
         }
         for (std::string_view name : info.names) {
             const Unit::Symbol s = find(name);
-            if (s.kind != Unit::Symbol::variable || s.variable_->linkage != Linkage::external) continue;
+            if (s.kind != Unit::Symbol::variable || s.variable_->linkage != Linkage::external)
+                continue;
             if (s.variable_->space == Space::global || s.variable_->space == Space::constant)
                 return missing("variable", name, where);
         }
@@ -293,14 +301,16 @@ uint32_t Module::local_bytes(const ptx::Function &f, unsigned depth) const
     return facts->local_bytes + most;
 }
 
-// Virtual registers to real ones: a guess that lets 1024 threads be resident, and keeps what the kernel asks for.
+// Virtual registers to real ones: a guess that lets 1024 threads be resident, and keeps what the
+// kernel asks for.
 uint32_t Module::register_estimate(const ptx::Function &f) const
 {
     const FunctionInfo *facts = info(f);
     uint32_t n = std::min(64u, 16 + (facts ? facts->register_bytes / 32 : 0));
     const Dim3 &block = f.required_threads.x ? f.required_threads : f.max_threads;
     if (const uint64_t threads = block.count() * f.min_blocks)  // in steps of 8, as GPUs have them
-        n = static_cast<uint32_t>(std::min<uint64_t>(n, std::max<uint64_t>(65536 / threads / 8 * 8, 16)));
+        n = static_cast<uint32_t>(
+            std::min<uint64_t>(n, std::max<uint64_t>(65536 / threads / 8 * 8, 16)));
     return f.max_registers ? std::min(n, f.max_registers) : n;
 }
 

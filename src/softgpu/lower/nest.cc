@@ -1,5 +1,5 @@
-// Natural loops: which instructions are headers, and where loops end. Dominators as Cooper, Harvey and Kennedy find them («A Simple,
-// Fast Dominance Algorithm»); nodes are instructions.
+// Natural loops: which instructions are headers, and where loops end. Dominators as Cooper, Harvey
+// and Kennedy find them («A Simple, Fast Dominance Algorithm»); nodes are instructions.
 #include <algorithm>
 
 #include "softgpu/lower/lower.h"
@@ -13,8 +13,8 @@ constexpr uint32_t kNone = UINT32_MAX;
 class Loops {
 public:
     explicit Loops(const ptx::Body &body)
-        : n_(static_cast<uint32_t>(body.instructions.size())), next_(n_), before_(n_), order_(n_, kNone), dominator_(n_, kNone),
-          member_(n_, kNone)
+        : n_(static_cast<uint32_t>(body.instructions.size())), next_(n_), before_(n_),
+          order_(n_, kNone), dominator_(n_, kNone), member_(n_, kNone)
     {
         for (uint32_t i = 0; i < n_; ++i) successors(body, i, next_[i]);
     }
@@ -35,7 +35,8 @@ public:
             for (uint32_t i : members) ++nest[i].depth;
             for (uint32_t i : members)
                 for (uint32_t to : next_[i])
-                    if (member_[to] != header && nest[to].kind != Nest::header) nest[to].kind = Nest::behind;
+                    if (member_[to] != header && nest[to].kind != Nest::header)
+                        nest[to].kind = Nest::behind;
         }
         for (Nest &n : nest) n.depth -= n.kind == Nest::header;
         return nest;
@@ -75,7 +76,8 @@ private:
                 if (node == 0) continue;
                 uint32_t found = kNone;
                 for (uint32_t from : before_[node])
-                    if (dominator_[from] != kNone) found = found == kNone ? from : meet(found, from);
+                    if (dominator_[from] != kNone)
+                        found = found == kNone ? from : meet(found, from);
                 if (found != dominator_[node]) dominator_[node] = found, changed = true;
             }
         }

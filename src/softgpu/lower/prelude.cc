@@ -27,107 +27,105 @@ void bit_fields(Library &lib)
         std::string tail = w == 64 ? " to i64" : "";
         // Position and length are taken from their low eight bits.
         for (const char *s : {"u", "s"}) {
-            std::string body =
-                "  %p = and i32 %position, 255\n  %n = and i32 %length, 255\n"
-                "  %end = add i32 %p, %n\n"
-                "  %over = icmp uge i32 %end, " +
-                width +
-                "\n"
-                "  %pin = icmp ult i32 %p, " +
-                width +
-                "\n"
-                "  %psafe = select i1 %pin, i32 %p, i32 0\n"
-                "  %pw = " +
-                fit + "%psafe" + tail +
-                "\n"
-                "  %down = lshr " +
-                t +
-                " %a, %pw\n"
-                "  %down2 = select i1 %pin, " +
-                t + " %down, " + t +
-                " 0\n"
-                // Keep n bits: mask of min(n, width).
-                "  %nin = icmp ult i32 %n, " +
-                width +
-                "\n"
-                "  %nsafe = select i1 %nin, i32 %n, i32 0\n"
-                "  %nw = " +
-                fit + "%nsafe" + tail +
-                "\n"
-                "  %bit = shl " +
-                t +
-                " 1, %nw\n"
-                "  %mask = sub " +
-                t +
-                " %bit, 1\n"
-                "  %mask2 = select i1 %nin, " +
-                t + " %mask, " + t +
-                " -1\n"
-                "  %field = and " +
-                t + " %down2, %mask2\n";
+            std::string body = "  %p = and i32 %position, 255\n  %n = and i32 %length, 255\n"
+                               "  %end = add i32 %p, %n\n"
+                               "  %over = icmp uge i32 %end, " +
+                               width +
+                               "\n"
+                               "  %pin = icmp ult i32 %p, " +
+                               width +
+                               "\n"
+                               "  %psafe = select i1 %pin, i32 %p, i32 0\n"
+                               "  %pw = " +
+                               fit + "%psafe" + tail +
+                               "\n"
+                               "  %down = lshr " +
+                               t +
+                               " %a, %pw\n"
+                               "  %down2 = select i1 %pin, " +
+                               t + " %down, " + t +
+                               " 0\n"
+                               // Keep n bits: mask of min(n, width).
+                               "  %nin = icmp ult i32 %n, " +
+                               width +
+                               "\n"
+                               "  %nsafe = select i1 %nin, i32 %n, i32 0\n"
+                               "  %nw = " +
+                               fit + "%nsafe" + tail +
+                               "\n"
+                               "  %bit = shl " +
+                               t +
+                               " 1, %nw\n"
+                               "  %mask = sub " +
+                               t +
+                               " %bit, 1\n"
+                               "  %mask2 = select i1 %nin, " +
+                               t + " %mask, " + t +
+                               " -1\n"
+                               "  %field = and " +
+                               t + " %down2, %mask2\n";
             if (*s == 'u') {
                 body += "  ret " + t + " %field\n";
             } else {
                 // The sign is bit min(p+n-1, width-1) of a; above the field it is repeated.
-                body +=
-                    "  %last = sub i32 %end, 1\n"
-                    "  %lastc = select i1 %over, i32 " +
-                    last +
-                    ", i32 %last\n"
-                    "  %none = icmp eq i32 %n, 0\n"
-                    "  %lasts = select i1 %none, i32 0, i32 %lastc\n"
-                    "  %lw = " +
-                    fit + "%lasts" + tail +
-                    "\n"
-                    "  %sb = lshr " +
-                    t +
-                    " %a, %lw\n"
-                    "  %sbit = and " +
-                    t +
-                    " %sb, 1\n"
-                    "  %fill = sub " +
-                    t +
-                    " 0, %sbit\n"
-                    // Bits of the field that come from a: min(n, width-p).
-                    "  %avail = sub i32 " +
-                    width +
-                    ", %psafe\n"
-                    "  %availc = select i1 %pin, i32 %avail, i32 0\n"
-                    "  %less = icmp ult i32 %n, %availc\n"
-                    "  %have = select i1 %less, i32 %n, i32 %availc\n"
-                    "  %hin = icmp ult i32 %have, " +
-                    width +
-                    "\n"
-                    "  %hsafe = select i1 %hin, i32 %have, i32 0\n"
-                    "  %hw = " +
-                    fit + "%hsafe" + tail +
-                    "\n"
-                    "  %hbit = shl " +
-                    t +
-                    " 1, %hw\n"
-                    "  %hmask = sub " +
-                    t +
-                    " %hbit, 1\n"
-                    "  %hmask2 = select i1 %hin, " +
-                    t + " %hmask, " + t +
-                    " -1\n"
-                    "  %above = xor " +
-                    t +
-                    " %hmask2, -1\n"
-                    "  %high = and " +
-                    t +
-                    " %fill, %above\n"
-                    "  %low = and " +
-                    t +
-                    " %down2, %hmask2\n"
-                    "  %both = or " +
-                    t +
-                    " %high, %low\n"
-                    "  %r = select i1 %none, " +
-                    t + " 0, " + t +
-                    " %both\n"
-                    "  ret " +
-                    t + " %r\n";
+                body += "  %last = sub i32 %end, 1\n"
+                        "  %lastc = select i1 %over, i32 " +
+                        last +
+                        ", i32 %last\n"
+                        "  %none = icmp eq i32 %n, 0\n"
+                        "  %lasts = select i1 %none, i32 0, i32 %lastc\n"
+                        "  %lw = " +
+                        fit + "%lasts" + tail +
+                        "\n"
+                        "  %sb = lshr " +
+                        t +
+                        " %a, %lw\n"
+                        "  %sbit = and " +
+                        t +
+                        " %sb, 1\n"
+                        "  %fill = sub " +
+                        t +
+                        " 0, %sbit\n"
+                        // Bits of the field that come from a: min(n, width-p).
+                        "  %avail = sub i32 " +
+                        width +
+                        ", %psafe\n"
+                        "  %availc = select i1 %pin, i32 %avail, i32 0\n"
+                        "  %less = icmp ult i32 %n, %availc\n"
+                        "  %have = select i1 %less, i32 %n, i32 %availc\n"
+                        "  %hin = icmp ult i32 %have, " +
+                        width +
+                        "\n"
+                        "  %hsafe = select i1 %hin, i32 %have, i32 0\n"
+                        "  %hw = " +
+                        fit + "%hsafe" + tail +
+                        "\n"
+                        "  %hbit = shl " +
+                        t +
+                        " 1, %hw\n"
+                        "  %hmask = sub " +
+                        t +
+                        " %hbit, 1\n"
+                        "  %hmask2 = select i1 %hin, " +
+                        t + " %hmask, " + t +
+                        " -1\n"
+                        "  %above = xor " +
+                        t +
+                        " %hmask2, -1\n"
+                        "  %high = and " +
+                        t +
+                        " %fill, %above\n"
+                        "  %low = and " +
+                        t +
+                        " %down2, %hmask2\n"
+                        "  %both = or " +
+                        t +
+                        " %high, %low\n"
+                        "  %r = select i1 %none, " +
+                        t + " 0, " + t +
+                        " %both\n"
+                        "  ret " +
+                        t + " %r\n";
             }
             add(lib, t, join("h.bfe.", s, width), t + " %a, i32 %position, i32 %length", body);
         }
@@ -215,9 +213,8 @@ void permutes(Library &lib)
 {
     // Byte i of the result: selector nibble i picks one of eight bytes, its bit 3 repeats that
     // byte's sign.
-    std::string body =
-        "  %wa = zext i32 %a to i64\n  %wb = zext i32 %b to i64\n"
-        "  %wb2 = shl i64 %wb, 32\n  %all = or i64 %wa, %wb2\n";
+    std::string body = "  %wa = zext i32 %a to i64\n  %wb = zext i32 %b to i64\n"
+                       "  %wb2 = shl i64 %wb, 32\n  %all = or i64 %wa, %wb2\n";
     std::string previous = "0";
     for (int i = 0; i < 4; ++i) {
         std::string n = std::to_string(i);
@@ -331,9 +328,8 @@ void directed(Library &lib)
             "1\n";
         if (round == "rz") step += "  %moved = add i16 %smaller, 0\n";
         if (round == "rm")
-            step +=
-                "  %zero = icmp eq i16 %h, 0\n  %m0 = select i1 %negative, i16 %larger, i16 "
-                "%smaller\n  %moved = select i1 %zero, i16 -32767, i16 %m0\n";
+            step += "  %zero = icmp eq i16 %h, 0\n  %m0 = select i1 %negative, i16 %larger, i16 "
+                    "%smaller\n  %moved = select i1 %zero, i16 -32767, i16 %m0\n";
         if (round == "rp")
             step +=
                 "  %zero = icmp eq i16 %h, -32768\n  %m0 = select i1 %negative, i16 %smaller, i16 "

@@ -41,18 +41,15 @@ V high(Lower &l, const V &v) { return low(l, l.def("lshr i64 ", v, ", 32")); }
 
 #define STATE(ptx, field) \
     { \
-        ptx, kU32, [](Lower &l) { \
-            return l.state(field); \
-        } \
+        ptx, kU32, [](Lower &l) { return l.state(field); } \
     }
 #define CONSTANT(ptx, value) \
     { \
-        ptx, kU32, [](Lower &) -> V { \
-            return #value; \
-        } \
+        ptx, kU32, [](Lower &) -> V { return #value; } \
     }
 
-// What NVIDIA's headers may use of a block's shared memory without asking (cooperative groups' tiles of several warps).
+// What NVIDIA's headers may use of a block's shared memory without asking (cooperative groups'
+// tiles of several warps).
 #define RESERVED(ptx, plus) \
     { \
         ptx, kU32, [](Lower &l) -> V { \
@@ -104,62 +101,23 @@ const Special kSpecials[] = {
     CONSTANT("%ntid.w", 0),
     CONSTANT("%ctaid.w", 0),
     CONSTANT("%nctaid.w", 0),
-    {"%is_explicit_cluster", kPred,
-     [](Lower &) -> V {
-         return "false";
-     }},
+    {"%is_explicit_cluster", kPred, [](Lower &) -> V { return "false"; }},
     {"%nwarpid", kU32, warps},
-    {"%gridid", kU64,
-     [](Lower &l) {
-         return l.state("gridid");
-     }},
-    {"%lanemask_eq", kU32,
-     [](Lower &l) {
-         return lanemask(l, "eq");
-     }},
-    {"%lanemask_lt", kU32,
-     [](Lower &l) {
-         return lanemask(l, "lt");
-     }},
-    {"%lanemask_le", kU32,
-     [](Lower &l) {
-         return lanemask(l, "le");
-     }},
-    {"%lanemask_gt", kU32,
-     [](Lower &l) {
-         return lanemask(l, "gt");
-     }},
-    {"%lanemask_ge", kU32,
-     [](Lower &l) {
-         return lanemask(l, "ge");
-     }},
-    {"%clock", kU32,
-     [](Lower &l) {
-         return low(l, clock(l));
-     }},
-    {"%clock_hi", kU32,
-     [](Lower &l) {
-         return high(l, clock(l));
-     }},
+    {"%gridid", kU64, [](Lower &l) { return l.state("gridid"); }},
+    {"%lanemask_eq", kU32, [](Lower &l) { return lanemask(l, "eq"); }},
+    {"%lanemask_lt", kU32, [](Lower &l) { return lanemask(l, "lt"); }},
+    {"%lanemask_le", kU32, [](Lower &l) { return lanemask(l, "le"); }},
+    {"%lanemask_gt", kU32, [](Lower &l) { return lanemask(l, "gt"); }},
+    {"%lanemask_ge", kU32, [](Lower &l) { return lanemask(l, "ge"); }},
+    {"%clock", kU32, [](Lower &l) { return low(l, clock(l)); }},
+    {"%clock_hi", kU32, [](Lower &l) { return high(l, clock(l)); }},
     {"%clock64", kU64, clock},
     {"%globaltimer", kU64, globaltimer},
-    {"%globaltimer_lo", kU32,
-     [](Lower &l) {
-         return low(l, globaltimer(l));
-     }},
-    {"%globaltimer_hi", kU32,
-     [](Lower &l) {
-         return high(l, globaltimer(l));
-     }},
+    {"%globaltimer_lo", kU32, [](Lower &l) { return low(l, globaltimer(l)); }},
+    {"%globaltimer_hi", kU32, [](Lower &l) { return high(l, globaltimer(l)); }},
     // The grid's workspace, for cooperative groups.
-    {"%envreg1", kU32,
-     [](Lower &l) {
-         return high(l, l.state("workspace"));
-     }},
-    {"%envreg2", kU32,
-     [](Lower &l) {
-         return low(l, l.state("workspace"));
-     }},
+    {"%envreg1", kU32, [](Lower &l) { return high(l, l.state("workspace")); }},
+    {"%envreg2", kU32, [](Lower &l) { return low(l, l.state("workspace")); }},
 };
 
 }  // namespace

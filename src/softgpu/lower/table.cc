@@ -74,9 +74,7 @@ bool match_any_order(std::string_view pattern, std::string_view modifiers, Form 
 {
     std::vector<std::pair<std::string_view, bool>> tokens;
     while (!pattern.empty()) tokens.emplace_back(next(pattern, ' '), false);
-    auto alternatives = [](std::string_view token) {
-        return token.substr(token.starts_with('?'));
-    };
+    auto alternatives = [](std::string_view token) { return token.substr(token.starts_with('?')); };
     while (!modifiers.empty()) {
         std::string_view word = next(modifiers, '.');
         bool taken = false;
@@ -123,8 +121,7 @@ public:
     {
         for (auto group : {integer_rows(), logic_rows(), float_rows(), half_rows(), compare_rows(),
                            convert_rows(), memory_rows(), atomic_rows(), control_rows(),
-                           warp_rows(), async_rows(), matrix_rows(), texture_rows(),
-                           video_rows()})
+                           warp_rows(), async_rows(), matrix_rows(), texture_rows(), video_rows()})
             for (const Row &row : group) rows_[row.opcode].push_back(&row);
     }
 
@@ -140,8 +137,8 @@ public:
         if (rows == rows_.end()) return nullptr;
         std::unique_lock lock(mutex_);
         const std::string &kept = texts_.emplace_back(opcode);
-        std::string_view modifiers =
-            dot == opcode.npos ? "" : std::string_view(kept).substr(dot + 1);
+        std::string_view modifiers = dot == opcode.npos ? ""
+                                                        : std::string_view(kept).substr(dot + 1);
         const Form *form = nullptr;
         Form candidate;
         for (const Row *row : rows->second)
@@ -149,8 +146,10 @@ public:
                 form = &store_.emplace_back(candidate);
                 break;
             }
-        if (form) forms_.emplace(kept, form);
-        else texts_.pop_back();
+        if (form)
+            forms_.emplace(kept, form);
+        else
+            texts_.pop_back();
         return form;
     }
 

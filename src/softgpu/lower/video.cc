@@ -1,6 +1,8 @@
-// Video instructions: integer operations on bytes and halves of registers, one (vadd) or all at a time (vadd4).
+// Video instructions: integer operations on bytes and halves of registers, one (vadd) or all at a
+// time (vadd4).
 //
-// An operand's selector is what the parser made of "%r1.b2": a letter, how many digits, and the digits.
+// An operand's selector is what the parser made of "%r1.b2": a letter, how many digits, and the
+// digits.
 #include "softgpu/lower/lower.h"
 
 namespace rgpu::softgpu::lower {
@@ -26,7 +28,8 @@ struct Selector {
 V extract(Lower &l, const V &v, unsigned at, unsigned width, bool is_signed, unsigned to)
 {
     V left = l.def("shl i32 ", v, ", ", 32 - at - width);
-    return l.resize(l.def(is_signed ? "ashr i32 " : "lshr i32 ", left, ", ", 32 - width), 32, to, is_signed);
+    return l.resize(l.def(is_signed ? "ashr i32 " : "lshr i32 ", left, ", ", 32 - width), 32, to,
+                    is_signed);
 }
 
 V wide(Lower &l, unsigned operand, Type t)
@@ -35,8 +38,14 @@ V wide(Lower &l, unsigned operand, Type t)
     return extract(l, l.get(operand, kB32), s.first_bit(), s.width(), t.is_signed(), 128);
 }
 
-V minimum(Lower &l, const V &a, const V &b) { return l.intrinsic("i128", "llvm.smin.i128", {{"i128", a}, {"i128", b}}); }
-V maximum(Lower &l, const V &a, const V &b) { return l.intrinsic("i128", "llvm.smax.i128", {{"i128", a}, {"i128", b}}); }
+V minimum(Lower &l, const V &a, const V &b)
+{
+    return l.intrinsic("i128", "llvm.smin.i128", {{"i128", a}, {"i128", b}});
+}
+V maximum(Lower &l, const V &a, const V &b)
+{
+    return l.intrinsic("i128", "llvm.smax.i128", {{"i128", a}, {"i128", b}});
+}
 
 V saturate(Lower &l, const V &v, bool is_signed, unsigned width)
 {
@@ -46,8 +55,12 @@ V saturate(Lower &l, const V &v, bool is_signed, unsigned width)
 
 V condition(Lower &l, const V &a, const V &b, const std::string &type)
 {
-    std::string_view how = l.has("eq") ? "eq" : l.has("ne") ? "ne" : l.has("lt") ? "slt" : l.has("le") ? "sle"
-                                                              : l.has("gt")   ? "sgt" : "sge";
+    std::string_view how = l.has("eq")   ? "eq"
+                           : l.has("ne") ? "ne"
+                           : l.has("lt") ? "slt"
+                           : l.has("le") ? "sle"
+                           : l.has("gt") ? "sgt"
+                                         : "sge";
     return l.def("zext i1 ", l.def("icmp ", how, " ", type, " ", a, ", ", b), " to ", type);
 }
 
@@ -60,12 +73,16 @@ void finish(Lower &l, V r, Type d)
     V c = l.get(3, kB32), narrow = l.resize(r, 128, 32, false);
     if (l.has("add")) return l.set(l.def("add i32 ", narrow, ", ", c), kB32);
     if (l.has("min") || l.has("max")) {
-        std::string name = join("llvm.", d.is_signed() ? "s" : "u", l.has("min") ? "min" : "max", ".i32");
+        std::string name =
+            join("llvm.", d.is_signed() ? "s" : "u", l.has("min") ? "min" : "max", ".i32");
         return l.set(l.intrinsic("i32", name, {{"i32", narrow}, {"i32", c}}), kB32);
     }
-    if (!place.letter) return l.fail("what becomes of the last operand? neither a second operation nor a place is named");
+    if (!place.letter)
+        return l.fail(
+            "what becomes of the last operand? neither a second operation nor a place is named");
     const uint32_t mask = ((uint32_t{1} << place.width()) - 1) << place.first_bit();
-    V moved = l.def("and i32 ", l.def("shl i32 ", narrow, ", ", place.first_bit()), ", ", std::to_string(mask));
+    V moved = l.def("and i32 ", l.def("shl i32 ", narrow, ", ", place.first_bit()), ", ",
+                    std::to_string(mask));
     l.set(l.def("or i32 ", moved, ", ", l.def("and i32 ", c, ", ", std::to_string(~mask))), kB32);
 }
 
@@ -74,9 +91,12 @@ void scalar(Lower &l)
     const Type d = l.type(0), ta = l.type(1), tb = l.type(2);
     const std::string_view op = l.form().row->opcode.substr(1);
     V a = wide(l, 1, ta), b = wide(l, 2, tb), r;
-    if (op == "min") r = minimum(l, a, b);
-    else if (op == "max") r = maximum(l, a, b);
-    else r = l.def(op == "add" ? "add" : "sub", " i128 ", a, ", ", b);
+    if (op == "min")
+        r = minimum(l, a, b);
+    else if (op == "max")
+        r = maximum(l, a, b);
+    else
+        r = l.def(op == "add" ? "add" : "sub", " i128 ", a, ", ", b);
     if (op == "absdiff") r = l.intrinsic("i128", "llvm.abs.i128", {{"i128", r}, {"i1", "false"}});
     finish(l, r, d);
 }
@@ -93,8 +113,10 @@ void multiply_add(Lower &l)
 {
     const Type ta = l.type(1), tb = l.type(2);
     // What a minus makes of a product or of c is signed; c is as the product is.
-    const bool minus_product = l.operand(1).minus != l.operand(2).minus, minus_c = l.operand(3).minus;
-    const bool signed_product = ta.is_signed() || tb.is_signed() || minus_product, is_signed = signed_product || minus_c;
+    const bool minus_product = l.operand(1).minus != l.operand(2).minus,
+               minus_c = l.operand(3).minus;
+    const bool signed_product = ta.is_signed() || tb.is_signed() || minus_product,
+               is_signed = signed_product || minus_c;
     V product = l.def("mul i128 ", wide(l, 1, ta), ", ", wide(l, 2, tb));
     V c = l.resize(l.get(3, kB32), 32, 128, signed_product);
     V r = minus_product ? l.def("sub i128 ", c, ", ", product)
@@ -112,14 +134,16 @@ void set(Lower &l)
     finish(l, condition(l, wide(l, 1, l.type(0)), wide(l, 2, l.type(1)), "i128"), kU32);
 }
 
-// Each lane of a with its lane of b; .add sums the results and c, else lanes that are not asked for are c's.
+// Each lane of a with its lane of b; .add sums the results and c, else lanes that are not asked for
+// are c's.
 void lanes(Lower &l)
 {
     std::string_view name = l.form().row->opcode;
     const unsigned n = static_cast<unsigned>(name.back() - '0'), width = 32 / n;
     const std::string_view op = name.substr(1, name.size() - 2);
     const bool compares = op == "set";
-    const Type d = compares ? kU32 : l.type(0), ta = l.type(compares ? 0 : 1), tb = l.type(compares ? 1 : 2);
+    const Type d = compares ? kU32 : l.type(0), ta = l.type(compares ? 0 : 1),
+               tb = l.type(compares ? 1 : 2);
     const V sources[] = {l.get(1, kB32), l.get(2, kB32)};
     const V c = l.get(3, kB32);
     const Selector place(l.operand(0)), as(l.operand(1)), bs(l.operand(2));
@@ -140,7 +164,8 @@ void lanes(Lower &l)
             } else if (op == "add" || op == "sub") {
                 r = l.def(op, " i32 ", x, ", ", y);
             } else if (op == "absdiff") {
-                r = l.intrinsic("i32", "llvm.abs.i32", {{"i32", l.def("sub i32 ", x, ", ", y)}, {"i1", "false"}});
+                r = l.intrinsic("i32", "llvm.abs.i32",
+                                {{"i32", l.def("sub i32 ", x, ", ", y)}, {"i1", "false"}});
             } else if (op == "avrg") {
                 // Rounded away from zero.
                 V sum = l.def("add i32 ", x, ", ", y), odd = l.def("add i32 ", sum, ", 1");
@@ -150,8 +175,10 @@ void lanes(Lower &l)
                 r = l.intrinsic("i32", join("llvm.s", op, ".i32"), {{"i32", x}, {"i32", y}});
             }
             if (l.has("sat")) {
-                int64_t high = (int64_t{1} << (width - (d.is_signed() ? 1 : 0))) - 1, low = d.is_signed() ? -high - 1 : 0;
-                r = l.intrinsic("i32", "llvm.smin.i32", {{"i32", r}, {"i32", std::to_string(high)}});
+                int64_t high = (int64_t{1} << (width - (d.is_signed() ? 1 : 0))) - 1,
+                        low = d.is_signed() ? -high - 1 : 0;
+                r = l.intrinsic("i32", "llvm.smin.i32",
+                                {{"i32", r}, {"i32", std::to_string(high)}});
                 r = l.intrinsic("i32", "llvm.smax.i32", {{"i32", r}, {"i32", std::to_string(low)}});
             }
         } else if (l.has("add")) {

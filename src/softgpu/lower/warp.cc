@@ -26,8 +26,10 @@ void bar_red(Lower &l)
     V r = l.runtime(
         "i32", "rt_bar_red", "ptr, i32, i32, i32, i32",
         join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count, ", i32 ", number(op), ", i32 ", p));
-    if (op == BarRed::popc) l.set(r, kU32);
-    else l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
+    if (op == BarRed::popc)
+        l.set(r, kU32);
+    else
+        l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
 }
 
 void nothing(Lower &) {}
@@ -86,8 +88,10 @@ void vote(Lower &l)
     V r = l.runtime("i32", "rt_vote", "ptr, i32, i32, i32, i32",
                     join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ",
                          mask, ", i32 ", p));
-    if (op == Vote::ballot) l.set(r, kB32);
-    else l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
+    if (op == Vote::ballot)
+        l.set(r, kB32);
+    else
+        l.set(l.def("icmp ne i32 ", r, ", 0"), kPred);
 }
 
 void match(Lower &l)

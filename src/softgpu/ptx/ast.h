@@ -108,8 +108,8 @@ struct Function {
     std::vector<Variable> returns, parameters;
     Dim3 max_threads{0, 0, 0}, required_threads{0, 0, 0}, cluster{0, 0, 0};
     uint32_t max_registers = 0, min_blocks = 0;  // .maxnreg, .minnctapersm; 0 = none
-    std::string_view text;  // from its directive to its closing brace
-    std::string_view body;  // what is between the braces
+    std::string_view text;                       // from its directive to its closing brace
+    std::string_view body;                       // what is between the braces
     uint32_t body_line = 0;
 };
 

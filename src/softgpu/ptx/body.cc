@@ -228,10 +228,12 @@ bool BodyParser::operand(Operand &o)
         return true;
     }
     if (grammar_.accept('-')) {
-        if (lex_.peek().kind != Token::word || lex_.peek().is("WARP_SZ")) return grammar_.literal(o, true);
+        if (lex_.peek().kind != Token::word || lex_.peek().is("WARP_SZ"))
+            return grammar_.literal(o, true);
         if (!named(o)) return false;
         o.minus = true;
-        return o.kind == Operand::reg || grammar_.fail(ErrorKind::invalid, "register expected behind a minus");
+        return o.kind == Operand::reg ||
+               grammar_.fail(ErrorKind::invalid, "register expected behind a minus");
     }
     const Token &t = lex_.peek();
     if (t.is('{')) return group(o, Operand::vector, '}');
@@ -259,7 +261,8 @@ bool BodyParser::part_of_register(std::string_view w, Operand &o) const
 {
     const size_t dot = w.rfind('.');
     uint32_t index = 0;
-    if (dot == w.npos || dot + 1 == w.size() || !find_register(w.substr(0, dot), index)) return false;
+    if (dot == w.npos || dot + 1 == w.size() || !find_register(w.substr(0, dot), index))
+        return false;
     const std::string_view part = w.substr(dot + 1);
     const uint32_t lanes = body_.registers[index].lanes;
     if (lanes > 1) {

@@ -16,9 +16,12 @@ bool parse_integer(std::string_view text, uint64_t &value)
     int base = 10;
     if (text.size() > 1 && text[0] == '0') {
         char c = text[1];
-        if (c == 'x' || c == 'X') base = 16;
-        else if (c == 'b' || c == 'B') base = 2;
-        else base = 8;
+        if (c == 'x' || c == 'X')
+            base = 16;
+        else if (c == 'b' || c == 'B')
+            base = 2;
+        else
+            base = 8;
         text.remove_prefix(base == 8 ? 1 : 2);
     }
     auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -204,8 +207,10 @@ bool Grammar::declarator(const Decl &d, Variable &v)
     bool open = false;
     while (accept('[')) {
         uint64_t n = 0;
-        if (at(']')) open = true;
-        else if (!integer(n)) return false;
+        if (at(']'))
+            open = true;
+        else if (!integer(n))
+            return false;
         if (!expect(']')) return false;
         if (!open && (n > (uint64_t{1} << 40) / (v.size ? v.size : 1)))
             return fail(ErrorKind::invalid, "variable " + std::string(v.name) + " is too large");

@@ -60,11 +60,16 @@ private:
         Linkage linkage = Linkage::internal;
         std::string_view d = t.text;
         for (;;) {
-            if (d == ".visible") linkage = Linkage::visible;
-            else if (d == ".extern") linkage = Linkage::external;
-            else if (d == ".weak") linkage = Linkage::weak;
-            else if (d == ".common") linkage = Linkage::common;
-            else break;
+            if (d == ".visible")
+                linkage = Linkage::visible;
+            else if (d == ".extern")
+                linkage = Linkage::external;
+            else if (d == ".weak")
+                linkage = Linkage::weak;
+            else if (d == ".common")
+                linkage = Linkage::common;
+            else
+                break;
             if (!grammar_.word(d, "directive")) return false;
         }
         if (d == ".entry" || d == ".func") return function(d == ".entry", linkage, start);
@@ -166,14 +171,15 @@ private:
                 if (!limits(f.required_threads)) return false;
             } else if (d == ".maxnreg") {
                 if (!limits(ignored)) return false;
-                f.max_registers = f.max_registers ? std::min(f.max_registers, ignored.x) : ignored.x;
+                f.max_registers = f.max_registers ? std::min(f.max_registers, ignored.x)
+                                                  : ignored.x;
             } else if (d == ".minnctapersm") {
                 if (!limits(ignored)) return false;
                 f.min_blocks = ignored.x;
             } else if (d == ".reqnctapercluster") {
                 if (!limits(f.cluster)) return false;
-            } else if (d == ".maxnctapersm" || d == ".maxclusterrank" ||
-                       d == ".abi_preserve" || d == ".abi_preserve_control") {
+            } else if (d == ".maxnctapersm" || d == ".maxclusterrank" || d == ".abi_preserve" ||
+                       d == ".abi_preserve_control") {
                 if (!limits(ignored)) return false;
             } else if (d == ".attribute") {
                 if (!grammar_.expect('(') || !grammar_.skip_to(')')) return false;
@@ -228,8 +234,8 @@ private:
     // The look-ahead token stands after the closing brace: the body ends at that brace.
     size_t body_length(const char *start)
     {
-        const char *end =
-            lex_.peek().kind == Token::end ? lex_.position() : lex_.peek().text.data();
+        const char *end = lex_.peek().kind == Token::end ? lex_.position()
+                                                         : lex_.peek().text.data();
         while (end > start && end[-1] != '}') --end;
         return static_cast<size_t>(end - start);
     }

@@ -1,4 +1,5 @@
-// Arrays of one, two and three dimensions, and copies of boxes between them, pitched memory and the host.
+// Arrays of one, two and three dimensions, and copies of boxes between them, pitched memory and the
+// host.
 #include "check.h"
 
 int main()
@@ -18,8 +19,11 @@ int main()
     CHECK(cudaMemcpy2DFromArray(part.data(), 12, plane, 20, 3, 12, 2, cudaMemcpyDeviceToHost));
     for (int y = 0; y < 2; y++)
         for (int x = 0; x < 3; x++) TRUE(part[3 * y + x] == in[(y + 3) * w + x + 5]);
-    FAILS(cudaMemcpy2DFromArray(part.data(), 12, plane, 4 * (w - 2), 3, 12, 2, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
-    FAILS(cudaMemcpy2DFromArray(part.data(), 12, plane, 0, h - 1, 12, 2, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+    FAILS(cudaMemcpy2DFromArray(part.data(), 12, plane, 4 * (w - 2), 3, 12, 2,
+                                cudaMemcpyDeviceToHost),
+          cudaErrorInvalidValue);
+    FAILS(cudaMemcpy2DFromArray(part.data(), 12, plane, 0, h - 1, 12, 2, cudaMemcpyDeviceToHost),
+          cudaErrorInvalidValue);
 
     cudaArray_t box;
     CHECK(cudaMalloc3DArray(&box, &one, make_cudaExtent(w, h, d)));
@@ -50,7 +54,8 @@ int main()
     cudaExtent extent;
     unsigned flags;
     CHECK(cudaArrayGetInfo(&format, &extent, &flags, box));
-    TRUE(format.x == 32 && format.f == cudaChannelFormatKindFloat && extent.width == w && extent.height == h && extent.depth == d);
+    TRUE(format.x == 32 && format.f == cudaChannelFormatKindFloat && extent.width == w &&
+         extent.height == h && extent.depth == d);
     size_t before, after, total;
     CHECK(cudaMemGetInfo(&before, &total));
     cudaArray_t big;

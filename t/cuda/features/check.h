@@ -1,5 +1,5 @@
-// What the small programs share: a check says its line and ends the program with 1. A program that has seen everything
-// right prints "right" and returns 0.
+// What the small programs share: a check says its line and ends the program with 1. A program that
+// has seen everything right prints "right" and returns 0.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,8 @@
 inline void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
 {
     if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
+           cudaGetErrorName(wanted));
     exit(1);
 }
 

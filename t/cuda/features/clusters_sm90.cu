@@ -1,4 +1,5 @@
-// Clusters of one block run; larger ones are refused, whether the kernel or the launch asks for them.
+// Clusters of one block run; larger ones are refused, whether the kernel or the launch asks for
+// them.
 #include "check.h"
 
 #include <cooperative_groups.h>
@@ -38,7 +39,8 @@ int main()
 
     cudaFuncAttributes a;
     CHECK(cudaFuncGetAttributes(&a, pairs));
-    TRUE(a.requiredClusterWidth == 2 && a.requiredClusterHeight == 1 && a.requiredClusterDepth == 1);
+    TRUE(a.requiredClusterWidth == 2 && a.requiredClusterHeight == 1 &&
+         a.requiredClusterDepth == 1);
     CHECK(cudaFuncGetAttributes(&a, freely));
     TRUE(a.requiredClusterWidth == 0);
     return right();

@@ -1,5 +1,6 @@
-// Who is together, asked inside a function that is not inlined (as all are in debug builds): lanes that call it from different places are
-// not, and a lane behind a call waits for those that are still inside. And in loops.
+// Who is together, asked inside a function that is not inlined (as all are in debug builds): lanes
+// that call it from different places are not, and a lane behind a call waits for those that are
+// still inside. And in loops.
 #include "check.h"
 
 __device__ __noinline__ unsigned mask() { return __activemask(); }
@@ -27,8 +28,9 @@ __global__ void kernel(unsigned *sums, unsigned *firsts, unsigned *behind, unsig
     nested[t] = (lane & 1 ? inner(lane) : inner(lane) * 2) + inside * 10000;
 }
 
-// Lanes that skip the end of a loop's body are at the next turn sooner, and wait there; inner loops of different length, too. Unrolled,
-// a loop is several, and some lanes go one way and some another.
+// Lanes that skip the end of a loop's body are at the next turn sooner, and wait there; inner loops
+// of different length, too. Unrolled, a loop is several, and some lanes go one way and some
+// another.
 __global__ void loops(unsigned *heads, unsigned *odd, unsigned *inner, unsigned *after, int n)
 {
     const int t = threadIdx.x, lane = t % 32;
@@ -75,7 +77,8 @@ int main()
         TRUE(out[128 + t] == ~0u);
         unsigned together = 0, first = 32;
         for (int l = 31; l >= 0; l--)
-            if (l % 2 == lane % 2 && (l % 5 == 0) == (lane % 5 == 0)) together |= 1u << l, first = l;
+            if (l % 2 == lane % 2 && (l % 5 == 0) == (lane % 5 == 0))
+                together |= 1u << l, first = l;
         const unsigned value = lane % 5 ? first + 1000 : together;
         unsigned inside = 0;
         for (int i = 0; i < lane % 4; i++) inside += 8 * (3 - i);

@@ -1,5 +1,5 @@
-// The legacy default stream waits for all blocking streams and they for it; non-blocking ones do not; a thread's own
-// default stream is a blocking stream.
+// The legacy default stream waits for all blocking streams and they for it; non-blocking ones do
+// not; a thread's own default stream is a blocking stream.
 #include <atomic>
 #include <thread>
 
@@ -7,7 +7,10 @@
 
 static std::atomic<int> gate{0}, order{0};
 
-static void CUDART_CB wait_for_gate(void *) { while (!gate) std::this_thread::yield(); }
+static void CUDART_CB wait_for_gate(void *)
+{
+    while (!gate) std::this_thread::yield();
+}
 static void CUDART_CB note(void *at) { *(int *)at = ++order; }
 
 int main()
@@ -19,9 +22,9 @@ int main()
 
     CHECK(cudaLaunchHostFunc(blocking, wait_for_gate, nullptr));
     CHECK(cudaLaunchHostFunc(blocking, note, &in_blocking));
-    CHECK(cudaLaunchHostFunc(cudaStreamLegacy, note, &in_legacy));    // waits for the blocking stream
-    CHECK(cudaLaunchHostFunc(cudaStreamPerThread, note, &in_mine));   // waits for the legacy one
-    CHECK(cudaLaunchHostFunc(other, note, &in_other));                // waits for nobody
+    CHECK(cudaLaunchHostFunc(cudaStreamLegacy, note, &in_legacy));  // waits for the blocking stream
+    CHECK(cudaLaunchHostFunc(cudaStreamPerThread, note, &in_mine));  // waits for the legacy one
+    CHECK(cudaLaunchHostFunc(other, note, &in_other));               // waits for nobody
     CHECK(cudaStreamSynchronize(other));
     TRUE(in_other == 1 && !in_blocking && !in_legacy && !in_mine);
     FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);

@@ -36,7 +36,8 @@ __global__ void push()
     n->value = blockIdx.x * blockDim.x + threadIdx.x;
     Node *old = list;
     do n->next = old;
-    while ((old = (Node *)atomicCAS((unsigned long long *)&list, (unsigned long long)n->next, (unsigned long long)n)) != (Node *)n->next);
+    while ((old = (Node *)atomicCAS((unsigned long long *)&list, (unsigned long long)n->next,
+                                    (unsigned long long)n)) != (Node *)n->next);
 }
 __global__ void walk(int *out)
 {

@@ -1,4 +1,5 @@
-// Memory that graphs allocate and free: by nodes, and as captured cudaMallocAsync and cudaFreeAsync.
+// Memory that graphs allocate and free: by nodes, and as captured cudaMallocAsync and
+// cudaFreeAsync.
 #include "check.h"
 
 __global__ void fill(int *p, int n, int v)

@@ -10,7 +10,8 @@ __global__ void rounds(int *a, int *b, int n, int count)
     cg::grid_group grid = cg::this_grid();
     for (int r = 0; r < count; r++) {
         int *from = r % 2 ? b : a, *to = r % 2 ? a : b;
-        for (int i = (int)grid.thread_rank(); i < n; i += (int)grid.size()) to[i] = from[(i + n / 2) % n] + 1;
+        for (int i = (int)grid.thread_rank(); i < n; i += (int)grid.size())
+            to[i] = from[(i + n / 2) % n] + 1;
         grid.sync();
     }
 }
@@ -34,6 +35,7 @@ int main()
     std::vector<int> got(n);
     CHECK(cudaMemcpy(got.data(), a, n * 4, cudaMemcpyDeviceToHost));
     for (int v : got) TRUE(v == count);
-    FAILS(cudaLaunchCooperativeKernel(rounds, most + 1, 128, arguments, 0, nullptr), cudaErrorCooperativeLaunchTooLarge);
+    FAILS(cudaLaunchCooperativeKernel(rounds, most + 1, 128, arguments, 0, nullptr),
+          cudaErrorCooperativeLaunchTooLarge);
     return right();
 }

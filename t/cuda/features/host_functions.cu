@@ -39,6 +39,7 @@ int main()
         CHECK(cudaStreamAddCallback(s, called, &seen[i], 0));
     }
     CHECK(cudaStreamSynchronize(s));
-    for (int i = 0; i < 20; i++) TRUE(seen[i].calls == 11 && seen[i].value == 100 * i * (i + 1) / 2);
+    for (int i = 0; i < 20; i++)
+        TRUE(seen[i].calls == 11 && seen[i].value == 100 * i * (i + 1) / 2);
     return right();
 }

@@ -1,4 +1,5 @@
-// Two processes share device memory and an event by IPC handles. The program starts itself for the second one.
+// Two processes share device memory and an event by IPC handles. The program starts itself for the
+// second one.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,7 +49,8 @@ static int other(int in, int out)
     FAILS(cudaMemset(big, 0, 4), cudaErrorInvalidValue);
     FAILS(cudaIpcCloseMemHandle(big), cudaErrorInvalidValue);
     TRUE(read(in, &c, 1) == 1);  // the exporter has freed it
-    FAILS(cudaIpcOpenMemHandle((void **)&big, m.big, cudaIpcMemLazyEnablePeerAccess), cudaErrorInvalidValue);
+    FAILS(cudaIpcOpenMemHandle((void **)&big, m.big, cudaIpcMemLazyEnablePeerAccess),
+          cudaErrorInvalidValue);
     return 0;
 }
 
@@ -85,7 +87,8 @@ int main(int argc, char **argv)
     CHECK(cudaIpcGetEventHandle(&m.ready, ready));
     CHECK(cudaIpcGetEventHandle(&m.done, done));
     int *mine;
-    FAILS(cudaIpcOpenMemHandle((void **)&mine, m.big, cudaIpcMemLazyEnablePeerAccess), cudaErrorDeviceUninitialized);
+    FAILS(cudaIpcOpenMemHandle((void **)&mine, m.big, cudaIpcMemLazyEnablePeerAccess),
+          cudaErrorDeviceUninitialized);
     TRUE(write(down[1], &m, sizeof m) == sizeof m);
     add<<<kBig / 256, 256>>>(big, kBig, 10);
     CHECK(cudaEventRecord(ready));

@@ -1,4 +1,5 @@
-// Managed memory: allocated and as __managed__ variables, used by host and kernels in turn, with advice and prefetches.
+// Managed memory: allocated and as __managed__ variables, used by host and kernels in turn, with
+// advice and prefetches.
 #include "check.h"
 
 __managed__ int counter = 5;
@@ -18,25 +19,34 @@ int main()
     CHECK(cudaMallocManaged(&a, n * sizeof(int)));
     for (int i = 0; i < n; i++) a[i] = i;
     counter = 7;
-    CHECK(cudaMemAdvise(a, n * sizeof(int), cudaMemAdviseSetReadMostly, cudaMemLocation{cudaMemLocationTypeDevice, 0}));
-    CHECK(cudaMemAdvise(a, 4096, cudaMemAdviseSetPreferredLocation, cudaMemLocation{cudaMemLocationTypeHost, 0}));
-    CHECK(cudaMemPrefetchAsync(a, n * sizeof(int), cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, nullptr));
+    CHECK(cudaMemAdvise(a, n * sizeof(int), cudaMemAdviseSetReadMostly,
+                        cudaMemLocation{cudaMemLocationTypeDevice, 0}));
+    CHECK(cudaMemAdvise(a, 4096, cudaMemAdviseSetPreferredLocation,
+                        cudaMemLocation{cudaMemLocationTypeHost, 0}));
+    CHECK(cudaMemPrefetchAsync(a, n * sizeof(int), cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0,
+                               nullptr));
     add<<<(n + 255) / 256, 256>>>(a, n);
     CHECK(cudaDeviceSynchronize());
     for (int i = 0; i < n; i++) TRUE(a[i] == i + 7);
     for (int i = 0; i < 64; i++) TRUE(table[i] == 2.0f * i);
 
     int value = -1;
-    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, a, n * sizeof(int)));
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, a,
+                                   n * sizeof(int)));
     TRUE(value == 1);
-    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributePreferredLocation, a, 4096));
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributePreferredLocation, a,
+                                   4096));
     TRUE(value == cudaCpuDeviceId);
-    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributePreferredLocation, a, 8192));
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributePreferredLocation, a,
+                                   8192));
     TRUE(value == cudaInvalidDeviceId);  // not the same for all of it
-    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeLastPrefetchLocation, a, n * sizeof(int)));
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeLastPrefetchLocation,
+                                   a, n * sizeof(int)));
     TRUE(value == 0);
-    CHECK(cudaMemAdvise(a, n * sizeof(int), cudaMemAdviseUnsetReadMostly, cudaMemLocation{cudaMemLocationTypeDevice, 0}));
-    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, a, n * sizeof(int)));
+    CHECK(cudaMemAdvise(a, n * sizeof(int), cudaMemAdviseUnsetReadMostly,
+                        cudaMemLocation{cudaMemLocationTypeDevice, 0}));
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, cudaMemRangeAttributeReadMostly, a,
+                                   n * sizeof(int)));
     TRUE(value == 0);
 
     cudaPointerAttributes p;
@@ -49,6 +59,8 @@ int main()
     CHECK(cudaStreamSynchronize(s));
     TRUE(a[3] == 3 + 14);
     CHECK(cudaFree(a));
-    FAILS(cudaMemPrefetchAsync(&value, 4, cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, nullptr), cudaErrorInvalidValue);
+    FAILS(
+        cudaMemPrefetchAsync(&value, 4, cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, nullptr),
+        cudaErrorInvalidValue);
     return right();
 }

@@ -1,4 +1,5 @@
-// Pinned and registered host memory that kernels use in place: a kernel and the host talk to each other while it runs.
+// Pinned and registered host memory that kernels use in place: a kernel and the host talk to each
+// other while it runs.
 #include "check.h"
 
 __global__ void ping(volatile int *mailbox, int rounds)

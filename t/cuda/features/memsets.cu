@@ -25,7 +25,8 @@ int main()
     DRIVER(cuMemsetD2D32(p + 2048 + 40, 64, 9, 4, 5));
     for (int y = 0; y < 5; y++) {
         memset(&want[2048 + 64 * y], 7, 10);
-        for (int i = 0; i < 8; i++) want[2048 + 64 * y + 16 + 2 * i] = 2, want[2048 + 64 * y + 17 + 2 * i] = 1;
+        for (int i = 0; i < 8; i++)
+            want[2048 + 64 * y + 16 + 2 * i] = 2, want[2048 + 64 * y + 17 + 2 * i] = 1;
         for (unsigned i = 0, v = 9; i < 4; i++) memcpy(&want[2048 + 64 * y + 40 + 4 * i], &v, 4);
     }
     same(__LINE__);

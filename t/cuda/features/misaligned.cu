@@ -1,4 +1,5 @@
-// An access that is not aligned to its size is CUDA_ERROR_MISALIGNED_ADDRESS for the context, until it is reset.
+// An access that is not aligned to its size is CUDA_ERROR_MISALIGNED_ADDRESS for the context, until
+// it is reset.
 #include "check.h"
 
 template <class T> __global__ void load(const char *p, T *out, int step)
@@ -37,9 +38,11 @@ template <class Launch> static void refused(const char *what, Launch launch)
 int main()
 {
     refused("ints", [](char *m, int k) { load<int><<<1, 1>>>(m + 2 * k, (int *)(m + 1024), 4); });
-    refused("doubles", [](char *m, int k) { load<double><<<1, 1>>>(m, (double *)(m + 1024), k ? 12 : 16); });
+    refused("doubles",
+            [](char *m, int k) { load<double><<<1, 1>>>(m, (double *)(m + 1024), k ? 12 : 16); });
     refused("shared memory", [](char *, int k) { shared_store<<<1, 32>>>(2 * k); });
-    refused("four floats", [](char *m, int k) { wide<<<1, 1>>>((float *)m + 2 * k, (float4 *)(m + 1024)); });
+    refused("four floats",
+            [](char *m, int k) { wide<<<1, 1>>>((float *)m + 2 * k, (float4 *)(m + 1024)); });
     refused("an atomic", [](char *m, int k) { count<<<1, 64>>>((int *)(m + 2 * k)); });
     return right();
 }

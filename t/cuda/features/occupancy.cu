@@ -25,7 +25,8 @@ static int registers(CUmodule m)
     return n;
 }
 
-// What the program allows a kernel's registers, when it loads it and when it links it; an input's own limit comes first.
+// What the program allows a kernel's registers, when it loads it and when it links it; an input's
+// own limit comes first.
 static void limits()
 {
     CUmodule m;
@@ -39,7 +40,8 @@ static void limits()
     TRUE(registers(m) > 40);
     for (void *own : {(void *)nullptr, more}) {
         DRIVER(cuLinkCreate(1, &option, &few, &link));
-        DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kHungry, sizeof kHungry, "hungry", own ? 1 : 0, &option, &own));
+        DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kHungry, sizeof kHungry, "hungry",
+                             own ? 1 : 0, &option, &own));
         DRIVER(cuLinkComplete(link, &image, nullptr));
         DRIVER(cuModuleLoadData(&m, image));
         DRIVER(cuLinkDestroy(link));
@@ -58,7 +60,8 @@ int main()
     CHECK(cudaOccupancyMaxPotentialBlockSize(&least, &size, small, 0, 0));
     TRUE(size > 0 && size <= 1024 && least > 0);
     int half = 0;
-    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&half, with_shared, 32, d.sharedMemPerBlock - 4000));
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&half, with_shared, 32,
+                                                        d.sharedMemPerBlock - 4000));
     TRUE(half >= 1 && half < 32);
     size_t room = 0;
     CHECK(cudaOccupancyAvailableDynamicSMemPerBlock(&room, with_shared, 1, 32));

@@ -1,4 +1,5 @@
-// Stream-ordered allocation: the default pool, a pool of one's own, attributes, what is given back when.
+// Stream-ordered allocation: the default pool, a pool of one's own, attributes, what is given back
+// when.
 #include "check.h"
 
 __global__ void fill(int *p, int n, int v)

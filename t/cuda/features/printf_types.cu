@@ -1,4 +1,5 @@
-// Device printf against the host's: every conversion, many arguments, strings from all places, more than the buffer holds, and its result.
+// Device printf against the host's: every conversion, many arguments, strings from all places, more
+// than the buffer holds, and its result.
 #include "check.h"
 
 #include <string>
@@ -11,8 +12,10 @@ __device__ char in_global[] = "global";
 #define ALL(P) \
     P("%d|%5d|%-5d|%05d|%+d|% d|%i\n", 42, -42, 42, -42, 42, 42, -7); \
     P("%u|%x|%X|%#x|%o|%#o|%08x\n", 4000000000u, 0xbeefu, 0xBEEFu, 255u, 8u, 8u, 0x1fu); \
-    P("%ld|%lu|%lx|%lld|%llu|%#llX\n", -5000000000L, 5000000000UL, 0x123456789abcUL, -9000000000000000000LL, 18000000000000000000ULL, 0xabcdef0123456789ULL); \
-    P("%hd|%hu|%hhd|%hhu|%hx\n", short(-3), (unsigned short)65535, (signed char)-1, (unsigned char)255, (unsigned short)0xabc); \
+    P("%ld|%lu|%lx|%lld|%llu|%#llX\n", -5000000000L, 5000000000UL, 0x123456789abcUL, \
+      -9000000000000000000LL, 18000000000000000000ULL, 0xabcdef0123456789ULL); \
+    P("%hd|%hu|%hhd|%hhu|%hx\n", short(-3), (unsigned short)65535, (signed char)-1, \
+      (unsigned char)255, (unsigned short)0xabc); \
     P("%f|%.0f|%.3f|%10.2f|%-10.1f|%+f|%#.0f\n", 3.25, 2.5, -1.0005, 99.999, 1.25, 1.0, 3.0); \
     P("%e|%.2E|%g|%G|%g|%#g\n", 12345.678, 0.00012, 1e-10, 1e20, 100000.0, 1.0); \
     P("%a|%.3a\n", 0.1, 1.999); \
@@ -24,8 +27,10 @@ __device__ char in_global[] = "global";
     P("%zu %td %zd\n", size_t(12345678901), ptrdiff_t(-5), size_t(7)); \
     P("%p\n", (void *)0x7f0012345678); \
     P("no arguments\n"); \
-    P("%d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d\n", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, \
-      16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30); \
+    P("%d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d " \
+      "%d\n", \
+      1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, \
+      26, 27, 28, 29, 30); \
     P("%f %d %f %lld %s %c %f\n", 1.5f, 2, 3.5, 4LL, "five", '6', (double)7.25f); \
     P("tab\tnew\\line \"quoted\" %s\n", "caf\xc3\xa9");
 
@@ -43,7 +48,11 @@ __global__ void results(int *out)
     out[1] = printf("none\n");
 }
 
-__global__ void much() { printf("thread %4d of block %4d says something that fills the buffer\n", threadIdx.x, blockIdx.x); }
+__global__ void much()
+{
+    printf("thread %4d of block %4d says something that fills the buffer\n", threadIdx.x,
+           blockIdx.x);
+}
 
 static std::string wanted;
 template <class... A> void keep(const char *format, A... a)
@@ -78,7 +87,8 @@ static void same(const std::string &got, const std::string &wanted)
     size_t at = 0;
     while (got[at] == wanted[at]) at++;
     at = got.rfind('\n', at) + 1;
-    fprintf(stderr, "printed: %s\nwanted:  %s\n", got.substr(at, got.find('\n', at) - at).c_str(), wanted.substr(at, wanted.find('\n', at) - at).c_str());
+    fprintf(stderr, "printed: %s\nwanted:  %s\n", got.substr(at, got.find('\n', at) - at).c_str(),
+            wanted.substr(at, wanted.find('\n', at) - at).c_str());
     exit(1);
 }
 
@@ -100,7 +110,8 @@ int main()
     CHECK(cudaDeviceGetLimit(&size, cudaLimitPrintfFifoSize));
     TRUE(size >= 1 << 20);
     const std::string lines = printed([] { much<<<40, 256>>>(); });
-    TRUE(lines.size() == 40 * 256 * (sizeof "thread 1234 of block 1234 says something that fills the buffer"));
+    TRUE(lines.size() ==
+         40 * 256 * (sizeof "thread 1234 of block 1234 says something that fills the buffer"));
     std::vector<bool> seen(40 * 256);
     for (size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
         int thread, block;

@@ -1,12 +1,14 @@
-// printf() and assert() in kernels: text comes whole and in the order of a thread's calls; a failed assertion stays.
+// printf() and assert() in kernels: text comes whole and in the order of a thread's calls; a failed
+// assertion stays.
 #include <cassert>
 
 #include "check.h"
 
 __global__ void speak(int base)
 {
-    printf("thread %d says %s, %5.2f, %c, %08x, %lld%%\n", base + (int)threadIdx.x, threadIdx.x % 2 ? "odd" : "even", 0.25 * threadIdx.x,
-           'a' + threadIdx.x, 0xBEEFu, 1ll << 40);
+    printf("thread %d says %s, %5.2f, %c, %08x, %lld%%\n", base + (int)threadIdx.x,
+           threadIdx.x % 2 ? "odd" : "even", 0.25 * threadIdx.x, 'a' + threadIdx.x, 0xBEEFu,
+           1ll << 40);
 }
 __global__ void must(const int *p) { assert(p[threadIdx.x] < 3 && "values stay small"); }
 

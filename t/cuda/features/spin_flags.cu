@@ -1,5 +1,6 @@
-// Independent thread scheduling: who spins does not keep others from what it waits for. Between threads of a warp, of a
-// block, blocks of a grid, kernels of two streams, and with plain, volatile and atomic loads.
+// Independent thread scheduling: who spins does not keep others from what it waits for. Between
+// threads of a warp, of a block, blocks of a grid, kernels of two streams, and with plain, volatile
+// and atomic loads.
 #include "check.h"
 
 // A lock taken by every thread of every block.

@@ -1,17 +1,33 @@
-// The runtime's ways around streams: forks and joins, captured and not, host functions between, per-thread streams from threads, launch
-// attributes, batches of copies, libraries, resets.
+// The runtime's ways around streams: forks and joins, captured and not, host functions between,
+// per-thread streams from threads, launch attributes, batches of copies, libraries, resets.
 #include "check.h"
 #include <atomic>
-#include <thread>
 #include <cstdint>
+#include <thread>
 
-__global__ void fill(int *p, int n, int v) { for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] = v; }
-__global__ void add(int *p, const int *q, int n) { for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += q[i]; }
-__global__ void scale(int *p, int n, int by) { for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] *= by; }
+__global__ void fill(int *p, int n, int v)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        p[i] = v;
+}
+__global__ void add(int *p, const int *q, int n)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        p[i] += q[i];
+}
+__global__ void scale(int *p, int n, int by)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        p[i] *= by;
+}
 __constant__ int factor;
 __device__ int counter[4] = {1, 2, 3, 4};
 __managed__ int shared_count = 5;
-__global__ void use_symbols(int *out) { out[0] = factor + counter[2] + shared_count; shared_count++; }
+__global__ void use_symbols(int *out)
+{
+    out[0] = factor + counter[2] + shared_count;
+    shared_count++;
+}
 
 static bool all(const int *host, int n, int v)
 {
@@ -46,7 +62,8 @@ int main()
         CHECK(cudaStreamWaitEvent(s[2], e[0]));
         fill<<<7, 33, 0, s[1]>>>(b, n, second);
         CHECK(cudaMemcpyAsync(c, a, n * 4, cudaMemcpyDeviceToDevice, s[2]));
-        CHECK(cudaLaunchHostFunc(s[2], [](void *p) { ++*static_cast<std::atomic<int> *>(p); }, &calls));
+        CHECK(cudaLaunchHostFunc(
+            s[2], [](void *p) { ++*static_cast<std::atomic<int> *>(p); }, &calls));
         scale<<<8, 256, 0, s[2]>>>(c, n, 10);
         CHECK(cudaEventRecord(e[1], s[1]));
         CHECK(cudaEventRecord(e[2], s[2]));
@@ -89,12 +106,18 @@ int main()
     // Stream callbacks get the status, in order.
     std::vector<int> order;
     for (int i = 0; i < 5; i++) {
-        struct Note { std::vector<int> *order; int i; };
-        CHECK(cudaStreamAddCallback(s[1], [](cudaStream_t, cudaError_t rc, void *p) {
-            auto *note = static_cast<Note *>(p);
-            if (!rc) note->order->push_back(note->i);
-            delete note;
-        }, new Note{&order, i}, 0));
+        struct Note {
+            std::vector<int> *order;
+            int i;
+        };
+        CHECK(cudaStreamAddCallback(
+            s[1],
+            [](cudaStream_t, cudaError_t rc, void *p) {
+                auto *note = static_cast<Note *>(p);
+                if (!rc) note->order->push_back(note->i);
+                delete note;
+            },
+            new Note{&order, i}, 0));
     }
     CHECK(cudaStreamSynchronize(s[1]));
     TRUE((order == std::vector<int>{0, 1, 2, 3, 4}));
@@ -109,7 +132,8 @@ int main()
             for (int i = 0; i < 20; i++) {
                 fill<<<1, 64, 0, cudaStreamPerThread>>>(p, 256, t * 100 + i);
                 cudaMemcpyAsync(out, p, 1024, cudaMemcpyDeviceToHost, cudaStreamPerThread);
-                if (cudaStreamSynchronize(cudaStreamPerThread) || !all(out, 256, t * 100 + i)) return;
+                if (cudaStreamSynchronize(cudaStreamPerThread) || !all(out, 256, t * 100 + i))
+                    return;
             }
             if (!cudaFreeAsync(p, cudaStreamPerThread)) good++;
         });
@@ -125,7 +149,8 @@ int main()
     attributes[2].id = cudaLaunchAttributeCooperative;
     attributes[2].val.cooperative = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = 2, config.blockDim = 64, config.stream = s[0], config.attrs = attributes, config.numAttrs = 3;
+    config.gridDim = 2, config.blockDim = 64, config.stream = s[0], config.attrs = attributes,
+    config.numAttrs = 3;
     CHECK(cudaLaunchKernelEx(&config, fill, a, n, 77));
     CHECK(cudaMemcpyAsync(host, a, n * 4, cudaMemcpyDefault, s[0]));
     CHECK(cudaStreamSynchronize(s[0]));
@@ -158,14 +183,17 @@ int main()
     std::vector<char> flat(5000);
     CHECK(cudaMemcpy2D(flat.data(), 100, pitched, pitch, 100, 50, cudaMemcpyDeviceToHost));
     for (int y = 0; y < 50; y++)
-        for (int x = 0; x < 100; x++) TRUE(flat[y * 100 + x] == (y < 30 && x >= 10 && x < 30 ? 9 : 7));
+        for (int x = 0; x < 100; x++)
+            TRUE(flat[y * 100 + x] == (y < 30 && x >= 10 && x < 30 ? 9 : 7));
     cudaPitchedPtr box;
     const cudaExtent extent = make_cudaExtent(40, 6, 5);
     CHECK(cudaMalloc3D(&box, extent));
     CHECK(cudaMemset3D(box, 3, extent));
     cudaMemcpy3DParms parms = {};
-    parms.srcPtr = box, parms.dstPtr = make_cudaPitchedPtr(flat.data(), 40, 40, 6), parms.extent = make_cudaExtent(20, 6, 5);
-    parms.srcPos = make_cudaPos(10, 0, 0), parms.dstPos = make_cudaPos(4, 0, 0), parms.kind = cudaMemcpyDeviceToHost;
+    parms.srcPtr = box, parms.dstPtr = make_cudaPitchedPtr(flat.data(), 40, 40, 6),
+    parms.extent = make_cudaExtent(20, 6, 5);
+    parms.srcPos = make_cudaPos(10, 0, 0), parms.dstPos = make_cudaPos(4, 0, 0),
+    parms.kind = cudaMemcpyDeviceToHost;
     std::fill(flat.begin(), flat.end(), 0);
     CHECK(cudaMemcpy3D(&parms));
     for (int i = 0; i < 1200; i++) TRUE(flat[i] == (i % 40 >= 4 && i % 40 < 24 ? 3 : 0));
@@ -208,7 +236,8 @@ int main()
     TRUE(cudaGetLastError() != cudaSuccess);
     CHECK(cudaGetLastError());
     FAILS(cudaMemcpy(a, host, ~size_t{0} >> 1, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-    FAILS(cudaStreamQuery(reinterpret_cast<cudaStream_t>(0x1234567)), cudaErrorInvalidResourceHandle);
+    FAILS(cudaStreamQuery(reinterpret_cast<cudaStream_t>(0x1234567)),
+          cudaErrorInvalidResourceHandle);
     cudaGetLastError();
     void *huge;
     FAILS(cudaMalloc(&huge, size_t{1} << 50), cudaErrorMemoryAllocation);

@@ -1,4 +1,5 @@
-// __constant__ and __device__ variables: copied by symbol, initialised, holding addresses, with alignment and structs.
+// __constant__ and __device__ variables: copied by symbol, initialised, holding addresses, with
+// alignment and structs.
 #include "check.h"
 
 struct Pair {

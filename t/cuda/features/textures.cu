@@ -1,5 +1,5 @@
-// Texture objects: 1D, 2D, 3D and layered; arrays, linear and pitched memory; filters, address modes, formats. What a
-// filter gives is computed on the host by CUDA's formulas.
+// Texture objects: 1D, 2D, 3D and layered; arrays, linear and pitched memory; filters, address
+// modes, formats. What a filter gives is computed on the host by CUDA's formulas.
 #include <cmath>
 
 #include "check.h"
@@ -23,9 +23,15 @@ __global__ void sample(cudaTextureObject_t t, Read how, const float4 *at, float4
     out[i] = v;
 }
 
-__global__ void integers(cudaTextureObject_t t, int4 *out) { out[threadIdx.x] = tex1Dfetch<int4>(t, threadIdx.x); }
+__global__ void integers(cudaTextureObject_t t, int4 *out)
+{
+    out[threadIdx.x] = tex1Dfetch<int4>(t, threadIdx.x);
+}
 
-__global__ void gather(cudaTextureObject_t t, float4 *out) { *out = tex2Dgather<float4>(t, 2.0f, 2.0f, 0); }
+__global__ void gather(cudaTextureObject_t t, float4 *out)
+{
+    *out = tex2Dgather<float4>(t, 2.0f, 2.0f, 0);
+}
 
 static std::vector<float4> read(cudaTextureObject_t t, Read how, const std::vector<float4> &at)
 {
@@ -46,7 +52,9 @@ static int wrap(int i, int n, cudaTextureAddressMode mode)
 {
     switch (mode) {
     case cudaAddressModeWrap: return ((i % n) + n) % n;
-    case cudaAddressModeMirror: i = ((i % (2 * n)) + 2 * n) % (2 * n); return i < n ? i : 2 * n - 1 - i;
+    case cudaAddressModeMirror:
+        i = ((i % (2 * n)) + 2 * n) % (2 * n);
+        return i < n ? i : 2 * n - 1 - i;
     case cudaAddressModeBorder: return i < 0 || i >= n ? -1 : i;
     default: return i < 0 ? 0 : i >= n ? n - 1 : i;
     }
@@ -60,7 +68,8 @@ static float at(int x, int y, int z, cudaTextureAddressMode mode, float border)
     return x < 0 || y < 0 || z < 0 ? border : texel(x, y, z);
 }
 
-static cudaTextureDesc describe(cudaTextureAddressMode mode, cudaTextureFilterMode filter, bool normalised)
+static cudaTextureDesc describe(cudaTextureAddressMode mode, cudaTextureFilterMode filter,
+                                bool normalised)
 {
     cudaTextureDesc d = {};
     for (auto &m : d.addressMode) m = mode;
@@ -93,7 +102,8 @@ static void boxes()
     for (float z = -1.25f; z < D + 1; z += 0.75f)
         for (float y = -2; y < H + 2; y += 0.625f)
             for (float x = -3; x < W + 3; x += 0.375f) points.push_back(make_float4(x, y, z, 0));
-    for (cudaTextureAddressMode mode : {cudaAddressModeWrap, cudaAddressModeClamp, cudaAddressModeMirror, cudaAddressModeBorder})
+    for (cudaTextureAddressMode mode :
+         {cudaAddressModeWrap, cudaAddressModeClamp, cudaAddressModeMirror, cudaAddressModeBorder})
         for (cudaTextureFilterMode filter : {cudaFilterModePoint, cudaFilterModeLinear})
             for (bool normalised : {false, true}) {
                 const cudaTextureDesc d = describe(mode, filter, normalised);
@@ -103,12 +113,16 @@ static void boxes()
                 if (normalised)
                     for (float4 &v : c) v = make_float4(v.x / W, v.y / H, v.z / D, 0);
                 const std::vector<float4> got = read(t, tex3, c);
-                const cudaTextureAddressMode used = normalised || mode == cudaAddressModeBorder ? mode : cudaAddressModeClamp;
+                const cudaTextureAddressMode used =
+                    normalised || mode == cudaAddressModeBorder ? mode : cudaAddressModeClamp;
                 for (size_t i = 0; i < c.size(); i++) {
-                    const float v[3] = {normalised ? c[i].x * W : c[i].x, normalised ? c[i].y * H : c[i].y, normalised ? c[i].z * D : c[i].z};
+                    const float v[3] = {normalised ? c[i].x * W : c[i].x,
+                                        normalised ? c[i].y * H : c[i].y,
+                                        normalised ? c[i].z * D : c[i].z};
                     float want = 0;
                     if (filter == cudaFilterModePoint) {
-                        want = at((int)floorf(v[0]), (int)floorf(v[1]), (int)floorf(v[2]), used, 0.5f);
+                        want =
+                            at((int)floorf(v[0]), (int)floorf(v[1]), (int)floorf(v[2]), used, 0.5f);
                     } else {
                         int first[3];
                         float rest[3];
@@ -117,13 +131,19 @@ static void boxes()
                             rest[k] = roundf((v[k] - 0.5f - first[k]) * 256) / 256;
                         }
                         for (int k = 0; k < 8; k++) {
-                            const float weight = (k & 1 ? rest[0] : 1 - rest[0]) * (k & 2 ? rest[1] : 1 - rest[1]) * (k & 4 ? rest[2] : 1 - rest[2]);
-                            want += weight * at(first[0] + (k & 1), first[1] + (k >> 1 & 1), first[2] + (k >> 2), used, 0.5f);
+                            const float weight = (k & 1 ? rest[0] : 1 - rest[0]) *
+                                                 (k & 2 ? rest[1] : 1 - rest[1]) *
+                                                 (k & 4 ? rest[2] : 1 - rest[2]);
+                            want += weight * at(first[0] + (k & 1), first[1] + (k >> 1 & 1),
+                                                first[2] + (k >> 2), used, 0.5f);
                         }
                     }
-                    // A point on the very edge of a texel may fall to either side once it was divided by the size.
-                    if (fabsf(got[i].x - want) > 0.01f + 1e-5f * fabsf(want) && !(normalised && filter == cudaFilterModePoint)) {
-                        printf("mode %d filter %d normalised %d at %g %g %g: %g, not %g\n", mode, filter, normalised, v[0], v[1], v[2], got[i].x, want);
+                    // A point on the very edge of a texel may fall to either side once it was
+                    // divided by the size.
+                    if (fabsf(got[i].x - want) > 0.01f + 1e-5f * fabsf(want) &&
+                        !(normalised && filter == cudaFilterModePoint)) {
+                        printf("mode %d filter %d normalised %d at %g %g %g: %g, not %g\n", mode,
+                               filter, normalised, v[0], v[1], v[2], got[i].x, want);
                         exit(1);
                     }
                 }
@@ -167,7 +187,8 @@ static void planes()
     for (size_t i = 0; i < layers.size(); i++) layers[i] = (float)i;
     cudaArray_t array;
     const cudaChannelFormatDesc one = cudaCreateChannelDesc<float>();
-    CHECK(cudaMalloc3DArray(&array, &one, make_cudaExtent(W, H, D), cudaArrayLayered | cudaArrayTextureGather));
+    CHECK(cudaMalloc3DArray(&array, &one, make_cudaExtent(W, H, D),
+                            cudaArrayLayered | cudaArrayTextureGather));
     cudaMemcpy3DParms p = {};
     p.srcPtr = make_cudaPitchedPtr(layers.data(), W * 4, W, H);
     p.dstArray = array;
@@ -180,8 +201,11 @@ static void planes()
     d = describe(cudaAddressModeClamp, cudaFilterModeLinear, false);
     CHECK(cudaCreateTextureObject(&t, &r, &d, nullptr));
     // Between texels of a row; never between layers.
-    got = read(t, layer2, {make_float4(3, 2.5f, 0, 0), make_float4(3, 2.5f, 0, 3), make_float4(3, 2.5f, 0, 9), make_float4(-5, 99, 0, 1)});
-    TRUE(got[0].x == 2 * W + 2.5f && got[1].x == 3 * W * H + 2 * W + 2.5f && got[2].x == got[1].x && got[3].x == W * H + 5 * W);
+    got = read(t, layer2,
+               {make_float4(3, 2.5f, 0, 0), make_float4(3, 2.5f, 0, 3), make_float4(3, 2.5f, 0, 9),
+                make_float4(-5, 99, 0, 1)});
+    TRUE(got[0].x == 2 * W + 2.5f && got[1].x == 3 * W * H + 2 * W + 2.5f && got[2].x == got[1].x &&
+         got[3].x == W * H + 5 * W);
     CHECK(cudaDestroyTextureObject(t));
     CHECK(cudaFreeArray(array));
 }
@@ -206,7 +230,8 @@ static void linear_memory()
     integers<<<1, 128>>>(t, out);
     CHECK(cudaMemcpy(got.data(), out, 128 * sizeof(int4), cudaMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) TRUE(!memcmp(&got[i], &in[i], sizeof(int4)));
-    for (int i = n; i < 128; i++) TRUE(got[i].x == 0 && got[i].y == 0 && got[i].z == 0 && got[i].w == 0);
+    for (int i = n; i < 128; i++)
+        TRUE(got[i].x == 0 && got[i].y == 0 && got[i].z == 0 && got[i].w == 0);
     CHECK(cudaDestroyTextureObject(t));
     CHECK(cudaFree(memory));
     CHECK(cudaFree(out));

@@ -11,15 +11,21 @@ struct alignas(16) Wide {
 __device__ Wide exchange(Wide *p, Wide v)
 {
     Wide old;
-    asm volatile("{ .reg .b128 d, s; mov.b128 s, {%3, %4}; atom.global.exch.b128 d, [%2], s; mov.b128 {%0, %1}, d; }"
-                 : "=l"(old.low), "=l"(old.high) : "l"(p), "l"(v.low), "l"(v.high) : "memory");
+    asm volatile("{ .reg .b128 d, s; mov.b128 s, {%3, %4}; atom.global.exch.b128 d, [%2], s; "
+                 "mov.b128 {%0, %1}, d; }"
+                 : "=l"(old.low), "=l"(old.high)
+                 : "l"(p), "l"(v.low), "l"(v.high)
+                 : "memory");
     return old;
 }
 __device__ Wide compare_and_swap(Wide *p, Wide expected, Wide v)
 {
     Wide old;
-    asm volatile("{ .reg .b128 d, c, s; mov.b128 c, {%3, %4}; mov.b128 s, {%5, %6}; atom.global.cas.b128 d, [%2], c, s; mov.b128 {%0, %1}, d; }"
-                 : "=l"(old.low), "=l"(old.high) : "l"(p), "l"(expected.low), "l"(expected.high), "l"(v.low), "l"(v.high) : "memory");
+    asm volatile("{ .reg .b128 d, c, s; mov.b128 c, {%3, %4}; mov.b128 s, {%5, %6}; "
+                 "atom.global.cas.b128 d, [%2], c, s; mov.b128 {%0, %1}, d; }"
+                 : "=l"(old.low), "=l"(old.high)
+                 : "l"(p), "l"(expected.low), "l"(expected.high), "l"(v.low), "l"(v.high)
+                 : "memory");
     return old;
 }
 
@@ -87,7 +93,8 @@ int main()
     unsigned x = 0;
     for (int i = 0; i < n; i++) x ^= i;
     TRUE(got.add == n * (n - 1) / 2 && got.sub == -n && got.low == 1 - n && got.high == n - 1);
-    TRUE(got.bits_or == ~0u && got.bits_and == 0xFFFF0000u && got.bits_xor == x && got.wrap == n % 100);
+    TRUE(got.bits_or == ~0u && got.bits_and == 0xFFFF0000u && got.bits_xor == x &&
+         got.wrap == n % 100);
     TRUE(got.big == (unsigned long long)n << 33 && got.f == n / 2.0f && got.d == n / 4.0);
     TRUE(__low2float(got.h2) == 128 && __high2float(got.h2) == 256 && __half2float(got.h) == 128);
     TRUE(__low2float(got.b2) == 128 && __high2float(got.b2) == -128);

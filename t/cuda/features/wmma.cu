@@ -1,4 +1,5 @@
-// Tensor cores as CUDA C++ has them (mma.h): every type and shape of compute_80, rows and columns, against plain sums.
+// Tensor cores as CUDA C++ has them (mma.h): every type and shape of compute_80, rows and columns,
+// against plain sums.
 #include <mma.h>
 
 #include "check.h"
@@ -7,12 +8,17 @@ using namespace nvcuda;
 
 template <class T> __host__ __device__ T small(int i) { return T(float((i * 7 + i / 5) % 9) - 4); }
 template <> __host__ __device__ unsigned char small<unsigned char>(int i) { return (i * 31) % 256; }
-template <> __host__ __device__ signed char small<signed char>(int i) { return static_cast<signed char>((i * 37) % 255 - 127); }
+template <> __host__ __device__ signed char small<signed char>(int i)
+{
+    return static_cast<signed char>((i * 37) % 255 - 127);
+}
 
 // Storage is what the memory holds, Type what the fragment is of: tf32 lies in floats.
-template <int m, int n, int k, class Type, class Storage, class Sum, class LayoutA, class LayoutB> __global__ void product(const Storage *a, const Storage *b, Sum *c)
+template <int m, int n, int k, class Type, class Storage, class Sum, class LayoutA, class LayoutB>
+__global__ void product(const Storage *a, const Storage *b, Sum *c)
 {
-    constexpr bool a_rows = std::is_same_v<LayoutA, wmma::row_major>, b_rows = std::is_same_v<LayoutB, wmma::row_major>;
+    constexpr bool a_rows = std::is_same_v<LayoutA, wmma::row_major>,
+                   b_rows = std::is_same_v<LayoutB, wmma::row_major>;
     wmma::fragment<wmma::matrix_a, m, n, k, Type, LayoutA> fa;
     wmma::fragment<wmma::matrix_b, m, n, k, Type, LayoutB> fb;
     wmma::fragment<wmma::accumulator, m, n, k, Sum> fc;
@@ -24,9 +30,11 @@ template <int m, int n, int k, class Type, class Storage, class Sum, class Layou
     wmma::store_matrix_sync(c, fc, m, wmma::mem_col_major);
 }
 
-template <int m, int n, int k, class Type, class Storage, class Sum, class LayoutA, class LayoutB> void layouts()
+template <int m, int n, int k, class Type, class Storage, class Sum, class LayoutA, class LayoutB>
+void layouts()
 {
-    constexpr bool a_rows = std::is_same_v<LayoutA, wmma::row_major>, b_rows = std::is_same_v<LayoutB, wmma::row_major>;
+    constexpr bool a_rows = std::is_same_v<LayoutA, wmma::row_major>,
+                   b_rows = std::is_same_v<LayoutB, wmma::row_major>;
     Storage *a, *b;
     Sum *c;
     CHECK(cudaMallocManaged(&a, m * k * sizeof(Storage)));
@@ -40,9 +48,12 @@ template <int m, int n, int k, class Type, class Storage, class Sum, class Layou
     for (int r = 0; r < m; r++)
         for (int q = 0; q < n; q++) {
             double sum = (r * n + q) % 3 + 1;
-            for (int i = 0; i < k; i++) sum += double(float(a[a_rows ? r * k + i : i * m + r])) * double(float(b[b_rows ? i * n + q : q * k + i]));
+            for (int i = 0; i < k; i++)
+                sum += double(float(a[a_rows ? r * k + i : i * m + r])) *
+                       double(float(b[b_rows ? i * n + q : q * k + i]));
             if (double(float(c[q * m + r])) == sum) continue;
-            printf("m%dn%dk%d, row %d, column %d: %g, not %g\n", m, n, k, r, q, double(float(c[q * m + r])), sum);
+            printf("m%dn%dk%d, row %d, column %d: %g, not %g\n", m, n, k, r, q,
+                   double(float(c[q * m + r])), sum);
             exit(1);
         }
     CHECK(cudaFree(a));

@@ -1,4 +1,5 @@
-// cuBLAS against loops on the host. Run with the name of one group of functions: level1, gemv, sgemm, dgemm, hgemm, batched, mixed.
+// cuBLAS against loops on the host. Run with the name of one group of functions: level1, gemv,
+// sgemm, dgemm, hgemm, batched, mixed.
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -37,7 +38,11 @@ static cublasHandle_t handle;
 
 // Numbers that half precision holds exactly; whole ones where it must hold their sums, too.
 static bool whole_numbers = false;
-static double number() { return whole_numbers ? int(random_number() % 7) - 3 : (int(random_number() % 513) - 256) / 128.0; }
+static double number()
+{
+    return whole_numbers ? int(random_number() % 7) - 3
+                         : (int(random_number() % 513) - 256) / 128.0;
+}
 
 template <typename T> static double wide(T x) { return double(x); }
 template <> double wide(__half x) { return __half2float(x); }
@@ -65,7 +70,8 @@ template <typename T> struct Both {
         CHECK(cudaMemcpy(got.data(), device, got.size() * sizeof(T), cudaMemcpyDeviceToHost));
         double worst = 0;
         for (size_t i = 0; i < got.size(); i++) {
-            const double d = std::fabs(wide(got[i]) - wide(host[i])) / (1 + std::fabs(wide(host[i])));
+            const double d = std::fabs(wide(got[i]) - wide(host[i])) /
+                             (1 + std::fabs(wide(host[i])));
             if (!(d <= worst)) worst = d;
         }
         return worst;
@@ -114,11 +120,13 @@ static void gemv()
         for (auto op : {CUBLAS_OP_N, CUBLAS_OP_T}) {
             Both<double> a(m * n), x(m + n), y(m + n);
             const double alpha = 1.5, beta = 0.25;
-            BLAS(cublasDgemv(handle, op, m, n, &alpha, a.device, m, x.device, 1, &beta, y.device, 1));
+            BLAS(cublasDgemv(handle, op, m, n, &alpha, a.device, m, x.device, 1, &beta, y.device,
+                             1));
             const int rows = op == CUBLAS_OP_N ? m : n, columns = m + n - rows;
             for (int i = 0; i < rows; i++) {
                 double sum = 0;
-                for (int k = 0; k < columns; k++) sum += (op == CUBLAS_OP_N ? a[i + k * m] : a[k + i * m]) * x[k];
+                for (int k = 0; k < columns; k++)
+                    sum += (op == CUBLAS_OP_N ? a[i + k * m] : a[k + i * m]) * x[k];
                 y.host[i] = alpha * sum + beta * y.host[i];
             }
             TRUE(y.off() < 1e-12);
@@ -126,7 +134,8 @@ static void gemv()
     }
     Both<float> a(90 * 33), x(40), y(100);
     const float one = 1, zero = 0;
-    BLAS(cublasSgemv(handle, CUBLAS_OP_N, 90, 33, &one, a.device, 90, x.device, 1, &zero, y.device, 1));
+    BLAS(cublasSgemv(handle, CUBLAS_OP_N, 90, 33, &one, a.device, 90, x.device, 1, &zero, y.device,
+                     1));
     for (int i = 0; i < 90; i++) {
         double sum = 0;
         for (int k = 0; k < 33; k++) sum += a[i + k * 90] * x[k];
@@ -137,14 +146,16 @@ static void gemv()
 
 // C = alpha op(A) op(B) + beta C, as the host does it. `at` is where a batch's matrices begin.
 template <typename A, typename C>
-static void product(cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, double alpha, const Both<A> &a, const Both<A> &b,
-                    double beta, Both<C> &c, size_t a_at = 0, size_t b_at = 0, size_t c_at = 0)
+static void product(cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, double alpha,
+                    const Both<A> &a, const Both<A> &b, double beta, Both<C> &c, size_t a_at = 0,
+                    size_t b_at = 0, size_t c_at = 0)
 {
     for (int j = 0; j < n; j++)
         for (int i = 0; i < m; i++) {
             double sum = 0;
             for (int l = 0; l < k; l++)
-                sum += a[a_at + (ta == CUBLAS_OP_N ? i + l * m : l + i * k)] * b[b_at + (tb == CUBLAS_OP_N ? l + j * k : j + l * n)];
+                sum += a[a_at + (ta == CUBLAS_OP_N ? i + l * m : l + i * k)] *
+                       b[b_at + (tb == CUBLAS_OP_N ? l + j * k : j + l * n)];
             const size_t at = c_at + i + j * m;
             c.host[at] = narrow<C>(alpha * sum + beta * wide(c.host[at]));
         }
@@ -153,9 +164,12 @@ static void product(cublasOperation_t ta, cublasOperation_t tb, int m, int n, in
 struct Shape {
     int m, n, k;
 };
-static const Shape kShapes[] = {{1, 1, 1}, {16, 16, 16}, {33, 17, 65}, {128, 96, 40}, {200, 150, 129}};
-static const std::pair<cublasOperation_t, cublasOperation_t> kWays[] = {
-    {CUBLAS_OP_N, CUBLAS_OP_N}, {CUBLAS_OP_T, CUBLAS_OP_N}, {CUBLAS_OP_N, CUBLAS_OP_T}, {CUBLAS_OP_T, CUBLAS_OP_T}};
+static const Shape kShapes[] = {
+    {1, 1, 1}, {16, 16, 16}, {33, 17, 65}, {128, 96, 40}, {200, 150, 129}};
+static const std::pair<cublasOperation_t, cublasOperation_t> kWays[] = {{CUBLAS_OP_N, CUBLAS_OP_N},
+                                                                        {CUBLAS_OP_T, CUBLAS_OP_N},
+                                                                        {CUBLAS_OP_N, CUBLAS_OP_T},
+                                                                        {CUBLAS_OP_T, CUBLAS_OP_T}};
 
 template <typename T, typename Gemm> static void gemm(Gemm call, double close)
 {
@@ -163,11 +177,12 @@ template <typename T, typename Gemm> static void gemm(Gemm call, double close)
         for (auto [ta, tb] : kWays) {
             Both<T> a(m * k), b(k * n), c(m * n);
             const T alpha = narrow<T>(0.5), beta = narrow<T>(2);
-            BLAS(call(handle, ta, tb, m, n, k, &alpha, a.device, ta == CUBLAS_OP_N ? m : k, b.device, tb == CUBLAS_OP_N ? k : n, &beta,
-                      c.device, m));
+            BLAS(call(handle, ta, tb, m, n, k, &alpha, a.device, ta == CUBLAS_OP_N ? m : k,
+                      b.device, tb == CUBLAS_OP_N ? k : n, &beta, c.device, m));
             product(ta, tb, m, n, k, 0.5, a, b, 2, c);
             const double off = c.off();
-            if (!(off <= close)) printf("%d x %d x %d, %d %d: off by %g\n", m, n, k, ta, tb, off), exit(1);
+            if (!(off <= close))
+                printf("%d x %d x %d, %d %d: off by %g\n", m, n, k, ta, tb, off), exit(1);
         }
 }
 
@@ -176,17 +191,18 @@ static void batched()
     constexpr int m = 20, n = 24, k = 36, count = 5;
     Both<float> a(m * k * count), b(k * n * count), c(m * n * count), d(m * n * count);
     const float alpha = 1, beta = 0;
-    BLAS(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, a.device, m, m * k, b.device, k, k * n, &beta,
-                                   c.device, m, m * n, count));
+    BLAS(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, a.device, m,
+                                   m * k, b.device, k, k * n, &beta, c.device, m, m * n, count));
     std::vector<float *> pointers;
     for (int i = 0; i < count; i++) pointers.push_back(a.device + i * m * k);
     for (int i = 0; i < count; i++) pointers.push_back(b.device + i * k * n);
     for (int i = 0; i < count; i++) pointers.push_back(d.device + i * m * n);
     float **there;
     CHECK(cudaMalloc(&there, pointers.size() * sizeof *there));
-    CHECK(cudaMemcpy(there, pointers.data(), pointers.size() * sizeof *there, cudaMemcpyHostToDevice));
-    BLAS(cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, there, m, there + count, k, &beta, there + 2 * count, m,
-                            count));
+    CHECK(cudaMemcpy(there, pointers.data(), pointers.size() * sizeof *there,
+                     cudaMemcpyHostToDevice));
+    BLAS(cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, there, m,
+                            there + count, k, &beta, there + 2 * count, m, count));
     for (int i = 0; i < count; i++) {
         product(CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, 1, a, b, 0, c, i * m * k, i * k * n, i * m * n);
         product(CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, 1, a, b, 0, d, i * m * k, i * k * n, i * m * n);
@@ -204,10 +220,12 @@ template <typename T> static void mixed(cudaDataType type, double close)
             Both<float> d(m * n);
             const float alpha = 1, beta = 0;
             const int lda = ta == CUBLAS_OP_N ? m : k, ldb = tb == CUBLAS_OP_N ? k : n;
-            BLAS(cublasGemmEx(handle, ta, tb, m, n, k, &alpha, a.device, type, lda, b.device, type, ldb, &beta, c.device, type, m,
-                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-            BLAS(cublasGemmEx(handle, ta, tb, m, n, k, &alpha, a.device, type, lda, b.device, type, ldb, &beta, d.device, CUDA_R_32F, m,
-                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+            BLAS(cublasGemmEx(handle, ta, tb, m, n, k, &alpha, a.device, type, lda, b.device, type,
+                              ldb, &beta, c.device, type, m, CUBLAS_COMPUTE_32F,
+                              CUBLAS_GEMM_DEFAULT));
+            BLAS(cublasGemmEx(handle, ta, tb, m, n, k, &alpha, a.device, type, lda, b.device, type,
+                              ldb, &beta, d.device, CUDA_R_32F, m, CUBLAS_COMPUTE_32F,
+                              CUBLAS_GEMM_DEFAULT));
             product(ta, tb, m, n, k, 1, a, b, 0, c);
             product(ta, tb, m, n, k, 1, a, b, 0, d);
             if (!(c.off() <= close && d.off() <= 1e-5)) {
@@ -222,14 +240,22 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     BLAS(cublasCreate(&handle));
-    if (!strcmp(what, "level1")) level1();
-    else if (!strcmp(what, "gemv")) gemv();
-    else if (!strcmp(what, "sgemm")) gemm<float>(cublasSgemm, 1e-5);
-    else if (!strcmp(what, "dgemm")) gemm<double>(cublasDgemm, 1e-13);
-    else if (!strcmp(what, "hgemm")) whole_numbers = true, gemm<__half>(cublasHgemm, 0);
-    else if (!strcmp(what, "batched")) batched();
-    else if (!strcmp(what, "mixed")) mixed<__half>(CUDA_R_16F, 1e-3), mixed<__nv_bfloat16>(CUDA_R_16BF, 8e-3);
-    else return printf("which group?\n"), 2;
+    if (!strcmp(what, "level1"))
+        level1();
+    else if (!strcmp(what, "gemv"))
+        gemv();
+    else if (!strcmp(what, "sgemm"))
+        gemm<float>(cublasSgemm, 1e-5);
+    else if (!strcmp(what, "dgemm"))
+        gemm<double>(cublasDgemm, 1e-13);
+    else if (!strcmp(what, "hgemm"))
+        whole_numbers = true, gemm<__half>(cublasHgemm, 0);
+    else if (!strcmp(what, "batched"))
+        batched();
+    else if (!strcmp(what, "mixed"))
+        mixed<__half>(CUDA_R_16F, 1e-3), mixed<__nv_bfloat16>(CUDA_R_16BF, 8e-3);
+    else
+        return printf("which group?\n"), 2;
     BLAS(cublasDestroy(handle));
     printf("right\n");
 }

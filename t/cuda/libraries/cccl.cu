@@ -1,4 +1,5 @@
-// CUB and Thrust from the toolkit's headers: sort, scan, reduce, select and so on, each against the host.
+// CUB and Thrust from the toolkit's headers: sort, scan, reduce, select and so on, each against the
+// host.
 #include <cub/cub.cuh>
 #include <thrust/device_vector.h>
 #include <thrust/inner_product.h>
@@ -78,7 +79,8 @@ static void cub_radix_sort(int n)
         return cub::DeviceRadixSort::SortPairs(t, b, in.p, out.p, values_in.p, values_out.p, n);
     });
     // Radix sort is stable.
-    std::stable_sort(values.begin(), values.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+    std::stable_sort(values.begin(), values.end(),
+                     [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
     TRUE(values_out.back() == values);
     auto sorted = keys;
     std::sort(sorted.begin(), sorted.end());
@@ -90,10 +92,12 @@ static void cub_scan_and_reduce(int n)
     const auto x = numbers<int64_t>(n, 1000);
     Device<int64_t> in(x), out(n), sum(1), low(1);
     std::vector<int64_t> scanned(n);
-    cub_call([&](void *t, size_t &b) { return cub::DeviceScan::InclusiveSum(t, b, in.p, out.p, n); });
+    cub_call(
+        [&](void *t, size_t &b) { return cub::DeviceScan::InclusiveSum(t, b, in.p, out.p, n); });
     std::partial_sum(x.begin(), x.end(), scanned.begin());
     TRUE(out.back() == scanned);
-    cub_call([&](void *t, size_t &b) { return cub::DeviceScan::ExclusiveSum(t, b, in.p, out.p, n); });
+    cub_call(
+        [&](void *t, size_t &b) { return cub::DeviceScan::ExclusiveSum(t, b, in.p, out.p, n); });
     scanned.insert(scanned.begin(), 0);
     scanned.pop_back();
     TRUE(out.back() == scanned);
@@ -114,7 +118,8 @@ static void cub_histogram_and_select(int n)
     for (int v : x) expected[(v + 128) / 16]++;
     TRUE(counts.back() == expected);
     cub_call([&](void *t, size_t &b) {
-        return cub::DeviceSelect::If(t, b, in.p, chosen.p, how_many.p, n, [] __device__(int v) { return v & 1; });
+        return cub::DeviceSelect::If(t, b, in.p, chosen.p, how_many.p, n,
+                                     [] __device__(int v) { return v & 1; });
     });
     std::copy_if(x.begin(), x.end(), std::back_inserter(odd), [](int v) { return v & 1; });
     auto got = chosen.back();
@@ -124,7 +129,8 @@ static void cub_histogram_and_select(int n)
 }
 
 // A block's own sort, scan and reduction, and a warp's.
-template <int threads, int items> __global__ void block_primitives(const int *in, int *sorted, int *scanned, int *sums)
+template <int threads, int items>
+__global__ void block_primitives(const int *in, int *sorted, int *scanned, int *sums)
 {
     using Load = cub::BlockLoad<int, threads, items, cub::BLOCK_LOAD_TRANSPOSE>;
     using Sort = cub::BlockRadixSort<int, threads, items>;
@@ -158,7 +164,8 @@ template <int threads, int items> __global__ void block_primitives(const int *in
 
 static void cub_blocks()
 {
-    constexpr int threads = 128, items = 5, blocks = 7, tile = threads * items, warps = threads / 32;
+    constexpr int threads = 128, items = 5, blocks = 7, tile = threads * items,
+                  warps = threads / 32;
     const auto x = numbers<int>(blocks * tile, 10000);
     Device<int> in(x), sorted(x.size()), scanned(x.size()), sums(blocks * (1 + warps));
     block_primitives<threads, items><<<blocks, threads>>>(in.p, sorted.p, scanned.p, sums.p);
@@ -171,7 +178,8 @@ static void cub_blocks()
         wanted_sums.push_back(std::accumulate(first, first + tile, 0));
         for (int w = 0; w < warps; w++) {
             int top = first[w * 32 * items];
-            for (int lane = 1; lane < 32; lane++) top = std::max(top, first[(w * 32 + lane) * items]);
+            for (int lane = 1; lane < 32; lane++)
+                top = std::max(top, first[(w * 32 + lane) * items]);
             wanted_sums.push_back(top);
         }
     }
@@ -195,14 +203,17 @@ static void thrust_algorithms(int n)
     std::sort(host.begin(), host.end());
     TRUE(same(d, host));
     // A comparison of one's own takes the merge sort.
-    auto by_last_digit = [] __host__ __device__(float a, float b) { return int(a) % 10 < int(b) % 10; };
+    auto by_last_digit = [] __host__ __device__(float a, float b) {
+        return int(a) % 10 < int(b) % 10;
+    };
     thrust::stable_sort(d.begin(), d.end(), by_last_digit);
     std::stable_sort(host.begin(), host.end(), by_last_digit);
     TRUE(same(d, host));
 
     const auto keys = numbers<int>(n, 5);
     thrust::device_vector<int> k(keys.begin(), keys.end()), out_keys(n), out_sums(n), ones(n, 1);
-    auto ends = thrust::reduce_by_key(k.begin(), k.end(), ones.begin(), out_keys.begin(), out_sums.begin());
+    auto ends =
+        thrust::reduce_by_key(k.begin(), k.end(), ones.begin(), out_keys.begin(), out_sums.begin());
     std::vector<int> runs, lengths;
     for (size_t i = 0; i < keys.size(); i++)
         if (i && keys[i] == keys[i - 1])
@@ -216,14 +227,17 @@ static void thrust_algorithms(int n)
     TRUE(same(k, runs));
 
     thrust::device_vector<int> whole(keys.begin(), keys.end()), scanned(n);
-    TRUE(thrust::reduce(whole.begin(), whole.end()) == std::accumulate(keys.begin(), keys.end(), 0));
+    TRUE(thrust::reduce(whole.begin(), whole.end()) ==
+         std::accumulate(keys.begin(), keys.end(), 0));
     TRUE(thrust::inner_product(whole.begin(), whole.end(), whole.begin(), 0ll) ==
          std::inner_product(keys.begin(), keys.end(), keys.begin(), 0ll));
     TRUE(thrust::transform_reduce(
-             whole.begin(), whole.end(), [] __host__ __device__(int v) { return v * v; }, 0, ::cuda::maximum<int>{}) == 25);
+             whole.begin(), whole.end(), [] __host__ __device__(int v) { return v * v; }, 0,
+             ::cuda::maximum<int>{}) == 25);
     std::vector<int> scan(n);
     thrust::inclusive_scan(whole.begin(), whole.end(), scanned.begin(), ::cuda::maximum<int>{});
-    std::inclusive_scan(keys.begin(), keys.end(), scan.begin(), [](int a, int b) { return std::max(a, b); });
+    std::inclusive_scan(keys.begin(), keys.end(), scan.begin(),
+                        [](int a, int b) { return std::max(a, b); });
     TRUE(same(scanned, scan));
 }
 

@@ -1,4 +1,5 @@
-// cuFFT against a discrete Fourier transform on the host. Run with c2c, z2z, r2c, c2r, 2d or batched.
+// cuFFT against a discrete Fourier transform on the host. Run with c2c, z2z, r2c, c2r, 2d or
+// batched.
 #include <cuda_runtime.h>
 #include <cufft.h>
 
@@ -33,7 +34,8 @@ static std::vector<Wide> noise(size_t n, bool real = false)
     return out;
 }
 
-// The definition, along one axis: `count` lines of n values, `stride` apart, with the given distance between lines.
+// The definition, along one axis: `count` lines of n values, `stride` apart, with the given
+// distance between lines.
 static void transform(std::vector<Wide> &data, int n, int stride, int count, int distance, int sign)
 {
     std::vector<Wide> roots(n), line(n);
@@ -56,7 +58,8 @@ static void transform_2d(std::vector<Wide> &data, int rows, int columns, int sig
 }
 
 // The largest difference, as a part of the largest value.
-template <class T> void close(const char *what, int n, const std::vector<T> &got, const std::vector<Wide> &wanted, double limit)
+template <class T> void close(const char *what, int n, const std::vector<T> &got,
+                              const std::vector<Wide> &wanted, double limit)
 {
     double worst = 0, largest = 0;
     for (size_t i = 0; i < wanted.size(); i++) {
@@ -90,28 +93,47 @@ template <class T> struct Device {
 // What cuFFT calls the types and functions of a precision.
 template <class Real> constexpr bool wide = std::is_same_v<Real, double>;
 template <class Real> constexpr double limit = wide<Real> ? 1e-13 : 2e-6;
-template <class Real> using Complex = std::conditional_t<wide<Real>, cufftDoubleComplex, cufftComplex>;
+template <class Real>
+using Complex = std::conditional_t<wide<Real>, cufftDoubleComplex, cufftComplex>;
 
-static void run(cufftHandle plan, cufftComplex *in, cufftComplex *out, int way) { CHECK(cufftExecC2C(plan, in, out, way)); }
+static void run(cufftHandle plan, cufftComplex *in, cufftComplex *out, int way)
+{
+    CHECK(cufftExecC2C(plan, in, out, way));
+}
 static void run(cufftHandle plan, cufftDoubleComplex *in, cufftDoubleComplex *out, int way)
 {
     CHECK(cufftExecZ2Z(plan, in, out, way));
 }
-static void run(cufftHandle plan, float *in, cufftComplex *out) { CHECK(cufftExecR2C(plan, in, out)); }
-static void run(cufftHandle plan, double *in, cufftDoubleComplex *out) { CHECK(cufftExecD2Z(plan, in, out)); }
-static void run(cufftHandle plan, cufftComplex *in, float *out) { CHECK(cufftExecC2R(plan, in, out)); }
-static void run(cufftHandle plan, cufftDoubleComplex *in, double *out) { CHECK(cufftExecZ2D(plan, in, out)); }
+static void run(cufftHandle plan, float *in, cufftComplex *out)
+{
+    CHECK(cufftExecR2C(plan, in, out));
+}
+static void run(cufftHandle plan, double *in, cufftDoubleComplex *out)
+{
+    CHECK(cufftExecD2Z(plan, in, out));
+}
+static void run(cufftHandle plan, cufftComplex *in, float *out)
+{
+    CHECK(cufftExecC2R(plan, in, out));
+}
+static void run(cufftHandle plan, cufftDoubleComplex *in, double *out)
+{
+    CHECK(cufftExecZ2D(plan, in, out));
+}
 
 template <class T> std::vector<T> as(const std::vector<Wide> &from)
 {
     std::vector<T> out(from.size());
     for (size_t i = 0; i < from.size(); i++)
-        if constexpr (std::is_floating_point_v<T>) out[i] = T(from[i].real());
-        else out[i] = T(from[i]);
+        if constexpr (std::is_floating_point_v<T>)
+            out[i] = T(from[i].real());
+        else
+            out[i] = T(from[i]);
     return out;
 }
 
-// Powers of two, small primes and their products, large primes (Bluestein's way), and more than a block holds.
+// Powers of two, small primes and their products, large primes (Bluestein's way), and more than a
+// block holds.
 const int kSizes[] = {1, 2, 60, 128, 210, 1000, 1009, 2048, 8192};
 
 template <class Real> void complex_1d(const char *what)
@@ -184,7 +206,8 @@ static void real_2d()
     const std::vector<Wide> in = noise(rows * columns, true);
     std::vector<Wide> all = in, wanted;
     transform_2d(all, rows, columns, -1);
-    for (int r = 0; r < rows; r++) wanted.insert(wanted.end(), all.begin() + r * columns, all.begin() + r * columns + half);
+    for (int r = 0; r < rows; r++)
+        wanted.insert(wanted.end(), all.begin() + r * columns, all.begin() + r * columns + half);
     Device<float> from(as<float>(in));
     Device<std::complex<float>> to(rows * half);
     cufftHandle plan;
@@ -208,7 +231,8 @@ static void batched()
         CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
         CHECK(cufftPlanMany(&plan, 1, &n, &n, lines, 1, &n, lines, 1, CUFFT_C2C, lines));
         CHECK(cufftSetStream(plan, stream));
-        run(plan, reinterpret_cast<cufftComplex *>(from.data), reinterpret_cast<cufftComplex *>(to.data), CUFFT_FORWARD);
+        run(plan, reinterpret_cast<cufftComplex *>(from.data),
+            reinterpret_cast<cufftComplex *>(to.data), CUFFT_FORWARD);
         CHECK(cudaStreamSynchronize(stream));
         close("batched", n, to.get(), wanted, limit<float>);
         CHECK(cufftDestroy(plan));
@@ -219,12 +243,19 @@ static void batched()
 int main(int, char **argv)
 {
     const char *group = argv[1] ? argv[1] : "";
-    if (!strcmp(group, "c2c")) complex_1d<float>("c2c");
-    else if (!strcmp(group, "z2z")) complex_1d<double>("z2z");
-    else if (!strcmp(group, "r2c")) real_1d<float>("r2c", false), real_1d<double>("d2z", false);
-    else if (!strcmp(group, "c2r")) real_1d<float>("c2r", true), real_1d<double>("z2d", true);
-    else if (!strcmp(group, "2d")) complex_2d<float>("2d c2c"), complex_2d<double>("2d z2z"), real_2d();
-    else if (!strcmp(group, "batched")) batched();
-    else return printf("which group?\n"), 2;
+    if (!strcmp(group, "c2c"))
+        complex_1d<float>("c2c");
+    else if (!strcmp(group, "z2z"))
+        complex_1d<double>("z2z");
+    else if (!strcmp(group, "r2c"))
+        real_1d<float>("r2c", false), real_1d<double>("d2z", false);
+    else if (!strcmp(group, "c2r"))
+        real_1d<float>("c2r", true), real_1d<double>("z2d", true);
+    else if (!strcmp(group, "2d"))
+        complex_2d<float>("2d c2c"), complex_2d<double>("2d z2z"), real_2d();
+    else if (!strcmp(group, "batched"))
+        batched();
+    else
+        return printf("which group?\n"), 2;
     printf("right\n");
 }

@@ -1,5 +1,5 @@
-// Cooperative groups as programs use them: tiles of every size, coalesced and labelled groups, the reductions and scans
-// of the toolkit's headers, groups of a block and of the whole grid.
+// Cooperative groups as programs use them: tiles of every size, coalesced and labelled groups, the
+// reductions and scans of the toolkit's headers, groups of a block and of the whole grid.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
@@ -104,7 +104,8 @@ template <int size> __global__ void wide_tiles(const int *in, int *out)
 
 template <int size> static void check_wide_tiles()
 {
-    const auto got = run(256, 2, [](const int *in, int *out) { wide_tiles<size><<<1, 256>>>(in, out); });
+    const auto got =
+        run(256, 2, [](const int *in, int *out) { wide_tiles<size><<<1, 256>>>(in, out); });
     for (int i = 0; i < 256; i++) {
         int sum = 0;
         for (int k = i / size * size; k < (i / size + 1) * size; k++) sum += value_of(k);

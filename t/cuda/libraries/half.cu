@@ -1,4 +1,5 @@
-// cuda_fp16.h and cuda_bf16.h: the same arithmetic by the device's instructions and by the headers' host code, bit for bit.
+// cuda_fp16.h and cuda_bf16.h: the same arithmetic by the device's instructions and by the headers'
+// host code, bit for bit.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -28,18 +29,27 @@ template <typename T> __host__ __device__ inline uint32_t bits(T x)
 
 // One name for what the two headers call by two.
 __host__ __device__ inline __half to_half_type(float f, __half) { return __float2half_rn(f); }
-__host__ __device__ inline __nv_bfloat16 to_half_type(float f, __nv_bfloat16) { return __float2bfloat16_rn(f); }
+__host__ __device__ inline __nv_bfloat16 to_half_type(float f, __nv_bfloat16)
+{
+    return __float2bfloat16_rn(f);
+}
 __host__ __device__ inline float to_float(__half h) { return __half2float(h); }
 __host__ __device__ inline float to_float(__nv_bfloat16 h) { return __bfloat162float(h); }
 __host__ __device__ inline int to_int(__half h) { return __half2int_rz(h); }
 __host__ __device__ inline int to_int(__nv_bfloat16 h) { return __bfloat162int_rz(h); }
 __host__ __device__ inline __half from_int(int i, __half) { return __int2half_rn(i); }
-__host__ __device__ inline __nv_bfloat16 from_int(int i, __nv_bfloat16) { return __int2bfloat16_rn(i); }
+__host__ __device__ inline __nv_bfloat16 from_int(int i, __nv_bfloat16)
+{
+    return __int2bfloat16_rn(i);
+}
 __host__ __device__ inline __half2 pair(__half a, __half b) { return __halves2half2(a, b); }
-__host__ __device__ inline __nv_bfloat162 pair(__nv_bfloat16 a, __nv_bfloat16 b) { return __halves2bfloat162(a, b); }
+__host__ __device__ inline __nv_bfloat162 pair(__nv_bfloat16 a, __nv_bfloat16 b)
+{
+    return __halves2bfloat162(a, b);
+}
 
-// A fused multiply-add of the host's own: the product is exact as a double, the sum is rounded to odd, then once more to
-// the type.
+// A fused multiply-add of the host's own: the product is exact as a double, the sum is rounded to
+// odd, then once more to the type.
 inline double fused(double a, double b, double c)
 {
     const double p = a * b, s = p + c;
@@ -89,10 +99,36 @@ template <typename P> __host__ __device__ inline P fma2_of(P a, P b, P c)
 }
 
 static const char *const kNames[] = {
-    "add", "subtract", "multiply", "divide", "fma", "negate", "absolute", "less", "less or unordered", "equal", "not equal",
-    "maximum", "minimum", "maximum with NaN", "saturating add", "saturating multiply", "to float", "from float", "to int",
-    "from int", "is NaN", "pair: add", "pair: multiply", "pair: fma", "pair: less", "pair: high and low", "pair: maximum",
-    "saturating fma", "fma with relu", "pair: divide",
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "fma",
+    "negate",
+    "absolute",
+    "less",
+    "less or unordered",
+    "equal",
+    "not equal",
+    "maximum",
+    "minimum",
+    "maximum with NaN",
+    "saturating add",
+    "saturating multiply",
+    "to float",
+    "from float",
+    "to int",
+    "from int",
+    "is NaN",
+    "pair: add",
+    "pair: multiply",
+    "pair: fma",
+    "pair: less",
+    "pair: high and low",
+    "pair: maximum",
+    "saturating fma",
+    "fma with relu",
+    "pair: divide",
 };
 constexpr int kResults = sizeof kNames / sizeof *kNames;
 
@@ -135,7 +171,9 @@ template <typename H> __host__ __device__ inline void compute(H a, H b, H c, uin
 template <typename H> __global__ void on_device(const H *values, int n, uint32_t *out)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n * n) compute(values[i / n], values[i % n], values[(i * 7 + i / n) % n], out + size_t(i) * kResults);
+    if (i < n * n)
+        compute(values[i / n], values[i % n], values[(i * 7 + i / n) % n],
+                out + size_t(i) * kResults);
 }
 
 template <typename H> static bool is_nan(uint32_t b)
@@ -158,8 +196,11 @@ template <typename H> static bool alike(int what, uint32_t got, uint32_t wanted)
         memcpy(&a, &got, 4), memcpy(&b, &wanted, 4);
         return std::isnan(a) && std::isnan(b);
     }
-    auto half_alike = [](uint32_t x, uint32_t y) { return uint16_t(x) == uint16_t(y) || (is_nan<H>(x) && is_nan<H>(y)); };
-    return half_alike(got, wanted) && (pairs ? half_alike(got >> 16, wanted >> 16) : got >> 16 == wanted >> 16);
+    auto half_alike = [](uint32_t x, uint32_t y) {
+        return uint16_t(x) == uint16_t(y) || (is_nan<H>(x) && is_nan<H>(y));
+    };
+    return half_alike(got, wanted) &&
+           (pairs ? half_alike(got >> 16, wanted >> 16) : got >> 16 == wanted >> 16);
 }
 
 template <typename H> static int check(const char *name)
@@ -174,8 +215,9 @@ template <typename H> static int check(const char *name)
         memcpy(&h, &x, sizeof h);
         values.push_back(h);
     }
-    for (uint32_t b : {0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x3C00, 0x007F,
-                       0x0080, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x3F80, 0xBF80, 0x4000}) {
+    for (uint32_t b :
+         {0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x7BFF, 0x7C00, 0xFC00, 0x7E00,
+          0x3C00, 0x007F, 0x0080, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x3F80, 0xBF80, 0x4000}) {
         const uint16_t x = uint16_t(b);
         H h;
         memcpy(&h, &x, sizeof h);
@@ -200,8 +242,8 @@ template <typename H> static int check(const char *name)
         compute(a, b, c, wanted.data());
         for (int k = 0; k < kResults; k++)
             if (!alike<H>(k, got[size_t(i) * kResults + k], wanted[k]) && !wrong[k]++)
-                printf("%s %s: of %04x %04x %04x device %08x, host %08x\n", name, kNames[k], bits(a), bits(b), bits(c),
-                       got[size_t(i) * kResults + k], wanted[k]);
+                printf("%s %s: of %04x %04x %04x device %08x, host %08x\n", name, kNames[k],
+                       bits(a), bits(b), bits(c), got[size_t(i) * kResults + k], wanted[k]);
     }
     int all = 0;
     for (int k = 0; k < kResults; k++) {
@@ -211,16 +253,19 @@ template <typename H> static int check(const char *name)
     return all;
 }
 
-// The functions that the hardware approximates: within two units in the last place of the result's type.
+// The functions that the hardware approximates: within two units in the last place of the result's
+// type.
 __global__ void functions(const __half *x, int n, float *out)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const __half h = x[i];
-    const float all[] = {__half2float(hexp(h)), __half2float(hexp2(h)), __half2float(hsin(h)), __half2float(hcos(h)),
-                         __half2float(htanh(h)), __half2float(hsqrt(__habs(h))), __half2float(hlog(__habs(h))),
-                         __half2float(hrcp(h)), __half2float(hrsqrt(__habs(h))), __half2float(hfloor(h)),
-                         __half2float(hrint(h)), __half2float(hceil(h)), __half2float(htrunc(h))};
+    const float all[] = {
+        __half2float(hexp(h)),         __half2float(hexp2(h)), __half2float(hsin(h)),
+        __half2float(hcos(h)),         __half2float(htanh(h)), __half2float(hsqrt(__habs(h))),
+        __half2float(hlog(__habs(h))), __half2float(hrcp(h)),  __half2float(hrsqrt(__habs(h))),
+        __half2float(hfloor(h)),       __half2float(hrint(h)), __half2float(hceil(h)),
+        __half2float(htrunc(h))};
     for (int k = 0; k < 13; k++) out[i * 13 + k] = all[k];
 }
 
@@ -248,14 +293,18 @@ static int check_functions()
     int wrong = 0;
     for (int i = 0; i < n; i++) {
         const double v = __half2float(x[i]);
-        const double all[] = {exp(v), exp2(v), sin(v), cos(v), tanh(v), sqrt(fabs(v)), log(fabs(v)),
-                              1 / v, 1 / sqrt(fabs(v)), floor(v), rint(v), ceil(v), trunc(v)};
+        const double all[] = {
+            exp(v), exp2(v),           sin(v),   cos(v),  tanh(v), sqrt(fabs(v)), log(fabs(v)),
+            1 / v,  1 / sqrt(fabs(v)), floor(v), rint(v), ceil(v), trunc(v)};
         for (int k = 0; k < 13; k++) {
             const float f = __half2float(__double2half(all[k])), g = got[i * 13 + k];
-            const float unit = fmaxf(ldexpf(1, ilogbf(fabsf(f) > 0 && std::isfinite(f) ? f : 1) - 10), 0x1p-24f);
+            const float unit =
+                fmaxf(ldexpf(1, ilogbf(fabsf(f) > 0 && std::isfinite(f) ? f : 1) - 10), 0x1p-24f);
             // At the end of the range one unit more is infinity.
             const bool at_end = fabsf(f) >= 65472 && fabsf(g) >= 65472;
-            if (!(f == g || fabsf(f - g) <= 2 * unit || at_end || (std::isnan(f) && std::isnan(g))) && !wrong++)
+            if (!(f == g || fabsf(f - g) <= 2 * unit || at_end ||
+                  (std::isnan(f) && std::isnan(g))) &&
+                !wrong++)
                 printf("function %d of %g: %g, not %g\n", k, v, g, f);
         }
     }

@@ -1,4 +1,7 @@
-// libcu++ as programs use it: atomics of all scopes, barriers with phases, semaphores, latch, pipelines of asynchronous copies.
+// libcu++ as programs use it: atomics of all scopes, barriers with phases, semaphores, latch,
+// pipelines of asynchronous copies.
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 #include <cuda/atomic>
 #include <cuda/barrier>
 #include <cuda/latch>
@@ -6,11 +9,9 @@
 #include <cuda/semaphore>
 #include <cuda/std/array>
 #include <cuda/std/complex>
-#include <cuda/std/tuple>
 #include <cuda/std/optional>
 #include <cuda/std/span>
-#include <cooperative_groups.h>
-#include <cooperative_groups/memcpy_async.h>
+#include <cuda/std/tuple>
 
 #include "../features/check.h"
 
@@ -104,7 +105,8 @@ __global__ void produce_and_consume(const int *in, int *out, int tiles)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> ready[2], filled[2];
     __shared__ int room[2][64];
-    if (threadIdx.x < 4) init(threadIdx.x < 2 ? &ready[threadIdx.x] : &filled[threadIdx.x - 2], blockDim.x);
+    if (threadIdx.x < 4)
+        init(threadIdx.x < 2 ? &ready[threadIdx.x] : &filled[threadIdx.x - 2], blockDim.x);
     __syncthreads();
     const int lane = threadIdx.x % 64;
     if (threadIdx.x < 64) {
@@ -140,7 +142,8 @@ template <int stages> __global__ void pipelined(const float *in, float *out, int
     for (int t = 0; t < tiles; t++) {
         for (; asked < tiles && asked < t + stages; asked++) {
             pipe.producer_acquire();
-            cuda::memcpy_async(block, room[asked % stages], in + asked * tile, cuda::aligned_size_t<16>(tile * sizeof(float)), pipe);
+            cuda::memcpy_async(block, room[asked % stages], in + asked * tile,
+                               cuda::aligned_size_t<16>(tile * sizeof(float)), pipe);
             pipe.producer_commit();
         }
         pipe.consumer_wait();
@@ -201,7 +204,8 @@ int main()
     *next = 0;
     add<<<16, 256>>>(t, tickets, next);
     CHECK(cudaDeviceSynchronize());
-    TRUE(t->i.load() == 4096 * 4095 / 2 && t->u.load() == 4095 && t->f.load() == 2048 && t->d.load() == 1024);
+    TRUE(t->i.load() == 4096 * 4095 / 2 && t->u.load() == 4095 && t->f.load() == 2048 &&
+         t->d.load() == 1024);
     TRUE(t->s.load() == -4096 && t->c.load() == 0 && t->b.load() && *next == 4096);
     std::vector<bool> seen(4096);
     for (int i = 0; i < 4096; i++) seen[tickets[i]] = true;
@@ -229,7 +233,8 @@ int main()
     for (int i = 0; i < 256; i++) value[i] = i;
     for (int r = 0; r < 8; r++) {
         old = value;
-        for (int i = 0; i < 256; i++) value[i] = int(unsigned(old[i]) * 3 + unsigned(old[(i + 1) % 256]));
+        for (int i = 0; i < 256; i++)
+            value[i] = int(unsigned(old[i]) * 3 + unsigned(old[(i + 1) % 256]));
     }
     for (int i = 0; i < 256; i++) TRUE(ints[i] == value[i] + (i < 32));
 

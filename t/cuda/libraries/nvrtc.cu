@@ -1,5 +1,5 @@
-// What NVRTC makes for compute_90 of the toolkit's headers: clusters of one block, bulk copies with mbarriers, group reductions, wmma,
-// fp8, programmatic launches. Needs a device of 9.0.
+// What NVRTC makes for compute_90 of the toolkit's headers: clusters of one block, bulk copies with
+// mbarriers, group reductions, wmma, fp8, programmatic launches. Needs a device of 9.0.
 #include <cuda.h>
 #include <nvrtc.h>
 
@@ -115,7 +115,8 @@ int main()
     CHECK(nvrtcCreateProgram(&program, source, "p.cu", 0, nullptr, nullptr));
     CHECK(nvrtcAddNameExpression(program, "reduce<float>"));
     CHECK(nvrtcAddNameExpression(program, "reduce<int>"));
-    const char *options[] = {"--gpu-architecture=compute_90", "-std=c++20", "-default-device", "-I" TOOLKIT "/include", "-I" TOOLKIT "/include/cccl"};
+    const char *options[] = {"--gpu-architecture=compute_90", "-std=c++20", "-default-device",
+                             "-I" TOOLKIT "/include", "-I" TOOLKIT "/include/cccl"};
     size_t bytes;
     if (nvrtcCompileProgram(program, 5, options)) {
         CHECK(nvrtcGetProgramLogSize(program, &bytes));
@@ -167,7 +168,8 @@ int main()
 
     // Halves from 1 to 2, whose products and sums are exact.
     auto half = [](int i) { return 1 + i % 5 * 0.25f; };
-    for (int i = 0; i < 512; i++) reinterpret_cast<unsigned short *>(in)[i] = 0x3c00 + i % 5 * 0x100;
+    for (int i = 0; i < 512; i++)
+        reinterpret_cast<unsigned short *>(in)[i] = 0x3c00 + i % 5 * 0x100;
     CUdeviceptr second = in + 512;
     run("product", 1, 32, {&in, &second, &out});
     for (int r = 0; r < 16; r++)

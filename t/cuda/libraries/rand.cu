@@ -1,6 +1,7 @@
-// cuRAND: its generators on the device and on the host give the same numbers. Run with uniform or normal.
-#include <curand.h>
+// cuRAND: its generators on the device and on the host give the same numbers. Run with uniform or
+// normal.
 #include <cuda_runtime.h>
+#include <curand.h>
 
 #include <cmath>
 #include <cstdio>
@@ -25,7 +26,8 @@ int main(int argc, char **argv)
 {
     constexpr int n = 10000;
     const bool normal = argc > 1 && !strcmp(argv[1], "normal");
-    for (auto kind : {CURAND_RNG_PSEUDO_XORWOW, CURAND_RNG_PSEUDO_PHILOX4_32_10, CURAND_RNG_PSEUDO_MRG32K3A, CURAND_RNG_QUASI_SOBOL32}) {
+    for (auto kind : {CURAND_RNG_PSEUDO_XORWOW, CURAND_RNG_PSEUDO_PHILOX4_32_10,
+                      CURAND_RNG_PSEUDO_MRG32K3A, CURAND_RNG_QUASI_SOBOL32}) {
         curandGenerator_t device, host;
         CHECK(curandCreateGenerator(&device, kind));
         CHECK(curandCreateGeneratorHost(&host, kind));
@@ -45,7 +47,9 @@ int main(int argc, char **argv)
         }
         CHECK(cudaMemcpy(got.data(), d, n * sizeof(float), cudaMemcpyDeviceToHost));
         // Normal numbers go through logarithms and sines, of which each side has its own.
-        for (int i = 0; i < n; i++) TRUE(normal ? std::fabs(got[i] - wanted[i]) <= 1e-3f * (1 + std::fabs(wanted[i])) : got[i] == wanted[i]);
+        for (int i = 0; i < n; i++)
+            TRUE(normal ? std::fabs(got[i] - wanted[i]) <= 1e-3f * (1 + std::fabs(wanted[i]))
+                        : got[i] == wanted[i]);
         CHECK(cudaFree(d));
         CHECK(curandDestroyGenerator(device));
         CHECK(curandDestroyGenerator(host));

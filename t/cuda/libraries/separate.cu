@@ -1,4 +1,5 @@
-// A program of two files that call each other's device functions: nvcc -rdc=true, the second with -DSECOND.
+// A program of two files that call each other's device functions: nvcc -rdc=true, the second with
+// -DSECOND.
 #include <cstdio>
 
 #ifdef SECOND

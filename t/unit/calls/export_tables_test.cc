@@ -1,4 +1,5 @@
-// The private export tables as cudart uses them: found by UUID, storage by context, the integrity check.
+// The private export tables as cudart uses them: found by UUID, storage by context, the integrity
+// check.
 #include "calls/export_tables.h"
 
 #include <criterion/criterion.h>
@@ -37,12 +38,15 @@ CUresult pci(int *domain, int *bus, int *device, CUdevice d)
     return CUDA_SUCCESS;
 }
 
-const CUuuid kCudart = {{0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a, (char)0x89,
-                         (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d, (char)0xf9}};
-const CUuuid kStorage = {{(char)0xc6, (char)0x93, 0x33, 0x6e, 0x11, 0x21, (char)0xdf, 0x11, (char)0xa8,
-                          (char)0xc3, 0x68, (char)0xf3, 0x55, (char)0xd8, (char)0x95, (char)0x93}};
-const CUuuid kIntegrity = {{(char)0xd4, 0x08, 0x20, 0x55, (char)0xbd, (char)0xe6, 0x70, 0x4b, (char)0x8d,
-                            0x34, (char)0xba, 0x12, 0x3c, 0x66, (char)0xe1, (char)0xf2}};
+const CUuuid kCudart = {{0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a,
+                         (char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d,
+                         (char)0xf9}};
+const CUuuid kStorage = {{(char)0xc6, (char)0x93, 0x33, 0x6e, 0x11, 0x21, (char)0xdf, 0x11,
+                          (char)0xa8, (char)0xc3, 0x68, (char)0xf3, 0x55, (char)0xd8, (char)0x95,
+                          (char)0x93}};
+const CUuuid kIntegrity = {{(char)0xd4, 0x08, 0x20, 0x55, (char)0xbd, (char)0xe6, 0x70, 0x4b,
+                            (char)0x8d, 0x34, (char)0xba, 0x12, 0x3c, 0x66, (char)0xe1,
+                            (char)0xf2}};
 
 const CUuuid kModules = {{0x6e, 0x16, 0x3f, (char)0xbe, (char)0xb9, 0x58, 0x44, 0x4d, (char)0x83,
                           0x5c, (char)0xe1, (char)0x82, (char)0xaf, (char)0xf1, (char)0x99, 0x1e}};
@@ -70,7 +74,8 @@ const void *const *table(const CUuuid &id)
 
 void setup()
 {
-    set_driver_facts({13000, current_context, primary, device_count, uuid, pci, function_count, functions});
+    set_driver_facts(
+        {13000, current_context, primary, device_count, uuid, pci, function_count, functions});
 }
 
 }  // namespace
@@ -99,7 +104,8 @@ Test(export_tables, cudart_table_names_its_size_and_the_primary_context)
 Test(export_tables, null_context_of_put_is_the_current_one)
 {
     const void *const *t = table(kStorage);
-    auto put = reinterpret_cast<CUresult (*)(CUcontext, void *, void *, void *)>(const_cast<void *>(t[0]));
+    auto put =
+        reinterpret_cast<CUresult (*)(CUcontext, void *, void *, void *)>(const_cast<void *>(t[0]));
     auto remove = reinterpret_cast<CUresult (*)(CUcontext, void *)>(const_cast<void *>(t[1]));
     auto get = reinterpret_cast<CUresult (*)(void **, CUcontext, void *)>(const_cast<void *>(t[2]));
     int key, value, second;
@@ -122,9 +128,12 @@ Test(export_tables, a_module_shows_its_functions_and_says_how_many)
     const void *const *t = table(kModules);
     cr_assert_geq(reinterpret_cast<size_t>(t[0]), 8 * sizeof(void *));
     using Visit = void (*)(void *, CUfunction, uint64_t);
-    auto each = reinterpret_cast<uint64_t (*)(CUcontext, CUmodule, Visit, void *)>(const_cast<void *>(t[7]));
+    auto each = reinterpret_cast<uint64_t (*)(CUcontext, CUmodule, Visit, void *)>(
+        const_cast<void *>(t[7]));
     uintptr_t sum = 0;
-    const Visit add = [](void *to, CUfunction f, uint64_t) { *static_cast<uintptr_t *>(to) += reinterpret_cast<uintptr_t>(f); };
+    const Visit add = [](void *to, CUfunction f, uint64_t) {
+        *static_cast<uintptr_t *>(to) += reinterpret_cast<uintptr_t>(f);
+    };
     cr_expect_eq(each(current, reinterpret_cast<CUmodule>(4), add, &sum), 4);
     cr_expect_eq(sum, 1 + 2 + 3 + 4);
     cr_expect_eq(each(current, nullptr, add, &sum), 0, "not a module");
@@ -134,7 +143,8 @@ Test(export_tables, a_module_shows_its_functions_and_says_how_many)
 Test(export_tables, integrity_is_a_mac_over_process_tables_time_and_devices)
 {
     const void *const *t = table(kIntegrity);
-    auto check = reinterpret_cast<CUresult (*)(uint32_t, uint64_t, uint64_t[2])>(const_cast<void *>(t[1]));
+    auto check =
+        reinterpret_cast<CUresult (*)(uint32_t, uint64_t, uint64_t[2])>(const_cast<void *>(t[1]));
     uint64_t fixed[2], got[2], wanted[2];
     check(13000, 1, fixed);
     cr_expect_eq(fixed[0], 0x3341181C03CB675C);

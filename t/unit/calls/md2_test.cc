@@ -31,13 +31,16 @@ static std::string md2(const std::string &text)
 
 Test(md2, gives_the_digests_of_rfc_1319)
 {
-    const struct { const char *text, *digest; } vectors[] = {
+    const struct {
+        const char *text, *digest;
+    } vectors[] = {
         {"", "8350e5a3e24c153df2275c9f80692773"},
         {"a", "32ec01ec4a6dac72c0ab96fb34c0b5d1"},
         {"abc", "da853b0d3f88d99b30283a69e6ded6bb"},
         {"message digest", "ab4f496bfb2a530b219ff33031fe06b0"},
         {"abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b"},
-        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "da33def2a42df13975352846c30338cd"},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+         "da33def2a42df13975352846c30338cd"},
         {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
          "d5976f79d83d3a0dc9806c3c66f3efd8"},
     };

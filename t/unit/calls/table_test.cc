@@ -21,15 +21,18 @@ Test(table, has_every_symbol_of_the_toolkits_stub_and_no_other)
     std::set<std::string> stub, table;
     char line[512], symbol[512];
     while (fgets(line, sizeof line, nm))
-        if (sscanf(line, "%*s %*s %511s", symbol) == 1 && !strncmp(symbol, "cu", 2)) stub.insert(symbol);
+        if (sscanf(line, "%*s %*s %511s", symbol) == 1 && !strncmp(symbol, "cu", 2))
+            stub.insert(symbol);
     pclose(nm);
     cr_assert(stub.size() > 400, "the stub has %zu symbols", stub.size());
-    for (const CallInfo &c : kCalls) cr_expect(table.emplace(c.symbol).second, "%s stands twice", c.symbol.data());
+    for (const CallInfo &c : kCalls)
+        cr_expect(table.emplace(c.symbol).second, "%s stands twice", c.symbol.data());
     for (const std::string &s : stub) cr_expect(table.contains(s), "%s is missing", s.c_str());
     for (const std::string &s : table) cr_expect(stub.contains(s), "%s is in no stub", s.c_str());
 }
 
-// cudaTypedefs.h has PFN_<name>_v<version> for each variant of a name; sorted they are the variants in order.
+// cudaTypedefs.h has PFN_<name>_v<version> for each variant of a name; sorted they are the variants
+// in order.
 Test(table, versions_are_those_of_cudaTypedefs)
 {
     std::map<std::string, std::set<int>> typedefs, table;
@@ -43,10 +46,12 @@ Test(table, versions_are_those_of_cudaTypedefs)
     cr_assert(typedefs.size() > 400);
     for (const CallInfo &c : kCalls)
         if (!is_per_thread(c.symbol)) table[std::string(base_name(c.symbol))].insert(c.since);
-    for (const auto &[name, versions] : table) cr_expect(typedefs[name] == versions, "%s", name.c_str());
+    for (const auto &[name, versions] : table)
+        cr_expect(typedefs[name] == versions, "%s", name.c_str());
 }
 
-static std::string_view found(const char *name, int version, cuuint64_t flags = 0, int driver = 13000)
+static std::string_view found(const char *name, int version, cuuint64_t flags = 0,
+                              int driver = 13000)
 {
     Lookup l = find(name, version, flags, driver);
     return l.status == CU_GET_PROC_ADDRESS_SUCCESS ? info(l.id).symbol : "";
@@ -65,9 +70,12 @@ Test(versions, a_name_means_the_newest_variant_of_its_time)
 Test(versions, never_newer_than_the_driver)
 {
     cr_expect(found("cuCtxCreate", 13000, 0, 12040) == "cuCtxCreate_v3");
-    cr_expect(find("cuCtxGetDevice_v2", 13000, 0, 13000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-    cr_expect(find("cuGraphAddNode", 12000, 0, 13000).status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-    cr_expect(find("cuGraphAddNode", 12000, 0, 12000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+    cr_expect(find("cuCtxGetDevice_v2", 13000, 0, 13000).status ==
+              CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    cr_expect(find("cuGraphAddNode", 12000, 0, 13000).status ==
+              CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    cr_expect(find("cuGraphAddNode", 12000, 0, 12000).status ==
+                  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
               "for an older driver there is no such name, whatever version is asked for");
     cr_expect(find("cuNoSuchCall", 13000, 0, 13000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     cr_expect(find("", 0, 0, 13000).status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
@@ -75,7 +83,9 @@ Test(versions, never_newer_than_the_driver)
 
 Test(versions, what_the_server_lacks_does_not_exist)
 {
-    auto has = [](CallId id) { return id != CallId::cuMemAlloc_v2 && id != CallId::cuCtxCreate_v4 && id != CallId::cuInit; };
+    auto has = [](CallId id) {
+        return id != CallId::cuMemAlloc_v2 && id != CallId::cuCtxCreate_v4 && id != CallId::cuInit;
+    };
     auto found_by = [&](const char *name) { return find(name, 13000, 0, 13000, has); };
     cr_expect(info(found_by("cuMemAlloc").id).symbol == "cuMemAlloc");
     cr_expect(info(found_by("cuCtxCreate").id).symbol == "cuCtxCreate_v3");

@@ -54,15 +54,17 @@ struct Host {
     }
     nlohmann::ordered_json config(std::vector<std::string> environment) const
     {
-        return {{"process", {{"env", environment}}}, {"root", {{"path", "rootfs"}}}, {"mounts", nlohmann::ordered_json::array()}};
+        return {{"process", {{"env", environment}}},
+                {"root", {{"path", "rootfs"}}},
+                {"mounts", nlohmann::ordered_json::array()}};
     }
 };
 
-bool has_mount(const ContainerParts &parts, const std::string &source, const std::string &destination)
+bool has_mount(const ContainerParts &parts, const std::string &source,
+               const std::string &destination)
 {
     for (const BindMount &mount : parts.mounts)
-        if (mount.source == source && mount.destination == destination)
-            return true;
+        if (mount.source == source && mount.destination == destination) return true;
     return false;
 }
 
@@ -74,8 +76,7 @@ void same(const std::string &got, const std::string &wanted)
 std::string joined(const std::vector<std::string> &list)
 {
     std::string text;
-    for (const std::string &entry : list)
-        text += (text.empty() ? "" : " ") + entry;
+    for (const std::string &entry : list) text += (text.empty() ? "" : " ") + entry;
     return text;
 }
 
@@ -93,7 +94,8 @@ Test(container, links_are_followed_inside_the_root_only)
     host.link("abs", "/lib/x");
     host.link("up", "../../../../etc");
     host.link("loop", "loop");
-    same(resolve_in(host.rootfs, "/lib/x86_64-linux-gnu/libc.so.6").value(), "/usr/lib/x86_64-linux-gnu/libc.so.6");
+    same(resolve_in(host.rootfs, "/lib/x86_64-linux-gnu/libc.so.6").value(),
+         "/usr/lib/x86_64-linux-gnu/libc.so.6");
     same(resolve_in(host.rootfs, "/abs").value(), "/usr/lib/x");
     same(resolve_in(host.rootfs, "/up/passwd").value(), "/etc/passwd");
     same(resolve_in(host.rootfs, "//./usr/../..").value(), "/");
@@ -107,7 +109,8 @@ Test(container, a_library_goes_beside_the_image_s_libc)
     debian.debian();
     redhat.file(redhat.rootfs / "usr/lib64/libc.so.6", "x");
     redhat.link("lib64", "usr/lib64");
-    same(joined(places_for(debian.rootfs, "libcuda.so.1", "")), "/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+    same(joined(places_for(debian.rootfs, "libcuda.so.1", "")),
+         "/usr/lib/x86_64-linux-gnu/libcuda.so.1");
     same(joined(places_for(redhat.rootfs, "libcuda.so.1", "")), "/usr/lib64/libcuda.so.1");
     same(joined(places_for(static_only.rootfs, "libcuda.so.1", "")), "");
 }
@@ -123,10 +126,13 @@ Test(container, what_the_image_has_of_that_name_is_covered)
     host.link("usr/local/cuda-12.4/compat/libcuda.so.1", "libcuda.so.550");
     host.link("usr/local/cuda", "cuda-12.4");
     host.file(host.rootfs / "srv/libcuda.so.1", "x");
-    host.file(host.rootfs / "etc/ld.so.cache", "glibc-ld.so.cache1.1\0\1\2libcuda.so.1\0/opt/driver/libcuda.so.1\0/gone/libcuda.so.1\0/srv/xlibcuda.so.1\0"s);
+    host.file(
+        host.rootfs / "etc/ld.so.cache",
+        "glibc-ld.so.cache1.1\0\1\2libcuda.so.1\0/opt/driver/libcuda.so.1\0/gone/libcuda.so.1\0/srv/xlibcuda.so.1\0"s);
     same(joined(places_for(host.rootfs, "libcuda.so.1", "/nowhere:/srv")),
-                     "/usr/lib/x86_64-linux-gnu/libcuda.so.535 /opt/driver/libcuda.so.1 /usr/local/cuda-12.4/compat/libcuda.so.550 "
-                     "/srv/libcuda.so.1");
+         "/usr/lib/x86_64-linux-gnu/libcuda.so.535 /opt/driver/libcuda.so.1 "
+         "/usr/local/cuda-12.4/compat/libcuda.so.550 "
+         "/srv/libcuda.so.1");
 }
 
 Test(container, an_older_libc_is_told)
@@ -137,7 +143,8 @@ Test(container, an_older_libc_is_told)
     same(missing_glibc(now.rootfs, now.interposer / "libcuda.so.1"), "");
     same(missing_glibc(old.rootfs, old.interposer / "libcuda.so.1"), "2.34");
     auto parts = parts_for({old.rootfs, {}, {}}, old.lease, old.interposer);
-    cr_assert(parts && parts->warnings.size() == 1 && parts->warnings[0].find("glibc 2.34") != std::string::npos);
+    cr_assert(parts && parts->warnings.size() == 1 &&
+              parts->warnings[0].find("glibc 2.34") != std::string::npos);
 }
 
 Test(container, lease_and_libraries_are_mounted_and_named)
@@ -145,20 +152,24 @@ Test(container, lease_and_libraries_are_mounted_and_named)
     Host host;
     host.debian();
     host.file(host.interposer / "openssl/libssl.so.3", "x");
-    auto parts = parts_for({host.rootfs, {"LD_LIBRARY_PATH=/a:/b", "NVIDIA_VISIBLE_DEVICES=all"}, {}}, host.lease, host.interposer);
+    auto parts =
+        parts_for({host.rootfs, {"LD_LIBRARY_PATH=/a:/b", "NVIDIA_VISIBLE_DEVICES=all"}, {}},
+                  host.lease, host.interposer);
     cr_assert(parts, "%s", parts.error().text.c_str());
     cr_assert(parts->warnings.empty(), "%s", joined(parts->warnings).c_str());
     same(parts->directory, "/run/rgpu");
-    std::string cuda = host.interposer / "libcuda.so.1", nvml = host.interposer / "libnvidia-ml.so.1";
+    std::string cuda = host.interposer / "libcuda.so.1",
+                nvml = host.interposer / "libnvidia-ml.so.1";
     cr_assert(has_mount(*parts, host.lease, "/run/rgpu/lease.json"));
-    cr_assert(has_mount(*parts, cuda, "/run/rgpu/libcuda.so.1") && has_mount(*parts, nvml, "/run/rgpu/libnvidia-ml.so.1"));
+    cr_assert(has_mount(*parts, cuda, "/run/rgpu/libcuda.so.1") &&
+              has_mount(*parts, nvml, "/run/rgpu/libnvidia-ml.so.1"));
     cr_assert(has_mount(*parts, cuda, "/usr/lib/x86_64-linux-gnu/libcuda.so.1"));
     cr_assert(has_mount(*parts, nvml, "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
-    cr_assert(has_mount(*parts, host.interposer / "openssl/libssl.so.3", "/run/rgpu/openssl/libssl.so.3"));
+    cr_assert(has_mount(*parts, host.interposer / "openssl/libssl.so.3",
+                        "/run/rgpu/openssl/libssl.so.3"));
     cr_assert_eq(parts->mounts.size(), 6);
     Environment environment;
-    for (const auto &[name, value] : parts->environment)
-        set_variable(environment, name, value);
+    for (const auto &[name, value] : parts->environment) set_variable(environment, name, value);
     same(value_of(environment, "RGPU_LEASE"), "/run/rgpu/lease.json");
     same(value_of(environment, "RGPU_LEASE_OUTSIDE"), host.lease.c_str());
     same(value_of(environment, "LD_LIBRARY_PATH"), "/run/rgpu:/a:/b");
@@ -176,8 +187,7 @@ Test(container, without_a_lease_or_libcuda_it_fails)
 
 Test(container, a_root_that_cannot_be_written_gets_all_into_a_tmpfs)
 {
-    if (geteuid() == 0)
-        cr_assert_eq(setresuid(65534, 65534, 65534), 0);
+    if (geteuid() == 0) cr_assert_eq(setresuid(65534, 65534, 65534), 0);
     Host host;
     host.debian();
     for (const char *directory : {"", "usr", "usr/lib", "usr/lib/x86_64-linux-gnu"})
@@ -190,21 +200,24 @@ Test(container, a_root_that_cannot_be_written_gets_all_into_a_tmpfs)
     cr_assert(parts, "%s", parts.error().text.c_str());
     same(parts->directory, "/dev/rgpu");
     cr_assert_eq(parts->mounts.size(), 3);
-    cr_assert(parts->warnings.size() == 1 && parts->warnings[0].find("make an empty file of that name") != std::string::npos);
+    cr_assert(parts->warnings.size() == 1 &&
+              parts->warnings[0].find("make an empty file of that name") != std::string::npos);
 }
 
 Test(container, a_bundle_gets_mounts_and_environment_once)
 {
     Host host;
     host.debian();
-    auto config = host.config({"PATH=/bin", "RGPU_LEASE=" + host.lease.string(), "LD_LIBRARY_PATH=/image"});
+    auto config =
+        host.config({"PATH=/bin", "RGPU_LEASE=" + host.lease.string(), "LD_LIBRARY_PATH=/image"});
     SlurmConfig slurm;
     auto warnings = add_to_bundle(config, host.top / "bundle", {}, slurm, host.interposer);
     cr_assert(warnings && warnings->empty());
     auto &mounts = config["mounts"];
     cr_assert_eq(mounts.size(), 6);
     cr_assert(mounts[0]["type"] == "tmpfs" && mounts[0]["destination"] == "/run/rgpu");
-    cr_assert(mounts[1]["source"] == host.lease.string() && mounts[1]["destination"] == "/run/rgpu/lease.json");
+    cr_assert(mounts[1]["source"] == host.lease.string() &&
+              mounts[1]["destination"] == "/run/rgpu/lease.json");
     cr_assert(mounts[1]["options"] == nlohmann::json({"bind", "ro", "nosuid", "nodev"}));
     Environment environment = environment_of(config);
     cr_assert_eq(environment.size(), 4);
@@ -220,7 +233,8 @@ Test(container, a_bundle_gets_the_lease_and_the_gpus_of_who_asks)
     Host host;
     host.debian();
     // As Slurm writes them: what the image says, then what the job says.
-    auto config = host.config({"LD_LIBRARY_PATH=/image", "LD_LIBRARY_PATH=/job", "CUDA_VISIBLE_DEVICES=0,1"});
+    auto config =
+        host.config({"LD_LIBRARY_PATH=/image", "LD_LIBRARY_PATH=/job", "CUDA_VISIBLE_DEVICES=0,1"});
     Environment own = {"RGPU_LEASE=" + host.lease.string(), "CUDA_VISIBLE_DEVICES=1"};
     cr_assert(add_to_bundle(config, host.top / "bundle", own, SlurmConfig{}, host.interposer));
     Environment environment = environment_of(config);
@@ -237,7 +251,8 @@ Test(container, a_bundle_without_a_lease_stays_as_it_is)
     auto before = config;
     SlurmConfig slurm;
     slurm.rundir = host.top / "run/%n";
-    auto warnings = add_to_bundle(config, host.top / "bundle", {"SLURM_JOB_ID=17"}, slurm, host.interposer);
+    auto warnings =
+        add_to_bundle(config, host.top / "bundle", {"SLURM_JOB_ID=17"}, slurm, host.interposer);
     cr_assert(warnings && warnings->empty());
     cr_assert(config == before);
     // The node's prolog has put one there: plugins that start containers may come before ours.
@@ -256,7 +271,8 @@ Test(container, a_bundle_without_a_way_to_the_servers_is_told)
     with_path["linux"]["namespaces"][1]["path"] = "/proc/1/ns/net";
     with_hook["hooks"] = {{"createRuntime", {{{"path", "/usr/bin/cni"}}}}};
     auto warnings = add_to_bundle(config, host.top / "bundle", {}, slurm, host.interposer);
-    cr_assert(warnings && warnings->size() == 1 && (*warnings)[0].find("network namespace") != std::string::npos);
+    cr_assert(warnings && warnings->size() == 1 &&
+              (*warnings)[0].find("network namespace") != std::string::npos);
     cr_assert(add_to_bundle(with_path, host.top / "bundle", {}, slurm, host.interposer)->empty());
     cr_assert(add_to_bundle(with_hook, host.top / "bundle", {}, slurm, host.interposer)->empty());
 }
@@ -265,7 +281,8 @@ Test(container, what_is_no_configuration_is_refused)
 {
     Host host;
     SlurmConfig slurm;
-    for (auto wrong : {nlohmann::ordered_json::array(), nlohmann::ordered_json::object(), nlohmann::ordered_json{{"root", {{"path", 1}}}}})
+    for (auto wrong : {nlohmann::ordered_json::array(), nlohmann::ordered_json::object(),
+                       nlohmann::ordered_json{{"root", {{"path", 1}}}}})
         cr_assert(!add_to_bundle(wrong, "/b", {}, slurm, host.interposer));
 }
 
@@ -275,6 +292,6 @@ Test(container, a_space_is_written_as_fstab_has_it)
     parts.directory = "/run/rgpu";
     parts.mounts = {{"/my run/l", "/run/rgpu/lease.json"}};
     same(as_fstab(parts),
-                     "tmpfs /run/rgpu tmpfs x-create=dir,nosuid,nodev,mode=0755,size=64k\n"
-                     "/my\\040run/l /run/rgpu/lease.json none x-create=file,bind,ro,nosuid,nodev,private\n");
+         "tmpfs /run/rgpu tmpfs x-create=dir,nosuid,nodev,mode=0755,size=64k\n"
+         "/my\\040run/l /run/rgpu/lease.json none x-create=file,bind,ro,nosuid,nodev,private\n");
 }

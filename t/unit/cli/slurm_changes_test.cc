@@ -30,7 +30,8 @@ struct Folder {
 // "b=2" became "b=3", and "c=4" was added.
 static ChangedFile change()
 {
-    return {"slurm.conf", "slurm.conf", true, "a=1\nb=2\nz=9\n", "a=1\nb=3\nz=9\nc=4\n", {{4, 4, 4, 4}, {12, 0, 12, 4}}};
+    return {"slurm.conf",      "slurm.conf",           true,
+            "a=1\nb=2\nz=9\n", "a=1\nb=3\nz=9\nc=4\n", {{4, 4, 4, 4}, {12, 0, 12, 4}}};
 }
 
 static void expect(const std::string &now, const std::string &wanted)
@@ -40,10 +41,7 @@ static void expect(const std::string &now, const std::string &wanted)
     cr_expect(*got == wanted, "%s gave %s", now.c_str(), got->c_str());
 }
 
-Test(slurm_changes, takes_back_what_it_did)
-{
-    expect("a=1\nb=3\nz=9\nc=4\n", "a=1\nb=2\nz=9\n");
-}
+Test(slurm_changes, takes_back_what_it_did) { expect("a=1\nb=3\nz=9\nc=4\n", "a=1\nb=2\nz=9\n"); }
 
 Test(slurm_changes, keeps_what_was_edited_elsewhere)
 {
@@ -54,13 +52,20 @@ Test(slurm_changes, keeps_what_was_edited_elsewhere)
 
 Test(slurm_changes, refuses_where_its_lines_were_edited)
 {
-    for (const char *now : {"a=1\nb=4\nz=9\nc=4\n", "a=1\nb=3\nz=9\n", "b=3\nb=3\nc=4\n", "", "a=1\nb=3 # mine\nc=4\n"}) {
+    for (const char *now : {"a=1\nb=4\nz=9\nc=4\n", "a=1\nb=3\nz=9\n", "b=3\nb=3\nc=4\n", "",
+                            "a=1\nb=3 # mine\nc=4\n"}) {
         auto got = taken_back(change(), now);
         cr_assert(!got, "%s was taken", now);
-        cr_expect(got.error().text.find("slurm.conf was edited since: the line \"") == 0, "%s", got.error().text.c_str());
+        cr_expect(got.error().text.find("slurm.conf was edited since: the line \"") == 0, "%s",
+                  got.error().text.c_str());
     }
-    cr_expect(taken_back(change(), "b=3\nz=9\n").error().text.find("\"c=4\", which setup wrote, is not there any more") != std::string::npos);
-    cr_expect(taken_back(change(), "b=3\nb=3\nc=4\n").error().text.find("\"b=3\", which setup wrote, is not there just once") !=
+    cr_expect(taken_back(change(), "b=3\nz=9\n")
+                  .error()
+                  .text.find("\"c=4\", which setup wrote, is not there any more") !=
+              std::string::npos);
+    cr_expect(taken_back(change(), "b=3\nb=3\nc=4\n")
+                  .error()
+                  .text.find("\"b=3\", which setup wrote, is not there just once") !=
               std::string::npos);
 }
 
@@ -88,7 +93,8 @@ Test(slurm_changes, writes_nothing_where_one_file_cannot_be_written)
     std::string conf = folder.write("slurm.conf", "old\n");
     auto done = write_files({{conf, "new\n"}, {folder.path + "/none/gres.conf", "made\n"}}, conf);
     cr_assert(!done);
-    cr_expect(done.error().text.find("/none/gres.conf") != std::string::npos, "%s", done.error().text.c_str());
+    cr_expect(done.error().text.find("/none/gres.conf") != std::string::npos, "%s",
+              done.error().text.c_str());
     cr_expect(*read_bytes(conf) == "old\n");
     // Nor is anything left behind.
     cr_expect_eq(system(("test $(ls " + folder.path + " | wc -l) = 1").c_str()), 0);
@@ -108,8 +114,10 @@ Test(slurm_changes, remembers_each_time)
     cr_assert(times, "%s", times.error().text.c_str());
     cr_assert_eq(times->size(), 2);
     const ChangedFile &got = (*times)[1][0];
-    cr_expect(got.before == bytes.before && got.after == bytes.after && !got.existed && got.path == "slurm.conf");
-    cr_expect(got.hunks.size() == 2 && got.hunks[1].before_at == 12 && got.hunks[1].after_size == 4);
+    cr_expect(got.before == bytes.before && got.after == bytes.after && !got.existed &&
+              got.path == "slurm.conf");
+    cr_expect(got.hunks.size() == 2 && got.hunks[1].before_at == 12 &&
+              got.hunks[1].after_size == 4);
     struct stat status;
     stat(record.c_str(), &status);
     cr_expect_eq(status.st_mode & 07777, 0700);
@@ -125,8 +133,10 @@ Test(slurm_changes, refuses_a_record_that_is_broken)
     std::string record = folder.path + "/rgpu-setup", index = "rgpu-setup/1/changes.json";
     cr_assert(add_to_record(record, {change()}));
     std::string good = *read_bytes(folder.path + "/" + index);
-    for (const std::string &bad : {std::string("{"), std::string("[]"), std::string("{\"files\": 1}"), std::string("{\"files\": [{}]}"),
-                                   good.substr(0, good.find("12")) + "9912" + good.substr(good.find("12") + 2)}) {
+    for (const std::string &bad :
+         {std::string("{"), std::string("[]"), std::string("{\"files\": 1}"),
+          std::string("{\"files\": [{}]}"),
+          good.substr(0, good.find("12")) + "9912" + good.substr(good.find("12") + 2)}) {
         folder.write(index, bad);
         cr_expect(!read_record(record), "%s", bad.c_str());
     }

@@ -71,7 +71,8 @@ Test(slurm_conf, ends_lines_at_comments)
 Test(slurm_conf, continues_lines)
 {
     expect("Key=a,\\\nb\n", "Key=a,b");
-    expect("NodeName=cn1 \\\n  CPUs=4 \\ \n Gres=gpu:1\nNext=1\n", "NodeName=cn1 CPUs=4 Gres=gpu:1; Next=1");
+    expect("NodeName=cn1 \\\n  CPUs=4 \\ \n Gres=gpu:1\nNext=1\n",
+           "NodeName=cn1 CPUs=4 Gres=gpu:1; Next=1");
     expect("Key=a\\ # comment\nb\n", "Key=ab");
     expect("Key=a\\\\\nb=1\n", "Key=a\\; b=1");
     expect("# no \\\nKey=1\n", "Key=1");
@@ -97,8 +98,13 @@ Test(slurm_conf, knows_where_values_stand)
 {
     struct {
         const char *text, *value;
-    } cases[] = {{"Key=gpu,mps # c\n", "gpu,mps"}, {"Key=\"a b\"\n", "a b"}, {"A\t=  x\r\n", "x"}, {"K=a\\#b\n", "a\\#b"},
-                 {"K=a,\\\n  \n", "a,"}, {"K=a,\\\nb\n", "a,\\\nb"}, {"K=\"\"\n", ""}};
+    } cases[] = {{"Key=gpu,mps # c\n", "gpu,mps"},
+                 {"Key=\"a b\"\n", "a b"},
+                 {"A\t=  x\r\n", "x"},
+                 {"K=a\\#b\n", "a\\#b"},
+                 {"K=a,\\\n  \n", "a,"},
+                 {"K=a,\\\nb\n", "a,\\\nb"},
+                 {"K=\"\"\n", ""}};
     for (const auto &c : cases) {
         ConfSetting s = first(c.text);
         std::string got = std::string(c.text).substr(s.at, s.end - s.at);
@@ -140,8 +146,8 @@ Test(slurm_conf, survives_any_bytes)
             text += engine() % 8 ? likely[engine() % likely.size()] : static_cast<char>(engine());
         size_t before = 0;
         for (const ConfEntry &entry : parse_conf(text)) {
-            cr_assert(entry.at >= before && entry.end > entry.at && entry.end <= text.size() && entry.tail >= entry.at &&
-                      entry.tail <= entry.end && entry.line > 0);
+            cr_assert(entry.at >= before && entry.end > entry.at && entry.end <= text.size() &&
+                      entry.tail >= entry.at && entry.tail <= entry.end && entry.line > 0);
             before = entry.end;
             size_t last = entry.at;
             for (const ConfSetting &s : entry.settings) {
@@ -176,7 +182,8 @@ Test(slurm_conf, reads_what_files_include)
 {
     Folder folder;
     folder.write("nodes-big.conf", "NodeName=a\nGresTypes=later\n");
-    std::string main = folder.write("slurm.conf", "ClusterName=BIG\nGresTypes=first\ninclude nodes-%c.conf\nNodeName=b\n");
+    std::string main = folder.write(
+        "slurm.conf", "ClusterName=BIG\nGresTypes=first\ninclude nodes-%c.conf\nNodeName=b\n");
     auto conf = read_conf(main);
     cr_assert(conf, "%s", conf.error().text.c_str());
     cr_expect_eq(conf->files.size(), 2);
@@ -184,7 +191,8 @@ Test(slurm_conf, reads_what_files_include)
     cr_expect(conf->last("GresTypes")->file == 1);
     cr_expect(conf->value("NodeName") == "b");
     cr_expect(!conf->value("Licenses"));
-    std::string absolute = folder.write("absolute.conf", "include " + folder.path + "/nodes-big.conf\n");
+    std::string absolute =
+        folder.write("absolute.conf", "include " + folder.path + "/nodes-big.conf\n");
     cr_expect(read_conf(absolute)->value("NodeName") == "a");
 }
 
@@ -204,7 +212,8 @@ Test(slurm_conf, says_which_include_is_wrong)
     Folder folder;
     auto missing = read_conf(folder.write("slurm.conf", "A=1\ninclude none.conf\n"));
     cr_assert(!missing);
-    cr_expect(missing.error().text.find("slurm.conf:2: ") != std::string::npos, "%s", missing.error().text.c_str());
+    cr_expect(missing.error().text.find("slurm.conf:2: ") != std::string::npos, "%s",
+              missing.error().text.c_str());
     cr_expect(missing.error().text.find("none.conf: No such file") != std::string::npos);
     auto circle = read_conf(folder.write("circle.conf", "include circle.conf\n"));
     cr_assert(!circle);

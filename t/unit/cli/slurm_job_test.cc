@@ -42,8 +42,8 @@ Test(slurm_job, asks_for_what_its_licences_pay)
     auto request = request_for(job_with("rgpu:400", "2"), "cn2");
     cr_assert(request);
     cr_expect(request->gpus == 2 && request->share == 100 && request->memory == 0);
-    cr_expect(request->owner.uid == 1000 && request->owner.user == "ann" && request->owner.job == "17" &&
-              request->owner.node == "cn2");
+    cr_expect(request->owner.uid == 1000 && request->owner.user == "ann" &&
+              request->owner.job == "17" && request->owner.node == "cn2");
 }
 
 Test(slurm_job, an_option_without_a_value_counts_by_being_there)
@@ -59,11 +59,13 @@ Test(slurm_job, asks_for_the_share_and_memory_of_its_options)
     setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_mem", "1G", 1);
     auto request = request_for(job_with("rgpu:60", "1"), "cn1");
     cr_assert(request);
-    cr_expect(request->gpus == 2 && request->share == 30 && request->most == 100 && request->memory == 1ull << 30);
+    cr_expect(request->gpus == 2 && request->share == 30 && request->most == 100 &&
+              request->memory == 1ull << 30);
     setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share", "50", 1);
     request = request_for(job_with("rgpu:100", "1"), "cn1");
     cr_assert(request);
-    cr_expect(request->gpus == 2 && request->share == 50 && request->most == 50, "a share alone is a ceiling, too");
+    cr_expect(request->gpus == 2 && request->share == 50 && request->most == 50,
+              "a share alone is a ceiling, too");
 }
 
 Test(slurm_job, asks_for_the_kind_that_type_and_options_say)

@@ -45,8 +45,9 @@ Test(slurm_missing, reads_what_scontrol_shows)
     cr_assert_eq(licences->used, 150ul);
     cr_assert_not(parse_licences("LicenseName=matlab Total=10 Used=3\n"));
     cr_assert_not(parse_licences("No licenses configured in Slurm.\n"));
-    const char *reservations = "ReservationName=other StartTime=x Licenses=rgpu:7 State=ACTIVE\n"
-                               "ReservationName=rgpu_missing StartTime=x Licenses=matlab:1,rgpu:200 State=ACTIVE\n";
+    const char *reservations =
+        "ReservationName=other StartTime=x Licenses=rgpu:7 State=ACTIVE\n"
+        "ReservationName=rgpu_missing StartTime=x Licenses=matlab:1,rgpu:200 State=ACTIVE\n";
     cr_assert_eq(parse_reserved(reservations, "rgpu_missing").value_or(0), 200ul);
     cr_assert_eq(parse_reserved(reservations, "other").value_or(0), 7ul);
     cr_assert_not(parse_reserved(reservations, "missing"));
@@ -60,7 +61,8 @@ Test(slurm_missing, a_whole_pool_misses_nothing)
     lease(pool[0], 0, 100, "17");
     lease(pool[0], 1, 30, "18");
     cr_assert_eq(missing_licences(pool, nullptr, {400, 130}), 0ul, "what jobs hold is not missing");
-    cr_assert_eq(missing_licences(pool, nullptr, {400, 230}), 0ul, "nor what a job is about to lease");
+    cr_assert_eq(missing_licences(pool, nullptr, {400, 230}), 0ul,
+                 "nor what a job is about to lease");
 }
 
 Test(slurm_missing, of_drained_gpus_what_nobody_holds_is_missing)
@@ -89,7 +91,8 @@ Test(slurm_missing, what_a_job_left_behind_is_missing)
     std::set<std::string> active = {"18"};
     cr_assert_eq(missing_licences(pool, nullptr, {200, 30}, &active), 100ul);
     active.insert("17");
-    cr_assert_eq(missing_licences(pool, nullptr, {200, 30}, &active), 0ul, "17 has given its licences back, and its epilog runs");
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 30}, &active), 0ul,
+                 "17 has given its licences back, and its epilog runs");
 }
 
 Test(slurm_missing, a_share_that_begins_at_nothing_costs_one)
@@ -109,8 +112,10 @@ Test(slurm_missing, a_silent_server_is_missing_but_for_what_its_jobs_hold)
     cr_assert_eq(missing_licences(pool, &before, {400, 0}), 200ul);
     lease(pool[0], 0, 100, "17");
     cr_assert_eq(missing_licences(pool, &before, {400, 100}), 200ul);
-    cr_assert_eq(missing_licences(pool, &before, {400, 250}), 50ul, "150 of it are those of jobs there");
-    cr_assert_eq(missing_licences(pool, nullptr, {400, 250}), 200ul, "without a snapshot nothing is known of it");
+    cr_assert_eq(missing_licences(pool, &before, {400, 250}), 50ul,
+                 "150 of it are those of jobs there");
+    cr_assert_eq(missing_licences(pool, nullptr, {400, 250}), 200ul,
+                 "without a snapshot nothing is known of it");
 }
 
 Test(slurm_missing, a_server_that_is_configured_no_more_is_missing)

@@ -27,8 +27,13 @@ static OwnLines own()
 {
     OwnLines out;
     out.slurm = parse_own(kOwn, true);
-    out.gres = parse_own("# Counted.\n# For --gres, a line.\nName=rgpu Count=1024 Flags=CountOnly\n", false).at(0);
-    out.plugstack = parse_own("# Options.\n#\n# more\nrequired /lib/spank_rgpu.so rundir=/run/rgpu\n", false).at(0);
+    out.gres =
+        parse_own("# Counted.\n# For --gres, a line.\nName=rgpu Count=1024 Flags=CountOnly\n",
+                  false)
+            .at(0);
+    out.plugstack =
+        parse_own("# Options.\n#\n# more\nrequired /lib/spank_rgpu.so rundir=/run/rgpu\n", false)
+            .at(0);
     return out;
 }
 
@@ -36,14 +41,18 @@ static Conf conf_of(const std::string &name, const std::string &text)
 {
     Conf out;
     out.files.push_back({name, name, !text.empty(), text});
-    for (ConfEntry &entry : parse_conf(text))
-        out.entries.push_back({0, std::move(entry)});
+    for (ConfEntry &entry : parse_conf(text)) out.entries.push_back({0, std::move(entry)});
     return out;
 }
 
-static Plan planned(const std::string &slurm, Wishes wishes = {400, {}, {}}, const std::string &gres = "Name=rgpu Count=1\n", const char *spank = "required spank_rgpu.so")
+static Plan planned(const std::string &slurm, Wishes wishes = {400, {}, {}},
+                    const std::string &gres = "Name=rgpu Count=1\n",
+                    const char *spank = "required spank_rgpu.so")
 {
-    Site site{conf_of("slurm.conf", slurm), conf_of("gres.conf", gres), {"plugstack.conf", "plugstack.conf", false, ""}, spank};
+    Site site{conf_of("slurm.conf", slurm),
+              conf_of("gres.conf", gres),
+              {"plugstack.conf", "plugstack.conf", false, ""},
+              spank};
     OwnLines lines = own();
     return plan_setup(site, lines, wishes);
 }
@@ -51,8 +60,7 @@ static Plan planned(const std::string &slurm, Wishes wishes = {400, {}, {}}, con
 static std::string after(const Plan &plan, const std::string &file = "slurm.conf")
 {
     for (const ChangedFile &change : plan.files)
-        if (change.path == file)
-            return change.after;
+        if (change.path == file) return change.after;
     return {};
 }
 
@@ -60,8 +68,10 @@ static std::string after(const Plan &plan, const std::string &file = "slurm.conf
 static std::string whole(const std::string &key = "", const std::string &line = "")
 {
     std::string out;
-    for (std::string each : {"Licenses=rgpu:400", "GresTypes=rgpu", "PluginDir=/usr/lib/ours:/usr", "JobSubmitPlugins=rgpu", "PrologSlurmctld=/bin/true",
-                             "PrologFlags=Alloc", "SchedulerParameters=bf_licenses", "NodeName=cn1 Gres=rgpu:1024"}) {
+    for (std::string each :
+         {"Licenses=rgpu:400", "GresTypes=rgpu", "PluginDir=/usr/lib/ours:/usr",
+          "JobSubmitPlugins=rgpu", "PrologSlurmctld=/bin/true", "PrologFlags=Alloc",
+          "SchedulerParameters=bf_licenses", "NodeName=cn1 Gres=rgpu:1024"}) {
         bool other = !key.empty() && each.starts_with(key + "=");
         out += other ? line + (line.empty() ? "" : "\n") : each + "\n";
     }
@@ -69,17 +79,20 @@ static std::string whole(const std::string &key = "", const std::string &line = 
 }
 
 // The one line that is changed.
-static void expect(const std::string &key, const std::string &line, const std::string &now, Wishes wishes = {400, {}, {}})
+static void expect(const std::string &key, const std::string &line, const std::string &now,
+                   Wishes wishes = {400, {}, {}})
 {
     Plan plan = planned(whole(key, line), std::move(wishes));
     cr_assert(plan.obstacles.empty(), "%s: %s", line.c_str(), plan.obstacles[0].found.c_str());
     if (now.empty()) {
-        cr_expect(plan.lines.empty(), "%s became %s", line.c_str(), plan.lines.empty() ? "" : plan.lines[0].now.c_str());
+        cr_expect(plan.lines.empty(), "%s became %s", line.c_str(),
+                  plan.lines.empty() ? "" : plan.lines[0].now.c_str());
         return;
     }
     cr_assert_eq(plan.lines.size(), 1, "%s: %zu lines", line.c_str(), plan.lines.size());
     cr_expect(plan.lines[0].now == now, "%s became %s", line.c_str(), plan.lines[0].now.c_str());
-    cr_expect(plan.lines[0].old == line, "%s is told as %s", line.c_str(), plan.lines[0].old.c_str());
+    cr_expect(plan.lines[0].old == line, "%s is told as %s", line.c_str(),
+              plan.lines[0].old.c_str());
     auto back = taken_back(plan.files.at(0), plan.files[0].after);
     cr_expect(back && *back == whole(key, line));
 }
@@ -97,7 +110,8 @@ Test(slurm_plan, own_lines_have_their_reasons)
     cr_expect(lines[1].why == "How users ask.");
     cr_expect(lines[2].why == "The nodes." && lines[2].entry.find("Gres")->value == "rgpu:1024");
     cr_expect_eq(parse_own(kOwn, false).size(), 6);
-    cr_expect(own().plugstack.why == "Options." && own().plugstack.text == "required /lib/spank_rgpu.so rundir=/run/rgpu");
+    cr_expect(own().plugstack.why == "Options." &&
+              own().plugstack.text == "required /lib/spank_rgpu.so rundir=/run/rgpu");
 }
 
 Test(slurm_plan, adds_all_to_a_file_that_has_nothing)
@@ -105,24 +119,25 @@ Test(slurm_plan, adds_all_to_a_file_that_has_nothing)
     Plan plan = planned("ClusterName=c\nNodeName=cn1 CPUs=4\n", {400, {}, {}}, "", "");
     cr_assert(plan.obstacles.empty());
     expect_text(after(plan),
-                     "ClusterName=c\n"
-                     "NodeName=cn1 CPUs=4 Gres=rgpu:1024\n"
-                     "\n"
-                     "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
-                     "Licenses=rgpu:400\n"
-                     "GresTypes=rgpu\n"
-                     "PluginDir=/usr/lib/ours:/usr\n"
-                     "JobSubmitPlugins=rgpu\n"
-                     "PrologSlurmctld=/bin/true\n"
-                     "PrologFlags=Alloc\n"
-                     "SchedulerParameters=bf_licenses\n");
+                "ClusterName=c\n"
+                "NodeName=cn1 CPUs=4 Gres=rgpu:1024\n"
+                "\n"
+                "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
+                "Licenses=rgpu:400\n"
+                "GresTypes=rgpu\n"
+                "PluginDir=/usr/lib/ours:/usr\n"
+                "JobSubmitPlugins=rgpu\n"
+                "PrologSlurmctld=/bin/true\n"
+                "PrologFlags=Alloc\n"
+                "SchedulerParameters=bf_licenses\n");
     expect_text(after(plan, "gres.conf"),
-                     "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
-                     "Name=rgpu Count=1024 Flags=CountOnly\n");
+                "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
+                "Name=rgpu Count=1024 Flags=CountOnly\n");
     expect_text(after(plan, "plugstack.conf"),
-                     "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
-                     "required /lib/spank_rgpu.so rundir=/run/rgpu\n");
-    cr_expect(plan.lines[0].line == 2 && plan.lines[1].line == 5 && plan.lines[1].old.empty() && plan.lines[1].why == "What is sold.");
+                "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
+                "required /lib/spank_rgpu.so rundir=/run/rgpu\n");
+    cr_expect(plan.lines[0].line == 2 && plan.lines[1].line == 5 && plan.lines[1].old.empty() &&
+              plan.lines[1].why == "What is sold.");
     for (const ChangedFile &file : plan.files)
         cr_expect(*taken_back(file, file.after) == file.before);
 }
@@ -143,7 +158,8 @@ Test(slurm_plan, appends_to_lists)
     expect("GresTypes", "GresTypes=gpu,\\\nmps", "GresTypes=gpu,\\\nmps,rgpu");
     expect("GresTypes", "GresTypes=rgpu,gpu", "");
     expect("GresTypes", "GresTypes=xrgpu", "GresTypes=xrgpu,rgpu");
-    expect("SchedulerParameters", "SchedulerParameters=bf_interval=1", "SchedulerParameters=bf_interval=1,bf_licenses");
+    expect("SchedulerParameters", "SchedulerParameters=bf_interval=1",
+           "SchedulerParameters=bf_interval=1,bf_licenses");
     expect("PluginDir", "PluginDir=/opt/slurm", "PluginDir=/opt/slurm:/usr/lib/ours");
 }
 
@@ -152,7 +168,8 @@ Test(slurm_plan, the_last_of_repeated_lines_counts)
     expect("GresTypes", "GresTypes=rgpu\nGresTypes=rgpu", "");
     Plan plan = planned(whole("GresTypes", "GresTypes=rgpu\nGresTypes=gpu"));
     cr_assert_eq(plan.lines.size(), 1);
-    cr_expect(plan.lines[0].old == "GresTypes=gpu" && plan.lines[0].now == "GresTypes=gpu,rgpu" && plan.lines[0].line == 3);
+    cr_expect(plan.lines[0].old == "GresTypes=gpu" && plan.lines[0].now == "GresTypes=gpu,rgpu" &&
+              plan.lines[0].line == 3);
 }
 
 Test(slurm_plan, comes_last_among_job_submit_plugins)
@@ -182,15 +199,19 @@ Test(slurm_plan, knows_flags_that_imply_others)
 Test(slurm_plan, gives_nodes_their_gres)
 {
     expect("NodeName", "NodeName=cn1 CPUs=4 # big", "NodeName=cn1 CPUs=4 Gres=rgpu:1024 # big");
-    expect("NodeName", "NodeName=cn1 Gres=gpu:2 CPUs=4", "NodeName=cn1 Gres=gpu:2,rgpu:1024 CPUs=4");
+    expect("NodeName", "NodeName=cn1 Gres=gpu:2 CPUs=4",
+           "NodeName=cn1 Gres=gpu:2,rgpu:1024 CPUs=4");
     expect("NodeName", "NodeName=cn1 Gres=rgpu:h100:8", "");
     expect("NodeName", "NodeName=cn1 \\\n  CPUs=4", "NodeName=cn1 \\\n  CPUs=4 Gres=rgpu:1024");
-    expect("NodeName", "NodeName=cn1 Gres=gpu:1", "NodeName=cn1 Gres=gpu:1,rgpu:h100:1024,rgpu:a100:1024", {{}, {}, {"h100", "a100"}});
+    expect("NodeName", "NodeName=cn1 Gres=gpu:1",
+           "NodeName=cn1 Gres=gpu:1,rgpu:h100:1024,rgpu:a100:1024", {{}, {}, {"h100", "a100"}});
 }
 
 Test(slurm_plan, adds_to_the_gres_that_nodes_inherit)
 {
-    Plan plan = planned(whole("NodeName", "NodeName=DEFAULT Gres=gpu:2\nNodeName=cn1\nNodeName=cn2 Gres=mps:1\nNodeName=DEFAULT Gres=rgpu:8\nNodeName=cn3"));
+    Plan plan =
+        planned(whole("NodeName", "NodeName=DEFAULT Gres=gpu:2\nNodeName=cn1\nNodeName=cn2 "
+                                  "Gres=mps:1\nNodeName=DEFAULT Gres=rgpu:8\nNodeName=cn3"));
     cr_assert_eq(plan.lines.size(), 2);
     cr_expect(plan.lines[0].now == "NodeName=cn1 Gres=gpu:2,rgpu:1024");
     cr_expect(plan.lines[1].now == "NodeName=cn2 Gres=mps:1,rgpu:1024");
@@ -202,7 +223,8 @@ Test(slurm_plan, leaves_other_nodes_alone)
     Plan some = planned(whole("NodeName", nodes), {400, {"cn1", "cn2", "gpu1"}, {}});
     cr_assert(some.obstacles.empty());
     cr_assert_eq(some.lines.size(), 2);
-    cr_expect(some.lines[0].now == "NodeName=cn[1-2] Gres=rgpu:1024" && some.lines[1].now == "NodeName=gpu1 Gres=rgpu:1024");
+    cr_expect(some.lines[0].now == "NodeName=cn[1-2] Gres=rgpu:1024" &&
+              some.lines[1].now == "NodeName=gpu1 Gres=rgpu:1024");
     Plan part = planned(whole("NodeName", nodes), {400, {"cn1", "cn9"}, {}});
     cr_assert_eq(part.obstacles.size(), 2);
     cr_expect(part.obstacles[0].cure == "make two lines of it");
@@ -211,13 +233,14 @@ Test(slurm_plan, leaves_other_nodes_alone)
 
 Test(slurm_plan, types_are_in_gres_conf_too)
 {
-    Plan plan = planned(whole("NodeName", "NodeName=cn1 Gres=rgpu:h100:8,rgpu:a100:8"), {400, {}, {}}, "Name=gpu File=/dev/nvidia0\n");
+    Plan plan = planned(whole("NodeName", "NodeName=cn1 Gres=rgpu:h100:8,rgpu:a100:8"),
+                        {400, {}, {}}, "Name=gpu File=/dev/nvidia0\n");
     expect_text(after(plan, "gres.conf"),
-                     "Name=gpu File=/dev/nvidia0\n"
-                     "\n"
-                     "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
-                     "Name=rgpu Type=h100 Count=1024 Flags=CountOnly\n"
-                     "Name=rgpu Type=a100 Count=1024 Flags=CountOnly\n");
+                "Name=gpu File=/dev/nvidia0\n"
+                "\n"
+                "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.\n"
+                "Name=rgpu Type=h100 Count=1024 Flags=CountOnly\n"
+                "Name=rgpu Type=a100 Count=1024 Flags=CountOnly\n");
     cr_expect(planned(whole(), {400, {}, {}}, "NodeName=cn1 Name=rgpu Count=8\n").lines.empty());
 }
 
@@ -225,7 +248,9 @@ Test(slurm_plan, refuses_where_another_script_is)
 {
     Plan plan = planned(whole("PrologSlurmctld", "PrologSlurmctld=/bin/false"));
     cr_assert_eq(plan.obstacles.size(), 1);
-    cr_expect(plan.obstacles[0].of == "PrologSlurmctld" && plan.obstacles[0].found == "slurm.conf:5 has /bin/false already, and Slurm takes one");
+    cr_expect(plan.obstacles[0].of == "PrologSlurmctld" &&
+              plan.obstacles[0].found ==
+                  "slurm.conf:5 has /bin/false already, and Slurm takes one");
     cr_expect(plan.obstacles[0].cure.find("exec /bin/true") != std::string::npos);
     expect("PrologSlurmctld", "PrologSlurmctld=/bin/tru[e]", "");
 }
@@ -237,7 +262,8 @@ Test(slurm_plan, what_depends_on_the_site)
 
 Test(slurm_plan, accounts_where_a_slurmdbd_is)
 {
-    Plan plan = planned(whole() + "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageTRES=gres/gpu,license/rgpu\n");
+    Plan plan = planned(whole() + "AccountingStorageType=accounting_storage/"
+                                  "slurmdbd\nAccountingStorageTRES=gres/gpu,license/rgpu\n");
     cr_assert_eq(plan.lines.size(), 1);
     cr_expect(plan.lines[0].now == "AccountingStorageTRES=gres/gpu,license/rgpu,gres/rgpu");
 }
@@ -247,16 +273,22 @@ Test(slurm_plan, fits_into_odd_files)
     struct {
         const char *before, *after;
     } cases[] = {
-        {"SchedulerParameters=bf_licenses", "SchedulerParameters=bf_licenses\n\n#\nGresTypes=rgpu\n"},
+        {"SchedulerParameters=bf_licenses",
+         "SchedulerParameters=bf_licenses\n\n#\nGresTypes=rgpu\n"},
         {"A=1\r\n", "A=1\r\n\r\n#\r\nGresTypes=rgpu\r\n"},
         {"A=1 \\", "A=1 \\\n\n\n#\nGresTypes=rgpu\n"},
         {"A=1 \\\n", "A=1 \\\n\n\n#\nGresTypes=rgpu\n"},
         {"", "#\nGresTypes=rgpu\n"},
     };
     for (const auto &c : cases) {
-        Site site{conf_of("slurm.conf", c.before), conf_of("gres.conf", "Name=rgpu\n"), {}, "required spank_rgpu.so"};
+        Site site{conf_of("slurm.conf", c.before),
+                  conf_of("gres.conf", "Name=rgpu\n"),
+                  {},
+                  "required spank_rgpu.so"};
         OwnLines lines = own();
-        std::erase_if(lines.slurm, [](const OwnLine &line) { return line.entry.settings[0].key != "GresTypes"; });
+        std::erase_if(lines.slurm, [](const OwnLine &line) {
+            return line.entry.settings[0].key != "GresTypes";
+        });
         Plan plan = plan_setup(site, lines, {400, {}, {}});
         std::string got = after(plan);
         size_t marker = got.find("# rgpu, ");

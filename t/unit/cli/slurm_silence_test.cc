@@ -19,18 +19,23 @@ static Inventories asked(std::initializer_list<std::pair<const char *, int>> ser
     }
     return out;
 }
-constexpr int kAnswers = -1, kSilent = static_cast<int>(ErrorKind::disconnected), kRefuses = static_cast<int>(ErrorKind::invalid);
+constexpr int kAnswers = -1, kSilent = static_cast<int>(ErrorKind::disconnected),
+              kRefuses = static_cast<int>(ErrorKind::invalid);
 
 Test(slurm_silence, lasts_from_the_first_look_to_the_first_answer)
 {
-    Silence first = silence({}, asked({{"gpu1", kSilent}, {"gpu2", kAnswers}, {"gpu3", kRefuses}}), 1000ms);
+    Silence first =
+        silence({}, asked({{"gpu1", kSilent}, {"gpu2", kAnswers}, {"gpu3", kRefuses}}), 1000ms);
     cr_expect(first == Silence({{"gpu1", 1000ms}}), "who answers with an error is there");
     Silence second = silence(first, asked({{"gpu1", kSilent}, {"gpu2", kSilent}}), 5000ms);
     cr_expect(second == Silence({{"gpu1", 1000ms}, {"gpu2", 5000ms}}));
     Silence third = silence(second, asked({{"gpu1", kAnswers}, {"gpu2", kSilent}}), 9000ms);
     cr_expect(third == Silence({{"gpu2", 5000ms}}));
-    cr_expect(silence(third, asked({{"gpu1", kSilent}}), 9500ms) == Silence({{"gpu1", 9500ms}}), "it begins anew; gpu2 is not ours any more");
-    cr_expect(silence({{"gpu1", 9000ms}}, asked({{"gpu1", kSilent}}), 100ms) == Silence({{"gpu1", 100ms}}), "nothing begins later than now");
+    cr_expect(silence(third, asked({{"gpu1", kSilent}}), 9500ms) == Silence({{"gpu1", 9500ms}}),
+              "it begins anew; gpu2 is not ours any more");
+    cr_expect(silence({{"gpu1", 9000ms}}, asked({{"gpu1", kSilent}}), 100ms) ==
+                  Silence({{"gpu1", 100ms}}),
+              "nothing begins later than now");
 }
 
 Test(slurm_silence, of_another_boot_or_of_another_file_is_none)
@@ -40,7 +45,8 @@ Test(slurm_silence, of_another_boot_or_of_another_file_is_none)
     cr_expect(parse_silence(text, "this-boot") == some);
     cr_expect(parse_silence(text, "another").empty());
     cr_expect(parse_silence("", "this-boot").empty());
-    cr_expect(parse_silence("rgpu-silent 1 this-boot\nx gpu1\n5\n6 \n7 gpu3\n", "this-boot") == Silence({{"gpu3", 7ms}}));
+    cr_expect(parse_silence("rgpu-silent 1 this-boot\nx gpu1\n5\n6 \n7 gpu3\n", "this-boot") ==
+              Silence({{"gpu3", 7ms}}));
 }
 
 Test(slurm_silence, is_kept_in_a_file)

@@ -36,8 +36,7 @@ pool::GpuUsage gpu(const char *name, int share, double busy, uint64_t memory)
 // As sacctmgr 22.05 does with a value (strip_quotes).
 std::string through_sacctmgr(std::string text)
 {
-    for (char &c : text)
-        c = c == '"' || c == '\'' ? '`' : static_cast<char>(tolower(c));
+    for (char &c : text) c = c == '"' || c == '\'' ? '`' : static_cast<char>(tolower(c));
     return text;
 }
 
@@ -47,7 +46,9 @@ Test(slurm_usage, adds_up_by_type_over_leases_and_servers)
 {
     JobUsage used;
     cr_expect(used.empty());
-    add(used, "gpu1", {lease(10, {gpu("H100", 100, 4, 500), gpu("A100", 100, 1, 100)}), lease(20, {gpu("H100", 50, 2, 900)})});
+    add(used, "gpu1",
+        {lease(10, {gpu("H100", 100, 4, 500), gpu("A100", 100, 1, 100)}),
+         lease(20, {gpu("H100", 50, 2, 900)})});
     add(used, "gpu2", {lease(1, {gpu("H100", 100, 1, 1)})});
     add(used, "gpu3", {});
     cr_assert_eq(used.gpus.size(), 2u);
@@ -105,7 +106,8 @@ Test(slurm_usage, reads_nothing_out_of_others_comments)
     const std::string good = to_comment(used);
     for (size_t n = 0; n < good.size(); ++n)
         cr_expect_not(from_comment(good.substr(0, n)).has_value(), "cut off at %zu", n);
-    for (const char *text : {"", "a comment", "{}", "{\"rgpu\":1}", "{\"rgpu\":{\"gpus\":[1]}}", "{\"rgpu\":{\"gpus\":[{\"name\":3}]}}",
+    for (const char *text : {"", "a comment", "{}", "{\"rgpu\":1}", "{\"rgpu\":{\"gpus\":[1]}}",
+                             "{\"rgpu\":{\"gpus\":[{\"name\":3}]}}",
                              "{\"rgpu\":{\"gpus\":[],\"servers\":7}}", "}{\"rgpu\":"})
         cr_expect_not(from_comment(text).has_value(), "%s", text);
 }

@@ -15,7 +15,8 @@ Test(slurm_version, reads_what_slurm_prints)
     cr_expect(parse_slurm_version("slurm-wlm 22.05.8") == 0x160508u);
     cr_expect(parse_slurm_version("slurm 24.11.5") == 0x180b05u);
     cr_expect(parse_slurm_version("23.02.0-0rc1") == 0x170200u);
-    for (const char *none : {"", "slurm", "slurm 24", "slurm 24.11", "slurm 24.x.1", "slurm 24.11.", "slurm 300.1.1", "slurm 1.-1.1"})
+    for (const char *none : {"", "slurm", "slurm 24", "slurm 24.11", "slurm 24.x.1", "slurm 24.11.",
+                             "slurm 300.1.1", "slurm 1.-1.1"})
         cr_expect(!parse_slurm_version(none), "%s", none);
 }
 
@@ -84,8 +85,7 @@ Test(slurm_version, is_not_led_astray_by_broken_objects)
     std::mt19937 engine(8);
     for (int round = 0; round < 100000; ++round) {
         std::string bad = good;
-        for (int n = 0; n < 3; ++n)
-            bad[engine() % bad.size()] = static_cast<char>(engine());
+        for (int n = 0; n < 3; ++n) bad[engine() % bad.size()] = static_cast<char>(engine());
         (void)plugin_version_in(bad);
     }
     cr_expect(!plugin_version_of("/nonexistent/plugin.so"));

@@ -1,4 +1,5 @@
-// The checks on made-up hosts: files below a root directory, readings as NVML gives them, limits moved.
+// The checks on made-up hosts: files below a root directory, readings as NVML gives them, limits
+// moved.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,7 +57,9 @@ static Verdict worst(const Findings &findings)
     for (const Finding &f : findings) {
         verdict = std::max(verdict, f.verdict);
         // Whoever is told that something is wrong is told what to do.
-        cr_assert(f.verdict < Verdict::marginal || (!f.cure.empty() && !f.value.empty() && !f.limit.empty()), "%s", f.value.c_str());
+        cr_assert(f.verdict < Verdict::marginal ||
+                      (!f.cure.empty() && !f.value.empty() && !f.limit.empty()),
+                  "%s", f.value.c_str());
         cr_assert(f.verdict != Verdict::skipped || !f.value.empty());
     }
     cr_assert_not(findings.empty());
@@ -67,7 +70,8 @@ static Verdict worst(const Findings &findings)
     do { \
         Findings told = (findings); \
         Verdict verdict = worst(told); \
-        cr_assert_eq(verdict, (wanted), "%s, and should be %s: %s", pool::name(verdict), pool::name(wanted), told[0].value.c_str()); \
+        cr_assert_eq(verdict, (wanted), "%s, and should be %s: %s", pool::name(verdict), \
+                     pool::name(wanted), told[0].value.c_str()); \
     } while (0)
 
 static const char *limits(const char *files, const char *locked)
@@ -113,7 +117,8 @@ Test(health, descriptors_and_locked_memory)
 Test(health, memory_that_is_left)
 {
     Made made;
-    made.file("/proc/meminfo", "MemTotal:       16303428 kB\nMemFree:          100 kB\nMemAvailable:   8303428 kB");
+    made.file("/proc/meminfo",
+              "MemTotal:       16303428 kB\nMemFree:          100 kB\nMemAvailable:   8303428 kB");
     says(memory(made.host), Verdict::pass);
     made.file("/proc/meminfo", "MemTotal:       16303428 kB\nMemAvailable:   10240 kB");
     says(memory(made.host), Verdict::marginal);
@@ -156,7 +161,8 @@ Test(health, files_of_our_own)
     says(libraries(made.host), Verdict::pass);
 }
 
-static void interface(const Made &made, const std::string &name, int mtu, int speed, int bad, int packets, bool hardware = true)
+static void interface(const Made &made, const std::string &name, int mtu, int speed, int bad,
+                      int packets, bool hardware = true)
 {
     std::string folder = "/sys/class/net/" + name + "/";
     made.file(folder + "operstate", name == "lo" ? "unknown" : "up");
@@ -165,8 +171,7 @@ static void interface(const Made &made, const std::string &name, int mtu, int sp
     made.file(folder + "statistics/rx_errors", "0");
     made.file(folder + "statistics/rx_dropped", std::to_string(bad));
     made.file(folder + "statistics/rx_packets", std::to_string(packets));
-    if (hardware)
-        made.file(folder + "device/uevent", "DRIVER=mlx5_core");
+    if (hardware) made.file(folder + "device/uevent", "DRIVER=mlx5_core");
 }
 
 Test(health, network_interfaces)
@@ -177,7 +182,8 @@ Test(health, network_interfaces)
     interface(made, "eth0", 9000, 100000, 3, 10000000);
     for (auto look : {mtu, link_speed, network_errors}) {
         Findings found = look(made.host);
-        cr_assert_eq(found.size(), size_t{1}, "what has no hardware is not looked at beside what has");
+        cr_assert_eq(found.size(), size_t{1},
+                     "what has no hardware is not looked at beside what has");
         cr_assert_eq(found[0].of, "eth0");
         says(found, Verdict::pass);
     }
@@ -199,8 +205,10 @@ Test(health, without_nvml_gpu_checks_are_skipped_with_the_reason)
     made.gpu();
     made.host.readings = {};
     made.host.readings.why_not = "NVML cannot be opened: libnvidia-ml.so.1: no such file";
-    made.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025");
-    for (auto look : {driver, gpu_count, pcie_width, pcie_generation, ecc, temperature, compute_mode, persistence, p2p}) {
+    made.file("/proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025");
+    for (auto look : {driver, gpu_count, pcie_width, pcie_generation, ecc, temperature,
+                      compute_mode, persistence, p2p}) {
         Findings found = look(made.host);
         says(found, Verdict::skipped);
         cr_assert_eq(found.size(), size_t{1});
@@ -216,8 +224,7 @@ Test(health, an_nvml_that_does_not_start_is_fatal_once)
     made.host.readings.why_not = "NVML does not start: Driver/library version mismatch";
     made.host.readings.broken = true;
     says(driver(made.host), Verdict::fatal);
-    for (auto look : {gpu_count, ecc, temperature, p2p})
-        says(look(made.host), Verdict::skipped);
+    for (auto look : {gpu_count, ecc, temperature, p2p}) says(look(made.host), Verdict::skipped);
     cr_assert(parse_readings("{\"why_not\": \"x\", \"broken\": 1}")->broken);
 }
 
@@ -228,9 +235,12 @@ Test(health, driver_and_cuda_versions_against_each_other)
     made.host.cuda = made.host.readings.cuda = 13000;
     made.host.readings.driver = "580.65.06";
     says(driver(made.host), Verdict::skipped);
-    made.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:21:04 UTC 2025\nGCC version:  gcc version 12.2.0");
+    made.file("/proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:21:04 UTC "
+              "2025\nGCC version:  gcc version 12.2.0");
     says(driver(made.host), Verdict::pass);
-    made.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.51.03  Release Build  (root@x)");
+    made.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for "
+                                             "x86_64  575.51.03  Release Build  (root@x)");
     says(driver(made.host), Verdict::fatal);
     says(cuda(made.host), Verdict::pass);
     made.host.readings.cuda = 12080;
@@ -299,16 +309,21 @@ Test(health, xid_errors_by_number_and_age)
     says(xid(made.host), Verdict::skipped);
     made.file("/dev/kmsg", "6,1,100,-;Linux version 6.1\n4,2,200,-;usb 1-1: new device");
     says(xid(made.host), Verdict::pass);
-    made.file("/dev/kmsg", "4,2,9000000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python3, MMU Fault");
+    made.file("/dev/kmsg",
+              "4,2,9000000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python3, MMU Fault");
     says(xid(made.host), Verdict::marginal);
-    made.file("/dev/kmsg", "4,2,9000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.\n"
-                           "4,3,9500000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python3, MMU Fault");
+    made.file(
+        "/dev/kmsg",
+        "4,2,9000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.\n"
+        "4,3,9500000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python3, MMU Fault");
     says(xid(made.host), Verdict::fatal);
     made.host.software = true;
     says(xid(made.host), Verdict::skipped);
     made.host.software = false;
     cr_assert(xid(made.host)[0].value.starts_with("Xid 79"), "%s", xid(made.host)[0].value.c_str());
-    made.file("/dev/kmsg", "4,2,5000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.");
+    made.file(
+        "/dev/kmsg",
+        "4,2,5000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.");
     says(xid(made.host), Verdict::marginal);
 }
 
@@ -365,7 +380,8 @@ Test(health, examine_names_what_each_check_found)
     Made made;
     made.gpu().compute_mode = 2;
     Findings all = examine(made.host);
-    auto found = std::find_if(all.begin(), all.end(), [](const Finding &f) { return f.check == "compute mode"; });
+    auto found = std::find_if(all.begin(), all.end(),
+                              [](const Finding &f) { return f.check == "compute mode"; });
     cr_assert(found != all.end());
     cr_assert_eq(found->of, "GPU 0");
     cr_assert_eq(found->verdict, Verdict::fatal);
@@ -382,10 +398,12 @@ Test(health, readings_that_are_none_are_refused)
     cr_assert_eq(why->why_not, "no NVML");
     auto none = parse_readings("{\"gpus\": []}");
     cr_assert_eq(none->why_not, "NVML finds no GPU");
-    auto odd = parse_readings("{\"gpus\": [3, {\"index\": \"x\", \"temperature\": null, \"p2p\": [\"a\"]}]}");
+    auto odd = parse_readings(
+        "{\"gpus\": [3, {\"index\": \"x\", \"temperature\": null, \"p2p\": [\"a\"]}]}");
     cr_assert_eq(odd->gpus.size(), size_t{2});
     cr_assert_eq(odd->gpus[1].temperature, -1);
-    auto one = parse_readings("{\"driver\": \"580.65.06\", \"cuda\": 13000, \"gpus\": [{\"index\": 0, \"uuid\": \"GPU-x\", "
+    auto one = parse_readings("{\"driver\": \"580.65.06\", \"cuda\": 13000, \"gpus\": [{\"index\": "
+                              "0, \"uuid\": \"GPU-x\", "
                               "\"temperature\": 41, \"nvlink\": [0, 1]}]}");
     cr_assert_eq(one->cuda, 13000);
     cr_assert_eq(one->gpus[0].temperature, 41);

@@ -1,4 +1,5 @@
-// How far a program is ahead of a server on its own host with the blocks of something large. The server is the test.
+// How far a program is ahead of a server on its own host with the blocks of something large. The
+// server is the test.
 #include "interpose/blocks.h"
 
 #include <criterion/criterion.h>
@@ -20,9 +21,9 @@ using wire::FrameHeader;
 
 namespace {
 
-constexpr unsigned kLimit = 60;       // seconds: a test that hangs ends here
-constexpr auto kSoon = 200us;         // an answer from the same host
-constexpr size_t kBytes = 64 << 10;   // of a block
+constexpr unsigned kLimit = 60;            // seconds: a test that hangs ends here
+constexpr auto kSoon = 200us;              // an answer from the same host
+constexpr size_t kBytes = 64 << 10;        // of a block
 constexpr size_t kBlocks = 20, kFew = 16;  // of the last number none is waited for
 
 struct Ends {
@@ -34,7 +35,8 @@ struct Ends {
         alarm(kLimit);
         int fds[2];
         cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-        client = std::make_unique<Session>(std::make_unique<net::SocketTransport>(Fd(fds[0])), "test", one_host);
+        client = std::make_unique<Session>(std::make_unique<net::SocketTransport>(Fd(fds[0])),
+                                           "test", one_host);
         server = Fd(fds[1]);
     }
 
@@ -49,7 +51,8 @@ struct Ends {
     }
     void answer(const FrameHeader &h, CUresult result = CUDA_SUCCESS)
     {
-        const FrameHeader reply{0, static_cast<uint16_t>(wire::ServerFrame::reply), wire::kLast, h.sequence, result};
+        const FrameHeader reply{0, static_cast<uint16_t>(wire::ServerFrame::reply), wire::kLast,
+                                h.sequence, result};
         cr_assert_eq(send(server.get(), &reply, sizeof reply, MSG_NOSIGNAL), sizeof reply);
     }
     // Nothing comes, though there is room for it.
@@ -63,19 +66,20 @@ struct Ends {
     {
         const auto answered = std::async(std::launch::async, [&] {
             const FrameHeader h = next();
-            for (const auto end = std::chrono::steady_clock::now() + late; std::chrono::steady_clock::now() < end;) {
-            }
+            for (const auto end = std::chrono::steady_clock::now() + late;
+                 std::chrono::steady_clock::now() < end;) {}
             answer(h);
         });
         const auto since = std::chrono::steady_clock::now();
         Reply reply;
-        cr_assert_eq(client->ask(CallId::cuCtxSynchronize, 0, [](wire::Writer &) {}, reply), CUDA_SUCCESS);
+        cr_assert_eq(client->ask(
+                         CallId::cuCtxSynchronize, 0, [](wire::Writer &) {}, reply),
+                     CUDA_SUCCESS);
         return std::chrono::steady_clock::now() - since;
     }
     void come_near()
     {
-        while (question(0ns) >= kSoon) {
-        }
+        while (question(0ns) >= kSoon) {}
     }
     std::future<CUresult> send_blocks(size_t count = kBlocks)
     {
@@ -84,7 +88,8 @@ struct Ends {
             Session::Blocks blocks(*client, count);
             CUresult r = CUDA_SUCCESS;
             for (size_t i = 0; !r && i < count; i++)
-                r = blocks.post(CallId::cuMemcpyHtoDAsync_v2, 0, [](wire::Writer &) {}, {data.data(), data.size()});
+                r = blocks.post(CallId::cuMemcpyHtoDAsync_v2, 0, [](wire::Writer &) {},
+                                {data.data(), data.size()});
             return r;
         });
     }
@@ -136,7 +141,8 @@ Test(blocks, failure_of_one_ends_them)
     const FrameHeader first = ends.next(), second = ends.next();
     ends.answer(first, CUDA_ERROR_INVALID_VALUE);
     cr_expect(ends.is_quiet());
-    cr_expect(done.wait_for(0s) == std::future_status::timeout, "an answer is still to come where the blocks are");
+    cr_expect(done.wait_for(0s) == std::future_status::timeout,
+              "an answer is still to come where the blocks are");
     ends.answer(second);
     cr_expect_eq(done.get(), CUDA_ERROR_INVALID_VALUE);
 }

@@ -1,5 +1,5 @@
-// No exception leaves libcuda.so.1: whatever a call throws becomes the CUresult that the table in result.cc says. Stands in for trace.cc,
-// whose observing() every call passes.
+// No exception leaves libcuda.so.1: whatever a call throws becomes the CUresult that the table in
+// result.cc says. Stands in for trace.cc, whose observing() every call passes.
 #include "interpose/guard.h"
 
 #include <criterion/criterion.h>
@@ -79,7 +79,8 @@ CUresult after(void (*with)())
 Test(guard, every_call_holds_what_is_thrown_below_it)
 {
     every_call_answers(CUDA_ERROR_OUT_OF_MEMORY, [] { throw std::bad_alloc(); });
-    every_call_answers(CUDA_ERROR_OPERATING_SYSTEM, [] { throw std::system_error(EAGAIN, std::system_category()); });
+    every_call_answers(CUDA_ERROR_OPERATING_SYSTEM,
+                       [] { throw std::system_error(EAGAIN, std::system_category()); });
     every_call_answers(CUDA_ERROR_UNKNOWN, [] { throw 1; });
 }
 
@@ -89,7 +90,8 @@ Test(guard, each_exception_has_its_result)
     cr_expect(after([] { throw std::bad_array_new_length(); }) == CUDA_ERROR_OUT_OF_MEMORY);
     cr_expect(after([] { throw std::length_error("vector"); }) == CUDA_ERROR_OUT_OF_MEMORY);
     cr_expect(after([] { throw std::out_of_range("map"); }) == CUDA_ERROR_UNKNOWN);
-    cr_expect(after([] { throw std::system_error(ENFILE, std::system_category()); }) == CUDA_ERROR_OPERATING_SYSTEM);
+    cr_expect(after([] { throw std::system_error(ENFILE, std::system_category()); }) ==
+              CUDA_ERROR_OPERATING_SYSTEM);
 }
 
 Test(guard, functions_of_private_tables_have_one_too)
@@ -117,8 +119,7 @@ Test(guard, what_was_begun_is_undone_unless_it_is_kept)
     try {
         Unless done([&] { undone++; });
         throw 1;
-    } catch (int) {
-    }
+    } catch (int) {}
     {
         Unless done([&] { undone++; });
         done.keep();

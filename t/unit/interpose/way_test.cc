@@ -48,13 +48,15 @@ bool decline(int fd)
     wire::FrameHeader h;
     if (!net::receive_all(fd, &h, sizeof h, soon())) return false;
     std::vector<uint8_t> body(h.bytes);
-    cr_assert(h.type == wire::kUcxOfferCall && net::receive_all(fd, body.data(), body.size(), soon()));
+    cr_assert(h.type == wire::kUcxOfferCall &&
+              net::receive_all(fd, body.data(), body.size(), soon()));
     constexpr char kWhy[] = "no such thing";
     wire::FrameHeader answer;
     answer.type = static_cast<uint16_t>(wire::ServerFrame::reply);
     answer.bytes = sizeof kWhy - 1;
     answer.value = 801;
-    cr_assert(net::send_all(fd, &answer, sizeof answer, soon()) && net::send_all(fd, kWhy, sizeof kWhy - 1, soon()));
+    cr_assert(net::send_all(fd, &answer, sizeof answer, soon()) &&
+              net::send_all(fd, kWhy, sizeof kWhy - 1, soon()));
     return true;
 }
 
@@ -98,7 +100,8 @@ Test(way, auto_offers_ucx_where_there_is_rdma_alone)
     cr_expect_str_eq(carried_by(way("auto", false), without, offered).c_str(), "tcp");
     cr_expect(!offered);
     Link with(true);
-    cr_expect_str_eq(carried_by(way("auto", true), with, offered).c_str(), "tcp", "declined: TCP, without a word");
+    cr_expect_str_eq(carried_by(way("auto", true), with, offered).c_str(), "tcp",
+                     "declined: TCP, without a word");
     cr_expect(offered);
     Link old(false);
     cr_expect_str_eq(carried_by(way("auto", true), old, offered).c_str(), "tcp");
@@ -123,8 +126,10 @@ Test(way, ucx_says_why_not)
     Link link(true), old(false);
     if (built_with_ucx()) {
         const std::string why = carried_by(way("ucx", false), link, offered);
-        cr_expect(offered && why == "RGPU_TRANSPORT is ucx, and on the server: no such thing", "%s", why.c_str());
+        cr_expect(offered && why == "RGPU_TRANSPORT is ucx, and on the server: no such thing", "%s",
+                  why.c_str());
     }
     const std::string why = carried_by(way("ucx", false), old, offered);
-    cr_expect(!offered && why.find("transport = \"ucx\" below [rgpud]") != why.npos, "%s", why.c_str());
+    cr_expect(!offered && why.find("transport = \"ucx\" below [rgpud]") != why.npos, "%s",
+              why.c_str());
 }

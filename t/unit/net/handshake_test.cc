@@ -31,15 +31,19 @@ struct Outcome {
     Result<Client> server = Error{};
 };
 
-Outcome shake(const std::string &lease, const std::string &secret, const std::string &server_secret = "right")
+Outcome shake(const std::string &lease, const std::string &secret,
+              const std::string &server_secret = "right")
 {
     Pair p;
     Outcome o;
     auto deadline = Clock::now() + 5s;
     std::thread server([&] {
-        o.server = server_handshake(p.server.get(), [&](const std::string &l) {
-            return l == "lease-1" ? std::optional(server_secret) : std::nullopt;
-        }, deadline);
+        o.server = server_handshake(
+            p.server.get(),
+            [&](const std::string &l) {
+                return l == "lease-1" ? std::optional(server_secret) : std::nullopt;
+            },
+            deadline);
     });
     auto client = client_handshake(p.client.get(), lease, secret, 42, deadline);
     o.takes_packed = client && client->takes_packed;
@@ -70,9 +74,12 @@ Test(handshake, a_lane_names_its_worker_and_is_never_encrypted)
         auto deadline = Clock::now() + 5s;
         Result<Client> server = Error{};
         std::thread other([&] {
-            server = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, {.encrypt = encrypt});
+            server = server_handshake(p.server.get(),
+                                      [](auto &) { return std::optional<std::string>("right"); },
+                                      deadline, {.encrypt = encrypt});
         });
-        auto client = client_handshake(p.client.get(), "lease-1", "right", 42, deadline, wire::Purpose::lane);
+        auto client =
+            client_handshake(p.client.get(), "lease-1", "right", 42, deadline, wire::Purpose::lane);
         other.join();
         cr_assert_eq(server.has_value(), !encrypt);
         cr_assert_eq(client.has_value(), !encrypt);
@@ -116,7 +123,9 @@ Test(handshake, both_sides_make_the_same_key_for_an_encrypted_connection)
     auto deadline = Clock::now() + 5s;
     Result<Client> server = Error{};
     std::thread other([&] {
-        server = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, {.encrypt = true});
+        server = server_handshake(p.server.get(),
+                                  [](auto &) { return std::optional<std::string>("right"); },
+                                  deadline, {.encrypt = true});
     });
     auto client = client_handshake(p.client.get(), "lease-1", "right", 0, deadline);
     other.join();
@@ -128,7 +137,8 @@ Test(handshake, both_sides_make_the_same_key_for_an_encrypted_connection)
     cr_expect(!client->takes_lanes, "they would not be encrypted");
 }
 
-// Whoever sits between the two and takes the word "encrypted" away, or adds it, is found out by both.
+// Whoever sits between the two and takes the word "encrypted" away, or adds it, is found out by
+// both.
 Test(handshake, nobody_between_them_can_talk_them_out_of_encryption)
 {
     for (bool encrypt : {true, false}) {
@@ -136,7 +146,9 @@ Test(handshake, nobody_between_them_can_talk_them_out_of_encryption)
         auto deadline = Clock::now() + 5s;
         Result<Client> server = Error{};
         std::thread other([&] {
-            server = server_handshake(far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline, {.encrypt = encrypt});
+            server = server_handshake(far.server.get(),
+                                      [](auto &) { return std::optional<std::string>("right"); },
+                                      deadline, {.encrypt = encrypt});
         });
         std::thread between([&] {
             wire::ServerHello hello;
@@ -160,15 +172,18 @@ Test(handshake, nobody_between_them_can_talk_them_out_of_encryption)
 
 namespace {
 
-// A handshake with somebody between the two, who may change each message on its way. Returns whether each side believes it.
+// A handshake with somebody between the two, who may change each message on its way. Returns
+// whether each side believes it.
 template <class Server, class Hello, class Verdict>
-std::pair<bool, bool> shake_through(Server change_server, Hello change_hello, Verdict change_verdict)
+std::pair<bool, bool> shake_through(Server change_server, Hello change_hello,
+                                    Verdict change_verdict)
 {
     Pair near, far;
     auto deadline = Clock::now() + 5s;
     Result<Client> server = Error{};
     std::thread other([&] {
-        server = server_handshake(far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline);
+        server = server_handshake(
+            far.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline);
         far.server.reset();
     });
     std::thread between([&] {
@@ -199,7 +214,9 @@ constexpr auto kAsItIs = [](auto &...) {};
 Test(handshake, no_field_of_the_hello_can_be_changed_on_its_way)
 {
     for (size_t at = 8; at < sizeof(wire::ClientHello); ++at) {
-        auto [client, server] = shake_through(kAsItIs, [&](wire::ClientHello &h) { reinterpret_cast<uint8_t *>(&h)[at] ^= 1; }, kAsItIs);
+        auto [client, server] = shake_through(
+            kAsItIs, [&](wire::ClientHello &h) { reinterpret_cast<uint8_t *>(&h)[at] ^= 1; },
+            kAsItIs);
         cr_expect(!client && !server, "byte %zu", at);
     }
     auto [client, server] = shake_through(kAsItIs, kAsItIs, kAsItIs);
@@ -209,24 +226,28 @@ Test(handshake, no_field_of_the_hello_can_be_changed_on_its_way)
 Test(handshake, no_field_of_the_verdict_can_be_changed_on_its_way)
 {
     for (size_t at = 0; at < sizeof(wire::ServerVerdict); ++at) {
-        auto [client, server] = shake_through(kAsItIs, kAsItIs, [&](wire::ServerVerdict &v, auto &) { reinterpret_cast<uint8_t *>(&v)[at] ^= 2; });
+        auto [client, server] = shake_through(
+            kAsItIs, kAsItIs,
+            [&](wire::ServerVerdict &v, auto &) { reinterpret_cast<uint8_t *>(&v)[at] ^= 2; });
         cr_expect(!client && server, "byte %zu", at);
     }
 }
 
 Test(handshake, the_clients_own_proof_is_no_verdict)
 {
-    auto [client, server] = shake_through(kAsItIs, kAsItIs, [](wire::ServerVerdict &v, wire::ClientHello &h) {
-        v = {};
-        v.accepted = wire::kAccepted;
-        v.proof = h.proof;
-    });
+    auto [client, server] =
+        shake_through(kAsItIs, kAsItIs, [](wire::ServerVerdict &v, wire::ClientHello &h) {
+            v = {};
+            v.accepted = wire::kAccepted;
+            v.proof = h.proof;
+        });
     cr_expect(!client && server);
 }
 
 Test(handshake, another_version_is_refused_with_words_and_never_talked_down)
 {
-    auto [client, server] = shake_through([](wire::ServerHello &h) { h.version--; }, [](wire::ClientHello &h) { h.version--; }, kAsItIs);
+    auto [client, server] = shake_through([](wire::ServerHello &h) { h.version--; },
+                                          [](wire::ClientHello &h) { h.version--; }, kAsItIs);
     cr_expect(!client && !server);
 }
 
@@ -239,7 +260,8 @@ Test(handshake, garbage_and_other_versions_are_refused)
         if (kind == 0) hello.magic = 0x20544547;  // "GET "
         if (kind == 1) hello.version++;
         (void)send_all(p.client.get(), &hello, sizeof hello, deadline).has_value();
-        auto r = server_handshake(p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline);
+        auto r = server_handshake(
+            p.server.get(), [](auto &) { return std::optional<std::string>("right"); }, deadline);
         cr_assert(!r);
         cr_expect(r.error().kind == ErrorKind::invalid);
     }
@@ -249,7 +271,8 @@ Test(handshake, a_hello_that_stops_half_way_ends_at_the_deadline)
 {
     Pair p;
     (void)send_all(p.client.get(), "RGPU", 4, Clock::now() + 1s).has_value();
-    auto r = server_handshake(p.server.get(), [](auto &) { return std::nullopt; }, Clock::now() + 100ms);
+    auto r = server_handshake(
+        p.server.get(), [](auto &) { return std::nullopt; }, Clock::now() + 100ms);
     cr_assert(!r);
     cr_expect(r.error().kind == ErrorKind::unavailable);
     p.client.reset();

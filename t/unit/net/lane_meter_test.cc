@@ -8,7 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Sends so many bytes in blocks of a MiB over a link with these rates (bytes a nanosecond); how many of them went over lanes.
+// Sends so many bytes in blocks of a MiB over a link with these rates (bytes a nanosecond); how
+// many of them went over lanes.
 double over_lanes(LaneMeter &meter, uint64_t bytes, double one, double lanes)
 {
     constexpr size_t kBlock = 1 << 20;

@@ -1,4 +1,5 @@
-// Two ends in one process: a stream stays one over lanes, also where some have no room, and what is no record ends it.
+// Two ends in one process: a stream stays one over lanes, also where some have no room, and what is
+// no record ends it.
 #include "net/laned_transport.h"
 
 #include <criterion/criterion.h>
@@ -58,13 +59,15 @@ std::vector<uint8_t> noise(size_t bytes)
     return v;
 }
 
-// Sends of all sizes, so that each size class follows each other; without waiting in `send` where `eager` says so.
+// Sends of all sizes, so that each size class follows each other; without waiting in `send` where
+// `eager` says so.
 void send_all(Transport &t, const std::vector<uint8_t> &bytes, bool eager)
 {
     std::mt19937 random(11);
     for (size_t at = 0; at < bytes.size();) {
         const size_t most[] = {20, 5000, LanedTransport::kLeast + 20, 700 << 10, 3 << 20};
-        size_t left = std::min<size_t>(bytes.size() - at, 1 + random() % most[random() % std::size(most)]);
+        size_t left =
+            std::min<size_t>(bytes.size() - at, 1 + random() % most[random() % std::size(most)]);
         const bool two = random() % 2 && left > 16;
         for (size_t first = two ? 16 : 0; left;) {
             auto *p = const_cast<uint8_t *>(&bytes[at]);
@@ -165,7 +168,8 @@ Test(laned_transport, what_has_come_already)
     cr_expect_eq(memcmp(got, "abc", 3), 0);
     cr_expect_eq(ends.server->wait(Transport::kData, 0), 0u, "half a head");
     const uint8_t rest[] = {0, 0, 0, 0, 0, 0, 'd', 'e'};
-    cr_assert_eq(send(*ends.client, rest, sizeof rest), static_cast<ssize_t>(sizeof rest));  // as bytes
+    cr_assert_eq(send(*ends.client, rest, sizeof rest),
+                 static_cast<ssize_t>(sizeof rest));  // as bytes
     cr_expect_eq(ends.server->receive(got, sizeof got, -1), 2);
     cr_expect_eq(memcmp(got, "de", 2), 0);
 }
@@ -195,7 +199,8 @@ Test(laned_transport, full_lane)
     ends.begin();
     const auto sent = noise(32 << 20);
     size_t at = 0;
-    for (ssize_t n; (n = send(*ends.client, &sent[at], sent.size() - at, 0)) > 0;) at += static_cast<size_t>(n);
+    for (ssize_t n; (n = send(*ends.client, &sent[at], sent.size() - at, 0)) > 0;)
+        at += static_cast<size_t>(n);
     cr_expect_eq(errno, EAGAIN);
     cr_expect_lt(at, sent.size());
     cr_expect_eq(ends.client->wait(Transport::kRoom, 0), 0u);

@@ -39,8 +39,10 @@ Test(link_meter, many_slow_stretches_make_a_slow_link)
 {
     Meter m;
     const size_t megabytes = m.until_told(50e6, 100);
-    cr_expect(megabytes >= LinkMeter::kSlowStretches && megabytes <= LinkMeter::kSlowStretches + 2, "%zu", megabytes);
-    cr_expect(m.meter.rate() > 45'000'000 && m.meter.rate() < 55'000'000, "%zu", static_cast<size_t>(m.meter.rate()));
+    cr_expect(megabytes >= LinkMeter::kSlowStretches && megabytes <= LinkMeter::kSlowStretches + 2,
+              "%zu", megabytes);
+    cr_expect(m.meter.rate() > 45'000'000 && m.meter.rate() < 55'000'000, "%zu",
+              static_cast<size_t>(m.meter.rate()));
     cr_expect_eq(m.until_told(60e6, 100), 0, "nothing new");
     cr_expect(m.until_told(200e6, 100) && m.meter.rate() > 180'000'000, "faster, and slow");
     cr_expect(m.until_told(2e9, 3) && !m.meter.rate(), "fast");
@@ -69,5 +71,6 @@ Test(link_meter, a_very_slow_link_is_known_with_fewer_bytes)
     size_t blocks = 0;
     while (!told && blocks < 100) told = m.block(256 << 10, 1e6), blocks++;
     cr_expect(told && blocks <= 10, "%zu", blocks);
-    cr_expect(m.meter.rate() > 900'000 && m.meter.rate() < 1'100'000, "%zu", static_cast<size_t>(m.meter.rate()));
+    cr_expect(m.meter.rate() > 900'000 && m.meter.rate() < 1'100'000, "%zu",
+              static_cast<size_t>(m.meter.rate()));
 }

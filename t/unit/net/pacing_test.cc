@@ -41,7 +41,8 @@ struct Pair {
         auto listener = net::listen(std::string(host) + ":0");
         cr_assert(listener);
         sockaddr_in to{};
-        to.sin_family = AF_INET, to.sin_port = htons(static_cast<uint16_t>(net::local_port(listener->get())));
+        to.sin_family = AF_INET,
+        to.sin_port = htons(static_cast<uint16_t>(net::local_port(listener->get())));
         inet_pton(AF_INET, host, &to.sin_addr);
         cr_assert_eq(::connect(near.get(), reinterpret_cast<sockaddr *>(&to), sizeof to), 0);
         far = Fd(accept(listener->get(), nullptr, nullptr));
@@ -58,7 +59,8 @@ Test(pacing, both_ends_on_one_host_do_without)
         for (const Fd *fd : {&pair.near, &pair.far}) {
             cr_assert_eq(congestion_control(fd->get()), what_the_host_uses());
             net::send_unpaced_on_one_host(fd->get());
-            cr_expect_eq(congestion_control(fd->get()), "reno", "%s: %s", host, congestion_control(fd->get()).c_str());
+            cr_expect_eq(congestion_control(fd->get()), "reno", "%s: %s", host,
+                         congestion_control(fd->get()).c_str());
         }
     }
 }
@@ -67,7 +69,8 @@ Test(pacing, a_client_on_the_servers_host_has_none)
 {
     auto listener = net::listen("127.0.0.1:0");
     cr_assert(listener);
-    auto client = net::connect("127.0.0.1:" + std::to_string(net::local_port(listener->get())), net::Clock::now() + 30s);
+    auto client = net::connect("127.0.0.1:" + std::to_string(net::local_port(listener->get())),
+                               net::Clock::now() + 30s);
     cr_assert(client);
     cr_expect_eq(congestion_control(client->get()), "reno");
 }

@@ -1,5 +1,6 @@
-// What is packed comes back as it was; what is damaged anywhere, cut short or never agreed on is refused, and nothing is written outside of what was
-// asked for; what does not shrink, or goes over a fast link, is not packed.
+// What is packed comes back as it was; what is damaged anywhere, cut short or never agreed on is
+// refused, and nothing is written outside of what was asked for; what does not shrink, or goes over
+// a fast link, is not packed.
 #include "net/packer.h"
 
 #include <criterion/criterion.h>
@@ -25,13 +26,15 @@ constexpr size_t kPage = 4096;
 
 unsigned there(PackMethod m)
 {
-    if (!(PackLibrary::here().methods() & wire::bit(m))) cr_skip_test("%s", PackLibrary::here().missing().c_str());
+    if (!(PackLibrary::here().methods() & wire::bit(m)))
+        cr_skip_test("%s", PackLibrary::here().missing().c_str());
     return wire::bit(m);
 }
 
 Bytes text(size_t n)
 {
-    constexpr std::string_view kWords[] = {"call, ", "frame, ", "session, ", "device, ", "lease, ", "server, ", "job, ", "and so on. "};
+    constexpr std::string_view kWords[] = {"call, ",  "frame, ",  "session, ", "device, ",
+                                           "lease, ", "server, ", "job, ",     "and so on. "};
     std::mt19937 dice(1);
     Bytes b;
     while (b.size() < n) {
@@ -66,7 +69,9 @@ Bytes packed(Packer &packer, const Bytes &payload)
 {
     const wire::FrameHeader h = header_of(payload), head = packer.head(sizeof h);
     Bytes all;
-    const auto put = [&](const void *p, size_t n) { all.insert(all.end(), static_cast<const uint8_t *>(p), static_cast<const uint8_t *>(p) + n); };
+    const auto put = [&](const void *p, size_t n) {
+        all.insert(all.end(), static_cast<const uint8_t *>(p), static_cast<const uint8_t *>(p) + n);
+    };
     put(&head, sizeof head), put(&h, sizeof h);
     for (size_t at = 0, n; at < payload.size(); at += n) {
         n = std::min<size_t>(payload.size() - at, wire::kPartBytes);
@@ -79,10 +84,13 @@ Bytes packed(Packer &packer, const Bytes &payload)
 // Memory that ends at a page which nobody may touch, as it begins behind one.
 class Fenced {
 public:
-    explicit Fenced(size_t bytes) : bytes_(bytes), all_((bytes + kPage - 1) / kPage * kPage + 2 * kPage)
+    explicit Fenced(size_t bytes)
+        : bytes_(bytes), all_((bytes + kPage - 1) / kPage * kPage + 2 * kPage)
     {
-        all_at_ = static_cast<uint8_t *>(mmap(nullptr, all_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        cr_assert(all_at_ != MAP_FAILED && mprotect(all_at_ + kPage, all_ - 2 * kPage, PROT_READ | PROT_WRITE) == 0);
+        all_at_ = static_cast<uint8_t *>(
+            mmap(nullptr, all_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        cr_assert(all_at_ != MAP_FAILED &&
+                  mprotect(all_at_ + kPage, all_ - 2 * kPage, PROT_READ | PROT_WRITE) == 0);
     }
     Fenced(const Fenced &) = delete;
     ~Fenced() { munmap(all_at_, all_); }
@@ -94,7 +102,8 @@ private:
 };
 
 // What a receiver makes of these bytes: reads a frame of that payload, `step` bytes at a time.
-Result<void> unpack(unsigned methods, const Bytes &stream, uint8_t *payload, size_t bytes, size_t step = SIZE_MAX)
+Result<void> unpack(unsigned methods, const Bytes &stream, uint8_t *payload, size_t bytes,
+                    size_t step = SIZE_MAX)
 {
     Unpacker unpacker(kType);
     unpacker.use(methods);
@@ -116,7 +125,8 @@ Result<void> unpack(unsigned methods, const Bytes &stream, uint8_t *payload, siz
         if (auto r = unpacker.read(payload + done, n, raw); !r) return r;
     }
     if (auto r = unpacker.close(); !r) return r;
-    return at == stream.size() ? Result<void>() : Result<void>(error(ErrorKind::invalid, "bytes behind the frame"));
+    return at == stream.size() ? Result<void>()
+                               : Result<void>(error(ErrorKind::invalid, "bytes behind the frame"));
 }
 
 void begin(Packer &packer, unsigned methods, const Bytes &payload)
@@ -128,25 +138,30 @@ void begin(Packer &packer, unsigned methods, const Bytes &payload)
 void come_back(PackMethod method)
 {
     const unsigned methods = there(method);
-    for (size_t size : {size_t{16 << 10}, size_t{20'001}, size_t{wire::kPartBytes}, size_t{wire::kPartBytes + 1}, size_t{3'000'000}}) {
+    for (size_t size : {size_t{16 << 10}, size_t{20'001}, size_t{wire::kPartBytes},
+                        size_t{wire::kPartBytes + 1}, size_t{3'000'000}}) {
         Bytes payload = text(size);
         // A part that does not shrink goes as it is, between others that do.
-        if (size > 2'000'000) std::ranges::copy(noise(wire::kPartBytes), payload.begin() + wire::kPartBytes);
+        if (size > 2'000'000)
+            std::ranges::copy(noise(wire::kPartBytes), payload.begin() + wire::kPartBytes);
         Packer packer(kType);
         begin(packer, methods, payload);
         const Bytes stream = packed(packer, payload);
         cr_expect(stream.size() < size * 3 / 4, "%zu bytes became %zu", size, stream.size());
         cr_expect_eq(packer.taken(), size);
         cr_expect_eq(packer.made() + 2 * sizeof(wire::FrameHeader), stream.size());
-        for (size_t step : {size_t{SIZE_MAX}, size_t{4096}, size_t{777}, size_t{wire::kPartBytes}}) {
+        for (size_t step :
+             {size_t{SIZE_MAX}, size_t{4096}, size_t{777}, size_t{wire::kPartBytes}}) {
             Fenced to(size);
             auto r = unpack(methods, stream, to.data(), size, step);
-            cr_expect(r && !memcmp(to.data(), payload.data(), size), "%zu bytes, %zu at a time: %s", size, step, r ? "others" : r.error().text.c_str());
+            cr_expect(r && !memcmp(to.data(), payload.data(), size), "%zu bytes, %zu at a time: %s",
+                      size, step, r ? "others" : r.error().text.c_str());
         }
     }
 }
 
-// Whatever comes of it, it is an error or the payload's bytes, nothing is read behind what came, and nothing written outside.
+// Whatever comes of it, it is an error or the payload's bytes, nothing is read behind what came,
+// and nothing written outside.
 void survive(PackMethod method)
 {
     const unsigned methods = there(method);
@@ -163,19 +178,24 @@ void survive(PackMethod method)
             refused += !unpack(methods, damaged, to.data(), payload.size());
         }
     cr_expect(refused > 100, "%zu", refused);
-    // Of the parts' headers every field is checked; the payload's part begins behind the head and the frame's header.
+    // Of the parts' headers every field is checked; the payload's part begins behind the head and
+    // the frame's header.
     for (size_t part : {size_t{0}, 2 * sizeof(wire::FrameHeader)})
         for (size_t at = part; at < part + sizeof(wire::FrameHeader); at++)
             for (int bit = 0; bit < 8; bit++) {
                 Bytes damaged = stream;
                 damaged[at] ^= static_cast<uint8_t>(1 << bit);
                 Fenced to(payload.size());
-                cr_expect(!unpack(methods, damaged, to.data(), payload.size()), "byte %zu, bit %d", at, bit);
+                cr_expect(!unpack(methods, damaged, to.data(), payload.size()), "byte %zu, bit %d",
+                          at, bit);
             }
     for (size_t bytes = 0; bytes < stream.size(); bytes++) {
         Fenced to(payload.size());
-        auto r = unpack(methods, Bytes(stream.begin(), stream.begin() + static_cast<ptrdiff_t>(bytes)), to.data(), payload.size());
-        cr_expect(!r && r.error().kind == ErrorKind::disconnected && r.error().text.empty(), "%zu bytes", bytes);
+        auto r = unpack(methods,
+                        Bytes(stream.begin(), stream.begin() + static_cast<ptrdiff_t>(bytes)),
+                        to.data(), payload.size());
+        cr_expect(!r && r.error().kind == ErrorKind::disconnected && r.error().text.empty(),
+                  "%zu bytes", bytes);
     }
 }
 
@@ -195,7 +215,8 @@ Test(packer, what_nobody_agreed_to_is_refused)
     const Bytes stream = packed(packer, payload);
     Bytes to(payload.size());
     cr_expect(unpack(both, stream, to.data(), to.size()).has_value());
-    const auto other = unpack(wire::bit(PackMethod::lz4), stream, to.data(), to.size()), none = unpack(0, stream, to.data(), to.size());
+    const auto other = unpack(wire::bit(PackMethod::lz4), stream, to.data(), to.size()),
+               none = unpack(0, stream, to.data(), to.size());
     cr_expect(!other && strstr(other.error().text.c_str(), "a method that nobody has agreed to"));
     cr_expect(!none && strstr(none.error().text.c_str(), "nobody has agreed to any"));
 }
@@ -213,7 +234,8 @@ Test(packer, parts_are_one_frame_no_more_and_no_less)
     memcpy(&more[sizeof(wire::FrameHeader)], &longer, sizeof longer);
     memcpy(&less[sizeof(wire::FrameHeader)], &shorter, sizeof shorter);
     to.resize(longer);
-    const auto r = unpack(methods, more, to.data(), longer), s = unpack(methods, less, to.data(), shorter);
+    const auto r = unpack(methods, more, to.data(), longer),
+               s = unpack(methods, less, to.data(), shorter);
     cr_expect(!r && strstr(r.error().text.c_str(), "longer than its parts"));
     cr_expect(!s && strstr(s.error().text.c_str(), "shorter than its parts"));
 }
@@ -265,7 +287,8 @@ Test(packer, the_link_is_looked_at_now_and_then)
         while (!packer.takes(payload.data(), payload.size())) left++;
         packed(packer, payload);
     }
-    cr_expect(left >= 4 && left * 10 < taken, "%zu of %zu megabytes went as they were", left, left + taken);
+    cr_expect(left >= 4 && left * 10 < taken, "%zu of %zu megabytes went as they were", left,
+              left + taken);
 }
 
 Test(packer, a_processor_that_is_slower_than_the_link_packs_little)

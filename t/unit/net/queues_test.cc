@@ -23,7 +23,9 @@ struct Pair {
     {
         auto listener = net::listen("127.0.0.1:0");
         cr_assert(listener);
-        auto connected = net::connect("127.0.0.1:" + std::to_string(net::local_port(listener->get())), net::Clock::now() + 30s);
+        auto connected =
+            net::connect("127.0.0.1:" + std::to_string(net::local_port(listener->get())),
+                         net::Clock::now() + 30s);
         cr_assert(connected);
         near = std::move(*connected);
         far = Fd(accept(listener->get(), nullptr, nullptr));
@@ -33,8 +35,7 @@ struct Pair {
     int unsent()
     {
         const std::vector<char> bytes(64 << 10);
-        while (send(near.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
-        }
+        while (send(near.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {}
         cr_assert(errno == EAGAIN);
         int n = -1;
         cr_assert(ioctl(near.get(), SIOCOUTQNSD, &n) == 0);

@@ -1,4 +1,5 @@
-// What one end sends the other receives, whatever the sizes; and a peer that writes anything anywhere gets an error at most.
+// What one end sends the other receives, whatever the sizes; and a peer that writes anything
+// anywhere gets an error at most.
 #include "net/shared_ring.h"
 
 #include <criterion/criterion.h>
@@ -15,13 +16,17 @@ using namespace rgpu::net;
 namespace {
 
 struct Unmap {
-    void operator()(SharedRing *r) const { munmap(reinterpret_cast<uint8_t *>(r) - 4096, sizeof *r + 8192); }
+    void operator()(SharedRing *r) const
+    {
+        munmap(reinterpret_cast<uint8_t *>(r) - 4096, sizeof *r + 8192);
+    }
 };
 
 // With pages around it that nobody may touch.
 std::unique_ptr<SharedRing, Unmap> new_ring()
 {
-    auto *p = static_cast<uint8_t *>(mmap(nullptr, sizeof(SharedRing) + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto *p = static_cast<uint8_t *>(
+        mmap(nullptr, sizeof(SharedRing) + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     cr_assert(p != MAP_FAILED);
     cr_assert_eq(mprotect(p + 4096, sizeof(SharedRing), PROT_READ | PROT_WRITE), 0);
     return std::unique_ptr<SharedRing, Unmap>(reinterpret_cast<SharedRing *>(p + 4096));
@@ -56,9 +61,12 @@ Test(shared_ring, bytes_keep_their_order_whatever_the_sizes)
             written += static_cast<uint64_t>(sent);
         }
         for (size_t k = dice() % 4; k; k--) {
-            const ssize_t n = receiver.receive(in.data(), 1 + dice() % (dice() % 2 ? 100 : in.size()));
+            const ssize_t n =
+                receiver.receive(in.data(), 1 + dice() % (dice() % 2 ? 100 : in.size()));
             cr_assert(n >= 0);
-            for (ssize_t i = 0; i < n; i++) cr_assert_eq(in[static_cast<size_t>(i)], byte(read + static_cast<uint64_t>(i)), "at %zu", static_cast<size_t>(read));
+            for (ssize_t i = 0; i < n; i++)
+                cr_assert_eq(in[static_cast<size_t>(i)], byte(read + static_cast<uint64_t>(i)),
+                             "at %zu", static_cast<size_t>(read));
             read += static_cast<uint64_t>(n);
         }
         cr_assert(read <= written);
@@ -72,14 +80,17 @@ Test(shared_ring, what_is_full_takes_nothing_and_goes_on_when_there_is_room)
     RingReceiver receiver(*ring);
     std::vector<uint8_t> data(1 << 20, 3);
     size_t sent = 0;
-    for (ssize_t n; (n = send(sender, data.data(), data.size())) > 0;) sent += static_cast<size_t>(n);
-    cr_expect_eq(sent, SharedRing::kPlaces * SharedRing::kPlaceBytes + SharedRing::kRingBytes - 8 * (SharedRing::kPlaces + 1));
+    for (ssize_t n; (n = send(sender, data.data(), data.size())) > 0;)
+        sent += static_cast<size_t>(n);
+    cr_expect_eq(sent, SharedRing::kPlaces * SharedRing::kPlaceBytes + SharedRing::kRingBytes -
+                           8 * (SharedRing::kPlaces + 1));
     cr_expect(!sender.has_room());
     cr_expect_eq(sender.places_under_way(), SharedRing::kPlaces);
     ring->sender_sleeps = 1;
     cr_expect(!receiver.made_room());
     // The first place is empty only with its last byte.
-    cr_assert_eq(receiver.receive(data.data(), SharedRing::kPlaceBytes - 1), SharedRing::kPlaceBytes - 1);
+    cr_assert_eq(receiver.receive(data.data(), SharedRing::kPlaceBytes - 1),
+                 SharedRing::kPlaceBytes - 1);
     cr_expect(!receiver.made_room());
     cr_assert_eq(receiver.receive(data.data(), 100), 1);
     cr_expect(receiver.made_room());
@@ -149,8 +160,20 @@ Test(shared_ring, segments_that_nobody_sends_break_the_connection)
         uint64_t head;
         uint32_t bytes, place;
     } const wrong[] = {
-        {SharedRing::kRingBytes + 8, 8, 0}, {4, 0, 0}, {9, 1, 0}, {~0ull, 8, 0}, {8, 0, 0}, {16, 9, 0}, {8, 1, 0}, {16, ~0u, 0},
-        {16, 0, 1}, {8, SharedRing::kPlaceBytes + 1, 1}, {8, ~0u, 1}, {8, 1, SharedRing::kPlaces + 1}, {8, 1, ~0u}, {16, 0, 0},
+        {SharedRing::kRingBytes + 8, 8, 0},
+        {4, 0, 0},
+        {9, 1, 0},
+        {~0ull, 8, 0},
+        {8, 0, 0},
+        {16, 9, 0},
+        {8, 1, 0},
+        {16, ~0u, 0},
+        {16, 0, 1},
+        {8, SharedRing::kPlaceBytes + 1, 1},
+        {8, ~0u, 1},
+        {8, 1, SharedRing::kPlaces + 1},
+        {8, 1, ~0u},
+        {16, 0, 0},
     };
     for (const auto &w : wrong) {
         auto ring = new_ring();
@@ -159,7 +182,8 @@ Test(shared_ring, segments_that_nobody_sends_break_the_connection)
         ring->head = w.head;
         uint8_t in[100];
         errno = 0;
-        cr_expect_eq(receiver.receive(in, sizeof in), -1, "head %llu, %u bytes, place %u", static_cast<unsigned long long>(w.head), w.bytes, w.place);
+        cr_expect_eq(receiver.receive(in, sizeof in), -1, "head %llu, %u bytes, place %u",
+                     static_cast<unsigned long long>(w.head), w.bytes, w.place);
         cr_expect_eq(errno, EPROTO);
     }
     auto ring = new_ring();
@@ -170,7 +194,8 @@ Test(shared_ring, segments_that_nobody_sends_break_the_connection)
     cr_expect_eq(errno, EPROTO);
 }
 
-// Anything may be in the memory at any time: no access leaves it (the pages around it would end this process), and no call runs for ever.
+// Anything may be in the memory at any time: no access leaves it (the pages around it would end
+// this process), and no call runs for ever.
 Test(shared_ring, a_peer_that_scribbles_breaks_nothing_else)
 {
     std::mt19937_64 dice(20261121);
@@ -181,15 +206,20 @@ Test(shared_ring, a_peer_that_scribbles_breaks_nothing_else)
         RingSender sender(*ring);
         RingReceiver receiver(*ring);
         for (int step = 0; step < 60; step++) {
-            const uint64_t value = dice() % 2 ? dice() : dice() % (2 * SharedRing::kRingBytes) & ~7ull;
+            const uint64_t value = dice() % 2 ? dice()
+                                              : dice() % (2 * SharedRing::kRingBytes) & ~7ull;
             switch (dice() % 7) {
             case 0: ring->head = value; break;
             case 1: ring->tail = value; break;
             case 2: ring->returned = static_cast<uint32_t>(dice()); break;
-            case 3: ring->receiver_sleeps = ring->sender_sleeps = static_cast<uint32_t>(dice()); break;
+            case 3:
+                ring->receiver_sleeps = ring->sender_sleeps = static_cast<uint32_t>(dice());
+                break;
             case 4:
                 for (size_t at = 0; at < SharedRing::kRingBytes; at += 8) {
-                    const uint32_t segment[2] = {static_cast<uint32_t>(dice() % (dice() % 2 ? 64 : 300000)), static_cast<uint32_t>(dice() % 20)};
+                    const uint32_t segment[2] = {
+                        static_cast<uint32_t>(dice() % (dice() % 2 ? 64 : 300000)),
+                        static_cast<uint32_t>(dice() % 20)};
                     memcpy(&ring->ring[at], segment, 8);
                 }
                 break;
@@ -199,10 +229,13 @@ Test(shared_ring, a_peer_that_scribbles_breaks_nothing_else)
             broken += n < 0, rounds++;
             const Lent lent = receiver.lend(1 + dice() % 300000);
             if (lent.data) {
-                cr_assert(lent.data >= ring->places[0] && static_cast<const uint8_t *>(lent.data) + lent.bytes <= ring->places[SharedRing::kPlaces]);
+                cr_assert(lent.data >= ring->places[0] &&
+                          static_cast<const uint8_t *>(lent.data) + lent.bytes <=
+                              ring->places[SharedRing::kPlaces]);
                 if (dice() % 2) receiver.give_back(lent);
             }
-            if (void *place = dice() % 4 ? nullptr : sender.reserve()) memset(place, 1, SharedRing::kPlaceBytes);
+            if (void *place = dice() % 4 ? nullptr : sender.reserve())
+                memset(place, 1, SharedRing::kPlaceBytes);
             receiver.made_room();
             sender.has_room();
         }

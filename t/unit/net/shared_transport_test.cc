@@ -1,4 +1,5 @@
-// Two ends in one process: sleeping and waking, a peer that goes, and how the two come to share memory.
+// Two ends in one process: sleeping and waking, a peer that goes, and how the two come to share
+// memory.
 #include "net/shared_transport.h"
 
 #include <criterion/criterion.h>
@@ -15,8 +16,8 @@
 #include <vector>
 
 #include "net/shared_offer.h"
-#include "wire/frame.h"
 #include "socket_pair.h"
+#include "wire/frame.h"
 
 using namespace rgpu;
 using namespace rgpu::net;
@@ -33,8 +34,12 @@ struct Ends {
         cr_assert(memory.has_value());
         auto [data, their_data] = pair_of_sockets();
         auto [room, their_room] = pair_of_sockets();
-        client = std::move(SharedTransport::open(SharedTransport::Side::client, memory->get(), std::move(data), std::move(room), Fd()).value());
-        server = std::move(SharedTransport::open(SharedTransport::Side::server, memory->get(), std::move(their_data), std::move(their_room), Fd()).value());
+        client = std::move(SharedTransport::open(SharedTransport::Side::client, memory->get(),
+                                                 std::move(data), std::move(room), Fd())
+                               .value());
+        server = std::move(SharedTransport::open(SharedTransport::Side::server, memory->get(),
+                                                 std::move(their_data), std::move(their_room), Fd())
+                               .value());
     }
 };
 
@@ -46,14 +51,16 @@ ssize_t send(Transport &t, const void *data, size_t bytes, int timeout = -1)
 
 bool refused(int memory, Fd data, Fd room)
 {
-    auto r = SharedTransport::open(SharedTransport::Side::server, memory, std::move(data), std::move(room), Fd());
+    auto r = SharedTransport::open(SharedTransport::Side::server, memory, std::move(data),
+                                   std::move(room), Fd());
     return !r && r.error().kind == ErrorKind::invalid;
 }
 
 Fd memory_file(size_t bytes, int seals, unsigned flags = 0)
 {
     Fd fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
-    cr_assert(fd && ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0 && (!seals || fcntl(fd.get(), F_ADD_SEALS, seals) == 0));
+    cr_assert(fd && ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0 &&
+              (!seals || fcntl(fd.get(), F_ADD_SEALS, seals) == 0));
     return fd;
 }
 
@@ -62,17 +69,20 @@ std::pair<Fd, Fd> tcp()
 {
     auto listening = listen("127.0.0.1:0");
     cr_assert(listening.has_value());
-    auto client = connect("127.0.0.1:" + std::to_string(local_port(listening->get())), Clock::now() + 10s);
+    auto client =
+        connect("127.0.0.1:" + std::to_string(local_port(listening->get())), Clock::now() + 10s);
     cr_assert(client.has_value());
     return {std::move(*client), Fd(accept(listening->get(), nullptr, nullptr))};
 }
 
-// As the worker does: reads the first frame, takes the offer, answers. `spoil` may change the offer.
+// As the worker does: reads the first frame, takes the offer, answers. `spoil` may change the
+// offer.
 template <class Spoil> std::unique_ptr<Transport> serve(int fd, Spoil &&spoil)
 {
     wire::FrameHeader h;
     wire::SharedOffer offer;
-    cr_assert(receive_all(fd, &h, sizeof h, Clock::now() + 10s).has_value() && h.bytes == sizeof offer && h.type == wire::kSharedOfferCall);
+    cr_assert(receive_all(fd, &h, sizeof h, Clock::now() + 10s).has_value() &&
+              h.bytes == sizeof offer && h.type == wire::kSharedOfferCall);
     cr_assert(receive_all(fd, &offer, sizeof offer, Clock::now() + 10s).has_value());
     spoil(offer);
     auto taken = take_offer(fd, offer);
@@ -128,8 +138,10 @@ Test(shared_transport, several_threads_sleep_for_the_same_input, .timeout = 60)
 {
     Ends e;
     for (int i = 0; i < 200; i++) {
-        std::thread waiter([&] { cr_assert_eq(e.client->wait(Transport::kData, 20000), Transport::kData); });
-        std::thread other([&] { cr_assert_eq(e.client->wait(Transport::kData, 20000), Transport::kData); });
+        std::thread waiter(
+            [&] { cr_assert_eq(e.client->wait(Transport::kData, 20000), Transport::kData); });
+        std::thread other(
+            [&] { cr_assert_eq(e.client->wait(Transport::kData, 20000), Transport::kData); });
         send(*e.server, &i, sizeof i);
         waiter.join(), other.join();
         int in;
@@ -153,8 +165,7 @@ Test(shared_transport, a_peer_that_goes_ends_every_wait, .timeout = 60)
 {
     Ends e;
     std::vector<uint8_t> much(16 << 20);
-    while (send(*e.client, much.data(), much.size(), 0) > 0) {
-    }
+    while (send(*e.client, much.data(), much.size(), 0) > 0) {}
     std::thread reader([&] {
         char in;
         cr_expect_eq(e.client->receive(&in, 1, -1), 0);
@@ -174,10 +185,12 @@ Test(shared_transport, room_that_is_told_can_be_used, .timeout = 60)
     std::vector<uint8_t> large(SharedRing::kPlaceBytes, 1);
     const uint8_t small[24] = {};
     cr_assert_eq(send(*e.client, large.data(), large.size()), static_cast<ssize_t>(large.size()));
-    for (size_t got = 0; got < large.size();) got += static_cast<size_t>(e.server->receive(large.data(), large.size(), -1));
+    for (size_t got = 0; got < large.size();)
+        got += static_cast<size_t>(e.server->receive(large.data(), large.size(), -1));
     while (send(*e.client, small, sizeof small, 0) > 0) {}
     cr_assert_eq(errno, EAGAIN);
-    cr_assert_eq(e.client->wait(Transport::kRoom, 0), 0u, "a place has come back, but there is no room to say so");
+    cr_assert_eq(e.client->wait(Transport::kRoom, 0), 0u,
+                 "a place has come back, but there is no room to say so");
     uint8_t in[SharedRing::kRingBytes / 2];
     cr_assert_gt(e.server->receive(in, sizeof in, -1), 0);
     cr_assert_eq(e.client->wait(Transport::kRoom, -1), static_cast<unsigned>(Transport::kRoom));
@@ -188,10 +201,12 @@ Test(shared_transport, a_peer_that_goes_keeps_no_place, .timeout = 60)
 {
     Ends e;
     size_t bytes = 0;
-    while (void *place = e.server->reserve(bytes)) cr_assert_eq(send(*e.server, place, bytes), static_cast<ssize_t>(bytes));
+    while (void *place = e.server->reserve(bytes))
+        cr_assert_eq(send(*e.server, place, bytes), static_cast<ssize_t>(bytes));
     cr_assert_eq(e.server->places_under_way(), SharedRing::kPlaces);
     std::thread waits([&] {
-        while (!e.server->reserve(bytes) && e.server->places_under_way()) e.server->wait(Transport::kPlace, -1);
+        while (!e.server->reserve(bytes) && e.server->places_under_way())
+            e.server->wait(Transport::kPlace, -1);
     });
     e.client.reset();
     waits.join();
@@ -213,7 +228,8 @@ Test(shared_transport, a_descriptor_that_is_not_ours_any_more_is_not_used)
     auto [data, their_data] = pair_of_sockets();
     auto [room, their_room] = pair_of_sockets();
     const int number = data.get();
-    auto client = SharedTransport::open(SharedTransport::Side::client, memory->get(), std::move(data), std::move(room), Fd());
+    auto client = SharedTransport::open(SharedTransport::Side::client, memory->get(),
+                                        std::move(data), std::move(room), Fd());
     cr_assert(client.has_value());
     Fd file(open("/dev/null", O_RDWR | O_CLOEXEC));
     cr_assert_eq(dup2(file.get(), number), number);
@@ -235,7 +251,8 @@ Test(shared_transport, memory_that_can_change_its_size_is_refused)
     cr_expect(refused(memory_file(2 * sizeof(SharedMemory), kBoth).get(), sockets(), sockets()));
     cr_expect(refused(Fd(open("/dev/zero", O_RDWR)).get(), sockets(), sockets()));
     cr_expect(refused(-1, sockets(), sockets()));
-    cr_expect(refused(make_shared_memory()->get(), Fd(open("/dev/null", O_RDWR)), sockets()), "bells are sockets");
+    cr_expect(refused(make_shared_memory()->get(), Fd(open("/dev/null", O_RDWR)), sockets()),
+              "bells are sockets");
     cr_expect(refused(make_shared_memory()->get(), sockets(), Fd()));
 }
 
@@ -256,13 +273,19 @@ Test(shared_offer, two_that_see_the_same_connection_share_memory, .timeout = 60)
     cr_expect_arr_eq(in, "hello", 5);
 }
 
-Test(shared_offer, whoever_sees_another_connection_or_does_not_know_the_words_declines, .timeout = 60)
+Test(shared_offer, whoever_sees_another_connection_or_does_not_know_the_words_declines,
+     .timeout = 60)
 {
     for (int what = 0; what < 4; what++) {
         auto [client, server] = tcp();
         std::unique_ptr<Transport> theirs;
         std::thread worker([&, fd = server.get()] {
-            theirs = serve(fd, [&](wire::SharedOffer &o) { what == 0 ? o.port++ : what == 1 ? o.name[3]++ : what == 2 ? o.worker[0]++ : o.client[31]++; });
+            theirs = serve(fd, [&](wire::SharedOffer &o) {
+                what == 0   ? o.port++
+                : what == 1 ? o.name[3]++
+                : what == 2 ? o.worker[0]++
+                            : o.client[31]++;
+            });
         });
         auto offer = SharedOffer::send(client.get(), Clock::now() + 10s);
         cr_assert(offer.has_value());
@@ -290,7 +313,10 @@ Test(shared_offer, strangers_at_the_socket_change_nothing, .timeout = 60)
             memcpy(address.sun_path + 1, name.data(), name.size());
             for (int i = 0; i < 20; i++) {
                 Fd &s = strangers.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-                cr_expect_eq(::connect(s.get(), reinterpret_cast<sockaddr *>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())), 0);
+                cr_expect_eq(::connect(s.get(), reinterpret_cast<sockaddr *>(&address),
+                                       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                                              name.size())),
+                             0);
             }
             wire::SharedOffer guess = o;
             guess.worker = {};

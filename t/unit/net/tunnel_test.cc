@@ -1,4 +1,5 @@
-// The tunnel between two threads of one process: what goes in comes out, who has another key does not get in.
+// The tunnel between two threads of one process: what goes in comes out, who has another key does
+// not get in.
 #include "net/tunnel.h"
 
 #include <criterion/criterion.h>
@@ -31,14 +32,16 @@ struct Outcome {
 };
 
 // The two ends of a connection, the client's with an OpenSSL of its own.
-Outcome open_both(char client_key, char server_key, Result<const Openssl *> (*clients)() = private_openssl)
+Outcome open_both(char client_key, char server_key,
+                  Result<const Openssl *> (*clients)() = private_openssl)
 {
     int fds[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
     Outcome o;
     auto deadline = Clock::now() + 10s;
     auto server = std::async(std::launch::async, [&] {
-        o.server = Tunnel::open(Fd(fds[1]), Side::server, key_of(server_key), common_openssl, deadline);
+        o.server =
+            Tunnel::open(Fd(fds[1]), Side::server, key_of(server_key), common_openssl, deadline);
     });
     o.client = Tunnel::open(Fd(fds[0]), Side::client, key_of(client_key), clients, deadline);
     server.wait();
@@ -54,7 +57,9 @@ Test(tunnel, what_goes_in_comes_out_both_ways_at_once)
     cr_assert(o.server);
     Fd client = (*o.client)->take_plain(), server = (*o.server)->take_plain();
     constexpr size_t kBytes = 24 << 20;
-    auto pattern = [](size_t i, size_t seed) { return static_cast<uint8_t>(i * 2654435761u >> 13 ^ seed); };
+    auto pattern = [](size_t i, size_t seed) {
+        return static_cast<uint8_t>(i * 2654435761u >> 13 ^ seed);
+    };
     auto deadline = Clock::now() + 120s;
     auto write = [&](int fd, size_t seed) {
         std::vector<uint8_t> data(kBytes);
@@ -68,8 +73,10 @@ Test(tunnel, what_goes_in_comes_out_both_ways_at_once)
             if (data[i] != pattern(i, seed)) return false;
         return true;
     };
-    auto a = std::async(std::launch::async, write, client.get(), 1), b = std::async(std::launch::async, write, server.get(), 2);
-    auto c = std::async(std::launch::async, read, client.get(), 2), d = std::async(std::launch::async, read, server.get(), 1);
+    auto a = std::async(std::launch::async, write, client.get(), 1),
+         b = std::async(std::launch::async, write, server.get(), 2);
+    auto c = std::async(std::launch::async, read, client.get(), 2),
+         d = std::async(std::launch::async, read, server.get(), 1);
     cr_expect(a.get());
     cr_expect(b.get());
     cr_expect(c.get());
@@ -82,7 +89,8 @@ Test(tunnel, another_key_fails_in_the_handshake)
     cr_assert(!o.client);
     cr_assert(!o.server);
     cr_expect(o.server.error().kind == ErrorKind::invalid, "%s", o.server.error().text.c_str());
-    cr_expect(o.server.error().text.find("does not hold this lease's key") != std::string::npos, "%s", o.server.error().text.c_str());
+    cr_expect(o.server.error().text.find("does not hold this lease's key") != std::string::npos,
+              "%s", o.server.error().text.c_str());
 }
 
 Test(tunnel, one_end_that_closes_closes_the_other)
@@ -116,7 +124,8 @@ Test(tunnel, a_peer_that_says_nothing_costs_the_deadline)
     int fds[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
     auto begin = Clock::now();
-    auto o = Tunnel::open(Fd(fds[0]), Side::client, key_of('k'), private_openssl, Clock::now() + 300ms);
+    auto o =
+        Tunnel::open(Fd(fds[0]), Side::client, key_of('k'), private_openssl, Clock::now() + 300ms);
     cr_assert(!o && o.error().kind == ErrorKind::unavailable);
     cr_expect(Clock::now() - begin < 30s);
 }
@@ -135,11 +144,13 @@ Test(tunnel, leaves_descriptors_alone_that_are_not_its_own)
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
     auto deadline = Clock::now() + 10s;
     auto server = std::async(std::launch::async, [&] {
-        return Tunnel::open(Fd(fds[1]), Side::server, key_of('k'), common_openssl, deadline).has_value();
+        return Tunnel::open(Fd(fds[1]), Side::server, key_of('k'), common_openssl, deadline)
+            .has_value();
     });
     auto client = Tunnel::open(Fd(fds[0]), Side::client, key_of('k'), private_openssl, deadline);
     cr_assert(client && server.get());
-    // fds[0] is the tunnel's now: a pipe takes its place, as after close() and pipe() of a program's.
+    // fds[0] is the tunnel's now: a pipe takes its place, as after close() and pipe() of a
+    // program's.
     int ours[2];
     cr_assert(pipe(ours) == 0);
     cr_assert(dup2(ours[0], fds[0]) == fds[0]);

@@ -1,4 +1,5 @@
-// Two ends in one process, over UCX's TCP on loopback: sleeping and waking, both directions full, a peer that goes, and how the two come to use it.
+// Two ends in one process, over UCX's TCP on loopback: sleeping and waking, both directions full, a
+// peer that goes, and how the two come to use it.
 #include "net/ucx_transport.h"
 
 #include <criterion/criterion.h>
@@ -17,8 +18,8 @@
 #include <vector>
 
 #include "net/ucx_offer.h"
-#include "wire/frame.h"
 #include "socket_pair.h"
+#include "wire/frame.h"
 
 using namespace rgpu;
 using namespace rgpu::net;
@@ -33,7 +34,8 @@ std::unique_ptr<UcxTransport> opened()
     setenv("RGPU_UCX_TLS", "tcp", 0);
     setenv("RGPU_UCX_NET_DEVICES", "lo", 0);
     auto t = UcxTransport::open();
-    if (!t && strstr(t.error().text.c_str(), "built without UCX")) cr_skip_test("%s", t.error().text.c_str());
+    if (!t && strstr(t.error().text.c_str(), "built without UCX"))
+        cr_skip_test("%s", t.error().text.c_str());
     cr_assert(t.has_value(), "%s", t.error().text.c_str());
     return std::move(*t);
 }
@@ -113,11 +115,15 @@ Test(ucx_transport, the_stream_arrives_as_it_was_sent, .timeout = 120)
     Ends e;
     const std::vector<uint8_t> data = pattern(24 << 20, 1);
     std::thread sender([&] {
-        const size_t lengths[] = {1, 16, 100, 4096, (32 << 10) - 1, 32 << 10, (64 << 10) - 1, 64 << 10, 300000, 1 << 20, 3 << 20, 7};
+        const size_t lengths[] = {
+            1,      16,      100,     4096, (32 << 10) - 1, 32 << 10, (64 << 10) - 1, 64 << 10,
+            300000, 1 << 20, 3 << 20, 7};
         size_t at = 0;
         for (size_t i = 0; at < data.size(); i++) {
-            const size_t a = std::min(lengths[i % 12], data.size() - at), b = std::min(lengths[i * 5 % 12], data.size() - at - a);
-            iovec parts[2] = {{const_cast<uint8_t *>(&data[at]), a}, {const_cast<uint8_t *>(data.data() + at + a), b}};
+            const size_t a = std::min(lengths[i % 12], data.size() - at),
+                         b = std::min(lengths[i * 5 % 12], data.size() - at - a);
+            iovec parts[2] = {{const_cast<uint8_t *>(&data[at]), a},
+                              {const_cast<uint8_t *>(data.data() + at + a), b}};
             for (size_t left = a + b; left;) {
                 const ssize_t n = e.client->send(parts, 2, -1);
                 cr_assert(n > 0);
@@ -125,7 +131,8 @@ Test(ucx_transport, the_stream_arrives_as_it_was_sent, .timeout = 120)
                 left -= gone;
                 for (iovec &part : parts) {
                     const size_t took = std::min(part.iov_len, gone);
-                    part.iov_base = static_cast<char *>(part.iov_base) + took, part.iov_len -= took, gone -= took;
+                    part.iov_base = static_cast<char *>(part.iov_base) + took, part.iov_len -= took,
+                    gone -= took;
                 }
             }
             at += a + b;
@@ -134,7 +141,8 @@ Test(ucx_transport, the_stream_arrives_as_it_was_sent, .timeout = 120)
     std::vector<uint8_t> in(data.size());
     const size_t rooms[] = {3, 256 << 10, 16, 1 << 20, 70000};
     for (size_t got = 0, i = 0; got < in.size(); i++) {
-        const ssize_t n = e.server->receive(&in[got], std::min(rooms[i % 5], in.size() - got), 60000);
+        const ssize_t n =
+            e.server->receive(&in[got], std::min(rooms[i % 5], in.size() - got), 60000);
         cr_assert(n > 0, "after %zu bytes: %s", got, strerror(errno));
         got += static_cast<size_t>(n);
     }
@@ -168,7 +176,8 @@ Test(ucx_transport, nobody_gets_further_ahead_than_the_window, .timeout = 120)
     size_t sent = 0;
     // The receiver looks at nothing: what is sent then is bounded.
     for (int in_vain = 0; in_vain < 20 && sent < data.size();) {
-        const ssize_t n = send(*e.client, &data[sent], std::min<size_t>(1000, data.size() - sent), 0);
+        const ssize_t n =
+            send(*e.client, &data[sent], std::min<size_t>(1000, data.size() - sent), 0);
         if (n > 0) {
             sent += static_cast<size_t>(n), in_vain = 0;
             continue;
@@ -188,8 +197,12 @@ Test(ucx_transport, several_threads_sleep_for_the_same_input, .timeout = 120)
 {
     Ends e;
     for (int i = 0; i < 100; i++) {
-        std::thread waiter([&] { while (!e.client->wait(Transport::kData, 60000)) {} });
-        std::thread other([&] { while (!e.client->wait(Transport::kData, 60000)) {} });
+        std::thread waiter([&] {
+            while (!e.client->wait(Transport::kData, 60000)) {}
+        });
+        std::thread other([&] {
+            while (!e.client->wait(Transport::kData, 60000)) {}
+        });
         send(*e.server, &i, sizeof i);
         waiter.join(), other.join();
         int in;
@@ -220,12 +233,10 @@ Test(ucx_transport, a_peer_that_goes_ends_every_wait, .timeout = 120)
         cr_expect(e.client->receive(&in, 1, -1) <= 0);
     });
     std::thread writer([&] {
-        while (send(*e.client, much.data(), much.size(), -1) > 0) {
-        }
+        while (send(*e.client, much.data(), much.size(), -1) > 0) {}
         cr_expect(errno == EPIPE, "%s", strerror(errno));
     });
-    while (!e.server->wait(Transport::kData, 1000)) {
-    }
+    while (!e.server->wait(Transport::kData, 1000)) {}
     e.server.reset();
     reader.join(), writer.join();
 }
@@ -250,8 +261,10 @@ Test(ucx_transport, a_process_that_is_killed_ends_the_fetch, .timeout = 120)
         std::string address(UcxTransport::kAddressBytes, '\0');
         const std::string own = client->address();
         if (write(theirs.get(), own.data(), own.size()) < 0) _exit(1);
-        address.resize(static_cast<size_t>(std::max<ssize_t>(read(theirs.get(), address.data(), address.size()), 0)));
-        if (!client->connect(address, kWord) || !client->greet(theirs.get(), Clock::now() + 60s)) _exit(2);
+        address.resize(static_cast<size_t>(
+            std::max<ssize_t>(read(theirs.get(), address.data(), address.size()), 0)));
+        if (!client->connect(address, kWord) || !client->greet(theirs.get(), Clock::now() + 60s))
+            _exit(2);
         if (write(theirs.get(), "x", 1) != 1) _exit(3);
         client->keep(std::move(theirs));
         static std::vector<uint8_t> much(64 << 20);
@@ -260,7 +273,8 @@ Test(ucx_transport, a_process_that_is_killed_ends_the_fetch, .timeout = 120)
     theirs.reset();
     auto server = opened();
     std::string address(UcxTransport::kAddressBytes, '\0');
-    address.resize(static_cast<size_t>(std::max<ssize_t>(read(mine.get(), address.data(), address.size()), 0)));
+    address.resize(static_cast<size_t>(
+        std::max<ssize_t>(read(mine.get(), address.data(), address.size()), 0)));
     cr_assert(server->connect(address, kWord).has_value());
     cr_assert(write(mine.get(), server->address().data(), server->address().size()) > 0);
     server->answer(mine.get());
@@ -271,8 +285,7 @@ Test(ucx_transport, a_process_that_is_killed_ends_the_fetch, .timeout = 120)
     receive_whole(*server, in.data(), in.size());
     std::thread killer([&] { kill(child, SIGKILL); });
     ssize_t n;
-    while ((n = server->receive(in.data(), in.size(), 60000)) > 0) {
-    }
+    while ((n = server->receive(in.data(), in.size(), 60000)) > 0) {}
     cr_expect(n == 0 || errno != EAGAIN, "%s", strerror(errno));
     killer.join();
     waitpid(child, nullptr, 0);
@@ -291,7 +304,8 @@ Test(ucx_transport, a_descriptor_that_is_not_ours_any_more_is_not_used, .timeout
 {
     auto client = opened(), server = opened();
     auto [mine, theirs] = pair_of_sockets();
-    cr_assert(server->connect(client->address(), kWord).has_value() && client->connect(server->address(), kWord).has_value());
+    cr_assert(server->connect(client->address(), kWord).has_value() &&
+              client->connect(server->address(), kWord).has_value());
     const int number = mine.get();
     client->keep(std::move(mine));
     cr_assert(client->ours());
@@ -320,7 +334,8 @@ Test(ucx_transport, a_stranger_is_not_heard, .timeout = 120)
         cr_expect_eq(memcmp(in.data(), "truth", 5), 0);
     });
     cr_assert_eq(send(*stranger, "lies", 4), 4);
-    // What is announced is answered when the other side has dealt with it, and so with what came before.
+    // What is announced is answered when the other side has dealt with it, and so with what came
+    // before.
     cr_expect(send(*stranger, lies.data(), lies.size()) > 0);
     cr_assert_eq(send(*e.client, "truth", 5), 5);
     look.join();
@@ -333,13 +348,15 @@ Test(ucx_transport, who_waits_sleeps, .timeout = 120)
     auto spent = [] {
         rusage r;
         getrusage(RUSAGE_SELF, &r);
-        return std::chrono::seconds(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + std::chrono::microseconds(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+        return std::chrono::seconds(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+               std::chrono::microseconds(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
     };
     const auto before = spent();
     char in;
     cr_expect_eq(e.client->receive(&in, 1, 1000), -1);
     cr_expect_eq(errno, EAGAIN);
-    cr_expect(spent() - before < 300ms, "%lld us", static_cast<long long>(std::chrono::microseconds(spent() - before).count()));
+    cr_expect(spent() - before < 300ms, "%lld us",
+              static_cast<long long>(std::chrono::microseconds(spent() - before).count()));
 }
 
 // --- how the two come to use it
@@ -350,7 +367,8 @@ namespace {
 std::unique_ptr<Transport> serve(int fd, const std::string &decline = "")
 {
     wire::FrameHeader h;
-    cr_assert(receive_all(fd, &h, sizeof h, Clock::now() + 60s).has_value() && h.type == wire::kUcxOfferCall);
+    cr_assert(receive_all(fd, &h, sizeof h, Clock::now() + 60s).has_value() &&
+              h.type == wire::kUcxOfferCall);
     wire::UcxOffer offer;
     std::string address(h.bytes - sizeof offer, '\0');
     cr_assert(receive_all(fd, &offer, sizeof offer, Clock::now() + 60s).has_value());
@@ -383,7 +401,8 @@ Test(ucx_offer, both_go_on_through_ucx, .timeout = 120)
     cr_assert(offer.has_value(), "%s", offer.error().text.c_str());
     auto client = offer->settle(mine, Clock::now() + 60s, 60s);
     worker.join();
-    cr_assert(client.has_value() && server, "%s", client ? "no server" : client.error().text.c_str());
+    cr_assert(client.has_value() && server, "%s",
+              client ? "no server" : client.error().text.c_str());
     cr_expect_eq(mine.get(), -1, "the transport keeps it");
     cr_expect_str_eq((*client)->name(), "ucx");
     char in;
@@ -421,7 +440,9 @@ Test(ucx_offer, an_endpoint_that_does_not_come_up_is_given_up, .timeout = 120)
         answer.type = static_cast<uint16_t>(wire::ServerFrame::reply);
         answer.bytes = static_cast<uint32_t>(silent->address().size());
         cr_assert(send_all(theirs.get(), &answer, sizeof answer, Clock::now() + 60s).has_value());
-        cr_assert(send_all(theirs.get(), silent->address().data(), silent->address().size(), Clock::now() + 60s).has_value());
+        cr_assert(send_all(theirs.get(), silent->address().data(), silent->address().size(),
+                           Clock::now() + 60s)
+                      .has_value());
         cr_assert(receive_all(theirs.get(), &h, sizeof h, Clock::now() + 60s).has_value());
         cr_expect(h.type == wire::kUcxSettleCall && h.value == 0, "told that it is not used");
     });
@@ -440,5 +461,6 @@ Test(ucx_offer, without_a_library_it_is_said_what_to_install, .timeout = 120)
     auto t = UcxTransport::open();
     cr_assert(!t && t.error().kind == ErrorKind::unsupported);
     cr_expect(strstr(t.error().text.c_str(), "built without UCX") ||
-              (strstr(t.error().text.c_str(), "/nonexistent/libucp.so.0") && strstr(t.error().text.c_str(), "install libucx0")));
+              (strstr(t.error().text.c_str(), "/nonexistent/libucp.so.0") &&
+               strstr(t.error().text.c_str(), "install libucx0")));
 }

@@ -8,7 +8,8 @@ using namespace rgpu::plugin;
 
 static Snapshot pool()
 {
-    auto out = parse_snapshot("rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n");
+    auto out = parse_snapshot(
+        "rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n");
     cr_assert(out);
     return *out;
 }
@@ -85,7 +86,8 @@ Test(decision, refuses_licences_without_gpus)
 
 Test(decision, refuses_gpus_by_job_socket_or_task)
 {
-    for (auto member : {&Submission::tres_per_job, &Submission::tres_per_socket, &Submission::tres_per_task}) {
+    for (auto member :
+         {&Submission::tres_per_job, &Submission::tres_per_socket, &Submission::tres_per_task}) {
         Submission job;
         job.*member = "gres:rgpu:2";
         cr_expect(refused(job).find("by node, with --gres=rgpu:N") != std::string::npos);
@@ -101,7 +103,8 @@ Test(decision, of_a_range_of_nodes_the_most_that_fit_are_paid)
     job.min_nodes = 1;
     job.max_nodes = 3;
     Terms terms = accepted(job);
-    cr_expect(terms.licences == "rgpu:300" && terms.nodes.least == 1 && terms.nodes.most == 3 && terms.each == 100);
+    cr_expect(terms.licences == "rgpu:300" && terms.nodes.least == 1 && terms.nodes.most == 3 &&
+              terms.each == 100);
     cr_expect(to_text(terms.nodes) == "1-3");
     job.max_nodes = 100;
     cr_expect(accepted(job).nodes.most == 4, "the pool has four GPUs");
@@ -132,7 +135,8 @@ Test(decision, without_a_number_of_nodes_there_is_one)
 
 Test(decision, refuses_what_can_never_fit_only_where_the_pool_is_known)
 {
-    cr_expect(refused(asking("gres:rgpu:9")).find("no server has more than 2") != std::string::npos);
+    cr_expect(refused(asking("gres:rgpu:9")).find("no server has more than 2") !=
+              std::string::npos);
     auto terms = judge_submission(asking("gres:rgpu:9"), nullptr);
     cr_assert(terms && *terms);
     cr_expect((*terms)->licences == "rgpu:900");
@@ -230,9 +234,10 @@ Test(decision, only_slurm_itself_counts_the_nodes_of_a_range)
 
 Test(decision, a_type_is_part_of_the_terms_and_stays)
 {
-    Snapshot snapshot = *parse_snapshot("rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n"
-                                        "model gpu1 2 2147483648 80 13000 NVIDIA A100\n"
-                                        "model gpu2 2 2147483648 90 13000 NVIDIA H100\n");
+    Snapshot snapshot = *parse_snapshot(
+        "rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n"
+        "model gpu1 2 2147483648 80 13000 NVIDIA A100\n"
+        "model gpu2 2 2147483648 90 13000 NVIDIA H100\n");
     auto judged = judge_submission(asking("gres:rgpu:h100:2"), &snapshot);
     cr_assert(judged && *judged);
     cr_expect((*judged)->licences == "rgpu:200" && (*judged)->type == "h100");
@@ -240,8 +245,7 @@ Test(decision, a_type_is_part_of_the_terms_and_stays)
     Submission both = asking("gres:rgpu:h100:1");
     const FilterOption *name = nullptr;
     for (const FilterOption &option : filter_options())
-        if (std::string_view(option.name) == "rgpu-name")
-            name = &option;
+        if (std::string_view(option.name) == "rgpu-name") name = &option;
     cr_assert(name);
     both.options.filters = {{name, "h100"}};
     cr_expect(!judge_submission(both, &snapshot), "the GPU is named twice");

@@ -43,7 +43,4 @@ Test(licences, keeps_the_users_own_and_replaces_a_forged_rgpu)
     expect_merged(",,matlab,", 100, "matlab,rgpu:100");
 }
 
-Test(licences, refuses_alternatives)
-{
-    cr_expect(!with_rgpu("matlab|octave", 100));
-}
+Test(licences, refuses_alternatives) { cr_expect(!with_rgpu("matlab|octave", 100)); }

@@ -38,11 +38,13 @@ Test(request, finds_rgpu_among_other_gres)
 
 Test(request, reads_types_as_every_slurm_writes_them)
 {
-    for (const char *tres : {"gres:rgpu:a100:2", "gres/rgpu:a100:2", "gres/rgpu:a100=2", "gres:gpu:h100:4,gres:rgpu:a100:2",
-                             "gres:rgpu:a100:1,gres:rgpu:a100:1"}) {
+    for (const char *tres :
+         {"gres:rgpu:a100:2", "gres/rgpu:a100:2", "gres/rgpu:a100=2",
+          "gres:gpu:h100:4,gres:rgpu:a100:2", "gres:rgpu:a100:1,gres:rgpu:a100:1"}) {
         auto got = gpus_in_tres(tres);
         cr_assert(got, "'%s' was refused: %s", tres, got ? "" : got.error().text.c_str());
-        cr_expect(got->count == 2 && got->type == "a100", "'%s' gave %u of '%s'", tres, got->count, got->type.c_str());
+        cr_expect(got->count == 2 && got->type == "a100", "'%s' gave %u of '%s'", tres, got->count,
+                  got->type.c_str());
     }
     auto one = gpus_in_tres("gres:rgpu:nvidia_h100-sxm5");
     cr_expect(one && one->count == 1 && one->type == "nvidia_h100-sxm5");
@@ -61,8 +63,9 @@ Test(request, refuses_two_types_in_one_job)
 
 Test(request, refuses_nonsense)
 {
-    for (const char *tres : {"gres:rgpu:a/b:2", "gres:rgpu:a100:x", "gres:rgpu::2", "gres:rgpu:-1", "gres:rgpu:2:3:4",
-                             "gres:rgpu:99999999999999999999", "gres:rgpu:9999g"}) {
+    for (const char *tres :
+         {"gres:rgpu:a/b:2", "gres:rgpu:a100:x", "gres:rgpu::2", "gres:rgpu:-1", "gres:rgpu:2:3:4",
+          "gres:rgpu:99999999999999999999", "gres:rgpu:9999g"}) {
         auto got = gpus_in_tres(tres);
         cr_assert(!got, "'%s' was taken", tres);
         cr_expect(got.error().kind == ErrorKind::invalid);
@@ -74,8 +77,7 @@ Test(request, refuses_nonsense)
 Test(request, never_overflows_the_sum)
 {
     std::string tres = "gres:rgpu:1000000";
-    for (int i = 0; i < 10; ++i)
-        tres += ",gres:rgpu:1000000";
+    for (int i = 0; i < 10; ++i) tres += ",gres:rgpu:1000000";
     cr_expect(!gpus_in_tres(tres));
 }
 
@@ -97,7 +99,8 @@ Test(request, reads_shares)
 
 Test(request, refuses_wrong_shares_by_the_option)
 {
-    for (const char *text : {"", "0", "101", "50-30", "-", "50-", "-50", "1-2-3", "0-0", "x", "50x", "0.5", "5000000000"}) {
+    for (const char *text : {"", "0", "101", "50-30", "-", "50-", "-50", "1-2-3", "0-0", "x", "50x",
+                             "0.5", "5000000000"}) {
         auto got = plugin::parse_share(text);
         cr_assert(!got, "'%s' was taken", text);
         cr_expect(got.error().text.starts_with("--rgpu-share"), "%s", got.error().text.c_str());
@@ -109,7 +112,8 @@ Test(request, reads_memory_with_its_unit)
     struct {
         const char *text;
         uint64_t bytes;
-    } cases[] = {{"512M", 512ull << 20}, {"8G", 8ull << 30}, {"8GiB", 8ull << 30}, {"1T", 1ull << 40}};
+    } cases[] = {
+        {"512M", 512ull << 20}, {"8G", 8ull << 30}, {"8GiB", 8ull << 30}, {"1T", 1ull << 40}};
     for (const auto &c : cases) {
         auto got = parse_memory(c.text);
         cr_assert(got, "'%s' was refused", c.text);

@@ -10,8 +10,7 @@ using namespace rgpu::plugin;
 static Result<Settings> parsed(std::vector<std::string> arguments)
 {
     std::vector<char *> argv;
-    for (std::string &a : arguments)
-        argv.push_back(a.data());
+    for (std::string &a : arguments) argv.push_back(a.data());
     return parse_settings(static_cast<int>(argv.size()), argv.data());
 }
 
@@ -19,8 +18,8 @@ Test(settings, reads_every_argument)
 {
     auto settings = parsed({"rundir=/r", "interposer=/i", "libpath=/a:/b", "rgpu=/bin/rgpu"});
     cr_assert(settings);
-    cr_expect(settings->rundir == "/r" && settings->interposer == "/i" && settings->libpath == "/a:/b" &&
-              settings->rgpu == "/bin/rgpu");
+    cr_expect(settings->rundir == "/r" && settings->interposer == "/i" &&
+              settings->libpath == "/a:/b" && settings->rgpu == "/bin/rgpu");
     auto none = parsed({});
     cr_assert(none);
     cr_expect(none->rundir == "/run/rgpu");
@@ -31,7 +30,8 @@ Test(settings, names_an_argument_it_does_not_know)
     for (const char *argument : {"rundirs=/r", "rundir", "=x", ""}) {
         auto settings = parsed({argument});
         cr_assert(!settings);
-        cr_expect(settings.error().text.find(std::string("'") + argument + "'") != std::string::npos);
+        cr_expect(settings.error().text.find(std::string("'") + argument + "'") !=
+                  std::string::npos);
     }
 }
 

@@ -1,4 +1,5 @@
-// The control API client's HTTP: many requests at once, kept connections, and servers that misbehave.
+// The control API client's HTTP: many requests at once, kept connections, and servers that
+// misbehave.
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
@@ -20,7 +21,8 @@ namespace {
 constexpr Milliseconds kLong = 20s;
 constexpr const char *kGood = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
-// A server on loopback: each connection that it accepts, one after the other, is the next of `talks`'s.
+// A server on loopback: each connection that it accepts, one after the other, is the next of
+// `talks`'s.
 class Server {
 public:
     using Talk = std::function<void(int fd)>;
@@ -31,7 +33,8 @@ public:
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         socklen_t size = sizeof address;
         fd_ = Fd(socket(AF_INET, SOCK_STREAM, 0));
-        cr_assert(!bind(fd_.get(), reinterpret_cast<sockaddr *>(&address), size) && !listen(fd_.get(), 16));
+        cr_assert(!bind(fd_.get(), reinterpret_cast<sockaddr *>(&address), size) &&
+                  !listen(fd_.get(), 16));
         getsockname(fd_.get(), reinterpret_cast<sockaddr *>(&address), &size);
         port = ntohs(address.sin_port);
         thread_ = std::thread([this, talks = std::move(talks)] {
@@ -42,9 +45,12 @@ public:
         });
     }
     ~Server() { thread_.join(); }
-    HttpCall call(const char *method = "GET", std::string body = {}, const char *host = "127.0.0.1") const
+    HttpCall call(const char *method = "GET", std::string body = {},
+                  const char *host = "127.0.0.1") const
     {
-        return {method, std::string(host) + ":" + std::to_string(port), "/v1/x", "", std::move(body), ""};
+        return {method,          std::string(host) + ":" + std::to_string(port),
+                "/v1/x",         "",
+                std::move(body), ""};
     }
     int port = 0;
 
@@ -61,16 +67,14 @@ std::string request(int fd)
     while (recv(fd, &c, 1, 0) == 1) {
         got += c;
         size_t head = got.find("\r\n\r\n"), length = got.find("Content-Length: ");
-        if (head != got.npos && got.size() >= head + 4 + (length == got.npos ? 0 : std::stoul(got.substr(length + 16))))
+        if (head != got.npos &&
+            got.size() >= head + 4 + (length == got.npos ? 0 : std::stoul(got.substr(length + 16))))
             break;
     }
     return got;
 }
 
-void say(int fd, const std::string &text)
-{
-    send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-}
+void say(int fd, const std::string &text) { send(fd, text.data(), text.size(), MSG_NOSIGNAL); }
 
 std::string failure(const Result<HttpReply> &reply)
 {
@@ -103,7 +107,10 @@ Test(http, answers_come_in_the_order_of_the_calls)
 
 Test(http, chunks_and_answers_that_end_with_the_connection)
 {
-    Server server({[](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"); },
+    Server server({[](int fd) {
+                       request(fd), say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+                                            "chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+                   },
                    [](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\n\r\nto the end"); }});
     Http http;
     auto reply = http.perform({server.call()}, kLong);
@@ -118,33 +125,37 @@ Test(http, a_connection_is_kept)
 {
     Server server({[](int fd) { request(fd), say(fd, kGood), request(fd), say(fd, kGood); }});
     Http http;
-    for (int i = 0; i < 2; ++i)
-        cr_expect(http.perform({server.call()}, kLong)[0]);
+    for (int i = 0; i < 2; ++i) cr_expect(http.perform({server.call()}, kLong)[0]);
 }
 
 Test(http, a_kept_connection_that_ends_under_a_request_is_made_anew)
 {
-    Server server({[](int fd) { request(fd), say(fd, kGood), request(fd); }, [](int fd) { request(fd), say(fd, kGood); }});
+    Server server({[](int fd) { request(fd), say(fd, kGood), request(fd); },
+                   [](int fd) { request(fd), say(fd, kGood); }});
     Http http;
-    for (int i = 0; i < 2; ++i)
-        cr_expect(http.perform({server.call()}, kLong)[0]);
+    for (int i = 0; i < 2; ++i) cr_expect(http.perform({server.call()}, kLong)[0]);
 }
 
 Test(http, a_new_connection_that_ends_under_a_request_is_a_failure)
 {
-    Server server({[](int fd) { request(fd); }, [](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\nContent-Le"); },
-                   [](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"); }});
+    Server server(
+        {[](int fd) { request(fd); },
+         [](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\nContent-Le"); },
+         [](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"); }});
     Http http;
     cr_expect(failure(http.perform({server.call()}, kLong)[0]) == "it closed the connection");
-    for (int i = 0; i < 2; ++i)
-        failure(http.perform({server.call()}, kLong)[0]);
+    for (int i = 0; i < 2; ++i) failure(http.perform({server.call()}, kLong)[0]);
 }
 
 Test(http, what_is_no_http_or_too_large_is_refused)
 {
-    std::string large = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(defaults::kMaxReplyBody + 1) + "\r\n\r\n";
-    Server server({[](int fd) { request(fd), say(fd, "SSH-2.0-OpenSSH_9.2\r\n\r\n\r\n"); }, [&](int fd) { request(fd), say(fd, large); },
-                   [](int fd) { request(fd), say(fd, "HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x')); }});
+    std::string large = "HTTP/1.1 200 OK\r\nContent-Length: " +
+                        std::to_string(defaults::kMaxReplyBody + 1) + "\r\n\r\n";
+    Server server({[](int fd) { request(fd), say(fd, "SSH-2.0-OpenSSH_9.2\r\n\r\n\r\n"); },
+                   [&](int fd) { request(fd), say(fd, large); },
+                   [](int fd) {
+                       request(fd), say(fd, "HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x'));
+                   }});
     Http http;
     for (int i = 0; i < 3; ++i) {
         std::string text = failure(http.perform({server.call()}, kLong)[0]);
@@ -162,11 +173,14 @@ Test(http, who_is_not_there_or_says_nothing_is_named_so)
         http.perform({gone.call()}, kLong);
     }
     HttpCall call{"GET", "127.0.0.1:" + std::to_string(port), "/", "", "", ""};
-    cr_expect(failure(http.perform({call}, kLong)[0]) == "cannot connect to it: Connection refused");
+    cr_expect(failure(http.perform({call}, kLong)[0]) ==
+              "cannot connect to it: Connection refused");
     call.address = "no-such-host.invalid:1";
-    cr_expect(failure(http.perform({call}, kLong)[0]).starts_with("cannot resolve no-such-host.invalid"));
+    cr_expect(
+        failure(http.perform({call}, kLong)[0]).starts_with("cannot resolve no-such-host.invalid"));
 
-    Server silent({[](int fd) { request(fd), request(fd); }}), quick({[](int fd) { request(fd), say(fd, kGood); }});
+    Server silent({[](int fd) { request(fd), request(fd); }}),
+        quick({[](int fd) { request(fd), say(fd, kGood); }});
     auto replies = http.perform({silent.call(), quick.call()}, 300ms);
     cr_expect(failure(replies[0]) == "it did not answer within the time");
     cr_expect(replies[1]);

@@ -46,8 +46,7 @@ struct Fixture {
     int free() const
     {
         int sum = 0;
-        for (const GpuState &gpu : ledger.gpus())
-            sum += gpu.free_share;
+        for (const GpuState &gpu : ledger.gpus()) sum += gpu.free_share;
         return sum;
     }
     Lease lease(int count, const Caller &caller, Time now, const std::string &job = "17",
@@ -201,7 +200,8 @@ Test(ledger, no_user_holds_more_offers_than_allowed)
     cr_assert_eq(f.ask(1, kBob, kStart), Answer::now);
 }
 
-// Everybody asks, accepts, rejects, releases at random: what is free and what is held add up to all there is.
+// Everybody asks, accepts, rejects, releases at random: what is free and what is held add up to all
+// there is.
 Test(ledger, nothing_is_sold_twice_or_lost)
 {
     Fixture f(8);
@@ -220,13 +220,11 @@ Test(ledger, nothing_is_sold_twice_or_lost)
                 want(1 + static_cast<int>(next(4)), kRoot, "17", Milliseconds(next(2) * 3000));
             request.share = 1 + static_cast<int>(next(100));
             auto offer = f.ledger.offer(kRoot, request, now);
-            if (offer && offer->answer == Answer::now)
-                offers.push_back(offer->id);
+            if (offer && offer->answer == Answer::now) offers.push_back(offer->id);
         } else if (what < 7 && !offers.empty()) {
             auto lease =
                 f.ledger.accept(kRoot, offers[next(static_cast<uint32_t>(offers.size()))], now);
-            if (lease)
-                leases.push_back(lease->id);
+            if (lease) leases.push_back(lease->id);
         } else if (what < 8 && !offers.empty()) {
             (void)f.ledger.reject(kRoot, offers[next(static_cast<uint32_t>(offers.size()))], now);
         } else if (!leases.empty()) {
@@ -234,15 +232,13 @@ Test(ledger, nothing_is_sold_twice_or_lost)
         }
         int held = 0;
         for (const Lease &lease : f.ledger.leases(kRoot, {}, now))
-            for (const Portion &portion : lease.gpus)
-                held += portion.share;
+            for (const Portion &portion : lease.gpus) held += portion.share;
         for (const GpuState &gpu : f.ledger.gpus()) {
             cr_assert(gpu.free_share >= 0 && gpu.free_share <= 100);
             cr_assert_leq(gpu.free_memory, gpu.memory);
         }
         cr_assert_leq(f.free() + held, 800);
-        if (f.ledger.offer_count() == 0)
-            cr_assert_eq(f.free() + held, 800);
+        if (f.ledger.offer_count() == 0) cr_assert_eq(f.free() + held, 800);
     }
     now += 1h;
     for (const Lease &lease : f.ledger.leases(kRoot, {}, now))
@@ -300,8 +296,7 @@ Test(ledger, a_closed_one_offers_nothing_and_keeps_what_is_held)
     cr_assert_eq(offer->answer, Answer::later);
     cr_assert_eq(offer->reason, "health: disk: full");
     cr_assert_eq(f.ask(3, kBob, kStart), Answer::never, "what could never be is still never");
-    for (const GpuState &gpu : f.ledger.gpus())
-        cr_assert_eq(gpu.drained, "health: disk: full");
+    for (const GpuState &gpu : f.ledger.gpus()) cr_assert_eq(gpu.drained, "health: disk: full");
     cr_assert(f.ledger.renew(kAlice, held.id, kStart).has_value());
     cr_assert(f.ledger.drain({"GPU-1", "new fans", 0}).has_value());
     cr_assert_eq(f.ledger.gpus()[1].drained, "new fans", "an administrator's word is shown first");

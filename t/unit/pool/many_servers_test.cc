@@ -1,7 +1,8 @@
-// 500 servers on loopback that speak the control API: how long a reservation takes, and that nobody is asked twice.
+// 500 servers on loopback that speak the control API: how long a reservation takes, and that nobody
+// is asked twice.
 #include <arpa/inet.h>
-#include <cstdio>
 #include <criterion/criterion.h>
+#include <cstdio>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -81,8 +82,7 @@ private:
         while (!ending_) {
             epoll_event events[256];
             int count = epoll_wait(epoll_, events, 256, 50);
-            for (int i = 0; i < count; ++i)
-                handle(events[i].data.fd);
+            for (int i = 0; i < count; ++i) handle(events[i].data.fd);
         }
     }
 
@@ -102,14 +102,14 @@ private:
         }
         peer.received.append(bytes, static_cast<size_t>(n));
         size_t end = peer.received.find("\r\n\r\n"), at = peer.received.find("Content-Length: ");
-        if (end == std::string::npos)
-            return;
+        if (end == std::string::npos) return;
         size_t body = at < end ? strtoul(peer.received.c_str() + at + 16, nullptr, 10) : 0;
-        if (peer.received.size() < end + 4 + body)
-            return;
-        std::string answer = answer_to(peer.server, peer.received, peer.received.substr(end + 4, body));
+        if (peer.received.size() < end + 4 + body) return;
+        std::string answer =
+            answer_to(peer.server, peer.received, peer.received.substr(end + 4, body));
         peer.received.clear();
-        std::string reply = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(answer.size()) + "\r\n\r\n" + answer;
+        std::string reply = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(answer.size()) +
+                            "\r\n\r\n" + answer;
         cr_assert_eq(send(fd, reply.data(), reply.size(), 0), static_cast<ssize_t>(reply.size()));
     }
 
@@ -122,8 +122,7 @@ private:
             return encode(*ledger.offer(kRoot, *decode_request(body), now()));
         }
         std::string offer = request.substr(id + 11, 32);
-        if (request.starts_with("DELETE"))
-            return ledger.reject(kRoot, offer, now()) ? "{}" : "{}";
+        if (request.starts_with("DELETE")) return ledger.reject(kRoot, offer, now()) ? "{}" : "{}";
         return encode(Leases{7711, {*ledger.accept(kRoot, offer, now())}});
     }
 
@@ -144,7 +143,9 @@ Test(many_servers, a_reservation_among_500_asks_each_once_and_is_quick)
     config.auth.method = "none";
     config.client.server_timeout = Milliseconds(20000);
     for (int i = 0; i < kServers; ++i)
-        config.servers.push_back({"s" + std::to_string(i), "127.0.0.1:" + std::to_string(servers.ports[static_cast<size_t>(i)])});
+        config.servers.push_back(
+            {"s" + std::to_string(i),
+             "127.0.0.1:" + std::to_string(servers.ports[static_cast<size_t>(i)])});
     std::vector<int64_t> times;
     for (int round = 0; round < 11; ++round) {
         // A client of its own, as each rgpu run is: no connection is open yet.
@@ -156,17 +157,20 @@ Test(many_servers, a_reservation_among_500_asks_each_once_and_is_quick)
         std::vector<int> before(servers.asked, servers.asked + kServers);
         auto start = std::chrono::steady_clock::now();
         auto outcome = client->acquire(request);
-        times.push_back(std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start).count());
+        times.push_back(
+            std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start)
+                .count());
         cr_assert(outcome.has_value() && outcome->kind == Outcome::granted);
         cr_assert_eq(outcome->grants[0].lease.gpus.size(), static_cast<size_t>(request.gpus));
         for (int i = 0; i < kServers; ++i)
-            cr_assert_eq(servers.asked[i] - before[static_cast<size_t>(i)], 1, "server %d was asked %d times", i,
+            cr_assert_eq(servers.asked[i] - before[static_cast<size_t>(i)], 1,
+                         "server %d was asked %d times", i,
                          servers.asked[i] - before[static_cast<size_t>(i)]);
     }
     std::sort(times.begin(), times.end());
     fprintf(stderr, "500 servers: a reservation takes %lld ms (median of %zu; %lld to %lld)\n",
-                static_cast<long long>(times[times.size() / 2]), times.size(), static_cast<long long>(times.front()),
-                static_cast<long long>(times.back()));
+            static_cast<long long>(times[times.size() / 2]), times.size(),
+            static_cast<long long>(times.front()), static_cast<long long>(times.back()));
     // The bar is for a machine that does nothing else.
     cr_assert_leq(times[times.size() / 2], getenv("RGPU_BARS") ? 100 : 5000);
 }

@@ -34,12 +34,15 @@ Test(message_json, ranges_of_shares)
     auto alone = decode_request(kGood);
     cr_assert(alone.has_value());
     cr_expect_eq(alone->most, 50, "a share alone is the most, too");
-    auto range = decode_request(R"({"gpus":1,"share":0,"most":80,"memory":1,"owner":{"uid":1,"job":"1","qos":"high","run":2}})");
+    auto range = decode_request(
+        R"({"gpus":1,"share":0,"most":80,"memory":1,"owner":{"uid":1,"job":"1","qos":"high","run":2}})");
     cr_assert(range.has_value(), "%s", range.error().text.c_str());
     auto again = decode_request(encode(*range));
     cr_assert(again.has_value());
-    cr_expect(again->share == 0 && again->most == 80 && again->owner.qos == "high" && again->owner.run == 2);
-    cr_expect_not(wrong(R"({"gpus":1,"share":0,"most":80,"owner":{"uid":1,"job":"1"}})").empty(), "no memory follows");
+    cr_expect(again->share == 0 && again->most == 80 && again->owner.qos == "high" &&
+              again->owner.run == 2);
+    cr_expect_not(wrong(R"({"gpus":1,"share":0,"most":80,"owner":{"uid":1,"job":"1"}})").empty(),
+                  "no memory follows");
     cr_expect_not(wrong(R"({"gpus":1,"share":50,"most":40,"owner":{"uid":1,"job":"1"}})").empty());
     cr_expect_not(wrong(R"({"gpus":1,"share":50,"most":101,"owner":{"uid":1,"job":"1"}})").empty());
 }
@@ -62,8 +65,8 @@ Test(message_json, how_tenants_stand_is_read_back)
     cr_assert(again.has_value(), "%s", again.error().text.c_str());
     cr_assert(again->gpus.size() == 1 && again->gpus[0].tenants.size() == 2);
     const TenantShare &t = again->gpus[0].tenants[0];
-    cr_expect(t.lease == "0123" && t.owner.job == "17" && t.least == 30 && t.given_10s == 0.3125 && t.owed_s == -1.5 &&
-              t.launches == 7 && t.running);
+    cr_expect(t.lease == "0123" && t.owner.job == "17" && t.least == 30 && t.given_10s == 0.3125 &&
+              t.owed_s == -1.5 && t.launches == 7 && t.running);
     cr_expect(again->gpus[0].tenants[1].lease.empty());
     std::string good = encode(sharing);
     for (size_t n = 0; n < good.size(); ++n)
@@ -103,7 +106,8 @@ Test(message_json, what_a_request_may_not_say_is_refused_in_words)
         {R"({"gpus":1,"owner":{"uid":4294967296,"host":"h"}})", "uid must be"},
         {R"({"gpus":1,"owner":{"uid":1,"host":"a\nb"}})", "printable"},
         {R"({"gpus":1,"owner":{"uid":1,"host":"h","admin":true}})", "unknown field \"admin\""},
-        {R"({"gpus":1,"wanted":{"driver":"new"},"owner":{"uid":1,"host":"h"}})", "wanted: driver must be numbers"},
+        {R"({"gpus":1,"wanted":{"driver":"new"},"owner":{"uid":1,"host":"h"}})",
+         "wanted: driver must be numbers"},
         {R"({"gpus":1,"type":"h100","owner":{"uid":1,"host":"h"}})", "unknown field \"type\""},
     };
     for (auto &row : rows)
@@ -111,8 +115,8 @@ Test(message_json, what_a_request_may_not_say_is_refused_in_words)
                   wrong(row.json).c_str());
     std::string deep(60000, '[');
     cr_assert_not(wrong(deep).empty());
-    std::string longer =
-        R"({"gpus":1,"owner":{"uid":1,"host":")" + std::string(256, 'a') + R"("}})";
+    std::string longer = R"({"gpus":1,"owner":{"uid":1,"host":")" + std::string(256, 'a') +
+                         R"("}})";
     cr_assert_not(wrong(longer).empty());
 }
 
@@ -154,13 +158,16 @@ Test(message_json, a_span_is_said_only_where_there_is_one)
 {
     auto request = decode_request(kGood);
     cr_assert(request.has_value());
-    cr_expect(encode(*request).find("span") == std::string::npos, "servers before this one know no such field");
+    cr_expect(encode(*request).find("span") == std::string::npos,
+              "servers before this one know no such field");
     request->span = "00112233445566778899aabbccddeeff";
     auto again = decode_request(encode(*request));
     cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
     cr_expect_eq(again->span, request->span);
     cr_expect_not(wrong(R"({"gpus":1,"span":true,"owner":{"uid":1,"host":"h"}})").empty());
-    cr_expect_not(wrong(R"({"gpus":1,"span":")" + std::string(33, 'a') + R"(","owner":{"uid":1,"host":"h"}})").empty());
+    cr_expect_not(
+        wrong(R"({"gpus":1,"span":")" + std::string(33, 'a') + R"(","owner":{"uid":1,"host":"h"}})")
+            .empty());
 
     Offer offer{Answer::later, "in use", "", {}, {}, {}, 3};
     auto told = decode_offer(encode(offer));
@@ -186,7 +193,8 @@ Test(message_json, a_wanted_driver_is_said_only_where_one_is_wanted)
     auto request = decode_request(kGood);
     cr_assert(request.has_value());
     request->wanted.cuda = 12040;
-    cr_expect(encode(*request).find("driver") == std::string::npos, "servers before this one know no such field");
+    cr_expect(encode(*request).find("driver") == std::string::npos,
+              "servers before this one know no such field");
     request->wanted.driver = "570.86.10";
     auto again = decode_request(encode(*request));
     cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
@@ -210,7 +218,8 @@ Test(message_json, a_driver_s_inventory_is_checked)
     cr_assert(good.has_value(), "%s", good ? "" : good.error().text.c_str());
     cr_assert_eq(good->gpus[0].free_memory, 1024u);
     cr_expect(good->driver_release.empty());
-    auto told = decode_driver_inventory(R"({"driver_version":13000,"driver_release":"580.95.05","gpus":[]})");
+    auto told = decode_driver_inventory(
+        R"({"driver_version":13000,"driver_release":"580.95.05","gpus":[]})");
     cr_assert(told.has_value() && told->driver_release == "580.95.05");
     cr_assert_not(decode_driver_inventory(R"({"driver_version":13000})").has_value());
     cr_assert_not(decode_driver_inventory("Segmentation fault").has_value());
@@ -231,30 +240,40 @@ Test(message_json, a_lease_file_is_what_the_interposer_reads)
 
 Test(message_json, health_and_topology_go_there_and_back)
 {
-    Health health{"gpu1", 1500, {{"ECC", "GPU 0", Verdict::fatal, "a row \x7f", "none", "reset it"}, {"P2P", "", Verdict::skipped, "one GPU", "", ""}}};
+    Health health{"gpu1",
+                  1500,
+                  {{"ECC", "GPU 0", Verdict::fatal, "a row \x7f", "none", "reset it"},
+                   {"P2P", "", Verdict::skipped, "one GPU", "", ""}}};
     auto read = decode_health(encode(health));
     cr_assert(read, "%s", read ? "" : read.error().text.c_str());
     cr_assert_eq(read->findings.size(), size_t{2});
     cr_assert_eq(read->findings[0].verdict, Verdict::fatal);
     cr_assert_eq(read->findings[0].value, "a row ?");
     cr_assert_eq(read->findings[1].verdict, Verdict::skipped);
-    cr_assert_not(decode_health(R"({"name": "x", "age_ms": 0, "checks": [{"check": "ECC", "verdict": "GOOD", "value": ""}]})"));
-    Topology topology{"gpu1", "eth0", {{0, "GPU-a", "H100", "0000:3b:00.0", 1, "0-7", {Link::pix, Link::nv}}, {1, "GPU-b", "H100", "", -1, "", {Link::nv, Link::sys}}}};
+    cr_assert_not(decode_health(
+        R"({"name": "x", "age_ms": 0, "checks": [{"check": "ECC", "verdict": "GOOD", "value": ""}]})"));
+    Topology topology{"gpu1",
+                      "eth0",
+                      {{0, "GPU-a", "H100", "0000:3b:00.0", 1, "0-7", {Link::pix, Link::nv}},
+                       {1, "GPU-b", "H100", "", -1, "", {Link::nv, Link::sys}}}};
     auto lies = decode_topology(encode(topology));
     cr_assert(lies, "%s", lies ? "" : lies.error().text.c_str());
     cr_assert_eq(lies->gpus[0].links, topology.gpus[0].links);
     cr_assert_eq(lies->gpus[1].numa, -1);
     auto alive = decode_alive(encode(Alive{"gpu1", "0.1.0", 1790000000000}));
     cr_assert_eq(alive->time_ms, 1790000000000);
-    cr_assert_eq(decode_alive(R"({"status": "ok", "name": "gpu1", "version": "0"})")->time_ms, 0, "an older server does not tell");
+    cr_assert_eq(decode_alive(R"({"status": "ok", "name": "gpu1", "version": "0"})")->time_ms, 0,
+                 "an older server does not tell");
 }
 
 Test(message_json, nodes_and_what_they_said)
 {
-    auto told = pool::decode_node_configs(pool::encode(pool::NodeConfigs{{{"cn1", "client:1", 2000}, {"cn2", "client:2", 0}}}));
+    auto told = pool::decode_node_configs(
+        pool::encode(pool::NodeConfigs{{{"cn1", "client:1", 2000}, {"cn2", "client:2", 0}}}));
     cr_assert(told.has_value());
     cr_assert_eq(told->nodes.size(), 2u);
-    cr_expect(told->nodes[0].node == "cn1" && told->nodes[0].config == "client:1" && told->nodes[0].age_ms == 2000);
+    cr_expect(told->nodes[0].node == "cn1" && told->nodes[0].config == "client:1" &&
+              told->nodes[0].age_ms == 2000);
     cr_expect_not(pool::decode_node_configs("{\"nodes\": [{\"node\": \"cn1\"}]}").has_value());
 }
 
@@ -295,7 +314,8 @@ Test(message_json, a_release_tells_what_was_used)
     cr_expect_float_eq(one.gpus[0].throttled_s, 0.125, 1e-9);
     cr_expect_eq(one.gpus[0].memory_peak, usage.gpus[0].memory_peak);
     cr_expect_eq(one.gpus[0].launches, 9u);
-    cr_expect_not(pool::decode_released("{\"released\": 1, \"usage\": [{\"lease\": \"5d41\"}]}").has_value());
+    cr_expect_not(
+        pool::decode_released("{\"released\": 1, \"usage\": [{\"lease\": \"5d41\"}]}").has_value());
 }
 
 Test(message_json, a_lend_and_what_is_wrong_with_one)
@@ -305,13 +325,15 @@ Test(message_json, a_lend_and_what_is_wrong_with_one)
     lend.owner.node = "cn1";
     auto back = pool::decode_lend(pool::encode(lend));
     cr_assert(back.has_value(), "%s", back ? "" : back.error().text.c_str());
-    cr_expect(back->gpus == lend.gpus && back->grace == lend.grace && back->owner.job == "17" && back->owner.node == "cn1");
-    for (const char *wrong : {R"({"gpus": [], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}})",
-                              R"({"gpus": [0], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}})",
-                              R"({"gpus": ["0"], "owner": {"uid": 0, "job": "1"}})",
-                              R"({"gpus": ["0"], "grace_ms": -1, "owner": {"uid": 0, "job": "1"}})",
-                              R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0}})",
-                              R"({"gpus": ["0"], "grace_ms": 0})",
-                              R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}, "forever": true})"})
+    cr_expect(back->gpus == lend.gpus && back->grace == lend.grace && back->owner.job == "17" &&
+              back->owner.node == "cn1");
+    for (const char *wrong :
+         {R"({"gpus": [], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}})",
+          R"({"gpus": [0], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}})",
+          R"({"gpus": ["0"], "owner": {"uid": 0, "job": "1"}})",
+          R"({"gpus": ["0"], "grace_ms": -1, "owner": {"uid": 0, "job": "1"}})",
+          R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0}})",
+          R"({"gpus": ["0"], "grace_ms": 0})",
+          R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}, "forever": true})"})
         cr_expect_not(pool::decode_lend(wrong).has_value(), "%s", wrong);
 }

@@ -26,8 +26,8 @@ static std::vector<GpuState> server(std::vector<int> free)
         gpu.uuid = "GPU-" + std::to_string(i);
         gpu.memory = 8 * G;
         gpu.free_share = free[i];
-        gpu.free_memory =
-            gpu.memory - (free[i] == 100 ? 0 : memory_of(gpu, want(1, 100 - free[i])));
+        gpu.free_memory = gpu.memory -
+                          (free[i] == 100 ? 0 : memory_of(gpu, want(1, 100 - free[i])));
         gpus.push_back(gpu);
     }
     return gpus;
@@ -151,24 +151,29 @@ Test(placement, the_network_card_decides_among_gpus_that_lie_equally_close)
 {
     // [a][a] is the distance to the card: 2 and 3 are near it, and nothing else differs.
     Distances distances(4, std::vector<int>(4, 100));
-    for (size_t i = 0; i < 4; ++i)
-        distances[i][i] = i < 2 ? 10 : 1;
-    cr_assert_eq(place(server({100, 100, 100, 100}), want(1), distances).chosen, std::vector<size_t>{2});
-    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).chosen, (std::vector<size_t>{2, 3}));
+    for (size_t i = 0; i < 4; ++i) distances[i][i] = i < 2 ? 10 : 1;
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(1), distances).chosen,
+                 std::vector<size_t>{2});
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).chosen,
+                 (std::vector<size_t>{2, 3}));
     cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).fit.distance, 102);
     // What joins GPUs outweighs it.
     distances[0][1] = distances[1][0] = 50;
-    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).chosen, (std::vector<size_t>{0, 1}));
+    cr_assert_eq(place(server({100, 100, 100, 100}), want(2), distances).chosen,
+                 (std::vector<size_t>{0, 1}));
     // And fitting well outweighs both.
-    cr_assert_eq(place(server({50, 100, 100, 100}), want(1, 50), distances).chosen, std::vector<size_t>{0});
+    cr_assert_eq(place(server({50, 100, 100, 100}), want(1, 50), distances).chosen,
+                 std::vector<size_t>{0});
 }
 
 Test(placement, policies_to_compare_with)
 {
     auto pool = server({100, 40, 80});
     cr_assert_eq(place(pool, want(1, 30)).chosen, std::vector<size_t>{1});
-    cr_assert_eq(place(pool, want(1, 30), {}, {}, Policy::worst_fit).chosen, std::vector<size_t>{0});
-    cr_assert_eq(place(server({20, 40, 80}), want(1, 30), {}, {}, Policy::first_fit).chosen, std::vector<size_t>{1});
+    cr_assert_eq(place(pool, want(1, 30), {}, {}, Policy::worst_fit).chosen,
+                 std::vector<size_t>{0});
+    cr_assert_eq(place(server({20, 40, 80}), want(1, 30), {}, {}, Policy::first_fit).chosen,
+                 std::vector<size_t>{1});
     Fit full, empty;
     full.whole_left = 0, empty.whole_left = 4;
     cr_assert(better(full, empty));

@@ -56,8 +56,9 @@ Test(sealed, every_changed_bit_is_noticed)
 
 Test(sealed, what_is_no_key_is_refused)
 {
-    for (std::string bad : {std::string(), std::string("zz"), std::string(62, 'a'), std::string(66, 'a'), std::string(63, 'a') + "g",
-                            std::string(64, '0')}) {
+    for (std::string bad :
+         {std::string(), std::string("zz"), std::string(62, 'a'), std::string(66, 'a'),
+          std::string(63, 'a') + "g", std::string(64, '0')}) {
         Result<std::string> sealed = seal(bad, kLease, kSecret);
         cr_assert_not(sealed, "%s", bad.c_str());
         cr_assert_eq(sealed.error().kind, ErrorKind::invalid);

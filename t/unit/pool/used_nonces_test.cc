@@ -33,10 +33,13 @@ struct File {
         unlink(path);
     }
     ~File() { unlink(path); }
-    UsedNonces open(int64_t now = kNow, int64_t booted = kBooted) { return std::move(*UsedNonces::open(path, now, booted)); }
+    UsedNonces open(int64_t now = kNow, int64_t booted = kBooted)
+    {
+        return std::move(*UsedNonces::open(path, now, booted));
+    }
     off_t size()
     {
-        struct stat state{};
+        struct stat state {};
         stat(path, &state);
         return state.st_size;
     }

@@ -1,5 +1,6 @@
-// What a broken server sends in the place of a copy's bytes, and what it sends unasked: the client writes nothing where it
-// should not, says success only for a whole copy, and ends the connection or goes on.
+// What a broken server sends in the place of a copy's bytes, and what it sends unasked: the client
+// writes nothing where it should not, says success only for a whole copy, and ends the connection
+// or goes on.
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ using wire::ServerFrame;
 Frame frame(ServerFrame type, uint16_t flags, uint32_t sequence, CUresult result, const Bytes &body)
 {
     Frame f;
-    f.header = {static_cast<uint32_t>(body.size()), static_cast<uint16_t>(type), flags, sequence, result};
+    f.header = {static_cast<uint32_t>(body.size()), static_cast<uint16_t>(type), flags, sequence,
+                result};
     f.body = body;
     return f;
 }
@@ -47,23 +49,29 @@ struct Guarded {
     Bytes all = Bytes(kGuard + kBytes + kGuard, 0xa5);
 
     uint8_t *to() { return all.data() + kGuard; }
-    bool whole() const { return Bytes(all.begin() + kGuard, all.end() - kGuard) == counted(kBytes); }
+    bool whole() const
+    {
+        return Bytes(all.begin() + kGuard, all.end() - kGuard) == counted(kBytes);
+    }
     bool untouched() const
     {
         auto same = [](uint8_t b) { return b == 0xa5; };
-        return std::all_of(all.begin(), all.begin() + kGuard, same) && std::all_of(all.end() - kGuard, all.end(), same);
+        return std::all_of(all.begin(), all.begin() + kGuard, same) &&
+               std::all_of(all.end() - kGuard, all.end(), same);
     }
 };
 
 CUresult copy(interpose::Session &s, Guarded &memory)
 {
-    return s.copy_out(CallId::cuMemcpyDtoHAsync_v2, 0, [](wire::Writer &) {}, memory.to(), kBytes, true);
+    return s.copy_out(
+        CallId::cuMemcpyDtoHAsync_v2, 0, [](wire::Writer &) {}, memory.to(), kBytes, true);
 }
 
 CUresult ask(interpose::Session &s)
 {
     interpose::Reply reply;
-    return s.ask(CallId::cuCtxSynchronize, 0, [](wire::Writer &) {}, reply);
+    return s.ask(
+        CallId::cuCtxSynchronize, 0, [](wire::Writer &) {}, reply);
 }
 
 }  // namespace
@@ -72,11 +80,13 @@ Test(broken_server, a_copy_in_one_frame_and_in_two)
 {
     alarm(kLimit);
     Guarded one, two;
-    cr_expect(from_broken_server(joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, counted(kBytes))}),
-                                 [&](auto &s) { return copy(s, one); }) == CUDA_SUCCESS);
-    cr_expect(from_broken_server(joined({frame(ServerFrame::data, 0, 1, CUDA_SUCCESS, counted(60)),
-                                         frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, counted(40, 60))}),
-                                 [&](auto &s) { return copy(s, two); }) == CUDA_SUCCESS);
+    cr_expect(from_broken_server(
+                  joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, counted(kBytes))}),
+                  [&](auto &s) { return copy(s, one); }) == CUDA_SUCCESS);
+    cr_expect(from_broken_server(
+                  joined({frame(ServerFrame::data, 0, 1, CUDA_SUCCESS, counted(60)),
+                          frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, counted(40, 60))}),
+                  [&](auto &s) { return copy(s, two); }) == CUDA_SUCCESS);
     cr_expect(one.whole() && one.untouched() && two.whole() && two.untouched());
 }
 
@@ -105,12 +115,13 @@ Test(broken_server, a_copy_that_failed_need_not_be_whole)
 {
     alarm(kLimit);
     Guarded memory;
-    const CUresult r = from_broken_server(joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_ERROR_ILLEGAL_ADDRESS, counted(8))}),
-                                          [&](auto &s) {
-                                              const CUresult copied = copy(s, memory);
-                                              cr_expect(s.state() == CUDA_SUCCESS, "the connection stands");
-                                              return copied;
-                                          });
+    const CUresult r = from_broken_server(
+        joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_ERROR_ILLEGAL_ADDRESS, counted(8))}),
+        [&](auto &s) {
+            const CUresult copied = copy(s, memory);
+            cr_expect(s.state() == CUDA_SUCCESS, "the connection stands");
+            return copied;
+        });
     cr_expect(r == CUDA_ERROR_ILLEGAL_ADDRESS);
     cr_expect(memory.untouched());
 }
@@ -119,28 +130,33 @@ Test(broken_server, success_without_the_bytes_of_a_copy)
 {
     alarm(kLimit);
     Guarded memory;
-    const CUresult r = from_broken_server(joined({frame(ServerFrame::reply, wire::kLast, 1, CUDA_SUCCESS, {})}), [&](auto &s) {
-        const CUresult copied = copy(s, memory);
-        cr_expect(s.state() != CUDA_SUCCESS, "the connection stands");
-        return copied;
-    });
+    const CUresult r = from_broken_server(
+        joined({frame(ServerFrame::reply, wire::kLast, 1, CUDA_SUCCESS, {})}), [&](auto &s) {
+            const CUresult copied = copy(s, memory);
+            cr_expect(s.state() != CUDA_SUCCESS, "the connection stands");
+            return copied;
+        });
     cr_expect(r != CUDA_SUCCESS);
     cr_expect(memory.untouched());
-    cr_expect(from_broken_server(joined({frame(ServerFrame::reply, wire::kLast, 1, CUDA_ERROR_INVALID_VALUE, {})}),
-                                 [&](auto &s) { return copy(s, memory); }) == CUDA_ERROR_INVALID_VALUE);
+    cr_expect(from_broken_server(
+                  joined({frame(ServerFrame::reply, wire::kLast, 1, CUDA_ERROR_INVALID_VALUE, {})}),
+                  [&](auto &s) { return copy(s, memory); }) == CUDA_ERROR_INVALID_VALUE);
 }
 
 Test(broken_server, bytes_of_a_copy_for_a_call_that_is_none)
 {
     alarm(kLimit);
-    cr_expect(from_broken_server(joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, {})}), ask) != CUDA_SUCCESS);
+    cr_expect(
+        from_broken_server(joined({frame(ServerFrame::data, wire::kLast, 1, CUDA_SUCCESS, {})}),
+                           ask) != CUDA_SUCCESS);
 }
 
 Test(broken_server, bytes_that_nobody_asked_for)
 {
     alarm(kLimit);
     for (uint32_t sequence : {0u, 2u, ~0u})
-        cr_expect(from_broken_server(joined({frame(ServerFrame::data, wire::kLast, sequence, CUDA_SUCCESS, counted(8)),
+        cr_expect(from_broken_server(joined({frame(ServerFrame::data, wire::kLast, sequence,
+                                                   CUDA_SUCCESS, counted(8)),
                                              frame(ServerFrame::reply, 0, 1, CUDA_SUCCESS, {})}),
                                      ask) != CUDA_SUCCESS);
 }
@@ -154,12 +170,14 @@ Test(broken_server, callbacks)
     recorder::add(body, token + 1000);
     const Frame reply = frame(ServerFrame::reply, 0, 1, CUDA_SUCCESS, {});
     const Frame unknown = frame(ServerFrame::callback, 0, 0, CUDA_SUCCESS, body);
-    // One that nobody expects, of a function that nobody knows: the connection goes on, and nothing waits for more.
+    // One that nobody expects, of a function that nobody knows: the connection goes on, and nothing
+    // waits for more.
     cr_expect(from_broken_server(joined({unknown, unknown, reply}), [](interpose::Session &s) {
-        const CUresult r = ask(s);
-        cr_expect(!s.pushes_expected(), "an unexpected callback counts as one that is to come");
-        return r;
-    }) == CUDA_SUCCESS);
+                  const CUresult r = ask(s);
+                  cr_expect(!s.pushes_expected(),
+                            "an unexpected callback counts as one that is to come");
+                  return r;
+              }) == CUDA_SUCCESS);
     size_t tried = 0;
     damage(unknown, [&](const Bytes &damaged, bool cut) {
         Bytes stream = damaged;

@@ -1,5 +1,5 @@
-// Structs that hold handles or pointers go over the wire and come back: the driver gets every field and all that they
-// point to, with its own handles; who asks for one gets what the program gave.
+// Structs that hold handles or pointers go over the wire and come back: the driver gets every field
+// and all that they point to, with its own handles; who asks for one gets what the program gave.
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -20,7 +20,8 @@ std::mt19937_64 dice(2026);
 template <class T> T random_value()
 {
     T v;
-    for (size_t i = 0; i < sizeof v; i++) reinterpret_cast<uint8_t *>(&v)[i] = static_cast<uint8_t>(dice());
+    for (size_t i = 0; i < sizeof v; i++)
+        reinterpret_cast<uint8_t *>(&v)[i] = static_cast<uint8_t>(dice());
     return v;
 }
 template <class... T> void randomize(T &...values) { ((values = random_value<T>()), ...); }
@@ -39,7 +40,8 @@ template <class P> Bytes deep_of(const P &p)
 
 bool contains(const Bytes &all, const Bytes &part)
 {
-    return !part.empty() && std::search(all.begin(), all.end(), part.begin(), part.end()) != all.end();
+    return !part.empty() &&
+           std::search(all.begin(), all.end(), part.begin(), part.end()) != all.end();
 }
 
 // Objects that live on both sides, by kind.
@@ -51,13 +53,15 @@ public:
         use_recorder();
         wire = new Wire;  // its threads never end
         cr_assert(remote<CallId::cuGraphCreate>(&graph, 0u) == CUDA_SUCCESS);
-        constexpr char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry recorded() { ret; }\n";
+        constexpr char image[] =
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry recorded() { ret; }\n";
         CUmodule module{};
         CUlibrary library{};
         namespace own = interpose::own;
         cr_assert(own::cuModuleLoadDataEx(&module, image, 0, nullptr, nullptr) == CUDA_SUCCESS);
         cr_assert(own::cuModuleGetFunction(&function, module, "recorded") == CUDA_SUCCESS);
-        cr_assert(own::cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS);
+        cr_assert(own::cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr,
+                                         0) == CUDA_SUCCESS);
         cr_assert(own::cuLibraryGetKernel(&kernel, library, "recorded") == CUDA_SUCCESS);
     }
 
@@ -70,18 +74,21 @@ public:
     template <class T> T on_server(T client)
     {
         T driver{};
-        cr_assert(wire->server().objects.get(interpose::Handles::get().id(client).value(), driver) == CUDA_SUCCESS);
+        cr_assert(wire->server().objects.get(interpose::Handles::get().id(client).value(),
+                                             driver) == CUDA_SUCCESS);
         return driver;
     }
     // The driver got the struct with the last call of this line.
     template <class P> void expect_arrived(CallId id, const P &driver)
     {
         cr_assert(wire->barrier() == CUDA_SUCCESS);
-        cr_expect(contains(note_of(id).in, deep_of(driver)), "%s: the driver got another struct", calls::info(id).symbol.data());
+        cr_expect(contains(note_of(id).in, deep_of(driver)), "%s: the driver got another struct",
+                  calls::info(id).symbol.data());
     }
     template <class P> void expect_same(CallId id, const P &given, const P &got)
     {
-        cr_expect(deep_of(given) == deep_of(got), "%s: the client got another struct", calls::info(id).symbol.data());
+        cr_expect(deep_of(given) == deep_of(got), "%s: the client got another struct",
+                  calls::info(id).symbol.data());
     }
 
     Wire *wire = nullptr;
@@ -91,7 +98,8 @@ public:
     std::array<uint64_t, recorder::kParameters> values{};
     void *params[recorder::kParameters] = {&values[0], &values[1], &values[2]};
     size_t value_bytes = sizeof values;
-    void *extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, values.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &value_bytes, CU_LAUNCH_PARAM_END};
+    void *extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, values.data(), CU_LAUNCH_PARAM_BUFFER_SIZE,
+                      &value_bytes, CU_LAUNCH_PARAM_END};
     std::vector<uint8_t> memory;
 };
 
@@ -99,7 +107,8 @@ template <class P> Pair<P> kernel_node(Scene &s)
 {
     Pair<P> p;
     P &c = p.client;
-    randomize(c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ, c.sharedMemBytes, s.values);
+    randomize(c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ,
+              c.sharedMemBytes, s.values);
     if (dice() % 2)
         c.kernelParams = s.params;
     else
@@ -124,8 +133,9 @@ Pair<CUDA_MEMCPY3D> box(Scene &s)
     Pair<CUDA_MEMCPY3D> p;
     CUDA_MEMCPY3D &c = p.client;
     randomize(c.srcLOD, c.dstLOD);
-    for (size_t *n : {&c.srcXInBytes, &c.srcY, &c.srcZ, &c.srcPitch, &c.srcHeight, &c.dstXInBytes, &c.dstY, &c.dstZ, &c.dstPitch,
-                      &c.dstHeight, &c.WidthInBytes, &c.Height, &c.Depth})
+    for (size_t *n :
+         {&c.srcXInBytes, &c.srcY, &c.srcZ, &c.srcPitch, &c.srcHeight, &c.dstXInBytes, &c.dstY,
+          &c.dstZ, &c.dstPitch, &c.dstHeight, &c.WidthInBytes, &c.Height, &c.Depth})
         *n = dice() % 64;  // all of it lies in the recorder's memory
     c.srcDevice = in_memory(), c.dstDevice = in_memory();
     c.srcMemoryType = dice() % 2 ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
@@ -159,7 +169,8 @@ template <class P> Pair<P> batch(Scene &s)
     for (uint8_t &b : s.memory) b = static_cast<uint8_t>(dice());
     c.paramArray = reinterpret_cast<CUstreamBatchMemOpParams *>(s.memory.data());
     for (unsigned i = 0; i < c.count; i++)
-        c.paramArray[i].operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, c.paramArray[i].writeValue.address = in_memory();
+        c.paramArray[i].operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+        c.paramArray[i].writeValue.address = in_memory();
     p.driver = c;
     s.both(c.ctx, p.driver.ctx);
     return p;
@@ -171,7 +182,8 @@ template <CallId Add, CallId Set, CallId Get, class P> void kernel_nodes(Scene &
         CUgraphNode node{};
         auto p = kernel_node<P>(s);
         const P *given = &p.client;
-        cr_assert(remote<Add>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0}, given) == CUDA_SUCCESS);
+        cr_assert(remote<Add>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0},
+                              given) == CUDA_SUCCESS);
         s.expect_arrived(Add, p.driver);
         p = kernel_node<P>(s);
         cr_assert(remote<Set>(node, given) == CUDA_SUCCESS);
@@ -187,10 +199,10 @@ template <CallId Add, CallId Set, CallId Get, class P> void kernel_nodes(Scene &
 Test(carried, kernel_nodes_of_both_versions)
 {
     Scene s;
-    kernel_nodes<CallId::cuGraphAddKernelNode_v2, CallId::cuGraphKernelNodeSetParams_v2, CallId::cuGraphKernelNodeGetParams_v2,
-                 CUDA_KERNEL_NODE_PARAMS_v2>(s);
-    kernel_nodes<CallId::cuGraphAddKernelNode, CallId::cuGraphKernelNodeSetParams, CallId::cuGraphKernelNodeGetParams,
-                 CUDA_KERNEL_NODE_PARAMS_v1>(s);
+    kernel_nodes<CallId::cuGraphAddKernelNode_v2, CallId::cuGraphKernelNodeSetParams_v2,
+                 CallId::cuGraphKernelNodeGetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2>(s);
+    kernel_nodes<CallId::cuGraphAddKernelNode, CallId::cuGraphKernelNodeSetParams,
+                 CallId::cuGraphKernelNodeGetParams, CUDA_KERNEL_NODE_PARAMS_v1>(s);
 }
 
 Test(carried, copy_nodes)
@@ -202,8 +214,9 @@ Test(carried, copy_nodes)
         const CUDA_MEMCPY3D *given = &p.client;
         CUcontext context{}, on_server{};
         s.both(context, on_server);
-        cr_assert(remote<CallId::cuGraphAddMemcpyNode>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0}, given,
-                                                       context) == CUDA_SUCCESS);
+        cr_assert(remote<CallId::cuGraphAddMemcpyNode>(&node, s.graph,
+                                                       static_cast<const CUgraphNode *>(nullptr),
+                                                       size_t{0}, given, context) == CUDA_SUCCESS);
         s.expect_arrived(CallId::cuGraphAddMemcpyNode, p.driver);
         p = box(s);
         cr_assert(remote<CallId::cuGraphMemcpyNodeSetParams>(node, given) == CUDA_SUCCESS);
@@ -222,12 +235,14 @@ Test(carried, host_nodes)
         CUgraphNode node{};
         CUDA_HOST_NODE_PARAMS p{functions[dice() % 2], random_value<void *>()}, got{};
         const CUDA_HOST_NODE_PARAMS *given = &p;
-        cr_assert(remote<CallId::cuGraphAddHostNode>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0}, given) ==
-                  CUDA_SUCCESS);
+        cr_assert(remote<CallId::cuGraphAddHostNode>(&node, s.graph,
+                                                     static_cast<const CUgraphNode *>(nullptr),
+                                                     size_t{0}, given) == CUDA_SUCCESS);
         p = {functions[dice() % 2], random_value<void *>()};
         cr_assert(remote<CallId::cuGraphHostNodeSetParams>(node, given) == CUDA_SUCCESS);
         cr_assert(remote<CallId::cuGraphHostNodeGetParams>(node, &got) == CUDA_SUCCESS);
-        cr_expect(got.fn == p.fn && got.userData == p.userData, "the program's own function comes back");
+        cr_expect(got.fn == p.fn && got.userData == p.userData,
+                  "the program's own function comes back");
     }
 }
 
@@ -238,13 +253,15 @@ Test(carried, allocation_nodes)
         CUgraphNode node{};
         auto p = allocation<CUDA_MEM_ALLOC_NODE_PARAMS>(s);
         const Bytes before = deep_of(p.client);
-        cr_assert(remote<CallId::cuGraphAddMemAllocNode>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0},
-                                                         &p.client) == CUDA_SUCCESS);
+        cr_assert(remote<CallId::cuGraphAddMemAllocNode>(&node, s.graph,
+                                                         static_cast<const CUgraphNode *>(nullptr),
+                                                         size_t{0}, &p.client) == CUDA_SUCCESS);
         s.expect_arrived(CallId::cuGraphAddMemAllocNode, p.driver);
         Bytes out;
         recorder::deep_out(out, p.client);
         cr_expect(note_of(CallId::cuGraphAddMemAllocNode).out.size() == sizeof node + out.size() &&
-                      contains(note_of(CallId::cuGraphAddMemAllocNode).out, out), "the address comes back");
+                      contains(note_of(CallId::cuGraphAddMemAllocNode).out, out),
+                  "the address comes back");
         cr_expect(deep_of(p.client) == before, "the program's descriptors stay its own");
         CUDA_MEM_ALLOC_NODE_PARAMS got{};
         cr_assert(remote<CallId::cuGraphMemAllocNodeGetParams>(node, &got) == CUDA_SUCCESS);
@@ -259,8 +276,9 @@ Test(carried, batches_of_memory_operations)
         CUgraphNode node{};
         auto p = batch<CUDA_BATCH_MEM_OP_NODE_PARAMS>(s);
         const CUDA_BATCH_MEM_OP_NODE_PARAMS *given = &p.client;
-        cr_assert(remote<CallId::cuGraphAddBatchMemOpNode>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0},
-                                                           given) == CUDA_SUCCESS);
+        cr_assert(remote<CallId::cuGraphAddBatchMemOpNode>(
+                      &node, s.graph, static_cast<const CUgraphNode *>(nullptr), size_t{0},
+                      given) == CUDA_SUCCESS);
         s.expect_arrived(CallId::cuGraphAddBatchMemOpNode, p.driver);
         CUDA_BATCH_MEM_OP_NODE_PARAMS got{};
         cr_assert(remote<CallId::cuGraphBatchMemOpNodeGetParams>(node, &got) == CUDA_SUCCESS);
@@ -273,13 +291,16 @@ Test(carried, nodes_of_every_type)
     Scene s;
     auto add = [&](Pair<CUgraphNodeParams> &p) {
         CUgraphNode node{};
-        cr_assert(remote<CallId::cuGraphAddNode_v2>(&node, s.graph, static_cast<const CUgraphNode *>(nullptr),
-                                                    static_cast<const CUgraphEdgeData *>(nullptr), size_t{0}, &p.client) ==
-                  CUDA_SUCCESS, "type %d", static_cast<int>(p.client.type));
+        cr_assert(remote<CallId::cuGraphAddNode_v2>(&node, s.graph,
+                                                    static_cast<const CUgraphNode *>(nullptr),
+                                                    static_cast<const CUgraphEdgeData *>(nullptr),
+                                                    size_t{0}, &p.client) == CUDA_SUCCESS,
+                  "type %d", static_cast<int>(p.client.type));
         s.expect_arrived(CallId::cuGraphAddNode_v2, p.driver);
         Bytes out;
         recorder::deep_out(out, p.client);
-        cr_expect(out.empty() || contains(note_of(CallId::cuGraphAddNode_v2).out, out), "the address comes back");
+        cr_expect(out.empty() || contains(note_of(CallId::cuGraphAddNode_v2).out, out),
+                  "the address comes back");
     };
     auto typed = [](CUgraphNodeType type) {
         Pair<CUgraphNodeParams> p;
@@ -299,7 +320,8 @@ Test(carried, nodes_of_every_type)
         p = typed(CU_GRAPH_NODE_TYPE_MEMSET);
         randomize(p.client.memset.value);
         p.client.memset.dst = in_memory();
-        p.client.memset.elementSize = 2, p.client.memset.width = dice() % 64, p.client.memset.height = dice() % 64;
+        p.client.memset.elementSize = 2, p.client.memset.width = dice() % 64,
+        p.client.memset.height = dice() % 64;
         p.client.memset.pitch = dice() % 256;
         p.driver.memset = p.client.memset;
         s.both(p.client.memset.ctx, p.driver.memset.ctx);
@@ -341,7 +363,8 @@ Test(carried, outcomes)
     randomize(p.client.flags);
     p.driver = p.client;
     s.both(p.client.hUploadStream, p.driver.hUploadStream);
-    cr_assert(remote<CallId::cuGraphInstantiateWithParams>(&exec, s.graph, &p.client) == CUDA_SUCCESS);
+    cr_assert(remote<CallId::cuGraphInstantiateWithParams>(&exec, s.graph, &p.client) ==
+              CUDA_SUCCESS);
     s.expect_arrived(CallId::cuGraphInstantiateWithParams, p.driver);
     Bytes out;
     recorder::add_all(out, s.on_server(p.client.hErrNode_out), p.client.result_out);
@@ -349,7 +372,8 @@ Test(carried, outcomes)
     CUgraphExecUpdateResultInfo info{};
     cr_assert(remote<CallId::cuGraphExecUpdate_v2>(exec, s.graph, &info) == CUDA_SUCCESS);
     out.clear();
-    recorder::add_all(out, info.result, s.on_server(info.errorNode), s.on_server(info.errorFromNode));
+    recorder::add_all(out, info.result, s.on_server(info.errorNode),
+                      s.on_server(info.errorFromNode));
     cr_expect(note_of(CallId::cuGraphExecUpdate_v2).out == out);
     cr_expect(info.errorNode != info.errorFromNode);
 }
@@ -362,14 +386,17 @@ Test(carried, resources_of_textures)
         CUDA_RESOURCE_DESC &c = p.client;
         randomize(c.res, c.flags);
         c.resType = static_cast<CUresourcetype>(dice() % 4);
-        if (c.resType == CU_RESOURCE_TYPE_LINEAR) c.res.linear.devPtr = in_memory(), c.res.linear.sizeInBytes = dice() % 4096;
+        if (c.resType == CU_RESOURCE_TYPE_LINEAR)
+            c.res.linear.devPtr = in_memory(), c.res.linear.sizeInBytes = dice() % 4096;
         if (c.resType == CU_RESOURCE_TYPE_PITCH2D) {
             c.res.pitch2D.devPtr = in_memory();
             c.res.pitch2D.pitchInBytes = dice() % 4096, c.res.pitch2D.height = dice() % 64;
         }
         p.driver = c;
-        if (c.resType == CU_RESOURCE_TYPE_ARRAY) s.both(c.res.array.hArray, p.driver.res.array.hArray);
-        if (c.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) s.both(c.res.mipmap.hMipmappedArray, p.driver.res.mipmap.hMipmappedArray);
+        if (c.resType == CU_RESOURCE_TYPE_ARRAY)
+            s.both(c.res.array.hArray, p.driver.res.array.hArray);
+        if (c.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+            s.both(c.res.mipmap.hMipmappedArray, p.driver.res.mipmap.hMipmappedArray);
         CUsurfObject surface{};
         const CUDA_RESOURCE_DESC *given = &c;
         cr_assert(remote<CallId::cuSurfObjectCreate>(&surface, given) == CUDA_SUCCESS);
@@ -386,7 +413,8 @@ Test(carried, launches_that_are_asked_about)
     for (int i = 0; i < kTimes; i++) {
         Pair<CUlaunchConfig> p;
         CUlaunchConfig &c = p.client;
-        randomize(c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ, c.sharedMemBytes);
+        randomize(c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ,
+                  c.sharedMemBytes);
         CUlaunchAttribute attributes[4]{};
         for (auto &a : attributes) a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, randomize(a.value);
         c.attrs = attributes, c.numAttrs = static_cast<unsigned>(dice() % 5);
@@ -394,7 +422,8 @@ Test(carried, launches_that_are_asked_about)
         s.both(c.hStream, p.driver.hStream);
         int n = 0;
         const CUlaunchConfig *given = &c;
-        cr_assert(remote<CallId::cuOccupancyMaxActiveClusters>(&n, s.function, given) == CUDA_SUCCESS);
+        cr_assert(remote<CallId::cuOccupancyMaxActiveClusters>(&n, s.function, given) ==
+                  CUDA_SUCCESS);
         s.expect_arrived(CallId::cuOccupancyMaxActiveClusters, p.driver);
     }
 }

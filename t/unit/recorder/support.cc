@@ -56,8 +56,7 @@ std::pair<int, int> two_sockets()
 void read_to_the_end(int fd)
 {
     char buffer[1 << 16];
-    while (recv(fd, buffer, sizeof buffer, 0) > 0) {
-    }
+    while (recv(fd, buffer, sizeof buffer, 0) > 0) {}
 }
 
 worker::Console &console()
@@ -100,15 +99,19 @@ Wire::Wire()
 {
     auto [client_end, up_in] = two_sockets();
     auto [up_out, server_end] = two_sockets();
-    client_ = new interpose::Session(std::make_unique<net::SocketTransport>(Fd(client_end)), "test");
+    client_ =
+        new interpose::Session(std::make_unique<net::SocketTransport>(Fd(client_end)), "test");
     server_ = new worker::Session(server_end, console());
     std::thread([this, in = up_in, out = up_out] { pass(in, out, true); }).detach();
     std::thread([this, in = up_out, out = up_in] { pass(in, out, false); }).detach();
     std::thread([this] {
-        if (auto r = server_->run(); !r) fprintf(stderr, "the worker closed the connection: %s\n", r.error().text.c_str()), abort();
+        if (auto r = server_->run(); !r)
+            fprintf(stderr, "the worker closed the connection: %s\n", r.error().text.c_str()),
+                abort();
     }).detach();
     use_session(client_);
-    use_context(interpose::Handles::get().id(handle(reinterpret_cast<CUcontext>(0xc047e47))).value());
+    use_context(
+        interpose::Handles::get().id(handle(reinterpret_cast<CUcontext>(0xc047e47))).value());
 }
 
 void Wire::pass(int from, int to, bool up)

@@ -1,5 +1,6 @@
-// A client session and a worker session in one process, the recording driver under the worker, and a tap on the wire
-// between them. Stands in for interpose/process.cc: the session is the one made here.
+// A client session and a worker session in one process, the recording driver under the worker, and
+// a tap on the wire between them. Stands in for interpose/process.cc: the session is the one made
+// here.
 #pragma once
 
 #include <sys/socket.h>
@@ -74,8 +75,8 @@ private:
     std::map<uint32_t, Frame> replies_;
 };
 
-// Sends one byte stream to a worker session as all that its client ever says. Returns whether the session ended as after
-// a well-behaved client; what it answers is thrown away.
+// Sends one byte stream to a worker session as all that its client ever says. Returns whether the
+// session ended as after a well-behaved client; what it answers is thrown away.
 class Victim {
 public:
     explicit Victim(const worker::Objects &objects);
@@ -92,7 +93,9 @@ template <class Call> CUresult from_broken_server(const Bytes &stream, Call &&f)
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds)) abort();
     Fd server(fds[1]);
-    if (send(server.get(), stream.data(), stream.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(stream.size())) abort();
+    if (send(server.get(), stream.data(), stream.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(stream.size()))
+        abort();
     shutdown(server.get(), SHUT_WR);
     interpose::Session broken(std::make_unique<net::SocketTransport>(Fd(fds[0])), "broken");
     interpose::Session *good = interpose::session();
@@ -102,13 +105,15 @@ template <class Call> CUresult from_broken_server(const Bytes &stream, Call &&f)
     return r;
 }
 
-// Damaged forms of one frame: cut after each byte, shortened in itself, and with every byte and every four and eight
-// bytes set to values that lie about lengths. Calls `use` with each; `whole` says that the header's length is right.
+// Damaged forms of one frame: cut after each byte, shortened in itself, and with every byte and
+// every four and eight bytes set to values that lie about lengths. Calls `use` with each; `whole`
+// says that the header's length is right.
 template <class Use> void damage(const Frame &frame, Use &&use)
 {
     const Bytes good = frame.bytes();
     const size_t limit = std::min<size_t>(good.size(), 400);
-    for (size_t n = 0; n < limit; n++) use(Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(n)), false);
+    for (size_t n = 0; n < limit; n++)
+        use(Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(n)), false);
     for (size_t n = sizeof(wire::FrameHeader); n < limit; n++) {
         Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(n));
         const auto bytes = static_cast<uint32_t>(n - sizeof(wire::FrameHeader));
@@ -121,7 +126,8 @@ template <class Use> void damage(const Frame &frame, Use &&use)
             b[at] = static_cast<uint8_t>(value);
             use(b, false);
         }
-        for (auto [value, n] : {std::pair{~0ull, 4}, {~0ull, 8}, {0x7fffffffull, 4}, {0x100000ull, 8}}) {
+        for (auto [value, n] :
+             {std::pair{~0ull, 4}, {~0ull, 8}, {0x7fffffffull, 4}, {0x100000ull, 8}}) {
             Bytes b = good;
             memcpy(&b[at], &value, std::min<size_t>(static_cast<size_t>(n), b.size() - at));
             use(b, false);
@@ -129,7 +135,8 @@ template <class Use> void damage(const Frame &frame, Use &&use)
     }
 }
 
-// A row whose arguments need no hand-written code on either side of the wire, so that random ones may be sent.
+// A row whose arguments need no hand-written code on either side of the wire, so that random ones
+// may be sent.
 template <CallId Id> consteval bool is_plain()
 {
     constexpr calls::CallInfo info = calls::Row<Id>::info;
@@ -146,8 +153,10 @@ template <CallId Id> consteval bool is_plain()
                 // A struct with handles or pointers in it must make sense.
                 if constexpr (std::is_pointer_v<T> && std::is_class_v<V>)
                     if (interpose::Carried<V>::value) all = false;
-                const bool array = k == RoleKind::ref || k == RoleKind::in_n || k == RoleKind::out_n;
-                const bool simple = k == RoleKind::in || k == RoleKind::ends || k == RoleKind::out || k == RoleKind::str ||
+                const bool array = k == RoleKind::ref || k == RoleKind::in_n ||
+                                   k == RoleKind::out_n;
+                const bool simple = k == RoleKind::in || k == RoleKind::ends ||
+                                    k == RoleKind::out || k == RoleKind::str ||
                                     k == RoleKind::text || array;
                 if (!simple || (array && calls::kIsHandle<V>)) all = false;
             };

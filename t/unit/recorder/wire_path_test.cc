@@ -1,4 +1,5 @@
-// Every forwarded line of the table goes over the wire bit for bit, and every damaged frame fails cleanly on both sides.
+// Every forwarded line of the table goes over the wire bit for bit, and every damaged frame fails
+// cleanly on both sides.
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -17,12 +18,14 @@ namespace {
 
 constexpr unsigned kLimit = 120;  // seconds: a test that hangs ends here
 std::mt19937_64 dice(2024);
-bool steady = false;  // no null pointers, all counts the same: every call of a line has answers of one shape
+bool steady =
+    false;  // no null pointers, all counts the same: every call of a line has answers of one shape
 
 template <class T> T random_value()
 {
     T v;
-    for (size_t i = 0; i < sizeof v; i++) reinterpret_cast<uint8_t *>(&v)[i] = static_cast<uint8_t>(dice());
+    for (size_t i = 0; i < sizeof v; i++)
+        reinterpret_cast<uint8_t *>(&v)[i] = static_cast<uint8_t>(dice());
     return v;
 }
 
@@ -51,16 +54,19 @@ uint64_t sound_number(worker::Addresses &known, calls::Use use)
     using Tokens = worker::Addresses::Tokens;
     const uint64_t number = use == Use::spot ? dice() : recorder::kMemory + 64 * (dice() % 4096);
     if (use == Use::token || use == Use::token_end)
-        for (Tokens of : {Tokens::memory, Tokens::textures, Tokens::surfaces}) known.give(of, number);
+        for (Tokens of : {Tokens::memory, Tokens::textures, Tokens::surfaces})
+            known.give(of, number);
     else if (use != Use::mem && use != Use::frees && use != Use::spot)
         known.reserve(number, 64);
     return number;
 }
 
-// One random argument: what the client passes, what the driver should get, and the memory behind it.
+// One random argument: what the client passes, what the driver should get, and the memory behind
+// it.
 template <RoleKind Kind, class T> struct Argument {
     using V = interpose::detail::Pointee<T>;
-    static constexpr bool handle_in = (Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>;
+    static constexpr bool handle_in = (Kind == RoleKind::in || Kind == RoleKind::ends) &&
+                                      calls::kIsHandle<T>;
     static constexpr bool handle_out = Kind == RoleKind::out && calls::kIsHandle<V>;
 
     T client{}, driver{};
@@ -85,8 +91,10 @@ template <RoleKind Kind, class T> struct Argument {
             if constexpr (!std::is_void_v<V>) bytes = kMost * sizeof(V) + 64;
             Bytes &m = memory.emplace_back(bytes + 16);
             for (uint8_t &b : m) b = static_cast<uint8_t>(dice());
-            if constexpr ((std::is_class_v<V> || std::is_union_v<V>) && (Kind == RoleKind::ref || Kind == RoleKind::in_n))
-                for (size_t i = 0; i < kMost; i++) make_sound(reinterpret_cast<std::remove_cv_t<V> *>(m.data())[i]);
+            if constexpr ((std::is_class_v<V> || std::is_union_v<V>)&&(Kind == RoleKind::ref ||
+                                                                       Kind == RoleKind::in_n))
+                for (size_t i = 0; i < kMost; i++)
+                    make_sound(reinterpret_cast<std::remove_cv_t<V> *>(m.data())[i]);
             if constexpr (Kind == RoleKind::str) {
                 const size_t n = dice() % 60;
                 for (size_t i = 0; i < n; i++) m[i] = static_cast<uint8_t>('!' + dice() % 90);
@@ -97,7 +105,8 @@ template <RoleKind Kind, class T> struct Argument {
     }
     static T random_count(bool may_be_none)
     {
-        if constexpr (std::is_integral_v<T>) return static_cast<T>(steady ? 7 : few() - may_be_none);
+        if constexpr (std::is_integral_v<T>)
+            return static_cast<T>(steady ? 7 : few() - may_be_none);
         return random_value<T>();
     }
     // What came back, in the recorder's words.
@@ -126,7 +135,8 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
     // The arguments of one call; `use(client's tuple, driver's tuple, arguments)`.
     template <class Use> static auto with(Wire &wire, Use &&use)
     {
-        return [&]<size_t... I>(std::index_sequence<I...>) {
+        return [&]<size_t... I>(std::index_sequence<I...>)
+        {
             [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
             [[maybe_unused]] auto is_count = [&](size_t i) {
                 const auto n = static_cast<int>(i);
@@ -135,14 +145,16 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
                 return false;
             };
             [[maybe_unused]] auto may_be_none = [&](size_t i) {
-                return std::none_of(roles.begin(), roles.end(),
-                                    [&](const auto &role) { return role.count == static_cast<int>(i) && role.use != calls::Use::value; });
+                return std::none_of(roles.begin(), roles.end(), [&](const auto &role) {
+                    return role.count == static_cast<int>(i) && role.use != calls::Use::value;
+                });
             };
             std::tuple<Argument<roles[I].kind, A>...> arguments;
             (std::get<I>(arguments).make(wire, roles[I], is_count(I), may_be_none(I)), ...);
-            return use(std::tuple<A...>(std::get<I>(arguments).client...), std::tuple<A...>(std::get<I>(arguments).driver...),
-                       arguments);
-        }(index);
+            return use(std::tuple<A...>(std::get<I>(arguments).client...),
+                       std::tuple<A...>(std::get<I>(arguments).driver...), arguments);
+        }
+        (index);
     }
 
     static CUresult call(const std::tuple<A...> &client)
@@ -161,35 +173,41 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
             if (Id == CallId::cuMemGetInfo_v2) return;  // is the barrier, too
             const Note note = note_of(Id);
             cr_expect(note.calls > before, "%s did not reach the driver", name);
-            cr_expect(note.in == recorder::note_arguments<Id>(driver), "%s: the driver got other arguments", name);
+            cr_expect(note.in == recorder::note_arguments<Id>(driver),
+                      "%s: the driver got other arguments", name);
             Bytes outputs;
-            [&]<size_t... I>(std::index_sequence<I...>) {
-                (std::get<I>(arguments).outputs(wire, outputs, recorder::count_of<Id, I>(client)), ...);
+            [&]<size_t... I>(std::index_sequence<I...>)
+            {
+                (std::get<I>(arguments).outputs(wire, outputs, recorder::count_of<Id, I>(client)),
+                 ...);
                 [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
                 (ended<roles[I].kind>(name, std::get<I>(client)), ...);
-            }(index);
+            }
+            (index);
             cr_expect(note.out == outputs, "%s: the client got other results", name);
         });
     }
     template <RoleKind Kind, class T> static void ended(const char *name, T handle)
     {
         if constexpr (Kind == RoleKind::ends && calls::kIsHandle<T>)
-            cr_expect(!interpose::Handles::get().id(handle), "%s: the handle that it ends lives", name);
+            cr_expect(!interpose::Handles::get().id(handle), "%s: the handle that it ends lives",
+                      name);
     }
 
-    // The line's addresses and tokens, each in its turn one of this process's own: the driver never gets the call.
+    // The line's addresses and tokens, each in its turn one of this process's own: the driver never
+    // gets the call.
     static size_t refused(Wire &wire)
     {
         size_t tried = 0;
-        [&]<size_t... I>(std::index_sequence<I...>) {
-            ((tried += refused_at<I>(wire)), ...);
-        }(index);
+        [&]<size_t... I>(std::index_sequence<I...>) { ((tried += refused_at<I>(wire)), ...); }
+        (index);
         return tried;
     }
     template <size_t I> static size_t refused_at(Wire &wire)
     {
         constexpr calls::Role role = calls::roles<Id>()[I];
-        if constexpr (role.kind != RoleKind::in || role.use == calls::Use::value || role.use == calls::Use::spot) {
+        if constexpr (role.kind != RoleKind::in || role.use == calls::Use::value ||
+                      role.use == calls::Use::spot) {
             return 0;
         } else {
             static char ours[4096];
@@ -200,11 +218,13 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
                 memcpy(&std::get<I>(client), &number, sizeof number);
                 const CUresult r = call(client);
                 const bool posted = calls::info(Id).mode == calls::Mode::post;
-                cr_expect(posted || r == CUDA_ERROR_INVALID_VALUE, "%s, parameter %zu: %d", calls::info(Id).symbol.data(), I, r);
+                cr_expect(posted || r == CUDA_ERROR_INVALID_VALUE, "%s, parameter %zu: %d",
+                          calls::info(Id).symbol.data(), I, r);
                 return 0;
             });
             cr_assert(wire.barrier() == CUDA_SUCCESS);
-            cr_expect(note_of(Id).calls == before, "%s, parameter %zu reached the driver", calls::info(Id).symbol.data(), I);
+            cr_expect(note_of(Id).calls == before, "%s, parameter %zu reached the driver",
+                      calls::info(Id).symbol.data(), I);
             steady = false;
             return 1;
         }
@@ -216,7 +236,8 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
         if (calls::info(Id).mode == calls::Mode::post) return;
         with(wire, [&](auto client, auto, auto &) {
             const CUresult r = call(client);
-            cr_expect(r == CUDA_ERROR_ECC_UNCORRECTABLE, "%s: %d", calls::info(Id).symbol.data(), r);
+            cr_expect(r == CUDA_ERROR_ECC_UNCORRECTABLE, "%s: %d", calls::info(Id).symbol.data(),
+                      r);
             return 0;
         });
     }
@@ -234,8 +255,8 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
         damage(reply, [&](const Bytes &stream, bool cut) {
             with(wire, [&](auto client, auto, auto &) {
                 const CUresult r = from_broken_server(stream, [&](auto &) { return call(client); });
-                cr_expect(!cut || r != CUDA_SUCCESS || reply.body.empty(), "%s: took an answer that was too short",
-                          calls::info(Id).symbol.data());
+                cr_expect(!cut || r != CUDA_SUCCESS || reply.body.empty(),
+                          "%s: took an answer that was too short", calls::info(Id).symbol.data());
                 tried++;
                 return 0;
             });
@@ -256,7 +277,8 @@ template <class F> void for_plain_rows(F &&f)
 #include "calls/table.def"
 }
 
-constexpr char kImage[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry recorded() { ret; }\n";
+constexpr char kImage[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry recorded() { ret; }\n";
 
 // Graphs: structs that hold handles and pointers.
 void graph_calls(Wire &wire, CUfunction function, CUstream stream, void **params)
@@ -268,14 +290,18 @@ void graph_calls(Wire &wire, CUfunction function, CUstream stream, void **params
     cr_expect(remote<CallId::cuGraphCreate>(&graph, 0u) == CUDA_SUCCESS);
     CUDA_KERNEL_NODE_PARAMS_v2 kernel{};
     kernel.func = function;
-    kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+    kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = kernel.blockDimX = kernel.blockDimY =
+        kernel.blockDimZ = 1;
     kernel.kernelParams = params;
-    cr_expect(remote<CallId::cuGraphAddKernelNode_v2>(&first, graph, nullptr, size_t{0}, &kernel) == CUDA_SUCCESS);
-    cr_expect(remote<CallId::cuGraphAddKernelNode_v2>(&second, graph, &first, size_t{1}, &kernel) == CUDA_SUCCESS);
+    cr_expect(remote<CallId::cuGraphAddKernelNode_v2>(&first, graph, nullptr, size_t{0}, &kernel) ==
+              CUDA_SUCCESS);
+    cr_expect(remote<CallId::cuGraphAddKernelNode_v2>(&second, graph, &first, size_t{1}, &kernel) ==
+              CUDA_SUCCESS);
     cr_expect(remote<CallId::cuGraphKernelNodeSetParams_v2>(second, &kernel) == CUDA_SUCCESS);
     CUDA_MEMSET_NODE_PARAMS set{};
     set.dst = recorder::kMemory, set.elementSize = 1, set.width = 10, set.height = 1;
-    cr_expect(remote<CallId::cuGraphAddMemsetNode>(&second, graph, &first, size_t{1}, &set, CUcontext{}) == CUDA_SUCCESS);
+    cr_expect(remote<CallId::cuGraphAddMemsetNode>(&second, graph, &first, size_t{1}, &set,
+                                                   CUcontext{}) == CUDA_SUCCESS);
     CUDA_HOST_NODE_PARAMS function_of_ours{[](void *) {}, nullptr};
     remote<CallId::cuGraphAddHostNode>(&host, graph, &first, size_t{1}, &function_of_ours);
     CUgraphNode nodes[4]{};
@@ -292,7 +318,8 @@ void graph_calls(Wire &wire, CUfunction function, CUstream stream, void **params
     cr_assert(wire.barrier() == CUDA_SUCCESS);
 }
 
-// The calls whose code is written by hand, by their own functions in the client; their frames stay in `wire`.
+// The calls whose code is written by hand, by their own functions in the client; their frames stay
+// in `wire`.
 void hand_written_calls(Wire &wire)
 {
     namespace own = interpose::own;
@@ -305,19 +332,23 @@ void hand_written_calls(Wire &wire)
     CUkernel kernel{};
     CUfunction of_kernel{};
     cr_expect(own::cuModuleLoadDataEx(&module, kImage, 0, nullptr, nullptr) == CUDA_SUCCESS);
-    cr_expect(own::cuLibraryLoadData(&library, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS);
+    cr_expect(own::cuLibraryLoadData(&library, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+              CUDA_SUCCESS);
     cr_expect(own::cuModuleGetFunction(&function, module, "recorded") == CUDA_SUCCESS);
     cr_expect(own::cuLibraryGetKernel(&kernel, library, "recorded") == CUDA_SUCCESS);
     cr_expect(own::cuKernelGetFunction(&of_kernel, kernel) == CUDA_SUCCESS);
 
     uint64_t a = dice(), b = dice(), c = dice();
     void *params[] = {&a, &b, &c};
-    cr_expect(own::cuLaunchKernel(function, 1, 2, 3, 4, 5, 6, 7, stream, params, nullptr) == CUDA_SUCCESS);
+    cr_expect(own::cuLaunchKernel(function, 1, 2, 3, 4, 5, 6, 7, stream, params, nullptr) ==
+              CUDA_SUCCESS);
     cr_assert(wire.barrier() == CUDA_SUCCESS);
     const Bytes launch = note_of(CallId::cuLaunchKernel).in;
     Bytes block;
     recorder::add(block, a), recorder::add(block, b), recorder::add(block, c);
-    cr_expect(launch.size() > block.size() && std::equal(block.begin(), block.end(), launch.end() - static_cast<ptrdiff_t>(block.size())),
+    cr_expect(launch.size() > block.size() &&
+                  std::equal(block.begin(), block.end(),
+                             launch.end() - static_cast<ptrdiff_t>(block.size())),
               "the kernel's parameters arrive");
 
     Bytes up(3000), down(3000);
@@ -325,27 +356,33 @@ void hand_written_calls(Wire &wire)
     cr_expect(own::cuMemcpyHtoDAsync_v2(memory, up.data(), up.size(), stream) == CUDA_SUCCESS);
     cr_assert(wire.barrier() == CUDA_SUCCESS);
     const Bytes copied = note_of(CallId::cuMemcpyHtoDAsync_v2).in;
-    cr_expect(copied.size() > up.size() && std::equal(up.begin(), up.end(), copied.end() - static_cast<ptrdiff_t>(up.size())),
-              "a copy's bytes arrive");
+    cr_expect(
+        copied.size() > up.size() &&
+            std::equal(up.begin(), up.end(), copied.end() - static_cast<ptrdiff_t>(up.size())),
+        "a copy's bytes arrive");
     cr_expect(own::cuMemcpyDtoHAsync_v2(down.data(), memory, down.size(), stream) == CUDA_SUCCESS);
-    cr_expect(note_of(CallId::cuMemcpyDtoHAsync_v2).out == down, "a copy to the host brings the driver's bytes");
+    cr_expect(note_of(CallId::cuMemcpyDtoHAsync_v2).out == down,
+              "a copy to the host brings the driver's bytes");
 
     graph_calls(wire, function, stream, params);
 
     CUlinkState link{};
     cr_expect(own::cuLinkCreate_v2(0, nullptr, nullptr, &link) == CUDA_SUCCESS);
-    cr_expect(own::cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char *>(kImage), sizeof kImage, "one", 0, nullptr, nullptr) ==
-              CUDA_SUCCESS);
+    cr_expect(own::cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char *>(kImage),
+                                    sizeof kImage, "one", 0, nullptr, nullptr) == CUDA_SUCCESS);
     void *cubin{};
     size_t cubin_bytes{};
     cr_expect(own::cuLinkComplete(link, &cubin, &cubin_bytes) == CUDA_SUCCESS);
-    cr_expect(cubin_bytes == sizeof "a linked image" && !memcmp(cubin, "a linked image", cubin_bytes), "a linked image comes back");
+    cr_expect(cubin_bytes == sizeof "a linked image" &&
+                  !memcmp(cubin, "a linked image", cubin_bytes),
+              "a linked image comes back");
 
     const auto pool = wire.handle(reinterpret_cast<CUmemoryPool>(0x9001));
     uint64_t value = dice();
     own::cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value);
     own::cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value);
-    own::cuLaunchHostFunc(stream, [](void *) {}, nullptr);
+    own::cuLaunchHostFunc(
+        stream, [](void *) {}, nullptr);
     interpose::remote<CallId::cuStreamSynchronize>(stream);
     interpose::remote<CallId::cuCtxSynchronize>();
     interpose::remote<CallId::cuEventSynchronize>(wire.handle(reinterpret_cast<CUevent>(0xe7e47)));
@@ -362,7 +399,8 @@ Test(wire_path, the_list_of_rows_is_true)
     cr_assert(plain.size() > 60, "%zu rows", plain.size());
     if (const char *to = getenv("RGPU_WRITE_RECORDER_LIST")) {
         std::ofstream out(to);
-        out << "# Calls whose arguments and results t/unit/recorder/wire_path_test.cc sends over the wire; it checks this list.\n";
+        out << "# Calls whose arguments and results t/unit/recorder/wire_path_test.cc sends over "
+               "the wire; it checks this list.\n";
         for (const std::string &s : plain) out << s << '\n';
     }
     std::ifstream list("t/lib/calls-recorder.list");
@@ -381,7 +419,8 @@ Test(wire_path, every_plain_row_round_trips_random_arguments)
     alarm(kLimit);
     use_recorder();
     Wire wire;
-    for (int i = 0; i < 8; i++) for_plain_rows([&]<CallId Id>() { RandomOf<Id>::round_trip(wire); });
+    for (int i = 0; i < 8; i++)
+        for_plain_rows([&]<CallId Id>() { RandomOf<Id>::round_trip(wire); });
 }
 
 Test(wire_path, addresses_that_are_not_the_sessions_reach_no_driver)
@@ -398,7 +437,8 @@ Test(wire_path, addresses_that_are_not_the_sessions_reach_no_driver)
 Test(wire_path, what_no_client_sends_is_served_to_none)
 {
     for (size_t i = 0; i < calls::kCallCount; i++)
-        cr_expect((worker::kServices[i].handle != nullptr) == calls::is_sent(calls::kCalls[i]), "%s", calls::kCalls[i].symbol.data());
+        cr_expect((worker::kServices[i].handle != nullptr) == calls::is_sent(calls::kCalls[i]),
+                  "%s", calls::kCalls[i].symbol.data());
 }
 
 Test(wire_path, an_error_of_the_driver_is_the_calls_result)
@@ -433,16 +473,19 @@ Test(wire_path, the_worker_takes_no_harm_from_damaged_frames)
     for (const auto &[number, frame] : frames) {
         cr_expect(victim.takes(frame.bytes()), "%s undamaged", calls::kCalls[number].symbol.data());
         // The data of a link input is what is left of its body: shorter is another input.
-        const uint32_t good_bytes = number == static_cast<uint16_t>(CallId::cuLinkAddData_v2) ? 0 : frame.header.bytes;
+        const uint32_t good_bytes =
+            number == static_cast<uint16_t>(CallId::cuLinkAddData_v2) ? 0 : frame.header.bytes;
         damage(frame, [&](const Bytes &stream, bool cut) {
             const bool well = victim.takes(stream);
             tried++, refused += !well;
             // A frame that is shorter than its parameters must never be carried out.
-            cr_expect(!cut || !well || !good_bytes, "%s: %zu bytes of %u were enough", calls::kCalls[number].symbol.data(),
+            cr_expect(!cut || !well || !good_bytes, "%s: %zu bytes of %u were enough",
+                      calls::kCalls[number].symbol.data(),
                       stream.size() - sizeof(wire::FrameHeader), good_bytes);
         });
     }
-    fprintf(stderr, "%zu frames in %zu damaged forms, %zu refused\n", frames.size(), tried, refused);
+    fprintf(stderr, "%zu frames in %zu damaged forms, %zu refused\n", frames.size(), tried,
+            refused);
     cr_expect(refused > tried / 4);
 }
 

@@ -43,7 +43,8 @@ Fd connect_to_server()
     return client;
 }
 
-Request request(Ask ask, const char *gpu = "GPU-1", const char *lease = "lease", Terms terms = {50, 100, 100})
+Request request(Ask ask, const char *gpu = "GPU-1", const char *lease = "lease",
+                Terms terms = {50, 100, 100})
 {
     Request r;
     r.ask = ask;
@@ -78,13 +79,13 @@ Test(server, gives_a_worker_its_place_and_turn)
     cr_expect(server.turn());
     Reply answer;
     Fd socket;
-    cr_assert_eq(receive_message(client.get(), &answer, sizeof answer, &socket), static_cast<ssize_t>(sizeof answer));
+    cr_assert_eq(receive_message(client.get(), &answer, sizeof answer, &socket),
+                 static_cast<ssize_t>(sizeof answer));
     cr_expect_eq(answer.failed, 0u);
     auto seat = Seat::take(socket.get());
     cr_assert(seat.has_value());
     cr_expect_not((*seat)->ask(), "not yet");
-    for (int i = 0; i < 10 && !(*seat)->may_launch(); ++i)
-        cr_assert(server.turn());
+    for (int i = 0; i < 10 && !(*seat)->may_launch(); ++i) cr_assert(server.turn());
     cr_expect((*seat)->ask());
     seat->reset();
     socket.reset();
@@ -110,7 +111,8 @@ Test(server, serves_its_owner_alone)
 Test(server, ends_the_places_of_a_lease_whose_workers_should_have_ended)
 {
     Server server = open_server();
-    Server::Answer a = ask(server, request(Ask::seat)), b = ask(server, request(Ask::seat, "GPU-2", "another"));
+    Server::Answer a = ask(server, request(Ask::seat)),
+                   b = ask(server, request(Ask::seat, "GPU-2", "another"));
     auto seat = Seat::take(a.descriptor.get());
     cr_expect_eq(reply(ask(server, request(Ask::end_lease))).workers, 1u);
     (*seat)->wait();
@@ -123,7 +125,8 @@ Test(server, ends_the_places_of_a_lease_whose_workers_should_have_ended)
 Test(server, hears_one_that_rings_all_the_time_a_bounded_number_of_times, .timeout = 60)
 {
     Server server = open_server();
-    Server::Answer a = ask(server, request(Ask::seat)), b = ask(server, request(Ask::seat, "GPU-1", "another"));
+    Server::Answer a = ask(server, request(Ask::seat)),
+                   b = ask(server, request(Ask::seat, "GPU-1", "another"));
     auto noisy = Seat::take(a.descriptor.get()), quiet = Seat::take(b.descriptor.get());
     const int64_t begin = clock_now();
     int turns = 0;
@@ -154,10 +157,8 @@ Test(server, bears_requests_of_random_bytes, .timeout = 60)
             const uint64_t word = random();
             memcpy(reinterpret_cast<char *>(&r) + at, &word, std::min<size_t>(8, sizeof r - at));
         }
-        if (i % 10)
-            r.protocol = kProtocol;
-        if (i % 3)
-            r.ask = static_cast<Ask>(random() % 7);
+        if (i % 10) r.protocol = kProtocol;
+        if (i % 3) r.ask = static_cast<Ask>(random() % 7);
         if (i % 4) {
             strcpy(r.gpu, i % 8 ? "GPU-1" : "GPU-2");
             snprintf(r.lease, sizeof r.lease, "%d", static_cast<int>(random() % 5));
@@ -166,9 +167,7 @@ Test(server, bears_requests_of_random_bytes, .timeout = 60)
         Server::Answer answer = server.answer(&r, size, clock_now());
         cr_assert_leq(answer.bytes.size(), kMostReply);
         cr_assert(answer.bytes.empty() || answer.bytes.size() >= sizeof(Reply));
-        if (answer.descriptor)
-            kept.push_back(std::move(answer));
-        if (kept.size() > 50)
-            kept.clear();
+        if (answer.descriptor) kept.push_back(std::move(answer));
+        if (kept.size() > 50) kept.clear();
     }
 }

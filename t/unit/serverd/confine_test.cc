@@ -53,10 +53,12 @@ int confined(const std::function<int()> &body)
 // The errno of a call that must fail; 0 when it does not.
 int failure_of(const std::function<long()> &call, Filter filter)
 {
-    return confined([&] {
-        errno = 0;
-        return call() < 0 ? errno : 0;
-    }, filter);
+    return confined(
+        [&] {
+            errno = 0;
+            return call() < 0 ? errno : 0;
+        },
+        filter);
 }
 
 std::string status_line(const char *name)
@@ -75,11 +77,14 @@ std::string status_line(const char *name)
 Test(confine, the_kernel_says_so)
 {
     cr_assert_eq(confined([] {
-        return status_line("Seccomp:") == "Seccomp:\t2\n" && status_line("NoNewPrivs:") == "NoNewPrivs:\t1\n" &&
-                       status_line("CapEff:") == "CapEff:\t0000000000000000\n" &&
-                       status_line("CapPrm:") == "CapPrm:\t0000000000000000\n"
-                   ? 0 : 1;
-    }), 0);
+                     return status_line("Seccomp:") == "Seccomp:\t2\n" &&
+                                    status_line("NoNewPrivs:") == "NoNewPrivs:\t1\n" &&
+                                    status_line("CapEff:") == "CapEff:\t0000000000000000\n" &&
+                                    status_line("CapPrm:") == "CapPrm:\t0000000000000000\n"
+                                ? 0
+                                : 1;
+                 }),
+                 0);
 }
 
 // For UCX, until its endpoint stands: then in the threads that there are already, too.
@@ -104,7 +109,11 @@ static void deny_sockets_later(Filter filter)
         (void)!write(go[1], &byte, 1);
         (void)!read(done[0], &byte, 1);
         before.join();
-        _exit(!denied() ? 4 : !byte ? 5 : socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? 6 : fork() >= 0 ? 7 : 0);
+        _exit(!denied()                             ? 4
+              : !byte                               ? 5
+              : socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? 6
+              : fork() >= 0                         ? 7
+                                                    : 0);
     }
     int status = 0;
     waitpid(pid, &status, 0);
@@ -130,7 +139,8 @@ Test(confine, what_would_reach_others_fails_with_eperm)
         {"execveat", [&] { return syscall(SYS_execveat, AT_FDCWD, "/bin/true", none, none, 0); }},
         {"fork", [] { return fork(); }},
         {"vfork", [] { return syscall(SYS_vfork); }},
-        {"clone with a namespace", [] { return syscall(SYS_clone, CLONE_THREAD | CLONE_NEWUSER, 0, 0, 0, 0); }},
+        {"clone with a namespace",
+         [] { return syscall(SYS_clone, CLONE_THREAD | CLONE_NEWUSER, 0, 0, 0, 0); }},
         {"ptrace", [&] { return ptrace(PTRACE_ATTACH, parent, 0, 0); }},
         {"process_vm_readv", [&] { return process_vm_readv(parent, &here, 1, &there, 1, 0); }},
         {"kill", [&] { return kill(parent, 0); }},
@@ -180,7 +190,8 @@ Test(confine, a_software_gpu_has_what_is_listed_alone)
         {"symlink", [] { return syscall(SYS_symlink, "x", "/nonexistent/x"); }},
         {"setpriority", [] { return syscall(SYS_setpriority, 0, 0, 5); }},
         {"landlock", [] { return syscall(444, nullptr, 0, 1); }},
-        {"prlimit of another", [] { return syscall(SYS_prlimit64, getppid(), 0, nullptr, nullptr); }},
+        {"prlimit of another",
+         [] { return syscall(SYS_prlimit64, getppid(), 0, nullptr, nullptr); }},
         {"TIOCSTI", [] { return syscall(SYS_ioctl, 0, 0x5412, "x"); }},
         {"a call that is yet to be invented", [] { return syscall(999); }},
     };
@@ -201,40 +212,49 @@ Test(confine, calls_of_the_32_bit_table_fail)
 {
 #ifdef __x86_64__
     // getpid of i386 is 20; int 0x80 reaches it from a 64-bit program, too.
-    cr_assert_eq(confined([] {
-        long result = 20;
-        asm volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
-        return result == -EPERM || result == -ENOSYS ? 0 : 1;
-    }), 0);
+    cr_assert_eq(
+        confined([] {
+            long result = 20;
+            asm volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
+            return result == -EPERM || result == -ENOSYS ? 0 : 1;
+        }),
+        0);
 #endif
 }
 
 Test(confine, what_computing_needs_works)
 {
     cr_assert_eq(confined([] {
-        int calls = 0;
-        std::thread([&] { calls++; }).join();
-        auto code = static_cast<unsigned char *>(
-            mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        if (calls != 1 || code == MAP_FAILED) return 1;
-        code[0] = 0xc3;  // ret
-        if (mprotect(code, 4096, PROT_READ | PROT_EXEC) != 0) return 2;
-        reinterpret_cast<void (*)()>(code)();
-        int pair[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 3;
-        if (memfd_create("x", MFD_CLOEXEC) < 0 || eventfd(0, 0) < 0) return 4;
-        signal(SIGUSR1, SIG_IGN);
-        if (raise(SIGUSR1) != 0 || kill(getpid(), SIGUSR1) != 0) return 5;
-        cpu_set_t cpus;
-        return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && sched_setaffinity(0, sizeof cpus, &cpus) == 0 ? 0 : 6;
-    }), 0);
+                     int calls = 0;
+                     std::thread([&] { calls++; }).join();
+                     auto code =
+                         static_cast<unsigned char *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+                     if (calls != 1 || code == MAP_FAILED) return 1;
+                     code[0] = 0xc3;  // ret
+                     if (mprotect(code, 4096, PROT_READ | PROT_EXEC) != 0) return 2;
+                     reinterpret_cast<void (*)()>(code)();
+                     int pair[2];
+                     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 3;
+                     if (memfd_create("x", MFD_CLOEXEC) < 0 || eventfd(0, 0) < 0) return 4;
+                     signal(SIGUSR1, SIG_IGN);
+                     if (raise(SIGUSR1) != 0 || kill(getpid(), SIGUSR1) != 0) return 5;
+                     cpu_set_t cpus;
+                     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 &&
+                                    sched_setaffinity(0, sizeof cpus, &cpus) == 0
+                                ? 0
+                                : 6;
+                 }),
+                 0);
 }
 
 Test(confine, holds_in_threads_that_are_made_later)
 {
-    cr_assert_eq(confined([] {
-        int failure = 0;
-        std::thread([&] { failure = socket(AF_INET, SOCK_STREAM, 0) < 0 ? errno : 0; }).join();
-        return failure == EPERM ? 0 : 1;
-    }), 0);
+    cr_assert_eq(
+        confined([] {
+            int failure = 0;
+            std::thread([&] { failure = socket(AF_INET, SOCK_STREAM, 0) < 0 ? errno : 0; }).join();
+            return failure == EPERM ? 0 : 1;
+        }),
+        0);
 }

@@ -3,10 +3,10 @@
 #include <criterion/criterion.h>
 
 using namespace rgpu;
-using worker::Estimates;
-using worker::Group;
 using share::kMicrosecond;
 using share::kMillisecond;
+using worker::Estimates;
+using worker::Group;
 
 static const int kernels[2] = {};
 
@@ -51,8 +51,13 @@ Test(estimates, what_suddenly_takes_longer_is_settled_no_more)
 Test(estimates, kinds_of_one_group_share_what_it_took)
 {
     Estimates e;
-    for (int i = 0; i < 30; i++) learn(e, &kernels[0], 1, kMillisecond), learn(e, &kernels[1], 1, 3 * kMillisecond);
-    e.learn({Group{&kernels[0], 1, e.of(&kernels[0]).each}, Group{&kernels[1], 1, e.of(&kernels[1]).each}}, 8 * kMillisecond);
-    cr_assert(e.of(&kernels[0]).each > 1400 * kMicrosecond && e.of(&kernels[0]).each < 1600 * kMicrosecond);
-    cr_assert(e.of(&kernels[1]).each > 4400 * kMicrosecond && e.of(&kernels[1]).each < 4600 * kMicrosecond);
+    for (int i = 0; i < 30; i++)
+        learn(e, &kernels[0], 1, kMillisecond), learn(e, &kernels[1], 1, 3 * kMillisecond);
+    e.learn({Group{&kernels[0], 1, e.of(&kernels[0]).each},
+             Group{&kernels[1], 1, e.of(&kernels[1]).each}},
+            8 * kMillisecond);
+    cr_assert(e.of(&kernels[0]).each > 1400 * kMicrosecond &&
+              e.of(&kernels[0]).each < 1600 * kMicrosecond);
+    cr_assert(e.of(&kernels[1]).each > 4400 * kMicrosecond &&
+              e.of(&kernels[1]).each < 4600 * kMicrosecond);
 }

@@ -23,7 +23,8 @@ static std::vector<pool::GpuState> gpus()
     return gpus;
 }
 
-static pool::Lend lend(std::vector<std::string> gpus, Milliseconds grace = 25s, const char *job = "17")
+static pool::Lend lend(std::vector<std::string> gpus, Milliseconds grace = 25s,
+                       const char *job = "17")
 {
     pool::Lend lend{std::move(gpus), grace, {}};
     lend.owner.job = job;
@@ -102,12 +103,14 @@ Test(lends, a_gpu_is_lent_once_and_by_the_same_owner_anew)
     auto first = lends.add(lend({"GPU-0"}), kStart);
     auto other = lends.add(lend({"GPU-1", "GPU-0"}, 25s, "18"), kStart);
     cr_assert(!other && other.error().kind == ErrorKind::unavailable);
-    cr_assert(other.error().text.find("job 17 on cn1") != std::string::npos, "%s", other.error().text.c_str());
+    cr_assert(other.error().text.find("job 17 on cn1") != std::string::npos, "%s",
+              other.error().text.c_str());
     cr_assert_eq(lends.lent(), std::set<std::string>{"GPU-0"}, "nothing of it is done");
     cr_assert(lends.add(lend({"GPU-2"}), kStart).has_value());
     cr_assert_eq(lends.lent().size(), 2u, "one owner may lend other GPUs, too");
     auto again = lends.add(lend({"GPU-0"}), kStart);
     cr_assert(again.has_value() && again->id != first->id);
-    cr_assert_not(lends.lost(first->id, kStart), "the connection of the one before means nothing now");
+    cr_assert_not(lends.lost(first->id, kStart),
+                  "the connection of the one before means nothing now");
     cr_assert_eq(lends.lent().size(), 2u);
 }

@@ -1,4 +1,5 @@
-// The cap on memory in front of the software GPU's driver, whose own count is what it is compared with.
+// The cap on memory in front of the software GPU's driver, whose own count is what it is compared
+// with.
 #include "serverd/worker/memory_cap.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +27,8 @@ struct Host {
         setenv("RGPU_SOFTGPU_CACHE", (path + "/cache").c_str(), 1);
         setenv("RGPU_SOFTGPU_DEVICES", "2", 1);
         setenv("RGPU_SOFTGPU_MEMORY", std::to_string(kDevice).c_str(), 1);
-        setenv("RGPU_WORKER_MEMORY", (std::to_string(kCap) + "," + std::to_string(kDevice)).c_str(), 1);
+        setenv("RGPU_WORKER_MEMORY", (std::to_string(kCap) + "," + std::to_string(kDevice)).c_str(),
+               1);
         unsetenv("CUDA_VISIBLE_DEVICES");
         int account = open((path + "/account").c_str(), O_RDWR | O_CREAT, 0600);
         cr_assert_eq(ftruncate(account, static_cast<off_t>(MemoryAccount::file_bytes(4, 2))), 0);
@@ -40,17 +42,20 @@ struct Host {
         return std::string(build ? build : "build") + "/lib/softgpu/libcuda.so.1";
     }
 
-    // A worker of the lease: this process. What went wrong, or nothing: a forked process must not use Criterion.
+    // A worker of the lease: this process. What went wrong, or nothing: a forked process must not
+    // use Criterion.
     std::string start_or_error()
     {
         auto opened = Driver::open(driver_path());
         if (!opened) return opened.error().text;
         raw = *opened;
         int account = open((path + "/account").c_str(), O_RDWR);
-        if (auto enforced = enforce_memory_cap(*opened, account); !enforced) return enforced.error().text;
+        if (auto enforced = enforce_memory_cap(*opened, account); !enforced)
+            return enforced.error().text;
         set_driver(*opened);
         CUcontext context = nullptr;
-        if (DRIVER(cuDevicePrimaryCtxRetain)(&context, 0) || DRIVER(cuCtxSetCurrent)(context)) return "no context";
+        if (DRIVER(cuDevicePrimaryCtxRetain)(&context, 0) || DRIVER(cuCtxSetCurrent)(context))
+            return "no context";
         return "";
     }
     void start()
@@ -78,8 +83,8 @@ struct Host {
 };
 
 // No softgpu in the sanitizers' build trees.
-#define NEED_SOFTGPU()                                    \
-    if (!std::filesystem::exists(Host::driver_path()))    \
+#define NEED_SOFTGPU() \
+    if (!std::filesystem::exists(Host::driver_path())) \
     cr_skip_test("%s is not built", Host::driver_path().c_str())
 
 struct Piece {
@@ -97,9 +102,12 @@ static CUresult make(Piece &piece, size_t bytes)
     switch (piece.kind) {
     case Piece::linear: return DRIVER(cuMemAlloc_v2)(&piece.address, bytes);
     case Piece::pitch: return DRIVER(cuMemAllocPitch_v2)(&piece.address, &pitch, bytes / 16, 16, 4);
-    case Piece::managed: return DRIVER(cuMemAllocManaged)(&piece.address, bytes, CU_MEM_ATTACH_GLOBAL);
+    case Piece::managed:
+        return DRIVER(cuMemAllocManaged)(&piece.address, bytes, CU_MEM_ATTACH_GLOBAL);
     case Piece::pooled: return DRIVER(cuMemAllocAsync)(&piece.address, bytes, nullptr);
-    default: return DRIVER(cuMemCreate)(&piece.handle, (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB), &prop, 0);
+    default:
+        return DRIVER(cuMemCreate)(&piece.handle, (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB),
+                                   &prop, 0);
     }
 }
 
@@ -109,7 +117,8 @@ static void end(const Piece &piece)
                  : piece.kind == Piece::pooled ? DRIVER(cuMemFreeAsync)(piece.address, nullptr)
                                                : DRIVER(cuMemFree_v2)(piece.address);
     cr_assert_eq(r, CUDA_SUCCESS);
-    if (piece.kind == Piece::pooled) cr_assert_eq(DRIVER(cuStreamSynchronize)(nullptr), CUDA_SUCCESS);
+    if (piece.kind == Piece::pooled)
+        cr_assert_eq(DRIVER(cuStreamSynchronize)(nullptr), CUDA_SUCCESS);
 }
 
 Test(memory_cap, each_kind_gets_the_cap_and_no_more)
@@ -125,7 +134,8 @@ Test(memory_cap, each_kind_gets_the_cap_and_no_more)
     for (int kind = 0; kind < Piece::kinds; kind++) {
         for (size_t bytes : {size_t{4096}, size_t{100'000}, size_t{1'500'000}, size_t{16} << 20}) {
             if (kind == Piece::physical && bytes < kMiB) continue;
-            // Software pools tell what they gave out, not the pages that it lies in: sizes that fill pages, then.
+            // Software pools tell what they gave out, not the pages that it lies in: sizes that
+            // fill pages, then.
             if (kind == Piece::pooled && bytes < kMiB) bytes = bytes < 10'000 ? 4096 : kMiB;
             std::vector<Piece> pieces;
             CUresult r;
@@ -137,11 +147,13 @@ Test(memory_cap, each_kind_gets_the_cap_and_no_more)
             }
             cr_assert_eq(r, CUDA_ERROR_OUT_OF_MEMORY, "kind %d: %d", kind, r);
             uint64_t page = bytes > kMiB ? (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB) : bytes;
-            cr_assert_geq(host.in_use() + page + 2 * kMiB, kCap, "kind %d, %zu bytes: refused at %llu", kind, bytes,
+            cr_assert_geq(host.in_use() + page + 2 * kMiB, kCap,
+                          "kind %d, %zu bytes: refused at %llu", kind, bytes,
                           static_cast<unsigned long long>(host.in_use()));
             cr_assert_leq(host.free(), page + 2 * kMiB);
             for (const Piece &piece : pieces) end(piece);
-            cr_assert_geq(host.free() + 2 * kMiB, kCap, "kind %d, %zu bytes: all is given back", kind, bytes);
+            cr_assert_geq(host.free() + 2 * kMiB, kCap, "kind %d, %zu bytes: all is given back",
+                          kind, bytes);
             cr_assert_leq(host.in_use(), 2 * kMiB);
         }
     }
@@ -161,14 +173,18 @@ Test(memory_cap, whatever_is_taken_and_given_the_count_is_the_devices)
             pieces.erase(pieces.begin() + static_cast<long>(at));
         } else {
             Piece piece{static_cast<Piece::Kind>(random() % Piece::kinds)};
-            size_t bytes = random() % 2 && piece.kind != Piece::pooled ? random() % 60'000 + 512 : random() % (6 * kMiB) + kMiB + 1;
+            size_t bytes = random() % 2 && piece.kind != Piece::pooled
+                               ? random() % 60'000 + 512
+                               : random() % (6 * kMiB) + kMiB + 1;
             CUresult r = make(piece, bytes);
             cr_assert(r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY, "%d", r);
             if (r == CUDA_SUCCESS) pieces.push_back(piece);
         }
-        int64_t counted = static_cast<int64_t>(kCap - host.free()), real = static_cast<int64_t>(host.in_use());
-        cr_assert_leq(std::abs(counted - real), 2 * static_cast<int64_t>(kMiB), "step %d: counted %lld, in use %lld", i,
-                      static_cast<long long>(counted), static_cast<long long>(real));
+        int64_t counted = static_cast<int64_t>(kCap - host.free()),
+                real = static_cast<int64_t>(host.in_use());
+        cr_assert_leq(std::abs(counted - real), 2 * static_cast<int64_t>(kMiB),
+                      "step %d: counted %lld, in use %lld", i, static_cast<long long>(counted),
+                      static_cast<long long>(real));
     }
 }
 
@@ -279,7 +295,8 @@ Test(memory_cap, captured_allocations_count)
     CUstream stream = nullptr;
     CUgraph graph = nullptr;
     cr_assert_eq(DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    cr_assert_eq(DRIVER(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    cr_assert_eq(DRIVER(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+                 CUDA_SUCCESS);
     CUresult r = CUDA_SUCCESS;
     for (int i = 0; !r; i++) {
         CUdeviceptr p = 0;
@@ -306,14 +323,17 @@ Test(memory_cap, executable_graphs_count_where_nodes_do_not)
     memory_cap()->nodes_take_memory = false;
     CUgraph small = nullptr, large = nullptr, parent = nullptr;
     CUgraphNode node = nullptr;
-    for (CUgraph *g : {&small, &large, &parent}) cr_assert_eq(DRIVER(cuGraphCreate)(g, 0), CUDA_SUCCESS);
+    for (CUgraph *g : {&small, &large, &parent})
+        cr_assert_eq(DRIVER(cuGraphCreate)(g, 0), CUDA_SUCCESS);
     cr_assert_eq(add_nodes(small, 10 * kMiB, 2), CUDA_SUCCESS);
     cr_assert_eq(add_nodes(large, 10 * kMiB, 7), CUDA_SUCCESS);
-    cr_assert_eq(add_nodes(large, kCap + 1, 1), CUDA_ERROR_OUT_OF_MEMORY, "more than there ever is");
+    cr_assert_eq(add_nodes(large, kCap + 1, 1), CUDA_ERROR_OUT_OF_MEMORY,
+                 "more than there ever is");
     CUgraphExec execs[3] = {}, refused = nullptr;
     cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&refused, large, 0), CUDA_ERROR_OUT_OF_MEMORY);
     if (!DRIVER(cuGraphAddChildGraphNode)(&node, parent, nullptr, 0, large))
-        cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&refused, parent, 0), CUDA_ERROR_OUT_OF_MEMORY, "in a graph within");
+        cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&refused, parent, 0),
+                     CUDA_ERROR_OUT_OF_MEMORY, "in a graph within");
     cr_assert_eq(DRIVER(cuGraphDestroy)(parent), CUDA_SUCCESS);
     cr_assert_eq(DRIVER(cuGraphDestroy)(large), CUDA_SUCCESS);
     auto &counted = memory_cap()->graphs[0];
@@ -354,14 +374,19 @@ Test(memory_cap, sizes_that_overflow_are_refused_and_count_nothing)
         auto alloc = allocation(bytes);
         cr_assert_eq(DRIVER(cuGraphCreate)(&graph, 0), CUDA_SUCCESS);
         cr_expect_neq(DRIVER(cuMemAlloc_v2)(&p, bytes), CUDA_SUCCESS, "%zu", bytes);
-        cr_expect_neq(DRIVER(cuMemAllocManaged)(&p, bytes, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuMemAllocManaged)(&p, bytes, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS,
+                      "%zu", bytes);
         cr_expect_neq(DRIVER(cuMemAllocAsync)(&p, bytes, nullptr), CUDA_SUCCESS, "%zu", bytes);
-        cr_expect_neq(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, bytes, bytes, 4), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, bytes, bytes, 4), CUDA_SUCCESS, "%zu",
+                      bytes);
         cr_expect_neq(DRIVER(cuMemCreate)(&handle, bytes, &prop, 0), CUDA_SUCCESS, "%zu", bytes);
         cr_expect_neq(DRIVER(cuArray3DCreate_v2)(&array, &box), CUDA_SUCCESS, "%zu", bytes);
-        cr_expect_neq(DRIVER(cuGraphAddMemAllocNode)(&node, graph, nullptr, 0, &alloc), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(DRIVER(cuGraphAddMemAllocNode)(&node, graph, nullptr, 0, &alloc),
+                      CUDA_SUCCESS, "%zu", bytes);
         // There was some before: only what is added counts.
-        cr_expect_neq(DRIVER(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, std::max<size_t>(bytes, 2 * kCap)), CUDA_SUCCESS, "%zu", bytes);
+        cr_expect_neq(
+            DRIVER(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, std::max<size_t>(bytes, 2 * kCap)),
+            CUDA_SUCCESS, "%zu", bytes);
         DRIVER(cuGraphDestroy)(graph);
         cr_assert_eq(host.free(), before, "%zu bytes", bytes);
     }
@@ -374,12 +399,14 @@ Test(memory_cap, variables_of_modules_count)
     NEED_SOFTGPU();
     Host host;
     host.start();
-    static const char kImage[] = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .global .align 4 .b8 bytes[20971520];\n";
+    static const char kImage[] = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .global "
+                                 ".align 4 .b8 bytes[20971520];\n";
     std::vector<CUmodule> modules;
     CUmodule module = nullptr;
     CUresult r;
-    while (!(r = modules.size() % 2 ? DRIVER(cuModuleLoadData)(&module, kImage)
-                                    : DRIVER(cuModuleLoadDataEx)(&module, kImage, 0, nullptr, nullptr)))
+    while (!(r = modules.size() % 2
+                     ? DRIVER(cuModuleLoadData)(&module, kImage)
+                     : DRIVER(cuModuleLoadDataEx)(&module, kImage, 0, nullptr, nullptr)))
         modules.push_back(module);
     cr_assert_eq(r, CUDA_ERROR_OUT_OF_MEMORY, "%d", r);
     cr_assert_eq(modules.size(), 3u);
@@ -397,8 +424,10 @@ Test(memory_cap, nonsense_in_the_account_harms_no_more_than_the_lease)
     host.start();
     std::vector<uint64_t> garbage(MemoryAccount::file_bytes(4, 2) / 8, UINT64_MAX);
     int account = open((host.path + "/account").c_str(), O_RDWR);
-    cr_assert_eq(pwrite(account, garbage.data(), garbage.size() * 8, 0), static_cast<ssize_t>(garbage.size() * 8));
-    // The slots are nobody's: what stands there is forgotten, and this worker knows itself what it holds.
+    cr_assert_eq(pwrite(account, garbage.data(), garbage.size() * 8, 0),
+                 static_cast<ssize_t>(garbage.size() * 8));
+    // The slots are nobody's: what stands there is forgotten, and this worker knows itself what it
+    // holds.
     Piece piece;
     cr_assert_eq(make(piece, 40 * kMiB), CUDA_SUCCESS);
     cr_assert_eq(make(piece, 40 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);

@@ -41,7 +41,8 @@ Test(meter, bears_what_a_broken_worker_leaves)
     cr_expect_not(Meter::map(file.get()).has_value(), "empty");
     cr_assert(Meter::prepare(file.get(), 2).has_value());
     uint64_t many = 1000000;
-    cr_assert_eq(pwrite(file.get(), &many, sizeof many, offsetof(LeaseMeter, gpus)), static_cast<ssize_t>(sizeof many));
+    cr_assert_eq(pwrite(file.get(), &many, sizeof many, offsetof(LeaseMeter, gpus)),
+                 static_cast<ssize_t>(sizeof many));
     auto meter = Meter::map(file.get());
     cr_assert(meter.has_value());
     cr_expect_eq(meter->gpus(), 2u, "the file's size counts, not its words");

@@ -24,7 +24,8 @@ Test(newcomers, where_there_is_no_room_the_most_crowded_address_gives_up_its_old
     cr_expect_eq(some.in_the_way_of("quiet", true).value_or(0), first);
     cr_expect_eq(some.in_the_way_of("another", true).value_or(0), first);
     some.remove(first);
-    cr_expect_eq(some.in_the_way_of("another", true).value_or(0), 1u, "the older of two that have as many");
+    cr_expect_eq(some.in_the_way_of("another", true).value_or(0), 1u,
+                 "the older of two that have as many");
     some.remove(1);
     cr_expect_eq(some.in_the_way_of("another", true).value_or(0), second);
     some.remove(second);

@@ -41,6 +41,8 @@ Test(node_configs, is_bounded)
     all.heard("new", "a", start + 100001s);
     auto told = all.tell(start + 100001s).nodes;
     cr_assert_eq(told.size(), NodeConfigs::kMost);
-    auto has = [&](const char *name) { return std::any_of(told.begin(), told.end(), [&](const auto &n) { return n.node == name; }); };
+    auto has = [&](const char *name) {
+        return std::any_of(told.begin(), told.end(), [&](const auto &n) { return n.node == name; });
+    };
     cr_expect(has("cn0") && has("new") && !has("cn1"), "the oldest made room");
 }

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
 #include "util/clock.h"
 
 using namespace rgpu;

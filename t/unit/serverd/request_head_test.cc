@@ -12,10 +12,7 @@ namespace {
 
 const std::string kGet = "GET /v1/leases?job=1 HTTP/1.1\r\nHost: x\r\n";
 
-RequestHead with(const std::string &fields)
-{
-    return read_head(kGet + fields + "\r\n");
-}
+RequestHead with(const std::string &fields) { return read_head(kGet + fields + "\r\n"); }
 
 RequestHead posted(const std::string &fields)
 {
@@ -25,8 +22,7 @@ RequestHead posted(const std::string &fields)
 std::string repeated(const std::string &text, size_t times)
 {
     std::string all;
-    while (times--)
-        all += text;
+    while (times--) all += text;
     return all;
 }
 
@@ -38,7 +34,9 @@ Test(request_head, takes_what_the_client_sends)
     RequestHead post = posted("Content-Type: application/json\r\nContent-Length: 17\r\n");
     cr_expect_eq(post.status, 0, "%s", post.why.c_str());
     cr_expect_eq(post.body, 17u);
-    cr_expect_eq(posted("content-length:\t65536 \r\nCONTENT-TYPE: Application/JSON; charset=utf-8\r\n").body, 65536u);
+    cr_expect_eq(
+        posted("content-length:\t65536 \r\nCONTENT-TYPE: Application/JSON; charset=utf-8\r\n").body,
+        65536u);
     cr_expect_eq(read_head("GET / HTTP/1.0\r\n\r\n").status, 0);
     cr_expect_eq(read_head("HEAD /metrics HTTP/1.1\r\nHost:\r\n\r\n").status, 0);
 }
@@ -54,8 +52,12 @@ Test(request_head, refuses_what_the_api_does_not_need)
     cr_expect_eq(posted("Transfer-Encoding: chunked\r\n").status, 411);
     cr_expect_eq(posted("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n").status, 411);
     cr_expect_eq(posted("Content-Length: 1\r\nContent-Encoding: gzip\r\n").status, 415);
-    cr_expect_eq(posted("Content-Length: 1\r\nContent-Type: multipart/form-data; boundary=x\r\n").status, 415);
-    cr_expect_eq(posted("Content-Length: 1\r\nContent-Type: application/x-www-form-urlencoded\r\n").status, 415);
+    cr_expect_eq(
+        posted("Content-Length: 1\r\nContent-Type: multipart/form-data; boundary=x\r\n").status,
+        415);
+    cr_expect_eq(
+        posted("Content-Length: 1\r\nContent-Type: application/x-www-form-urlencoded\r\n").status,
+        415);
     cr_expect_eq(posted("Content-Length: 1\r\nContent-Type: application/jsonp\r\n").status, 415);
 }
 
@@ -64,11 +66,15 @@ Test(request_head, bounds_every_part)
     cr_expect_eq(with(repeated("A: b\r\n", defaults::kMaxRequestFields - 1)).status, 0);
     cr_expect_eq(with(repeated("A: b\r\n", defaults::kMaxRequestFields)).status, 431);
     cr_expect_eq(with("A: " + std::string(defaults::kMaxRequestHead, 'x') + "\r\n").status, 431);
-    cr_expect_eq(read_head("GET /" + std::string(defaults::kMaxRequestTarget, 'x') + " HTTP/1.1\r\nHost: x\r\n\r\n").status, 414);
+    cr_expect_eq(read_head("GET /" + std::string(defaults::kMaxRequestTarget, 'x') +
+                           " HTTP/1.1\r\nHost: x\r\n\r\n")
+                     .status,
+                 414);
     cr_expect_eq(posted("Content-Length: 65537\r\n").status, 413);
     cr_expect_eq(posted("Content-Length: 99999999999999999999999\r\n").status, 413);
     for (const char *number : {"-1", "+1", "0x1", "1 1", "1,1", "", "1.0"})
-        cr_expect_eq(posted("Content-Length: " + std::string(number) + "\r\n").status, 400, "%s", number);
+        cr_expect_eq(posted("Content-Length: " + std::string(number) + "\r\n").status, 400, "%s",
+                     number);
     cr_expect_eq(posted("").status, 411);
 }
 
@@ -91,22 +97,24 @@ Test(request_head, refuses_what_two_readers_could_read_differently)
 
 Test(request_head, knows_four_methods_and_one_version)
 {
-    auto line = [](const std::string &text) { return read_head(text + "\r\nHost: x\r\nContent-Length: 0\r\n\r\n").status; };
+    auto line = [](const std::string &text) {
+        return read_head(text + "\r\nHost: x\r\nContent-Length: 0\r\n\r\n").status;
+    };
     cr_expect_eq(line("DELETE /v1/leases HTTP/1.1"), 0);
     for (const char *method : {"PUT", "CONNECT", "TRACE", "OPTIONS", "PRI", "get"})
         cr_expect_eq(line(std::string(method) + " / HTTP/1.1"), 501, "%s", method);
     cr_expect_eq(line("GET / HTTP/2.0"), 505);
     cr_expect_eq(line("GET / HTTP/9.9"), 505);
-    for (const char *wrong : {"", "garbage", "GET /", "GET  HTTP/1.1", "GET / FTP/1.1", " / HTTP/1.1", "G\001T / HTTP/1.1",
-                              "GET * HTTP/1.1", "GET http://x/ HTTP/1.1", "GET /a b HTTP/1.1", "GET /\xff HTTP/1.1"})
+    for (const char *wrong : {"", "garbage", "GET /", "GET  HTTP/1.1", "GET / FTP/1.1",
+                              " / HTTP/1.1", "G\001T / HTTP/1.1", "GET * HTTP/1.1",
+                              "GET http://x/ HTTP/1.1", "GET /a b HTTP/1.1", "GET /\xff HTTP/1.1"})
         cr_expect_eq(line(wrong), 400, "%s", wrong);
 }
 
 Test(request_head, every_cut_and_every_byte_is_answered_somehow)
 {
     const std::string good = "POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n";
-    for (size_t n = 0; n < good.size(); ++n)
-        (void)read_head(good.substr(0, n));
+    for (size_t n = 0; n < good.size(); ++n) (void)read_head(good.substr(0, n));
     for (size_t n = 0; n < good.size(); ++n)
         for (int byte = 0; byte < 256; ++byte) {
             std::string changed = good;

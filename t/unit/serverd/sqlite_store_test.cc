@@ -66,11 +66,15 @@ static const std::vector<Step> &steps()
     static const std::vector<Step> all = {
         take("1", 2, 100),
         take("2", 1, 50),
-        [](Ledger &l, Time) { return l.drain({"GPU-3", "fan", 7}).has_value(); },
+        [](Ledger &l, Time) {
+            return l.drain({"GPU-3", "fan", 7}).has_value();
+        },
         take("3", 1, 50, Milliseconds(5000)),
         end("1"),
         take("4", 1, 100),
-        [](Ledger &l, Time) { return l.drain({"", "moves", 8}).has_value(); },
+        [](Ledger &l, Time) {
+            return l.drain({"", "moves", 8}).has_value();
+        },
         end("2"),
         [](Ledger &l, Time) { return l.resume("").has_value(); },
         [](Ledger &l, Time now) { return l.expire(now + Milliseconds(6000)).size() == 1; },
@@ -91,13 +95,14 @@ static std::string state(Ledger &ledger, Time now)
     for (const Lease &lease : ledger.leases(kRoot, {}, now)) {
         leases.push_back(lease.owner.job + ":");
         for (const Portion &gpu : lease.gpus)
-            leases.back() += " " + gpu.uuid + "/" + std::to_string(gpu.share) + "/" + std::to_string(gpu.memory);
+            leases.back() += " " + gpu.uuid + "/" + std::to_string(gpu.share) + "/" +
+                             std::to_string(gpu.memory);
     }
     std::sort(leases.begin(), leases.end());
-    for (const std::string &lease : leases)
-        text += lease + "\n";
+    for (const std::string &lease : leases) text += lease + "\n";
     for (const GpuState &gpu : ledger.gpus())
-        text += std::to_string(gpu.free_share) + " " + std::to_string(gpu.free_memory) + " " + gpu.drained + "\n";
+        text += std::to_string(gpu.free_share) + " " + std::to_string(gpu.free_memory) + " " +
+                gpu.drained + "\n";
     return text;
 }
 
@@ -105,8 +110,7 @@ static std::string model_after(size_t count)
 {
     VolatileStore store;
     Ledger ledger(gpus(), store, {});
-    for (size_t i = 0; i < count; ++i)
-        cr_assert(steps()[i](ledger, kStart), "step %zu", i);
+    for (size_t i = 0; i < count; ++i) cr_assert(steps()[i](ledger, kStart), "step %zu", i);
     return state(ledger, kStart);
 }
 
@@ -131,23 +135,20 @@ static bool killed_at(const std::string &fault, const std::function<void()> &wor
     }
     int status = 0;
     waitpid(pid, &status, 0);
-    cr_assert(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0, "status %x", status);
+    cr_assert(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0,
+              "status %x", status);
     return WIFSIGNALED(status);
 }
 
 static void work(const std::string &file, int answers)
 {
     auto store = SqliteStore::open(file);
-    if (!store)
-        _exit(9);
+    if (!store) _exit(9);
     Ledger ledger(gpus(), **store, {});
-    if (!ledger.load(kStart))
-        _exit(8);
+    if (!ledger.load(kStart)) _exit(8);
     for (const Step &step : steps()) {
-        if (!step(ledger, kStart))
-            _exit(7);
-        if (write(answers, "x", 1) != 1)
-            _exit(6);
+        if (!step(ledger, kStart)) _exit(7);
+        if (write(answers, "x", 1) != 1) _exit(6);
     }
     store->reset();  // SQLite's checkpoint writes, too
 }
@@ -155,8 +156,7 @@ static void work(const std::string &file, int answers)
 static size_t crash_at_each_write(const char *how)
 {
     std::vector<std::string> models;
-    for (size_t i = 0; i <= steps().size(); ++i)
-        models.push_back(model_after(i));
+    for (size_t i = 0; i <= steps().size(); ++i) models.push_back(model_after(i));
     for (size_t n = 1;; ++n) {
         Dir dir;
         int ends[2];
@@ -171,7 +171,8 @@ static size_t crash_at_each_write(const char *how)
         for (const char *again : {"1", "2:torn", "4"})
             killed_at(again, [&] { (void)SqliteStore::open(dir.file()).has_value(); });
         std::string now = restored(dir.file());
-        cr_assert(now == models[answered] || (answered < steps().size() && now == models[answered + 1]),
+        cr_assert(now == models[answered] ||
+                      (answered < steps().size() && now == models[answered + 1]),
                   "write %zu%s, %zu answered: got\n%swanted\n%s", n, how, answered, now.c_str(),
                   models[answered].c_str());
         if (!killed) {
@@ -240,8 +241,7 @@ Test(sqlite_store, what_is_no_database_is_an_error_with_its_name)
 {
     Dir dir;
     FILE *file = fopen(dir.file().c_str(), "w");
-    for (int i = 0; i < 100; ++i)
-        fputs("this is not what SQLite writes", file);
+    for (int i = 0; i < 100; ++i) fputs("this is not what SQLite writes", file);
     fclose(file);
     auto store = SqliteStore::open(dir.file());
     cr_assert_not(store.has_value());

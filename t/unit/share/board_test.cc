@@ -40,8 +40,7 @@ struct Worker {
     {
         told().waiting = 0;
         told().launches++;
-        if (told().work & 1)
-            return;
+        if (told().work & 1) return;
         told().bursts++;
         told().work = work_word(true, static_cast<uint64_t>(now) - (told().work >> 1));
     }
@@ -55,8 +54,7 @@ struct Worker {
 int64_t given(std::vector<Given> all, const std::string &lease)
 {
     for (const Given &one : all)
-        if (one.lease == lease)
-            return one.nanoseconds;
+        if (one.lease == lease) return one.nanoseconds;
     return 0;
 }
 
@@ -143,8 +141,7 @@ Test(board, a_ceiling_holds_for_who_waits_for_each_kernel)
     a.told().waiting = 1;
     int64_t again = 0, begun = 0;
     for (int i = 0; i < 20000; ++i, now += 100 * kMicrosecond) {
-        if (now >= again)
-            again = board.look(now);
+        if (now >= again) again = board.look(now);
         if (a.told().work & 1) {
             if (now - begun >= 2 * kMillisecond) {
                 a.end(now);
@@ -159,7 +156,8 @@ Test(board, a_ceiling_holds_for_who_waits_for_each_kernel)
     }
     auto views = board.view(now);
     cr_assert_eq(views.size(), 1u);
-    cr_expect(views[0].given_seconds > 0.35 && views[0].given_seconds < 0.6, "%.3f s of 2", views[0].given_seconds);
+    cr_expect(views[0].given_seconds > 0.35 && views[0].given_seconds < 0.6, "%.3f s of 2",
+              views[0].given_seconds);
 }
 
 Test(board, tells_given_time_once)
@@ -178,7 +176,8 @@ Test(board, tells_given_time_once)
     board.close(a.number, now + 65 * kMillisecond);
     now += 3600 * kSecond;
     board.look(now);
-    cr_expect_eq(given(board.collect(now), "mine"), 5 * kMillisecond, "also when nobody asked for an hour");
+    cr_expect_eq(given(board.collect(now), "mine"), 5 * kMillisecond,
+                 "also when nobody asked for an hour");
 }
 
 // A waiting tenant under a ceiling waits for itself.
@@ -204,7 +203,8 @@ Test(board, knows_whether_a_ceiling_keeps_it_waiting)
     cr_expect_eq(low.place.says->at_ceiling, 0u, "by now it is the other who has the GPU");
 }
 
-// Its turn ends when it should, and the work that it claims to have keeps nobody from theirs for ever.
+// Its turn ends when it should, and the work that it claims to have keeps nobody from theirs for
+// ever.
 Test(board, who_claims_endless_progress_loses_its_turn)
 {
     int64_t now = 1000 * kSecond, until = 0;
@@ -228,13 +228,13 @@ Test(board, turns_that_are_not_used_are_paid_for)
     Board board(now);
     std::vector<std::unique_ptr<Worker>> idlers;
     for (int i = 0; i < 4; ++i)
-        idlers.push_back(std::make_unique<Worker>(board, "idler" + std::to_string(i), Terms{10, 100, 100}));
+        idlers.push_back(
+            std::make_unique<Worker>(board, "idler" + std::to_string(i), Terms{10, 100, 100}));
     Worker busy(board, "busy", {60, 100, 100});
     busy.told().waiting = 1;
     int64_t had = 0, from = now;
     for (; now < from + 20 * kSecond; now += kMillisecond / 4) {
-        for (auto &idler : idlers)
-            idler->told().waiting = 1;
+        for (auto &idler : idlers) idler->told().waiting = 1;
         board.look(now);
         if (busy.mine()) {
             busy.begin(now);
@@ -248,7 +248,8 @@ Test(board, turns_that_are_not_used_are_paid_for)
     cr_expect_gt(part, 0.53, "%.3f of 0.6, less what the steps of the clock take", part);
 }
 
-// Random bytes in every word, and the token's way goes on: what is read is clamped, nothing leads anywhere.
+// Random bytes in every word, and the token's way goes on: what is read is clamped, nothing leads
+// anywhere.
 Test(board, bears_random_bytes, .timeout = 60)
 {
     std::mt19937_64 random(7);
@@ -256,7 +257,10 @@ Test(board, bears_random_bytes, .timeout = 60)
     Board board(now);
     std::vector<std::unique_ptr<Worker>> liars;
     for (int i = 0; i < 6; ++i)
-        liars.push_back(std::make_unique<Worker>(board, "liar" + std::to_string(i % 3), Terms{static_cast<int32_t>(random()), static_cast<int32_t>(random()), static_cast<int32_t>(random())}));
+        liars.push_back(std::make_unique<Worker>(board, "liar" + std::to_string(i % 3),
+                                                 Terms{static_cast<int32_t>(random()),
+                                                       static_cast<int32_t>(random()),
+                                                       static_cast<int32_t>(random())}));
     Worker honest(board, "honest");
     int turns = 0;
     const uint64_t special[] = {0, 1, UINT64_MAX, uint64_t{1} << 63, INT64_MAX, UINT32_MAX};
@@ -265,8 +269,7 @@ Test(board, bears_random_bytes, .timeout = 60)
             uint64_t words[sizeof(Told) / 8];
             for (uint64_t &word : words)
                 word = random() % 3 ? random() >> random() % 64 : special[random() % 6];
-            if (random() % 4)
-                memcpy(static_cast<void *>(&liar->told()), words, sizeof words);
+            if (random() % 4) memcpy(static_cast<void *>(&liar->told()), words, sizeof words);
         }
         if (honest.mine()) {
             honest.begin(now);
@@ -279,8 +282,10 @@ Test(board, bears_random_bytes, .timeout = 60)
         cr_assert_gt(again, now);
         if (random() % 50 == 0) {
             for (const TenantView &view : board.view(now)) {
-                cr_assert(view.memory >= 0 && view.given_1s >= 0 && view.given_1s <= 1.1 && view.running_s >= 0 && view.longest_s >= 0);
-                cr_assert(view.owed_seconds >= -10 && view.owed_seconds <= 10 && view.workers <= 6 && view.terms.least <= 100);
+                cr_assert(view.memory >= 0 && view.given_1s >= 0 && view.given_1s <= 1.1 &&
+                          view.running_s >= 0 && view.longest_s >= 0);
+                cr_assert(view.owed_seconds >= -10 && view.owed_seconds <= 10 &&
+                          view.workers <= 6 && view.terms.least <= 100);
             }
             for (const Given &one : board.collect(now))
                 cr_assert(one.nanoseconds > 0 && one.nanoseconds < 3600 * kSecond);
@@ -290,7 +295,8 @@ Test(board, bears_random_bytes, .timeout = 60)
             board.close(liars[which]->number, now);
             liars[which] = std::make_unique<Worker>(board, "liar" + std::to_string(random() % 9));
         }
-        now += static_cast<int64_t>(random() % 4 ? random() % kMillisecond : random() % (100 * kMillisecond));
+        now += static_cast<int64_t>(random() % 4 ? random() % kMillisecond
+                                                 : random() % (100 * kMillisecond));
     }
     cr_expect_gt(turns, 100, "%d", turns);
 }
@@ -318,14 +324,14 @@ Test(pages, neither_size_nor_the_schedulers_words_can_be_changed)
     cr_expect_eq(pwrite(fds[1], "x", 1, 0), -1);
     const std::string again = "/proc/self/fd/" + std::to_string(fds[1]);
     const Fd reopened(open(again.c_str(), O_RDWR));
-    cr_expect_eq(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, reopened.get(), 0), MAP_FAILED);
+    cr_expect_eq(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, reopened.get(), 0),
+                 MAP_FAILED);
     cr_expect_eq(fallocate(fds[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
     // It may take its own page away: the scheduler reads zeros.
     cr_expect_eq(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
     cr_expect_eq(opened.desk.told->launches.load(), 0u);
     // When all that it had is closed, the line hangs up.
-    for (int fd : fds)
-        close(fd);
+    for (int fd : fds) close(fd);
     pollfd line{opened.line.get(), 0, 0};
     cr_expect_eq(poll(&line, 1, 0), 1);
 }
@@ -349,8 +355,7 @@ Test(seat, waits_two_seconds_for_a_scheduler_that_hangs)
     Opened opened = std::move(*open_place());
     Result<std::unique_ptr<Seat>> seat = Seat::take(opened.socket.get());
     const int64_t begin = clock_now();
-    while (!(*seat)->ask() && clock_now() < begin + 10 * kSecond)
-        (*seat)->wait();
+    while (!(*seat)->ask() && clock_now() < begin + 10 * kSecond) (*seat)->wait();
     const double waited = static_cast<double>(clock_now() - begin) / kSecond;
     cr_expect(waited > 1.9 && waited < 5, "%.1f s", waited);
     opened.desk.says->looked = clock_now();

@@ -26,7 +26,8 @@ struct Program {
 // Carries out programs as workers would: launches while it has the token, one kernel at a time.
 class Gpu {
 public:
-    explicit Gpu(std::vector<Program> programs) : programs_(std::move(programs)), state_(std::make_unique<State>())
+    explicit Gpu(std::vector<Program> programs)
+        : programs_(std::move(programs)), state_(std::make_unique<State>())
     {
         reset(*state_, now_);
         for (size_t i = 0; i < programs_.size(); ++i)
@@ -34,8 +35,7 @@ public:
         used_.resize(programs_.size());
         left_.resize(programs_.size());
         ready_.resize(programs_.size(), now_);
-        for (size_t i = 0; i < programs_.size(); ++i)
-            left_[i] = programs_[i].burst;
+        for (size_t i = 0; i < programs_.size(); ++i) left_[i] = programs_[i].burst;
     }
 
     // Until the given second. What was used before counts no more.
@@ -43,17 +43,18 @@ public:
     {
         std::fill(used_.begin(), used_.end(), 0);
         int64_t begin = now_, end = kStart + static_cast<int64_t>(seconds * kSecond);
-        while (now_ < end)
-            step();
+        while (now_ < end) step();
         span_ = now_ - begin;
     }
 
-    double percent(size_t i) const { return 100.0 * static_cast<double>(used_[i]) / static_cast<double>(span_); }
+    double percent(size_t i) const
+    {
+        return 100.0 * static_cast<double>(used_[i]) / static_cast<double>(span_);
+    }
     double total() const
     {
         double sum = 0;
-        for (size_t i = 0; i < used_.size(); ++i)
-            sum += percent(i);
+        for (size_t i = 0; i < used_.size(); ++i) sum += percent(i);
         return sum;
     }
     State &state() { return *state_; }
@@ -125,8 +126,8 @@ private:
 void near(const Gpu &gpu, size_t tenant, double wanted, double within, const char *when)
 {
     double got = gpu.percent(tenant);
-    cr_expect(got > wanted - within && got < wanted + within, "%s: tenant %zu got %.2f%%, not %.1f +- %.1f", when, tenant,
-              got, wanted, within);
+    cr_expect(got > wanted - within && got < wanted + within,
+              "%s: tenant %zu got %.2f%%, not %.1f +- %.1f", when, tenant, got, wanted, within);
 }
 
 constexpr Terms range(int least, int most, int weight = 100) { return {least, most, weight}; }
@@ -150,7 +151,9 @@ Test(policy, busy_tenants_get_their_shares)
 
 Test(policy, kernels_of_different_lengths_do_not_matter)
 {
-    Gpu gpu({{range(25, 100), kMillisecond / 5}, {range(35, 100), 2 * kMillisecond}, {range(40, 100), 20 * kMillisecond}});
+    Gpu gpu({{range(25, 100), kMillisecond / 5},
+             {range(35, 100), 2 * kMillisecond},
+             {range(40, 100), 20 * kMillisecond}});
     gpu.run_to(30);
     near(gpu, 0, 25, 1, "mixed");
     near(gpu, 1, 35, 1, "mixed");
@@ -226,7 +229,8 @@ Test(policy, best_effort_runs_in_gaps_only)
 
 Test(policy, a_best_effort_kernel_fits_between_the_bursts_of_another)
 {
-    Gpu gpu({{range(50, 100), kMillisecond, 3, 10 * kMillisecond}, {range(0, 100), kMillisecond / 2}});
+    Gpu gpu(
+        {{range(50, 100), kMillisecond, 3, 10 * kMillisecond}, {range(0, 100), kMillisecond / 2}});
     gpu.run_to(10);
     cr_expect(gpu.percent(0) > 21, "%.1f", gpu.percent(0));
     cr_expect(gpu.percent(1) > 70, "%.1f", gpu.percent(1));
@@ -263,7 +267,8 @@ Test(policy, a_newcomer_owes_nothing_and_is_owed_nothing)
 Test(policy, what_nobody_is_owed_any_more_is_no_debt)
 {
     auto away = [](int64_t t) { return t < 5 * kSecond || t >= 10 * kSecond; };
-    Gpu gpu({{range(50, 100), kMillisecond, 0, 0, [](int64_t) { return true; }, 2 * kSecond, 5 * kSecond - kMillisecond},
+    Gpu gpu({{range(50, 100), kMillisecond, 0, 0, [](int64_t) { return true; }, 2 * kSecond,
+              5 * kSecond - kMillisecond},
              {range(50, 100), kMillisecond, 0, 0, away}});
     gpu.run_to(10);
     gpu.run_to(11);  // a twentieth of a second may still be owed, and as much be due

@@ -29,7 +29,8 @@ struct Count final : Arena::Account {
 
 uint64_t reserve()
 {
-    void *p = mmap(nullptr, kSize + Arena::kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, kSize + Arena::kPage, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     cr_assert_neq(p, MAP_FAILED);
     return (reinterpret_cast<uint64_t>(p) + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
 }
@@ -79,7 +80,8 @@ Test(driver_arena, fresh_pages_are_zero)
     arena.free(a, Arena::kPage);
     const uint64_t b = arena.allocate(Arena::kPage);
     cr_assert_eq(a, b);
-    for (uint64_t i = 0; i < Arena::kPage; i += 4096) cr_assert_eq(*reinterpret_cast<uint8_t *>(b + i), 0);
+    for (uint64_t i = 0; i < Arena::kPage; i += 4096)
+        cr_assert_eq(*reinterpret_cast<uint8_t *>(b + i), 0);
 }
 
 // The kernel refuses to read from an address without memory: EFAULT, where a load would be SIGSEGV.
@@ -109,7 +111,9 @@ Test(driver_arena, random_use_never_overlaps_and_leaves_nothing)
     Count count;
     Arena arena(reserve(), kSize, count);
     std::mt19937_64 random(7);
-    struct Piece { uint64_t address, bytes; };
+    struct Piece {
+        uint64_t address, bytes;
+    };
     std::vector<Piece> live;
     for (int step = 0; step < 20000; step++) {
         if (live.size() < 200 && random() % 2) {
@@ -117,14 +121,17 @@ Test(driver_arena, random_use_never_overlaps_and_leaves_nothing)
             const uint64_t a = arena.allocate(bytes);
             if (!a) continue;
             // Its number at both ends: whoever overlaps changes it.
-            *reinterpret_cast<uint8_t *>(a) = *reinterpret_cast<uint8_t *>(a + bytes - 1) = static_cast<uint8_t>(a >> 9);
+            *reinterpret_cast<uint8_t *>(a) = *reinterpret_cast<uint8_t *>(a + bytes - 1) =
+                static_cast<uint8_t>(a >> 9);
             live.push_back({a, bytes});
         } else if (!live.empty()) {
             std::swap(live[random() % live.size()], live.back());
             const Piece p = live.back();
             live.pop_back();
-            cr_assert_eq(*reinterpret_cast<uint8_t *>(p.address), static_cast<uint8_t>(p.address >> 9));
-            cr_assert_eq(*reinterpret_cast<uint8_t *>(p.address + p.bytes - 1), static_cast<uint8_t>(p.address >> 9));
+            cr_assert_eq(*reinterpret_cast<uint8_t *>(p.address),
+                         static_cast<uint8_t>(p.address >> 9));
+            cr_assert_eq(*reinterpret_cast<uint8_t *>(p.address + p.bytes - 1),
+                         static_cast<uint8_t>(p.address >> 9));
             arena.free(p.address, p.bytes);
         }
     }
@@ -137,7 +144,8 @@ Test(driver_arena, shared_memory_stays_in_its_place)
 {
     Count count;
     Arena arena(reserve(), kSize, count);
-    const uint64_t small = arena.allocate(1000), neighbour = arena.allocate(1000), large = arena.allocate(3 * Arena::kPage);
+    const uint64_t small = arena.allocate(1000), neighbour = arena.allocate(1000),
+                   large = arena.allocate(3 * Arena::kPage);
     memset(reinterpret_cast<void *>(small), 1, 1000);
     memset(reinterpret_cast<void *>(neighbour), 2, 1000);
     memset(reinterpret_cast<void *>(large), 3, 3 * Arena::kPage);
@@ -152,12 +160,14 @@ Test(driver_arena, shared_memory_stays_in_its_place)
 
     auto file = open_shared_file(*whole);
     cr_assert(file.has_value());
-    auto *seen = static_cast<char *>(mmap(nullptr, 3 * Arena::kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0));
+    auto *seen = static_cast<char *>(
+        mmap(nullptr, 3 * Arena::kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0));
     cr_assert_neq(seen, MAP_FAILED);
     cr_expect(seen[0] == 3 && seen[3 * Arena::kPage - 1] == 3);
     seen[5] = 7;
     cr_expect_eq(reinterpret_cast<char *>(large)[5], 7);
-    cr_expect(reinterpret_cast<char *>(small)[999] == 1 && reinterpret_cast<char *>(neighbour)[999] == 2);
+    cr_expect(reinterpret_cast<char *>(small)[999] == 1 &&
+              reinterpret_cast<char *>(neighbour)[999] == 2);
 
     const uint64_t used = count.used;
     arena.free(large, 3 * Arena::kPage);

@@ -1,4 +1,5 @@
-// Fat binaries: every way in which PTX is packed, the choice among several, and damage at every byte.
+// Fat binaries: every way in which PTX is packed, the choice among several, and damage at every
+// byte.
 #include "softgpu/driver/fatbin.h"
 
 #include <criterion/criterion.h>
@@ -14,7 +15,10 @@ using Bytes = std::vector<uint8_t>;
 
 namespace {
 
-template <class T> void put(Bytes &b, size_t at, T value) { memcpy(b.data() + at, &value, sizeof value); }
+template <class T> void put(Bytes &b, size_t at, T value)
+{
+    memcpy(b.data() + at, &value, sizeof value);
+}
 
 enum Packing { plain, lz4, zstd };
 
@@ -24,7 +28,8 @@ Bytes entry(uint16_t kind, uint32_t arch, const std::string &text, Packing packi
     Bytes payload(text.begin(), text.end());
     if (packing == lz4) {
         payload.resize(LZ4_compressBound(text.size()));
-        payload.resize(LZ4_compress_default(text.data(), reinterpret_cast<char *>(payload.data()), text.size(), payload.size()));
+        payload.resize(LZ4_compress_default(text.data(), reinterpret_cast<char *>(payload.data()),
+                                            text.size(), payload.size()));
     } else if (packing == zstd) {
         payload.resize(ZSTD_compressBound(text.size()));
         payload.resize(ZSTD_compress(payload.data(), payload.size(), text.data(), text.size(), 3));
@@ -58,7 +63,8 @@ Bytes fatbin(const std::vector<Bytes> &entries)
 std::string ptx(int arch)
 {
     std::string text = ".version 9.0\n.target sm_" + std::to_string(arch) + "\n.address_size 64\n";
-    for (int i = 0; i < 20; i++) text += ".visible .entry kernel" + std::to_string(i) + "() { ret; }\n";
+    for (int i = 0; i < 20; i++)
+        text += ".visible .entry kernel" + std::to_string(i) + "() { ret; }\n";
     return text;
 }
 
@@ -69,7 +75,11 @@ constexpr uint16_t kPtx = 1, kElf = 2;
 Test(driver_fatbin, unpacks_what_nvcc_packs)
 {
     for (Packing packing : {plain, lz4, zstd}) {
-        const Bytes b = fatbin({entry(kElf, 80, "\x7f" "ELF machine code", plain), entry(kPtx, 80, ptx(80) + '\0', packing)});
+        const Bytes b = fatbin({entry(kElf, 80,
+                                      "\x7f"
+                                      "ELF machine code",
+                                      plain),
+                                entry(kPtx, 80, ptx(80) + '\0', packing)});
         cr_expect_eq(fatbin_bytes(b.data()), b.size());
         auto best = best_ptx(b, 80);
         cr_assert(best.has_value(), "packing %d", packing);
@@ -84,13 +94,15 @@ Test(driver_fatbin, a_small_file_cannot_ask_for_much_memory)
         put<uint64_t>(b, 16 + 56, uint64_t{1} << 29);
         auto best = best_ptx(b, 80);
         cr_assert(!best.has_value());
-        cr_expect(best.error().text.find("impossible unpacked size") != std::string::npos, "%s", best.error().text.c_str());
+        cr_expect(best.error().text.find("impossible unpacked size") != std::string::npos, "%s",
+                  best.error().text.c_str());
     }
 }
 
 Test(driver_fatbin, takes_the_newest_ptx_that_is_not_too_new)
 {
-    const Bytes b = fatbin({entry(kPtx, 75, ptx(75), plain), entry(kPtx, 90, ptx(90), zstd), entry(kPtx, 80, ptx(80), lz4)});
+    const Bytes b = fatbin({entry(kPtx, 75, ptx(75), plain), entry(kPtx, 90, ptx(90), zstd),
+                            entry(kPtx, 80, ptx(80), lz4)});
     cr_expect(*best_ptx(b, 75) == ptx(75));
     cr_expect(*best_ptx(b, 86) == ptx(80));
     cr_expect(*best_ptx(b, 90) == ptx(90));
@@ -104,8 +116,9 @@ Test(driver_fatbin, says_what_is_there_when_nothing_fits)
     auto best = best_ptx(b, 80);
     cr_assert(!best);
     cr_expect_eq(best.error().kind, rgpu::ErrorKind::unsupported);
-    cr_expect(best.error().text.find("machine code for sm_80, PTX for compute_90") != std::string::npos, "%s",
-              best.error().text.c_str());
+    cr_expect(best.error().text.find("machine code for sm_80, PTX for compute_90") !=
+                  std::string::npos,
+              "%s", best.error().text.c_str());
 }
 
 // Each damaged copy lies in a buffer of its own size, so that a sanitizer sees any step beyond.
@@ -114,7 +127,8 @@ Test(driver_fatbin, survives_damage_at_every_byte)
     std::mt19937 random(1);
     int refused = 0;
     for (Packing packing : {plain, lz4, zstd}) {
-        const Bytes good = fatbin({entry(kPtx, 80, ptx(80), packing), entry(kElf, 80, "code", plain)});
+        const Bytes good =
+            fatbin({entry(kPtx, 80, ptx(80), packing), entry(kElf, 80, "code", plain)});
         for (size_t at = 0; at < good.size(); at++)
             for (int value : {0, 0xff, 0x80, static_cast<int>(random() & 0xff)}) {
                 Bytes bad = good;
@@ -134,7 +148,8 @@ Test(driver_fatbin, refuses_what_is_cut_short)
 
 Test(driver_fatbin, is_found_wherever_it_lies_in_a_file)
 {
-    const Bytes first = fatbin({entry(kPtx, 80, ptx(80), zstd)}), second = fatbin({entry(kPtx, 75, ptx(75), plain)});
+    const Bytes first = fatbin({entry(kPtx, 80, ptx(80), zstd)}),
+                second = fatbin({entry(kPtx, 75, ptx(75), plain)});
     Bytes file(37, 0xED);
     file.insert(file.end(), first.begin(), first.end());
     // The mark alone is no fat binary, nor is one that says it goes on past the end.

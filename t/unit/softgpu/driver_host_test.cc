@@ -1,4 +1,5 @@
-// The GPU host that processes share: slots, memory that is counted across them and comes back from the dead.
+// The GPU host that processes share: slots, memory that is counted across them and comes back from
+// the dead.
 #include "softgpu/driver/gpu_host.h"
 
 #include <criterion/criterion.h>
@@ -103,7 +104,8 @@ Test(driver_host, processes_share_memory_and_have_slots_of_their_own)
     Tenant a(60, 100), b(60, 100);
     cr_expect(a.got);
     cr_expect(!b.got);
-    cr_expect(a.slot >= 0 && b.slot >= 0 && a.slot != b.slot && a.slot != host->slot() && b.slot != host->slot());
+    cr_expect(a.slot >= 0 && b.slot >= 0 && a.slot != b.slot && a.slot != host->slot() &&
+              b.slot != host->slot());
     cr_expect_eq(host->used(0), 60);
     cr_expect(!host->take(0, 41, 100));
     cr_expect(host->take(0, 40, 100));

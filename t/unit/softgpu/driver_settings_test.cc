@@ -24,7 +24,8 @@ Test(driver_settings, visible_devices_follow_cudas_rules)
     cr_expect(visible_devices("1,-1,0", kUuids) == List{1});
     cr_expect(visible_devices("1,1,0", kUuids) == List{1}, "ends at what was named before");
     cr_expect(visible_devices("nonsense", kUuids) == List{});
-    cr_expect(visible_devices("GPU-33333333-0000-8000-8000-000000000000,GPU-1", kUuids) == (List{3, 0}));
+    cr_expect(visible_devices("GPU-33333333-0000-8000-8000-000000000000,GPU-1", kUuids) ==
+              (List{3, 0}));
     cr_expect(visible_devices("gpu-2222ffff", kUuids) == List{2});
     cr_expect(visible_devices("0,GPU-2222", kUuids) == List{0}, "a prefix of two names none");
     cr_expect(visible_devices("GPU-", kUuids) == List{});
@@ -36,7 +37,8 @@ Test(driver_settings, sizes_have_units)
     cr_expect_eq(*parse_bytes("512M"), 512u << 20);
     cr_expect_eq(*parse_bytes("2g"), uint64_t{2} << 30);
     cr_expect_eq(*parse_bytes("1.5GiB"), uint64_t{3} << 29);
-    for (const char *bad : {"", "G", "2X", "-1", "2G2", "1e30"}) cr_expect(!parse_bytes(bad), "%s", bad);
+    for (const char *bad : {"", "G", "2X", "-1", "2G2", "1e30"})
+        cr_expect(!parse_bytes(bad), "%s", bad);
 }
 
 Test(driver_settings, wrong_values_are_named)

@@ -8,8 +8,10 @@ Test(exec_barrier, holds_every_block_size)
     auto kernel = load("rotate");
     for (uint32_t n : {1u, 2u, 31u, 32u, 33u, 64u, 100u, 255u, 256u, 511u, 1023u, 1024u}) {
         std::vector<uint32_t> out(3 * n, ~0u);
-        launch_ok(*kernel, {.grid = {3, 1, 1}, .block = {n, 1, 1}, .shared = n * 4}, out.data(), uint32_t{7});
-        for (uint32_t i = 0; i < out.size(); ++i) cr_assert_eq(out[i], (i % n + 7) % n, "%u threads, %u", n, i);
+        launch_ok(*kernel, {.grid = {3, 1, 1}, .block = {n, 1, 1}, .shared = n * 4}, out.data(),
+                  uint32_t{7});
+        for (uint32_t i = 0; i < out.size(); ++i)
+            cr_assert_eq(out[i], (i % n + 7) % n, "%u threads, %u", n, i);
     }
 }
 
@@ -17,7 +19,8 @@ Test(exec_barrier, holds_in_three_dimensions)
 {
     auto kernel = load("rotate");
     std::vector<uint32_t> out(8 * 60, ~0u);
-    launch_ok(*kernel, {.grid = {2, 2, 2}, .block = {5, 4, 3}, .shared = 240}, out.data(), uint32_t{60});
+    launch_ok(*kernel, {.grid = {2, 2, 2}, .block = {5, 4, 3}, .shared = 240}, out.data(),
+              uint32_t{60});
     for (uint32_t i = 0; i < out.size(); ++i) cr_assert_eq(out[i], i % 60);
 }
 
@@ -68,6 +71,7 @@ Test(exec_barrier, divergence_is_reported_and_not_waited_for)
 {
     Fault fault = launch_fault(*load("diverged_barrier"), {.grid = {5, 1, 1}, .block = {64, 1, 1}});
     cr_assert_eq(fault.kind, FaultKind::deadlock);
-    cr_assert(fault.text.find("32 at barrier 0 for 64 threads; 32 at barrier 1") != std::string::npos, "%s",
-              fault.text.c_str());
+    cr_assert(fault.text.find("32 at barrier 0 for 64 threads; 32 at barrier 1") !=
+                  std::string::npos,
+              "%s", fault.text.c_str());
 }

@@ -25,7 +25,10 @@ struct Counting : PtxModule {
     int target() const override { return 80; }
     const std::vector<Kernel> &kernels() const override { return none_k; }
     const std::vector<GlobalVariable> &globals() const override { return none_g; }
-    std::string cache_key(std::string_view kernel) const override { return key_of(kernel == "b" ? 'b' : 'a'); }
+    std::string cache_key(std::string_view kernel) const override
+    {
+        return key_of(kernel == "b" ? 'b' : 'a');
+    }
     Result<CompiledKernel> compile(std::string_view kernel) const override
     {
         if (kernel == "bad") return rgpu::error(rgpu::ErrorKind::invalid, "bad kernel");
@@ -97,7 +100,8 @@ Test(exec_cache, recompiles_what_is_damaged)
         bad[i] = static_cast<char>(bad[i] ^ 0x10);
         with(bad);
     }
-    for (size_t n : {size_t{0}, size_t{1}, size_t{39}, good.size() / 2, good.size() - 1}) with(good.substr(0, n));
+    for (size_t n : {size_t{0}, size_t{1}, size_t{39}, good.size() / 2, good.size() - 1})
+        with(good.substr(0, n));
     with(good + "x");
     // Another key's file under this name.
     expect_kernel(compile_cached(module, "b"), "b");

@@ -61,18 +61,21 @@ Test(exec_device_library, prints_as_the_host_does)
 {
     same_as_host("plain\n");
     same_as_host("100%%, %%d\n");
-    for (const char *f : {"%d", "%i", "%5d", "%-5d|", "%05d", "%+d", "% d", "%.3d", "%8.3d", "%x", "%X", "%#x",
-                          "%o", "%#o", "%u", "%hd", "%hhd", "%hu", "%hhx", "%c"})
+    for (const char *f :
+         {"%d", "%i",  "%5d", "%-5d|", "%05d", "%+d", "% d",  "%.3d", "%8.3d", "%x",
+          "%X", "%#x", "%o",  "%#o",   "%u",   "%hd", "%hhd", "%hu",  "%hhx",  "%c"})
         for (int v : {0, 1, -1, 65, 1000000, INT32_MIN, INT32_MAX}) {
             if (strchr(f, 'c') && v != 65) continue;
             same_as_host(f, v);
         }
-    for (const char *f : {"%ld", "%lld", "%lu", "%llu", "%lx", "%llX", "%zu", "%zd", "%td", "%jd", "%20lld", "%#llo"})
+    for (const char *f : {"%ld", "%lld", "%lu", "%llu", "%lx", "%llX", "%zu", "%zd", "%td", "%jd",
+                          "%20lld", "%#llo"})
         for (long long v : {0LL, -1LL, 123456789012345LL, LLONG_MIN, LLONG_MAX}) same_as_host(f, v);
     double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
-    for (const char *f : {"%f", "%F", "%e", "%E", "%g", "%G", "%a", "%A", "%.0f", "%.3f", "%10.2f", "%-10.2f|",
-                          "%+g", "%08.3f", "%#g", "%.15g", "%lf"})
-        for (double v : {0.0, -0.0, 1.0, -1.5, 3.14159265358979, 1e300, 1e-300, 5e-324, nan, infinity, -infinity})
+    for (const char *f : {"%f", "%F", "%e", "%E", "%g", "%G", "%a", "%A", "%.0f", "%.3f", "%10.2f",
+                          "%-10.2f|", "%+g", "%08.3f", "%#g", "%.15g", "%lf"})
+        for (double v : {0.0, -0.0, 1.0, -1.5, 3.14159265358979, 1e300, 1e-300, 5e-324, nan,
+                         infinity, -infinity})
             same_as_host(f, v);
     same_as_host("%f", 1.5f);
     same_as_host("%s and %s", "one", "two");
@@ -100,10 +103,12 @@ Test(exec_device_library, prints_long_texts_and_keeps_what_is_no_conversion)
 Test(exec_device_library, prints_whole_lines_in_each_threads_order)
 {
     std::string all;
-    launch_ok(*load("print_numbers"), {.grid = {8, 1, 1}, .print = [&](std::string_view t) { all += t; }});
+    launch_ok(*load("print_numbers"),
+              {.grid = {8, 1, 1}, .print = [&](std::string_view t) { all += t; }});
     std::map<std::string, int> lines;
     size_t at = 0;
-    for (size_t end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) ++lines[all.substr(at, end - at)];
+    for (size_t end; (end = all.find('\n', at)) != std::string::npos; at = end + 1)
+        ++lines[all.substr(at, end - at)];
     cr_assert_eq(at, all.size());
     cr_assert_eq(lines.size(), 8u * 32);
     for (auto &[line, times] : lines) cr_assert_eq(times, 3, "%s", line.c_str());
@@ -121,7 +126,8 @@ Test(exec_device_library, hands_much_output_over_while_it_runs)
 Test(exec_device_library, a_bad_string_is_a_fault)
 {
     std::string all;
-    Fault fault = launch_fault(*load("print_bad_string"), {.print = [&](std::string_view t) { all += t; }});
+    Fault fault =
+        launch_fault(*load("print_bad_string"), {.print = [&](std::string_view t) { all += t; }});
     cr_assert_eq(fault.kind, FaultKind::illegal_address);
     cr_assert_eq(all.size(), 0u);
 }
@@ -131,7 +137,8 @@ Test(exec_device_library, allocates_and_frees)
     DeviceHeap heap;
     std::vector<uint32_t *> kept(64 * 5 / 10);
     for (int i = 0; i < 20; ++i) {
-        launch_ok(*load("allocate"), {.grid = {5, 1, 1}, .block = {64, 1, 1}, .heap = &heap}, kept.data());
+        launch_ok(*load("allocate"), {.grid = {5, 1, 1}, .block = {64, 1, 1}, .heap = &heap},
+                  kept.data());
         launch_ok(*load("free_kept"), {.block = {32, 1, 1}, .heap = &heap}, kept.data());
     }
     // All of it is free again, and in one piece.
@@ -151,7 +158,8 @@ Test(exec_device_library, the_heap_has_a_limit)
     launch_ok(*kernel, one, &p, uint64_t{1} << 20);
     cr_assert(p != nullptr);
     launch_ok(*load("free_wrong"), one, uint64_t{0});
-    cr_assert_eq(launch_fault(*load("free_wrong"), one, static_cast<char *>(p) + 16).kind, FaultKind::illegal_address);
+    cr_assert_eq(launch_fault(*load("free_wrong"), one, static_cast<char *>(p) + 16).kind,
+                 FaultKind::illegal_address);
     launch_ok(*load("free_wrong"), one, p);
     cr_assert_eq(launch_fault(*load("free_wrong"), one, p).kind, FaultKind::illegal_address);
 }
@@ -161,5 +169,6 @@ Test(exec_device_library, clocks_go_forward)
     uint64_t out[3] = {};
     launch_ok(*load("clocks"), {.block = {1, 1, 1}}, out);
     cr_assert_gt(out[2], out[0]);
-    cr_assert_lt(std::abs(static_cast<double>(out[1]) / 1e9 - static_cast<double>(time(nullptr))), 10.0);
+    cr_assert_lt(std::abs(static_cast<double>(out[1]) / 1e9 - static_cast<double>(time(nullptr))),
+                 10.0);
 }

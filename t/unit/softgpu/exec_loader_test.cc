@@ -41,10 +41,12 @@ Test(exec_loader, relocates_what_compilers_make)
 
 Test(exec_loader, names_what_nobody_offers)
 {
-    auto loaded = LoadedKernel::load(compiled("relocations"), [](std::string_view) { return uint64_t{0}; });
+    auto loaded =
+        LoadedKernel::load(compiled("relocations"), [](std::string_view) { return uint64_t{0}; });
     cr_assert(!loaded);
     cr_assert_eq(loaded.error().kind, rgpu::ErrorKind::unavailable);
-    cr_assert(loaded.error().text.find("g.counter") != std::string::npos, "%s", loaded.error().text.c_str());
+    cr_assert(loaded.error().text.find("g.counter") != std::string::npos, "%s",
+              loaded.error().text.c_str());
 }
 
 Test(exec_loader, wants_its_entry)

@@ -26,8 +26,10 @@ Test(exec_progress, threads_know_who_they_are)
     size_t at = 0;
     for (uint32_t b = 0; b < grid.count(); ++b)
         for (uint32_t i = 0; i < block.count(); ++i, at += 8) {
-            uint32_t expected[] = {i % 5, i / 5 % 4, i / 20, i % 32, i / 32, b % 3, b / 3 % 2, b / 6};
-            for (int k = 0; k < 8; ++k) cr_assert_eq(out[at + k], expected[k], "block %u thread %u: %d", b, i, k);
+            uint32_t expected[] = {i % 5,  i / 5 % 4, i / 20,    i % 32,
+                                   i / 32, b % 3,     b / 3 % 2, b / 6};
+            for (int k = 0; k < 8; ++k)
+                cr_assert_eq(out[at + k], expected[k], "block %u thread %u: %d", b, i, k);
         }
 }
 
@@ -43,7 +45,8 @@ Test(exec_progress, a_lock_between_blocks)
 {
     uint32_t lock = 0;
     uint64_t counter = 0;
-    launch_ok(*load("spin_lock"), {.grid = {40, 1, 1}, .block = {32, 1, 1}}, &lock, &counter, uint32_t{5});
+    launch_ok(*load("spin_lock"), {.grid = {40, 1, 1}, .block = {32, 1, 1}}, &lock, &counter,
+              uint32_t{5});
     cr_assert_eq(counter, 40u * 32 * 5);
 }
 
@@ -68,15 +71,16 @@ Test(exec_progress, threads_that_meet_in_a_loop_leave_room_for_others)
 Test(exec_progress, cooperative_blocks_wait_for_later_blocks)
 {
     uint32_t turn = 0;
-    launch_ok(*load("block_chain"), {.grid = {300, 1, 1}, .block = {16, 1, 1}, .cooperative = true}, &turn,
-              uint32_t{1});
+    launch_ok(*load("block_chain"), {.grid = {300, 1, 1}, .block = {16, 1, 1}, .cooperative = true},
+              &turn, uint32_t{1});
     cr_assert_eq(turn, 300u);
 }
 
 Test(exec_progress, as_many_blocks_as_a_gpu_holds_are_resident)
 {
     uint32_t turn = 0, blocks = cores() * (2048 / 256);
-    launch_ok(*load("block_chain"), {.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, &turn, uint32_t{1});
+    launch_ok(*load("block_chain"), {.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, &turn,
+              uint32_t{1});
     cr_assert_eq(turn, blocks);
 }
 
@@ -85,8 +89,9 @@ Test(exec_progress, the_whole_grid_synchronises)
     uint32_t rounds = 20;
     for (uint32_t blocks : {1u, 2u, 17u, 64u}) {
         std::vector<uint32_t> data(rounds * blocks, 0);
-        launch_ok(*load("grid_sync"), {.grid = {blocks, 1, 1}, .block = {48, 1, 1}, .cooperative = true},
-                  data.data(), rounds);
+        launch_ok(*load("grid_sync"),
+                  {.grid = {blocks, 1, 1}, .block = {48, 1, 1}, .cooperative = true}, data.data(),
+                  rounds);
     }
     // Without a cooperative launch there is no workspace, and the kernel traps, as on a GPU.
     std::vector<uint32_t> data(rounds);
@@ -110,7 +115,8 @@ Test(exec_progress, many_grids_at_once)
             switch ((seed + i) % 4) {
             case 0: {
                 std::vector<uint32_t> out(5 * 96, ~0u);
-                if (launch(*rotate, {.grid = {5, 1, 1}, .block = {96, 1, 1}, .shared = 384}, out.data(), uint32_t{3}))
+                if (launch(*rotate, {.grid = {5, 1, 1}, .block = {96, 1, 1}, .shared = 384},
+                           out.data(), uint32_t{3}))
                     ++bad;
                 for (uint32_t k = 0; k < out.size(); ++k) bad += out[k] != (k % 96 + 3) % 96;
                 break;

@@ -29,7 +29,8 @@ inline std::string slurp(const fs::path &path)
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The object that g++ makes of the source; kept beside the test program under a name of its content.
+// The object that g++ makes of the source; kept beside the test program under a name of its
+// content.
 inline std::vector<uint8_t> compile_source(const fs::path &source, const std::string &flags = "")
 {
     fs::path tree = fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
@@ -52,7 +53,8 @@ inline std::vector<uint8_t> compile_source(const fs::path &source, const std::st
 
 inline fs::path kernels_source() { return fs::path(__FILE__).parent_path() / "exec_kernels.inc"; }
 
-inline CompiledKernel compiled(const std::string &name, bool per_thread = true, uint32_t stack = 1024)
+inline CompiledKernel compiled(const std::string &name, bool per_thread = true,
+                               uint32_t stack = 1024)
 {
     static const std::vector<uint8_t> object = compile_source(kernels_source());
     return {object, name, per_thread, stack};
@@ -69,7 +71,8 @@ inline std::shared_ptr<const LoadedKernel> load(const std::string &name, bool pe
                                                 uint32_t stack = 1024)
 {
     auto kernel = LoadedKernel::load(compiled(name, per_thread, stack), resolve);
-    cr_assert(kernel.has_value(), "%s: %s", name.c_str(), kernel ? "" : kernel.error().text.c_str());
+    cr_assert(kernel.has_value(), "%s: %s", name.c_str(),
+              kernel ? "" : kernel.error().text.c_str());
     return *kernel;
 }
 
@@ -106,13 +109,15 @@ std::optional<Fault> launch(const LoadedKernel &kernel, const Shape &shape, P...
 }
 
 // Runs it and expects it to end well.
-template <class... P> void launch_ok(const LoadedKernel &kernel, const Shape &shape, P... parameters)
+template <class... P>
+void launch_ok(const LoadedKernel &kernel, const Shape &shape, P... parameters)
 {
     auto fault = launch(kernel, shape, parameters...);
     cr_assert(!fault, "%s", fault ? fault->text.c_str() : "");
 }
 
-template <class... P> Fault launch_fault(const LoadedKernel &kernel, const Shape &shape, P... parameters)
+template <class... P>
+Fault launch_fault(const LoadedKernel &kernel, const Shape &shape, P... parameters)
 {
     auto fault = launch(kernel, shape, parameters...);
     cr_assert(fault.has_value(), "the kernel ended well");

@@ -5,7 +5,8 @@ using namespace exec_test;
 
 namespace {
 
-constexpr uint32_t kMasks[] = {0xFFFFFFFF, 0x0000FFFF, 0xAAAAAAAA, 0x80000001, 0x00000010, 0x7FFFFFFE};
+constexpr uint32_t kMasks[] = {0xFFFFFFFF, 0x0000FFFF, 0xAAAAAAAA,
+                               0x80000001, 0x00000010, 0x7FFFFFFE};
 
 struct Shuffled {
     uint32_t value, valid;
@@ -53,8 +54,9 @@ Test(exec_warp, shuffles_in_every_mode_and_width)
                     for (uint32_t lane = 0; lane < 32; ++lane) {
                         if (!(mask >> lane & 1)) continue;
                         auto e = expected_shuffle(static_cast<Shfl>(mode), mask, lane, b, width);
-                        cr_assert_eq(out[2 * lane], e.value, "mode %u mask %08x width %u b %u lane %u: %u not %u",
-                                     mode, mask, width, b, lane, out[2 * lane], e.value);
+                        cr_assert_eq(out[2 * lane], e.value,
+                                     "mode %u mask %08x width %u b %u lane %u: %u not %u", mode,
+                                     mask, width, b, lane, out[2 * lane], e.value);
                         cr_assert_eq(out[2 * lane + 1], e.valid);
                     }
                 }
@@ -63,7 +65,8 @@ Test(exec_warp, shuffles_in_every_mode_and_width)
 Test(exec_warp, shuffles_in_many_warps)
 {
     std::vector<uint32_t> out(2 * 1000);
-    launch_ok(*load("shuffle"), {.block = {1000, 1, 1}}, out.data(), uint32_t{3}, ~0u, uint32_t{3}, uint32_t{31});
+    launch_ok(*load("shuffle"), {.block = {1000, 1, 1}}, out.data(), uint32_t{3}, ~0u, uint32_t{3},
+              uint32_t{31});
     for (uint32_t i = 0; i < 1000; ++i) cr_assert_eq(out[2 * i], 3 * 11 + 5, "%u", i);
 }
 
@@ -127,8 +130,14 @@ Test(exec_warp, reduces)
             min_u = in[i] < min_u ? in[i] : min_u, max_u = in[i] > max_u ? in[i] : max_u;
             sum += in[i], all &= in[i], any |= in[i], odd ^= in[i];
         }
-        uint32_t expected[] = {sum, static_cast<uint32_t>(min_s), static_cast<uint32_t>(max_s),
-                               static_cast<uint32_t>(min_u), static_cast<uint32_t>(max_u), all, any, odd};
+        uint32_t expected[] = {sum,
+                               static_cast<uint32_t>(min_s),
+                               static_cast<uint32_t>(max_s),
+                               static_cast<uint32_t>(min_u),
+                               static_cast<uint32_t>(max_u),
+                               all,
+                               any,
+                               odd};
         for (uint32_t lane = 0; lane < 32; ++lane)
             for (uint32_t op = 0; op < 8 && (mask >> lane & 1); ++op)
                 cr_assert_eq(out[8 * lane + op], expected[op], "mask %08x op %u", mask, op);
@@ -146,7 +155,8 @@ Test(exec_warp, elects_and_gathers)
             if (!(mask >> lane & 1)) continue;
             cr_assert_eq(out[34 * lane], leader);
             cr_assert_eq(out[34 * lane + 1], lane == leader);
-            for (uint32_t l = 0; l < 32; ++l) cr_assert_eq(out[34 * lane + 2 + l], mask >> l & 1 ? l + 100 : 0);
+            for (uint32_t l = 0; l < 32; ++l)
+                cr_assert_eq(out[34 * lane + 2 + l], mask >> l & 1 ? l + 100 : 0);
         }
     }
 }
@@ -212,5 +222,6 @@ Test(exec_warp, a_lane_that_never_comes_is_reported)
     Fault fault = launch_fault(*load("missing_lane"), {});
     cr_assert_eq(fault.kind, FaultKind::deadlock);
     cr_assert(fault.text.find("lanes ffffffdf of warp 0 in a warp operation under mask ffffffff") !=
-                  std::string::npos, "%s", fault.text.c_str());
+                  std::string::npos,
+              "%s", fault.text.c_str());
 }

@@ -1,4 +1,5 @@
-// Every access that is not aligned to its size ends the grid with a fault; every other one does not.
+// Every access that is not aligned to its size ends the grid with a fault; every other one does
+// not.
 #include "lower_support.h"
 
 using namespace lower_test;
@@ -37,13 +38,17 @@ const Access kAccesses[] = {
     {"st.shared.v2.f32 [%s+8], {%f, %g};", 8},
     {"st.shared.u16 [%s], %h;", 2},
     // The pointer moves, by what keeps the alignment and by what does not.
-    {"mov.u32 %t, 3; loop: ld.global.u32 %r, [%p]; add.s64 %p, %p, 16; sub.u32 %t, %t, 1; setp.ne.u32 %q, %t, 0; @%q bra loop;", 4},
+    {"mov.u32 %t, 3; loop: ld.global.u32 %r, [%p]; add.s64 %p, %p, 16; sub.u32 %t, %t, 1; "
+     "setp.ne.u32 %q, %t, 0; @%q bra loop;",
+     4},
     {"mov.u64 %e, %p; mul.wide.u32 %d, %x, 8; add.s64 %e, %e, %d; ld.global.f64 %l, [%e];", 8},
     {"shl.b32 %t, %x, 2; cvt.u64.u32 %d, %t; add.s64 %e, %p, %d; st.global.u32 [%e], %r;", 4},
     {"mad.wide.u32 %e, %x, 16, %p; ld.global.v4.u32 {%r, %t, %r, %t}, [%e];", 16},
     {"and.b64 %e, %p, -8; add.s64 %e, %e, %o; ld.global.u64 %d, [%e];", 8},
     {"setp.eq.u32 %q, %x, 0; selp.b64 %e, %p, %o, %q; ld.global.u32 %r, [%e];", 4},
-    {"{ .param .b64 a; .param .b32 v; st.param.b64 [a], %p; call.uni (v), load, (a); ld.param.b32 %r, [v]; }", 4},
+    {"{ .param .b64 a; .param .b32 v; st.param.b64 [a], %p; call.uni (v), load, (a); ld.param.b32 "
+     "%r, [v]; }",
+     4},
 };
 
 std::string kernel(const Access &a, bool waits)
@@ -75,10 +80,12 @@ Test(alignment, is_demanded_of_every_access)
             auto m = parse(kernel(a, waits));
             Globals globals(*m);
             for (unsigned k = 0; k < 16; ++k) {
-                auto fault = launch(*m, globals, "k", {reinterpret_cast<uint64_t>(memory) + k, k}, {{1, 1, 1}, {1, 1, 1}});
+                auto fault = launch(*m, globals, "k", {reinterpret_cast<uint64_t>(memory) + k, k},
+                                    {{1, 1, 1}, {1, 1, 1}});
                 const bool wrong = fault && fault->kind == FaultKind::misaligned_address;
-                cr_expect(wrong == (k % a.bytes != 0) && (wrong || !fault), "%s at offset %u, %s: %s", a.text, k,
-                          waits ? "thread" : "block", fault ? fault->text.c_str() : "no fault");
+                cr_expect(wrong == (k % a.bytes != 0) && (wrong || !fault),
+                          "%s at offset %u, %s: %s", a.text, k, waits ? "thread" : "block",
+                          fault ? fault->text.c_str() : "no fault");
             }
         }
 }
@@ -99,7 +106,9 @@ past: ret;
     auto m = parse(ptx);
     Globals globals(*m);
     auto run = [&](uint64_t thread) {
-        return launch(*m, globals, "k", {reinterpret_cast<uint64_t>(memory) + 1, thread}, {{2, 1, 1}, {64, 1, 1}}).has_value();
+        return launch(*m, globals, "k", {reinterpret_cast<uint64_t>(memory) + 1, thread},
+                      {{2, 1, 1}, {64, 1, 1}})
+            .has_value();
     };
     cr_assert_not(run(64));
     cr_assert(run(63));

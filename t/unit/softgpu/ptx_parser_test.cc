@@ -15,7 +15,8 @@ void refuses(const std::string &text, ErrorKind kind, const char *part)
     auto m = PtxModule::parse(kHead + text);
     cr_assert(!m.has_value(), "it is taken: %s", text.c_str());
     cr_expect(m.error().kind == kind, "%s: kind %s", m.error().text.c_str(), name(m.error().kind));
-    cr_expect(m.error().text.find(part) != std::string::npos, "'%s' is not in: %s", part, m.error().text.c_str());
+    cr_expect(m.error().text.find(part) != std::string::npos, "'%s' is not in: %s", part,
+              m.error().text.c_str());
 }
 
 }  // namespace
@@ -77,7 +78,8 @@ Test(ptx_parser, kernels_keep_the_registers_that_they_ask_for)
 {
     // Enough virtual registers for an estimate of more than 57, as numba's own test wants it.
     const std::string body = "{ .reg .b64 %rd<400>; ret; }\n";
-    auto m = PtxModule::parse(kHead + ".visible .entry free() " + body + ".visible .entry few() .maxnreg 24 " + body +
+    auto m = PtxModule::parse(kHead + ".visible .entry free() " + body +
+                              ".visible .entry few() .maxnreg 24 " + body +
                               ".visible .entry bounds() .maxntid 256, 2 .minnctapersm 4 " + body +
                               ".visible .entry tight() .maxntid 1024 .minnctapersm 8 " + body +
                               ".visible .entry one() .maxntid 128 .maxnreg 50 " + body);
@@ -89,8 +91,9 @@ Test(ptx_parser, kernels_keep_the_registers_that_they_ask_for)
     cr_expect_eq(k[3].registers, 16u, "more blocks than fit");
     cr_expect_eq(k[4].registers, 50u);
 
-    auto limited = PtxModule::limit_registers(kHead + ".func f() { ret; }\n.visible .entry a() " + body +
-                                                  ".visible .entry b() .maxnreg 20 " + body, 38);
+    auto limited = PtxModule::limit_registers(kHead + ".func f() { ret; }\n.visible .entry a() " +
+                                                  body + ".visible .entry b() .maxnreg 20 " + body,
+                                              38);
     cr_assert(limited.has_value());
     auto again = PtxModule::parse(*limited);
     cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
@@ -103,14 +106,17 @@ Test(ptx_parser, knows_every_fence)
 {
     std::string body;
     for (const char *scope : {"cta", "cluster", "gpu", "sys"}) {
-        for (const char *order : {"sc", "acq_rel", "acquire", "release"}) body += std::string("fence.") + order + "." + scope + ";\n";
+        for (const char *order : {"sc", "acq_rel", "acquire", "release"})
+            body += std::string("fence.") + order + "." + scope + ";\n";
     }
-    for (const char *line : {"membar.cta;", "membar.gl;", "membar.sys;", "fence.mbarrier_init.release.cluster;", "fence.proxy.alias;",
-                             "fence.proxy.async;", "fence.proxy.async.global;", "fence.proxy.async.shared::cta;",
-                             "fence.proxy.async.shared::cluster;", "fence.acquire.sync_restrict::shared::cluster.cluster;",
-                             "fence.release.sync_restrict::shared::cta.cluster;",
-                             "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
-                             "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"})
+    for (const char *line :
+         {"membar.cta;", "membar.gl;", "membar.sys;", "fence.mbarrier_init.release.cluster;",
+          "fence.proxy.alias;", "fence.proxy.async;", "fence.proxy.async.global;",
+          "fence.proxy.async.shared::cta;", "fence.proxy.async.shared::cluster;",
+          "fence.acquire.sync_restrict::shared::cluster.cluster;",
+          "fence.release.sync_restrict::shared::cta.cluster;",
+          "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
+          "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"})
         body += std::string(line) + "\n";
     auto m = PtxModule::parse(kHead + ".visible .entry k() {\n" + body + "ret; }\n");
     cr_assert(m.has_value(), "%s", m ? "" : m.error().text.c_str());
@@ -118,15 +124,23 @@ Test(ptx_parser, knows_every_fence)
 
 Test(ptx_parser, refuses_with_line_and_text)
 {
-    refuses(".entry k() { .reg .b32 %r1;\n frobnicate.b32 %r1;\n}", ErrorKind::unsupported, "line 5: 'frobnicate.b32 %r1'");
-    refuses(".entry k() { .reg .b32 %r1;\n\n wgmma.fence.sync.aligned; }", ErrorKind::unsupported, "line 6: 'wgmma.fence.sync.aligned'");
-    refuses(".entry k() { .reg .b32 %r1; add.f99 %r1, %r1, %r1; }", ErrorKind::unsupported, "add.f99 %r1, %r1, %r1");
-    refuses(".entry k() { .reg .b32 %r1; add.rn.s32 %r1, %r1, %r1; }", ErrorKind::unsupported, "add.rn.s32");
-    refuses(".entry k() { .reg .b32 %r1; add.s32 %r1, %r1; }", ErrorKind::unsupported, "number of operands");
-    refuses(".entry k() { .reg .b32 %r1; mov.u32 %r1, %nonsense; }", ErrorKind::unsupported, "special register");
+    refuses(".entry k() { .reg .b32 %r1;\n frobnicate.b32 %r1;\n}", ErrorKind::unsupported,
+            "line 5: 'frobnicate.b32 %r1'");
+    refuses(".entry k() { .reg .b32 %r1;\n\n wgmma.fence.sync.aligned; }", ErrorKind::unsupported,
+            "line 6: 'wgmma.fence.sync.aligned'");
+    refuses(".entry k() { .reg .b32 %r1; add.f99 %r1, %r1, %r1; }", ErrorKind::unsupported,
+            "add.f99 %r1, %r1, %r1");
+    refuses(".entry k() { .reg .b32 %r1; add.rn.s32 %r1, %r1, %r1; }", ErrorKind::unsupported,
+            "add.rn.s32");
+    refuses(".entry k() { .reg .b32 %r1; add.s32 %r1, %r1; }", ErrorKind::unsupported,
+            "number of operands");
+    refuses(".entry k() { .reg .b32 %r1; mov.u32 %r1, %nonsense; }", ErrorKind::unsupported,
+            "special register");
     refuses(".entry k() { .reg .b32 %r1; add.s32 %r1, %r1, -%r1; }", ErrorKind::invalid, "minus");
-    refuses(".entry k() { .reg .b32 %r1; mov.b32 %r1, -%tid.x; }", ErrorKind::invalid, "register expected");
-    refuses(".entry k() { .reg .b32 %r<5>; vmad.u32.u32.u32.po %r1, -%r2, %r3, %r4; }", ErrorKind::invalid, ".po");
+    refuses(".entry k() { .reg .b32 %r1; mov.b32 %r1, -%tid.x; }", ErrorKind::invalid,
+            "register expected");
+    refuses(".entry k() { .reg .b32 %r<5>; vmad.u32.u32.u32.po %r1, -%r2, %r3, %r4; }",
+            ErrorKind::invalid, ".po");
     refuses(".entry k() { .reg .b32 %r1; mov.b32 %r1, --5; }", ErrorKind::invalid, "");
     refuses(".entry k() { @%p ret; }", ErrorKind::invalid, "%p");
     refuses(".entry k() { ret }", ErrorKind::invalid, "line 4");
@@ -139,7 +153,10 @@ Test(ptx_parser, refuses_with_line_and_text)
 
 Test(ptx_parser, refuses_what_is_not_ptx)
 {
-    for (const char *text : {"", "int main() {}", "\x7f" "ELF", ".version 42.0\n.target sm_80\n"}) {
+    for (const char *text : {"", "int main() {}",
+                             "\x7f"
+                             "ELF",
+                             ".version 42.0\n.target sm_80\n"}) {
         auto m = PtxModule::parse(text);
         cr_assert(!m.has_value(), "%s", text);
     }
@@ -148,8 +165,13 @@ Test(ptx_parser, refuses_what_is_not_ptx)
 // Whatever is cut off or overwritten: an error or a module, never a crash.
 Test(ptx_parser, survives_damage)
 {
-    const std::string text = kHead + ".global .align 8 .u64 t[2] = {f, generic(t)+8};\n.func (.param .b32 r) f(.param .b32 a) { .reg .b32 %a<4>; ld.param.b32 %a1, [a+0]; L: st.param.b32 [r], %a1; @!%p bra L; ret; }\n"
-                                     ".entry k(.param .u64 p) { .reg .pred %p<2>; .reg .b32 %a<3>; { .param .b32 x; call (x), f, (%a1); } setp.lt.and.s32 %p1|%p0, %a1, 3, !%p0; ld.global.v2.u32 {%a1, _}, [%a2+-8]; ret; }\n";
+    const std::string text =
+        kHead +
+        ".global .align 8 .u64 t[2] = {f, generic(t)+8};\n.func (.param .b32 r) f(.param .b32 a) { "
+        ".reg .b32 %a<4>; ld.param.b32 %a1, [a+0]; L: st.param.b32 [r], %a1; @!%p bra L; ret; }\n"
+        ".entry k(.param .u64 p) { .reg .pred %p<2>; .reg .b32 %a<3>; { .param .b32 x; call (x), "
+        "f, (%a1); } setp.lt.and.s32 %p1|%p0, %a1, 3, !%p0; ld.global.v2.u32 {%a1, _}, [%a2+-8]; "
+        "ret; }\n";
     for (size_t cut = 0; cut < text.size(); ++cut) (void)PtxModule::parse(text.substr(0, cut));
     uint32_t state = 1;
     for (int i = 0; i < 3000; ++i) {

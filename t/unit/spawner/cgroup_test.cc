@@ -1,4 +1,5 @@
-// Cgroups of workers, each way: on this host's own where they can be written, and against a directory that looks like the kernel's.
+// Cgroups of workers, each way: on this host's own where they can be written, and against a
+// directory that looks like the kernel's.
 #include "spawner/cgroup.h"
 
 #include <criterion/criterion.h>
@@ -51,7 +52,8 @@ struct Directory {
 // What the kernel makes in a new group of v2.
 void new_group(const fs::path &group)
 {
-    for (const char *file : {"memory.max", "pids.max", "cpu.max", "cpu.weight", "cgroup.procs", "cgroup.kill", "cgroup.subtree_control"})
+    for (const char *file : {"memory.max", "pids.max", "cpu.max", "cpu.weight", "cgroup.procs",
+                             "cgroup.kill", "cgroup.subtree_control"})
         put(group / file);
 }
 
@@ -89,7 +91,8 @@ void remove_base()
         std::error_code none;
         const fs::path root = fs::path("/sys/fs/cgroup") / controller;
         std::vector<fs::path> found;
-        for (fs::recursive_directory_iterator at(root, none), end; !none && at != end; at.increment(none))
+        for (fs::recursive_directory_iterator at(root, none), end; !none && at != end;
+             at.increment(none))
             if (at->path().filename() == "rgpu-cgroup-test") found.push_back(at->path());
         for (const fs::path &path : found) rmdir(path.c_str());
     }
@@ -123,7 +126,8 @@ void try_group(CgroupBase &base)
     for (int i = 0; i < 500 && inside && inside->size() < 20; ++i, usleep(10'000))
         inside = group->pids();
     cr_expect(inside && inside->size() == 20, "%zu processes", inside ? inside->size() : 0);
-    cr_expect_eq(group->remove().error().kind, ErrorKind::unavailable, "what lives keeps its group");
+    cr_expect_eq(group->remove().error().kind, ErrorKind::unavailable,
+                 "what lives keeps its group");
     cr_expect(group->kill());
     cr_expect_eq(ended_by(bomb), SIGKILL);
     for (int i = 0; i < 500 && inside && !inside->empty(); ++i, usleep(10'000))
@@ -144,8 +148,7 @@ void try_group(CgroupBase &base)
     cr_expect_eq(ended_by(eater), SIGKILL, "the kernel ends who takes more memory");
 
     Result<void> removed = group->remove();
-    for (int i = 0; i < 500 && !removed; ++i, usleep(10'000))
-        removed = group->remove();
+    for (int i = 0; i < 500 && !removed; ++i, usleep(10'000)) removed = group->remove();
     cr_expect(removed);
     const Result<Cgroup> again = base.open(name);
     cr_expect(again && again->pids().error().kind == ErrorKind::invalid, "it is gone");
@@ -171,9 +174,12 @@ Test(cgroup, v2_limits_what_is_in_it)
 Test(cgroup, v2_ends_all_of_a_group)
 {
     const std::string path = "/sys/fs/cgroup/unified/rgpu-cgroup-test-" + std::to_string(getpid());
-    if (mkdir(path.c_str(), 0755) != 0) cr_skip_test("no v2 hierarchy beside v1's that can be written");
+    if (mkdir(path.c_str(), 0755) != 0)
+        cr_skip_test("no v2 hierarchy beside v1's that can be written");
     const Cgroup group({path}, true);
-    const pid_t pid = child([] { for (;;) pause(); });
+    const pid_t pid = child([] {
+        for (;;) pause();
+    });
     cr_expect(group.add(pid));
     bool inside = false;
     const pid_t born = group.fork(inside);
@@ -206,7 +212,8 @@ Test(cgroup, v2_takes_the_group_that_systemd_gave)
 
     CgroupBase base = CgroupBase::find("workers", root.path, root.path / "self");
     cr_assert(base.way() == CgroupBase::Way::v2, "%s", base.told().c_str());
-    cr_expect_eq(read(unit / "spawner/cgroup.procs"), "0", "this process is in a group beside the workers'");
+    cr_expect_eq(read(unit / "spawner/cgroup.procs"), "0",
+                 "this process is in a group beside the workers'");
     cr_expect_eq(read(unit / "cgroup.subtree_control"), "+memory +pids +cpu");
     cr_expect_eq(read(unit / "workers/cgroup.subtree_control"), "+memory +pids +cpu");
     Result<Cgroup> group = base.make("job-7", kLimits);
@@ -235,7 +242,8 @@ Test(cgroup, without_controllers_there_are_rlimits_and_it_says_why)
     put(root.path / "self", "0::/");
     CgroupBase base = CgroupBase::find("workers", root.path, root.path / "self");
     cr_expect(base.way() == CgroupBase::Way::none);
-    cr_expect(base.told().find("no controller \"memory\"") != std::string::npos, "%s", base.told().c_str());
+    cr_expect(base.told().find("no controller \"memory\"") != std::string::npos, "%s",
+              base.told().c_str());
     // What makes groups need not know.
     Result<Cgroup> group = base.make("job-7", kLimits);
     cr_expect(group && !*group && group->add(1) && group->kill() && group->remove());
@@ -248,14 +256,16 @@ Test(cgroup, without_controllers_there_are_rlimits_and_it_says_why)
 Test(cgroup, rlimits_hold_what_a_child_has)
 {
     const pid_t pid = child([] {
-        const bool set = set_rlimits({.memory = 64 << 20, .pids = 4, .cpu_hundredths = 0, .cpu_weight = 0});
+        const bool set =
+            set_rlimits({.memory = 64 << 20, .pids = 4, .cpu_hundredths = 0, .cpu_weight = 0});
         rlimit processes{};
         getrlimit(RLIMIT_NPROC, &processes);
         if (!set || processes.rlim_max != 4) _exit(1);
         for (size_t eaten = 0; eaten < size_t{256} << 20; eaten += 65536)
             if (!malloc(65536)) raise(SIGUSR1);
     });
-    cr_assert_eq(ended_by(pid), SIGUSR1, "no memory beyond the limit and the stacks of its threads");
+    cr_assert_eq(ended_by(pid), SIGUSR1,
+                 "no memory beyond the limit and the stacks of its threads");
 }
 
 Test(cgroup, refuses_names_that_lead_elsewhere)

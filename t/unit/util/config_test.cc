@@ -96,14 +96,18 @@ Test(config, an_error_names_file_line_key_and_cure)
 
 Test(config, weights_of_qos)
 {
-    auto config = parse_config("[rgpud]\nqos_weights = [\"high=4\", \"low=0.5\"]\nmax_kernel = \"10s\"\n", "rgpu.conf");
+    auto config = parse_config(
+        "[rgpud]\nqos_weights = [\"high=4\", \"low=0.5\"]\nmax_kernel = \"10s\"\n", "rgpu.conf");
     cr_assert(config.has_value(), "%s", config.error().text.c_str());
     cr_assert_eq(config->rgpud.qos_weights.size(), 2);
     cr_expect_eq(config->rgpud.max_kernel, 10s);
     auto weight = parse_qos_weight(config->rgpud.qos_weights[1]);
     cr_expect(weight && weight->qos == "low" && weight->hundredths == 50);
-    for (const char *entry : {"high", "=4", "high=", "high=0", "high=x", "high=4x", "high=nan", "high=1e9"})
-        cr_expect(has(wrong(("[rgpud]\nqos_weights = [\"" + std::string(entry) + "\"]\n").c_str()), "weight of a QOS"), "%s", entry);
+    for (const char *entry :
+         {"high", "=4", "high=", "high=0", "high=x", "high=4x", "high=nan", "high=1e9"})
+        cr_expect(has(wrong(("[rgpud]\nqos_weights = [\"" + std::string(entry) + "\"]\n").c_str()),
+                      "weight of a QOS"),
+                  "%s", entry);
 }
 
 Test(config, two_servers_of_one_name_are_refused)
@@ -126,15 +130,13 @@ Test(config, each_key_reads_back_its_own_default)
     Config config;
     ServerEntry server;
     for (const ConfigKey &key : config_keys()) {
-        if (std::string(key.table) == "server")
-            continue;
+        if (std::string(key.table) == "server") continue;
         std::string value = written(key.field(config, server));
         std::string file = std::string("[") + key.table + "]\n" + key.name + " = " + value + "\n";
         bool host_name = std::string(key.table) == "rgpud" && std::string(key.name) == "name";
         auto read = parse_config(file, "rgpu.conf");
         cr_assert(read.has_value(), "%s: %s", file.c_str(), read ? "" : read.error().text.c_str());
-        if (!host_name)
-            cr_assert_eq(written(key.field(*read, server)), value, "%s", file.c_str());
+        if (!host_name) cr_assert_eq(written(key.field(*read, server)), value, "%s", file.c_str());
         cr_assert(key.help && key.help[0]);
     }
 }

@@ -18,9 +18,11 @@ Test(sha256, of_the_standards_examples)
         {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
         {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-        {std::string(1000000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
+        {std::string(1000000, 'a'),
+         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
     };
-    for (const auto &e : examples) cr_expect(to_hex(sha256(e.text)) == e.digest, "%.20s", e.text.c_str());
+    for (const auto &e : examples)
+        cr_expect(to_hex(sha256(e.text)) == e.digest, "%.20s", e.text.c_str());
 }
 
 Test(sha256, is_the_same_in_pieces)

@@ -69,15 +69,20 @@ Test(units, shares_are_fractions_or_percent)
 
 Test(units, ranges_of_shares)
 {
-    struct { const char *text; int least, most; } good[] = {
-        {"0.5", 50, 50}, {"50%", 50, 50}, {"1", 100, 100}, {"0.3-1", 30, 100}, {"30%-100%", 30, 100},
-        {"30-100", 30, 100}, {"0-100", 0, 100}, {"0-1", 0, 100}, {"0%-50%", 0, 50}, {"1-2", 1, 2}};
+    struct {
+        const char *text;
+        int least, most;
+    } good[] = {{"0.5", 50, 50},       {"50%", 50, 50},     {"1", 100, 100},   {"0.3-1", 30, 100},
+                {"30%-100%", 30, 100}, {"30-100", 30, 100}, {"0-100", 0, 100}, {"0-1", 0, 100},
+                {"0%-50%", 0, 50},     {"1-2", 1, 2}};
     for (auto &c : good) {
         auto range = parse_share_range(c.text);
         cr_assert(range.has_value(), "%s", c.text);
-        cr_expect(range->least == c.least && range->most == c.most, "%s: %d-%d", c.text, range->least, range->most);
+        cr_expect(range->least == c.least && range->most == c.most, "%s: %d-%d", c.text,
+                  range->least, range->most);
     }
-    for (const char *text : {"", "-", "-1", "50", "30-", "-30", "100-30", "30-101", "0-0", "1.5-2", "a-b", "10-20-30"})
+    for (const char *text :
+         {"", "-", "-1", "50", "30-", "-30", "100-30", "30-101", "0-0", "1.5-2", "a-b", "10-20-30"})
         cr_expect_not(parse_share_range(text).has_value(), "%s", text);
     cr_expect_eq(share_text(50, 50), "50%");
     cr_expect_eq(share_text(30, 100), "30-100%");

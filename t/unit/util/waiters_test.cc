@@ -32,7 +32,8 @@ Test(waiters, has_so_many_threads_and_others_wait_their_turn)
     cr_expect_eq(waiters.behind(), kJobs - Waiters::kMostThreads);
     open = true;
     changed.notify_all();
-    cr_assert(changed.wait_for(lock, 20s, [] { return done == kJobs; }), "%zu of %zu jobs were done", done, kJobs);
+    cr_assert(changed.wait_for(lock, 20s, [] { return done == kJobs; }),
+              "%zu of %zu jobs were done", done, kJobs);
     cr_expect_eq(most, Waiters::kMostThreads);
     cr_expect_eq(waiters.behind(), 0);
 }

@@ -13,11 +13,13 @@ using Bytes = std::vector<uint8_t>;
 // Applies a diff; false when it is damaged. Notes every byte that it writes.
 static bool put(const Bytes &diff, Bytes &to, std::vector<bool> *written = nullptr)
 {
-    return apply_diff(diff.data(), diff.size(), to.size(), [&](size_t at, const uint8_t *data, size_t n) {
-        cr_assert(n > 0 && at <= to.size() && n <= to.size() - at, "%zu bytes at %zu of %zu", n, at, to.size());
-        memcpy(&to[at], data, n);
-        for (size_t i = 0; written && i < n; i++) (*written)[at + i] = true;
-    });
+    return apply_diff(diff.data(), diff.size(), to.size(),
+                      [&](size_t at, const uint8_t *data, size_t n) {
+                          cr_assert(n > 0 && at <= to.size() && n <= to.size() - at,
+                                    "%zu bytes at %zu of %zu", n, at, to.size());
+                          memcpy(&to[at], data, n);
+                          for (size_t i = 0; written && i < n; i++) (*written)[at + i] = true;
+                      });
 }
 
 static Bytes diff_of(const Bytes &now, Bytes &twin)
@@ -43,7 +45,8 @@ Test(diff, names_exactly_the_bytes_that_changed)
             now = before;
             std::vector<bool> changed(size);
             for (size_t i = 0; i < size; i++)
-                if (random() % 100 < density) now[i] ^= static_cast<uint8_t>(1 + random() % 255), changed[i] = true;
+                if (random() % 100 < density)
+                    now[i] ^= static_cast<uint8_t>(1 + random() % 255), changed[i] = true;
             Bytes twin = before, other = before;
             Bytes diff = diff_of(now, twin);
             cr_assert(twin == now, "the twin is what was read");
@@ -89,7 +92,8 @@ Test(diff, of_a_large_change_is_hardly_larger_than_it)
     cr_assert(diff_of(now, twin).size() == now.size() + sizeof(DiffEntry));
 }
 
-static Bytes entry(uint32_t skip, uint32_t count, std::initializer_list<uint64_t> words = {}, size_t more = 0)
+static Bytes entry(uint32_t skip, uint32_t count, std::initializer_list<uint64_t> words = {},
+                   size_t more = 0)
 {
     Bytes b(sizeof(DiffEntry) + words.size() * 8 + more, 0xab);
     const DiffEntry e{skip, count};
@@ -111,7 +115,8 @@ Test(diff, damaged_is_refused)
     cr_assert(refused(entry(0, 0x7fffffff, {1}, 1), 64), "more units than there are");
     cr_assert(refused(entry(0, kDiffWhole, {}, 64), 64), "no units");
     cr_assert(refused(entry(0, kDiffWhole | 1, {}, 63), 64), "bytes are missing");
-    cr_assert(refused(entry(0, kDiffWhole | 1, {}, 64), 63), "a whole unit where there is only part of one");
+    cr_assert(refused(entry(0, kDiffWhole | 1, {}, 64), 63),
+              "a whole unit where there is only part of one");
     cr_assert(refused(entry(0, 1, {uint64_t{1} << 63}, 1), 63), "a byte past the end");
     cr_assert(refused(entry(0, 1, {~uint64_t{0}}, 63), 64), "bytes are missing");
     cr_assert(refused(entry(0, 2, {1}, 1), 128), "the second mask is missing");
@@ -122,7 +127,8 @@ Test(diff, truncated_or_changed_anywhere_writes_nothing_outside)
 {
     std::mt19937 random(3);
     Bytes before(1000), now(1000);
-    for (size_t i = 0; i < 1000; i++) now[i] = i < 300 || i % 5 == 0 ? static_cast<uint8_t>(1 + i) : 0;
+    for (size_t i = 0; i < 1000; i++)
+        now[i] = i < 300 || i % 5 == 0 ? static_cast<uint8_t>(1 + i) : 0;
     Bytes twin = before;
     const Bytes diff = diff_of(now, twin);
     for (size_t n = 0; n < diff.size(); n++) {
@@ -131,7 +137,8 @@ Test(diff, truncated_or_changed_anywhere_writes_nothing_outside)
     }
     for (int round = 0; round < 20000; round++) {
         Bytes damaged = diff, to(1 + random() % 1000);
-        for (unsigned i = 0; i <= random() % 3; i++) damaged[random() % damaged.size()] = static_cast<uint8_t>(random());
+        for (unsigned i = 0; i <= random() % 3; i++)
+            damaged[random() % damaged.size()] = static_cast<uint8_t>(random());
         put(damaged, to);
     }
 }

@@ -50,7 +50,8 @@ Test(snapshot, goes_both_ways)
 Test(snapshot, is_refused_when_cut_anywhere)
 {
     std::vector<uint8_t> bytes = encode(example());
-    for (size_t n = 0; n < bytes.size(); n++) cr_expect(!decode_snapshot(bytes.data(), n), "%zu bytes", n);
+    for (size_t n = 0; n < bytes.size(); n++)
+        cr_expect(!decode_snapshot(bytes.data(), n), "%zu bytes", n);
     bytes.push_back(0);
     cr_expect(!decode_snapshot(bytes.data(), bytes.size()));
 }

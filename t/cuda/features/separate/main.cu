@@ -1,4 +1,5 @@
-// Device code in two files (-rdc=true), linked: functions, variables and function pointers across them.
+// Device code in two files (-rdc=true), linked: functions, variables and function pointers across
+// them.
 #include "../check.h"
 #include "part.cuh"
 

@@ -1,4 +1,5 @@
-// The other half of main.cu. Both files have a static function and a static variable of the same name.
+// The other half of main.cu. Both files have a static function and a static variable of the same
+// name.
 #include "part.cuh"
 
 __device__ int shared_counter = 100;
