@@ -329,7 +329,7 @@ FEATURES := $(patsubst t/cuda/features/%.cu,$(O)/cuda/features/%,$(sort $(wildca
 feature_arch = compute_$(if $(filter %_sm90,$*),90,80)
 nvcc_feature = mkdir -p $(@D) && $(NVCC) -O2 -std=c++17 -gencode arch=$(feature_arch),code=$(feature_arch) -cudart static $1 \
 	-o $@ $(filter %.cu,$^) -L$(CUDA)/lib64/stubs -lcuda
-$(O)/cuda/features/%: t/cuda/features/%.cu t/cuda/features/check.h
+$(O)/cuda/features/%: t/cuda/features/%.cu t/cuda/features/check.h t/cuda/check.h
 	$(call say,NVCC)$(call nvcc_feature)
 $(O)/cuda/features/%: t/cuda/features/%/main.cu t/cuda/features/%/part.cu t/cuda/features/%/part.cuh
 	$(call say,NVCC)$(call nvcc_feature,-rdc=true)

@@ -1,17 +1,46 @@
-// What the test programs are made of: a call that must succeed, and a condition that must hold.
+// What the test programs are made of: calls that must succeed or fail, and conditions that must
+// hold. A violation prints its line and ends the program with 1.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
-#define CHECK(call) \
-    do \
-        if (cudaError_t failed = (call)) \
-            printf("line %d: %s gave %s\n", __LINE__, #call, cudaGetErrorName(failed)), exit(1); \
-    while (0)
+inline std::string name_of(cudaError_t error) { return cudaGetErrorName(error); }
+// Of the toolkit's libraries (cuFFT, cuRAND, NVRTC ...): the number of their status.
+template <typename Status> std::string name_of(Status status)
+{
+    return std::to_string(int(status));
+}
+
+template <typename Status> void expect(Status got, Status wanted, const char *call, int line)
+{
+    if (got == wanted) return;
+    printf("line %d: %s gave %s, not %s\n", line, call, name_of(got).c_str(),
+           name_of(wanted).c_str());
+    exit(1);
+}
+
+template <typename Status> void succeeds(Status got, const char *call, int line)
+{
+    expect(got, Status(0), call, line);
+}
+
+#define CHECK(call) succeeds(call, #call, __LINE__)
+#define FAILS(call, error) expect(call, error, #call, __LINE__)
 #define TRUE(x) \
     do \
         if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
     while (0)
+// With a text, as printf(3)'s, that says what was found.
+#define EXPECT(condition, ...) \
+    do { \
+        if (!(condition)) { \
+            printf("line %d: %s: ", __LINE__, #condition); \
+            printf(__VA_ARGS__); \
+            printf("\n"); \
+            exit(1); \
+        } \
+    } while (0)

@@ -1,7 +1,7 @@
 // Graphs that copy the program's own memory and call its functions: the bytes at launch count, host
 // nodes see what the copies before them left, and copies behind them see what they wrote; user
 // objects end with their last graph.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <atomic>
 #include <cstdio>
@@ -9,20 +9,6 @@
 #include <cstring>
 #include <thread>
 #include <vector>
-
-#define CHECK(call) expect(call, cudaSuccess, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
-{
-    if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
-           cudaGetErrorName(wanted));
-    exit(1);
-}
 
 __global__ void twice(int *p, int n)
 {

@@ -6,16 +6,6 @@
 #include <cstdlib>
 #include <vector>
 
-#define EXPECT(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s: ", __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fprintf(stderr, "\n"); \
-            exit(1); \
-        } \
-    } while (0)
-
 constexpr int n = 500;
 
 __global__ void add(int *p, const int *what)

@@ -13,16 +13,6 @@
 #include <unistd.h>
 #include <vector>
 
-#define EXPECT(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s: ", __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fprintf(stderr, "\n"); \
-            exit(1); \
-        } \
-    } while (0)
-
 __global__ void add(int *p, size_t n, int what)
 {
     for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)

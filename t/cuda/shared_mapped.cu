@@ -10,16 +10,6 @@
 #include <thread>
 #include <vector>
 
-#define EXPECT(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s: ", __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fprintf(stderr, "\n"); \
-            exit(1); \
-        } \
-    } while (0)
-
 __global__ void add(int *p, int n, int what)
 {
     for (int i = threadIdx.x; i < n; i += blockDim.x) p[i] += what;

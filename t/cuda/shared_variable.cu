@@ -1,26 +1,8 @@
 // __managed__ variables: the program uses them by name, as kernels do. Ends with 0 when every value
 // was right.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
-
-#define CHECK(call) \
-    do { \
-        cudaError_t error = (call); \
-        if (error != cudaSuccess) { \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-            return 1; \
-        } \
-    } while (0)
-#define EXPECT(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s: ", __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fprintf(stderr, "\n"); \
-            return 1; \
-        } \
-    } while (0)
 
 __managed__ int counter = 41;
 __managed__ char byte = 'a';

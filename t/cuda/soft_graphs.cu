@@ -1,5 +1,5 @@
 // CUDA graphs: made by hand and by stream capture, launched, changed; what may not be captured.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <atomic>
 #include <cstdio>
@@ -7,22 +7,6 @@
 #include <cstring>
 #include <thread>
 #include <vector>
-
-#define CHECK(call) expect(call, cudaSuccess, #call, __LINE__)
-#define FAILS(call, error) expect(call, error, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
-{
-    cudaGetLastError();
-    if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
-           cudaGetErrorName(wanted));
-    exit(1);
-}
 
 __global__ void add(int *p, int n, int what)
 {

@@ -1,8 +1,8 @@
 // Kernels as a program meets them: launches and their limits, symbols, attributes, occupancy,
 // managed variables, cooperative launch, printf; and each way in which a kernel fails, in a process
 // of its own.
+#include "check.h"
 #include <cooperative_groups.h>
-#include <cuda_runtime.h>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,21 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-
-#define CHECK(call) expect(call, cudaSuccess, #call, __LINE__)
-#define FAILS(call, error) expect(call, error, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
-{
-    if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
-           cudaGetErrorName(wanted));
-    exit(1);
-}
 
 __constant__ int table[4] = {10, 20, 30, 40};
 __device__ int counter = 5;

@@ -1,26 +1,11 @@
 // Memory as the runtime API sees it: every kind of allocation and copy, pointer attributes, memory
 // info, and the errors of addresses that are no memory. Runs no kernel.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-
-#define CHECK(call) expect(call, cudaSuccess, #call, __LINE__)
-#define FAILS(call, error) expect(call, error, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
-{
-    if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
-           cudaGetErrorName(wanted));
-    exit(1);
-}
 
 static void flat_copies()
 {

@@ -1,27 +1,12 @@
 // Streams and events: order, asynchrony, the default stream's rules, host functions, callbacks,
 // times. Host functions stand in for long work, so no kernel is needed.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
-
-#define CHECK(call) expect(call, cudaSuccess, #call, __LINE__)
-#define FAILS(call, error) expect(call, error, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, cudaError_t wanted, const char *call, int line)
-{
-    if (got == wanted) return;
-    printf("line %d: %s gave %s, not %s\n", line, call, cudaGetErrorName(got),
-           cudaGetErrorName(wanted));
-    exit(1);
-}
 
 static std::atomic<int> gate, count;
 

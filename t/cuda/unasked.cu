@@ -1,21 +1,12 @@
 // What a stream brings must arrive though the program asks for nothing: a host function that it
 // waits for, and a copy to pinned memory whose bytes it watches. Ends with 0 when both came within
 // ten seconds.
-#include <cuda_runtime.h>
+#include "check.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <thread>
-
-#define CHECK(call) \
-    do { \
-        cudaError_t error = (call); \
-        if (error != cudaSuccess) { \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-            return 1; \
-        } \
-    } while (0)
 
 static std::atomic<int> reached;
 

@@ -1,5 +1,7 @@
 // CUB and Thrust from the toolkit's headers: sort, scan, reduce, select and so on, each against the
 // host.
+#include "../check.h"
+
 #include <cub/cub.cuh>
 #include <thrust/device_vector.h>
 #include <thrust/inner_product.h>
@@ -16,19 +18,6 @@
 #include <numeric>
 #include <random>
 #include <vector>
-
-#define CHECK(call) expect(call, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, const char *call, int line)
-{
-    if (got == cudaSuccess) return;
-    printf("line %d: %s gave %s\n", line, call, cudaGetErrorName(got));
-    exit(1);
-}
 
 static std::mt19937 random_number(20);
 

@@ -1,6 +1,6 @@
 // cuFFT against a discrete Fourier transform on the host. Run with c2c, z2z, r2c, c2r, 2d or
 // batched.
-#include <cuda_runtime.h>
+#include "../check.h"
 #include <cufft.h>
 
 #include <algorithm>
@@ -12,15 +12,6 @@
 #include <random>
 #include <type_traits>
 #include <vector>
-
-#define CHECK(call) succeeds(int(call), #call, __LINE__)
-
-static void succeeds(int got, const char *call, int line)
-{
-    if (got == 0) return;
-    printf("line %d: %s gave %d\n", line, call, got);
-    exit(1);
-}
 
 using Wide = std::complex<double>;
 

@@ -1,10 +1,10 @@
 // Cooperative groups as programs use them: tiles of every size, coalesced and labelled groups, the
 // reductions and scans of the toolkit's headers, groups of a block and of the whole grid.
+#include "../check.h"
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
-#include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,19 +15,6 @@
 #include <vector>
 
 namespace cg = cooperative_groups;
-
-#define CHECK(call) expect(call, #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void expect(cudaError_t got, const char *call, int line)
-{
-    if (got == cudaSuccess) return;
-    printf("line %d: %s gave %s\n", line, call, cudaGetErrorName(got));
-    exit(1);
-}
 
 static int value_of(int i) { return (i * 2654435761u >> 7) % 1000 - 300; }
 

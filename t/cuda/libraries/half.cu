@@ -1,8 +1,8 @@
 // cuda_fp16.h and cuda_bf16.h: the same arithmetic by the device's instructions and by the headers'
 // host code, bit for bit.
+#include "../check.h"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstdint>
@@ -10,15 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-
-#define CHECK(call) expect(call, #call, __LINE__)
-
-static void expect(cudaError_t got, const char *call, int line)
-{
-    if (got == cudaSuccess) return;
-    printf("line %d: %s gave %s\n", line, call, cudaGetErrorName(got));
-    exit(1);
-}
 
 template <typename T> __host__ __device__ inline uint32_t bits(T x)
 {

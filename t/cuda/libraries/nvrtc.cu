@@ -1,5 +1,7 @@
 // What NVRTC makes for compute_90 of the toolkit's headers: clusters of one block, bulk copies with
 // mbarriers, group reductions, wmma, fp8, programmatic launches. Needs a device of 9.0.
+#include "../check.h"
+
 #include <cuda.h>
 #include <nvrtc.h>
 
@@ -8,19 +10,6 @@
 #include <cstring>
 #include <string>
 #include <vector>
-
-#define CHECK(call) succeeds(int(call), #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void succeeds(int got, const char *call, int line)
-{
-    if (got == 0) return;
-    printf("line %d: %s gave %d\n", line, call, got);
-    exit(1);
-}
 
 static const char *source = R"(
 #include <cooperative_groups.h>

@@ -1,6 +1,6 @@
 // cuRAND: its generators on the device and on the host give the same numbers. Run with uniform or
 // normal.
-#include <cuda_runtime.h>
+#include "../check.h"
 #include <curand.h>
 
 #include <cmath>
@@ -8,19 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-
-#define CHECK(call) succeeds(int(call), #call, __LINE__)
-#define TRUE(x) \
-    do \
-        if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
-    while (0)
-
-static void succeeds(int got, const char *call, int line)
-{
-    if (got == 0) return;
-    printf("line %d: %s gave %d\n", line, call, got);
-    exit(1);
-}
 
 int main(int argc, char **argv)
 {
