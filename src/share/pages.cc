@@ -14,6 +14,7 @@
 #include <ctime>
 
 #include "share/window.h"
+#include "util/packet.h"
 
 namespace rgpu::share {
 namespace {
@@ -54,27 +55,6 @@ bool seal(int fd, bool against_writing)
     return fcntl(fd, F_ADD_SEALS, kSize) == 0;
 }
 
-Result<void> send_descriptors(int socket, const int (&fds)[kDescriptors])
-{
-    char text[sizeof kMagic];
-    memcpy(text, kMagic, sizeof text);
-    iovec content{text, sizeof text};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
-    msghdr message{};
-    message.msg_iov = &content;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof fds);
-    memcpy(CMSG_DATA(head), fds, sizeof fds);
-    if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof text))
-        return failed("a worker's place");
-    return {};
-}
-
 }  // namespace
 
 int64_t clock_now()
@@ -112,32 +92,24 @@ Result<Opened> open_place()
         return failed("a worker's place");
     Fd ours(ends[0]);
     opened.socket.reset(ends[1]);
-    Result<void> sent = send_descriptors(
-        ours.get(), {told->get(), says->get(), opened.bell.get(), workers_line.get()});
-    if (!sent) return std::move(sent).error();
+    const int given[kDescriptors] = {told->get(), says->get(), opened.bell.get(),
+                                     workers_line.get()};
+    if (send_packet(ours.get(), kMagic, sizeof kMagic, given, MSG_DONTWAIT) != 0)
+        return failed("a worker's place");
     return opened;
 }
 
 Result<Place> take_place(int socket)
 {
     char text[sizeof kMagic] = {};
-    int fds[kDescriptors];
-    iovec content{text, sizeof text};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
-    msghdr message{};
-    message.msg_iov = &content;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (!head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof fds))
+    std::vector<Fd> given;
+    const ssize_t n = receive_packet(socket, text, sizeof text, given, kDescriptors, MSG_DONTWAIT);
+    if (n <= 0 || given.size() != kDescriptors)
         return error(ErrorKind::disconnected, "there is no scheduler");
-    memcpy(fds, CMSG_DATA(head), sizeof fds);
-    Fd told(fds[0]), says(fds[1]);
+    const Fd told = std::move(given[0]), says = std::move(given[1]);
     Place place;
-    place.bell.reset(fds[2]);
-    place.line.reset(fds[3]);
+    place.bell = std::move(given[2]);
+    place.line = std::move(given[3]);
     if (n != static_cast<ssize_t>(sizeof kMagic) || memcmp(text, kMagic, sizeof kMagic))
         return error(ErrorKind::invalid, "the scheduler is of another version");
     place.told.reset(static_cast<Told *>(map(told.get(), PROT_READ | PROT_WRITE)));

@@ -2,55 +2,21 @@
 
 #include <sys/socket.h>
 
-#include <cerrno>
-#include <cstring>
+#include "util/packet.h"
 
 namespace rgpu::share {
 
 int send_message(int socket, const void *bytes, size_t size, int descriptor)
 {
-    iovec content{const_cast<void *>(bytes), size};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
-    msghdr message{};
-    message.msg_iov = &content;
-    message.msg_iovlen = 1;
-    if (descriptor >= 0) {
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof descriptor);
-        memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
-    }
-    ssize_t n;
-    while ((n = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
-    return n == static_cast<ssize_t>(size) ? 0 : n < 0 ? errno : EMSGSIZE;
+    const std::span<const int> given(&descriptor, descriptor >= 0 ? 1 : 0);
+    return send_packet(socket, bytes, size, given, MSG_DONTWAIT);
 }
 
 ssize_t receive_message(int socket, void *bytes, size_t size, Fd *descriptor)
 {
-    int given = -1;
-    iovec content{bytes, size};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof given)] = {};
-    msghdr message{};
-    message.msg_iov = &content;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    ssize_t n;
-    while ((n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-    }
-    if (const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-        head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof given)) {
-        memcpy(&given, CMSG_DATA(head), sizeof given);
-        Fd taken(given);
-        if (descriptor) *descriptor = std::move(taken);
-    }
-    if (n > 0 && message.msg_flags & MSG_TRUNC) {
-        errno = EMSGSIZE;
-        return -1;
-    }
+    std::vector<Fd> received;
+    const ssize_t n = receive_packet(socket, bytes, size, received, 1, MSG_DONTWAIT);
+    if (descriptor && !received.empty()) *descriptor = std::move(received[0]);
     return n;
 }
 
