@@ -20,7 +20,8 @@ public:
 
     // The lease's account (worker/memory_account.h), opened anew: each worker's locks are its own.
     Result<Fd> account(const pool::Lease &lease, int64_t max_workers) const;
-    // What the lease's processes on software GPUs share (softgpu/driver/gpu_host.h), opened anew.
+    // What the lease's processes on software GPUs share (softgpu/driver/base/gpu_host.h), opened
+    // anew.
     Result<Fd> software_gpus(const pool::Lease &lease) const;
 
     void forget(const std::string &lease) const;

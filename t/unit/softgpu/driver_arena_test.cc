@@ -1,5 +1,5 @@
 // Device memory: alignment, sharing of pages, what comes back, and that pages without memory fault.
-#include "softgpu/driver/arena.h"
+#include "softgpu/driver/base/arena.h"
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>

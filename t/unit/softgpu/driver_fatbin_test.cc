@@ -1,6 +1,6 @@
 // Fat binaries: every way in which PTX is packed, the choice among several, and damage at every
 // byte.
-#include "softgpu/driver/fatbin.h"
+#include "softgpu/driver/image/fatbin.h"
 
 #include <criterion/criterion.h>
 #include <lz4.h>

@@ -1,6 +1,6 @@
 // The GPU host that processes share: slots, memory that is counted across them and comes back from
 // the dead.
-#include "softgpu/driver/gpu_host.h"
+#include "softgpu/driver/base/gpu_host.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // The scheduler: order by dependencies, no thread held up by another, work on the calling thread.
-#include "softgpu/driver/scheduler.h"
+#include "softgpu/driver/base/scheduler.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 // What the environment says: sizes, and CUDA_VISIBLE_DEVICES by CUDA's rules.
-#include "softgpu/driver/settings.h"
+#include "softgpu/driver/base/settings.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Events and memory that processes share by name.
-#include "softgpu/driver/shared_event.h"
+#include "softgpu/driver/base/shared_event.h"
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "lower_support.h"
-#include "softgpu/driver/fatbin.h"
+#include "softgpu/driver/image/fatbin.h"
 #include "softgpu/lower/module.h"
 
 using namespace lower_test;

@@ -1,0 +1,171 @@
+// Stream-ordered memory: CUDA Driver API, "Stream Ordered Memory Allocator".
+#include "softgpu/driver/api/export.h"
+#include "softgpu/driver/graph/graph_memory.h"
+#include "softgpu/driver/graph/graph_work.h"
+#include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/driver.h"
+#include "softgpu/driver/state/memory.h"
+#include "softgpu/driver/state/pool.h"
+#include "softgpu/driver/state/stream.h"
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+CUresult allocate(CUdeviceptr *address, size_t bytes, Pool &pool, Stream &stream)
+{
+    if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    // The address is needed now, so it is taken now; frees in any stream's order may still be to
+    // come.
+    uint64_t a = pool.allocate(bytes);
+    if (!a) {
+        if (CUresult rc = stream.context.synchronize()) return rc;
+        a = pool.allocate(bytes);
+    }
+    if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
+    *address = a;
+    return CUDA_SUCCESS;
+}
+
+// In a stream that is being captured the graph gets a node instead.
+CUresult capture_alloc(CUdeviceptr *address, size_t bytes, Device &device, Stream &s)
+{
+    if (!address) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEM_ALLOC_NODE_PARAMS p = {};
+    p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device.index};
+    p.bytesize = bytes;
+    WorkRef work;
+    if (CUresult rc = make_alloc(&p, work)) return rc;
+    const CUdeviceptr made = std::get<AllocWork>(*work).parameters.dptr;
+    if (CUresult rc = capture_work(s, std::move(work))) return rc;
+    *address = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult alloc_async(CUdeviceptr *address, size_t bytes, CUstream handle)
+{
+    std::shared_ptr<Stream> s;
+    if (CUresult rc = find_stream(handle, s)) return rc;
+    if (s->capturing) return capture_alloc(address, bytes, s->context.device, *s);
+    if (CUresult rc = may_work(*s)) return rc;
+    return allocate(address, bytes, *s->context.device.pool(), *s);
+}
+
+CUresult alloc_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+    std::shared_ptr<Stream> s;
+    if (CUresult rc = find_stream(handle, s)) return rc;
+    auto p = driver().pools.find(pool);
+    if (p && s->capturing) return capture_alloc(address, bytes, p->device, *s);
+    if (CUresult rc = may_work(*s)) return rc;
+    return p ? allocate(address, bytes, *p, *s) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult free_async(CUdeviceptr address, CUstream handle)
+{
+    std::shared_ptr<Stream> s;
+    if (CUresult rc = find_stream(handle, s)) return rc;
+    if (s->capturing && address) {
+        WorkRef work;
+        if (CUresult rc = make_free(address, work)) return rc;
+        return capture_work(*s, std::move(work));
+    }
+    if (CUresult rc = may_work(*s)) return rc;
+    if (!address) return CUDA_SUCCESS;
+    auto range = driver().ranges.find(address);
+    if (!range || range->base != address || !range->on_device() ||
+        range->memory == Memory::variable || range->memory == Memory::mapped ||
+        range->memory == Memory::imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (range->memory == Memory::graph) {
+        auto memory = find_graph_memory(address);
+        if (!memory || !memory->free()) return CUDA_ERROR_INVALID_VALUE;
+        s->enqueue([memory] {});
+        return CUDA_SUCCESS;
+    }
+    s->enqueue([address] { free_device(address); });
+    return CUDA_SUCCESS;
+}
+
+CUresult create(CUmemoryPool *pool, const CUmemPoolProps *p)
+{
+    if (!pool || !p || p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+        p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    Device *device = find_device(p->location.id);
+    if (!device) return CUDA_ERROR_INVALID_DEVICE;
+    auto made = std::make_shared<Pool>(*device, false);
+    made->max_bytes = p->maxSize;
+    *pool = driver().pools.add(made);
+    return CUDA_SUCCESS;
+}
+
+CUresult destroy(CUmemoryPool handle)
+{
+    auto p = driver().pools.find(handle);
+    if (!p || p->is_default) return CUDA_ERROR_INVALID_VALUE;
+    // CUDA: a device that used it goes back to its default pool; what was allocated stays valid.
+    if (p->device.pool() == p) p->device.set_pool(p->device.default_pool);
+    driver().pools.remove(handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, void *value)
+{
+    auto p = driver().pools.find(handle);
+    return p && value ? p->attribute(which, value) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute which, void *value)
+{
+    auto p = driver().pools.find(handle);
+    return p && value ? p->set_attribute(which, value) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult trim(CUmemoryPool handle, size_t)
+{
+    return driver().pools.find(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Every device reaches the memory of every other, whatever is asked for.
+CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
+{
+    auto p = driver().pools.find(handle);
+    if (!p || (count && !map)) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+        if (!find_device(map[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
+        if (map[i].location.id == p->device.index &&
+            map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult get_access(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
+{
+    auto p = driver().pools.find(handle);
+    if (!p || !flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!find_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return CUDA_SUCCESS;
+}
+
+RGPU_EXPORT_PTSZ(cuMemAllocAsync, alloc_async)
+RGPU_EXPORT_PTSZ(cuMemAllocFromPoolAsync, alloc_from_pool)
+RGPU_EXPORT_PTSZ(cuMemFreeAsync, free_async)
+RGPU_EXPORT(cuMemPoolCreate, create)
+RGPU_EXPORT(cuMemPoolDestroy, destroy)
+RGPU_EXPORT(cuMemPoolGetAttribute, get_attribute)
+RGPU_EXPORT(cuMemPoolSetAttribute, set_attribute)
+RGPU_EXPORT(cuMemPoolTrimTo, trim)
+RGPU_EXPORT(cuMemPoolSetAccess, set_access)
+RGPU_EXPORT(cuMemPoolGetAccess, get_access)
+
+}  // namespace
+
+}  // namespace rgpu::softgpu::driver

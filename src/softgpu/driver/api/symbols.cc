@@ -1,0 +1,14 @@
+#include "softgpu/driver/api/symbols.h"
+
+namespace rgpu::softgpu::driver {
+
+void *symbol_address(calls::CallId id)
+{
+    static void *const addresses[] = {
+#define ROW(symbol, since, mode, code, text) reinterpret_cast<void *>(&::symbol),
+#include "calls/table.def"
+    };
+    return addresses[static_cast<size_t>(id)];
+}
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,292 @@
+// Memory and addresses apart: CUDA Driver API, "Virtual Memory Management".
+//
+// Physical memory is a file in memory, so that it can be mapped at several addresses. What has no
+// access is not known to Ranges: calls refuse it, and kernels fault.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <mutex>
+
+#include "softgpu/driver/api/export.h"
+#include "softgpu/driver/state/driver.h"
+#include "util/fd.h"
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+constexpr uint64_t kPage = Arena::kPage;
+
+struct Physical {
+    Physical(Device &d, int f, uint64_t b, const CUmemAllocationProp &p)
+        : device(d), fd(f), bytes(b), properties(p)
+    {}
+    ~Physical() { device.give(bytes); }
+    Device &device;
+    const Fd fd;
+    const uint64_t bytes;
+    const CUmemAllocationProp properties;
+};
+struct Held {
+    std::shared_ptr<Physical> memory;
+    unsigned references = 0;  // the program's; memory that is mapped stays without
+};
+struct Mapping {
+    uint64_t bytes = 0;
+    std::shared_ptr<Physical> memory;
+    std::map<int, CUmemAccess_flags> access;  // by device
+};
+
+struct State {
+    std::mutex mutex;
+    std::map<CUmemGenericAllocationHandle, Held> held;
+    std::map<uint64_t, uint64_t> reserved;  // address -> bytes
+    std::map<uint64_t, Mapping> mappings;   // by address
+};
+
+State &state()
+{
+    static auto *s = new State;
+    return *s;
+}
+
+// Reserved addresses belong to no device: the first one's arena has them.
+Arena &addresses() { return driver().devices[0]->arena; }
+
+void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
+CUmemGenericAllocationHandle handle_of(const Physical &p) { return reinterpret_cast<uint64_t>(&p); }
+bool whole_pages(uint64_t n) { return n && n % kPage == 0; }
+
+CUresult check(const CUmemAllocationProp *p)
+{
+    if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return find_device(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult granularity(size_t *bytes, const CUmemAllocationProp *p, CUmemAllocationGranularity_flags)
+{
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = check(p)) return rc;
+    *bytes = kPage;
+    return CUDA_SUCCESS;
+}
+
+// --- memory
+
+CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *p,
+                unsigned long long flags)
+{
+    if (!handle || flags || !whole_pages(bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult rc = check(p)) return rc;
+    Device &device = *find_device(p->location.id);
+    if (!device.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const int fd = memfd_create("rgpu device memory", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes))) {
+        if (fd >= 0) close(fd);
+        device.give(bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    auto memory = std::make_shared<Physical>(device, fd, bytes, *p);
+    std::lock_guard lock(state().mutex);
+    *handle = handle_of(*memory);
+    state().held[*handle] = {memory, 1};
+    return CUDA_SUCCESS;
+}
+
+CUresult release(CUmemGenericAllocationHandle handle)
+{
+    std::lock_guard lock(state().mutex);
+    auto it = state().held.find(handle);
+    if (it == state().held.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (!--it->second.references) state().held.erase(it);
+    return CUDA_SUCCESS;
+}
+
+CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle)
+{
+    std::lock_guard lock(state().mutex);
+    auto it = state().held.find(handle);
+    if (!p || it == state().held.end()) return CUDA_ERROR_INVALID_VALUE;
+    *p = it->second.memory->properties;
+    return CUDA_SUCCESS;
+}
+
+// --- addresses
+
+CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr,
+                 unsigned long long flags)
+{
+    if (!address || flags || !whole_pages(bytes) || (alignment && !std::has_single_bit(alignment)))
+        return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t a = addresses().reserve(bytes, std::max<uint64_t>(alignment, kPage));
+    if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::lock_guard lock(state().mutex);
+    state().reserved[a] = bytes;
+    *address = a;
+    return CUDA_SUCCESS;
+}
+
+// The mapping that holds the address, or the first one behind it.
+auto mapping_from(uint64_t address)
+{
+    auto it = state().mappings.upper_bound(address);
+    if (it != state().mappings.begin()) {
+        auto before = std::prev(it);
+        if (address - before->first < before->second.bytes) return before;
+    }
+    return it;
+}
+
+CUresult free_addresses(CUdeviceptr address, size_t bytes)
+{
+    std::lock_guard lock(state().mutex);
+    auto it = state().reserved.find(address);
+    if (it == state().reserved.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+    auto mapped = mapping_from(address);
+    if (mapped != state().mappings.end() && mapped->first < address + bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    state().reserved.erase(it);
+    addresses().unreserve(address, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+             unsigned long long flags)
+{
+    if (flags || !whole_pages(bytes) || address % kPage || offset % kPage)
+        return CUDA_ERROR_INVALID_VALUE;
+    State &s = state();
+    std::lock_guard lock(s.mutex);
+    auto held = s.held.find(handle);
+    if (held == s.held.end()) return CUDA_ERROR_INVALID_VALUE;
+    const auto &memory = held->second.memory;
+    auto r = s.reserved.upper_bound(address);
+    if (r == s.reserved.begin() || offset > memory->bytes || bytes > memory->bytes - offset)
+        return CUDA_ERROR_INVALID_VALUE;
+    --r;
+    if (address - r->first > r->second || bytes > r->second - (address - r->first))
+        return CUDA_ERROR_INVALID_VALUE;
+    auto there = mapping_from(address);
+    if (there != s.mappings.end() && there->first < address + bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd.get(),
+             static_cast<off_t>(offset)) == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    madvise(pointer(address), bytes, MADV_DONTFORK);
+    s.mappings[address] = {bytes, memory, {}};
+    return CUDA_SUCCESS;
+}
+
+// Calls change(address, mapping) for the mappings that make up [address, address + bytes) without a
+// gap.
+template <class Change> CUresult change_mappings(uint64_t address, uint64_t bytes, Change change)
+{
+    State &s = state();
+    const auto first = s.mappings.find(address);
+    uint64_t at = address;
+    auto it = first;
+    for (; it != s.mappings.end() && it->first == at && at < address + bytes; ++it)
+        at += it->second.bytes;
+    if (!bytes || at != address + bytes) return CUDA_ERROR_INVALID_VALUE;
+    for (auto next = first; next != it;) {
+        auto now = next++;
+        change(now->first, now->second);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult unmap(CUdeviceptr address, size_t bytes)
+{
+    std::lock_guard lock(state().mutex);
+    return change_mappings(address, bytes, [](uint64_t a, Mapping &m) {
+        driver().ranges.remove(a);
+        mmap(pointer(a), m.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        state().mappings.erase(a);
+    });
+}
+
+// --- access. Devices share the host's page tables: what one may read, all may, and the same for
+// writing.
+
+CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc, size_t count)
+{
+    if (!desc || !count) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+        if (!find_device(desc[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
+        if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+            desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+            desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::lock_guard lock(state().mutex);
+    return change_mappings(address, bytes, [&](uint64_t a, Mapping &m) {
+        for (size_t i = 0; i < count; i++) m.access[desc[i].location.id] = desc[i].flags;
+        const bool any =
+            std::any_of(m.access.begin(), m.access.end(), [](const auto &x) { return x.second; });
+        const bool write = std::any_of(m.access.begin(), m.access.end(), [](const auto &x) {
+            return x.second == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        });
+        driver().ranges.remove(a);
+        mprotect(pointer(a), m.bytes, write ? PROT_READ | PROT_WRITE : any ? PROT_READ : PROT_NONE);
+        if (!any) return;
+        Range r;
+        r.base = a;
+        r.bytes = m.bytes;
+        r.memory = Memory::mapped;
+        r.writable = write;
+        r.device = m.memory->device.index;
+        driver().ranges.add(r);
+    });
+}
+
+CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
+{
+    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(state().mutex);
+    auto it = mapping_from(address);
+    if (it == state().mappings.end() || it->first > address) return CUDA_ERROR_INVALID_VALUE;
+    auto access = it->second.access.find(location->id);
+    *flags = access == it->second.access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : access->second;
+    return CUDA_SUCCESS;
+}
+
+CUresult retain(CUmemGenericAllocationHandle *handle, void *p)
+{
+    const auto address = reinterpret_cast<uint64_t>(p);
+    std::lock_guard lock(state().mutex);
+    auto it = mapping_from(address);
+    if (!handle || it == state().mappings.end() || it->first > address)
+        return CUDA_ERROR_INVALID_VALUE;
+    const auto &memory = it->second.memory;
+    *handle = handle_of(*memory);
+    Held &held = state().held[*handle];
+    held.memory = memory;
+    held.references++;
+    return CUDA_SUCCESS;
+}
+
+RGPU_EXPORT(cuMemGetAllocationGranularity, granularity)
+RGPU_EXPORT(cuMemCreate, create)
+RGPU_EXPORT(cuMemRelease, release)
+RGPU_EXPORT(cuMemGetAllocationPropertiesFromHandle, properties)
+RGPU_EXPORT(cuMemRetainAllocationHandle, retain)
+RGPU_EXPORT(cuMemAddressReserve, reserve)
+RGPU_EXPORT(cuMemAddressFree, free_addresses)
+RGPU_EXPORT(cuMemMap, map)
+RGPU_EXPORT(cuMemUnmap, unmap)
+RGPU_EXPORT(cuMemSetAccess, set_access)
+RGPU_EXPORT(cuMemGetAccess, get_access)
+
+}  // namespace
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,74 @@
+#include "softgpu/driver/graph/graph_memory.h"
+
+#include <map>
+#include <mutex>
+
+#include "softgpu/driver/state/driver.h"
+#include "softgpu/driver/state/memory.h"
+
+namespace rgpu::softgpu::driver {
+
+namespace {
+
+struct State {
+    std::mutex mutex;
+    std::map<uint64_t, std::weak_ptr<GraphMemory>> all;
+    std::map<uint64_t, std::shared_ptr<GraphMemory>> allocated;
+};
+State &state()
+{
+    static auto *s = new State;
+    return *s;
+}
+
+}  // namespace
+
+std::shared_ptr<GraphMemory> GraphMemory::create(Device &device, uint64_t bytes)
+{
+    Range made;
+    made.memory = Memory::graph;
+    const uint64_t address = allocate_device(device, bytes, made);
+    if (!address) return nullptr;
+    auto &count = device.graph_memory;
+    if (const uint64_t now = count.now += bytes; now > count.high) count.high = now;
+    std::shared_ptr<GraphMemory> m(new GraphMemory(device, address, bytes));
+    std::lock_guard lock(state().mutex);
+    state().all[address] = m;
+    return m;
+}
+
+GraphMemory::~GraphMemory()
+{
+    std::lock_guard lock(state().mutex);
+    state().all.erase(address);
+    device.graph_memory.now -= bytes;
+    if (auto r = driver().ranges.remove(address)) release_range(*r);
+}
+
+bool GraphMemory::allocate()
+{
+    std::lock_guard lock(state().mutex);
+    if (allocated_.exchange(true)) return false;
+    state().allocated[address] = shared_from_this();
+    return true;
+}
+
+bool GraphMemory::free()
+{
+    std::shared_ptr<GraphMemory> keep;  // goes without the lock
+    std::lock_guard lock(state().mutex);
+    if (!allocated_.exchange(false)) return false;
+    auto it = state().allocated.find(address);
+    keep = std::move(it->second);
+    state().allocated.erase(it);
+    return true;
+}
+
+std::shared_ptr<GraphMemory> find_graph_memory(uint64_t address)
+{
+    std::lock_guard lock(state().mutex);
+    auto it = state().all.find(address);
+    return it == state().all.end() ? nullptr : it->second.lock();
+}
+
+}  // namespace rgpu::softgpu::driver

@@ -1,0 +1,81 @@
+#include "softgpu/driver/state/pool.h"
+
+#include <algorithm>
+
+#include "softgpu/driver/base/arena.h"
+#include "softgpu/driver/state/driver.h"
+#include "softgpu/driver/state/memory.h"
+
+namespace rgpu::softgpu::driver {
+
+uint64_t Pool::allocate(uint64_t bytes)
+{
+    const uint64_t size = Arena::rounded(bytes);
+    {
+        std::lock_guard lock(mutex_);
+        if (max_bytes && used_ + size > max_bytes) return 0;
+        used_ += size;
+        used_high_ = std::max(used_high_, used_);
+    }
+    Range made;
+    made.pool = shared_from_this();
+    const uint64_t address = allocate_device(device, bytes, made);
+    if (!address) count_freed(size);
+    return address;
+}
+
+void Pool::count_freed(uint64_t bytes)
+{
+    std::lock_guard lock(mutex_);
+    used_ -= bytes;
+}
+
+CUresult Pool::attribute(CUmemPool_attribute which, void *value)
+{
+    std::lock_guard lock(mutex_);
+    switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        *static_cast<int *>(value) =
+            reuse_[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        *static_cast<cuuint64_t *>(value) = threshold_;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        *static_cast<cuuint64_t *>(value) = used_;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        *static_cast<cuuint64_t *>(value) = used_high_;
+        return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult Pool::set_attribute(CUmemPool_attribute which, const void *value)
+{
+    std::lock_guard lock(mutex_);
+    switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        reuse_[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] =
+            *static_cast<const int *>(value) != 0;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        threshold_ = *static_cast<const cuuint64_t *>(value);
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        // CUDA: only zero, which starts counting anew.
+        if (*static_cast<const cuuint64_t *>(value)) return CUDA_ERROR_INVALID_VALUE;
+        used_high_ = used_;
+        return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+}  // namespace rgpu::softgpu::driver
