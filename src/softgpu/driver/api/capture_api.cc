@@ -3,6 +3,7 @@
 
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/capture_state.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/stream.h"
 

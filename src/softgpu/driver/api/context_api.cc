@@ -1,8 +1,10 @@
 // Contexts: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context
 // Memory Access".
+#include "softgpu/driver/api/context_end.h"
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/event.h"
 #include "softgpu/driver/state/stream.h"
@@ -29,14 +31,16 @@ CUresult primary_release(CUdevice d)
 {
     Device *device = find_device(d);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
-    return device->primary->release() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    const std::optional<int> left = device->primary->release();
+    if (left == 0) end_context(*device->primary);
+    return left ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult primary_reset(CUdevice d)
 {
     Device *device = find_device(d);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
-    if (device->primary->alive()) device->primary->reset();
+    if (device->primary->alive()) end_context(*device->primary);
     return CUDA_SUCCESS;
 }
 
@@ -100,7 +104,7 @@ CUresult destroy(CUcontext handle)
     if (!c || c->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
     if (current_context() == c) pop_context();
     forget_context(c);
-    c->reset();
+    end_context(*c);
     return CUDA_SUCCESS;
 }
 
@@ -299,7 +303,7 @@ CUresult record_event(CUcontext handle, CUevent event)
     if (CUresult rc = named(handle, c)) return rc;
     auto e = driver().events.find(event);
     if (!e || &e->context != c) return CUDA_ERROR_INVALID_HANDLE;
-    e->record(*c->legacy_stream());
+    e->record(*c->streams.legacy());
     return CUDA_SUCCESS;
 }
 

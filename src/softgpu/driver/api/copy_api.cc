@@ -1,10 +1,9 @@
 // Copies: CUDA Driver API, "Memory Management", cuMemcpy*.
-#include "softgpu/driver/state/copy.h"
-
 #include "softgpu/driver/api/export.h"
-#include "softgpu/driver/state/array.h"
+#include "softgpu/driver/graph/submit.h"
 #include "softgpu/driver/state/context.h"
-#include "softgpu/driver/state/driver.h"
+#include "softgpu/driver/state/copy_parameters.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {
@@ -96,87 +95,38 @@ CUresult peer_async(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUco
 
 // --- boxes
 
-CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x,
-              size_t y, size_t z, size_t pitch, size_t rows, const Copy &size, Copy::Side &s)
-{
-    switch (type) {
-    case CU_MEMORYTYPE_HOST: s = {address(host), pitch, pitch * rows, End::host}; break;
-    case CU_MEMORYTYPE_DEVICE: s = {device, pitch, pitch * rows, End::device}; break;
-    case CU_MEMORYTYPE_UNIFIED: s = {device, pitch, pitch * rows, End::any}; break;
-    case CU_MEMORYTYPE_ARRAY: {
-        auto a = driver().arrays.find(array);
-        return a ? a->side(x, y, z, size, s) : CUDA_ERROR_INVALID_HANDLE;
-    }
-    default: return CUDA_ERROR_INVALID_VALUE;
-    }
-    s.address += x + y * s.pitch + z * s.slice;
-    return CUDA_SUCCESS;
-}
-
-// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the same names for what is read here.
-template <class Parameters> CUresult box(const Parameters *p, Copy &c)
-{
-    if (!p) return CUDA_ERROR_INVALID_VALUE;
-    c.width = p->WidthInBytes;
-    c.height = p->Height;
-    c.depth = p->Depth;
-    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes,
-                           p->dstY, p->dstZ, p->dstPitch, p->dstHeight, c, c.to))
-        return rc;
-    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY,
-                p->srcZ, p->srcPitch, p->srcHeight, c, c.from);
-}
-
-CUresult plane(const CUDA_MEMCPY2D *p, Copy &c)
-{
-    if (!p) return CUDA_ERROR_INVALID_VALUE;
-    c.width = p->WidthInBytes;
-    c.height = p->Height;
-    if (CUresult rc = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes,
-                           p->dstY, 0, p->dstPitch, 0, c, c.to))
-        return rc;
-    return side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, 0,
-                p->srcPitch, 0, c, c.from);
-}
-
-}  // namespace
-
-CUresult read_copy(const CUDA_MEMCPY3D *p, Copy &c) { return box(p, c); }
-
-namespace {
-
 CUresult copy_2d(const CUDA_MEMCPY2D *p)
 {
     Copy c;
-    if (CUresult rc = plane(p, c)) return rc;
+    if (CUresult rc = read_copy(p, c)) return rc;
     return now(c);
 }
 
 CUresult copy_2d_async(const CUDA_MEMCPY2D *p, CUstream s)
 {
     Copy c;
-    if (CUresult rc = plane(p, c)) return rc;
+    if (CUresult rc = read_copy(p, c)) return rc;
     return later(c, s);
 }
 
 CUresult copy_3d(const CUDA_MEMCPY3D *p)
 {
     Copy c;
-    if (CUresult rc = box(p, c)) return rc;
+    if (CUresult rc = read_copy(p, c)) return rc;
     return now(c);
 }
 
 CUresult copy_3d_async(const CUDA_MEMCPY3D *p, CUstream s)
 {
     Copy c;
-    if (CUresult rc = box(p, c)) return rc;
+    if (CUresult rc = read_copy(p, c)) return rc;
     return later(c, s);
 }
 
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p)
 {
     Copy c;
-    if (CUresult rc = box(p, c)) return rc;
+    if (CUresult rc = read_copy(p, c)) return rc;
     if (CUresult rc = wait_for_peers(p->dstContext, p->srcContext)) return rc;
     return now(c);
 }
@@ -184,7 +134,7 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p)
 CUresult copy_3d_peer_async(const CUDA_MEMCPY3D_PEER *p, CUstream s)
 {
     Copy c;
-    if (CUresult rc = box(p, c)) return rc;
+    if (CUresult rc = read_copy(p, c)) return rc;
     if (CUresult rc = check_peers(p->dstContext, p->srcContext)) return rc;
     return later(c, s);
 }

@@ -10,6 +10,8 @@
 #include <new>
 
 #include "calls/cuda_api.h"
+#include "softgpu/driver/state/current.h"
+#include "softgpu/driver/state/initialise.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -18,12 +20,6 @@ enum ExportFlags {
     kBeforeInit = 1,  // may be called before cuInit
     kPerThread = 2,   // a null stream is the calling thread's default stream
 };
-
-// cuInit has succeeded in this process (not in the one that forked it).
-bool is_initialised();
-
-// What a null stream means to the call that this thread is in.
-inline thread_local bool t_null_stream_is_per_thread = false;
 
 template <class Function, auto implementation, int flags> struct Exported;
 template <class... A, auto implementation, int flags>

@@ -1,7 +1,7 @@
 // Setting memory: CUDA Driver API, "Memory Management", cuMemset*.
 #include "softgpu/driver/api/export.h"
-#include "softgpu/driver/graph/graph_work.h"
-#include "softgpu/driver/state/copy.h"
+#include "softgpu/driver/graph/submit.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {
@@ -12,22 +12,14 @@ CUresult now(const Fill &f)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(nullptr, s)) return rc;
-    if (!f.width || !f.height) return CUDA_SUCCESS;
-    if (CUresult rc = check(f)) return rc;
-    if (CUresult rc = may_work(*s)) return rc;
-    return s->run([&f] { perform(f); });
+    return fill_now(*s, f);
 }
 
 CUresult later(const Fill &f, CUstream stream)
 {
     std::shared_ptr<Stream> s;
     if (CUresult rc = find_stream(stream, s)) return rc;
-    if (!f.width || !f.height) return CUDA_SUCCESS;
-    if (CUresult rc = check(f)) return rc;
-    if (s->capturing) return capture_work(*s, fill_work(s->context, f));
-    if (CUresult rc = may_work(*s)) return rc;
-    s->enqueue([f] { perform(f); });
-    return CUDA_SUCCESS;
+    return fill_async(*s, f);
 }
 
 template <class Element> CUresult flat(CUdeviceptr to, Element value, size_t n)

@@ -3,6 +3,8 @@
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/graph/graph_exec.h"
+#include "softgpu/driver/graph/node_work.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/stream.h"
 

@@ -5,6 +5,7 @@
 #include "softgpu/driver/graph/graph.h"
 #include "softgpu/driver/graph/graph_exec.h"
 #include "softgpu/driver/graph/graph_memory.h"
+#include "softgpu/driver/graph/node_work.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/driver.h"
 

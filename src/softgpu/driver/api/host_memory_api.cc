@@ -4,6 +4,7 @@
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
 

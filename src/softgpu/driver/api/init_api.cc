@@ -8,6 +8,7 @@
 #include "softgpu/driver/api/symbols.h"
 #include "softgpu/driver/state/attributes.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 
 namespace rgpu::softgpu::driver {

@@ -15,6 +15,7 @@
 #include "softgpu/driver/base/shared_event.h"
 #include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/event.h"
 #include "softgpu/driver/state/memory.h"

@@ -3,10 +3,14 @@
 #include <climits>
 
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/graph/graph_work.h"
+#include "softgpu/driver/graph/submit.h"
 #include "softgpu/driver/state/attributes.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/launch.h"
+#include "softgpu/driver/state/library.h"
 #include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {

@@ -5,6 +5,7 @@
 #include "softgpu/driver/image/image.h"
 #include "softgpu/driver/image/jit_options.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/library.h"
 

@@ -12,6 +12,7 @@
 #include "softgpu/driver/image/image.h"
 #include "softgpu/driver/image/jit_options.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 
 namespace rgpu::softgpu::driver {

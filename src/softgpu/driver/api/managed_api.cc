@@ -5,7 +5,9 @@
 
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/base/advice.h"
+#include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
 #include "softgpu/driver/state/stream.h"

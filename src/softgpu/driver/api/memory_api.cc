@@ -3,7 +3,9 @@
 
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/capture.h"
+#include "softgpu/driver/graph/graph_memory.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
 #include "softgpu/driver/state/stream.h"
@@ -66,7 +68,7 @@ CUresult alloc_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t h
     return CUDA_SUCCESS;
 }
 
-CUresult free_memory(CUdeviceptr address)
+CUresult free_it(CUdeviceptr address)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
@@ -76,7 +78,7 @@ CUresult free_memory(CUdeviceptr address)
     if (CUresult rc = may_call_unsafe()) return rc;
     // CUDA waits for work that may use it; so do we.
     if (CUresult rc = (range->context ? range->context : c)->synchronize()) return rc;
-    return free_device(address);
+    return free_memory(address);
 }
 
 CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
@@ -94,7 +96,7 @@ RGPU_EXPORT(cuMemGetInfo_v2, get_info)
 RGPU_EXPORT(cuMemAlloc_v2, alloc)
 RGPU_EXPORT(cuMemAllocManaged, alloc_managed)
 RGPU_EXPORT(cuMemAllocPitch_v2, alloc_pitch)
-RGPU_EXPORT(cuMemFree_v2, free_memory)
+RGPU_EXPORT(cuMemFree_v2, free_it)
 RGPU_EXPORT(cuMemGetAddressRange_v2, address_range)
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include "softgpu/driver/image/image.h"
 #include "softgpu/driver/image/jit_options.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
+#include "softgpu/driver/state/library.h"
 #include "softgpu/driver/state/module.h"
 
 namespace rgpu::softgpu::driver {

@@ -1,8 +1,11 @@
 // Stream-ordered memory: CUDA Driver API, "Stream Ordered Memory Allocator".
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/graph/graph_memory.h"
 #include "softgpu/driver/graph/graph_work.h"
+#include "softgpu/driver/graph/node_work.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
 #include "softgpu/driver/state/pool.h"
@@ -12,15 +15,16 @@ namespace rgpu::softgpu::driver {
 
 namespace {
 
-CUresult allocate(CUdeviceptr *address, size_t bytes, Pool &pool, Stream &stream)
+CUresult allocate(CUdeviceptr *address, size_t bytes, const std::shared_ptr<Pool> &pool,
+                  Stream &stream)
 {
     if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
     // The address is needed now, so it is taken now; frees in any stream's order may still be to
     // come.
-    uint64_t a = pool.allocate(bytes);
+    uint64_t a = allocate_from(pool, bytes);
     if (!a) {
         if (CUresult rc = stream.context.synchronize()) return rc;
-        a = pool.allocate(bytes);
+        a = allocate_from(pool, bytes);
     }
     if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = a;
@@ -49,7 +53,7 @@ CUresult alloc_async(CUdeviceptr *address, size_t bytes, CUstream handle)
     if (CUresult rc = find_stream(handle, s)) return rc;
     if (s->capturing) return capture_alloc(address, bytes, s->context.device, *s);
     if (CUresult rc = may_work(*s)) return rc;
-    return allocate(address, bytes, *s->context.device.pool(), *s);
+    return allocate(address, bytes, s->context.device.pool(), *s);
 }
 
 CUresult alloc_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream handle)
@@ -59,7 +63,7 @@ CUresult alloc_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
     auto p = driver().pools.find(pool);
     if (p && s->capturing) return capture_alloc(address, bytes, p->device, *s);
     if (CUresult rc = may_work(*s)) return rc;
-    return p ? allocate(address, bytes, *p, *s) : CUDA_ERROR_INVALID_VALUE;
+    return p ? allocate(address, bytes, p, *s) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult free_async(CUdeviceptr address, CUstream handle)

@@ -6,7 +6,9 @@
 
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/base/printing.h"
+#include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/event.h"
 #include "softgpu/driver/state/memory.h"
@@ -23,9 +25,7 @@ CUresult create_with_priority(CUstream *stream, unsigned flags, int priority)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (!stream || flags & ~CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-    auto s = std::make_shared<Stream>(*c, Stream::Kind::user, flags,
-                                      std::clamp(priority, kGreatestPriority, kLeastPriority));
-    c->add_stream(s);
+    auto s = c->streams.create(flags, std::clamp(priority, kGreatestPriority, kLeastPriority));
     *stream = driver().streams.add(s);
     return CUDA_SUCCESS;
 }
@@ -38,7 +38,7 @@ CUresult destroy(CUstream handle)
     auto s = driver().streams.remove(handle);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     forget_capture(*s);
-    s->context.remove_stream(s.get());
+    s->context.streams.remove(s.get());
     return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,8 @@
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/state/array.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
+#include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
 #include "softgpu/texture.h"
 

@@ -2,29 +2,21 @@
 //
 // A capture begins in one stream, its origin; others join it by waiting for events recorded in it,
 // and must be joined again, by an event that the origin waits for, before it ends.
+//
+// Any thread: these take graph_lock(), but for a look at one atomic where nothing is captured.
+// Errors are CUDA's for the call that asks.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <vector>
 
 #include "calls/cuda_api.h"
-#include "softgpu/driver/graph/graph.h"
+#include "softgpu/driver/graph/graph_work.h"
 
 namespace rgpu::softgpu::driver {
 
 class Context;
 class Event;
 class Stream;
-
-struct Capture;
-
-// What a stream or an event has to do with a capture. Under graph_lock().
-struct CapturePlace {
-    std::shared_ptr<Capture> capture;
-    std::vector<NodeRef> after;       // what the next node depends on
-    std::vector<CUgraphNode> listed;  // what cuStreamGetCaptureInfo handed out
-};
 
 // Adds the node; the stream is being captured. On failure the capture is invalid.
 CUresult capture_work(Stream &, WorkRef);

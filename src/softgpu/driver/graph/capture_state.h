@@ -1,11 +1,19 @@
-// A capture from the inside: for capture.cc and capture_api.cc. All under graph_lock().
+// A capture from the inside, and all that are under way: for capture.cc and capture_api.cc. All
+// under graph_lock(), but for capturing() and a thread's own mode.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <thread>
+#include <vector>
 
-#include "softgpu/driver/graph/capture.h"
+#include "calls/cuda_api.h"
+#include "softgpu/driver/graph/graph.h"
+#include "softgpu/driver/state/capture_place.h"
 
 namespace rgpu::softgpu::driver {
+
+class Stream;
 
 struct Capture {
     uint64_t id = 0;
@@ -19,6 +27,8 @@ struct Capture {
     std::vector<NodeRef> left;  // newest nodes of streams that were destroyed
 };
 
+// Whether any is under way in the process: calls cost nothing where none is.
+bool capturing();
 std::vector<std::shared_ptr<Capture>> &active_captures();
 void begin(const std::shared_ptr<Stream> &origin, const std::shared_ptr<Capture> &);
 void join(const std::shared_ptr<Stream> &, const std::shared_ptr<Capture> &);

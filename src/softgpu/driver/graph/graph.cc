@@ -125,6 +125,24 @@ std::vector<GraphNode *> Graph::sorted() const
     return order;
 }
 
+CUresult add_graph_node(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t count,
+                        WorkRef work)
+{
+    auto graph = driver().graphs.find(handle);
+    if (!graph || !node || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<GraphNode *> before;
+    std::vector<NodeRef> keep;
+    for (size_t i = 0; i < count; i++) {
+        keep.push_back(driver().graph_nodes.find(after[i]));
+        if (!keep.back()) return CUDA_ERROR_INVALID_VALUE;
+        before.push_back(keep.back().get());
+    }
+    NodeRef made;
+    if (CUresult rc = graph->add(std::move(work), before, made)) return rc;
+    *node = made->handle();
+    return CUDA_SUCCESS;
+}
+
 void publish(const std::shared_ptr<Graph> &g)
 {
     driver().graphs.add(g);

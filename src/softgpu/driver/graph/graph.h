@@ -63,7 +63,7 @@ private:
     std::vector<NodeRef> nodes_;
 };
 
-// Adds a node to the graph that a call names.
+// Adds a node to the graph that a call names, under the lock.
 CUresult add_graph_node(CUgraphNode *, CUgraph, const CUgraphNode *after, size_t count, WorkRef);
 // Makes a graph and those inside it known or unknown by their handles.
 void publish(const std::shared_ptr<Graph> &);

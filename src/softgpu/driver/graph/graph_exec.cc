@@ -92,7 +92,7 @@ CUresult GraphExec::launch(Stream &stream)
     for (const Step &s : steps_)
         if (std::holds_alternative<AllocWork>(*s.work)) memory.push_back(s.work);
     const auto first = std::make_shared<Task>([] {}), last = std::make_shared<Task>([memory] {});
-    context.order_group(stream, first, last, {last_});
+    context.streams.order_group(stream, first, last, {last_});
     std::vector<TaskRef> tasks(steps_.size());
     std::vector<TaskRef> after;
     for (uint32_t i = 0; i < steps_.size(); i++) {

@@ -71,4 +71,12 @@ std::shared_ptr<GraphMemory> find_graph_memory(uint64_t address)
     return it == state().all.end() ? nullptr : it->second.lock();
 }
 
+CUresult free_memory(uint64_t address)
+{
+    const std::optional<Range> r = driver().ranges.find(address);
+    if (!r || r->base != address || r->memory != Memory::graph) return free_device(address);
+    auto m = find_graph_memory(address);
+    return m && m->free() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 }  // namespace rgpu::softgpu::driver

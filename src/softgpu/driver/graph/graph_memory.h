@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "calls/cuda_api.h"
 
@@ -37,5 +36,8 @@ private:
 
 // By the address; null when it is no graph's.
 std::shared_ptr<GraphMemory> find_graph_memory(uint64_t address);
+// Frees what starts at this address, a graph's or other device memory; INVALID_VALUE when nothing
+// does.
+CUresult free_memory(uint64_t address);
 
 }  // namespace rgpu::softgpu::driver

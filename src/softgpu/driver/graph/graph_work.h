@@ -1,4 +1,5 @@
-// What the nodes of a graph do, and the CUDA structures that describe it.
+// What the nodes of a graph do. Work is made by node_work.h, never changes once made, and is shared
+// by nodes, executable graphs and launches under way. Any thread.
 #pragma once
 
 #include <memory>
@@ -56,44 +57,21 @@ struct FreeWork {
     std::shared_ptr<GraphMemory> memory;
 };
 
-// In the order of CUgraphNodeType. Never changed once made: launches that are under way share it.
+// In the order of CUgraphNodeType.
 using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork,
                           RecordWork, SignalWork, ExternalWaitWork, AllocWork, FreeWork>;
 using WorkRef = std::shared_ptr<const Work>;
 
 inline CUgraphNodeType type_of(const Work &w) { return static_cast<CUgraphNodeType>(w.index()); }
 
-// Each checks as the call would that does the same in a stream.
-CUresult make_work(const CUDA_KERNEL_NODE_PARAMS_v1 *, WorkRef &);
-CUresult make_work(const CUDA_KERNEL_NODE_PARAMS_v2 *, WorkRef &);
-CUresult make_work(const CUDA_MEMCPY3D *, CUcontext, WorkRef &);
-CUresult make_work(const CUDA_MEMSET_NODE_PARAMS *, CUcontext, WorkRef &);
-CUresult make_work(const CUDA_HOST_NODE_PARAMS *, WorkRef &);
-CUresult make_wait(CUevent, WorkRef &);
-CUresult make_record(CUevent, WorkRef &);
-CUresult make_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *, WorkRef &);
-CUresult make_free(CUdeviceptr, WorkRef &);
-// Of any type that a CUgraphNodeParams can describe; NOT_SUPPORTED for the others.
-CUresult make_work(const CUgraphNodeParams *, WorkRef &);
-// For what was found in a stream that is being captured.
-WorkRef kernel_work(KernelLaunch, CUfunction as_named);
-WorkRef copy_work(Context &, const Copy &);
-WorkRef fill_work(Context &, const Fill &);
-
-// The same work with other kernel attributes.
-CUresult set_attribute(const KernelWork &, CUlaunchAttributeID, const CUlaunchAttributeValue &,
-                       WorkRef &);
-CUresult get_attribute(const KernelWork &, CUlaunchAttributeID, CUlaunchAttributeValue &);
-
-void describe(const KernelWork &, CUDA_KERNEL_NODE_PARAMS_v1 &);
-void describe(const KernelWork &, CUDA_KERNEL_NODE_PARAMS_v2 &);
+Fill fill_of(const CUDA_MEMSET_NODE_PARAMS &);
 
 // Whether a node may be given this work in place of what it has.
 bool may_replace(const Work &old, const Work &now);
 // Whether it can be launched now.
 CUresult runnable(const Work &);
-// What the node does, on the calling thread; `fallback` gets the error of what has no context of
-// its own.
+// What the node does, on the calling thread, unless its context has failed. `fallback` is the
+// context of what names none.
 void perform(const Work &, Context &fallback);
 
 }  // namespace rgpu::softgpu::driver

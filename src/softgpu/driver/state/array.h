@@ -6,12 +6,14 @@
 
 #include "calls/array_format.h"
 #include "softgpu/driver/state/copy.h"
-#include "softgpu/driver/state/driver.h"
 
 namespace rgpu::softgpu::driver {
 
+class Context;
+
 using calls::format_bytes;
 
+// Owns its memory. Nothing changes after it was made, so any thread may ask.
 class Array {
 public:
     Array(Context &, const CUDA_ARRAY3D_DESCRIPTOR &, uint64_t address);

@@ -5,18 +5,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
-#include <string_view>
-#include <vector>
 
 #include "calls/cuda_api.h"
-#include "softgpu/driver/base/scheduler.h"
+#include "softgpu/driver/state/stream.h"
 #include "softgpu/engine.h"
 
 namespace rgpu::softgpu::driver {
 
 class Device;
-class Stream;
 
 // Never freed: threads may still have a destroyed one on their stacks. Any thread.
 class Context {
@@ -28,38 +26,28 @@ public:
     const unsigned api_version;
     const uint64_t id;
     std::atomic<unsigned> flags;
+    Streams streams;
 
     CUcontext handle() { return reinterpret_cast<CUcontext>(this); }
 
     // --- life. A primary context lives while it is retained; others from the start until
-    // destroyed.
+    // destroyed. What lives in it ends by end_context() (api/context_end.h), which calls kill()
+    // when its work is done, and clear() when nothing is left in it.
     bool alive() const { return alive_; }
     void retain();
-    bool release();  // false when it is not retained
-    void reset();    // ends all that is in it
+    // How many references are left; nothing when it was not retained. At 0 it must end.
+    std::optional<int> release();
     int references() const { return references_; }
+    void kill();
+    void clear();
 
     // --- errors: the first one of a grid stays, and every later call answers it
-    CUresult error() const { return error_.load(std::memory_order_acquire); }
-    void fail(CUresult);
+    CUresult error() const { return streams.error(); }
+    void fail(CUresult rc) { streams.fail(rc); }
     // CONTEXT_IS_DESTROYED, the sticky error, or success.
     CUresult usable() const { return alive_ ? error() : CUDA_ERROR_CONTEXT_IS_DESTROYED; }
 
-    // --- streams
-    std::shared_ptr<Stream> legacy_stream();
-    std::shared_ptr<Stream> thread_stream();  // of the calling thread
-    void add_stream(const std::shared_ptr<Stream> &);
-    void remove_stream(const Stream *);
-    // Where `task` stands in `stream`'s order: adds it to the scheduler after all that it must
-    // follow.
-    void order(Stream &, const TaskRef &task, std::vector<TaskRef> after, bool by_caller);
-    // The same for a group of tasks: `first` is added, `last` takes its place and is held
-    // (Scheduler::hold).
-    void order_group(Stream &, const TaskRef &first, const TaskRef &last,
-                     std::vector<TaskRef> after);
-    // What must be done for the stream to be idle. For the legacy stream all that it waits for.
-    std::vector<TaskRef> tails_of(const Stream &);
-    CUresult synchronize();
+    CUresult synchronize() { return streams.synchronize(); }
 
     // --- settings
     CUresult limit(CUlimit, size_t &);
@@ -70,19 +58,8 @@ public:
     bool remove_peer(Context *);
 
 private:
-    std::vector<TaskRef> tails();
-    void add_predecessors(const Stream &, std::vector<TaskRef> &after);
-
     std::atomic<bool> alive_;
     std::atomic<int> references_ = 0;
-    std::atomic<CUresult> error_ = CUDA_SUCCESS;
-
-    std::mutex mutex_;  // streams and their tails
-    std::shared_ptr<Stream> legacy_;
-    std::map<uint64_t, std::shared_ptr<Stream>> thread_streams_;
-    std::set<Stream *> streams_;
-    std::vector<TaskRef>
-        left_;  // newest tasks of streams that were destroyed before they were idle
 
     std::mutex settings_mutex_;
     std::map<CUlimit, size_t> limits_;
@@ -90,20 +67,11 @@ private:
     std::set<Context *> peers_;
 };
 
-// --- which contexts there are, and which one a thread uses
+// --- which contexts there are
 
-void register_context(Context *);
 // From now on an invalid handle.
 void forget_context(Context *);
+// Null when the program has no such context.
 Context *find_context(CUcontext);
-
-// Top of the calling thread's stack, or null.
-Context *current_context();
-void push_context(Context *);
-Context *pop_context();               // null when the stack is empty
-void set_current_context(Context *);  // null takes the top away
-
-// The current context, if calls may use it.
-CUresult usable_context(Context *&);
 
 }  // namespace rgpu::softgpu::driver

@@ -2,22 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <vector>
 
-#include "softgpu/driver/graph/graph_work.h"
-#include "softgpu/driver/state/context.h"
-#include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
-#include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {
 
 namespace {
-
-// Pageable memory up to this size is copied aside when its stream is busy; for more the caller
-// waits.
-constexpr size_t kStaged = size_t{1} << 20;
 
 // From its first byte to its last, or more than any address space has.
 uint64_t extent(const Copy &c, const Copy::Side &s)
@@ -26,29 +16,6 @@ uint64_t extent(const Copy &c, const Copy::Side &s)
                                     static_cast<unsigned __int128>(s.pitch) * (c.height - 1) +
                                     c.width;
     return bytes >> 48 ? ~uint64_t{0} : static_cast<uint64_t>(bytes);
-}
-
-bool pageable(const Copy::Side &s)
-{
-    return s.end != Copy::End::device && s.end != Copy::End::array && is_pageable(s.address);
-}
-
-// CUDA C++ Programming Guide, "Peer-to-Peer Memory Copy": in the default stream a copy between two
-// devices' memory starts when all that was given to either is done, and what is given to either
-// later comes after it. True for such a copy; the first half is done then.
-bool meets_other_device(const Stream &stream, const Copy &c)
-{
-    if (stream.kind != Stream::Kind::legacy) return false;
-    bool other = false;
-    for (const Copy::Side *s : {&c.to, &c.from}) {
-        const auto range = driver().ranges.find(s->address);
-        if (!range || !range->on_device() || !range->context ||
-            &range->context->device == &stream.context.device)
-            continue;
-        (void)range->context->synchronize();
-        other = true;
-    }
-    return other;
 }
 
 }  // namespace
@@ -77,36 +44,6 @@ void perform(const Copy &c)
                     reinterpret_cast<const void *>(c.from.address + z * c.from.slice +
                                                    y * c.from.pitch),
                     c.width);
-}
-
-CUresult copy_now(Stream &stream, const Copy &c)
-{
-    if (c.empty()) return CUDA_SUCCESS;
-    if (CUresult rc = check(c)) return rc;
-    if (CUresult rc = may_work(stream)) return rc;
-    (void)meets_other_device(stream, c);
-    return stream.run([&c] { perform(c); });
-}
-
-CUresult copy_async(Stream &stream, const Copy &c)
-{
-    if (c.empty()) return CUDA_SUCCESS;
-    if (CUresult rc = check(c)) return rc;
-    if (stream.capturing) return capture_work(stream, copy_work(stream.context, c));
-    if (CUresult rc = may_work(stream)) return rc;
-    if (pageable(c.to) || meets_other_device(stream, c)) return stream.run([&c] { perform(c); });
-    if (pageable(c.from)) {
-        if (!c.flat() || c.width > kStaged || stream.idle())
-            return stream.run([&c] { perform(c); });
-        const auto *bytes = reinterpret_cast<const uint8_t *>(c.from.address);
-        auto staged = std::make_shared<std::vector<uint8_t>>(bytes, bytes + c.width);
-        Copy from_stage = c;
-        from_stage.from.address = reinterpret_cast<uint64_t>(staged->data());
-        stream.enqueue([staged, from_stage] { perform(from_stage); });
-        return CUDA_SUCCESS;
-    }
-    stream.enqueue([c] { perform(c); });
-    return CUDA_SUCCESS;
 }
 
 CUresult check(const Fill &f)

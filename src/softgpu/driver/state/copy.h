@@ -1,4 +1,7 @@
 // Copying and setting memory: what every cuMemcpy* and cuMemset* comes down to.
+//
+// check() answers for a call, before anything is done; perform() does it, on the thread that calls,
+// and expects what was checked. graph/submit.h gives both to a stream.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +10,6 @@
 #include "calls/cuda_api.h"
 
 namespace rgpu::softgpu::driver {
-
-class Stream;
 
 // A box of bytes. A flat copy has height and depth 1.
 struct Copy {
@@ -33,16 +34,9 @@ inline Copy flat_copy(uint64_t to, Copy::End to_end, uint64_t from, Copy::End fr
     return {{to, 0, 0, to_end}, {from, 0, 0, from_end}, bytes, 1, 1};
 }
 
-// What CUDA_MEMCPY3D describes.
-CUresult read_copy(const CUDA_MEMCPY3D *, Copy &);
 // Whether both ends may be touched. Nothing to copy is always fine.
 CUresult check(const Copy &);
 void perform(const Copy &);
-
-// In the stream's order; returns when it is done.
-CUresult copy_now(Stream &, const Copy &);
-// As CUDA does: with pageable memory at an end, that memory is free for use when this returns.
-CUresult copy_async(Stream &, const Copy &);
 
 // `width` elements of 1, 2 or 4 bytes in each of `height` rows.
 struct Fill {
@@ -51,6 +45,8 @@ struct Fill {
     uint32_t value = 0;
     unsigned element = 1;
     size_t width = 0, height = 1;
+
+    bool empty() const { return !width || !height; }
 };
 
 void perform(const Fill &);

@@ -9,7 +9,7 @@
 #include "calls/cuda_api.h"
 #include "softgpu/driver/base/scheduler.h"
 #include "softgpu/driver/base/shared_event.h"
-#include "softgpu/driver/graph/capture.h"
+#include "softgpu/driver/state/capture_place.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -23,7 +23,7 @@ public:
 
     Context &context;
     const unsigned flags;
-    CapturePlace captured;  // graph_lock() guards it
+    CapturePlace captured;
     std::shared_ptr<SharedEvent>
         shared;  // of CU_EVENT_INTERPROCESS: other processes record and await it too
 

@@ -6,11 +6,9 @@
 
 #include "softgpu/driver/base/log.h"
 #include "softgpu/driver/base/printing.h"
-#include "softgpu/driver/graph/graph_work.h"
 #include "softgpu/driver/state/attributes.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/driver.h"
-#include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -153,16 +151,6 @@ void perform(Context &context, const KernelLaunch &l)
     if (!fault) return;
     complain("kernel %s: %s", kernel.name.c_str(), fault->text.c_str());
     context.fail(to_result(fault->kind));
-}
-
-CUresult launch(Stream &stream, KernelLaunch l, CUfunction as_named)
-{
-    if (&l.function->module.context != &stream.context) return CUDA_ERROR_INVALID_HANDLE;
-    if (CUresult rc = prepare(l)) return rc;
-    if (stream.capturing) return capture_work(stream, kernel_work(std::move(l), as_named));
-    if (CUresult rc = may_work(stream)) return rc;
-    stream.enqueue([&context = stream.context, l = std::move(l)] { perform(context, l); });
-    return CUDA_SUCCESS;
 }
 
 }  // namespace rgpu::softgpu::driver

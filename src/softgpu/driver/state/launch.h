@@ -1,4 +1,5 @@
-// A kernel launch: checked as CUDA checks it, then run by the engine in its stream's order.
+// A kernel launch: checked as CUDA checks it, then run by the engine. graph/submit.h gives it to a
+// stream.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,6 @@
 #include "softgpu/driver/state/module.h"
 
 namespace rgpu::softgpu::driver {
-
-class Stream;
 
 // A kernel's parameter block, aligned for any type that PTX has.
 class Parameters {
@@ -45,8 +44,6 @@ CUresult read_arguments(const softgpu::Kernel &, void *const *arguments, void *c
 CUresult prepare(KernelLaunch &);
 // On the calling thread. A fault becomes the context's error.
 void perform(Context &, const KernelLaunch &);
-// prepare, then perform in the stream's order. `as_named`: the function's handle in the call.
-CUresult launch(Stream &, KernelLaunch, CUfunction as_named);
 
 // How many blocks of this shape fit on a multiprocessor.
 unsigned resident_blocks(const Function &, unsigned threads, size_t dynamic_shared);

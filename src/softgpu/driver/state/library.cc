@@ -4,6 +4,7 @@
 
 #include "softgpu/driver/base/log.h"
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
 
@@ -167,6 +168,17 @@ void forget_library_modules(Context &c)
 {
     std::lock_guard lock(all().mutex);
     for (Library *l : all().libraries) l->forget(c);
+}
+
+CUresult find_function(CUfunction handle, std::shared_ptr<Function> &function)
+{
+    function = driver().functions.find(handle);
+    if (function) return CUDA_SUCCESS;
+    auto kernel = driver().kernels.find(reinterpret_cast<CUkernel>(handle));
+    if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
+    Context *c;
+    if (CUresult rc = usable_context(c)) return rc;
+    return kernel->function(*c, function);
 }
 
 }  // namespace rgpu::softgpu::driver

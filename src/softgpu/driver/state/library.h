@@ -62,4 +62,8 @@ private:
 // The context ends: its modules of all libraries.
 void forget_library_modules(Context &);
 
+// The function that a launch names: a CUfunction, or a CUkernel for the current context.
+// INVALID_HANDLE when it is neither.
+CUresult find_function(CUfunction, std::shared_ptr<Function> &);
+
 }  // namespace rgpu::softgpu::driver

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include "softgpu/driver/base/advice.h"
-#include "softgpu/driver/graph/graph_memory.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/pool.h"
 
@@ -17,6 +16,17 @@ uint64_t allocate_device(Device &device, uint64_t bytes, Range made)
     made.device = device.index;
     driver().ranges.add(made);
     return made.base;
+}
+
+uint64_t allocate_from(const std::shared_ptr<Pool> &pool, uint64_t bytes)
+{
+    const uint64_t size = Arena::rounded(bytes);
+    if (!pool->count_taken(size)) return 0;
+    Range made;
+    made.pool = pool;
+    const uint64_t address = allocate_device(pool->device, bytes, made);
+    if (!address) pool->count_freed(size);
+    return address;
 }
 
 void release_range(const Range &r)
@@ -35,10 +45,6 @@ CUresult free_device(uint64_t address)
 {
     Driver &d = driver();
     std::optional<Range> r = d.ranges.find(address);
-    if (r && r->base == address && r->memory == Memory::graph) {
-        auto m = find_graph_memory(address);
-        return m && m->free() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    }
     if (!r || r->base != address || (r->memory != Memory::device && r->memory != Memory::managed))
         return CUDA_ERROR_INVALID_VALUE;
     r = d.ranges.remove(address);

@@ -1,21 +1,28 @@
 // Allocating memory of each kind, and which addresses calls may touch.
+//
+// What is allocated here belongs to whoever asked, until release_range() or free_device(). Any
+// thread: a device's arena and the table of ranges have their own locks.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "calls/cuda_api.h"
 #include "softgpu/driver/base/ranges.h"
 
 namespace rgpu::softgpu::driver {
 
-class Context;
 class Device;
+class Pool;
 
 // Memory of a device, known to Ranges as `made` says (base is filled in). 0: out of memory.
 uint64_t allocate_device(Device &, uint64_t bytes, Range made);
+// The same out of a pool. 0: out of memory, or of what the pool may hold.
+uint64_t allocate_from(const std::shared_ptr<Pool> &, uint64_t bytes);
 // Gives the memory of a range that was taken out of Ranges back.
 void release_range(const Range &);
-// Both for device memory at this address; INVALID_VALUE when nothing starts there.
+// Takes the device or managed memory that starts at this address out of Ranges and gives it back;
+// INVALID_VALUE when none does.
 CUresult free_device(uint64_t address);
 
 // True when a call may use [address, address + bytes) as device memory: device or managed memory,

@@ -8,7 +8,6 @@
 #include "softgpu/driver/state/attributes.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/driver.h"
-#include "softgpu/driver/state/library.h"
 #include "softgpu/driver/state/memory.h"
 
 namespace rgpu::softgpu::driver {
@@ -238,21 +237,9 @@ void withdraw(Module &m)
 
 void forget_modules(Context &c)
 {
-    forget_library_modules(c);
     for (const auto &m :
          driver().modules.remove_if([&](const Module &m) { return &m.context == &c; }))
         withdraw(*m);
-}
-
-CUresult find_function(CUfunction handle, std::shared_ptr<Function> &function)
-{
-    function = driver().functions.find(handle);
-    if (function) return CUDA_SUCCESS;
-    auto kernel = driver().kernels.find(reinterpret_cast<CUkernel>(handle));
-    if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
-    Context *c;
-    if (CUresult rc = usable_context(c)) return rc;
-    return kernel->function(*c, function);
 }
 
 }  // namespace rgpu::softgpu::driver

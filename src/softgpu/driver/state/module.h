@@ -86,7 +86,7 @@ void initialise_variable(const GlobalVariable &, uint64_t address, const Variabl
 // Makes a module and its functions known, or unknown.
 void publish(const std::shared_ptr<Module> &);
 void withdraw(Module &);
-// All of a context, which ends.
+// All of a context, which ends; modules of libraries first (library.h).
 void forget_modules(Context &);
 
 // Function attributes that the kernel alone decides, the defaults of those that a program may set,
@@ -95,8 +95,5 @@ CUresult kernel_attribute(const softgpu::Kernel &, const PtxModule &, CUfunction
                           int &value);
 CUresult default_attribute(const softgpu::Kernel &, CUfunction_attribute, int &value);
 CUresult check_attribute(const softgpu::Kernel &, CUfunction_attribute, int value);
-
-// The function that a launch names: a CUfunction, or a CUkernel for the current context.
-CUresult find_function(CUfunction, std::shared_ptr<Function> &);
 
 }  // namespace rgpu::softgpu::driver

@@ -2,26 +2,15 @@
 
 #include <algorithm>
 
-#include "softgpu/driver/base/arena.h"
-#include "softgpu/driver/state/driver.h"
-#include "softgpu/driver/state/memory.h"
-
 namespace rgpu::softgpu::driver {
 
-uint64_t Pool::allocate(uint64_t bytes)
+bool Pool::count_taken(uint64_t bytes)
 {
-    const uint64_t size = Arena::rounded(bytes);
-    {
-        std::lock_guard lock(mutex_);
-        if (max_bytes && used_ + size > max_bytes) return 0;
-        used_ += size;
-        used_high_ = std::max(used_high_, used_);
-    }
-    Range made;
-    made.pool = shared_from_this();
-    const uint64_t address = allocate_device(device, bytes, made);
-    if (!address) count_freed(size);
-    return address;
+    std::lock_guard lock(mutex_);
+    if (max_bytes && used_ + bytes > max_bytes) return false;
+    used_ += bytes;
+    used_high_ = std::max(used_high_, used_);
+    return true;
 }
 
 void Pool::count_freed(uint64_t bytes)
