@@ -74,9 +74,12 @@ interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
 NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
 nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/log.cc))
-rgpud_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/rgpud))
+# The contract between rgpud and its workers is in both.
+serverd_objs := $(call obj,$(call under,src/serverd))
+rgpud_objs := $(serverd_objs) $(call obj,$(call under,src/rgpud))
 scheduler_objs := $(call obj,$(call under,src/scheduler))
-worker_objs := $(call obj,$(call directly_in,src/serverd) $(call under,src/serverd/worker))
+# src/worker/filter is a program of the build (make-filters).
+worker_objs := $(serverd_objs) $(call obj,$(filter-out src/worker/filter/%,$(call under,src/worker)))
 spawner_objs := $(call obj,$(call under,src/spawner))
 # The plugins' parts that know no Slurm type serve rgpu slurm, too.
 cli_objs := $(call obj,$(call under,src/cli) $(call directly_in,src/plugin))
@@ -125,7 +128,7 @@ $(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
 # Where UCX's headers are. Elsewhere the transport says that it was left out.
-$(O)/obj/src/net/ucx_%: CPP += $(if $(filter yes,$(UCX)),-DRGPU_UCX)
+$(O)/obj/src/net/ucx/ucx_%: CPP += $(if $(filter yes,$(UCX)),-DRGPU_UCX)
 
 # rgpu slurm setup: Slurm's configuration, and the files of etc/ as they are installed.
 $(O)/obj/src/cli/slurm_setup.o: CPP += -DRGPU_SLURM_CONF='"$(slurm_sysconfdir)/slurm.conf"' -DRGPU_LINES_DIR='"$(datadir)/rgpu/etc"'
@@ -180,13 +183,13 @@ $(O)/sbin/rgpud: $(rgpud_objs) $(O)/obj/libspawner.a $(call archive,net wire cal
 	$(call say,LD)$(call link,-pie,$(DAEMON_LIBS))
 
 # Workers' filters of system calls, made by libseccomp now, as a worker would take a tenth longer to start.
-filter_objs := $(call obj,$(call under,src/serverd/filter))
+filter_objs := $(call obj,$(call under,src/worker/filter))
 $(O)/obj/make-filters: $(filter_objs)
 	$(call say,LD)$(call link,,$(SECCOMP_LIBS))
 $(O)/obj/filters/worker_filters.inc: $(O)/obj/make-filters
 	$(call say,GEN)mkdir -p $(@D) && $< > $@.new && mv $@.new $@
-$(O)/obj/src/serverd/worker/confine.o: $(O)/obj/filters/worker_filters.inc
-$(O)/obj/src/serverd/worker/confine.o: CPP += -I$(O)/obj/filters
+$(O)/obj/src/worker/limits/confine.o: $(O)/obj/filters/worker_filters.inc
+$(O)/obj/src/worker/limits/confine.o: CPP += -I$(O)/obj/filters
 
 # One is started for each program: what it does not link, it need not load (t/t3015).
 $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool share util)
@@ -222,7 +225,9 @@ UNIT := $(call unit_program,$(unit_sources))
 # test gets only what it uses.
 no_main = $(filter-out %/main.o,$1)
 interpose_all := $(interpose_objs)
-serverd_all := $(sort $(rgpud_objs) $(worker_objs))
+serverd_all := $(serverd_objs)
+rgpud_all := $(rgpud_objs)
+worker_all := $(worker_objs)
 scheduler_all := $(scheduler_objs)
 cli_all := $(cli_objs)
 spawner_all := $(spawner_objs)
@@ -230,7 +235,7 @@ plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
 # What the plugins and `rgpu slurm` share: how a request, the snapshot and the run directory are written.
 plugin_common_all := $(call obj,$(call directly_in,src/plugin))
-parts := interpose serverd spawner scheduler cli plugin plugin_common softgpu
+parts := interpose serverd rgpud worker spawner scheduler cli plugin plugin_common softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -246,17 +251,21 @@ unit_archives_share := $(call archive,share util)
 unit_archives_scheduler := $(O)/obj/libscheduler.a $(call archive,share util)
 unit_archives_health := $(call archive,health pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
-unit_archives_serverd := $(O)/obj/libserverd.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health)
+unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)
+unit_archives_rgpud := $(O)/obj/librgpud.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health)
+unit_archives_worker := $(O)/obj/libworker.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,util)
 unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool health)
-unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libserverd.a $(O)/obj/libspawner.a $(O)/obj/libinterpose.a \
-	$(unit_archives_net) $(call archive,pool share health)
+unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libworker.a $(O)/obj/libinterpose.a \
+	$(unit_archives_net) $(call archive,pool share)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
 unit_libs_net = $(OPENSSL_LIBS)
 unit_libs_pool = $(POOL_LIBS)
-unit_libs_serverd = $(DAEMON_LIBS) -ldl
+unit_libs_serverd = $(UTIL_LIBS)
+unit_libs_rgpud = $(DAEMON_LIBS) -ldl
+unit_libs_worker = $(UTIL_LIBS) -ldl
 unit_libs_cli = $(DAEMON_LIBS)
 unit_libs_recorder = $(DAEMON_LIBS) -ldl
 unit_libs_softgpu = $(SOFTGPU_LIBS) $(LLVM_LIBS)
@@ -277,7 +286,7 @@ $(filter $(O)/t/recorder/%_test,$(UNIT)): | $(RECORDER)
 stress_sources := $(filter t/stress/%,$(sources))
 stress_needs_net := $(unit_archives_net)
 stress_needs_share := $(unit_archives_share)
-stress_needs_serverd := $(call obj,src/serverd/worker/turn.cc src/serverd/worker/driver.cc) $(call archive,share calls util)
+stress_needs_serverd := $(call obj,src/worker/limits/turn.cc src/worker/driver/driver.cc) $(call archive,share calls util)
 define stress_rule
 $(patsubst t/stress/%.cc,$(O)/t/stress/%,$1): $(call obj,$1) $$(stress_needs_$(patsubst t/stress/%_stress.cc,%,$1))
 	$$(call say,LD)$$(call link,-rdynamic,-ldl)

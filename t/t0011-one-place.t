@@ -13,7 +13,7 @@ count=$(echo "$plain" | wc -l)
 elsewhere=
 while IFS=: read -r file call; do
     elsewhere+="$file: $call"$'\n'
-done < <(grep -rowHF --include='*.cc' --include='*.h' -f <(echo "$plain") src/interpose src/serverd src/wire src/net |
+done < <(grep -rowHF --include='*.cc' --include='*.h' -f <(echo "$plain") src/interpose src/serverd src/rgpud src/worker src/wire src/net |
          sort -u | while IFS=: read -r file call; do
              grep -wF "$call" "$file" | sed -E "s/(DRIVER|REAL)\($call\)//g; s/CallId::$call\b//g; s,//.*,," | grep -qwF "$call" &&
                  echo "$file:$call"

@@ -26,7 +26,7 @@ enum class RoleKind {
 };
 
 // What a number is that the client sends or the driver writes, where it is not just a value. The
-// server holds a client to it (serverd/worker/addresses.h).
+// server holds a client to it (worker/session/addresses.h).
 enum class Use {
     value,
     mem,         // an address: bytes are read or written there, which must be the session's

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "util/units.h"
 
 namespace rgpu::cli {

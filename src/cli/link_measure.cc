@@ -7,7 +7,7 @@
 #include <random>
 
 #include "cli/link.h"
-#include "net/socket.h"
+#include "net/transport/socket.h"
 
 namespace rgpu::cli {
 namespace {

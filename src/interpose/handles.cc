@@ -18,7 +18,7 @@ Handles &Handles::get()
 Handles::Handles() { map(1); }
 
 // Numbers that servers give: a range for each, the worker's own for the first
-// (serverd/worker/objects.h).
+// (worker/session/objects.h).
 void Handles::map(size_t servers)
 {
     end_ = static_cast<HandleId>(calls::kFirstServerHandle * (1 + servers));

@@ -9,7 +9,7 @@
 #include "interpose/background.h"
 #include "interpose/log.h"
 #include "interpose/session.h"
-#include "net/data_connection.h"
+#include "net/handshake/data_connection.h"
 
 namespace rgpu::interpose {
 

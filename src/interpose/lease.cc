@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "interpose/log.h"
-#include "net/data_connection.h"
+#include "net/handshake/data_connection.h"
 #include "util/fd.h"
 #include "util/json_reader.h"
 #include "util/sha256.h"

@@ -1,13 +1,13 @@
-// Packed frames of one session (net/packer.h): as RGPU_COMPRESSION says, agreed on with the server
-// when either side finds the link slow, or at once where a method is named.
+// Packed frames of one session (net/packing/packer.h): as RGPU_COMPRESSION says, agreed on with the
+// server when either side finds the link slow, or at once where a method is named.
 #pragma once
 
 #include <atomic>
 #include <mutex>
 
-#include "net/link_meter.h"
-#include "net/packer.h"
-#include "net/unpacker.h"
+#include "net/packing/link_meter.h"
+#include "net/packing/packer.h"
+#include "net/packing/unpacker.h"
 #include "util/result.h"
 
 namespace rgpu::interpose {

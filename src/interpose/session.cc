@@ -23,8 +23,8 @@
 #include "interpose/stats.h"
 #include "interpose/waiting.h"
 #include "interpose/way.h"
-#include "net/data_connection.h"
-#include "net/pacing.h"
+#include "net/handshake/data_connection.h"
+#include "net/transport/pacing.h"
 
 namespace rgpu::interpose {
 

@@ -23,7 +23,7 @@
 #include "interpose/guard.h"
 #include "interpose/known_images.h"
 #include "interpose/lease.h"
-#include "net/laned_transport.h"
+#include "net/transport/laned_transport.h"
 #include "util/spin.h"
 #include "wire/codec.h"
 #include "wire/frame.h"

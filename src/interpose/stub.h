@@ -5,7 +5,7 @@
 // present byte, count and values, out_n, found_n and text = present byte, str = present byte and
 // string. Body of its answer: the values written, in order; found = number, found_n = count and
 // numbers. Structs with handles or pointers in them are written by carried.h. The server's half is
-// serverd/worker/serve.h.
+// worker/calls/serve.h.
 #pragma once
 
 #include <array>

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "net/laned_transport.h"
-#include "net/rdma.h"
+#include "net/transport/laned_transport.h"
+#include "net/ucx/rdma.h"
 
 namespace rgpu::interpose {
 

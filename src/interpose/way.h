@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "net/data_connection.h"
-#include "net/shared_offer.h"
-#include "net/transport.h"
-#include "net/ucx_offer.h"
+#include "net/handshake/data_connection.h"
+#include "net/handshake/shared_offer.h"
+#include "net/transport/transport.h"
+#include "net/ucx/ucx_offer.h"
 
 namespace rgpu::interpose {
 

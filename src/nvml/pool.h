@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "interpose/lease.h"
-#include "net/data_connection.h"
+#include "net/handshake/data_connection.h"
 #include "wire/snapshot.h"
 #include "wire/status.h"
 

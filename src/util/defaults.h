@@ -47,7 +47,7 @@ inline constexpr Milliseconds kLostAvoid = 1h;
 inline constexpr int64_t kControlPort = 7710;  // neither is assigned by IANA
 inline constexpr int64_t kDataPort = 7711;
 
-// --- packed copies (net/packer.h)
+// --- packed copies (net/packing/packer.h)
 // A link that brings fewer bytes a second is slow: one processor packs faster than that, with lz4
 // and in most cases. 2.5 Gbit/s Ethernet brings 290 MB/s, 10 Gbit/s 1170.
 inline constexpr uint64_t kSlowLink = 300'000'000;

@@ -24,7 +24,8 @@ inline constexpr uint32_t kMagic = 0x55504752;  // "RGPU"
 using Nonce = std::array<uint8_t, 32>;
 
 enum HelloFlag : uint16_t {
-    kEncrypted = 1,  // after the verdict comes TLS 1.3 (net/tunnel.h), and the frames inside it
+    kEncrypted =
+        1,  // after the verdict comes TLS 1.3 (net/transport/tunnel.h), and the frames inside it
 };
 
 struct ServerHello {

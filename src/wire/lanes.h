@@ -1,5 +1,5 @@
 // Further TCP connections of one client ("lanes") that carry the bytes of large copies beside the
-// one of its calls (net/laned_transport.h).
+// one of its calls (net/transport/laned_transport.h).
 //
 // The frames stay one stream. Behind a client's word that lanes begin, and the worker's answer,
 // that stream travels in records: on the first connection a Record for each, and on it, or on the

@@ -1,4 +1,4 @@
-// Frames that travel packed, and how the two sides come to it (net/packer.h).
+// Frames that travel packed, and how the two sides come to it (net/packing/packer.h).
 //
 // A frame may be cut into parts of up to kPartBytes, each packed by itself: a header, and its
 // bytes. The parts are the whole frame, its own header included, and nothing more. Of a part's

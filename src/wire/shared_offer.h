@@ -1,5 +1,5 @@
-// The offer of a client to go on through memory that both sides share (net/shared_offer.h): the
-// body of its first frame.
+// The offer of a client to go on through memory that both sides share
+// (net/handshake/shared_offer.h): the body of its first frame.
 #pragma once
 
 #include <cstdint>

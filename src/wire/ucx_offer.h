@@ -1,5 +1,5 @@
-// The offer of a client to go on through UCX (net/ucx_offer.h): the body of its first frame, and
-// what it says in the end.
+// The offer of a client to go on through UCX (net/ucx/ucx_offer.h): the body of its first frame,
+// and what it says in the end.
 #pragma once
 
 #include <cstdint>

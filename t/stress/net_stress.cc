@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/shared_transport.h"
+#include "net/transport/shared_transport.h"
 
 using namespace rgpu;
 using namespace rgpu::net;

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "serverd/worker/driver.h"
-#include "serverd/worker/turn.h"
 #include "share/board.h"
+#include "worker/driver/driver.h"
+#include "worker/limits/turn.h"
 
 using namespace rgpu;
 

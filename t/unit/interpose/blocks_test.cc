@@ -11,7 +11,7 @@
 #include <future>
 #include <vector>
 
-#include "net/socket_transport.h"
+#include "net/transport/socket_transport.h"
 
 using namespace rgpu;
 using namespace rgpu::interpose;

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 
 using namespace rgpu;
 using namespace rgpu::net;

@@ -1,5 +1,5 @@
 // Lanes are chosen where they are faster, and left where they no longer are.
-#include "net/lane_meter.h"
+#include "net/transport/lane_meter.h"
 
 #include <criterion/criterion.h>
 

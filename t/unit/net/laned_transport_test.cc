@@ -1,6 +1,6 @@
 // Two ends in one process: a stream stays one over lanes, also where some have no room, and what is
 // no record ends it.
-#include "net/laned_transport.h"
+#include "net/transport/laned_transport.h"
 
 #include <criterion/criterion.h>
 #include <sys/socket.h>

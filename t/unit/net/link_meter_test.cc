@@ -1,5 +1,5 @@
 // A link is slow when many stretches in a row were, fast when one was; only waiting counts.
-#include "net/link_meter.h"
+#include "net/packing/link_meter.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "net/pacing.h"
+#include "net/transport/pacing.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "net/socket.h"
+#include "net/transport/socket.h"
 
 using namespace rgpu;
 using namespace std::chrono_literals;

@@ -1,7 +1,7 @@
 // What is packed comes back as it was; what is damaged anywhere, cut short or never agreed on is
 // refused, and nothing is written outside of what was asked for; what does not shrink, or goes over
 // a fast link, is not packed.
-#include "net/packer.h"
+#include "net/packing/packer.h"
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "net/unpacker.h"
+#include "net/packing/unpacker.h"
 
 using namespace rgpu;
 using namespace rgpu::net;

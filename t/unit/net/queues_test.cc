@@ -1,4 +1,4 @@
-#include "net/queues.h"
+#include "net/transport/queues.h"
 
 #include <criterion/criterion.h>
 #include <linux/sockios.h>
@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "net/socket.h"
+#include "net/transport/socket.h"
 
 using namespace rgpu;
 using namespace std::chrono_literals;

@@ -1,5 +1,5 @@
 // What the kernel says of devices for RDMA, in folders of the test's own.
-#include "net/rdma.h"
+#include "net/ucx/rdma.h"
 
 #include <criterion/criterion.h>
 

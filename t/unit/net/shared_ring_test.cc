@@ -1,6 +1,6 @@
 // What one end sends the other receives, whatever the sizes; and a peer that writes anything
 // anywhere gets an error at most.
-#include "net/shared_ring.h"
+#include "net/transport/shared_ring.h"
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // Two ends in one process: sleeping and waking, a peer that goes, and how the two come to share
 // memory.
-#include "net/shared_transport.h"
+#include "net/transport/shared_transport.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/shared_offer.h"
+#include "net/handshake/shared_offer.h"
 #include "socket_pair.h"
 #include "wire/frame.h"
 

@@ -1,5 +1,5 @@
 // What both ends of a connection are set to, and what fails.
-#include "net/socket.h"
+#include "net/transport/socket.h"
 
 #include <criterion/criterion.h>
 #include <netinet/in.h>

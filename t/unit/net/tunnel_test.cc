@@ -1,6 +1,6 @@
 // The tunnel between two threads of one process: what goes in comes out, who has another key does
 // not get in.
-#include "net/tunnel.h"
+#include "net/transport/tunnel.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>

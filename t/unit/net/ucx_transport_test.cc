@@ -1,6 +1,6 @@
 // Two ends in one process, over UCX's TCP on loopback: sleeping and waking, both directions full, a
 // peer that goes, and how the two come to use it.
-#include "net/ucx_transport.h"
+#include "net/ucx/ucx_transport.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/ucx_offer.h"
+#include "net/ucx/ucx_offer.h"
 #include "socket_pair.h"
 #include "wire/frame.h"
 

@@ -1,6 +1,6 @@
 // Which addresses a worker takes from its client. The recorder stands for the driver: it knows
 // kMemory.
-#include "serverd/worker/addresses.h"
+#include "worker/session/addresses.h"
 
 #include <criterion/criterion.h>
 

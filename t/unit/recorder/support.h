@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "interpose/stub.h"
-#include "net/socket_transport.h"
-#include "serverd/worker/serve.h"
-#include "serverd/worker/session.h"
+#include "net/transport/socket_transport.h"
 #include "t/recorder/record.h"
+#include "worker/calls/serve.h"
+#include "worker/session/session.h"
 
 namespace rgpu::test {
 

@@ -1,0 +1,85 @@
+#include "net/handshake/data_connection.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace rgpu::net {
+namespace {
+
+Result<DataConnection> connect_once(const std::string &address, const std::string &lease,
+                                    const std::string &secret, uint64_t table_digest,
+                                    Deadline deadline)
+{
+    auto fd = connect(address, deadline);
+    if (!fd) return std::move(fd).error();
+    auto accepted = client_handshake(fd->get(), lease, secret, table_digest, deadline);
+    if (!accepted) return std::move(accepted).error();
+    if (!accepted->key)
+        return DataConnection{std::move(*fd),         nullptr,
+                              accepted->takes_offers, accepted->takes_ucx,
+                              accepted->takes_packed, accepted->takes_lanes};
+    auto tunnel =
+        Tunnel::open(std::move(*fd), Side::client, *accepted->key, private_openssl, deadline);
+    if (!tunnel) return std::move(tunnel).error();
+    Fd plain = (*tunnel)->take_plain();
+    return DataConnection{std::move(plain), std::move(*tunnel)};
+}
+
+Result<Lane> connect_lane_once(const std::string &address, const std::string &lease,
+                               const std::string &secret, uint64_t worker, Deadline deadline)
+{
+    auto fd = connect(address, deadline);
+    if (!fd) return std::move(fd).error();
+    Lane lane{OwnSocket(std::move(*fd))};
+    const int socket = lane.socket.get();
+    if (auto accepted =
+            client_handshake(socket, lease, secret, worker, deadline, wire::Purpose::lane);
+        !accepted)
+        return std::move(accepted).error();
+    if (auto r = receive_all(socket, &lane.place, sizeof lane.place, deadline); !r)
+        return std::move(r).error();
+    return lane;
+}
+
+// Between tries.
+constexpr std::chrono::milliseconds kPause{100};
+
+}  // namespace
+
+Result<DataConnection> connect_data(const std::string &address, const std::string &lease,
+                                    const std::string &secret, uint64_t table_digest,
+                                    std::chrono::milliseconds limit,
+                                    const std::function<void()> &waiting)
+{
+    constexpr std::chrono::milliseconds kMoment{1000};
+    const auto begin = Clock::now();
+    for (bool told = false;;) {
+        auto connection = connect_once(address, lease, secret, table_digest, Clock::now() + limit);
+        const auto waited = Clock::now() - begin;
+        if (connection || connection.error().kind != ErrorKind::disconnected ||
+            waited > kRestartTime)
+            return connection;
+        if (!told && waited > kMoment) waiting(), told = true;
+        std::this_thread::sleep_for(kPause);
+    }
+}
+
+Result<Lane> connect_lane(const std::string &address, const std::string &lease,
+                          const std::string &secret, uint64_t worker, Deadline deadline)
+{
+    constexpr std::chrono::seconds kCrowded{2};
+    for (const auto until = std::min(deadline, Clock::now() + kCrowded);;) {
+        auto lane = connect_lane_once(address, lease, secret, worker, deadline);
+        if (lane || lane.error().kind != ErrorKind::disconnected || Clock::now() + kPause > until)
+            return lane;
+        std::this_thread::sleep_for(kPause);
+    }
+}
+
+void DataConnection::leave_to_parent()
+{
+    fd.reset();
+    if (tunnel) tunnel->leave_to_parent();
+}
+
+}  // namespace rgpu::net

@@ -1,0 +1,246 @@
+#include "net/handshake/shared_offer.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "net/transport/shared_transport.h"
+#include "wire/frame.h"
+
+namespace rgpu::net {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// For what the other side does at once if it is who it should be.
+constexpr auto kPatience = 5s;
+// Strangers at the client's socket that say nothing: of more, the oldest go.
+constexpr size_t kVisitors = 8;
+constexpr int kWaiting = 64;  // that the client has not looked at yet
+
+// An end of a TCP connection, in the offer's form.
+struct End {
+    uint16_t family = 0, port = 0;
+    uint8_t address[16] = {};
+
+    bool same_host(const End &other) const
+    {
+        return family && family == other.family && !memcmp(address, other.address, sizeof address);
+    }
+    bool operator==(const End &other) const { return same_host(other) && port == other.port; }
+};
+
+End end_of(int tcp, int (*get)(int, sockaddr *, socklen_t *))
+{
+    End end;
+    sockaddr_storage a{};
+    socklen_t size = sizeof a;
+    if (get(tcp, reinterpret_cast<sockaddr *>(&a), &size) != 0) return end;
+    if (a.ss_family == AF_INET) {
+        auto &in = reinterpret_cast<sockaddr_in &>(a);
+        end.family = 4, end.port = ntohs(in.sin_port);
+        memcpy(end.address, &in.sin_addr, 4);
+    } else if (a.ss_family == AF_INET6) {
+        auto &in = reinterpret_cast<sockaddr_in6 &>(a);
+        // A socket for both families shows IPv4 addresses so (ipv6(7)); the other end may have one
+        // for IPv4.
+        const bool four = IN6_IS_ADDR_V4MAPPED(&in.sin6_addr);
+        end.family = four ? 4 : 6, end.port = ntohs(in.sin6_port);
+        memcpy(end.address, &in.sin6_addr.s6_addr[four ? 12 : 0], four ? 4 : 16);
+    }
+    return end;
+}
+
+struct Name {
+    sockaddr_un address{};
+    socklen_t bytes;
+
+    explicit Name(const uint8_t (&random)[16])
+    {
+        const std::string text = "rgpu-" + to_hex(random, sizeof random);
+        address.sun_family = AF_UNIX;
+        memcpy(address.sun_path + 1, text.data(), text.size());  // behind a NUL: abstract
+        bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+    }
+    const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&address); }
+};
+
+constexpr int kHandedOver = 2;  // descriptors: the memory, the bell for room
+
+// A message with the client's word and room for the descriptors (unix(7), SCM_RIGHTS).
+struct Message {
+    iovec vector;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kHandedOver)] = {};
+    msghdr header{};
+
+    explicit Message(Digest &word) : vector{word.data(), word.size()}
+    {
+        header.msg_iov = &vector;
+        header.msg_iovlen = 1;
+        header.msg_control = control;
+        header.msg_controllen = sizeof control;
+    }
+};
+
+}  // namespace
+
+bool ends_meet(int tcp) { return end_of(tcp, getpeername).same_host(end_of(tcp, getsockname)); }
+
+// --- the client
+
+Result<SharedOffer> SharedOffer::send(int tcp, Deadline deadline)
+{
+    wire::SharedOffer offer;
+    const End mine = end_of(tcp, getsockname);
+    offer.family = mine.family, offer.port = mine.port;
+    memcpy(offer.address, mine.address, sizeof offer.address);
+    struct Secrets {
+        uint8_t name[16];
+        Digest worker, client;
+    } random;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return error(ErrorKind::internal, "no random numbers");
+    memcpy(offer.name, random.name, sizeof offer.name);
+    offer.worker = random.worker, offer.client = random.client;
+
+    auto memory = make_shared_memory();
+    if (!memory) return std::move(memory).error();
+    const Name name(offer.name);
+    Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener || bind(listener.get(), name.get(), name.bytes) != 0 ||
+        ::listen(listener.get(), kWaiting) != 0)
+        return error(ErrorKind::exhausted, "no Unix socket: %s", strerror(errno));
+
+    struct {
+        wire::FrameHeader header;
+        wire::SharedOffer offer;
+    } frame;
+    static_assert(sizeof frame == sizeof(wire::FrameHeader) + sizeof(wire::SharedOffer));
+    frame.header.bytes = sizeof offer;
+    frame.header.type = wire::kSharedOfferCall;
+    frame.header.flags = wire::kWantsReply;
+    frame.offer = offer;
+    if (auto r = send_all(tcp, &frame, sizeof frame, deadline); !r) return std::move(r).error();
+    return SharedOffer(std::move(listener), std::move(*memory), offer);
+}
+
+// Null: this is not the worker.
+std::unique_ptr<Transport> SharedOffer::hand_over(int visitor, int tcp)
+{
+    Digest word;
+    int pair[2];
+    if (recv(visitor, word.data(), word.size(), MSG_DONTWAIT) !=
+            static_cast<ssize_t>(word.size()) ||
+        !equal_in_constant_time(word.data(), offer_.worker.data(), word.size()) ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return nullptr;
+    Fd room(pair[0]), theirs(pair[1]);
+    auto transport = SharedTransport::open(SharedTransport::Side::client, memory_.get(),
+                                           Fd(fcntl(visitor, F_DUPFD_CLOEXEC, 0)), std::move(room),
+                                           Fd(fcntl(tcp, F_DUPFD_CLOEXEC, 0)));
+    if (!transport) return nullptr;
+    Message message(offer_.client);
+    cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
+    const int handed[kHandedOver] = {memory_.get(), theirs.get()};
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof handed);
+    memcpy(CMSG_DATA(rights), handed, sizeof handed);
+    if (sendmsg(visitor, &message.header, MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(offer_.client.size()))
+        return nullptr;
+    return std::move(*transport);
+}
+
+Result<std::unique_ptr<Transport>> SharedOffer::settle(Fd &tcp, Deadline deadline)
+{
+    std::unique_ptr<Transport> transport;
+    std::deque<Fd> visitors;
+    for (;;) {
+        std::vector<pollfd> looks = {{tcp.get(), POLLIN, 0}};
+        if (!transport) {
+            looks.push_back({listener_.get(), POLLIN, 0});
+            for (const Fd &visitor : visitors) looks.push_back({visitor.get(), POLLIN, 0});
+        }
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        if (left <= 0) return error(ErrorKind::unavailable, "no answer in time");
+        if (poll(looks.data(), looks.size(), static_cast<int>(left)) <= 0) continue;
+        // From the back: those that are no worker go.
+        for (size_t i = looks.size(); !transport && i-- > 2;)
+            if (looks[i].revents && !(transport = hand_over(looks[i].fd, tcp.get())))
+                visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(i - 2));
+        if (!transport && looks[1].revents) {
+            if (visitors.size() == kVisitors) visitors.pop_front();
+            if (Fd visitor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)); visitor)
+                visitors.push_back(std::move(visitor));
+        }
+        if (looks[0].revents) break;
+    }
+    wire::FrameHeader answer;
+    if (auto r = receive_all(tcp.get(), &answer, sizeof answer, deadline); !r)
+        return std::move(r).error();
+    if (answer.type != static_cast<uint16_t>(wire::ServerFrame::reply) || answer.sequence ||
+        answer.bytes || (!answer.value && !transport))
+        return error(ErrorKind::invalid, "unexpected answer to an offer of shared memory");
+    if (answer.value) return std::unique_ptr<Transport>();
+    tcp.reset();
+    return transport;
+}
+
+// --- the worker
+
+Result<std::unique_ptr<Transport>> take_offer(int tcp, const wire::SharedOffer &offer)
+{
+    End theirs;
+    theirs.family = offer.family, theirs.port = offer.port;
+    memcpy(theirs.address, offer.address, sizeof theirs.address);
+    if (!(theirs == end_of(tcp, getpeername)))
+        return error(ErrorKind::unsupported, "the client is behind a proxy");
+
+    const Name name(offer.name);
+    Fd bell(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    // Where strangers stand in the way it waits for its turn.
+    const timeval patience = {std::chrono::seconds(kPatience).count(), 0};
+    if (!bell || setsockopt(bell.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+        ::connect(bell.get(), name.get(), name.bytes) != 0 ||
+        fcntl(bell.get(), F_SETFL, O_NONBLOCK) != 0)
+        return error(ErrorKind::unavailable, "the client cannot be met: %s", strerror(errno));
+    const auto deadline = Clock::now() + kPatience;
+    if (auto r = send_all(bell.get(), offer.worker.data(), offer.worker.size(), deadline); !r)
+        return std::move(r).error();
+
+    Digest word;
+    Message message(word);
+    pollfd look{bell.get(), POLLIN, 0};
+    poll(&look, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count()));
+    const ssize_t n = recvmsg(bell.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    int handed[kHandedOver] = {-1, -1};
+    cmsghdr *rights = n > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
+    const bool both = rights && rights->cmsg_level == SOL_SOCKET &&
+                      rights->cmsg_type == SCM_RIGHTS &&
+                      rights->cmsg_len == CMSG_LEN(sizeof handed);
+    if (both) memcpy(handed, CMSG_DATA(rights), sizeof handed);
+    // One descriptor alone fits, too, and is not left open.
+    else if (rights && rights->cmsg_type == SCM_RIGHTS && rights->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(handed, CMSG_DATA(rights), sizeof(int));
+    Fd memory(handed[0]), room(handed[1]);
+    if (!both || n != static_cast<ssize_t>(word.size()) ||
+        !equal_in_constant_time(word.data(), offer.client.data(), word.size()))
+        return error(ErrorKind::invalid, "whoever is there is not the client");
+    return SharedTransport::open(SharedTransport::Side::server, memory.get(), std::move(bell),
+                                 std::move(room), Fd());
+}
+
+}  // namespace rgpu::net

@@ -1,0 +1,175 @@
+#include "rgpud/host/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "spawner/cgroup.h"
+#include "util/clock.h"
+
+namespace rgpu::serverd {
+namespace {
+
+constexpr int kFirst = 3;          // where the program finds what it is given
+constexpr size_t kMostGiven = 80;  // one for each GPU of a lease, and some
+constexpr int kOutOfTheWay = 96;   // above all that has a place
+
+std::vector<char *> pointers(std::vector<std::string> &texts)
+{
+    std::vector<char *> all;
+    for (std::string &text : texts) all.push_back(text.data());
+    all.push_back(nullptr);
+    return all;
+}
+
+struct Prepared {
+    std::vector<std::string> command, environment;
+    std::vector<char *> argv, envp;
+    cpu_set_t cpus;
+};
+
+// Puts descriptors where they belong: first out of the way, so that none overwrites another.
+// `failure`, where the child tells why exec failed, comes last and is closed by exec.
+bool place_descriptors(const std::vector<int> &given, int output, int errors, int &failure)
+{
+    int null = open("/dev/null", O_RDWR), high[kMostGiven];
+    int high_failure = fcntl(failure, F_DUPFD, kOutOfTheWay);
+    int high_output = fcntl(output < 0 ? null : output, F_DUPFD, kOutOfTheWay);
+    int high_errors = errors < 0 ? 2 : fcntl(errors, F_DUPFD, kOutOfTheWay);
+    if (null < 0 || high_failure < 0 || high_output < 0 || high_errors < 0) return false;
+    for (size_t i = 0; i < given.size(); ++i)
+        if ((high[i] = fcntl(given[i], F_DUPFD, kOutOfTheWay)) < 0) return false;
+    const int count = static_cast<int>(given.size()), last = kFirst + count;
+    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_errors, 2) < 0 ||
+        dup2(high_failure, last) < 0)
+        return false;
+    for (int i = 0; i < count; ++i)
+        if (dup2(high[i], kFirst + i) < 0) return false;
+    failure = last;
+    return fcntl(last, F_SETFD, FD_CLOEXEC) == 0 &&
+           close_range(static_cast<unsigned>(last) + 1, ~0U, 0) == 0;
+}
+
+void default_signals()
+{
+    struct sigaction by_default {};
+    for (int signal = 1; signal < NSIG; ++signal)
+        if (signal != SIGKILL && signal != SIGSTOP) sigaction(signal, &by_default, nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork,
+// and nothing that changes rgpud's memory.
+[[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
+{
+    default_signals();
+    setsid();
+    if (!launch.cpus.empty()) (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
+    if (spawner::set_rlimits(launch.limits) &&
+        place_descriptors(launch.descriptors, launch.output, launch.errors, failure)) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
+            execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
+    }
+    int why = errno;
+    [[maybe_unused]] ssize_t n = write(failure, &why, sizeof why);
+    _exit(127);
+}
+
+// The child uses rgpud's memory until exec (vfork(2)): to copy the tables of its pages would cost
+// more than all else. The thread stands still meanwhile; no handler of rgpud's may run in the
+// child.
+pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const pid_t pid = vfork();
+    if (pid == 0) run_child(launch, prepared, failure);
+    const int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = why;
+    return pid;
+}
+
+}  // namespace
+
+Result<pid_t> launch(const Launch &launch)
+{
+    if (launch.descriptors.size() > kMostGiven)
+        return error(ErrorKind::internal, "%zu descriptors for %s", launch.descriptors.size(),
+                     launch.command[0].c_str());
+    Prepared prepared;
+    prepared.command = launch.command;
+    for (const auto &[name, value] : launch.environment)
+        prepared.environment.push_back(name + "=" + value);
+    prepared.argv = pointers(prepared.command);
+    prepared.envp = pointers(prepared.environment);
+    CPU_ZERO(&prepared.cpus);
+    for (int cpu : launch.cpus)
+        if (cpu < CPU_SETSIZE) CPU_SET(cpu, &prepared.cpus);
+
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
+    Fd read_end(ends[0]), write_end(ends[1]);
+    const pid_t pid = start_child(launch, prepared, write_end.get());
+    if (pid < 0)
+        return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(),
+                     strerror(errno));
+    write_end.reset();
+    int why = 0;
+    ssize_t n;
+    while ((n = read(read_end.get(), &why, sizeof why)) < 0 && errno == EINTR) {}
+    if (n != sizeof why) return pid;  // the pipe closed at exec
+    waitpid(pid, nullptr, 0);
+    return error(ErrorKind::internal, "cannot start %s: %s", launch.command[0].c_str(),
+                 strerror(why));
+}
+
+Result<std::string> output_of(Launch what, Milliseconds timeout, size_t limit)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
+    Fd read_end(ends[0]), write_end(ends[1]);
+    what.output = write_end.get();
+    Result<pid_t> pid = launch(what);
+    write_end.reset();
+    if (!pid) return std::move(pid).error();
+
+    std::string text;
+    Time deadline = now() + timeout;
+    bool ended = false;
+    while (!ended && text.size() <= limit) {
+        pollfd look{read_end.get(), POLLIN, 0};
+        auto left = static_cast<int>((deadline - now()).count());
+        if (left <= 0 || poll(&look, 1, left) == 0) break;
+        char block[4096];
+        ssize_t n = read(read_end.get(), block, sizeof block);
+        ended = n == 0;
+        if (n > 0) text.append(block, static_cast<size_t>(n));
+    }
+    if (!ended) kill(-*pid, SIGKILL);
+    int status = 0;
+    while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {}
+    const char *program = what.command[0].c_str();
+    if (!ended)
+        return error(ErrorKind::internal, "%s did not end within %s", program,
+                     format_duration(timeout).c_str());
+    if (WIFSIGNALED(status))
+        return error(ErrorKind::internal, "%s was ended by signal %d", program, WTERMSIG(status));
+    if (WEXITSTATUS(status))
+        return error(ErrorKind::internal, "%s ended with status %d", program, WEXITSTATUS(status));
+    return text;
+}
+
+}  // namespace rgpu::serverd

@@ -1,0 +1,58 @@
+// What a texture or surface object reads, and launches that are only asked about.
+#include "wire/launch_event.h"
+#include "worker/calls/carried.h"
+#include "worker/session/session.h"
+
+namespace rgpu::worker {
+
+CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_RESOURCE_DESC &d,
+                                             CarriedMemory &)
+{
+    d = r.value<CUDA_RESOURCE_DESC>();
+    if (d.resType == CU_RESOURCE_TYPE_ARRAY) return s.objects.get_in_place(d.res.array.hArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        return s.objects.get_in_place(d.res.mipmap.hMipmappedArray);
+    const auto &line = d.res.linear;
+    const auto &rows = d.res.pitch2D;
+    bool has = false;
+    if (d.resType == CU_RESOURCE_TYPE_LINEAR)
+        has = s.addresses.has(line.devPtr, std::max<size_t>(line.sizeInBytes, 1));
+    // Of the last row its beginning: what a kernel reads behind it the GPU checks.
+    if (d.resType == CU_RESOURCE_TYPE_PITCH2D)
+        has = s.addresses.has_rows(rows.devPtr, 1, rows.pitchInBytes, rows.height);
+    return has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA_RESOURCE_DESC &d)
+{
+    CUDA_RESOURCE_DESC sent = d;
+    if (d.resType == CU_RESOURCE_TYPE_ARRAY) s.objects.number_in_place(sent.res.array.hArray);
+    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        s.objects.number_in_place(sent.res.mipmap.hMipmappedArray);
+    w.value(sent);
+}
+
+CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchConfig &c,
+                                         CarriedMemory &memory)
+{
+    struct Head {
+        uint32_t grid[3], block[3], shared, stream;
+    };
+    const auto h = r.value<Head>();
+    c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];
+    c.blockDimX = h.block[0], c.blockDimY = h.block[1], c.blockDimZ = h.block[2];
+    c.sharedMemBytes = h.shared;
+    c.numAttrs = static_cast<unsigned>(r.count(sizeof *c.attrs));
+    const size_t bytes = c.numAttrs * sizeof *c.attrs;
+    const uint8_t *from = r.bytes(bytes);
+    uint8_t *to = memory.take(bytes);
+    if (from && bytes) memcpy(to, from, bytes);
+    c.attrs = reinterpret_cast<CUlaunchAttribute *>(to);
+    // A launch that is only asked about records no event.
+    for (unsigned i = 0; i < c.numAttrs; i++)
+        if (CUevent *event = wire::event_of(c.attrs[i]))
+            *event = nullptr, c.attrs[i].id = CU_LAUNCH_ATTRIBUTE_IGNORE;
+    return s.objects.get(h.stream, c.hStream);
+}
+
+}  // namespace rgpu::worker

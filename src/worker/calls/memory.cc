@@ -1,0 +1,30 @@
+// Memory calls that wait for the GPU though CUDA does not say so.
+#include "worker/calls/own.h"
+#include "worker/driver/driver.h"
+#include "worker/limits/metering.h"
+
+namespace rgpu::worker::own {
+
+Result<void> cuMemFree_v2(Session &s, Call &call)
+{
+    const auto address = call.body.value<CUdeviceptr>();
+    if (!call.body.at_end()) return misfit();
+    if (address && !s.addresses.has(address, 1)) {
+        s.finish(call, CUDA_ERROR_INVALID_VALUE);
+        return {};
+    }
+    s.addresses.take(address);
+    Metering::here().look_at_memory();
+    if (!s.callbacks.pending()) {
+        s.finish(call, DRIVER(cuMemFree_v2)(address));
+        return {};
+    }
+    // Drivers free memory when all work is done. The work may be waiting for a host function.
+    s.waiters.run([&s, call, address, context = s.context()] {
+        CUresult r = DRIVER(cuCtxSetCurrent)(context);
+        s.finish(call, r ? r : DRIVER(cuMemFree_v2)(address));
+    });
+    return {};
+}
+
+}  // namespace rgpu::worker::own

@@ -1,0 +1,289 @@
+// Modules, libraries and the functions in them. The layouts are described in interpose/module.cc.
+#include "wire/launch_limits.h"
+#include "worker/calls/image.h"
+#include "worker/calls/jit.h"
+#include "worker/calls/own.h"
+#include "worker/driver/driver.h"
+
+namespace rgpu::worker::own {
+
+namespace {
+
+constexpr uint32_t kWrapperMagic = 0x466243B1;
+constexpr uint32_t kMaxParts = 4096;
+
+// What nvcc's host code passes for a fat binary; version 2 names several.
+struct Wrapper {
+    uint32_t magic = kWrapperMagic, version = 1;
+    const void *data = nullptr;
+    const void *const *objects = nullptr;
+};
+
+// A load as it came: the image rebuilt in this process's memory.
+struct Load {
+    HandleId handle = 0;
+    bool wrapped = false;
+    std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
+    std::vector<const void *> pointers;
+    Jit jit;
+    Wrapper wrapper;
+    Image bytes;
+
+    Result<void> read(Session &s, const Call &call);
+    const void *image();
+};
+
+Result<void> Load::read(Session &s, const Call &call)
+{
+    auto body = s.input.long_body(call.header.bytes);
+    if (!body) return std::move(body).error();
+    wire::Reader r(body->data(), body->size());
+    handle = r.value<HandleId>();
+    wrapped = r.value<uint8_t>();
+    uint32_t count = r.value<uint32_t>();
+    if (count == 0 || count > kMaxParts) return error(ErrorKind::invalid, "%u parts", count);
+    std::vector<uint64_t> sizes;
+    for (uint32_t i = 0; i < count && r.ok(); i++) sizes.push_back(r.value<uint64_t>());
+    if (!r.ok()) return error(ErrorKind::invalid, "its parts do not fit its body");
+    if (auto read = jit.read(r); !read) return read;
+    if (auto read = bytes.read(s, r, std::move(*body)); !read || bytes.missing) return read;
+    wire::Reader image(bytes.view.data(), bytes.view.size());
+    for (uint64_t size : sizes) {
+        const uint8_t *p = image.bytes(size);
+        if (!p) break;
+        parts.emplace_back(p, p + size).push_back(0);
+    }
+    return image.at_end() ? Result<void>()
+                          : error(ErrorKind::invalid, "its parts do not fit its image");
+}
+
+const void *Load::image()
+{
+    jit.add_logs();
+    for (const auto &part : parts) pointers.push_back(part.data());
+    if (!wrapped) return pointers[0];
+    pointers.push_back(nullptr);
+    wrapper.data = pointers[0];
+    if (parts.size() > 1) {
+        wrapper.version = 2;
+        wrapper.objects = pointers.data();
+    }
+    return &wrapper;
+}
+
+// What is told of a function or kernel: its name and where its parameters lie.
+struct Description {
+    std::string name;
+    std::vector<Parameter> parameters;
+
+    void write(wire::Writer &w) const
+    {
+        w.string(name);
+        w.value(uint64_t{parameters.size()});
+        for (const Parameter &p : parameters) w.value(p);
+    }
+};
+
+template <class Get> Description describe(const char *name, Get get)
+{
+    Description d{name ? name : "", {}};
+    size_t offset = 0, bytes = 0;
+    for (size_t i = 0; get(i, &offset, &bytes) == CUDA_SUCCESS; i++)
+        d.parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
+    return d;
+}
+
+Description describe(CUfunction f)
+{
+    const char *name = nullptr;
+    if (auto get = DRIVER(cuFuncGetName)) get(&name, f);
+    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+        return DRIVER(cuFuncGetParamInfo)(f, i, offset, bytes);
+    });
+}
+
+Description describe(CUkernel k)
+{
+    const char *name = nullptr;
+    if (auto get = DRIVER(cuKernelGetName)) get(&name, k);
+    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+        return DRIVER(cuKernelGetParamInfo)(k, i, offset, bytes);
+    });
+}
+
+// What the driver takes at launches of it, as far as it says so.
+template <class Get> wire::LaunchLimits limits(Get get)
+{
+    int threads = 0, shared = 0;
+    if (get(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
+        get(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES))
+        return {};
+    return {static_cast<uint32_t>(std::max(threads, 0)),
+            static_cast<uint32_t>(std::max(shared, 0))};
+}
+
+wire::LaunchLimits limits(CUfunction f)
+{
+    return limits([f](int *value, CUfunction_attribute a) {
+        return DRIVER(cuFuncGetAttribute)(value, a, f);
+    });
+}
+
+wire::LaunchLimits limits(CUkernel k)
+{
+    CUdevice device = 0;
+    auto get = DRIVER(cuKernelGetAttribute);
+    if (!get || DRIVER(cuCtxGetDevice)(&device)) return {};
+    return limits([&](int *value, CUfunction_attribute a) { return get(value, a, k, device); });
+}
+
+// All that is in a module or library, if it is not too much: then the client looks them up without
+// asking. Writes nothing where the driver cannot say (CUDA 12.4).
+constexpr unsigned kMostListed = 64;
+
+template <class Found, class Owner, class Count, class List>
+void list_found(wire::Writer &w, Owner owner, Count count_of, List list)
+{
+    unsigned count = 0;
+    if (!DRIVER(cuFuncGetParamInfo) || !count_of || !list) return;
+    if (count_of(&count, owner) || !count || count > kMostListed) return;
+    std::vector<Found> found(count);
+    if (list(found.data(), count, owner)) return;
+    w.value(count);
+    for (Found f : found) describe(f).write(w);
+    for (Found f : found) w.value(limits(f));
+}
+void list_found(wire::Writer &w, CUmodule m)
+{
+    list_found<CUfunction>(w, m, DRIVER(cuModuleGetFunctionCount),
+                           DRIVER(cuModuleEnumerateFunctions));
+}
+void list_found(wire::Writer &w, CUlibrary l)
+{
+    list_found<CUkernel>(w, l, DRIVER(cuLibraryGetKernelCount), DRIVER(cuLibraryEnumerateKernels));
+}
+
+// `load` calls the driver.
+template <class Made, class LoadImage>
+Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
+{
+    Load load;
+    if (auto r = load.read(s, call); !r) return r;
+    Made made{};
+    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND
+                                         : load_image(&made, load, load.image());
+    if (!result && !s.objects.set(load.handle, made)) result = CUDA_ERROR_INVALID_VALUE;
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.value(load.bytes.answer(s, result));
+    load.jit.write_logs(w);
+    if (!result) list_found(w, made);
+    s.finish(call, result, answer);
+    if (!result) load.bytes.keep(s);
+    return {};
+}
+
+// A look-up of `Found` in `Owner`; `find` asks the driver.
+template <class Found, class Owner, class Find>
+Result<void> serve_find(Session &s, Call &call, Find find)
+{
+    auto id = call.body.value<HandleId>();
+    auto owner_id = call.body.value<HandleId>();
+    std::string name(call.body.string());
+    if (!call.body.at_end()) return misfit();
+    Owner owner{};
+    Found found{};
+    // Parameter layouts are needed to carry launches out (CUDA 12.4).
+    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner)
+                                            : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r) r = find(&found, owner, name.c_str());
+    if (!r && !s.objects.set(id, found)) r = CUDA_ERROR_INVALID_VALUE;
+    std::vector<uint8_t> answer;
+    if (!r) {
+        Description d = describe(found);
+        wire::Writer w(answer);
+        if (call.wants_reply()) d.write(w), w.value(limits(found));
+        s.objects.set_function(id, owner_id, std::move(d.parameters));
+    }
+    s.finish(call, r, answer);
+    return {};
+}
+
+// All that is found in `Owner`; `list` asks the driver.
+template <class Found, class Owner, class List>
+Result<void> serve_enumerate(Session &s, Call &call, List list)
+{
+    auto owner_id = call.body.value<HandleId>();
+    auto room = call.body.value<uint32_t>();
+    if (!call.body.at_end()) return misfit();
+    constexpr uint32_t kMaxRoom = 1 << 20;
+    Owner owner{};
+    std::vector<Found> found(std::min(room, kMaxRoom));
+    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(owner_id, owner)
+                                                    : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r && !owner) r = CUDA_ERROR_INVALID_HANDLE;
+    if (!r) r = list(found.data(), static_cast<unsigned>(found.size()), owner);
+    while (!found.empty() && !found.back())
+        found.pop_back();  // there was more room than there are functions
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.value(static_cast<uint32_t>(found.size()));
+    for (size_t i = 0; !r && i < found.size(); i++) {
+        const HandleId id = s.objects.number(found[i]);
+        w.value(id);
+        Description d = describe(found[i]);
+        d.write(w);
+        s.objects.set_function(id, owner_id, std::move(d.parameters));
+    }
+    s.finish(call, r, answer);
+    return {};
+}
+
+}  // namespace
+
+Result<void> cuModuleEnumerateFunctions(Session &s, Call &call)
+{
+    return serve_enumerate<CUfunction, CUmodule>(s, call, DRIVER(cuModuleEnumerateFunctions));
+}
+
+Result<void> cuLibraryEnumerateKernels(Session &s, Call &call)
+{
+    return serve_enumerate<CUkernel, CUlibrary>(s, call, DRIVER(cuLibraryEnumerateKernels));
+}
+
+Result<void> cuModuleLoadDataEx(Session &s, Call &call)
+{
+    return serve_load<CUmodule>(s, call, [&](CUmodule *module, Load &load, const void *image) {
+        return DRIVER(cuModuleLoadDataEx)(module, image, load.jit.count(), load.jit.options.data(),
+                                          load.jit.values.data());
+    });
+}
+
+Result<void> cuLibraryLoadData(Session &s, Call &call)
+{
+    return serve_load<CUlibrary>(s, call, [&](CUlibrary *library, Load &load, const void *image) {
+        auto function = DRIVER(cuLibraryLoadData);
+        if (!function) return CUDA_ERROR_NOT_SUPPORTED;
+        return function(library, image, load.jit.options.data(), load.jit.values.data(),
+                        load.jit.count(), nullptr, nullptr, 0);
+    });
+}
+
+Result<void> cuModuleGetFunction(Session &s, Call &call)
+{
+    return serve_find<CUfunction, CUmodule>(s, call, DRIVER(cuModuleGetFunction));
+}
+
+Result<void> cuLibraryGetKernel(Session &s, Call &call)
+{
+    return serve_find<CUkernel, CUlibrary>(s, call, DRIVER(cuLibraryGetKernel));
+}
+
+Result<void> cuKernelGetFunction(Session &s, Call &call)
+{
+    return serve_find<CUfunction, CUkernel>(s, call, [](CUfunction *f, CUkernel k, const char *) {
+        return DRIVER(cuKernelGetFunction)(f, k);
+    });
+}
+
+}  // namespace rgpu::worker::own

@@ -1,0 +1,119 @@
+// Frames of shared memory, and variables that may be shared. Layouts: doc/protocol.md, "Shared
+// memory".
+#include "worker/calls/own.h"
+#include "worker/driver/driver.h"
+
+namespace rgpu::worker::own {
+
+namespace {
+
+using wire::SharedStep;
+
+Result<void> reserve(Session &s, Call &call)
+{
+    auto hint = call.body.value<uint64_t>(), bytes = call.body.value<uint64_t>();
+    if (!call.body.at_end()) return misfit();
+    uint64_t address = 0;
+    CUresult r = s.shared.reserve(hint, bytes, address);
+    std::vector<uint8_t> answer;
+    wire::Writer(answer).value(address);
+    s.finish(call, r, answer);
+    return {};
+}
+
+Result<void> push(Session &s, Call &call)
+{
+    auto range = call.body.value<wire::SharedRange>();
+    const bool exclusive = call.body.value<uint8_t>();
+    const size_t bytes = call.body.left();
+    const uint8_t *diff = call.body.bytes(bytes);
+    if (!call.body.at_end()) return misfit();
+    auto r = s.shared.push(range, exclusive, diff, bytes);
+    if (!r) return std::move(r).error();
+    s.finish(call, *r);
+    return {};
+}
+
+Result<void> pull(Session &s, Call &call)
+{
+    std::vector<wire::SharedRange> ranges(call.body.count(sizeof(wire::SharedRange)));
+    uint64_t bytes = 0;
+    for (auto &range : ranges) {
+        range = call.body.value<wire::SharedRange>();
+        if (range.bytes > wire::kMaxPullBytes)
+            return error(ErrorKind::invalid, "a pull of too many bytes");
+        bytes += range.bytes;
+    }
+    if (!call.body.at_end() || !call.wants_reply()) return misfit();
+    if (ranges.size() > wire::kMaxPullRanges || bytes > wire::kMaxPullBytes)
+        return error(ErrorKind::invalid, "a pull of too many bytes");
+    // Comparing takes its time: the dispatcher goes on.
+    s.waiters.run([&s, call, ranges = std::move(ranges), context = s.context()] {
+        std::vector<uint8_t> answer;
+        CUresult r = DRIVER(cuCtxSetCurrent)(context);
+        if (!r) r = s.shared.pull(ranges, answer);
+        if (r) answer.clear();
+        s.sender.reply(call.header.sequence, r, answer);
+    });
+    return {};
+}
+
+// Answers where a variable is. What is managed is shared from now on.
+Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr address, size_t bytes)
+{
+    uint32_t managed = 0;
+    if (!r && DRIVER(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address))
+        managed = 0;
+    const bool is_managed = managed & 0xff;
+    if (is_managed) r = s.shared.adopt(address, bytes);
+    std::vector<uint8_t> answer;
+    wire::Writer w(answer);
+    w.value(uint64_t{address}), w.value(uint64_t{bytes}), w.value(uint8_t{is_managed});
+    s.finish(call, r, answer);
+    return {};
+}
+
+template <class Owner, class Find> Result<void> variable(Session &s, Call &call, Find find)
+{
+    auto id = call.body.value<HandleId>();
+    std::string name(call.body.string());
+    if (!call.body.at_end()) return misfit();
+    Owner owner{};
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    CUresult r = find ? s.objects.get(id, owner) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r) r = find(&address, &bytes, owner, name.c_str());
+    return answer_variable(s, call, r, address, bytes);
+}
+
+}  // namespace
+
+Result<void> cuMemAllocManaged(Session &s, Call &call)
+{
+    const auto step = call.body.value<SharedStep>();
+    if (step == SharedStep::reserve) return reserve(s, call);
+    if (step == SharedStep::push) return push(s, call);
+    if (step == SharedStep::pull) return pull(s, call);
+    const auto address = call.body.value<uint64_t>();
+    if (!call.body.at_end() || (step != SharedStep::back && step != SharedStep::release))
+        return misfit();
+    if (step == SharedStep::release && s.callbacks.pending()) {
+        // Drivers may wait for work before they unmap memory: the work may be waiting for a host
+        // function.
+        s.waiters.run([&s, call, address] { s.finish(call, s.shared.release(address)); });
+        return {};
+    }
+    s.finish(call, step == SharedStep::back ? s.shared.back(address) : s.shared.release(address));
+    return {};
+}
+
+Result<void> cuModuleGetGlobal_v2(Session &s, Call &call)
+{
+    return variable<CUmodule>(s, call, DRIVER(cuModuleGetGlobal_v2));
+}
+Result<void> cuLibraryGetManaged(Session &s, Call &call)
+{
+    return variable<CUlibrary>(s, call, DRIVER(cuLibraryGetManaged));
+}
+
+}  // namespace rgpu::worker::own

@@ -1,0 +1,26 @@
+// Which calls may be carried out while large copies to the host are open (copies.h): those of other
+// streams that no order binds to these. What belongs behind such a copy is done there where that is
+// known how; before any other call the copies are closed.
+//
+// That one overtakes is no more than what streams promise: the copy takes longer to begin.
+// Dispatcher only.
+#pragma once
+
+#include "worker/session/session.h"
+
+namespace rgpu::worker {
+
+Copies::Key stream_key(const Call &, HandleId stream);
+
+// Whether the stream is in no order with those that have open copies.
+bool is_apart(Session &, Copies::Key, CUstream);
+// The open copies that it is in some order with.
+std::vector<uint64_t> copies_in_front(Session &, Copies::Key, CUstream);
+// Gives all that is left of open copies to the GPU.
+void close_copies(Session &);
+
+// Before a call is carried out while copies are open. True: it has been answered, or will be done
+// behind them.
+bool stays_behind(Session &, Call &);
+
+}  // namespace rgpu::worker

@@ -1,0 +1,76 @@
+// The filters are made when rgpu is built (worker/filter/).
+#include "worker/limits/confine.h"
+
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "worker/filter/own_pid.h"
+
+namespace rgpu::worker {
+
+namespace {
+
+#include "worker_filters.inc"
+
+// Set by confine() where socket rules are still to come.
+bool sockets_open = false;
+
+// `flags`: SECCOMP_FILTER_FLAG_ (seccomp(2)).
+Result<void> install(std::span<const sock_filter> filter, unsigned flags)
+{
+    std::vector<sock_filter> steps(filter.begin(), filter.end());
+    for (sock_filter &step : steps)
+        if (BPF_CLASS(step.code) == BPF_JMP && step.k == serverd::kOwnPid)
+            step.k = static_cast<uint32_t>(getpid());
+    const sock_fprog program{static_cast<unsigned short>(steps.size()), steps.data()};
+    // More than 0: the thread that cannot have it.
+    const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+    if (r)
+        return error(ErrorKind::unsupported, "no system call filter: %s",
+                     strerror(r < 0 ? errno : ESRCH));
+    return {};
+}
+
+// A worker of root's own lease (worker_user = "root") is root without root's rights.
+bool drop_capabilities()
+{
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+    return syscall(SYS_capset, &header, none) == 0;
+}
+
+}  // namespace
+
+Result<void> confine(Filter filter, Sockets sockets)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
+        return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
+    sockets_open = sockets == Sockets::until_settled;
+    if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
+    using Steps = std::span<const sock_filter>;
+    if (filter == Filter::software)
+        return install(sockets_open ? Steps(kSoftwareButSockets) : Steps(kSoftware),
+                       SECCOMP_FILTER_FLAG_LOG);
+    if (filter == Filter::logs)
+        if (auto logs = install(kNotListed, 0); !logs) return logs;
+    return install(sockets_open ? Steps(kAllButSockets) : Steps(kAll), SECCOMP_FILTER_FLAG_LOG);
+}
+
+Result<void> deny_sockets()
+{
+    return std::exchange(sockets_open, false)
+               ? install(kSockets, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_TSYNC)
+               : Result<void>();
+}
+
+}  // namespace rgpu::worker

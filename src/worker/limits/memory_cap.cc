@@ -1,0 +1,365 @@
+// Counting, and what the driver tells.
+#include "worker/limits/memory_cap.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "util/units.h"
+#include "worker/driver/device_meter.h"
+
+namespace rgpu::worker {
+
+#define REAL(name) (real.call<CallId::name>())
+
+uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t whole_pages(uint64_t bytes)
+{
+    return add(bytes, kMemoryPage - 1) / kMemoryPage * kMemoryPage;
+}
+
+MemoryCap::MemoryCap(const Driver &d, MemoryAccount account, size_t devices)
+    : graphs(devices), promised(devices), contexts(devices), real(d),
+      is_software(real.symbol(kSoftwareMark)),
+      held_here_(reinterpret_cast<uint64_t (*)(int)>(real.symbol("rgpu_softgpu_memory_held"))),
+      account_(std::move(account)), counted_(devices), seen_(devices)
+{
+    nodes_take_memory = is_software;
+}
+
+int MemoryCap::current_device() const
+{
+    CUdevice d = -1;
+    return REAL(cuCtxGetDevice)(&d) ? -1 : d;
+}
+
+int MemoryCap::device_of(CUstream stream) const
+{
+    CUcontext context = nullptr, popped = nullptr;
+    const bool names_one = stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
+    if (!names_one || !REAL(cuStreamGetCtx) || REAL(cuStreamGetCtx)(stream, &context) ||
+        REAL(cuCtxPushCurrent_v2)(context))
+        return current_device();
+    const int device = current_device();
+    REAL(cuCtxPopCurrent_v2)(&popped);
+    return device;
+}
+
+// What this process holds on the device, where the driver says so.
+std::optional<uint64_t> MemoryCap::own(int device) const
+{
+    return held_here_ ? held_here_(device) : device_memory_of_process(real, device);
+}
+
+// The bytes that anybody uses; unknown without a context where nothing else tells.
+std::optional<uint64_t> MemoryCap::in_use(int device)
+{
+    size_t free = 0, total = 0;
+    if (current_device() == device)
+        return REAL(cuMemGetInfo_v2)(&free, &total) ? std::nullopt
+                                                    : std::optional<uint64_t>(total - free);
+    for (CUcontext context : contexts[static_cast<size_t>(device)]) {
+        CUcontext popped = nullptr;
+        if (REAL(cuCtxPushCurrent_v2)(context)) continue;
+        CUresult r = REAL(cuMemGetInfo_v2)(&free, &total);
+        REAL(cuCtxPopCurrent_v2)(&popped);
+        if (!r) return total - free;
+    }
+    return device_memory_in_use(real, device);
+}
+
+// Where nothing told what the first context of this device cost: as much as another one does.
+uint64_t MemoryCap::cost_of_another_context(int device)
+{
+    auto before = in_use(device);
+    CUcontext probe = nullptr, popped = nullptr;
+    if (!before || !REAL(cuCtxCreate_v2) || REAL(cuCtxCreate_v2)(&probe, 0, device)) return 0;
+    REAL(cuCtxPopCurrent_v2)(&popped);
+    auto after = in_use(device);
+    REAL(cuCtxDestroy_v2)(probe);
+    return after && *after > *before ? *after - *before : 0;
+}
+
+// The software GPU's figure is there for the asking.
+uint64_t MemoryCap::seen(int device)
+{
+    const auto d = static_cast<size_t>(device);
+    if (is_software) seen_[d] = own(device).value_or(0);
+    return seen_[d];
+}
+
+// What was seen may be old, and graphs and pools may have shrunk: what does not fit is looked at
+// again.
+bool MemoryCap::hold(int device, const std::function<uint64_t()> &target)
+{
+    const auto d = static_cast<size_t>(device);
+    if (account_.hold(d, target())) return true;
+    look(device);
+    return account_.hold(d, target());
+}
+
+bool MemoryCap::take(int device, uint64_t bytes)
+{
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    if (!hold(device, [&] { return add(std::max(counted, seen(device)), bytes); })) return false;
+    counted = add(counted, bytes);
+    return true;
+}
+
+bool MemoryCap::took(int device, uint64_t bytes)
+{
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    if (bytes && !hold(device, [&] { return std::max(add(counted, bytes), seen(device)); }))
+        return false;
+    counted = add(counted, bytes);
+    return true;
+}
+
+void MemoryCap::give(int device, uint64_t bytes)
+{
+    const auto d = static_cast<size_t>(device);
+    counted_[d] -= std::min(counted_[d], bytes);
+    account_.hold_anyway(d, std::max(counted_[d], seen(device)));
+}
+
+CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bounds bounds)
+{
+    uint64_t cost;
+    return measured(device, call, undo, bounds, cost);
+}
+
+CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bounds bounds,
+                             uint64_t &cost)
+{
+    cost = 0;
+    if (!has(device)) return call();
+    const auto d = static_cast<size_t>(device);
+    if (undo && (used(device) > cap(device) || (bounds.least && bounds.least > left(device))))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const uint64_t graphs_before = told_of_graphs(device);
+    const auto own_before = own(device);
+    const auto before = own_before ? std::nullopt : in_use(device);
+    if (CUresult r = call()) return r;
+    if (const auto own_after = own(device)) {
+        const uint64_t held_before =
+            own_before.value_or(0);  // NVML lists a process from its first context on
+        cost = *own_after - std::min(held_before, *own_after);
+    } else if (!own_before) {
+        const auto after = in_use(device);
+        if (after)
+            cost = before ? *after - std::min(*before, *after) : cost_of_another_context(device);
+        cost = std::clamp(cost, bounds.least, bounds.most);
+    }
+    // What graphs hold counts for them.
+    const uint64_t of_graphs = told_of_graphs(device);
+    cost -= std::min(cost, of_graphs - std::min(graphs_before, of_graphs));
+    // What was promised before is counted already.
+    const uint64_t kept_promise = std::min(cost, promised[d]);
+    promised[d] -= kept_promise;
+    cost -= kept_promise;
+    if (took(device, cost)) return CUDA_SUCCESS;
+    if (undo && undo() == CUDA_SUCCESS) {
+        promised[d] += kept_promise;
+        look(device);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    counted_[d] = add(counted_[d], cost);
+    give(device, 0);
+    return CUDA_SUCCESS;
+}
+
+CUresult MemoryCap::sized(int device, uint64_t bytes, uint64_t &counted, const Call &call)
+{
+    counted = 0;
+    if (!has(device)) return call();
+    if (bytes > cap(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const uint64_t rounded = bytes > kSharesPages ? whole_pages(bytes) : (bytes + 511) / 512 * 512;
+    if (!take(device, rounded)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (CUresult r = call()) {
+        give(device, rounded);
+        return r;
+    }
+    counted = rounded;
+    return CUDA_SUCCESS;
+}
+
+CUresult MemoryCap::told(int device, uint64_t most, const Call &call)
+{
+    if (!has(device)) return call();
+    refresh(device);
+    if (most > cap(device) || !take(device, most)) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = call();
+    refresh(device);
+    give(device, most);
+    return r;
+}
+
+CUresult MemoryCap::released(int device, uint64_t counted, const Call &call)
+{
+    if (!has(device)) return call();
+    const auto before = own(device);
+    if (CUresult r = call()) return r;
+    const auto after = before ? own(device) : std::nullopt;
+    give(device, after ? *before - std::min(*before, *after) : counted);
+    return CUDA_SUCCESS;
+}
+
+uint64_t MemoryCap::told_of_graphs(int device) const
+{
+    cuuint64_t now = 0;
+    auto get = REAL(cuDeviceGetGraphMemAttribute);
+    return has_graph_memory && get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now)
+               ? now
+               : 0;
+}
+
+bool MemoryCap::settle_graphs(int device, bool anyway)
+{
+    Graphs &g = graphs[static_cast<size_t>(device)];
+    const uint64_t told = told_of_graphs(device);
+    g.gone = std::min(g.gone, told);
+    const uint64_t now = nodes_take_memory ? told : std::max(told, add(g.live, g.gone));
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    const uint64_t then = add(counted - std::min(counted, g.counted), now);
+    // Not taken yet: it comes on top of what was seen.
+    if (!anyway && then > counted && !hold(device, [&] {
+            return add(std::max(counted, seen(device)), then - std::min(then, counted));
+        }))
+        return false;
+    counted = then;
+    g.counted = now;
+    give(device, 0);
+    return true;
+}
+
+void MemoryCap::poll_leaving()
+{
+    std::erase_if(leaving, [&](const auto &l) {
+        if (REAL(cuEventQuery)(l.first) == CUDA_ERROR_NOT_READY) return false;
+        REAL(cuEventDestroy_v2)(l.first);
+        give(l.second.device, l.second.bytes);
+        return true;
+    });
+}
+
+void MemoryCap::refresh(int device)
+{
+    const auto d = static_cast<size_t>(device);
+    poll_leaving();
+    cuuint64_t now = 0;
+    for (auto &[pool, state] : pools) {
+        if (state.device != device ||
+            REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now))
+            continue;
+        counted_[d] = add(counted_[d] - std::min(counted_[d], state.counted), now);
+        state.counted = now;
+    }
+    give(device, 0);
+    if (has_graph_memory) settle_graphs(device, true);
+}
+
+void MemoryCap::look(int device)
+{
+    seen_[static_cast<size_t>(device)] = own(device).value_or(0);
+    refresh(device);
+}
+
+uint64_t MemoryCap::left(int device)
+{
+    look(device);
+    const uint64_t used = this->used(device), cap = this->cap(device);
+    return used < cap ? cap - used : 0;
+}
+
+void MemoryCap::forget_context(int device, CUcontext context)
+{
+    const auto d = static_cast<size_t>(device);
+    contexts[d].erase(context);
+    launched.clear();
+    if (!contexts[d].empty()) return;
+    // Virtual memory belongs to no context.
+    uint64_t kept = 0;
+    for (const auto &[handle, p] : physical)
+        if (p.held.device == device) kept = add(kept, p.held.bytes);
+    counted_[d] = kept;
+    promised[d] = 0;
+    const auto here = [&](const Held &h) { return h.device == device; };
+    for (const auto &[address, piece] : small)
+        if (here(piece))
+            for (uint64_t page = address / kMemoryPage;
+                 page <= (address + piece.bytes - 1) / kMemoryPage; page++)
+                pages.erase(page);
+    std::erase_if(small, [&](const auto &p) { return here(p.second); });
+    std::erase_if(held, [&](const auto &h) { return here(h.second); });
+    std::erase_if(objects, [&](const auto &o) { return here(o.second); });
+    std::erase_if(imported, [&](const auto &i) { return here(i.second.held); });
+    std::erase_if(pooled, [&](const auto &p) { return here(p.second.second); });
+    std::erase_if(leaving, [&](const auto &l) { return here(l.second); });
+    for (auto &[pool, state] : pools)
+        if (state.device == device) state.counted = 0;
+    graphs[d] = {};
+    for (auto &[graph, needs] : executables) needs[d] = 0;
+    look(device);
+}
+
+namespace {
+
+// "a,b,c" in the environment, as numbers.
+Result<std::vector<uint64_t>> list(const char *name)
+{
+    const char *text = getenv(name);
+    std::vector<uint64_t> numbers;
+    for (std::string rest = text ? text : ""; !rest.empty();) {
+        size_t comma = std::min(rest.find(','), rest.size());
+        auto number = parse_integer(rest.substr(0, comma), 0, INT64_MAX);
+        if (!number) return std::move(number).error().in(name);
+        numbers.push_back(static_cast<uint64_t>(*number));
+        rest.erase(0, comma + 1);
+    }
+    return numbers;
+}
+
+}  // namespace
+
+namespace {
+MemoryCap *enforced;
+}
+
+MemoryCap *memory_cap() { return enforced; }
+
+Result<void> enforce_memory_cap(Driver &driver, int account)
+{
+    auto caps = list("RGPU_WORKER_MEMORY");
+    if (!caps) return std::move(caps).error();
+    int count = 0;
+    if (CUresult r = driver.call<CallId::cuDeviceGetCount>()(&count))
+        return error(ErrorKind::unavailable, "cuDeviceGetCount: %d", r);
+    if (caps->empty()) return {};  // nothing was said
+    bool partial = false;
+    if (caps->size() != static_cast<size_t>(count))
+        return error(ErrorKind::internal, "%zu caps for %d GPUs", caps->size(), count);
+    for (int d = 0; d < count; d++) {
+        size_t total = 0;
+        if (CUresult r = driver.call<CallId::cuDeviceTotalMem_v2>()(&total, d))
+            return error(ErrorKind::unavailable, "cuDeviceTotalMem: %d", r);
+        uint64_t &cap = (*caps)[static_cast<size_t>(d)];
+        partial |= cap < total;
+        cap = std::min<uint64_t>(cap, total);
+    }
+    if (!partial) return {};
+    auto places = list("RGPU_WORKER_PLACES"), gpus = list("RGPU_WORKER_LEASE_GPUS");
+    if (!places || !gpus) return std::move(places ? gpus : places).error();
+    auto opened = MemoryAccount::open(Fd(account), *caps, {places->begin(), places->end()},
+                                      gpus->empty() ? 0 : gpus->front());
+    if (!opened) return std::move(opened).error();
+    auto &cap = *new MemoryCap(driver, std::move(*opened), caps->size());
+    put_in_front(driver, cap);
+    enforced = &cap;
+    return {};
+}
+
+}  // namespace rgpu::worker

@@ -1,0 +1,176 @@
+// The lease's cap on device memory: every call that takes device memory goes through here.
+//
+// Where a lease has all of its GPUs' memory there is nothing to enforce, and nothing is put in
+// front of the driver. Else a worker counts in two ways, and the larger of the two stands in the
+// lease's account:
+//
+//   - what its calls took. A size that is said (linear, managed, pooled, virtual memory, arrays,
+//   graphs' own) is counted
+//     before the driver has it, rounded as the driver rounds; what has none (contexts, modules,
+//     streams, the first launch of a function) is the difference that the call made.
+//   - what the driver says that this process holds: the software GPU at every look, NVIDIA's
+//   through NVML's list of
+//     processes, which takes long and is asked when something has no size or does not fit.
+//
+// Both are this process's own figures, so that no other lease needs to stand still and none can
+// make this one wait. Where NVML does not list this process (some containers, some releases), the
+// difference in what the whole device has free stands in. Others may take or give memory at that
+// moment, so that it is held between what the call's arguments say at least and at most, and giving
+// back is never more than was counted. A module's variables have no such bounds: there, and only
+// there, a neighbour's call at the same moment is counted to this lease or hides a part of it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "serverd/memory_account.h"
+#include "worker/driver/driver.h"
+
+namespace rgpu::worker {
+
+constexpr uint64_t kMemoryPage = uint64_t{2}
+                                 << 20;  // what the driver takes from the device at a time
+constexpr uint64_t kSharesPages = kMemoryPage / 2;  // requests up to this size share pages
+
+// Sums that stop at the largest number: sizes come from a client.
+inline uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+uint64_t times(uint64_t a, uint64_t b);
+uint64_t whole_pages(uint64_t bytes);
+
+// What a call takes by its arguments.
+struct MemoryBounds {
+    uint64_t least = 0, most = UINT64_MAX;
+};
+
+class MemoryCap {
+public:
+    // The caps of the devices are in their order.
+    MemoryCap(const Driver &real, MemoryAccount account, size_t devices);
+
+    using Call = std::function<CUresult()>;
+
+    using Bounds = MemoryBounds;
+    // A call whose cost the driver tells; `cost` gets what is counted. Past the cap it is undone
+    // and CUDA_ERROR_OUT_OF_MEMORY is returned; without `undo` it is counted all the same, and what
+    // comes next is refused.
+    CUresult measured(int device, const Call &call, const Call &undo, Bounds bounds,
+                      uint64_t &cost);
+    CUresult measured(int device, const Call &call, const Call &undo = {}, Bounds bounds = {});
+    // A call that takes so many bytes, rounded to pages where it has pages of its own. `counted`
+    // gets what is counted.
+    CUresult sized(int device, uint64_t bytes, uint64_t &counted, const Call &call);
+    // A call after which refresh() knows what was taken: no more than `most`.
+    CUresult told(int device, uint64_t most, const Call &call);
+    // A call that gives back what `counted` was counted for.
+    CUresult released(int device, uint64_t counted, const Call &call);
+
+    // Counts so many bytes, which are to be taken or have been taken, if they fit.
+    bool take(int device, uint64_t bytes);
+    bool took(int device, uint64_t bytes);
+    void give(int device, uint64_t bytes);
+
+    // Counts what pools and graphs hold by now.
+    void refresh(int device);
+    // ... and what the driver says of the process.
+    void look(int device);
+    uint64_t left(int device);
+    uint64_t used(int device) { return account_.used(static_cast<size_t>(device)); }
+    uint64_t cap(int device) const { return account_.cap(static_cast<size_t>(device)); }
+    size_t devices() const { return counted_.size(); }
+    bool has(int device) const { return device >= 0 && static_cast<size_t>(device) < devices(); }
+
+    // The device of the calling thread's context, or of a stream's; -1 without one.
+    int current_device() const;
+    int device_of(CUstream stream) const;
+
+    // What stands for linear memory with pages of its own, managed memory, and whatever has a
+    // handle.
+    struct Held {
+        int device = 0;
+        uint64_t bytes = 0;
+    };
+    std::map<CUdeviceptr, Held> held;
+    std::map<const void *, Held> objects;  // by handle
+    std::map<CUdeviceptr, Held> small;     // pieces that share pages: their own sizes
+    std::map<uint64_t, uint64_t> pages;    // by number: how many pieces lie in it
+    struct Imported {
+        Held held;
+        int references = 0;
+    };
+    std::map<CUdeviceptr, Imported> imported;
+
+    struct Pool {
+        int device = 0;
+        uint64_t counted = 0;
+    };
+    std::map<CUmemoryPool, Pool> pools;
+    std::map<CUdeviceptr, std::pair<CUmemoryPool, Held>> pooled;
+    // Freed in a stream's order: the device has it until the event comes.
+    std::vector<std::pair<CUevent, Held>> leaving;
+
+    // Virtual memory: alive as long as a handle or a mapping is.
+    struct Physical {
+        Held held;
+        int references = 1;
+    };
+    std::map<CUmemGenericAllocationHandle, Physical> physical;
+    std::map<CUdeviceptr, std::pair<uint64_t, CUmemGenericAllocationHandle>>
+        mapped;  // address -> bytes, what
+
+    // Graphs' own memory, by device. NVIDIA's driver takes it when an executable graph is launched,
+    // and may share it among graphs that do not run at the same time: each counts in full from its
+    // making on. What one had that has gone may be kept for the next, which the driver tells.
+    struct Graphs {
+        uint64_t counted = 0, live = 0, gone = 0;
+    };
+    std::vector<Graphs> graphs;
+    std::map<CUgraphExec, std::vector<uint64_t>> executables;
+    std::set<CUgraphExec> launched_graphs;
+    bool has_graph_memory = false;
+    bool nodes_take_memory;  // the software GPU's nodes have their memory from their making on, and
+                             // it tells how much
+    // Counts what graphs hold; false when that does not fit.
+    bool settle_graphs(int device, bool anyway);
+
+    // What limits (the heap of kernels, their stack) let the driver take when it comes to it.
+    std::vector<uint64_t> promised;
+    std::vector<std::set<CUcontext>> contexts;  // by device, the primary one too
+    std::set<std::pair<CUfunction, int>> launched;
+
+    const Driver real;
+    const bool is_software;  // the driver is the software GPU's
+    std::recursive_mutex mutex;
+
+    // A context has gone: with the last one of its device all that this worker held there.
+    void forget_context(int device, CUcontext context);
+
+private:
+    std::optional<uint64_t> own(int device) const;
+    std::optional<uint64_t> in_use(int device);
+    uint64_t cost_of_another_context(int device);
+    uint64_t told_of_graphs(int device) const;
+    void poll_leaving();
+    uint64_t seen(int device);
+    bool hold(int device, const std::function<uint64_t()> &target);
+
+    uint64_t (*const held_here_)(int device);  // the software GPU's
+    MemoryAccount account_;
+    std::vector<uint64_t> counted_, seen_;  // the two ways to count
+};
+
+// Enforces RGPU_WORKER_MEMORY (doc/protocol.md) in front of the process's driver, with the
+// descriptor that rgpud gave.
+Result<void> enforce_memory_cap(Driver &driver, int account);
+
+// The cap that is enforced in this process, or null.
+MemoryCap *memory_cap();
+
+// The calls, in front of the driver's own; the cap lives as long as the process.
+void put_in_front(Driver &driver, MemoryCap &cap);
+
+}  // namespace rgpu::worker

@@ -1,0 +1,75 @@
+// What the files that put calls in front of the driver share; for memory_cap_*.cc alone.
+#pragma once
+
+#include <tuple>
+
+#include "worker/limits/memory_cap.h"
+
+namespace rgpu::worker::capped {
+
+// The process's, from put_in_front() on.
+extern MemoryCap *the_cap;
+
+#define REAL(name) (::rgpu::worker::capped::the_cap->real.call<::rgpu::calls::CallId::name>())
+
+// All of them are carried out one after the other.
+struct Entry {
+    std::lock_guard<std::recursive_mutex> lock{the_cap->mutex};
+    MemoryCap *operator->() const { return the_cap; }
+};
+
+// A call as it is, its cost measured on the current device.
+template <CallId Id> void measure(Driver &driver)
+{
+    driver.replace<Id>([](auto... a) -> CUresult {
+        Entry cap;
+        return cap->measured(cap->current_device(), [&] { return the_cap->real.call<Id>()(a...); });
+    });
+}
+
+// A call that makes something, and one that ends it.
+template <class Handle, class Make, class End>
+CUresult make_measured(int device, Handle *made, Make make, End end, MemoryCap::Bounds bounds = {})
+{
+    uint64_t cost = 0;
+    CUresult r = the_cap->measured(
+        device, make, [&] { return end(*made); }, bounds, cost);
+    if (!r && made) the_cap->objects[*made] = {device, cost};
+    return r;
+}
+
+template <CallId Id, CallId Undo> void measure_made(Driver &driver)
+{
+    driver.replace<Id>([](auto *made, auto... a) -> CUresult {
+        Entry cap;
+        return make_measured(
+            cap->current_device(), made, [&] { return the_cap->real.call<Id>()(made, a...); },
+            [](auto handle) { return the_cap->real.call<Undo>()(handle); });
+    });
+}
+
+template <class End> CUresult end_measured(const void *object, End end)
+{
+    const auto at = the_cap->objects.find(object);
+    const auto held = at == the_cap->objects.end() ? MemoryCap::Held{the_cap->current_device(), 0}
+                                                   : at->second;
+    CUresult r = the_cap->released(held.device, held.bytes, end);
+    if (!r) the_cap->objects.erase(object);
+    return r;
+}
+
+template <CallId Id> void measure_end(Driver &driver)
+{
+    driver.replace<Id>([](auto handle) -> CUresult {
+        Entry cap;
+        // A function that comes after may have the same handle.
+        if constexpr (Id == CallId::cuModuleUnload || Id == CallId::cuLibraryUnload)
+            cap->launched.clear();
+        return end_measured(handle, [&] { return the_cap->real.call<Id>()(handle); });
+    });
+}
+
+void put_graphs_in_front(Driver &);
+void put_code_in_front(Driver &);
+
+}  // namespace rgpu::worker::capped
