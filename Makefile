@@ -68,7 +68,7 @@ under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
 
-archives := util calls wire net pool share health
+archives := util calls wire net pool share health slurm
 $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
@@ -81,10 +81,9 @@ scheduler_objs := $(call obj,$(call under,src/scheduler))
 # src/worker/filter is a program of the build (make-filters).
 worker_objs := $(serverd_objs) $(call obj,$(filter-out src/worker/filter/%,$(call under,src/worker)))
 spawner_objs := $(call obj,$(call under,src/spawner))
-# The plugins' parts that know no Slurm type serve rgpu slurm, too.
-cli_objs := $(call obj,$(call under,src/cli) $(call directly_in,src/plugin))
-spank_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/spank))
-job_submit_objs := $(call obj,$(call directly_in,src/plugin) $(call under,src/plugin/job_submit))
+cli_objs := $(call obj,$(call under,src/cli))
+spank_objs := $(call obj,$(call under,src/plugin/spank))
+job_submit_objs := $(call obj,$(call under,src/plugin/job_submit))
 # PTX is read and lowered in the driver; librgpu-ptx.so alone links LLVM and turns its IR into code.
 softgpu_text_objs := $(call obj,$(call directly_in,src/softgpu) $(call under,src/softgpu/ptx src/softgpu/lower))
 softgpu_objs := $(softgpu_text_objs) $(call obj,$(call under,src/softgpu/driver src/softgpu/exec))
@@ -131,7 +130,7 @@ $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 $(O)/obj/src/net/ucx/ucx_%: CPP += $(if $(filter yes,$(UCX)),-DRGPU_UCX)
 
 # rgpu slurm setup: Slurm's configuration, and the files of etc/ as they are installed.
-$(O)/obj/src/cli/slurm_setup.o: CPP += -DRGPU_SLURM_CONF='"$(slurm_sysconfdir)/slurm.conf"' -DRGPU_LINES_DIR='"$(datadir)/rgpu/etc"'
+$(O)/obj/src/cli/slurm/setup.o: CPP += -DRGPU_SLURM_CONF='"$(slurm_sysconfdir)/slurm.conf"' -DRGPU_LINES_DIR='"$(datadir)/rgpu/etc"'
 
 # What a cached kernel's code depends on, as a number: a changed compiler makes its own.
 compiler_sources := $(sort $(wildcard src/softgpu/abi.h src/softgpu/ptx/* src/softgpu/lower/* src/softgpu/compile/*))
@@ -203,15 +202,15 @@ $(O)/libexec/rgpu-scheduler: $(scheduler_objs) $(call archive,share util)
 	$(call say,LD)$(call link,-pie $(own_runtime))
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
-$(O)/bin/rgpu: $(cli_objs) $(O)/obj/libplugin_common.a $(call archive,net wire calls pool health util)
+$(O)/bin/rgpu: $(cli_objs) $(call archive,net wire calls slurm pool health util)
 	$(call say,LD)$(call link,-pie -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/../lib/rgpu/deps',$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
-$(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,util) $(call map,src/plugin/spank/spank_rgpu.map)
+$(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,slurm util) $(call map,src/plugin/spank/spank_rgpu.map)
 	$(call say,LD)$(call link,-shared $(version_script) $(own_runtime) \
 	    -Wl$(comma)--exclude-libs$(comma)ALL)
 
-$(O)/lib/slurm/job_submit_rgpu.so: $(job_submit_objs) $(call archive,util) $(call map,src/plugin/job_submit/job_submit_rgpu.map)
+$(O)/lib/slurm/job_submit_rgpu.so: $(job_submit_objs) $(call archive,slurm util) $(call map,src/plugin/job_submit/job_submit_rgpu.map)
 	$(call say,LD)$(call link,-shared $(version_script) $(own_runtime) \
 	    -Wl$(comma)--exclude-libs$(comma)ALL)
 
@@ -233,9 +232,7 @@ cli_all := $(cli_objs)
 spawner_all := $(spawner_objs)
 plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
-# What the plugins and `rgpu slurm` share: how a request, the snapshot and the run directory are written.
-plugin_common_all := $(call obj,$(call directly_in,src/plugin))
-parts := interpose serverd rgpud worker spawner scheduler cli plugin plugin_common softgpu
+parts := interpose serverd rgpud worker spawner scheduler cli plugin softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -250,19 +247,21 @@ unit_archives_pool := $(call archive,pool util)
 unit_archives_share := $(call archive,share util)
 unit_archives_scheduler := $(O)/obj/libscheduler.a $(call archive,share util)
 unit_archives_health := $(call archive,health pool util)
+unit_archives_slurm := $(call archive,slurm pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_rgpud := $(O)/obj/librgpud.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health)
 unit_archives_worker := $(O)/obj/libworker.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,util)
-unit_archives_cli := $(O)/obj/libcli.a $(O)/obj/libplugin_common.a $(unit_archives_net) $(call archive,pool health)
+unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,slurm pool health)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libworker.a $(O)/obj/libinterpose.a \
 	$(unit_archives_net) $(call archive,pool share)
-unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,util)
+unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,slurm util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
 unit_libs_net = $(OPENSSL_LIBS)
 unit_libs_pool = $(POOL_LIBS)
+unit_libs_slurm = $(POOL_LIBS)
 unit_libs_serverd = $(UTIL_LIBS)
 unit_libs_rgpud = $(DAEMON_LIBS) -ldl
 unit_libs_worker = $(UTIL_LIBS) -ldl

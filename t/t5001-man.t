@@ -28,7 +28,7 @@ for command in $(commands) $(commands slurm | sed 's/^/slurm:/'); do
 done
 
 # The options' and arguments' names as the plugin's code has them.
-names=$(grep -ohE '"rgpus?-[a-z-]+"' "$root"/src/plugin/{spank/options.cc,filters.cc,request.h} | tr -d '"' | sort -u | sed 's/^/--/')
+names=$(grep -ohE '"rgpus?-[a-z-]+"' "$root"/src/{plugin/spank/options.cc,slurm/terms/filters.cc,slurm/terms/request.h} | tr -d '"' | sort -u | sed 's/^/--/')
 arguments=$(grep -oE '\{"[a-z]+", &out\.' "$root/src/plugin/spank/settings.cc" | cut -d'"' -f2 | sed 's/$/=/')
 is "$(wc -w <<< "$names $arguments")" 16 "the SPANK plugin has twelve options and four arguments"
 is "$(for name in $names $arguments; do plain "$man/spank_rgpu.8.in" | grep -qF -- "$name" || echo "$name"; done)" "" "spank_rgpu(8) has them all"

@@ -8,10 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/lease_file.h"
-#include "cli/link.h"
-#include "cli/table.h"
+#include "cli/parts/command.h"
+#include "cli/parts/lease_file.h"
+#include "cli/parts/link.h"
+#include "cli/parts/table.h"
 
 namespace rgpu::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/parts/command.h"
 
 namespace rgpu::cli {
 namespace {

@@ -11,9 +11,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/command.h"
-#include "cli/container_parts.h"
-#include "cli/lease_file.h"
+#include "cli/parts/command.h"
+#include "cli/parts/container_parts.h"
+#include "cli/parts/lease_file.h"
 #include "util/fd.h"
 
 extern char **environ;

@@ -1,8 +1,8 @@
 // rgpu drain, rgpu resume: a server or a GPU out of the pool, and back.
 #include <CLI/CLI.hpp>
 
-#include "cli/command.h"
-#include "pool/client.h"
+#include "cli/parts/command.h"
+#include "pool/client/client.h"
 
 namespace rgpu::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/path_checks.h"
-#include "cli/table.h"
+#include "cli/parts/command.h"
+#include "cli/parts/path_checks.h"
+#include "cli/parts/table.h"
 
 namespace rgpu::cli {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/child.h"
-#include "cli/command.h"
-#include "cli/holder.h"
-#include "cli/wanted.h"
+#include "cli/parts/child.h"
+#include "cli/parts/command.h"
+#include "cli/parts/holder.h"
+#include "cli/parts/wanted.h"
 #include "util/clock.h"
 #include "util/next_token.h"
 

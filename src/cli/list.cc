@@ -1,8 +1,8 @@
 // rgpu list, rgpu leases: what the pool has and who holds it.
 #include <CLI/CLI.hpp>
 
-#include "cli/command.h"
-#include "cli/pool_view.h"
+#include "cli/parts/command.h"
+#include "cli/parts/pool_view.h"
 
 namespace rgpu::cli {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 // Both ask every server for its inventory and show it in their own way.
 class View : public Command {
 public:
-    using Show = std::string (*)(const Inventories &);
+    using Show = std::string (*)(const pool::Inventories &);
 
     View(Show as_table, Show as_json) : as_table_(as_table), as_json_(as_json) {}
 
@@ -20,11 +20,11 @@ public:
     {
         Result<pool::Client> client = context.pool();
         if (!client) return fail(client.error());
-        Inventories inventories = client->inventory();
+        pool::Inventories inventories = client->inventory();
         std::string text = (json_ ? as_json_ : as_table_)(inventories);
         fputs(text.c_str(), stdout);
         if (fflush(stdout) != 0) return fail(error(ErrorKind::internal, "cannot write to stdout"));
-        return silent(inventories) == inventories.size() ? kNoServer : kOk;
+        return unanswered(inventories) == inventories.size() ? kNoServer : kOk;
     }
 
 private:

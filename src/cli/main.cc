@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/command.h"
+#include "cli/parts/command.h"
 
 namespace rgpu::cli {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "cli/command.h"
-#include "cli/lease_file.h"
-#include "cli/pool_view.h"
+#include "cli/parts/command.h"
+#include "cli/parts/lease_file.h"
+#include "cli/parts/pool_view.h"
 
 namespace rgpu::cli {
 namespace {
@@ -67,7 +67,7 @@ private:
     Result<int> release_one(pool::Client &client)
     {
         std::vector<std::pair<std::string, std::string>> found;  // server, id
-        Inventories inventories = client.inventory();
+        pool::Inventories inventories = client.inventory();
         const Error *failure = nullptr;
         for (const auto &told : inventories) {
             if (!told.answer) {

@@ -7,9 +7,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/child.h"
-#include "cli/lease_file.h"
-#include "cli/wanted.h"
+#include "cli/parts/child.h"
+#include "cli/parts/lease_file.h"
+#include "cli/parts/wanted.h"
 
 namespace rgpu::cli {
 namespace {

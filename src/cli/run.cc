@@ -6,12 +6,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/child.h"
-#include "cli/command.h"
-#include "cli/holder.h"
-#include "cli/lease_file.h"
-#include "cli/wanted.h"
-#include "pool/acquire.h"
+#include "cli/parts/child.h"
+#include "cli/parts/command.h"
+#include "cli/parts/holder.h"
+#include "cli/parts/lease_file.h"
+#include "cli/parts/wanted.h"
+#include "pool/client/acquire.h"
 #include "util/clock.h"
 
 namespace rgpu::cli {

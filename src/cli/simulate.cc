@@ -7,9 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/table.h"
-#include "pool/simulate.h"
+#include "cli/parts/command.h"
+#include "cli/parts/table.h"
+#include "pool/ledger/simulate.h"
 
 namespace rgpu::cli {
 namespace {

@@ -2,9 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/table.h"
-#include "pool/message_json.h"
+#include "cli/parts/command.h"
+#include "cli/parts/table.h"
+#include "pool/messages/message_json.h"
 
 namespace rgpu::cli {
 namespace {

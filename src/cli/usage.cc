@@ -7,11 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/pool_view.h"
-#include "cli/slurm_tool.h"
-#include "cli/slurm_usage.h"
-#include "cli/table.h"
+#include "cli/parts/command.h"
+#include "cli/parts/pool_view.h"
+#include "cli/parts/table.h"
+#include "cli/slurm/tool.h"
+#include "slurm/jobs/usage.h"
 
 namespace rgpu::cli {
 namespace {
@@ -70,7 +70,7 @@ double gpus_of(std::string_view tres)
 
 struct Row {
     std::string user, account, job;
-    TypeUsage used;
+    slurm::TypeUsage used;
     size_t runs = 0, unreported = 0;
 };
 
@@ -78,8 +78,8 @@ using Rows = std::map<std::tuple<std::string, std::string, std::string, std::str
 
 void count(Rows &rows, const Run &run, bool by_job)
 {
-    std::vector<TypeUsage> types;
-    auto told = from_comment(run.comment);
+    std::vector<slurm::TypeUsage> types;
+    auto told = slurm::from_comment(run.comment);
     if (told) types = std::move(told->gpus);
     // It runs, or its end was not told: what Slurm knows is how long it held how many.
     bool unreported = !told || (types.empty() && !told->silent.empty());
@@ -87,7 +87,7 @@ void count(Rows &rows, const Run &run, bool by_job)
         types.emplace_back().name = "-";
         types.back().gpu_seconds = gpus * run.elapsed;
     }
-    for (const TypeUsage &type : types) {
+    for (const slurm::TypeUsage &type : types) {
         Row &row = rows[{run.user, run.account, by_job ? run.job : "", type.name}];
         row.user = run.user;
         row.account = run.account;
@@ -163,7 +163,7 @@ public:
 private:
     std::vector<std::string> cells(const Row &row) const
     {
-        const TypeUsage &u = row.used;
+        const slurm::TypeUsage &u = row.used;
         char busy[16];
         snprintf(busy, sizeof busy, "%.0f%%",
                  u.gpu_seconds > 0 ? 100 * u.busy_seconds / u.gpu_seconds : 0.0);

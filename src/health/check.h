@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "health/host.h"
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 
 namespace rgpu::health {
 

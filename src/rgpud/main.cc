@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "pool/auth.h"
+#include "pool/credentials/auth.h"
 #include "rgpud/host/driver.h"
 #include "rgpud/host/privileges.h"
 #include "rgpud/leases/health_watch.h"

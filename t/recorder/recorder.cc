@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "t/recorder/record.h"
+#include "cli/slurm/record.h"
 
 namespace rgpu::recorder {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plugin/licences.h"
+#include "slurm/terms/licences.h"
 
 namespace rgpu::plugin {
 namespace {
@@ -21,7 +21,7 @@ Result<void> refuse_other_tres(const Submission &job)
     } others[] = {
         {job.tres_per_job, "job"}, {job.tres_per_socket, "socket"}, {job.tres_per_task, "task"}};
     for (const auto &other : others) {
-        auto gpus = gpus_in_tres(other.tres);
+        auto gpus = slurm::gpus_in_tres(other.tres);
         if (!gpus) return gpus.error();
         if (gpus->count != 0)
             return refused(std::string("GPUs of the pool cannot be asked for by ") + other.what +
@@ -30,24 +30,25 @@ Result<void> refuse_other_tres(const Submission &job)
     return {};
 }
 
-Result<Request> request_of(const TresGpus &gpus, const Options &options)
+Result<slurm::Request> request_of(const slurm::TresGpus &gpus, const Options &options)
 {
-    Request out;
+    slurm::Request out;
     out.gpus = gpus.count;
     out.type = gpus.type;
     out.span = options.span;
     if (options.share) {
-        auto value = parse_share(*options.share);
+        auto value = slurm::parse_share(*options.share);
         if (!value) return value.error();
         out.share = *value;
     }
     if (options.memory) {
-        auto value = parse_memory(*options.memory);
+        auto value = slurm::parse_memory(*options.memory);
         if (!value) return value.error();
         out.memory = *value;
     }
     for (const auto &[option, value] : options.filters)
-        if (auto added = add_filter(*option, value, out.filters); !added) return added.error();
+        if (auto added = slurm::add_filter(*option, value, out.filters); !added)
+            return added.error();
     if (out.gpus && out.share.least == 0 && !out.memory)
         return refused("a share that begins at 0 has no memory of its own; add --rgpu-mem, as in "
                        "--rgpu-mem=8G");
@@ -59,7 +60,7 @@ Result<Request> request_of(const TresGpus &gpus, const Options &options)
 
 // How many nodes the job will have. Of a number of tasks that Slurm would spread as it likes
 // nothing follows: such a job gets one node.
-Nodes nodes_of(const Submission &job)
+slurm::Nodes nodes_of(const Submission &job)
 {
     unsigned least = std::max({job.min_nodes.value_or(0), job.named_nodes, 1u});
     if (!job.min_nodes && job.tasks && job.tasks_per_node.value_or(0) != 0)
@@ -67,38 +68,39 @@ Nodes nodes_of(const Submission &job)
     return {least, std::max(least, job.max_nodes.value_or(0))};
 }
 
-Result<void> refuse_unfit(const Snapshot *pool, const Request &request, unsigned nodes)
+Result<void> refuse_unfit(const slurm::Snapshot *pool, const slurm::Request &request,
+                          unsigned nodes)
 {
-    return pool ? can_ever_fit(*pool, request, nodes) : Result<void>{};
+    return pool ? slurm::can_ever_fit(*pool, request, nodes) : Result<void>{};
 }
 
-unsigned long licences_of_node(const Request &request)
+unsigned long licences_of_node(const slurm::Request &request)
 {
-    return licences_for(request.gpus, request.share.least, 1);
+    return slurm::licences_for(request.gpus, request.share.least, 1);
 }
 
 }  // namespace
 
-Result<std::optional<Terms>> judge_submission(const Submission &job, const Snapshot *pool)
+Result<std::optional<Terms>> judge_submission(const Submission &job, const slurm::Snapshot *pool)
 {
     if (auto other = refuse_other_tres(job); !other) return other.error();
-    auto gpus = gpus_in_tres(job.tres_per_node);
+    auto gpus = slurm::gpus_in_tres(job.tres_per_node);
     if (!gpus) return gpus.error();
     auto request = request_of(*gpus, job.options);
     if (!request) return request.error();
     if (request->gpus == 0) {
-        if (names_rgpu(job.licences))
+        if (slurm::names_rgpu(job.licences))
             return refused(
                 "licences of rgpu alone give no GPU; ask for GPUs with --gres=rgpu:N, which counts "
                 "the licences itself");
         return std::optional<Terms>{};
     }
-    Nodes nodes = nodes_of(job);
+    slurm::Nodes nodes = nodes_of(job);
     if (auto fit = refuse_unfit(pool, *request, nodes.least); !fit) return fit.error();
     if (pool && nodes.range())
-        nodes.most = std::max(nodes.least, nodes_that_fit(*pool, *request, nodes.most));
+        nodes.most = std::max(nodes.least, slurm::nodes_that_fit(*pool, *request, nodes.most));
     unsigned long each = licences_of_node(*request);
-    auto licences = with_rgpu(job.licences, each * nodes.most);
+    auto licences = slurm::with_rgpu(job.licences, each * nodes.most);
     if (!licences) return licences.error();
     return std::optional<Terms>{Terms{*licences, nodes, each, request->type}};
 }
@@ -108,7 +110,7 @@ namespace {
 Result<std::optional<std::string>> judge_update_without_gpus(const KnownJob &job,
                                                              const Update &update)
 {
-    auto gpus = gpus_in_tres(update.tres_per_node.value_or(""));
+    auto gpus = slurm::gpus_in_tres(update.tres_per_node.value_or(""));
     if (!gpus) return gpus.error();
     if (gpus->count != 0)
         return refused(
@@ -118,7 +120,7 @@ Result<std::optional<std::string>> judge_update_without_gpus(const KnownJob &job
                       : "this slurmctld does not tell what the job has; submit it again with "
                         "--gres=rgpu:" +
                             number(gpus->count));
-    if (update.licences && (!job.known || names_rgpu(*update.licences)))
+    if (update.licences && (!job.known || slurm::names_rgpu(*update.licences)))
         return refused("licences of rgpu follow from --gres=rgpu:N and cannot be set");
     return std::optional<std::string>{};
 }
@@ -130,13 +132,14 @@ Result<void> refuse_other_nodes(const KnownJob &job, const Update &update)
     bool shrinks = job.running && least <= job.nodes.most && most <= job.nodes.most;
     bool same = least == job.nodes.least && (most == 0 || most == job.nodes.most);
     if (same || shrinks) return {};
-    return refused("the job's licences are counted for " + to_text(job.nodes) +
+    return refused("the job's licences are counted for " + slurm::to_text(job.nodes) +
                    (job.nodes.most == 1 ? " node" : " nodes") +
                    "; submit it again to have another number");
 }
 
 // The request that the job would have with this gres.
-Result<Request> request_after(const KnownJob &job, std::string_view tres, const Snapshot *pool)
+Result<slurm::Request> request_after(const KnownJob &job, std::string_view tres,
+                                     const slurm::Snapshot *pool)
 {
     if (job.running)
         return refused(
@@ -145,7 +148,7 @@ Result<Request> request_after(const KnownJob &job, std::string_view tres, const 
         return refused("the job's number of nodes is a range, for which its licences were counted; "
                        "submit it again to have "
                        "other GPUs");
-    auto gpus = gpus_in_tres(tres);
+    auto gpus = slurm::gpus_in_tres(tres);
     if (!gpus) return gpus.error();
     if (gpus->count != 0 && gpus->type != job.type) {
         std::string now = job.type.empty() ? "without a type" : "of type " + std::string(job.type);
@@ -170,26 +173,26 @@ bool counts_nodes(const KnownJob &job, const Update &update, unsigned long count
 }  // namespace
 
 Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update,
-                                                const Snapshot *pool)
+                                                const slurm::Snapshot *pool)
 {
     if (job.nodes.least == 0) return judge_update_without_gpus(job, update);
     if (auto nodes = refuse_other_nodes(job, update); !nodes) return nodes.error();
     if (!update.tres_per_node && !update.licences) return std::optional<std::string>{};
-    unsigned long count = rgpu_licences(job.licences);
+    unsigned long count = slurm::rgpu_licences(job.licences);
     if (update.tres_per_node) {
         auto request = request_after(job, *update.tres_per_node, pool);
         if (!request) return request.error();
         count = licences_of_node(*request) * job.nodes.least;
     }
-    if (update.licences && names_rgpu(*update.licences) &&
-        rgpu_licences(*update.licences) != count) {
-        unsigned long asked = rgpu_licences(*update.licences);
+    if (update.licences && slurm::names_rgpu(*update.licences) &&
+        slurm::rgpu_licences(*update.licences) != count) {
+        unsigned long asked = slurm::rgpu_licences(*update.licences);
         if (!counts_nodes(job, update, asked))
             return refused("the job's GPUs need licences rgpu:" + number(count) +
                            "; they follow from --gres=rgpu:N and cannot be set to another number");
         count = asked;
     }
-    auto licences = with_rgpu(update.licences.value_or(job.licences), count);
+    auto licences = slurm::with_rgpu(update.licences.value_or(job.licences), count);
     if (!licences) return licences.error();
     return std::optional<std::string>{*licences};
 }

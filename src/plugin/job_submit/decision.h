@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/nodes.h"
-#include "plugin/request.h"
-#include "plugin/snapshot.h"
+#include "slurm/terms/nodes.h"
+#include "slurm/terms/request.h"
+#include "slurm/terms/snapshot.h"
 #include "util/result.h"
 
 namespace rgpu::plugin {
@@ -20,7 +20,7 @@ namespace rgpu::plugin {
 // The values of our SPANK options, as typed.
 struct Options {
     std::optional<std::string_view> share, memory;  // --rgpu-share and --rgpu-mem
-    std::vector<std::pair<const FilterOption *, std::string_view>> filters;
+    std::vector<std::pair<const slurm::FilterOption *, std::string_view>> filters;
     bool span = false;  // --rgpu-span
     bool any() const { return share || memory || span || !filters.empty(); }
 };
@@ -37,14 +37,14 @@ struct Submission {
 // What to write into the job.
 struct Terms {
     std::string licences;
-    Nodes nodes;
+    slurm::Nodes nodes;
     unsigned long each = 0;  // licences of one node
     std::string type;        // of rgpu:TYPE:N; empty without
 };
 
 // Nothing for a job that does not ask for the pool's GPUs. pool is null where there is no snapshot:
 // then nothing is refused for its size.
-Result<std::optional<Terms>> judge_submission(const Submission &job, const Snapshot *pool);
+Result<std::optional<Terms>> judge_submission(const Submission &job, const slurm::Snapshot *pool);
 
 // A job that slurmctld knows already.
 struct KnownJob {
@@ -53,7 +53,7 @@ struct KnownJob {
     std::string_view licences;
     Options options;
     std::string_view type;  // of its Terms, as the next two
-    Nodes nodes;
+    slurm::Nodes nodes;
     unsigned long each = 0;  // where nodes is a range
 };
 
@@ -66,6 +66,6 @@ struct Update {
 
 // The licences to put into the update, or nothing to leave it as it is.
 Result<std::optional<std::string>> judge_update(const KnownJob &job, const Update &update,
-                                                const Snapshot *pool);
+                                                const slurm::Snapshot *pool);
 
 }  // namespace rgpu::plugin

@@ -35,7 +35,7 @@ namespace {
 // one, and the type in rgpu:TYPE:N.
 constexpr const char *kEach = "RGPU_EACH";
 constexpr const char *kType = "RGPU_TYPE";
-constexpr const char *kMarks[] = {kNodesMark, kEach, kType};
+constexpr const char *kMarks[] = {slurm::kNodesMark, kEach, kType};
 
 std::string_view text(const char *s) { return s ? s : ""; }
 
@@ -68,9 +68,9 @@ void tell(char **err_msg, const std::string &sentence)
 }
 
 // A snapshot that is missing or spoilt refuses nobody; slurmctld's log says so.
-std::optional<Snapshot> pool_snapshot()
+std::optional<slurm::Snapshot> pool_snapshot()
 {
-    auto pool = read_snapshot(snapshot_path());
+    auto pool = slurm::read_snapshot(slurm::snapshot_path());
     if (pool) return std::move(*pool);
     slurm_info(
         "job_submit/rgpu: jobs are not checked against the size of the pool: %s; `rgpu slurm sync` "
@@ -96,13 +96,13 @@ unsigned count_names(const char *hosts)
 // get(variable) is the value of a variable, nothing where it is not set.
 template <class Get> Options options_of(Get &&get)
 {
-    static const std::string share = option_variable("rgpu-share"),
-                             memory = option_variable("rgpu-mem");
-    static const std::string span = option_variable(kSpanOption);
+    static const std::string share = slurm::option_variable("rgpu-share"),
+                             memory = slurm::option_variable("rgpu-mem");
+    static const std::string span = slurm::option_variable(slurm::kSpanOption);
     static const auto filters = [] {
-        std::vector<std::pair<const FilterOption *, std::string>> all;
-        for (const FilterOption &option : filter_options())
-            all.emplace_back(&option, option_variable(option.name));
+        std::vector<std::pair<const slurm::FilterOption *, std::string>> all;
+        for (const slurm::FilterOption &option : slurm::filter_options())
+            all.emplace_back(&option, slurm::option_variable(option.name));
         return all;
     }();
     Options out;
@@ -184,7 +184,8 @@ bool has_forged_marks(const job_desc_msg_t &job)
 
 std::vector<std::string> marks_of(const Terms &terms)
 {
-    std::vector<std::string> out{std::string(kNodesMark) + "=" + to_text(terms.nodes)};
+    std::vector<std::string> out{std::string(slurm::kNodesMark) + "=" +
+                                 slurm::to_text(terms.nodes)};
     if (terms.nodes.range()) out.push_back(std::string(kEach) + "=" + std::to_string(terms.each));
     if (!terms.type.empty()) out.push_back(std::string(kType) + "=" + terms.type);
     return out;
@@ -228,7 +229,7 @@ int submit(job_desc_msg_t &job, char **err_msg)
         // The node does not let the script begin without its GPUs, whatever became of its Prolog.
         if (job.script && job.environment)
             append(job.environment, job.env_size,
-                   {std::string(kNodesMark) + "=" + to_text(terms->nodes)});
+                   {std::string(slurm::kNodesMark) + "=" + slurm::to_text(terms->nodes)});
     }
     return SLURM_SUCCESS;
 }
@@ -269,7 +270,7 @@ KnownJob known_job(const JobVariables &variables)
     auto mark = [&](const char *name) {
         return variables.get(std::string("SPANK_") + name).value_or("");
     };
-    out.nodes = parse_nodes(mark(kNodesMark));
+    out.nodes = slurm::parse_nodes(mark(slurm::kNodesMark));
     out.each = strtoul(std::string(mark(kEach)).c_str(), nullptr, 10);
     out.type = mark(kType);
     std::string_view node_list = variables.get("SLURM_JOB_NODELIST").value_or("");

@@ -1,9 +1,9 @@
 // Registers the options and checks their values; their effect is in job_submit and the prolog.
 #include "plugin/spank/options.h"
 
-#include "plugin/filters.h"
 #include "plugin/guard.h"
-#include "plugin/request.h"
+#include "slurm/terms/filters.h"
+#include "slurm/terms/request.h"
 
 namespace rgpu::plugin {
 namespace {
@@ -19,14 +19,14 @@ template <class Value> int check(const Result<Value> &value)
 int check_share(int, const char *value, int remote)
 {
     return guard("--rgpu-share", ESPANK_ERROR, [&] {
-        return remote ? int(ESPANK_SUCCESS) : check(parse_share(value ? value : ""));
+        return remote ? int(ESPANK_SUCCESS) : check(slurm::parse_share(value ? value : ""));
     });
 }
 
 int check_memory(int, const char *value, int remote)
 {
     return guard("--rgpu-mem", ESPANK_ERROR, [&] {
-        return remote ? int(ESPANK_SUCCESS) : check(parse_memory(value ? value : ""));
+        return remote ? int(ESPANK_SUCCESS) : check(slurm::parse_memory(value ? value : ""));
     });
 }
 
@@ -34,10 +34,10 @@ int check_memory(int, const char *value, int remote)
 int check_filter(int row, const char *value, int remote)
 {
     return guard("a filter option", ESPANK_ERROR, [&] {
-        Filters filters;
-        const FilterOption &option = filter_options()[static_cast<size_t>(row)];
+        slurm::Filters filters;
+        const slurm::FilterOption &option = slurm::filter_options()[static_cast<size_t>(row)];
         return remote ? int(ESPANK_SUCCESS)
-                      : check(add_filter(option, value ? value : "", filters));
+                      : check(slurm::add_filter(option, value ? value : "", filters));
     });
 }
 
@@ -108,10 +108,10 @@ int register_options(spank_t spank)
                                  0, check_per_step));
     if (rc == ESPANK_SUCCESS)
         rc = register_one(
-            spank, option(kSpanOption, nullptr,
+            spank, option(slurm::kSpanOption, nullptr,
                           "[rgpu] GPUs of several servers will do, where no one server has all", 0,
                           nullptr));
-    auto filters = filter_options();
+    auto filters = slurm::filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
         rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help,
                                         static_cast<int>(row), check_filter));

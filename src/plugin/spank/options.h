@@ -1,8 +1,8 @@
 // The options that rgpu adds to srun, sbatch and salloc.
 #pragma once
 
-#include "plugin/bind.h"
 #include "plugin/slurm.h"
+#include "plugin/spank/bind.h"
 
 namespace rgpu::plugin {
 

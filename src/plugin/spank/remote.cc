@@ -15,12 +15,12 @@
 
 #include <slurm/slurm.h>
 
-#include "plugin/nodes.h"
-#include "plugin/paths.h"
 #include "plugin/spank/options.h"
 #include "plugin/spank/settings.h"
 #include "plugin/spank/step_gpus.h"
 #include "plugin/spank/watch.h"
+#include "slurm/terms/nodes.h"
+#include "slurm/terms/paths.h"
 
 namespace rgpu::plugin {
 namespace {
@@ -55,7 +55,7 @@ std::string node_name(spank_t spank)
 // Where this job's lease file is, if it has leases on this node; empty if not.
 std::string find_lease(spank_t spank, const Settings &settings, uint32_t job)
 {
-    std::string path = lease_path(settings.rundir, node_name(spank), std::to_string(job));
+    std::string path = slurm::lease_path(settings.rundir, node_name(spank), std::to_string(job));
     struct stat status;
     return stat(path.c_str(), &status) == 0 ? path : std::string();
 }
@@ -91,7 +91,7 @@ constexpr auto kPrologLimit = std::chrono::seconds(10);
 void await_prolog(const std::string &lease)
 {
     const auto end = std::chrono::steady_clock::now() + kPrologLimit;
-    const std::string left[] = {lease, error_path(lease), ended_path(lease)};
+    const std::string left[] = {lease, slurm::error_path(lease), slurm::ended_path(lease)};
     while (std::none_of(std::begin(left), std::end(left),
                         [](const std::string &path) { return access(path.c_str(), F_OK) == 0; }) &&
            std::chrono::steady_clock::now() < end)
@@ -102,13 +102,13 @@ void await_prolog(const std::string &lease)
 // it did not run.
 std::string prolog_error(spank_t spank, const Settings &settings, uint32_t job)
 {
-    std::string lease = lease_path(settings.rundir, node_name(spank), std::to_string(job));
+    std::string lease = slurm::lease_path(settings.rundir, node_name(spank), std::to_string(job));
     char text[1024];
-    int fd = open(error_path(lease).c_str(), O_RDONLY | O_CLOEXEC);
+    int fd = open(slurm::error_path(lease).c_str(), O_RDONLY | O_CLOEXEC);
     const std::string requeue = "requeue it (scontrol requeue " + std::to_string(job) + ")";
     // A job that Slurm did not start again may have the number of another that was here before
     // slurmctld lost its state.
-    if (fd < 0 && access(ended_path(lease).c_str(), F_OK) == 0 &&
+    if (fd < 0 && access(slurm::ended_path(lease).c_str(), F_OK) == 0 &&
         (is_our_script || !job_variable(spank, "SLURM_RESTART_COUNT").empty()))
         return "slurmd left out the Prolog of this run, as the job was on this node a moment ago "
                "and its credential is still good; " +
@@ -188,10 +188,11 @@ bool is_of_local_gpus(spank_t spank)
 int remote_post_opt(spank_t spank, int count, char **arguments)
 {
     return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
-        if (step_id(spank) == SLURM_BATCH_SCRIPT && !job_variable(spank, kNodesMark).empty()) {
+        if (step_id(spank) == SLURM_BATCH_SCRIPT &&
+            !job_variable(spank, slurm::kNodesMark).empty()) {
             is_our_script = true;
-            spank_unsetenv(spank, kNodesMark);
-            await_prolog(lease_path(settings.rundir, node_name(spank), std::to_string(job)));
+            spank_unsetenv(spank, slurm::kNodesMark);
+            await_prolog(slurm::lease_path(settings.rundir, node_name(spank), std::to_string(job)));
         }
         std::string lease = find_lease(spank, settings, job);
         if (!lease.empty()) start_watch(settings, own_name(spank, job), lease);

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "plugin/paths.h"
+#include "slurm/terms/paths.h"
 #include "util/fd.h"
 #include "util/json_reader.h"
 
@@ -62,7 +62,7 @@ Result<std::vector<unsigned>> reserve_gpus(const std::string &lease_path, unsign
         std::vector<unsigned> places;
         std::vector<Fd> files;
         for (unsigned place = 0; place < *all && places.size() < count; ++place)
-            if (Fd file = try_gpu(gpu_path(lease_path, place))) {
+            if (Fd file = try_gpu(slurm::gpu_path(lease_path, place))) {
                 places.push_back(place);
                 files.push_back(std::move(file));
             }

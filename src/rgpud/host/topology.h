@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "pool/messages.h"
-#include "pool/placement.h"
+#include "pool/ledger/placement.h"
+#include "pool/messages/messages.h"
 #include "rgpud/host/driver.h"
 
 namespace rgpu::serverd {

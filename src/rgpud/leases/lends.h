@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 #include "util/clock.h"
 #include "util/defaults.h"
 #include "util/result.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/ledger.h"
+#include "pool/ledger/ledger.h"
 #include "rgpud/host/boards.h"
 #include "rgpud/host/driver.h"
 #include "rgpud/host/topology.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "pool/message_json.h"
+#include "pool/messages/message_json.h"
 #include "rgpud/leases/sqlite_fault.h"
 #include "util/fd.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "pool/lease_store.h"
+#include "pool/ledger/lease_store.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "net/transport/socket.h"
-#include "pool/message_json.h"
-#include "pool/sealed.h"
+#include "pool/credentials/sealed.h"
+#include "pool/messages/message_json.h"
 #include "rgpud/ports/node_configs.h"
 #include "rgpud/ports/request_gate.h"
 #include "util/log.h"

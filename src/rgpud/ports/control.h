@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "pool/auth.h"
+#include "pool/credentials/auth.h"
 #include "rgpud/leases/service.h"
 #include "rgpud/ports/metrics.h"
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 
 namespace rgpu::serverd {
 

@@ -2,7 +2,7 @@
 // worker_pids, worker_cpu).
 #pragma once
 
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 #include "spawner/limits.h"
 #include "util/config.h"
 

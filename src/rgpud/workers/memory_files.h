@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 #include "util/fd.h"
 #include "util/result.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/ledger.h"
+#include "pool/ledger/ledger.h"
 #include "rgpud/host/boards.h"
 #include "util/fd.h"
 #include "util/result.h"

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 #include "rgpud/workers/spawner.h"
 
 namespace rgpu::serverd {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/messages.h"
+#include "pool/messages/messages.h"
 #include "util/fd.h"
 #include "util/result.h"
 

@@ -1,5 +1,5 @@
-#include "cli/container_image.h"
-#include "cli/container_parts.h"
+#include "cli/parts/container_image.h"
+#include "cli/parts/container_parts.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

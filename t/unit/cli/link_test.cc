@@ -1,5 +1,5 @@
 // What follows from a link's figures.
-#include "cli/link.h"
+#include "cli/parts/link.h"
 
 #include <criterion/criterion.h>
 

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <cstdlib>
 
-#include "cli/slurm_job.h"
+#include "cli/slurm/job.h"
 
 using namespace rgpu;
 using namespace rgpu::cli;

@@ -1,7 +1,7 @@
 // What becomes of a job whose server is gone.
 #include <criterion/criterion.h>
 
-#include "cli/slurm_lost_server.h"
+#include "cli/slurm/lost_server.h"
 
 using namespace rgpu::cli;
 

@@ -1,7 +1,7 @@
 // What is read of a job's record, and the note in its AdminComment.
 #include <criterion/criterion.h>
 
-#include "cli/slurm_record.h"
+#include "cli/slurm/record.h"
 
 using namespace rgpu::cli;
 

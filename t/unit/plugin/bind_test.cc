@@ -1,7 +1,7 @@
 // Which GPUs each task of a step sees.
 #include <criterion/criterion.h>
 
-#include "plugin/bind.h"
+#include "plugin/spank/bind.h"
 
 using namespace rgpu;
 using namespace rgpu::plugin;

@@ -6,9 +6,9 @@
 using namespace rgpu;
 using namespace rgpu::plugin;
 
-static Snapshot pool()
+static slurm::Snapshot pool()
 {
-    auto out = parse_snapshot(
+    auto out = slurm::parse_snapshot(
         "rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n");
     cr_assert(out);
     return *out;
@@ -23,7 +23,7 @@ static Submission asking(std::string_view tres)
 
 static Terms accepted(const Submission &job)
 {
-    Snapshot snapshot = pool();
+    slurm::Snapshot snapshot = pool();
     auto terms = judge_submission(job, &snapshot);
     cr_assert(terms, "refused: %s", terms ? "" : terms.error().text.c_str());
     cr_assert(*terms, "left alone");
@@ -32,7 +32,7 @@ static Terms accepted(const Submission &job)
 
 static std::string refused(const Submission &job)
 {
-    Snapshot snapshot = pool();
+    slurm::Snapshot snapshot = pool();
     auto terms = judge_submission(job, &snapshot);
     cr_assert(!terms);
     cr_expect(terms.error().kind == ErrorKind::invalid);
@@ -162,7 +162,7 @@ static KnownJob pending()
 
 static std::optional<std::string> updated(const KnownJob &job, const Update &update)
 {
-    Snapshot snapshot = pool();
+    slurm::Snapshot snapshot = pool();
     auto licences = judge_update(job, update, &snapshot);
     cr_assert(licences, "refused: %s", licences ? "" : licences.error().text.c_str());
     return *licences;
@@ -170,7 +170,7 @@ static std::optional<std::string> updated(const KnownJob &job, const Update &upd
 
 static void update_refused(const KnownJob &job, const Update &update)
 {
-    Snapshot snapshot = pool();
+    slurm::Snapshot snapshot = pool();
     cr_expect(!judge_update(job, update, &snapshot));
 }
 
@@ -234,7 +234,7 @@ Test(decision, only_slurm_itself_counts_the_nodes_of_a_range)
 
 Test(decision, a_type_is_part_of_the_terms_and_stays)
 {
-    Snapshot snapshot = *parse_snapshot(
+    slurm::Snapshot snapshot = *slurm::parse_snapshot(
         "rgpu-pool 1\ntotal 2 4\nserver gpu1 2 2147483648\nserver gpu2 2 2147483648\n"
         "model gpu1 2 2147483648 80 13000 NVIDIA A100\n"
         "model gpu2 2 2147483648 90 13000 NVIDIA H100\n");
@@ -243,8 +243,8 @@ Test(decision, a_type_is_part_of_the_terms_and_stays)
     cr_expect((*judged)->licences == "rgpu:200" && (*judged)->type == "h100");
     cr_expect(!judge_submission(asking("gres:rgpu:b200:1"), &snapshot));
     Submission both = asking("gres:rgpu:h100:1");
-    const FilterOption *name = nullptr;
-    for (const FilterOption &option : filter_options())
+    const slurm::FilterOption *name = nullptr;
+    for (const slurm::FilterOption &option : slurm::filter_options())
         if (std::string_view(option.name) == "rgpu-name") name = &option;
     cr_assert(name);
     both.options.filters = {{name, "h100"}};

@@ -1,7 +1,6 @@
-// The arguments in plugstack.conf, and the paths and variables that come of them.
+// The arguments in plugstack.conf, and the variables that come of them.
 #include <criterion/criterion.h>
 
-#include "plugin/paths.h"
 #include "plugin/spank/settings.h"
 
 using namespace rgpu;
@@ -50,12 +49,4 @@ Test(settings, does_not_grow_the_path_in_nested_steps)
     cr_expect(library_path(*settings, "/i:/x") == "/i:/x");
     cr_expect(library_path(*settings, "/i") == "/i");
     cr_expect(library_path(*settings, "/ii:/x") == "/i:/ii:/x");
-}
-
-Test(settings, lease_files_lie_apart_by_job_and_by_node_where_asked)
-{
-    cr_expect(lease_path("/run/rgpu", "cn1", "17") == "/run/rgpu/17/lease.json");
-    cr_expect(lease_path("/x/%n/r", "cn1", "17") == "/x/cn1/r/17/lease.json");
-    cr_expect(lease_path("/x/%n", "a%nb", "17") == "/x/a%nb/17/lease.json");
-    cr_expect(error_path("/run/rgpu/17/lease.json") == "/run/rgpu/17/error");
 }

@@ -1,4 +1,4 @@
-#include "pool/acquire.h"
+#include "pool/client/acquire.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "pool/auth.h"
+#include "pool/credentials/auth.h"
 
 #include <criterion/criterion.h>
 #include <sys/stat.h>

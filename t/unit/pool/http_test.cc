@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "pool/http.h"
+#include "pool/client/http.h"
 #include "util/defaults.h"
 
 using namespace rgpu;

@@ -1,4 +1,4 @@
-#include "pool/ledger.h"
+#include "pool/ledger/ledger.h"
 
 #include <criterion/criterion.h>
 

@@ -15,9 +15,9 @@
 #include <memory>
 #include <thread>
 
-#include "pool/client.h"
-#include "pool/ledger.h"
-#include "pool/message_json.h"
+#include "pool/client/client.h"
+#include "pool/ledger/ledger.h"
+#include "pool/messages/message_json.h"
 #include "util/clock.h"
 
 using namespace rgpu;

@@ -1,4 +1,4 @@
-#include "pool/message_json.h"
+#include "pool/messages/message_json.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "pool/placement.h"
+#include "pool/ledger/placement.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "pool/sealed.h"
+#include "pool/credentials/sealed.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "pool/simulate.h"
+#include "pool/ledger/simulate.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "pool/span.h"
+#include "pool/ledger/span.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 // What is remembered of used credentials, and for how long.
-#include "pool/used_nonces.h"
+#include "pool/credentials/used_nonces.h"
 
 #include <criterion/criterion.h>
 #include <sys/stat.h>

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "pool/ledger.h"
+#include "pool/ledger/ledger.h"
 
 using namespace rgpu;
 using namespace rgpu::pool;

@@ -1,0 +1,103 @@
+#include "cli/parts/lease_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "util/fd.h"
+
+namespace rgpu::cli {
+namespace {
+
+std::string runtime_dir()
+{
+    for (const char *name : {"XDG_RUNTIME_DIR", "TMPDIR"})
+        if (const char *dir = getenv(name); dir && *dir == '/' && access(dir, W_OK | X_OK) == 0)
+            return dir;
+    return "/tmp";
+}
+
+}  // namespace
+
+Result<LeaseFile> LeaseFile::write(const std::vector<pool::Grant> &grants)
+{
+    std::string directory = runtime_dir() + "/rgpu-run.XXXXXX";
+    if (!mkdtemp(directory.data()))
+        return error(ErrorKind::invalid, "cannot make %s: %s; set TMPDIR", directory.c_str(),
+                     strerror(errno));
+    LeaseFile file(directory);
+    Result<void> written = write_lease_file(file.path(), grants);
+    if (!written) return std::move(written).error();
+    return file;
+}
+
+Result<void> write_lease_file(const std::string &path, const std::vector<pool::Grant> &grants)
+{
+    std::string text = pool::lease_file("", grants);
+    Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400));
+    if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        return error(ErrorKind::invalid, "cannot write %s: %s", path.c_str(), strerror(errno));
+    return {};
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path)
+{
+    constexpr size_t kMost = 1024 * 1024;
+    std::string text(kMost, '\0');
+    Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd ? read(fd.get(), text.data(), text.size()) : -1;
+    if (n < 0) return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
+    text.resize(static_cast<size_t>(n));
+    std::vector<std::pair<std::string, std::string>> leases;
+    auto file = nlohmann::json::parse(text, nullptr, false);
+    if (file.is_object() && file.contains("servers") && file["servers"].is_array())
+        for (const auto &server : file["servers"])
+            if (server.is_object() && server.contains("name") && server["name"].is_string() &&
+                server.contains("lease") && server["lease"].is_string())
+                leases.emplace_back(server["name"], server["lease"]);
+    if (leases.empty()) return error(ErrorKind::invalid, "%s is no lease file", path.c_str());
+    return leases;
+}
+
+LeaseFile::~LeaseFile()
+{
+    if (directory_.empty()) return;
+    unlink(path().c_str());
+    rmdir(directory_.c_str());
+}
+
+std::string interposer_dir(const ClientConfig &config)
+{
+    char path[4096];
+    ssize_t n = access((config.interposer_dir + "/libcuda.so.1").c_str(), R_OK) == 0
+                    ? 0
+                    : readlink("/proc/self/exe", path, sizeof path);
+    std::string program(path, n > 0 ? static_cast<size_t>(n) : 0);
+    size_t slash = program.rfind('/');
+    size_t above = slash == program.npos || slash == 0 ? program.npos
+                                                       : program.rfind('/', slash - 1);
+    if (above == program.npos) return config.interposer_dir;
+    std::string beside = program.substr(0, above) + "/lib/rgpu/interpose";
+    return access((beside + "/libcuda.so.1").c_str(), R_OK) == 0 ? beside : config.interposer_dir;
+}
+
+void set_environment(const std::string &lease_file, const ClientConfig &config)
+{
+    setenv("RGPU_LEASE", lease_file.c_str(), 1);
+    if (config.transport != "auto") setenv("RGPU_TRANSPORT", config.transport.c_str(), 0);
+    if (config.compression != "auto") setenv("RGPU_COMPRESSION", config.compression.c_str(), 0);
+    if (config.connections != "auto") setenv("RGPU_CONNECTIONS", config.connections.c_str(), 0);
+    std::string libraries = interposer_dir(config);
+    for (const std::string &dir : config.library_path) libraries += ":" + dir;
+    if (const char *before = getenv("LD_LIBRARY_PATH"); before && *before)
+        libraries += std::string(":") + before;
+    setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
+}
+
+}  // namespace rgpu::cli

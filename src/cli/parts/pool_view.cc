@@ -1,0 +1,165 @@
+#include "cli/parts/pool_view.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/parts/table.h"
+#include "pool/messages/message_json.h"
+
+namespace rgpu::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string dump(const Json &json)
+{
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string user_of(const pool::Owner &owner)
+{
+    return owner.user.empty() ? std::to_string(owner.uid) : owner.user;
+}
+
+// "alice: job 17 on cn1", one for each lease that holds a part of the GPU.
+std::string holders(const pool::Inventory &inventory, const std::string &uuid)
+{
+    std::string all;
+    for (const pool::Lease &lease : inventory.leases)
+        for (const pool::Portion &portion : lease.gpus)
+            if (portion.uuid == uuid) {
+                all += all.empty() ? "" : "; ";
+                all += user_of(lease.owner) + ": " + to_text(lease.owner);
+                if (portion.share != kWholeGpu)
+                    all += " (" + share_text(portion.share, portion.most) + ")";
+            }
+    return all;
+}
+
+// As the server said it (message_json.h), under the name that rgpu.conf has for it.
+Json as_said(const pool::Told<pool::Inventory> &told)
+{
+    Json json = Json::parse(pool::encode(*told.answer));
+    json["name"] = told.server;
+    return json;
+}
+
+std::string silent_lines(const pool::Inventories &inventories)
+{
+    std::string text;
+    for (const auto &told : inventories)
+        if (!told.answer) text += "no answer from " + told.answer.error().text + "\n";
+    return text;
+}
+
+std::string ends_in(const pool::Lease &lease)
+{
+    if (!lease.expires_in.count()) return "-";
+    return std::to_string((lease.expires_in.count() + 999) / 1000) + "s";
+}
+
+std::string age(int64_t granted_at)
+{
+    int64_t seconds = std::max<int64_t>(0, time(nullptr) - granted_at);
+    char text[48];
+    snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(seconds / 3600),
+             static_cast<long long>(seconds / 60 % 60), static_cast<long long>(seconds % 60));
+    return text;
+}
+
+}  // namespace
+
+std::string human_size(uint64_t bytes)
+{
+    const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    auto size = static_cast<double>(bytes);
+    while (size >= 1024 && unit + 1 < std::size(units)) {
+        size /= 1024;
+        ++unit;
+    }
+    char text[32];
+    snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+    return text;
+}
+
+std::string pool_table(const pool::Inventories &inventories)
+{
+    std::vector<std::vector<std::string>> rows = {
+        {"SERVER", "GPU", "NAME", "CC", "DRIVER", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
+    int64_t free = 0, all = 0;
+    for (const auto &told : inventories) {
+        if (!told.answer) continue;
+        for (const pool::GpuState &gpu : told.answer->gpus) {
+            std::string who = holders(*told.answer, gpu.uuid);
+            const std::string &driver = told.answer->driver_release;
+            bool hidden = who.empty() && gpu.free_share < kWholeGpu;
+            std::string drained = gpu.drained.empty() ? "" : "[drained: " + gpu.drained + "] ";
+            rows.push_back({told.server, std::to_string(gpu.index), gpu.name,
+                            gpu.compute_capability, driver.empty() ? "-" : driver,
+                            std::to_string(gpu.free_share) + "%", human_size(gpu.free_memory),
+                            human_size(gpu.memory), drained + (hidden ? "(another user)" : who)});
+            free += gpu.drained.empty() ? gpu.free_share : 0;
+            all += kWholeGpu;
+        }
+    }
+    char sum[96];
+    snprintf(sum, sizeof sum, "%.4g of %.4g GPUs free\n", static_cast<double>(free) / kWholeGpu,
+             static_cast<double>(all) / kWholeGpu);
+    return table(rows) + silent_lines(inventories) + sum;
+}
+
+std::string pool_json(const pool::Inventories &inventories)
+{
+    Json servers = Json::array();
+    for (const auto &told : inventories) {
+        if (!told.answer) {
+            servers.push_back(
+                {{"name", told.server}, {"reachable", false}, {"error", told.answer.error().text}});
+            continue;
+        }
+        servers.push_back(as_said(told));
+        servers.back()["reachable"] = true;
+    }
+    return dump({{"servers", std::move(servers)}});
+}
+
+std::string lease_table(const pool::Inventories &inventories)
+{
+    std::vector<std::vector<std::string>> rows = {{"LEASE", "SERVER", "USER", "OWNER", "GPUS",
+                                                   "SHARE", "MEMORY", "AGE", "ENDS IN", "WORKERS"}};
+    for (const auto &told : inventories) {
+        if (!told.answer) continue;
+        for (const pool::Lease &lease : told.answer->leases) {
+            std::string gpus;
+            for (const pool::Portion &portion : lease.gpus)
+                gpus += (gpus.empty() ? "" : ",") + std::to_string(portion.index);
+            const pool::Portion first = lease.gpus.empty() ? pool::Portion{} : lease.gpus[0];
+            rows.push_back({lease.id.substr(0, 8), told.server, user_of(lease.owner),
+                            to_text(lease.owner), gpus, share_text(first.share, first.most),
+                            human_size(first.memory), age(lease.granted_at), ends_in(lease),
+                            std::to_string(lease.workers)});
+        }
+    }
+    return table(rows) + silent_lines(inventories);
+}
+
+std::string lease_json(const pool::Inventories &inventories)
+{
+    Json leases = Json::array(), unreachable = Json::array();
+    for (const auto &told : inventories) {
+        if (!told.answer) {
+            unreachable.push_back({{"name", told.server}, {"error", told.answer.error().text}});
+            continue;
+        }
+        Json inventory = as_said(told);
+        for (Json &lease : inventory["leases"]) {
+            lease["server"] = told.server;
+            leases.push_back(std::move(lease));
+        }
+    }
+    return dump({{"leases", std::move(leases)}, {"unreachable", std::move(unreachable)}});
+}
+
+}  // namespace rgpu::cli

@@ -1,0 +1,22 @@
+// What `rgpu list` and `rgpu leases` say of servers, GPUs and leases: tables and JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pool/client/client.h"
+
+namespace rgpu::cli {
+
+// One line a server that answers, its GPUs below with who holds them; then those that do not, and
+// why.
+std::string pool_table(const pool::Inventories &inventories);
+std::string pool_json(const pool::Inventories &inventories);
+
+std::string lease_table(const pool::Inventories &inventories);
+std::string lease_json(const pool::Inventories &inventories);
+
+// "2.0 GiB": for people, not exact.
+std::string human_size(uint64_t bytes);
+
+}  // namespace rgpu::cli

@@ -1,0 +1,209 @@
+// rgpu slurm sync: tells Slurm how large the pool is: the snapshot that job_submit reads, and a
+// reservation of what is missing now.
+//
+// A server that does not answer keeps what the snapshot said of it: the file tells what could ever
+// fit, and a server that is away comes back. Meanwhile its licences are in the reservation, so that
+// jobs pend that could only wait in their prolog. Jobs that run with its GPUs are minded by
+// minding.cc.
+#include <algorithm>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/parts/command.h"
+#include "cli/slurm/minding.h"
+#include "cli/slurm/tool.h"
+#include "slurm/jobs/missing.h"
+#include "util/fd.h"
+
+namespace rgpu::cli {
+namespace {
+
+slurm::PoolModel model_of(const pool::Inventory &inventory, const pool::GpuState &gpu)
+{
+    slurm::PoolModel out{1, gpu.memory, 0, inventory.driver_version, gpu.name};
+    if (auto cc = slurm::parse_compute_capability(gpu.compute_capability))
+        out.compute_capability = *cc;
+    // A line of the file.
+    std::replace_if(
+        out.name.begin(), out.name.end(), [](unsigned char c) { return c < ' '; }, ' ');
+    return out;
+}
+
+slurm::PoolServer summary(const pool::Inventory &inventory, const std::string &name)
+{
+    slurm::PoolServer out{name, static_cast<unsigned>(inventory.gpus.size()), 0};
+    out.driver = inventory.driver_release;
+    for (const pool::GpuState &gpu : inventory.gpus) {
+        out.memory = std::max(out.memory, gpu.memory);
+        slurm::PoolModel one = model_of(inventory, gpu);
+        auto same =
+            std::find_if(out.models.begin(), out.models.end(), [&](const slurm::PoolModel &m) {
+                return m.name == one.name && m.memory == one.memory &&
+                       m.compute_capability == one.compute_capability;
+            });
+        if (same == out.models.end())
+            out.models.push_back(std::move(one));
+        else
+            ++same->gpus;
+    }
+    return out;
+}
+
+const slurm::PoolServer *find(const slurm::Snapshot &pool, const std::string &name)
+{
+    for (const slurm::PoolServer &server : pool.servers)
+        if (server.name == name) return &server;
+    return nullptr;
+}
+
+// One sync at a time: it reads what Slurm has, and changes it.
+Fd only_one(const std::string &snapshot)
+{
+    Fd lock(open((snapshot + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (lock) (void)flock(lock.get(), LOCK_EX);
+    return lock;
+}
+
+// Makes the reservation as large as `wanted`; `now` is how large it is, nothing where there is
+// none.
+Result<void> resize(const std::string &name, std::optional<unsigned long> now, unsigned long wanted)
+{
+    std::string licences = "licenses=rgpu:" + std::to_string(wanted);
+    std::vector<std::string> command;
+    if (now.value_or(0) == wanted) return {};
+    if (wanted == 0)
+        command = {"scontrol", "delete", "reservation=" + name};
+    else if (now)
+        command = {"scontrol", "update", "reservation=" + name, licences};
+    else
+        command = {"scontrol",
+                   "create",
+                   "reservation",
+                   "reservationname=" + name,
+                   licences,
+                   "starttime=now",
+                   "duration=UNLIMITED",
+                   "users=root",
+                   "flags=LICENSE_ONLY"};
+    Result<std::string> done = run_tool(command);
+    return done ? Result<void>() : std::move(done).error().in("reservation " + name);
+}
+
+class Sync : public Command {
+public:
+    void options(CLI::App &app) override
+    {
+        app.add_flag("-q,--quiet", quiet_, "Say nothing when all servers answered");
+        app.add_flag("--snapshot-only", snapshot_only_,
+                     "Leave the reservation, jobs and leases as they are, and ask Slurm nothing");
+    }
+
+    int run(Context &context) override
+    {
+        auto config = context.config();
+        if (!config) return fail(config.error());
+        auto client = context.pool();
+        if (!client) return fail(client.error());
+        const SlurmConfig &slurm = (*config)->slurm;
+        std::error_code ignored;  // write_snapshot tells it better
+        std::filesystem::create_directories(std::filesystem::path(slurm.snapshot).parent_path(),
+                                            ignored);
+        Fd lock = only_one(slurm.snapshot);
+        auto before = slurm::read_snapshot(slurm.snapshot);
+        pool::Inventories pool = client->inventory();
+        std::vector<slurm::PoolServer> servers = summaries(pool, before ? &*before : nullptr);
+        auto written = slurm::write_snapshot(slurm.snapshot, servers);
+        if (!written) return fail(written.error());
+        unsigned gpus = 0;
+        for (const slurm::PoolServer &server : servers) gpus += server.gpus;
+        if (!quiet_)
+            printf("%s: %zu servers, %u GPUs; slurm.conf needs Licenses=rgpu:%u\n",
+                   slurm.snapshot.c_str(), servers.size(), gpus, gpus * kWholeGpu);
+        if (!snapshot_only_)
+            if (auto done = tell_slurm(slurm, *client, pool, before ? &*before : nullptr, gpus);
+                !done)
+                return fail(done.error());
+        return unanswered(pool) ? kNoServer : kOk;
+    }
+
+private:
+    std::vector<slurm::PoolServer> summaries(const pool::Inventories &pool,
+                                             const slurm::Snapshot *before)
+    {
+        std::vector<slurm::PoolServer> servers;
+        for (const auto &told : pool) {
+            if (told.answer) {
+                servers.push_back(summary(*told.answer, told.server));
+                continue;
+            }
+            (void)fail(told.answer.error());
+            if (const slurm::PoolServer *known = before ? find(*before, told.server) : nullptr)
+                servers.push_back(*known);
+        }
+        return servers;
+    }
+
+    // The servers were asked before: what has a lease there then has had its job at that time.
+    Result<void> tell_slurm(const SlurmConfig &slurm, pool::Client &client,
+                            const pool::Inventories &pool, const slurm::Snapshot *before,
+                            unsigned gpus)
+    {
+        auto runs = look_at_runs();
+        if (!runs)
+            return std::move(runs).error().in(
+                "the snapshot is written, the reservation is not kept");
+        if (!slurm.reservation.empty())
+            if (auto kept = keep_reservation(slurm.reservation, pool, before, gpus, *runs); !kept)
+                return kept;
+        return mind_jobs(slurm, client, pool, *runs, quiet_);
+    }
+
+    Result<void> keep_reservation(const std::string &name, const pool::Inventories &pool,
+                                  const slurm::Snapshot *before, unsigned gpus,
+                                  const std::vector<slurm::JobRun> &runs)
+    {
+        std::set<std::string> active;
+        for (const slurm::JobRun &run : runs)
+            if (run.state != "PENDING") active.insert(run.id);
+        auto shown = run_tool({"scontrol", "-o", "show", "lic"});
+        if (!shown)
+            return std::move(shown).error().in(
+                "the snapshot is written, the reservation is not kept");
+        auto licences = slurm::parse_licences(*shown);
+        if (!licences) {
+            if (!quiet_)
+                printf("Slurm sells no licences of rgpu yet: put that line into slurm.conf\n");
+            return {};
+        }
+        if (licences->total < gpus * static_cast<unsigned long>(kWholeGpu))
+            fprintf(stderr,
+                    "rgpu: the pool has %u GPUs, and Slurm sells less (rgpu:%lu); set "
+                    "Licenses=rgpu:%u in slurm.conf\n",
+                    gpus, licences->total, gpus * kWholeGpu);
+        unsigned long missing = slurm::missing_licences(pool, before, *licences, &active);
+        auto reservations = run_tool({"scontrol", "-o", "show", "reservation"});
+        if (!reservations)
+            return std::move(reservations)
+                .error()
+                .in("the snapshot is written, the reservation is not kept");
+        if (auto done = resize(name, slurm::parse_reserved(*reservations, name), missing); !done)
+            return done;
+        if (!quiet_)
+            printf("%lu of %lu licences can be sold now%s\n", licences->total - missing,
+                   licences->total,
+                   missing ? (", reservation " + name + " holds the rest").c_str() : "");
+        return {};
+    }
+
+    bool quiet_ = false, snapshot_only_ = false;
+};
+
+const Registered<Sync> sync_command{
+    "slurm", "sync", "tell Slurm the size of the pool, and reserve what is missing of it"};
+
+}  // namespace
+}  // namespace rgpu::cli

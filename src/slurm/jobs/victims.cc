@@ -1,0 +1,178 @@
+#include "slurm/jobs/victims.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "slurm/terms/licences.h"
+
+namespace rgpu::slurm {
+namespace {
+
+std::string_view cut(std::string_view &rest, char separator)
+{
+    size_t end = rest.find(separator);
+    std::string_view part = rest.substr(0, end);
+    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
+    return part;
+}
+
+unsigned long number_of(std::string_view text)
+{
+    unsigned long value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+}
+
+// That it holds its licences. A job that is completing gives them back by itself.
+bool holds(const QueuedJob &job)
+{
+    return job.state == "RUNNING" || job.state == "CONFIGURING" || job.state == "SUSPENDED" ||
+           job.state == "STOPPED";
+}
+
+const Qos *find(const std::vector<Qos> &all, const std::string &name)
+{
+    auto found =
+        std::find_if(all.begin(), all.end(), [&](const Qos &qos) { return qos.name == name; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+// Job ids are numbers.
+bool younger(const QueuedJob &a, const QueuedJob &b)
+{
+    return a.start != b.start ? a.start > b.start : number_of(a.id) > number_of(b.id);
+}
+
+class Books {
+public:
+    Books(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all, unsigned long sold)
+        : all_(all)
+    {
+        unsigned long used = 0;
+        for (const QueuedJob &job : queue)
+            if (holds(job)) {
+                used += job.licences;
+                held_[job.qos] += job.licences;
+                running_.push_back(&job);
+            }
+        free_ = static_cast<long>(sold) - static_cast<long>(used);
+    }
+
+    void serve(const QueuedJob &job, std::vector<Victim> &out)
+    {
+        const Qos *qos = find(all_, job.qos);
+        if (!qos || (qos->guarantee && held_[job.qos] + job.licences > *qos->guarantee)) return;
+        auto chosen = choose(*qos, static_cast<long>(job.licences));
+        if (!chosen) return;
+        for (const QueuedJob *victim : *chosen) {
+            out.push_back({victim->name, victim->qos, job.name, job.qos});
+            free_ += static_cast<long>(victim->licences);
+            held_[victim->qos] -= victim->licences;
+            std::erase(running_, victim);
+        }
+        free_ -= static_cast<long>(job.licences);
+        held_[job.qos] += job.licences;
+    }
+
+private:
+    // Those that must go so that so many licences are free; nothing where all would not do.
+    std::optional<std::vector<const QueuedJob *>> choose(const Qos &qos, long needed) const
+    {
+        std::vector<const QueuedJob *> may;
+        for (const QueuedJob *job : running_)
+            if (std::find(qos.preempts.begin(), qos.preempts.end(), job->qos) != qos.preempts.end())
+                may.push_back(job);
+        auto priority = [&](const QueuedJob *job) {
+            const Qos *of = find(all_, job->qos);
+            return of ? of->priority : 0;
+        };
+        std::stable_sort(may.begin(), may.end(), [&](const QueuedJob *a, const QueuedJob *b) {
+            return priority(a) != priority(b) ? priority(a) < priority(b) : younger(*a, *b);
+        });
+        std::vector<const QueuedJob *> chosen;
+        long freed = free_;
+        for (size_t i = 0; i < may.size() && freed < needed; ++i) {
+            chosen.push_back(may[i]);
+            freed += static_cast<long>(may[i]->licences);
+        }
+        if (freed < needed) return {};
+        // A large one may have made small ones before it needless.
+        std::erase_if(chosen, [&](const QueuedJob *job) {
+            const auto its = static_cast<long>(job->licences);
+            const bool needless = freed - its >= needed;
+            freed -= needless ? its : 0;
+            return needless;
+        });
+        return chosen;
+    }
+
+    const std::vector<Qos> &all_;
+    std::vector<const QueuedJob *> running_;
+    std::map<std::string, unsigned long> held_;  // by QOS
+    long free_ = 0;                              // below 0: a server went away under running jobs
+};
+
+}  // namespace
+
+std::vector<QueuedJob> parse_queue(std::string_view printed)
+{
+    std::vector<QueuedJob> out;
+    while (!printed.empty()) {
+        std::string_view line = cut(printed, '\n');
+        QueuedJob job;
+        job.id = cut(line, '|');
+        job.name = cut(line, '|');
+        job.name.resize(std::min(job.name.size(), job.name.find('+')));
+        job.state = cut(line, '|');
+        job.reason = cut(line, '|');
+        job.qos = cut(line, '|');
+        job.start = cut(line, '|');
+        job.priority = number_of(cut(line, '|'));
+        job.licences = rgpu_licences(line);
+        if (!job.id.empty() && job.licences) out.push_back(std::move(job));
+    }
+    return out;
+}
+
+std::vector<Qos> parse_qos(std::string_view printed)
+{
+    constexpr std::string_view kLicence = "license/rgpu=";
+    std::vector<Qos> out;
+    while (!printed.empty()) {
+        std::string_view line = cut(printed, '\n');
+        Qos qos;
+        qos.name = cut(line, '|');
+        qos.priority = number_of(cut(line, '|'));
+        std::string_view preempts = cut(line, '|'), limits = cut(line, '|');
+        while (!preempts.empty()) qos.preempts.emplace_back(cut(preempts, ','));
+        while (!limits.empty())
+            if (std::string_view limit = cut(limits, ','); limit.starts_with(kLicence))
+                qos.guarantee = number_of(limit.substr(kLicence.size()));
+        if (!qos.name.empty()) out.push_back(std::move(qos));
+    }
+    return out;
+}
+
+bool waits_for_licences(const QueuedJob &job)
+{
+    return job.state == "PENDING" &&
+           (job.reason == "Licenses" || job.reason == "Priority" || job.reason == "None");
+}
+
+std::vector<Victim> victims(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all,
+                            unsigned long sold)
+{
+    std::vector<const QueuedJob *> waiting;
+    for (const QueuedJob &job : queue)
+        if (waits_for_licences(job)) waiting.push_back(&job);
+    std::stable_sort(waiting.begin(), waiting.end(), [](const QueuedJob *a, const QueuedJob *b) {
+        return a->priority > b->priority;
+    });
+    Books books(queue, all, sold);
+    std::vector<Victim> out;
+    for (const QueuedJob *job : waiting) books.serve(*job, out);
+    return out;
+}
+
+}  // namespace rgpu::slurm

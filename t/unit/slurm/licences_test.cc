@@ -1,0 +1,46 @@
+// Licence strings.
+#include <criterion/criterion.h>
+
+#include "slurm/terms/licences.h"
+
+using namespace rgpu;
+using namespace rgpu::slurm;
+
+Test(licences, counts_hundredths_of_all_nodes)
+{
+    cr_expect(licences_for(2, 100, 1) == 200);
+    cr_expect(licences_for(1, 30, 4) == 120);
+    cr_expect(licences_for(1000000, 100, 65536) == 6553600000000ul);
+}
+
+Test(licences, reads_its_own_count)
+{
+    cr_expect(rgpu_licences("rgpu:200") == 200);
+    cr_expect(rgpu_licences("matlab:1,rgpu:30,x") == 30);
+    cr_expect(rgpu_licences("rgpu@db:200") == 200);
+    cr_expect(rgpu_licences("rgpu") == 1);
+    cr_expect(rgpu_licences("rgpux:200,matlab") == 0);
+    cr_expect(rgpu_licences("rgpu:x") == 0);
+    cr_expect(rgpu_licences("") == 0);
+    cr_expect(rgpu_licences("(null)") == 0);
+}
+
+static void expect_merged(const char *user, unsigned long count, const char *merged)
+{
+    auto got = with_rgpu(user, count);
+    cr_assert(got);
+    cr_expect(*got == merged, "'%s' gave '%s', not '%s'", user, got->c_str(), merged);
+}
+
+Test(licences, keeps_the_users_own_and_replaces_a_forged_rgpu)
+{
+    expect_merged("", 200, "rgpu:200");
+    expect_merged("matlab:1", 200, "matlab:1,rgpu:200");
+    expect_merged("rgpu:1,matlab@db:1", 200, "matlab@db:1,rgpu:200");
+    expect_merged("rgpu:1,rgpu:2", 200, "rgpu:200");
+    expect_merged("rgpu*5", 200, "rgpu:200");
+    expect_merged("matlab:1,rgpu:200", 0, "matlab:1");
+    expect_merged(",,matlab,", 100, "matlab,rgpu:100");
+}
+
+Test(licences, refuses_alternatives) { cr_expect(!with_rgpu("matlab|octave", 100)); }
