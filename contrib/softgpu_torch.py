@@ -1,8 +1,8 @@
 """Lets torch.compile work on the software GPU: import it before anything is compiled.
 
-PyTorch's own kernels come as machine code only. Those that Triton makes for torch.compile are PTX until ptxas has been at them: so
-softgpu-ptxas stands in for it. cuBLAS and cuDNN give their PTX to a device of compute capability 13.0, which Triton
-does not know: it is told of 8.0.
+PyTorch's own kernels come as machine code only. Those that Triton makes for torch.compile are PTX
+until ptxas has been at them: so softgpu-ptxas stands in for it. cuBLAS and cuDNN give their PTX to
+a device of compute capability 13.0, which Triton does not know: it is told of 8.0.
 """
 import os
 import pathlib

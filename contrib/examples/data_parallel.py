@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Trains one network on several GPUs, one for each process: data-parallel, over any number of nodes, without NCCL.
+"""Trains one network on several GPUs, one for each process: data-parallel, over any number of
+nodes, without NCCL.
 
-    srun -N 2 --ntasks-per-node=2 --gres=rgpu:2 --rgpu-bind=single:1 python3 data_parallel.py     one GPU a task
-    srun -N 2 --ntasks-per-node=1 --gres=rgpu:2 python3 launch.py --nproc-per-node=2 data_parallel.py
-                                                               as torchrun does it: one task a node starts a process for each GPU
+    srun -N 2 --ntasks-per-node=2 --gres=rgpu:2 --rgpu-bind=single:1 python3 data_parallel.py
+                                                               one GPU a task
+    srun -N 2 --ntasks-per-node=1 --gres=rgpu:2 python3 launch.py --nproc-per-node=2 \\
+        data_parallel.py                                       as torchrun does it: one task a node
+                                                               starts a process for each GPU
     python3 data_parallel.py                                   one process, the same result
 
-Every process has all the weights and takes its part of each batch. After each step the gradients are averaged over TCP, and all
-take the same step: the network is that of one process with the whole batch, but for the rounding.
+Every process has all the weights and takes its part of each batch. After each step the gradients
+are averaged over TCP, and all take the same step: the network is that of one process with the whole
+batch, but for the rounding.
 
-Who they are comes from the environment: RANK, WORLD_SIZE and LOCAL_RANK where a launcher sets them, else SLURM_PROCID, SLURM_NTASKS and
-SLURM_LOCALID. They meet at MASTER_ADDR:MASTER_PORT, unless set the first node of the step and a port made from the job's number
-(data_parallel.sbatch shows how to set them). It needs tinygrad, as train.py does.
+Who they are comes from the environment: RANK, WORLD_SIZE and LOCAL_RANK where a launcher sets them,
+else SLURM_PROCID, SLURM_NTASKS and SLURM_LOCALID. They meet at MASTER_ADDR:MASTER_PORT, unless set
+the first node of the step and a port made from the job's number (data_parallel.sbatch shows how to
+set them). It needs tinygrad, as train.py does.
 """
 
 import argparse
@@ -24,7 +29,7 @@ import sys
 import time
 from array import array
 
-from train import DIGITS, help_nvrtc, load_digits  # sets tinygrad's environment
+from train import help_nvrtc, load_digits  # sets tinygrad's environment
 from tinygrad import Tensor, dtypes
 from tinygrad.runtime.autogen import cuda
 
@@ -54,7 +59,8 @@ def meeting_place():
 
 
 class Group:
-    """The processes that train together. Rank 0 adds up what the others send, and sends back the sum: enough for some dozen."""
+    """The processes that train together. Rank 0 adds up what the others send, and sends back the
+    sum: enough for some dozen."""
 
     def __init__(self, rank, size):
         self.rank, self.size, self.peers = rank, size, []
@@ -83,7 +89,8 @@ class Group:
                 hello = self.receive(peer)
                 if hello[4:] != run:
                     sys.exit(
-                        f"data_parallel.py: port {where[1]} was found by another job's process; set MASTER_PORT"
+                        f"data_parallel.py: port {where[1]} was found by another job's process; "
+                        "set MASTER_PORT"
                     )
                 come[struct.unpack("!I", hello[:4])[0]] = peer
         self.peers = [come[rank] for rank in sorted(come)]
@@ -135,7 +142,8 @@ class Group:
 
 
 def this_gpu(local_rank):
-    """Which of the GPUs that this process sees is its own, and that one's UUID. It sees one only under --rgpu-bind=single:1."""
+    """Which of the GPUs that this process sees is its own, and that one's UUID. It sees one only
+    under --rgpu-bind=single:1."""
 
     def check(status):
         if status != 0:
@@ -154,7 +162,8 @@ def this_gpu(local_rank):
 
 
 class Network:
-    """64 pixels -> hidden -> 10 digits. The weights are the same in every process, whatever its GPU."""
+    """64 pixels -> hidden -> 10 digits. The weights are the same in every process, whatever its
+    GPU."""
 
     def __init__(self, hidden, seed, device):
         chance = random.Random(seed)
@@ -236,7 +245,8 @@ def main():
     place, uuid = this_gpu(int(variable("LOCAL_RANK", "SLURM_LOCALID", otherwise=0)))
     device = f"CUDA:{place}" if place else "CUDA"
     print(
-        f"rank {rank} of {size} on {variable('SLURMD_NODENAME', otherwise=socket.gethostname())}: {device} {uuid}",
+        f"rank {rank} of {size} on "
+        f"{variable('SLURMD_NODENAME', otherwise=socket.gethostname())}: {device} {uuid}",
         flush=True,
     )
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Starts a process for each GPU of a node, as torchrun does: one task on each node runs this.
 
-    srun -N 2 --ntasks-per-node=1 --gres=rgpu:2 python3 launch.py --nproc-per-node=2 data_parallel.py ARGUMENT...
+    srun -N 2 --ntasks-per-node=1 --gres=rgpu:2 python3 launch.py --nproc-per-node=2
+    data_parallel.py ARGUMENT...
 
-Each process gets RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, sees all GPUs of its node, and is to take the one with the number
-LOCAL_RANK. Ends with the first status that is not 0, and then ends the others. torchrun itself in its place needs nothing more:
+Each process gets RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, sees all GPUs of its node, and
+is to take the one with the number LOCAL_RANK. Ends with the first status that is not 0, and then
+ends the others. torchrun itself in its place needs nothing more:
 
-    srun ... torchrun --nnodes=2 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py
+    srun ... torchrun --nnodes=2 --nproc-per-node=2 --rdzv-backend=c10d
+    --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py
 """
 
 import argparse

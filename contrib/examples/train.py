@@ -5,10 +5,10 @@
     srun --gres=rgpu:2 python3 train.py       on two remote ones: the same file, unchanged
     rgpu run -n 2 -- python3 train.py         the same, without Slurm
 
-It uses tinygrad (https://github.com/tinygrad/tinygrad), which writes its CUDA kernels itself, compiles
-them with NVRTC and talks to the driver alone. Every GPU gets its part of each batch and a copy of the
-weights; after each step the gradients of all of them are added up. Exit status 0 means that the network
-reads at least 95% of the test digits right.
+It uses tinygrad (https://github.com/tinygrad/tinygrad), which writes its CUDA kernels itself,
+compiles them with NVRTC and talks to the driver alone. Every GPU gets its part of each batch and a
+copy of the weights; after each step the gradients of all of them are added up. Exit status 0 means
+that the network reads at least 95% of the test digits right.
 """
 
 import argparse
@@ -42,7 +42,8 @@ NEEDED = 0.95
 
 
 def help_nvrtc():
-    """NVRTC opens its second half by name. Where the linker does not know the toolkit's folder, open it before."""
+    """NVRTC opens its second half by name. Where the linker does not know the toolkit's folder,
+    open it before."""
     for folder in (os.environ.get("CUDA_PATH", "") + "/lib64", "/usr/local/cuda/lib64"):
         for half in sorted(glob.glob(folder + "/libnvrtc-builtins.so.[0-9]*"))[:1]:
             ctypes.CDLL(half)
@@ -60,7 +61,8 @@ def gpu_names():
         check(cuda.cuInit(0))
     except AttributeError as e:
         sys.exit(
-            f"train.py: no CUDA driver (libcuda.so.1) in LD_LIBRARY_PATH or the system's folders: {e}"
+            "train.py: no CUDA driver (libcuda.so.1) in LD_LIBRARY_PATH or the system's folders: "
+            f"{e}"
         )
     count = ctypes.c_int()
     check(cuda.cuDeviceGetCount(ctypes.byref(count)))
@@ -74,7 +76,8 @@ def gpu_names():
 
 
 def load_digits(seed):
-    """[(64 pixels as bytes, digit)] in an order that depends on the seed: training and test part."""
+    """[(64 pixels as bytes, digit)] in an order that depends on the seed: training and test
+    part."""
     with gzip.open(DIGITS, "rt") as f:
         numbers = [[int(field) for field in line.split(",")] for line in f]
     digits = [(bytes(row[:64]), row[64]) for row in numbers]
@@ -187,7 +190,8 @@ def main():
         f"({'enough' if reached >= NEEDED else 'too low'}: at least {100 * NEEDED:.0f}% is asked)"
     )
     print(
-        f"{time.monotonic() - start:.1f} s on {len(devices)} GPU{'s' if len(devices) > 1 else ''}: {', '.join(names)}"
+        f"{time.monotonic() - start:.1f} s on {len(devices)} GPU{'s' if len(devices) > 1 else ''}: "
+        f"{', '.join(names)}"
     )
     return 0 if reached >= NEEDED else 1
 

@@ -1,7 +1,8 @@
-"""What benches of a call's cost share: a driver that does nothing under the worker, loopback, client and server each on a processor of its own.
+"""What benches of a call's cost share: a driver that does nothing under the worker, loopback,
+client and server each on a processor of its own.
 
-Needs the folder of drvbench, rawtcp and nulldrv: RGPU_SHARED_BENCH, or ../shared/bench beside the clone. found() says so where it is not
-there, and ends without figures."""
+Needs the folder of drvbench, rawtcp and nulldrv: RGPU_SHARED_BENCH, or ../shared/bench beside the
+clone. found() says so where it is not there, and ends without figures."""
 import os
 import pathlib
 import shutil

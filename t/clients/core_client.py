@@ -6,7 +6,8 @@ from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 source = '''
 template <typename T> __global__ void scale(T *x, T by, size_t n)
 {
-    for (size_t i = threadIdx.x + blockIdx.x * blockDim.x; i < n; i += gridDim.x * blockDim.x) x[i] = x[i] * by + T(i % 7);
+    for (size_t i = threadIdx.x + blockIdx.x * blockDim.x; i < n; i += gridDim.x * blockDim.x)
+        x[i] = x[i] * by + T(i % 7);
 }
 '''
 device = Device()

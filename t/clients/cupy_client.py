@@ -1,4 +1,5 @@
-"""cupy, for what needs no cuBLAS: elementwise, reductions, sorting by hand-written kernels, raw modules, pools, streams."""
+"""cupy, for what needs no cuBLAS: elementwise, reductions, sorting by hand-written kernels, raw
+modules, pools, streams."""
 import hashlib
 import cupy as cp
 import numpy as np

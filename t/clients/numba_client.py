@@ -1,4 +1,5 @@
-"""numba-cuda: kernels compiled here, copies, streams, events, shared memory, atomics, a reduction."""
+"""numba-cuda: kernels compiled here, copies, streams, events, shared memory, atomics, a
+reduction."""
 import hashlib
 import numpy as np
 from numba import cuda, float32

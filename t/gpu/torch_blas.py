@@ -1,4 +1,5 @@
-"""cuBLAS and cuDNN through PyTorch: products in several precisions, batched, convolutions; prints digests."""
+"""cuBLAS and cuDNN through PyTorch: products in several precisions, batched, convolutions; prints
+digests."""
 import hashlib
 from torch_common import device, torch
 

@@ -1,4 +1,5 @@
-"""What the PyTorch programs here begin with: deterministic, and exit status 77 where there is no PyTorch with CUDA."""
+"""What the PyTorch programs here begin with: deterministic, and exit status 77 where there is no
+PyTorch with CUDA."""
 import os
 import sys
 

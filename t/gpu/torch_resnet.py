@@ -1,4 +1,5 @@
-"""ResNet-18 (its basic blocks, written out: torchvision is not needed), trained for some steps; needs cuDNN."""
+"""ResNet-18 (its basic blocks, written out: torchvision is not needed), trained for some steps;
+needs cuDNN."""
 from torch_common import device, show, torch
 from torch import nn
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a worker wait in very many places, as no program does: with a client written from doc/protocol.md.
+"""Makes a worker wait in very many places, as no program does: with a client written from
+doc/protocol.md.
 
 usage: waiting.py WORKER CASE     prints "ok", or what is wrong. Cases: threads, calls.
 """

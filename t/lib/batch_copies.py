@@ -1,4 +1,5 @@
-"""cuMemcpy3DBatchAsync between the program's memory, device memory and an array; prints "right" when all came through."""
+"""cuMemcpy3DBatchAsync between the program's memory, device memory and an array; prints "right"
+when all came through."""
 import ctypes as c
 import os
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Large copies to the host that nobody waits for, and what other streams ask meanwhile: with a client written from doc/protocol.md, that
-reads nothing while it sends. A copy is far larger than what all buffers between the two hold, so it is not over before the client reads.
+"""Large copies to the host that nobody waits for, and what other streams ask meanwhile: with a
+client written from doc/protocol.md, that reads nothing while it sends. A copy is far larger than
+what all buffers between the two hold, so it is not over before the client reads.
 
 usage: beside.py WORKER CASE      prints "ok", or what is wrong. Cases: --list.
 """
@@ -74,7 +75,8 @@ class Client(wire_client.Worker):
         )
 
     def take(self, *wanted):
-        """Reads until all of these are answered: the order of their ends, {sequence: result}, {sequence: the bytes that were among its data}."""
+        """Reads until all of these are answered: the order of their ends, {sequence: result},
+        {sequence: the bytes that were among its data}."""
         ends, results, seen, sizes = [], {}, {s: set() for s in wanted}, dict.fromkeys(wanted, 0)
         while set(ends) != set(wanted):
             size, kind, flags, sequence, value = wire_client.HEADER.unpack(
@@ -233,7 +235,7 @@ CASES = {name[5:]: f for name, f in globals().items() if name.startswith('case_'
 
 if sys.argv[1:] == ['--list']:
     for name, f in CASES.items():
-        print(f'{name}\t{f.__doc__}')
+        print(name, ' '.join(f.__doc__.split()), sep='\t')
 else:
     CASES[sys.argv[2]](Client(sys.argv[1]))
     print('ok')

@@ -1,7 +1,9 @@
-"""Stands between a client and rgpud's data port, without the lease's secret, and changes what they say.
+"""Stands between a client and rgpud's data port, without the lease's secret.
 
-between.py PORT LEASE SECRET_HEX CHANGE    a client's handshake through it; prints "server accepted", "server refused" or
-                                           "server silent", and "client accepted" or "client refused"
+between.py PORT LEASE SECRET_HEX CHANGE
+    a client's handshake through it, in which it changes what they say; prints "server accepted",
+    "server refused" or "server silent", and "client accepted" or "client refused"
+
   hold       the client's purpose: it asks for a worker, and gets nothing but a holder
   work       ... the other way round
   lane       a lane goes to another worker

@@ -1,6 +1,8 @@
-"""A program that copies to a GPU, closes all its descriptors and opens files of its own: closes_all.py SECONDS
+"""A program that copies to a GPU, closes all its descriptors and opens files of its own:
+closes_all.py SECONDS
 
-What opens connections behind its back may not touch these: prints "ok" if all still stand so many seconds later.
+What opens connections behind its back may not touch these: prints "ok" if all still stand so many
+seconds later.
 """
 import ctypes
 import os

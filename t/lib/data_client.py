@@ -2,8 +2,9 @@
 
 data_client.py PORT LEASE SECRET_HEX [--hold | --speak TEXT | --lane NUMBER]
     shakes hands and prints "accepted" (and, that the server proved the secret, "proved"), or
-    "refused: REASON", or "closed". --hold keeps the connection until stdin ends; --speak sends the text and
-    waits for the end. --lane comes as a lane for the worker of that number, and prints what it hears.
+    "refused: REASON", or "closed". --hold keeps the connection until stdin ends; --speak sends the
+    text and waits for the end. --lane comes as a lane for the worker of that number, and prints
+    what it hears.
 """
 import socket
 import struct

@@ -1,4 +1,5 @@
-"""What the proxies in front of rgpud's data port share: frames, ends, and the lease file that leads to them."""
+"""What the proxies in front of rgpud's data port share: frames, ends, and the lease file that leads
+to them."""
 import json
 import os
 import socket
@@ -6,7 +7,6 @@ import struct
 import sys
 import threading
 
-from handshake import read  # noqa: F401, for who imports from here
 
 HEADER = struct.Struct('<IHHII')
 secrets = []  # of the lease that listen_for() has read
@@ -21,7 +21,8 @@ def end_both(one, other):
 
 
 def listen_for(lease_file, out):
-    """Writes `out`, this lease file with a listener of this process in place of its first server. The listener, and where the server is: (host, port)."""
+    """Writes `out`, this lease file with a listener of this process in place of its first server.
+    The listener, and where the server is: (host, port)."""
     with open(lease_file) as f:
         lease = json.load(f)
     secrets[:] = [bytes.fromhex(lease['servers'][0]['secret'])]
@@ -35,7 +36,8 @@ def listen_for(lease_file, out):
 
 
 def run(serve):
-    """PROGRAM LEASE_FILE OUT_FILE MODE: serve(client's connection, the server's address, MODE) in a thread for each that comes, until killed."""
+    """PROGRAM LEASE_FILE OUT_FILE MODE: serve(client's connection, the server's address, MODE) in a
+    thread for each that comes, until killed."""
     lease_file, out, mode = sys.argv[1:4]
     listener, server = listen_for(lease_file, out)
     while True:

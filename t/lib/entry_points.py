@@ -1,10 +1,12 @@
-"""What cuGetProcAddress_v2 gives for every name, at every version and flag, against what cudaTypedefs.h says.
+"""What cuGetProcAddress_v2 gives for every name, at every version and flag, against what
+cudaTypedefs.h says.
 
 entry_points.py INCLUDE_DIR DRIVER_VERSION [CALL-THAT-IS-MISSING...]
 
-Asks before cuInit, and again after it. A base name's symbols in the library and its PFN_<name>_v<version> types in the
-headers are as many and sort the same way: that is the whole map (FACTS of the CUDA toolkit, seen in its own clients).
-Prints how many questions were asked and every wrong answer; exit status 1 if there is one.
+Asks before cuInit, and again after it. A base name's symbols in the library and its
+PFN_<name>_v<version> types in the headers are as many and sort the same way: that is the whole map
+(FACTS of the CUDA toolkit, seen in its own clients). Prints how many questions were asked and every
+wrong answer; exit status 1 if there is one.
 """
 import ctypes
 import functools
@@ -75,7 +77,8 @@ def check(name, version, flags):
     wrong += 1
     if wrong < 20:
         print(
-            f'{name} at {version}, flags {flags}: result {result}, status {status.value}; wanted {want}'
+            f'{name} at {version}, flags {flags}: '
+            f'result {result}, status {status.value}; wanted {want}'
         )
 
 

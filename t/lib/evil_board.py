@@ -1,7 +1,8 @@
-"""A worker that its tenant has taken over, at the memory that it shares with others:  evil_board.py SECONDS
+"""evil_board.py SECONDS: a worker that its tenant has taken over, at the memory that it shares.
 
-Started as rgpu-worker is, with its descriptors and environment. It makes files shorter and longer, takes pages out of them, writes all
-kinds of values into every word, changes the flags of what it shares, and rings all the time.
+Started as rgpu-worker is, with its descriptors and environment. It makes files shorter and longer,
+takes pages out of them, writes all kinds of values into every word, changes the flags of what it
+shares, and rings all the time.
 """
 import array
 import fcntl

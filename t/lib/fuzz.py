@@ -1,14 +1,18 @@
 """What a stranger may send, made by a deterministic generator: the same bytes in each run.
 
 fuzz.py control PORT ROUNDS [closed]
-                                  requests to the control port: methods, paths, headers, credentials, JSON; prints how many of each
-                                  status. closed: only health and metrics may be served
+                                  requests to the control port: methods, paths, headers,
+                                  credentials, JSON; prints how many of each status. closed: only
+                                  health and metrics may be served
 fuzz.py hello PORT ROUNDS LEASE SECRET_HEX
-                                  what comes instead of a hello to the data port, and behind a good one
+                                  what comes instead of a hello to the data port, and behind a good
+                                  one
 fuzz.py snapshot PORT LEASE SECRET_HEX
                                   prints a worker's snapshot in hex: RGPU_FUZZ_SNAPSHOT for "client"
-fuzz.py flood PORT SECONDS PID    requests as large and as slow as they get; prints the most memory that PID had, in KiB
-fuzz.py client LIBCUDA ROUNDS     a server that says nonsense to libcuda.so.1: the handshake, the snapshot, what follows
+fuzz.py flood PORT SECONDS PID    requests as large and as slow as they get; prints the most memory
+                                  that PID had, in KiB
+fuzz.py client LIBCUDA ROUNDS     a server that says nonsense to libcuda.so.1: the handshake, the
+                                  snapshot, what follows
 fuzz.py lease LIBCUDA ROUNDS      lease files
 fuzz.py config RGPU ROUNDS FILE   rgpu.conf, starting from FILE
 
@@ -350,13 +354,15 @@ def flood(port, seconds, pid):
                             s.sendall(b"X-%d: %s\r\n" % (dice.randint(0, 9999), b"y" * 400))
                     elif kind == 1:  # a body without end
                         s.sendall(
-                            b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000000\r\n\r\n"
+                            b"POST /v1/offers HTTP/1.1\r\nHost: x\r\n"
+                            b"Content-Length: 4000000000\r\n\r\n"
                         )
                         for _ in range(2000):
                             s.sendall(b"z" * 4096)
                     elif kind == 2:  # chunks without end
                         s.sendall(
-                            b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                            b"POST /v1/offers HTTP/1.1\r\nHost: x\r\n"
+                            b"Transfer-Encoding: chunked\r\n\r\n"
                         )
                         for _ in range(2000):
                             s.sendall(b"1000\r\n" + b"z" * 4096 + b"\r\n")
@@ -367,7 +373,8 @@ def flood(port, seconds, pid):
                         for _ in range(50):
                             exchange(
                                 int(port),
-                                b"POST /v1/offers HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                                b"POST /v1/offers HTTP/1.1\r\nHost: x\r\n"
+                                b"Content-Length: %d\r\n\r\n%s"
                                 % (len(json.dumps(BODIES[1])), json.dumps(BODIES[1]).encode()),
                             )
                     else:  # a line without end

@@ -79,7 +79,8 @@ def opened(port, lease, secret, purpose=WORK, digest=0):
 
 
 def pass_on(client, server, secret, change_hello=None, change_verdict=None):
-    """Carries a handshake between two sockets. The changes, in a bytearray, are signed as one does who has the lease's file: (hello, verdict)."""
+    """Carries a handshake between two sockets. The changes, in a bytearray, are signed as one does
+    who has the lease's file: (hello, verdict)."""
     first = read(server, HELLO_BYTES)
     client.sendall(first)
     came = read(client, CLIENT_BYTES)

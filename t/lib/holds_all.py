@@ -1,8 +1,9 @@
 """A worker under its tenant's control that keeps every lock it can get and spoils all it may write.
 
-Started in rgpu-worker's place with rgpu-worker's descriptors and environment; becomes the lease's user first. It goes
-for every descriptor (but not the boards of the GPUs, which are for the tests of turns) and for every file below the directories
-named as arguments that it may open. Then it makes the file named by $HOSTILE_READY and stays.
+Started in rgpu-worker's place with rgpu-worker's descriptors and environment; becomes the lease's
+user first. It goes for every descriptor (but not the boards of the GPUs, which are for the tests of
+turns) and for every file below the directories named as arguments that it may open. Then it makes
+the file named by $HOSTILE_READY and stays.
 """
 import fcntl
 import mmap

@@ -1,10 +1,14 @@
-"""A tenant whose client sends frames that ours never would: they name the worker's own memory, or the server's files.
+"""A tenant whose client sends frames that ours never would: they name the worker's own memory, or
+the server's files.
 
-hostile_frames.py worker WORKER            one line for each attack, each on a worker of its own: NAME: VERDICT. The verdict says
-                                           what came of it (closed, refused, READ, WRITTEN, CARRIED OUT) and what ended the worker.
-hostile_frames.py lease PORT LEASE SECRET  asks for memory, sends cuMemcpy, prints "closed" when the server has hung up
-hostile_frames.py copies PORT LEASE SECRET COUNT  makes so many copies of a box on the device, prints "copied", and holds its
-                                           memory until standard input ends
+hostile_frames.py worker WORKER
+    one line for each attack, each on a worker of its own: NAME: VERDICT. The verdict says what came
+    of it (closed, refused, READ, WRITTEN, CARRIED OUT) and what ended the worker.
+hostile_frames.py lease PORT LEASE SECRET
+    asks for memory, sends cuMemcpy, prints "closed" when the server has hung up
+hostile_frames.py copies PORT LEASE SECRET COUNT
+    makes so many copies of a box on the device, prints "copied", and holds its memory until
+    standard input ends
 """
 import os
 import struct

@@ -1,7 +1,8 @@
 """Loads module images through the driver API, for t/t2103-images.t.
 
 images.py STEP...     in one process, in order:
-    module SEED BYTES    loads a module of about so many bytes and checks that its kernel writes SEED
+    module SEED BYTES    loads a module of about so many bytes and checks that its kernel writes
+                         SEED
     library SEED BYTES   the same with cuLibraryLoadData
     link SEED BYTES      the same through the linker
     bad BYTES            an image that does not compile

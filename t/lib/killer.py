@@ -1,7 +1,10 @@
-"""Kills workers that have a GPU's token:  killer.py RGPUD_PID CONTROL_PORT LEAST ROUNDS TIMES COMMAND...
+"""Kills workers that have a GPU's token.
 
-Starts COMMAND again and again (a program whose lease promises LEAST hundredths, as no other does), waits until the server
-says that its work runs, kills its worker with SIGKILL and writes the time down in the file TIMES. Prints how many it killed.
+    killer.py RGPUD_PID CONTROL_PORT LEAST ROUNDS TIMES COMMAND...
+
+Starts COMMAND again and again (a program whose lease promises LEAST hundredths, as no other does),
+waits until the server says that its work runs, kills its worker with SIGKILL and writes the time
+down in the file TIMES. Prints how many it killed.
 """
 import http.client
 import json
@@ -23,7 +26,8 @@ def state_dir():
 
 
 def workers():
-    """Those of this rgpud: they say in their environment which state_dir they are of. It may not be their parent."""
+    """Those of this rgpud: they say in their environment which state_dir they are of. It may not be
+    their parent."""
     found = set()
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:

@@ -2,15 +2,17 @@
 
 lane_proxy.py LEASE_FILE OUT_FILE silent|refusing|late|cut
 
-Listens on a port of its own and writes OUT_FILE, a lease file that leads there. Connections for calls are carried as they are. Of a lane nothing gets to the
-server, and it says nothing (silent) or ends (refusing; late: after a second); or it ends when it has carried two megabytes (cut).
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. Connections for
+calls are carried as they are. Of a lane nothing gets to the server, and it says nothing (silent) or
+ends (refusing; late: after a second); or it ends when it has carried two megabytes (cut).
 """
 import socket
 import struct
 import threading
 import time
 
-from data_proxy import end_both, read, run
+from data_proxy import end_both, run
+from handshake import read
 from handshake import CLIENT_BYTES, HELLO_BYTES, LANE, PURPOSE_AT
 
 MOST = 2 << 20

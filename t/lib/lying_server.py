@@ -2,9 +2,10 @@
 
 lying_server.py LEASE_FILE OUT_FILE SNAPSHOT_HEX LIE_FILE
 
-Listens on a port of its own and writes OUT_FILE, a lease file that leads there. SNAPSHOT_HEX is a worker's snapshot (fuzz.py snapshot), which
-names the calls. Each connection begins by reading LIE_FILE: the lie's name and its arguments, see LIES. The program is to go through TCP,
-unpacked, over one connection.
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. SNAPSHOT_HEX is a
+worker's snapshot (fuzz.py snapshot), which names the calls. Each connection begins by reading
+LIE_FILE: the lie's name and its arguments, see LIES. The program is to go through TCP, unpacked,
+over one connection.
 """
 import random
 import socket
@@ -12,7 +13,8 @@ import struct
 import sys
 import threading
 
-from data_proxy import HEADER, end_both, listen_for, read
+from data_proxy import HEADER, end_both, listen_for
+from handshake import read
 
 HELLO, ANSWER, VERDICT = (
     40,
@@ -71,7 +73,8 @@ class Frame:
 
 
 class Honest:
-    """What a lie starts from: frames as they came. `call`: (name, body) of the call that a frame answers."""
+    """What a lie starts from: frames as they came. `call`: (name, body) of the call that a frame
+    answers."""
 
     ends = False  # the connection is closed behind it
 
@@ -224,7 +227,8 @@ class DeviceRange(Honest):
 
 
 class Random(Honest):
-    """Anything: answers with other bytes, of other lengths, for other calls, twice, of other kinds."""
+    """Anything: answers with other bytes, of other lengths, for other calls, twice, of other
+    kinds."""
 
     made = 0
 

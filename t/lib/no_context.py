@@ -1,4 +1,5 @@
-"""Calls that a driver refuses at once: without a current context, with null, with an object of another kind. Prints "right"."""
+"""Calls that a driver refuses at once: without a current context, with null, with an object of
+another kind. Prints "right"."""
 import ctypes as c
 
 cuda = c.CDLL('libcuda.so.1')

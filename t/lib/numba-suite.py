@@ -1,11 +1,13 @@
-"""Runs the tests that numba-cuda's package carries, and compares what fails with a list. TAP on stdout.
+"""Runs the tests that numba-cuda's package carries, and compares what fails with a list. TAP on
+stdout.
 
     python numba-suite.py KNOWN [MODULE...]
 
-A test of TAP is one of numba's modules (cudapy.test_array); without any named, all of them. KNOWN has a line for each test that
-is known to fail: MODULE::CLASS::TEST  # why. A test that fails and is not listed fails its module, and so does one
-that is listed and passes, so that the list only shrinks. Each module runs in a process of its own; a test that takes too long
-or kills that process has failed, and the module's other tests still run.
+A test of TAP is one of numba's modules (cudapy.test_array); without any named, all of them. KNOWN
+has a line for each test that is known to fail: MODULE::CLASS::TEST  # why. A test that fails and is
+not listed fails its module, and so does one that is listed and passes, so that the list only
+shrinks. Each module runs in a process of its own; a test that takes too long or kills that process
+has failed, and the module's other tests still run.
 """
 import collections
 import importlib.util
@@ -41,7 +43,8 @@ def pytest_runtest_logreport(report):
     if outcome == "skipped" and hasattr(report, "wasxfail"):
         outcome = "passed"
     text = str(report.longrepr).strip().splitlines()[-1:] if outcome == "failed" else []
-    note(test=report.nodeid.split("::", 1)[1], outcome=outcome, when=report.when, text=" ".join(text)[:300])
+    test = report.nodeid.split("::", 1)[1]
+    note(test=test, outcome=outcome, when=report.when, text=" ".join(text)[:300])
 
 def pytest_collectreport(report):
     if report.skipped:
@@ -54,7 +57,8 @@ def pytest_collectreport(report):
 STUB = """
 import importlib
 m = importlib.import_module("numba.cuda.tests.{}")
-globals().update({{k: v for k, v in vars(m).items() if not k.startswith("__") and getattr(v, "__module__", "") == m.__name__}})
+globals().update({{k: v for k, v in vars(m).items()
+                   if not k.startswith("__") and getattr(v, "__module__", "") == m.__name__}})
 """
 
 
@@ -158,7 +162,8 @@ def main():
             for c in complaints:
                 print(f"# {c}", file=sys.stderr, flush=True)
     print(
-        f"# numba-cuda's tests: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped",
+        f"# numba-cuda's tests: {total['passed']} passed, {total['failed']} failed, "
+        f"{total['skipped']} skipped",
         flush=True,
     )
 

@@ -1,6 +1,7 @@
 """A program that copies to the GPU and back: pack_copies.py text|noise MEGABYTES [ROUNDS]
 
-What comes back must be what went, bit for bit, and other bytes each round: first by copies that wait, then by copies in a stream. Prints "ok".
+What comes back must be what went, bit for bit, and other bytes each round: first by copies that
+wait, then by copies in a stream. Prints "ok".
 """
 import ctypes
 import os

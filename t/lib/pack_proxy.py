@@ -1,16 +1,19 @@
-"""Stands between a client and rgpud's data port, and makes one side look like one that packs otherwise.
+"""Stands between a client and rgpud's data port, and makes one side look like one that packs
+otherwise.
 
 pack_proxy.py LEASE_FILE OUT_FILE old|up|down
 
-Listens on a port of its own and writes OUT_FILE, a lease file that leads there. old: the server is one that knows no packed frames, nor lanes; a frame that it would not know ends
-the connection, and is told. up, down: in the first packed part that goes to the server, or comes from it, the length of what it becomes is
-one less.
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. old: the server is
+one that knows no packed frames, nor lanes; a frame that it would not know ends the connection, and
+is told. up, down: in the first packed part that goes to the server, or comes from it, the length of
+what it becomes is one less.
 """
 import socket
 import struct
 import threading
 
-from data_proxy import HEADER, end_both, read, run, secrets
+from data_proxy import HEADER, end_both, run, secrets
+from handshake import read
 from handshake import ACCEPTED_AT, pass_on
 
 TAKES_PACKED, PACKING_CALL, PART_CALL, PART_FRAME = 8, 0xFFF4, 0xFFF5, 6

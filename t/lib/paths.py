@@ -1,4 +1,5 @@
-"""Modules, libraries and link inputs from files that cannot be read: each call prints the paths' results."""
+"""Modules, libraries and link inputs from files that cannot be read: each call prints the paths'
+results."""
 import ctypes as c
 import os
 import sys

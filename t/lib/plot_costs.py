@@ -1,4 +1,5 @@
-"""Draws what calls and copies cost beside raw TCP and memcpy, as SVG, from a run of t/bench/transport.bench."""
+"""Draws what calls and copies cost beside raw TCP and memcpy, as SVG, from a run of
+t/bench/transport.bench."""
 import math
 
 WIDTH, ROW, TOP = 900, 19, 48
@@ -60,7 +61,8 @@ def calls(tcp, shm, round_trip):
             us = microseconds(figures, key, factor)
             if us is not None:
                 out.append(
-                    f'<rect x="{NAMES}" y="{y + 1 + 7 * place}" width="{x(us) - NAMES:.1f}" height="6" fill="{COLOURS[way]}"/>'
+                    f'<rect x="{NAMES}" y="{y + 1 + 7 * place}" width="{x(us) - NAMES:.1f}" '
+                    f'height="6" fill="{COLOURS[way]}"/>'
                 )
     out += [
         line(
@@ -117,7 +119,8 @@ def copies(tcp, shm, stream, memcpy, height):
                 if f"bw.{direction}.pageable.{name}" in figures
             ]
             out.append(
-                f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" stroke="{COLOURS[way]}" stroke-width="1.8" {dash}/>'
+                f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" '
+                f'stroke="{COLOURS[way]}" stroke-width="1.8" {dash}/>'
             )
     return out
 
@@ -126,7 +129,8 @@ def draw(path, tcp, shm, raw):
     left, height = calls(tcp, shm, raw["tcp.rtt_64B.p50"])
     key = height + 10
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height + 24}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height + 24}" '
+        'font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{height + 24}" fill="white"/>',
         *left,
         *copies(tcp, shm, raw["tcp.stream_1MiB"], raw["mem.memcpy_64MiB"], height),

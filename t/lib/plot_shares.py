@@ -35,7 +35,8 @@ def curve(spans, begin, seconds):
 
 def svg(tenants, begin, seconds):
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     for percent in range(0, 101, 20):
@@ -55,8 +56,10 @@ def svg(tenants, begin, seconds):
         )
         y = HEIGHT - BOTTOM + 42 + 17 * n
         out.append(
-            f'<polyline points="{points}" fill="none" stroke="{COLOURS[n % 4]}" stroke-width="1.6"/>'
-            f'<line x1="{LEFT}" y1="{y - 4}" x2="{LEFT + 26}" y2="{y - 4}" stroke="{COLOURS[n % 4]}" stroke-width="3"/>'
+            f'<polyline points="{points}" fill="none" '
+            f'stroke="{COLOURS[n % 4]}" stroke-width="1.6"/>'
+            f'<line x1="{LEFT}" y1="{y - 4}" x2="{LEFT + 26}" y2="{y - 4}" '
+            f'stroke="{COLOURS[n % 4]}" stroke-width="3"/>'
             f'<text x="{LEFT + 34}" y="{y}">{label}</text>'
         )
     out.append('</svg>')

@@ -1,4 +1,5 @@
-"""What processes do with a driver in them: fork, exec, dlclose, closed descriptors, exits. One case a run: process_cases.py CASE."""
+"""What processes do with a driver in them: fork, exec, dlclose, closed descriptors, exits. One case
+a run: process_cases.py CASE."""
 import ctypes as c
 import os
 import signal
@@ -62,7 +63,8 @@ def case_fork():
 
 
 def case_fork_before():
-    """A parent that only asked for versions and entry points has not begun: parent and child both may."""
+    """A parent that only asked for versions and entry points has not begun: parent and child both
+    may."""
     cuda = driver()
     v, f, status = c.c_int(), c.c_void_p(), c.c_int()
     assert cuda.cuDriverGetVersion(c.byref(v)) == 0 and v.value >= 12000
@@ -101,7 +103,8 @@ def case_dlclose():
 
 
 def case_closed():
-    """All descriptors are closed and their numbers used for something else: nothing of ours goes there."""
+    """All descriptors are closed and their numbers used for something else: nothing of ours goes
+    there."""
     cuda, p = start()
     works(cuda, p)
     fds = socket.socketpair()
@@ -125,7 +128,8 @@ def case_closed():
 
 
 def case_daemon():
-    """The parent ends, the child stays (8 seconds, or as many as said): the connection ends with the parent."""
+    """The parent ends, the child stays (8 seconds, or as many as said): the connection ends with
+    the parent."""
     cuda, p = start()
     works(cuda, p)
     if os.fork():

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes a CUDA C++ program of random straight-line functions: random-cuda.py SEED FUNCTIONS
 
-The program runs each function on the device and on the host with the same inputs, compares the results bit
-for bit, and says which differ. Every operation is defined for every input, in C++ and in CUDA alike: unsigned
-sums, masked shifts, guarded divisions and conversions; all NaNs count as one.
+The program runs each function on the device and on the host with the same inputs, compares the
+results bit for bit, and says which differ. Every operation is defined for every input, in C++ and
+in CUDA alike: unsigned sums, masked shifts, guarded divisions and conversions; all NaNs count as
+one.
 """
 
 import random
@@ -129,7 +130,8 @@ class Function:
         results = [f"mix(h, {self.values[t][-1]});" for t in TYPES if self.values[t]]
         body = "\n    ".join(self.lines + ["uint64_t h = 1;"] + results + ["return h;"])
         return (
-            f"__host__ __device__ __noinline__ uint64_t f{self.number}(uint32_t a, uint64_t b, float c, double d)\n"
+            f"__host__ __device__ __noinline__ uint64_t f{self.number}"
+            "(uint32_t a, uint64_t b, float c, double d)\n"
             f"{{\n    {body}\n}}\n"
         )
 
@@ -141,8 +143,14 @@ HEAD = r"""
 #include <cstring>
 #define HD __host__ __device__ inline
 
-template <class T> HD T quotient(T x, T y) { return y == 0 || (T(-1) < T(0) && y == T(-1)) ? x : T(x / y); }
-template <class T> HD T remainder_of(T x, T y) { return y == 0 || (T(-1) < T(0) && y == T(-1)) ? y : T(x % y); }
+template <class T> HD T quotient(T x, T y)
+{
+    return y == 0 || (T(-1) < T(0) && y == T(-1)) ? x : T(x / y);
+}
+template <class T> HD T remainder_of(T x, T y)
+{
+    return y == 0 || (T(-1) < T(0) && y == T(-1)) ? y : T(x % y);
+}
 template <class T, class F> HD T to(F f)
 {
     const F limit = F(uint64_t(1) << (sizeof(T) * 8 - 2));  // well inside T
@@ -207,8 +215,8 @@ int main()
         for (int i = 0; i < kInputs; ++i) {
             uint64_t want = call(f, i);
             if (out[f * kInputs + i] != want && ++wrong < 20)
-                printf("f%d differs on input %d: %016llx, the host has %016llx\n", f, i, (unsigned long long)out[f * kInputs + i],
-                       (unsigned long long)want);
+                printf("f%d differs on input %d: %016llx, the host has %016llx\n", f, i,
+                       (unsigned long long)out[f * kInputs + i], (unsigned long long)want);
         }
     printf("%d functions on %d inputs: %d differ\n", kFunctions, kInputs, wrong);
     return wrong != 0;

@@ -1,8 +1,9 @@
 """What a wire-tapper between a program and the GPU host sees.
 
 record_proxy.py PORT FILE [SPOIL]
-    listens on a port of its own, prints it, carries each connection to 127.0.0.1:PORT, and writes all bytes of both directions to FILE.
-    SPOIL: the byte of the client's stream with that number (from 0) arrives changed.
+    listens on a port of its own, prints it, carries each connection to 127.0.0.1:PORT, and writes
+    all bytes of both directions to FILE. SPOIL: the byte of the client's stream with that number
+    (from 0) arrives changed.
 """
 import socket
 import sys

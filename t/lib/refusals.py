@@ -1,10 +1,12 @@
-"""What each driver call answers to arguments that mean nothing. Each call is made in a process of its own.
+"""What each driver call answers to arguments that mean nothing, each in a process of its own.
 
-  refusals.py ask CUDA_H            one line for each call and kind of arguments: its result, and that of the next
-                                    cuCtxSynchronize; or the signal that ended the process
-  refusals.py compare DIRECT REMOTE  prints where the second file says yes and the first no or the other way round, where only
-                                    one was refused later, and where only the second crashed. Calls that the first does
-                                    not support (801) say nothing. Ends with 1 if there is anything to print.
+refusals.py ask CUDA_H
+    one line for each call and kind of arguments: its result, and that of the next
+    cuCtxSynchronize; or the signal that ended the process
+refusals.py compare DIRECT REMOTE
+    prints where the second file says yes and the first no or the other way round, where only one
+    was refused later, and where only the second crashed. Calls that the first does not support
+    (801) say nothing. Ends with 1 if there is anything to print.
 """
 import ctypes
 import os

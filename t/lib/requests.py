@@ -1,11 +1,16 @@
 """What a stranger sends to rgpud's control port.
 
-requests.py statuses PORT              odd requests: "NAME: STATUS SENTENCE" for each
-requests.py ranges PORT COUNT          one request with 250 ranges after another
-requests.py unread PORT COUNT SECONDS  so many who ask for 8 MiB and read nothing; meanwhile another asks, again and again: prints
-                                       "slowest N ms", then "closed N", how many were closed within SECONDS
-requests.py pipeline PORT              10,000 requests in one go: prints how many were answered
-requests.py trickle PORT               a request that comes byte by byte without end: prints after how many seconds it was closed
+requests.py statuses PORT
+    odd requests: "NAME: STATUS SENTENCE" for each
+requests.py ranges PORT COUNT
+    one request with 250 ranges after another
+requests.py unread PORT COUNT SECONDS
+    so many who ask for 8 MiB and read nothing; meanwhile another asks, again and again: prints
+    "slowest N ms", then "closed N", how many were closed within SECONDS
+requests.py pipeline PORT
+    10,000 requests in one go: prints how many were answered
+requests.py trickle PORT
+    a request that comes byte by byte without end: prints after how many seconds it was closed
 """
 import contextlib
 import json

@@ -1,12 +1,16 @@
 """What tenants of a shared GPU got, from what their kernels noted (t/cuda/tenant.cu).
 
-  shares.py [--begin T] [--end T] [--window S] [--join MS] NAME=FILE...    (T in seconds since the epoch)
+  shares.py [--begin T] [--end T] [--window S] [--join MS] NAME=FILE...
 
-Prints one JSON object: for each tenant its part of the time in percent ("share"), the least and the most in any window of S
-seconds ("low", "high"), its longest break ("stall", seconds); for all together "idle" (percent of the time in which no
-kernel ran), "overlap" (percent in which kernels of two tenants ran). With --times FILE, a JSON list of times: "held", at
-how many of them no kernel ran, and "wait", the longest time from one of these to the next kernel. With --join breaks of a
-tenant of up to so many milliseconds count as its kernels: what launching takes on a machine that has other things to do.
+  T is in seconds since the epoch.
+
+Prints one JSON object: for each tenant its part of the time in percent ("share"), the least and the
+most in any window of S seconds ("low", "high"), its longest break ("stall", seconds); for all
+together "idle" (percent of the time in which no kernel ran), "overlap" (percent in which kernels of
+two tenants ran). With --times FILE, a JSON list of times: "held", at how many of them no kernel
+ran, and "wait", the longest time from one of these to the next kernel. With --join breaks of a
+tenant of up to so many milliseconds count as its kernels: what launching takes on a machine that
+has other things to do.
 """
 import argparse
 import array

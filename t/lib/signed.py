@@ -1,7 +1,8 @@
 """Requests that are signed with a key, and said again: signed.py PORT SERVER KEY_FILE NAME=SHIFT...
 
-Each NAME is a request GET /v1/leases whose time is SHIFT seconds off; the first use of a NAME signs it, and what was signed is kept in KEY_FILE.NAME.
-Prints the status of each, and the sentence of a refusal.
+Each NAME is a request GET /v1/leases whose time is SHIFT seconds off; the first use of a NAME signs
+it, and what was signed is kept in KEY_FILE.NAME. Prints the status of each, and the sentence of a
+refusal.
 """
 import hashlib
 import hmac

@@ -1,10 +1,13 @@
 """Connections that say nothing, from one address or from many, and another who wants to be served.
 
-silent.py control PORT one|many COUNT                 prints "slowest N ms" of 20 requests from 127.0.0.1
-silent.py data PORT one|many COUNT LEASE SECRET_HEX   the same with handshakes from 127.0.0.1, tried again as libcuda.so.1 does it. With
-                                                      "one" each is half a second slow, which does not count
+silent.py control PORT one|many COUNT
+    prints "slowest N ms" of 20 requests from 127.0.0.1
+silent.py data PORT one|many COUNT LEASE SECRET_HEX
+    the same with handshakes from 127.0.0.1, tried again as libcuda.so.1 does it. With "one" each is
+    half a second slow, which does not count
 
-While the other is served the silent ones, from 127.0.1.1 or 127.0.1.1 to 127.0.1.200, come again for each that is closed.
+While the other is served the silent ones, from 127.0.1.1 or 127.0.1.1 to 127.0.1.200, come again
+for each that is closed.
 """
 import os
 import select

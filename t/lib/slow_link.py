@@ -1,10 +1,13 @@
-"""A link that is longer than loopback: every byte is late by half a round trip, and no faster than the link.
+"""A link that is longer than loopback: every byte is late by half a round trip, and no faster than
+the link.
 
 slow_link.py LEASE_FILE OUT_FILE ROUND_TRIP_MS [MB_PER_S [HOST]]
 
-Listens on a port of its own (of HOST, 127.0.0.1) for each server of the lease and writes OUT_FILE, a lease file that leads there. Runs until
-it is killed. Each connection is a link of its own. Bytes keep their order; what is under way is bounded by a quarter of a second's worth or 64 MB. Of each connection that has
-ended OUT_FILE.bytes gets a line: {"there": bytes from the client, "back": bytes to it}.
+Listens on a port of its own (of HOST, 127.0.0.1) for each server of the lease and writes OUT_FILE,
+a lease file that leads there. Runs until it is killed. Each connection is a link of its own. Bytes
+keep their order; what is under way is bounded by a quarter of a second's worth or 64 MB. Of each
+connection that has ended OUT_FILE.bytes gets a line: {"there": bytes from the client, "back": bytes
+to it}.
 """
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""Speaks to rgpu-spawner as doc/spawner.md has it, rightly and wrongly, and prints what comes of each case.
+"""Speaks to rgpu-spawner as doc/spawner.md has it, rightly and wrongly, and prints what comes of
+each case.
 
 spawner_client.py SOCKET UID POOL_LOW   (started as root, becomes UID first)
 """

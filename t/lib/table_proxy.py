@@ -1,18 +1,22 @@
-"""Stands between a client and rgpud's data port, and makes the server look like one of another rgpu version.
+"""Stands between a client and rgpud's data port, and makes the server look like one of another rgpu
+version.
 
 table_proxy.py LEASE_FILE OUT_FILE [--without CALL,CALL...] [--none CALL,CALL...] [--version N]
 
-Listens on a port of its own and writes OUT_FILE, a lease file that leads there. The server is told of another table, so
-that it sends its calls' names; the client gets them in another order, without the calls named, those of --none as
-calls that the server knows and does not carry out (a client that sends one loses its connection, as the worker has it), and,
-with --version, another driver version. Calls' numbers are translated on their way. Prints "sent CALL" for each call that passes, once.
+Listens on a port of its own and writes OUT_FILE, a lease file that leads there. The server is told
+of another table, so that it sends its calls' names; the client gets them in another order, without
+the calls named, those of --none as calls that the server knows and does not carry out (a client
+that sends one loses its connection, as the worker has it), and, with --version, another driver
+version. Calls' numbers are translated on their way. Prints "sent CALL" for each call that passes,
+once.
 """
 import socket
 import struct
 import sys
 import threading
 
-from data_proxy import HEADER, listen_for, read, secrets
+from data_proxy import HEADER, listen_for, secrets
+from handshake import read
 from handshake import DIGEST_AT, pass_on
 
 

@@ -1,14 +1,15 @@
-"""What a tenant does who is in full control of his worker: stands in for rgpu-worker in hostile tests (t35xx).
+"""What a tenant does who is in full control of his worker: stands in for rgpu-worker in hostile
+tests (t35xx).
 
-Writes what it finds as JSON to $RGPU_SOFTGPU_HOST/LEASE.json. TENANT (a file in that folder) says what it does next:
-"hold": ignores SIGTERM, leaves behind a process of its own session that holds all descriptors, too, and closes them itself.
-Then it stays. What it reaches for is the process whose pid is in the file "victim" there, as the host counts.
+Writes what it finds as JSON to $RGPU_SOFTGPU_HOST/LEASE.json. TENANT (a file in that folder) says
+what it does next: "hold": ignores SIGTERM, leaves behind a process of its own session that holds
+all descriptors, too, and closes them itself. Then it stays. What it reaches for is the process
+whose pid is in the file "victim" there, as the host counts.
 """
 import ctypes
 import json
 import os
 import signal
-import sys
 import time
 
 host, lease = os.environ["RGPU_SOFTGPU_HOST"], os.environ["RGPU_WORKER_LEASE"]

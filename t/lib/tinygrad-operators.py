@@ -1,9 +1,10 @@
-"""Random operators of tinygrad on DEV=CUDA, each against numpy: shapes, types and values from a seed.
+"""Random operators of tinygrad on DEV=CUDA, each against numpy: shapes, types and values from a
+seed.
 
     python tinygrad-operators.py SEED COUNT
 
-Every case is one expression over one to three tensors. Prints what differs, with the case's number, so that
-`SEED NUMBER:NUMBER` runs it alone; the last line counts.
+Every case is one expression over one to three tensors. Prints what differs, with the case's number,
+so that `SEED NUMBER:NUMBER` runs it alone; the last line counts.
 """
 import sys
 

@@ -1,4 +1,5 @@
-"""Trains two small networks with torch.compile on the GPU and the same ones on the CPU: prints both losses of every step.
+"""Trains two small networks with torch.compile on the GPU and the same ones on the CPU: prints both
+losses of every step.
 
     python torch-train.py linear|convolution
 """

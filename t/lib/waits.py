@@ -1,4 +1,5 @@
-"""A program with a GPU that waits in the middle for a line on its standard input, and copies from the GPU then."""
+"""A program with a GPU that waits in the middle for a line on its standard input, and copies from
+the GPU then."""
 import ctypes, sys
 
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -3,8 +3,9 @@
 
 usage: wire_client.py WORKER CASE [SEED]
 
-Starts WORKER with one end of a TCP connection as descriptor 3, reads the snapshot, does what CASE says, and prints
-one line: the worker's exit status and what it wrote to standard error. Cases: --list.
+Starts WORKER with one end of a TCP connection as descriptor 3, reads the snapshot, does what CASE
+says, and prints one line: the worker's exit status and what it wrote to standard error. Cases:
+--list.
 """
 import fcntl
 import mmap
@@ -187,7 +188,8 @@ def case_many_parts(w):
 
 
 def load_by_digest(w, size, rest=b'', form=1):
-    """A load of one part that is named by the digest in RGPU_TEST_DIGEST; (CUresult, first byte of the answer)."""
+    """A load of one part that is named by the digest in RGPU_TEST_DIGEST; (CUresult, first byte of
+    the answer)."""
     alive(w)
     body = (
         struct.pack('<IBIQI', 200, 0, 1, size, 0)
@@ -279,7 +281,8 @@ def pull(w, *ranges):
 
 
 def case_shared(w):
-    "shared memory: what is pushed is there, what the device changed comes back, ranges outside are errors"
+    """shared memory: what is pushed is there, what the device changed comes back, ranges outside
+    are errors"""
     address = shared_memory(w)
     assert push(w, address, 100, struct.pack('<IIQ', 1, 1, 0b101) + b'ab') == 0
     assert pull(w, (address, 4096)) == (0, b''), 'nobody changed anything'
@@ -601,7 +604,7 @@ def case_lanes_posted(w):
 
 def case_lanes_twice(w):
     "lanes that have begun"
-    lanes = begin_lanes(w, 1)
+    begin_lanes(w, 1)
     put(w, frame_of(w, LANES, struct.pack('<II', 1, 1)))
 
 
@@ -628,7 +631,8 @@ def case_lanes_cut(w):
 
 
 def case_lanes_scribble(w):
-    "anything at all, in records and on lanes, until the worker has enough of it or waits for what does not come"
+    """anything at all, in records and on lanes, until the worker has enough of it or waits for what
+    does not come"""
     lanes = begin_lanes(w, 3)
     for end in [w.socket] + lanes:
         end.settimeout(1)
@@ -922,7 +926,7 @@ CASES = {name[5:]: f for name, f in globals().items() if name.startswith('case_'
 def main():
     if sys.argv[1:] == ['--list']:
         for name, f in CASES.items():
-            print(f'{name}\t{f.__doc__}')
+            print(name, ' '.join(f.__doc__.split()), sep='\t')
         return
     random.seed(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     w, kept = Worker(sys.argv[1]), None
