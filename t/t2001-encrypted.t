@@ -23,36 +23,7 @@ unlike "$(cat "$T/gpu1.log")" 'encryption:|connection closed' "no connection end
 
 # --- a program with an OpenSSL of its own, which forks, and ends without a word
 
-cat > "$T/program.py" <<'END'
-import ctypes, hashlib, os, ssl, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-def check(r):
-    if r:
-        sys.exit("CUDA error %d" % r)
-def roundtrip():
-    data = os.urandom(3 << 20)
-    address, back = ctypes.c_uint64(), ctypes.create_string_buffer(len(data))
-    check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(len(data))))
-    check(cuda.cuMemcpyHtoD_v2(address, data, ctypes.c_size_t(len(data))))
-    check(cuda.cuMemcpyDtoH_v2(back, address, ctypes.c_size_t(len(data))))
-    return hashlib.sha256(back.raw[:len(data)]).digest() == hashlib.sha256(data).digest()
-context = ssl.create_default_context()
-before = hashlib.sha3_256(b"x").hexdigest()
-check(cuda.cuInit(0))
-handle = ctypes.c_void_p()
-check(cuda.cuCtxCreate_v2(ctypes.byref(handle), 0, 0))
-print("round trip", roundtrip())
-mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcrypto" in line}
-print("copies of libcrypto", sum(1 for line in open("/proc/self/maps") if "libcrypto" in line and " r-xp " in line))
-if os.fork() == 0:
-    print("child", cuda.cuInit(0), flush=True)
-    os._exit(0)
-os.wait()
-print("after the fork", roundtrip())
-context.load_default_certs()
-print("its own OpenSSL works", hashlib.sha3_256(b"x").hexdigest() == before and ssl.create_default_context() is not None)
-END
-remote 1 python3 "$T/program.py"
+remote 1 python3 "$py/own_openssl.py"
 is "$rc" 0 "a program that uses OpenSSL itself, and forks" || diag "$err"
 like "$out" 'round trip True.*after the fork True.*its own OpenSSL works True' "... gets its data back, and its own OpenSSL is undisturbed"
 like "$out" 'copies of libcrypto 2' "... as ours is another copy"

@@ -37,31 +37,6 @@ remote()
 }
 transport() { json 'j["transport"]' "$(cat "$T/stats.json")"; }
 
-# Copies of every kind, both ways.
-cat > "$T/copies.py" <<'END'
-import ctypes, os
-cuda = ctypes.CDLL("libcuda.so.1")
-def check(r): assert r == 0, r
-context, stream, pinned = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-check(cuda.cuInit(0)); check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)); check(cuda.cuCtxSetCurrent(context))
-check(cuda.cuStreamCreate(ctypes.byref(stream), 0))
-most = 64 << 20
-check(cuda.cuMemHostAlloc(ctypes.byref(pinned), ctypes.c_size_t(most), 0))
-address = ctypes.c_uint64(); check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(most)))
-block = os.urandom(1 << 20)
-for size in (1, 4096, 8193, 32 << 10, 65535, 65536, 1 << 20, (1 << 20) + 1, most):
-    data = (block * (size // len(block) + 1))[:size]
-    n = ctypes.c_size_t(size)
-    there = ctypes.create_string_buffer(size)
-    check(cuda.cuMemcpyHtoD_v2(address, data, n)); check(cuda.cuMemcpyDtoH_v2(there, address, n))
-    assert there.raw == data, size
-    ctypes.memmove(pinned, data, size)
-    check(cuda.cuMemsetD8_v2(address, 0, n))
-    check(cuda.cuMemcpyHtoDAsync_v2(address, pinned, n, stream)); check(cuda.cuStreamSynchronize(stream))
-    ctypes.memset(pinned, 1, size)
-    check(cuda.cuMemcpyDtoHAsync_v2(pinned, address, n, stream)); check(cuda.cuStreamSynchronize(stream))
-    assert ctypes.string_at(pinned, size) == data, size
-END
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -ldl
 ways="tcp shm"
 # A job's workers have an IPC namespace and a /dev/shm of their own: UCX's shared memory does not
@@ -77,7 +52,7 @@ for way in $ways; do
     done
     remote env LD_PRELOAD="$T/eight.so" "$build/cuda/vector_add-static"
     is "$rc $(transport)" "0 ucx" "over $way: eight threads" || diag "$out$err"
-    remote python3 "$T/copies.py"
+    remote python3 "$py/copies_of_sizes.py"
     is "$rc" 0 "over $way: copies of every size, both ways" || diag "$out$err"
     for case in fork exit exit_in_thread closed; do
         try 60 "$rgpu" run --wait 30s -- python3 "$root/t/lib/process_cases.py" "$case"

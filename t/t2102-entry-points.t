@@ -45,37 +45,12 @@ done
 missing=cuCtxCreate_v4,cuMemGetInfo_v2,cuDeviceGetTexture1DLinearMaxWidth
 other "--without $missing" python3 "$root/t/lib/entry_points.py" "$include" "$version" ${missing//,/ }
 is "$rc" 0 "what the server lacks is not found, or an older variant is" || diag "$out$err"
-cat > "$T/lacks.py" <<'PY'
-import ctypes as c
-cuda = c.CDLL('libcuda.so.1')
-ctx, free, total, stream, priority = c.c_void_p(), c.c_size_t(), c.c_size_t(), c.c_void_p(), c.c_int()
-assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(c.byref(ctx), 0) == 0 and cuda.cuCtxSetCurrent(ctx) == 0
-print(cuda.cuMemGetInfo_v2(c.byref(free), c.byref(total)), cuda.cuCtxSynchronize())
-PY
-other "--without $missing" python3 "$T/lacks.py"
+other "--without $missing" python3 "$py/call_missing.py"
 is "$out" "801 0" "called all the same, a missing call is CUDA_ERROR_NOT_SUPPORTED, and the next one works" || diag "$err"
 
 # --- an older server, which knows calls that it does not carry out
 
-cat > "$T/none.py" <<'PY'
-import ctypes as c
-cuda = c.CDLL('libcuda.so.1')
-ctx, free, total, stream, p, status = c.c_void_p(), c.c_size_t(), c.c_size_t(), c.c_void_p(), c.c_void_p(), c.c_int(7)
-assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(c.byref(ctx), 0) == 0 and cuda.cuCtxSetCurrent(ctx) == 0
-assert cuda.cuMemAlloc_v2(c.byref(p), c.c_size_t(4096)) == 0
-found = c.c_void_p()
-assert cuda.cuGetProcAddress_v2(b'cuMemGetInfo', c.byref(found), 12000, c.c_uint64(0), c.byref(status)) == 0
-assert found.value == c.cast(cuda.cuMemGetInfo_v2, c.c_void_p).value
-host, pinned = (c.c_ubyte * 4096)(), c.c_void_p()
-assert cuda.cuMemHostAlloc(c.byref(pinned), c.c_size_t(4096), 0) == 0
-print(status.value,
-      cuda.cuMemGetInfo_v2(c.byref(free), c.byref(total)),                     # asked
-      cuda.cuMemsetD8Async(p, c.c_ubyte(1), c.c_size_t(4096), None),           # posted
-      cuda.cuMemcpyDtoHAsync_v2(pinned, p, c.c_size_t(4096), None),            # a copy that nobody waits for
-      cuda.cuMemcpyDtoH_v2(host, p, c.c_size_t(4096)),                         # ... and one that is waited for
-      cuda.cuMemcpyHtoD_v2(p, host, c.c_size_t(4096)), cuda.cuCtxSynchronize())
-PY
-other '--none cuMemGetInfo_v2,cuMemsetD8Async,cuMemcpyDtoHAsync_v2' python3 "$T/none.py"
+other '--none cuMemGetInfo_v2,cuMemsetD8Async,cuMemcpyDtoHAsync_v2' python3 "$py/call_not_carried_out.py"
 is "$out" "0 801 801 801 801 0 0" "what it does not carry out is found, is CUDA_ERROR_NOT_SUPPORTED, and the program goes on" || diag "$err"
 like "$err" "cuMemGetInfo_v2 answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version" "... which is told once"
 unlike "$(cat "$T/proxy.log")" "refused" "... without asking the server"

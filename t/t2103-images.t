@@ -93,10 +93,9 @@ not_ok "an image of more than half of it is not kept" grep -rqs 'mov.u32 %v, 20;
 
 api POST /v1/offers '{"gpus": 1, "owner": {"uid": 424242, "host": "here", "pid": 1}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
-echo "$body" | python3 -c 'import json, sys
-l = json.load(sys.stdin)["leases"][0]
-print(json.dumps({"version": 1, "servers": [{"name": "gpu1", "address": "127.0.0.1:'"$data"'", "lease": l["id"], "secret": l["secret"]}]}))' \
-    > "$T/other.json"
+printf '{"version": 1, "servers": [{"name": "gpu1", "address": "127.0.0.1:%s",
+    "lease": "%s", "secret": "%s"}]}\n' "$data" "$(json 'j["leases"][0]["id"]')" \
+    "$(json 'j["leases"][0]["secret"]')" > "$T/other.json"
 try 60 env RGPU_LEASE="$T/other.json" LD_LIBRARY_PATH="$interpose" RGPU_STATS="$T/stats.json" python3 "$root/t/lib/images.py" module 17 $big
 is "$rc" 0 "another user's program with an image that is kept" || diag "$out$err"
 ok "... sends it" test "$(json 'j["bytes_sent"]' "$(cat "$T/stats.json")")" -gt $big

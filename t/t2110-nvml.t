@@ -29,72 +29,26 @@ workers() { workers_of "$rgpud_pid" | wc -l; }
 LD_LIBRARY_PATH=$interpose try 20 python3 -c 'import ctypes; print(ctypes.CDLL("libnvidia-ml.so.1").nvmlInit_v2())'
 is "$out" 9 "without a lease: NVML_ERROR_DRIVER_NOT_LOADED"
 
-cat > "$T/look.py" <<'PY'
-import ctypes as c, sys
-nvml = c.CDLL("libnvidia-ml.so.1")
-class Memory(c.Structure): _fields_ = [("total", c.c_ulonglong), ("free", c.c_ulonglong), ("used", c.c_ulonglong)]
-n, device, text, memory, index = c.c_uint(), c.c_void_p(), c.create_string_buffer(96), Memory(), c.c_uint()
-assert nvml.nvmlDeviceGetCount_v2(c.byref(n)) == 1, "before nvmlInit"
-assert nvml.nvmlDeviceGetSerial(None, text, 96) == 1, "before nvmlInit"
-assert nvml.nvmlInit_v2() == 0
-assert nvml.nvmlDeviceGetCount_v2(c.byref(n)) == 0
-assert nvml.nvmlDeviceGetHandleByIndex_v2(n.value, c.byref(device)) == 2
-for i in range(n.value):
-    assert nvml.nvmlDeviceGetHandleByIndex_v2(i, c.byref(device)) == 0
-    assert nvml.nvmlDeviceGetUUID(device, text, 96) == 0
-    assert nvml.nvmlDeviceGetUUID(device, text, 10) == 7
-    assert nvml.nvmlDeviceGetSerial(device, text, 96) == 3, "not supported"
-    assert nvml.nvmlDeviceGetMemoryInfo(c.c_void_p(1234), c.byref(memory)) == 2
-    if len(sys.argv) > 1:
-        assert nvml.nvmlDeviceGetMemoryInfo(device, c.byref(memory)) == 0
-    print(text.value.decode(), memory.total >> 20, memory.used >> 20)
-assert nvml.nvmlShutdown() == 0 and nvml.nvmlShutdown() == 1
-PY
-remote -n 2 -- python3 "$T/look.py"
+remote -n 2 -- python3 "$py/nvml_gpus.py"
 is "$(wc -l <<< "$out")" 2 "two GPUs of three are there" || diag "$err"
 is "$(awk '{print $1}' <<< "$out" | sort -u | wc -l)" 2 "with UUIDs of their own"
 is "$(logged gpu1 'worker [0-9]+ for')" 0 "to count them asks no server"
-remote -n 1 -- python3 "$T/look.py" memory
+remote -n 1 -- python3 "$py/nvml_gpus.py" memory
 like "$out" ' 512 0$' "the memory of a whole GPU, nothing used" || diag "$err"
-remote -n 1 --share 0.5 --memory 200M -- python3 "$T/look.py" memory
+remote -n 1 --share 0.5 --memory 200M -- python3 "$py/nvml_gpus.py" memory
 like "$out" ' 200 0$' "the lease's cap is the total" || diag "$err"
 
 # What another program of the same lease holds.
-cat > "$T/hold.py" <<'PY'
-import ctypes as c, os, subprocess, sys
-cuda = c.CDLL("libcuda.so.1"); ctx, p = c.c_void_p(), c.c_uint64()
-assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(c.byref(ctx), 0) == 0 and cuda.cuCtxSetCurrent(ctx) == 0
-assert cuda.cuMemAlloc_v2(c.byref(p), 64 << 20) == 0
-sys.exit(subprocess.run(["python3", os.path.dirname(sys.argv[0]) + "/look.py", "memory"]).returncode)
-PY
-remote -n 1 -- python3 "$T/hold.py"
+remote -n 1 -- python3 "$py/nvml_beside_cuda.py"
 like "$out" ' 512 (6[4-9]|7[0-9])$' "memory that another program of the lease holds is used" || diag "$out$err"
-remote -n 1 --share 0.5 --memory 200M -- python3 "$T/hold.py"
+remote -n 1 --share 0.5 --memory 200M -- python3 "$py/nvml_beside_cuda.py"
 like "$out" ' 200 (6[4-9]|7[0-9])$' "under a cap, too" || diag "$out$err"
-remote -n 1 -- python3 -c '
-import ctypes as c, os
-nvml = c.CDLL("libnvidia-ml.so.1"); d, v = c.c_void_p(), c.c_int()
-assert nvml.nvmlInit_v2() == 0 and nvml.nvmlSystemGetCudaDriverVersion_v2(c.byref(v)) == 0 and v.value >= 12000
-if os.fork() == 0:
-    os._exit(0 if nvml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(d)) == 0 and nvml.nvmlDeviceGetCudaComputeCapability(d, c.byref(v), c.byref(v)) == 0 else 1)
-assert os.wait()[1] == 0'
+remote -n 1 -- python3 "$py/nvml_fork.py"
 is "$rc" 0 "the child of a fork asks, too" || diag "$err"
 no_worker() { [ "$(workers)" = 0 ]; }
 ok "no worker is left" wait_for 5 no_worker
 
-remote -n 1 -- python3 -c '
-import ctypes as c, time
-nvml = c.CDLL("libnvidia-ml.so.1"); table, events, data = c.POINTER(c.c_void_p)(), c.c_void_p(), (c.c_ulonglong * 8)()
-known = bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")
-assert nvml.nvmlInternalGetExportTable(c.byref(table), known) == 0
-entries = [c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p)(table[i]) for i in range(1, table[0] // 8)]
-assert len(entries) > 212 and {f(None, None) for f in entries} == {1}, "before nvmlInit"
-assert nvml.nvmlInit_v2() == 0 and {f(None, None) for f in entries} == {3}, "not supported"
-assert nvml.nvmlInternalGetExportTable(c.byref(table), bytes(16)) == 6, "another table"
-assert nvml.nvmlEventSetCreate(c.byref(events)) == 0
-start = time.monotonic()
-assert nvml.nvmlEventSetWait_v2(events, c.byref(data), 50) == 10 and time.monotonic() - start > 0.04, "no event comes"
-assert nvml.nvmlEventSetFree(events) == 0'
+remote -n 1 -- python3 "$py/nvml_export_table.py"
 is "$rc" 0 "what NVIDIA's own nvidia-smi asks for beyond nvml.h" || diag "$err"
 
 # --- clients that nobody here wrote
@@ -117,22 +71,7 @@ if ! python_env nvml nvidia-ml-py==13.580.82 gpustat==1.1.1 nvitop==1.7.2; then
     done_testing
     exit
 fi
-cat > "$T/py.py" <<'PY'
-from pynvml import *
-nvmlInit()
-for i in range(nvmlDeviceGetCount()):
-    d = nvmlDeviceGetHandleByIndex(i)
-    m = nvmlDeviceGetMemoryInfo(d)
-    assert nvmlDeviceGetIndex(nvmlDeviceGetHandleByUUID(nvmlDeviceGetUUID(d))) == i
-    assert nvmlDeviceGetIndex(nvmlDeviceGetHandleByPciBusId(nvmlDeviceGetPciInfo(d).busId)) == i
-    try:
-        nvmlDeviceGetEccMode(d)
-    except NVMLError_NotSupported:
-        pass
-    print(nvmlDeviceGetName(d), m.total >> 20, m.used >> 20, nvmlDeviceGetCudaComputeCapability(d), nvmlDeviceGetMemoryInfo(d, nvmlMemory_v2).total >> 20)
-nvmlShutdown()
-PY
-remote -n 2 --memory 256M -- "$python" "$T/py.py"
+remote -n 2 --memory 256M -- "$python" "$py/pynvml_gpus.py"
 is "$out" "rgpu software GPU 256 0 (8, 0) 256
 rgpu software GPU 256 0 (8, 0) 256" "nvidia-ml-py" || diag "$err"
 remote -n 2 -- "${python%/*}/gpustat" --no-color

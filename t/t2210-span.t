@@ -9,9 +9,11 @@ spanned "$T/lease" gpu1 gpu2
 
 # --- what the program sees
 
-uuids() { python3 -c 'import json, sys
-for s in json.load(open(sys.argv[1]))["servers"]:
-    for g in s["gpus"]: print(g["uuid"][4:].replace("-", ""))' "$T/lease"; }
+uuids()
+{
+    json_value '"\n".join(g["uuid"][4:].replace("-", "") for s in j["servers"]
+        for g in s["gpus"])' < "$T/lease"
+}
 on "$build/cuda/span-static" devices
 good "four devices, and kernels on each"
 seen() { sed -n 's/^device [0-9]*: \([0-9a-f]*\) .*/\1/p' <<< "$out"; }
@@ -70,12 +72,7 @@ good "fork: the child of a program on two servers"
 on env CUDA_VISIBLE_DEVICES=0,2 python3 "$root/t/lib/process_cases.py" exec
 good "exec: its child begins anew"
 
-on python3 -c 'import ctypes
-nvml, n = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_uint()
-print(nvml.nvmlInit_v2(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.value)
-for i in range(n.value):
-    device, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
-    print(nvml.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(device)), nvml.nvmlDeviceGetMemoryInfo(device, memory), memory[0])'
+on python3 "$py/nvml_count.py"
 is "$out" "0 0 4$(for i in 1 2 3 4; do printf '\n0 0 %d' $((512 << 20)); done)" "NVML lists the GPUs of both, and each answers" || diag "$err"
 
 # --- a server that is lost, while work of the other waits for it

@@ -16,7 +16,7 @@ held() { wait_for 20 test -e "$T/held.$1"; }
 free() { "$rgpu" list | tail -n 1; }
 all_free() { free | awk '{ exit !($1 == $3) }'; }
 let_go() { touch "$T/go.$1"; }
-servers_of() { "$rgpu" leases --json | python3 -c 'import json, sys; print(*[l["server"] for l in json.load(sys.stdin)["leases"]])'; }
+servers_of() { "$rgpu" leases --json | json_value '[l["server"] for l in j["leases"]]'; }
 
 want='{"gpus": 2, "owner": {"uid": 0, "host": "here", "pid": 1}}'
 

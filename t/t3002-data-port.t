@@ -71,17 +71,7 @@ api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 replay()
 {
-    PYTHONPATH=$root/t/lib python3 - "$data" "$(json 'j["leases"][0]["id"]')" "$(json 'j["leases"][0]["secret"]')" <<'EOF'
-import handshake, socket, sys
-port, lease, secret = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.argv[3])
-said = None
-for _ in range(3):
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        server = handshake.read(s, handshake.HELLO_BYTES)
-        said = said or handshake.client_hello(secret, server, lease)
-        s.sendall(said)
-        print(s.recv(192, socket.MSG_WAITALL)[4] & 1, end=" ")
-EOF
+    PYTHONPATH=$root/t/lib python3 "$py/replay_hello.py" "$data" "$(json 'j["leases"][0]["id"]')" "$(json 'j["leases"][0]["secret"]')"
 }
 is "$(replay)" "1 0 0 " "a hello is good once: said again, it is refused"
 api DELETE "/v1/leases/$(json 'j["leases"][0]["id"]')"

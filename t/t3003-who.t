@@ -31,20 +31,7 @@ like "$out" "a credential made with this server.s key is needed" "a credential f
 # One request, taken from the wire and sent again.
 replay()
 {
-    python3 - "$T/key" "$port" <<'EOF'
-import hashlib, hmac, os, sys, time, urllib.request, urllib.error
-key, port = open(sys.argv[1], "rb").read(), sys.argv[2]
-stamp, nonce = str(int(time.time() * 1000)), os.urandom(16).hex()
-vouched = "rgpu control 1\ngpu1\nGET\n/v1/leases\n" + hashlib.sha256(b"").hexdigest()
-proof = hmac.new(key, (stamp + "\n" + nonce + "\n" + vouched).encode(), hashlib.sha256).hexdigest()
-for target in "/v1/leases", "/v1/leases", "/v1/inventory":
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{target}",
-                                     headers={"Authorization": f"RGPU-KEY {stamp} {nonce} {proof}"})
-    try:
-        print(urllib.request.urlopen(request).status, end=" ")
-    except urllib.error.HTTPError as refused:
-        print(refused.code, end=" ")
-EOF
+    python3 "$py/replay_request.py" "$T/key" "$port"
 }
 is "$(replay)" "200 401 401 " "a credential is good once, and for its own request"
 chmod 644 "$T/key"

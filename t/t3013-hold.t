@@ -68,7 +68,7 @@ try 20 "$rgpu" run --min-cuda 99.0 -- true
 is "$rc" 121 "--min-cuda: never"
 try 20 "$rgpu" run --min-cuda 12.4 -- true
 is "$rc" 0 "--min-cuda: as new as needed"
-is "$("$rgpu" list --json | python3 -c 'import json, sys; print(*[s["driver_release"] for s in json.load(sys.stdin)["servers"]])')" \
+is "$("$rgpu" list --json | json_value '[s["driver_release"] for s in j["servers"]]')" \
     "580.65.06 570.9" "rgpu list --json: each server's driver"
 is "$("$rgpu" list | awk '$1 ~ /^gpu/ { print $1, $7 }' | sort -u | xargs)" "gpu1 580.65.06 gpu2 570.9" "... and rgpu list"
 try 20 "$rgpu" run --min-driver 570.86.10 -v -- true
@@ -80,23 +80,7 @@ like "$rc $err" '^121 .*gpu1: its driver is 580.65.06, 600 or newer is wanted; g
 try 20 "$rgpu" run --min-driver new -- true
 like "$rc $err" '^2 .*--min-driver: "new" is no version: write it like 570.86.10' "... a wrong one is told"
 # An rgpud of before the filter refuses what it does not know.
-cat > "$T/old.py" <<'EOF'
-import http.server, json, sys
-class Old(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"]))).get("wanted", {})
-        known, text = "driver" not in wanted, 'wanted: has the unknown field "driver"'
-        body = json.dumps({"answer": "later", "reason": "in use"} if known else {"error": {"kind": "invalid", "text": text}}).encode()
-        self.send_response(200 if known else 400)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-server = http.server.HTTPServer(("127.0.0.1", 0), Old)
-with open(sys.argv[1], "w") as port:
-    port.write(str(server.server_port))
-server.serve_forever()
-EOF
-start old python3 "$T/old.py" "$T/old.port"
+start old python3 "$py/old_rgpud.py" "$T/old.port"
 wait_for 20 test -s "$T/old.port"
 cp "$RGPU_CONF" "$T/with-old.conf"
 printf '[[server]]\nname = "old"\naddress = "127.0.0.1:%s"\n' "$(cat "$T/old.port")" >> "$T/with-old.conf"
@@ -107,7 +91,7 @@ like "$rc $err" "^121 .*old: its rgpu is older and does not tell its driver's re
 try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-cc 1.0 --wait 0 --server old -- true
 like "$rc $err" '^122 .*old: in use' "... other filters it knows"
 stop "$pid"
-uuid=$("$rgpu" list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][1]["gpus"][1]["uuid"])')
+uuid=$("$rgpu" list --json | json_value 'j["servers"][1]["gpus"][1]["uuid"]')
 try 20 "$rgpu" run --uuid "$uuid" -v -- true
 like "$rc $err" '^0 rgpu: gpu2 GPU 1 ' "--uuid: that GPU"
 try 20 "$rgpu" run -n 2 --uuid "$uuid" -- true

@@ -13,9 +13,10 @@ waiting() { sed -n 's/.*worker \([0-9]*\) for whoever comes.*/\1/p' "$T/gpu1.log
 cold() { logged gpu1 'worker [0-9]+ for 127'; }
 # Whether the one that waits has made its context, which takes device memory.
 with_context() { logged gpu1 "worker $(waiting), which waits, makes its context"; }
-programs() { "$rgpu" list --json | python3 -c '
-import json, sys
-print(sum(l["workers"] for s in json.load(sys.stdin)["servers"] for l in s["leases"]))'; }
+programs()
+{
+    "$rgpu" list --json | json_value 'sum(l["workers"] for s in j["servers"] for l in s["leases"])'
+}
 
 loads() { readelf -d "$build/libexec/rgpu-worker" | sed -n 's/.*NEEDED.*\[\(lib[^.]*\).*/\1/p' | sort | xargs; }
 is "$(loads)" "libc libm" "a worker loads nothing that only some workers need"

@@ -56,18 +56,7 @@ key_file = \"$T/key\""
     rgpud gpu2 'listen = "0.0.0.0"'
     signed()  # TARGET
     {
-        python3 - "$T/key" "$away" "$control" "$1" <<'EOF'
-import hashlib, hmac, os, sys, time, urllib.error, urllib.request
-key, host, port, target = open(sys.argv[1], "rb").read(), *sys.argv[2:]
-stamp, nonce = str(int(time.time() * 1000)), os.urandom(16).hex()
-vouched = "rgpu control 1\ngpu2\nGET\n" + target + "\n" + hashlib.sha256(b"").hexdigest()
-proof = hmac.new(key, (stamp + "\n" + nonce + "\n" + vouched).encode(), hashlib.sha256).hexdigest()
-request = urllib.request.Request(f"http://{host}:{port}{target}", headers={"Authorization": f"RGPU-KEY {stamp} {nonce} {proof}"})
-try:
-    print(urllib.request.urlopen(request, timeout=20).status)
-except urllib.error.HTTPError as refused:
-    print(refused.code, refused.read().decode())
-EOF
+        python3 "$py/signed_get.py" "$T/key" "$away" "$control" "$1"
     }
     like "$(signed '/v1/leases?secrets=1')" '^400 .*not sent in the clear: the request needs key=' "from elsewhere, secrets are refused without a key"
     is "$(signed "/v1/leases?secrets=1&key=$key")" 200 "... and told with one"

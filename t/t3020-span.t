@@ -8,7 +8,7 @@ free() { "$rgpu" list | tail -n 1; }
 is_free() { free | grep -qx "$1 of [0-9.]* GPUs free" || { "$rgpu" list; return 1; }; }
 all_free() { free | awk '{ exit !($1 == $3) }' || { "$rgpu" list; return 1; }; }
 # "gpu1:2 gpu3:1": the servers of a lease file, in its order, and how many GPUs each has there.
-parts() { python3 -c 'import json, sys; print(*["%s:%d" % (s["name"], len(s["gpus"])) for s in json.load(open(sys.argv[1]))["servers"]])' "$1"; }
+parts() { json_value '["%s:%d" % (s["name"], len(s["gpus"])) for s in j["servers"]]' < "$1"; }
 # The same of what a command with these options gets.
 spans() { try 30 "$rgpu" run "$@" -- sh -c 'cp "$RGPU_LEASE" "$0"' "$T/lease"; [ "$rc" = 0 ] && parts "$T/lease" || diag "$err"; rm -f "$T/lease"; }
 
@@ -46,9 +46,8 @@ cd "$T"
 try 20 "$rgpu" request -n 3 --span -o held
 is "$rc $out" "0 held: 2 GPUs of gpu1, 1 GPUs of gpu3" "rgpu request --span holds GPUs of two servers"
 is "$(stat -c %a held) $(parts held)" "400 gpu1:2 gpu3:1" "... in one lease file"
-is "$("$rgpu" leases --json | python3 -c 'import json, sys
-all = json.load(sys.stdin)["leases"]
-print(len(all), len({l["span"]["id"] for l in all}), {l["span"]["gpus"] for l in all})')" "2 1 {3}" "... by two leases, which say that they belong together"
+is "$("$rgpu" leases --json | json_value '[len(all := j["leases"]), len({l["span"]["id"] for l in all}),
+    {l["span"]["gpus"] for l in all}]')" "2 1 {3}" "... by two leases, which say that they belong together"
 try 20 "$rgpu" run -n 3 --span --wait 0 -- true
 like "$rc $err" '^122 .*3 GPUs are wanted, 2 in all can be had now: .*gpu2: 2 of 2 that would do are free' "too few are free now: later, and which are"
 is "$(free)" "2 of 5 GPUs free" "... and nothing stays locked"
@@ -66,10 +65,8 @@ ok "... until he ends" wait_for 20 all_free
 # has.
 try 20 "$rgpu" request -n 3 --span -o held
 for server in gpu1 gpu3; do
-    python3 -c 'import json, sys
-lease = json.load(open("held"))
-lease["servers"] = [s for s in lease["servers"] if s["name"] == sys.argv[1]]
-json.dump(lease, open("part." + sys.argv[1], "w"))' "$server"
+    json_value '__import__("json").dumps({**j, "servers": [s for s in j["servers"]
+        if s["name"] == a[0]]})' "$server" < held > "part.$server"
     ok "a program runs on $server with its part of the lease" "$rgpu" run --lease "part.$server" -- "$build/cuda/vector_add-static"
 done
 kill -9 "$third_pid"; wait "$third_pid" 2>/dev/null
@@ -88,8 +85,11 @@ holds=$pid
 wait_for 20 test -s pid
 is "$(free)" "0 of 5 GPUs free" "a command holds the whole pool"
 # Terms are 3 s: who is older was renewed.
-old() { "$rgpu" leases --json | python3 -c 'import json, sys, time
-sys.exit(sum(time.time() - l["granted_at"] > 4 for l in json.load(sys.stdin)["leases"]) != 3)'; }
+old()
+{
+    "$rgpu" leases --json |
+        json_true 'sum(int(a[0]) - l["granted_at"] > 4 for l in j["leases"]) == 3' "$EPOCHSECONDS"
+}
 ok "each server's lease is renewed" wait_for 30 old
 is "$(free)" "0 of 5 GPUs free" "... and still held"
 kill -9 "$holds"; wait "$holds" 2>/dev/null
@@ -121,37 +121,8 @@ ok "... and all are free in the end" wait_for 20 all_free
 
 # --- all or nothing: servers that are made up
 
-cat > server.py <<'PY'
-import http.server, json, sys
-how = sys.argv[2]
-gpus = [{"index": i, "uuid": "GPU-%d" % i, "name": "None", "share": 100, "most": 100, "memory": 1} for i in range(2)]
-fit = {"whole_taken": 2, "whole_left": 0, "share_left": 0, "distance": 0, "load": 0}
-class Server(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or "{}")
-        if self.path != "/v1/offers":
-            self.say(503, {"error": {"kind": "unavailable", "text": "it has thought better of it"}})
-        elif how == "breaks":
-            self.say(200, {"answer": "now", "id": "0" * 32, "expires_in_ms": 5000, "gpus": gpus, "fit": fit, "fitting": 2})
-        elif "span" in request:
-            self.say(400, {"error": {"kind": "invalid", "text": 'request: has the unknown field "span"'}})
-        else:
-            self.say(200, {"answer": "later", "reason": "in use"})
-    def do_DELETE(self):
-        self.say(200, {})
-    def say(self, status, json_of):
-        body = json.dumps(json_of).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-server = http.server.HTTPServer(("127.0.0.1", 0), Server)
-with open(sys.argv[1], "w") as port:
-    port.write(str(server.server_port))
-server.serve_forever()
-PY
 for how in breaks old; do
-    start "$how" python3 server.py "$how.port" "$how"
+    start "$how" python3 "$py/made_up_server.py" "$how.port" "$how"
     wait_for 20 test -s "$how.port"
 done
 clients "gpu1=$first" "broken=$(cat breaks.port)"

@@ -12,9 +12,11 @@ until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }
 # The servers whose GPUs a job holds.
-servers_of() { rgpu list --json | python3 -c '
-import json, sys
-print(*sorted({s["name"] for s in json.load(sys.stdin)["servers"] for l in s["leases"] if l["owner"].get("job") == sys.argv[1]}))' "$1"; }
+servers_of()
+{
+    rgpu list --json | json_value 'sorted({s["name"] for s in j["servers"] for l in s["leases"]
+        if l["owner"].get("job") == a[0]})' "$1"
+}
 wanted_of() { scontrol show job "$job" | sed -n 's/^ *TresPerNode=//p'; }
 uuids='grep -c \"uuid\" $RGPU_LEASE'
 # What srun's options give, as many GPUs as the task sees in its lease.
@@ -63,7 +65,7 @@ for filter in --rgpu-server=gpu2 --rgpu-name=a100 --rgpu-server=gpu2,gpu3x; do
     *) is "$out" '"name": "gpu2"' "$filter: a GPU of that server" || diag "$err" ;;
     esac
 done
-uuid=$(rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][1]["gpus"][1]["uuid"])')
+uuid=$(rgpu list --json | json_value 'j["servers"][1]["gpus"][1]["uuid"]')
 try 20 srun --gres=rgpu:1 --rgpu-uuid="$uuid" sh -c 'cat "$RGPU_LEASE"'
 like "$out" "$uuid" "--rgpu-uuid: that GPU" || diag "$err"
 try 20 srun --gres=rgpu:1 --rgpu-min-cc=8.0 --rgpu-min-cuda=12.0 --rgpu-min-driver=570.86.10 --rgpu-min-memory=1G true

@@ -7,41 +7,7 @@ cluster_up --local-gpu
 unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-# The task's number, and the places in the lease of the GPUs that libcuda.so.1 shows it. With a
-# number: allocates as many MiB on each first. With a folder: waits there until `tasks` have come,
-# and for the file "go".
-cat > "$T/see.py" <<'PY'
-import ctypes, json, os, sys, time, uuid
-cu = ctypes.CDLL("libcuda.so.1")
-r = cu.cuInit(0)
-n = ctypes.c_int(0)
-if r == 0:
-    assert cu.cuDeviceGetCount(ctypes.byref(n)) == 0
-elif r != 100:
-    sys.exit(f"cuInit {r}")
-leased = [g["uuid"] for s in json.load(open(os.environ["RGPU_LEASE"]))["servers"] for g in s["gpus"]]
-seen = []
-for d in range(n.value):
-    u = (ctypes.c_ubyte * 16)()
-    assert cu.cuDeviceGetUuid_v2(u, d) == 0
-    seen.append(leased.index("GPU-" + str(uuid.UUID(bytes=bytes(u)))))
-words = [os.environ.get("SLURM_PROCID", "-") + ":" + ",".join(map(str, seen))]
-if len(sys.argv) > 1:
-    for d in range(n.value):
-        context, address = ctypes.c_void_p(), ctypes.c_uint64()
-        assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), d) == 0 and cu.cuCtxSetCurrent(context) == 0
-        words.append(str(cu.cuMemAlloc_v2(ctypes.byref(address), int(sys.argv[1]) << 20)))
-if len(sys.argv) > 3:
-    folder, tasks = sys.argv[2], int(sys.argv[3])
-    open(os.path.join(folder, words[0] + "." + str(os.getpid())), "w").close()
-    end = time.time() + 60
-    while len([f for f in os.listdir(folder) if ":" in f]) < tasks or not os.path.exists(folder + "/go"):
-        if time.time() > end:
-            sys.exit("the others do not come")
-        time.sleep(0.05)
-print(*words, flush=True)
-PY
-see() { try 60 srun "$@" python3 "$T/see.py"; seen=$(sort <<< "$out" | xargs); }
+see() { try 60 srun "$@" python3 "$py/task_gpus.py"; seen=$(sort <<< "$out" | xargs); }
 
 see -n 2 --gres=rgpu:2
 is "$rc:$seen" "0:0:0,1 1:0,1" "every task sees all GPUs of its node" || diag "$err"
@@ -74,16 +40,16 @@ see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=1,0
 is "$rc:$seen" "0:0:1,0" "also for the order" || diag "$err"
 see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=
 is "$rc:$seen" "0:0:" "none are none" || diag "$err"
-try 60 rgpu run -n 2 -- sh -c 'CUDA_VISIBLE_DEVICES=1 python3 "$0"; CUDA_VISIBLE_DEVICES=$(grep -o "GPU-[^\"]*" "$RGPU_LEASE" | sed -n 2p) python3 "$0"; python3 "$0"' "$T/see.py"
+try 60 rgpu run -n 2 -- sh -c 'CUDA_VISIBLE_DEVICES=1 python3 "$0"; CUDA_VISIBLE_DEVICES=$(grep -o "GPU-[^\"]*" "$RGPU_LEASE" | sed -n 2p) python3 "$0"; python3 "$0"' "$py/task_gpus.py"
 is "$rc:$(xargs <<< "$out")" "0:-:1 -:1 -:0,1" "in rgpu run, too, by number and by UUID" || diag "$err"
 
 # --- memory: each GPU of the lease has its own cap, whoever sees it
 
 mkdir "$T/memory"; touch "$T/memory/go"
-try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=single:1 python3 "$T/see.py" 200 "$T/memory" 2
+try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=single:1 python3 "$py/task_gpus.py" 200 "$T/memory" 2
 is "$rc:$(sort <<< "$out" | xargs)" "0:0:0 0 1:1 0" "two tasks have 200 of 300 MiB each, on their own GPUs" || diag "$err"
 mkdir "$T/same"; touch "$T/same/go"
-try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=map:1 python3 "$T/see.py" 200 "$T/same" 2
+try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=map:1 python3 "$py/task_gpus.py" 200 "$T/same" 2
 is "$rc:$(cut -d' ' -f2 <<< "$out" | sort | xargs)" "0:0 2" "on the same GPU there is room for one" || diag "$err"
 
 # --- steps
@@ -93,23 +59,23 @@ job=$(grep -oE 'job allocation [0-9]+' "$T/salloc" | grep -oE '[0-9]+')
 step() { name=$1; shift; start "$name" srun --jobid="$job" -n 1 "$@"; }
 waiting() { [ "$(find "$1" -name '*:*' | wc -l)" = "$2" ] || { ls "$1"; return 1; }; }
 mkdir "$T/share" "$T/divide"
-step share.1 --overlap python3 "$T/see.py" 1 "$T/share" 2; one=$pid
-step share.2 --overlap python3 "$T/see.py" 1 "$T/share" 2; two=$pid
+step share.1 --overlap python3 "$py/task_gpus.py" 1 "$T/share" 2; one=$pid
+step share.2 --overlap python3 "$py/task_gpus.py" 1 "$T/share" 2; two=$pid
 ok "two steps at once" wait_for 60 waiting "$T/share" 2
 touch "$T/share/go"
 wait "$one" "$two"
 is "$(cat "$T/share.1.log" "$T/share.2.log" | xargs)" "0:0,1 0 0 0:0,1 0 0" "share the job's GPUs"
-step divide.1 --overlap --rgpus-per-step=1 python3 "$T/see.py" 1 "$T/divide" 2; one=$pid
-step divide.2 --exact --gres=rgpu:1 --rgpus-per-step=1 python3 "$T/see.py" 1 "$T/divide" 2; two=$pid
+step divide.1 --overlap --rgpus-per-step=1 python3 "$py/task_gpus.py" 1 "$T/divide" 2; one=$pid
+step divide.2 --exact --gres=rgpu:1 --rgpus-per-step=1 python3 "$py/task_gpus.py" 1 "$T/divide" 2; two=$pid
 ok "two steps with a GPU for each" wait_for 60 waiting "$T/divide" 2
 mkdir "$T/third"
-step divide.3 --overlap --rgpus-per-step=2 python3 "$T/see.py" 1 "$T/third" 1; three=$pid
+step divide.3 --overlap --rgpus-per-step=2 python3 "$py/task_gpus.py" 1 "$T/third" 1; three=$pid
 touch "$T/divide/go" "$T/third/go"
 wait "$one" "$two"
 is "$(cat "$T/divide.1.log" "$T/divide.2.log" | sort | xargs)" "0:0 0 0:1 0" "--rgpus-per-step=1 divides them"
 wait "$three"
 is "$? $(cat "$T/divide.3.log")" "0 0:0,1 0 0" "a step that wants two has both when the others have ended"
-try 60 srun --jobid="$job" -n 2 --overlap --rgpus-per-step=1 --rgpu-bind=single:1 python3 "$T/see.py"
+try 60 srun --jobid="$job" -n 2 --overlap --rgpus-per-step=1 --rgpu-bind=single:1 python3 "$py/task_gpus.py"
 is "$rc:$(sort <<< "$out" | xargs)" "0:0:0 1:0" "the tasks of a step see its GPUs only" || diag "$err"
 try 60 srun --jobid="$job" -n 1 --overlap --rgpus-per-step=3 true
 like "$rc $err" '^[1-9].*--rgpus-per-step=3, but the job has 2 on this node' "more than the job has are refused"

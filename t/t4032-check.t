@@ -16,7 +16,7 @@ submitted -N 2 --gres=rgpu:1 --wrap "$(until_file "$T/go")"; both=$job
 ok "a job runs" wait_for 30 is_state "$both" RUNNING
 agrees "1 job with GPUs of the pool, 2 leases" "so does one with a job"
 check --json
-is "$(python3 -c 'import json, sys; j = json.load(sys.stdin); print(j["jobs"], j["leases"], j["silent_servers"], j["disagreements"])' <<< "$out")" \
+is "$(json_value '[j[k] for k in ("jobs", "leases", "silent_servers", "disagreements")]' <<< "$out")" \
     "1 2 0 []" "--json says the same"
 
 # --- a job without lease
@@ -27,7 +27,7 @@ is $rc 3 "a job whose leases are gone: exit status 3"
 like "$out" "job without lease: job $both: it runs with licences rgpu:200, and no server has a lease of it" "it is named"
 like "$out" "    its GPUs are gone: scontrol requeue $both, or scancel $both" "with the cure"
 check --json
-is "$(python3 -c 'import json, sys; print(*{d["check"] for d in json.load(sys.stdin)["disagreements"]})' <<< "$out")" "job without lease" "in JSON, too"
+is "$(json_value 'list({d["check"] for d in j["disagreements"]})' <<< "$out")" "job without lease" "in JSON, too"
 ok "the cure works" scancel "$both"
 ok "then all agree" wait_for 30 all_agree
 

@@ -17,12 +17,8 @@ reported()
 # holds CONDITION: in Python, of the report `r` and its only type of GPUs `g`.
 holds()
 {
-    python3 - "$T/report" "$1" <<'END'
-import json, sys
-r = json.load(open(sys.argv[1]))
-g = r["gpus"][0] if r["gpus"] else {}
-sys.exit(0 if eval(sys.argv[2]) else f"{r}")
-END
+    json_true "[$1 for r in [j] for g in [r['gpus'][0] if r['gpus'] else {}]][0]" < "$T/report" ||
+        { cat "$T/report"; false; }
 }
 
 mkfifo "$T/go"
@@ -69,15 +65,14 @@ for name in first second; do
 done
 both()
 {
-    rgpu top --json | python3 -c '
-import json, sys
-got = [t["given_s"] for s in json.load(sys.stdin)["servers"] for g in s["gpus"] for t in g["tenants"] if t["workers"]]
-sys.exit(not (len(got) == 2 and min(got) > 0.3))' || { rgpu top; false; }
+    rgpu top --json | json_value '[t["given_s"] for s in j["servers"] for g in s["gpus"]
+        for t in g["tenants"] if t["workers"]]' > "$T/given"
+    awk 'NF == 2 && $1 > 0.3 && $2 > 0.3 { found = 1 } END { exit !found }' "$T/given" ||
+        { rgpu top; false; }
 }
 ok "two jobs share a GPU" wait_for 60 both
-lease=$(rgpu list --json | python3 -c '
-import json, sys
-print(*[l["id"] for s in json.load(sys.stdin)["servers"] for l in s["leases"] if l["owner"]["job"] == sys.argv[1]])' "$first")
+lease=$(rgpu list --json | json_value '[l["id"] for s in j["servers"] for l in s["leases"]
+    if l["owner"]["job"] == a[0]]' "$first")
 for pid in $(workers); do
     grep -qsaF "RGPU_WORKER_LEASE=$lease" "/proc/$pid/environ" && kill -9 "$pid"
 done
@@ -106,7 +101,7 @@ ok "... and so there are two reports" wait_for 60 runs
 submitted --gres=rgpu:2 -o "$T/away" --wrap "$build/cuda/vector_add-static && cat $T/go"
 away() { grep -q . "$T/away" || { cat "$T/away"; false; }; }
 ok "a job runs" wait_for 60 away
-server=$(rgpu list --json | python3 -c 'import json, sys; print(*[s["name"] for s in json.load(sys.stdin)["servers"] if s["leases"]])')
+server=$(rgpu list --json | json_value '[s["name"] for s in j["servers"] if s["leases"]]')
 kill -9 "$(cat "$cluster/pid/rgpud.$server")"
 echo > "$T/go"
 ok "... ends while $server is away" wait_for 60 is_state "$job" COMPLETED
@@ -114,11 +109,11 @@ ok "... and has a report" wait_for 60 reported "$job"
 ok "... that says whose word is missing" holds "r['silent'] == ['$server'] and not g"
 
 # The sums.
-usage() { rgpu usage --json "$@" | python3 -c '
-import json, sys
-rows = json.load(sys.stdin)["usage"]
-for r in rows:
-    print(r["user"], r["account"], r["gpu"], r["runs"], r["launches"], r["unreported"])'; }
+usage()
+{
+    rgpu usage --json "$@" | json_value '"\n".join(" ".join(map(str, (r["user"], r["account"],
+        r["gpu"], r["runs"], r["launches"], r["unreported"]))) for r in j["usage"])'
+}
 # slurmctld tells slurmdbd each 5 s of jobs that have begun; before that sacct finds them by number
 # only.
 summed() { usage > "$T/usage"; grep -qx "$1" "$T/usage" || { cat "$T/usage"; false; }; }

@@ -36,7 +36,7 @@ version=$(slurmctld -V 2> /dev/null || /usr/sbin/slurmctld -V 2> /dev/null) || s
 # site NAME: a directory of its own, with slurm.conf from stdin. setup ARGS...: on it.
 site() { site=$T/sites/$1; mkdir -p "$site"; cat > "$site/slurm.conf"; }
 setup() { try 60 "$rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" --licences 400 "$@"; }
-json() { python3 -c "import json, sys; j = json.loads(sys.argv[2]); print(eval(sys.argv[1]))" "$1" "$2"; }
+json() { json_value "str(($1))" <<< "$2"; }
 # All files of the site, with owner, mode and bytes.
 state() { (cd "$site" && find . -mindepth 1 -printf '%P %y %m %U %l\n' | sort; find . -type f | sort | xargs -r -d '\n' sha256sum); }
 
@@ -306,42 +306,14 @@ like "$rc $err" "^1 .*slurm.conf: No such file" "--lines without lines"
 
 # --- any bytes: it ends well or with a sentence, and what it wrote goes away again
 
-cat > "$T/random_lines.py" <<'END'
-import os, random, subprocess, sys
-rgpu, own, folder = sys.argv[1:]
-r = random.Random(4060)
-parts = [b"NodeName=n1", b"Gres=gpu:1", b"GresTypes=", b"gpu,mps", b"Licenses=a:1", b"include x.conf", b"\\", b"\n", b"\r\n", b"#", b" ", b"\"",
-         b"=", b"JobSubmitPlugins=rgpu,lua", b"PluginDir=/usr", b"NodeName=DEFAULT", b"\0", b"\xff", b"PrologFlags=X", b"Licenses=rgpu|b"]
-counts = {}
-for n in range(25):
-    os.makedirs(f"{folder}/{n}")
-    conf = f"{folder}/{n}/slurm.conf"
-    text = b"".join(r.choice(parts) if r.random() < .9 else r.randbytes(4) for _ in range(r.randrange(60)))
-    open(conf, "wb").write(text)
-    def setup(*more):
-        done = subprocess.run([rgpu, "slurm", "setup", "--conf", conf, "--lines", own, "--licences", "400", *more], capture_output=True, timeout=60)
-        return done.returncode, done.stderr
-    status, told = setup("--apply")
-    counts[status] = counts.get(status, 0) + 1
-    if status not in (0, 4) and not (status == 1 and told.startswith(b"rgpu: ")):
-        print(n, "apply", status, told)
-    if status == 0:
-        if (again := setup("--apply")[0]) != 0:
-            print(n, "apply again", again)
-        if (undo := setup("--undo"))[0] != 0:
-            print(n, "undo", undo)
-    if open(conf, "rb").read() != text or os.listdir(f"{folder}/{n}") != ["slurm.conf"]:
-        print(n, "is not as it was", os.listdir(f"{folder}/{n}"))
-print(counts.get(0, 0) >= 5)
-END
-is "$(python3 "$T/random_lines.py" "$rgpu" "$own" "$T/random")" True "files of random lines"
+is "$(python3 "$py/setup_random_lines.py" "$rgpu" "$own" "$T/random")" True "files of random lines"
 
 # --- a real cluster
 
 cluster_up --plain
 conf=$cluster/etc/slurm.conf
 cp "$conf" "$T/plain.conf"
-hundredths=$(($(rgpu list --json | python3 -c 'import json, sys; print(sum(len(s["gpus"]) for s in json.load(sys.stdin)["servers"]))') * 100))
+hundredths=$(($(rgpu list --json | json_value 'sum(len(s["gpus"]) for s in j["servers"])') * 100))
 files() { (cd "$cluster/etc" && find . -type f -name '*.conf' | sort | xargs sha256sum); }
 restart()
 {

@@ -30,14 +30,7 @@ bundle()
 {
     local dir=$1
     shift
-    mkdir -p "$dir" && (cd "$dir" && rm -f config.json && crun spec) && python3 - "$dir/config.json" "$@" <<'PY'
-import json, sys
-path, variables = sys.argv[1], sys.argv[2:]
-config = json.load(open(path))
-config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] != "network"]
-config["process"].update(terminal=False, env=["PATH=/bin"] + variables, args=["/bin/sh", "-c", "echo it runs"])
-json.dump(config, open(path, "w"), indent=2)
-PY
+    mkdir -p "$dir" && (cd "$dir" && rm -f config.json && crun spec) && python3 "$py/oci_config.py" "$dir/config.json" "$@"
 }
 
 image "$T/plain/rootfs"
@@ -138,35 +131,14 @@ export ENROOT_ROOTFS=$T/own/rootfs ENROOT_ENVIRON=$T/environ ENROOT_MOUNTS=$T/fs
 try 20 "$hook"
 is "$rc:$(cat "$T/fstab"):$(wc -l < "$T/environ")" "0::2" "enroot's hook leaves a container of no job as it is" || diag "$err"
 
-# in_bwrap: what enroot does with these files, by bubblewrap.
-cat > "$T/in_bwrap.py" <<'PY'
-import json, os, sys
-rootfs, fstab, environ = sys.argv[1:4]
-arguments = ["bwrap", "--bind", rootfs, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--clearenv"]
-if fstab.endswith(".json"):
-    what = json.load(open(fstab))
-    for place in what["tmpfs"]:
-        arguments += ["--tmpfs", place]
-    for mount in what["mounts"]:
-        arguments += ["--ro-bind", mount["source"], mount["destination"]]
-    variables = {"PATH": "/bin", **what["environment"]}
-else:
-    for line in open(fstab):
-        source, place, kind, options = line.split()
-        arguments += ["--tmpfs", place] if kind == "tmpfs" else ["--ro-bind", source, place]
-    variables = dict(line.rstrip("\n").split("=", 1) for line in open(environ))
-for name, value in variables.items():
-    arguments += ["--setenv", name, value]
-os.execvp("bwrap", arguments + sys.argv[4:])
-PY
 if try 20 bwrap --bind "$T/own/rootfs" / --proc /proc --dev /dev /bin/sh -c 'echo it runs' && [ "$rc:$out" = "0:it runs" ]; then
-    try 60 srun --gres=rgpu:2 sh -c "'$hook' && exec python3 '$T/in_bwrap.py' '$T/own/rootfs' '$T/fstab' '$T/environ' /bin/sh -c 'see_gpus; LD_LIBRARY_PATH=/image/lib see_gpus'"
+    try 60 srun --gres=rgpu:2 sh -c "'$hook' && exec python3 '$py/in_bwrap.py' '$T/own/rootfs' '$T/fstab' '$T/environ' /bin/sh -c 'see_gpus; LD_LIBRARY_PATH=/image/lib see_gpus'"
     is "$rc:$(grep -oE 'GPUs 2 in [^ ]*' <<< "$out" | xargs)" "0:GPUs 2 in /run/rgpu/libcuda.so.1: GPUs 2 in /image/lib/libcuda.so.1:" \
         "what enroot's hook names puts a job's GPUs into a container" || diag "$out$err$(cat "$T/fstab" "$T/environ")"
     like "$(tail -n 4 "$T/environ" | xargs)" 'LD_LIBRARY_PATH=/run/rgpu:/image/lib NVIDIA_VISIBLE_DEVICES=void' "with the image's own LD_LIBRARY_PATH behind" || diag "$(cat "$T/environ")"
     try 60 srun --gres=rgpu:2 env -u RGPU_LEASE sh -c ": > '$T/fstab'; '$hook' && cat '$T/fstab'"
     like "$rc:$out" "^0:.*/run/cn[12]/[0-9]+/lease.json /run/rgpu/lease.json none x-create=file,bind,ro" "also where the plugin that starts it comes before ours" || diag "$err"
-    try 60 rgpu run -n 1 -- sh -c "rgpu container '$T/plain/rootfs' --json > '$T/parts.json' && exec python3 '$T/in_bwrap.py' '$T/plain/rootfs' '$T/parts.json' - see_gpus"
+    try 60 rgpu run -n 1 -- sh -c "rgpu container '$T/plain/rootfs' --json > '$T/parts.json' && exec python3 '$py/in_bwrap.py' '$T/plain/rootfs' '$T/parts.json' - see_gpus"
     like "$rc:$out" '^0:GPUs 1 in /run/rgpu/libcuda.so.1' "rgpu container --json tells any runtime, outside Slurm too" || diag "$out$err"
 else
     skip "bubblewrap runs no container here: ${err:-it is not installed}" 4

@@ -15,30 +15,6 @@ not_lent() { rgpu list > "$T/list"; grep -q '^gpu1 *0 .*\[drained: not lent\]' "
 # The server that a job of srun with these options gets.
 server() { try 60 srun "$@" sh -c 'grep -o "\"name\": \"gpu[12]\"" "$RGPU_LEASE"'; }
 
-# Uses its GPU again and again until the file is there, and once more then: 0 if it could each time.
-# Makes the other file when it has begun.
-cat > "$T/use.py" <<'PY'
-import ctypes, os, sys, time
-cu = ctypes.CDLL("libcuda.so.1")
-context = ctypes.c_void_p()
-def use():
-    address = ctypes.c_uint64()
-    for r in (cu.cuMemAlloc_v2(ctypes.byref(address), 4096), cu.cuMemsetD8_v2(address, 1, ctypes.c_size_t(4096)), cu.cuCtxSynchronize(),
-              cu.cuMemFree_v2(address)):
-        if r:
-            sys.exit(f"error {r}")
-for r in (cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cu.cuCtxSetCurrent(context)):
-    if r:
-        sys.exit(f"error {r}")
-use()
-open(sys.argv[1], "w").close()
-while not os.path.exists(sys.argv[2]):
-    use()
-    time.sleep(0.05)
-use()
-print("used to the end")
-PY
-
 # --- not lent
 
 ok "what is not lent is not offered, and rgpu list says so" not_lent
@@ -84,12 +60,12 @@ server -w cn1 --gres=rgpu:1 --rgpu-share=50
 is "$rc $out" '0 "name": "gpu1"' "a job on this node gets its own GPU" || diag "$err"
 touch "$T/half.end"
 wait "$pid"
-try 60 srun -w cn1 --gres=rgpu:1 --export=ALL,RGPU_TRANSPORT=shm python3 "$T/use.py" "$T/begun.1" /
+try 60 srun -w cn1 --gres=rgpu:1 --export=ALL,RGPU_TRANSPORT=shm python3 "$py/use_gpu_until.py" "$T/begun.1" /
 is "$rc $out" "0 used to the end" "... through shared memory" || diag "$err"
 
 # --- preempted
 
-submitted -w cn1 --gres=rgpu:1 -o "$T/user" --wrap "exec python3 $T/use.py $T/begun $T/never"; user=$job
+submitted -w cn1 --gres=rgpu:1 -o "$T/user" --wrap "exec python3 $py/use_gpu_until.py $T/begun $T/never"; user=$job
 ok "a program uses it" wait_for 60 test -e "$T/begun"
 is "$(server_of "$user")" gpu1 "... that one"
 try 120 srun -w cn1 --gres=gpu:1 echo mine
@@ -109,8 +85,8 @@ is "$(synced)" 200 "Slurm sells what is left"
 
 start lend rgpu lend --server gpu1 --grace 10m 0; lend=$pid
 ok "lent without Slurm" wait_for 60 lent
-gpu=$(rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][0]["gpus"][0]["uuid"])')
-start use rgpu run --uuid "$gpu" -- python3 "$T/use.py" "$T/begun.2" "$T/end.2"; use=$pid
+gpu=$(rgpu list --json | json_value 'j["servers"][0]["gpus"][0]["uuid"]')
+start use rgpu run --uuid "$gpu" -- python3 "$py/use_gpu_until.py" "$T/begun.2" "$T/end.2"; use=$pid
 ok "a program uses it" wait_for 60 test -e "$T/begun.2"
 crash rgpud.gpu1
 start_rgpud gpu1
@@ -129,7 +105,7 @@ is "$rc" 0 "... and then the lender ends" || diag "$(cat "$T/lend.log")"
 
 start lend rgpu lend --server gpu1 --grace 0 0; lend=$pid
 wait_for 60 lent
-start use rgpu run --uuid "$gpu" -- python3 "$T/use.py" "$T/begun.3" "$T/never"; use=$pid
+start use rgpu run --uuid "$gpu" -- python3 "$py/use_gpu_until.py" "$T/begun.3" "$T/never"; use=$pid
 ok "lent again, and used" wait_for 60 test -e "$T/begun.3"
 kill -9 "$lend"
 ok "whoever lent it is killed: it is withdrawn" wait_for 60 not_lent

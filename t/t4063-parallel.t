@@ -29,20 +29,8 @@ is "$rc $(seen)" "0 0 cn1 CUDA 1 cn1 CUDA 2 cn2 CUDA 3 cn2 CUDA" "four tasks on 
 is "$(gpus)" 4 "... which are four"
 ok "... the loss is that of one process with the whole batch: $(loss), $one" near "$(loss)" "$one"
 
-# What a program of torchrun's sees, and which GPU it takes.
-cat > "$T/take.py" <<'PY'
-import ctypes, os
-cu = ctypes.CDLL("libcuda.so.1")
-count, device, name = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
-local = int(os.environ["LOCAL_RANK"])
-for r in (cu.cuInit(0), cu.cuDeviceGetCount(ctypes.byref(count)), cu.cuDeviceGet(ctypes.byref(device), local),
-          cu.cuDeviceGetUuid_v2(name, device)):
-    assert r == 0, r
-print(*(os.environ[n] for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURMD_NODENAME")), "of", count.value,
-      "GPU-" + bytes(name).hex())
-PY
 by_launch() { try 300 srun -N 2 -n 2 --ntasks-per-node=1 --gres=rgpu:2 "$python" launch.py --nproc-per-node=2 "$@"; }
-by_launch "$T/take.py"
+by_launch "$py/rank_gpu.py"
 is "$rc $(sed 's/ GPU-.*//' <<< "$out" | sort | xargs)" "0 0 4 0 2 cn1 of 2 1 4 1 2 cn1 of 2 2 4 0 2 cn2 of 2 3 4 1 2 cn2 of 2" \
     "one task a node starts two processes, as torchrun does: each sees both GPUs of its node and is told its own" || diag "$out$err"
 is "$(gpus)" 4 "... which are four"

@@ -8,14 +8,7 @@ cluster_up
 . "$(dirname "$0")/lib/lost.sh"
 unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
 check() { rgpu slurm check > "$T/check" 2>&1 || { cat "$T/check"; false; }; }
-# "gpu1:2 gpu2:1": the servers of a lease file, in its order, and how many GPUs each has there.
-cat > "$T/parts.py" <<'PY'
-import json, os, sys
-servers = json.load(open(sys.argv[1] if len(sys.argv) > 1 else os.environ["RGPU_LEASE"]))["servers"]
-assert len({g["uuid"] for s in servers for g in s["gpus"]}) == sum(len(s["gpus"]) for s in servers)
-print(*[f'{s["name"]}:{len(s["gpus"])}' for s in servers])
-PY
-parts() { python3 "$T/parts.py" "$cluster/run/cn1/$1/lease.json"; }
+parts() { python3 "$py/lease_parts.py" "$cluster/run/cn1/$1/lease.json"; }
 
 # --- submit
 
@@ -40,11 +33,11 @@ scancel "$job"
 
 # --- which GPUs
 
-try 60 srun --gres=rgpu:3 --rgpu-span sh -c 'python3 "$0"; stat -c %a.%u "$RGPU_LEASE"' "$T/parts.py"
+try 60 srun --gres=rgpu:3 --rgpu-span sh -c 'python3 "$0"; stat -c %a.%u "$RGPU_LEASE"' "$py/lease_parts.py"
 like "$rc $(xargs <<< "$out")" '^0 gpu1:[12] gpu2:[12] 400\.0$' "three GPUs of two servers in one lease file" || diag "$err"
-try 60 srun --gres=rgpu:2 --rgpu-span python3 "$T/parts.py"
+try 60 srun --gres=rgpu:2 --rgpu-span python3 "$py/lease_parts.py"
 like "$rc $out" '^0 gpu[12]:2$' "two of one server, which has them" || diag "$err"
-try 60 srun -N 2 --gres=rgpu:3 --rgpu-share=50 --rgpu-span python3 "$T/parts.py"
+try 60 srun -N 2 --gres=rgpu:3 --rgpu-share=50 --rgpu-span python3 "$py/lease_parts.py"
 is "$rc $(grep -cE '^gpu1:[12] gpu2:[12]$' <<< "$out")" "0 2" "on two nodes halves of three each" || diag "$err"
 try 60 srun -n 3 --gres=rgpu:3 --rgpu-span --rgpu-bind=single:1 sh -c 'echo "$CUDA_VISIBLE_DEVICES"'
 is "$rc $(sort <<< "$out" | xargs)" "0 0 1 2" "--rgpu-bind counts them over all servers" || diag "$err"
@@ -52,33 +45,7 @@ ok "all are given back" wait_for 20 all_free
 
 # --- what a program sees
 
-# The places in the lease of the GPUs that libcuda.so.1 shows. With a file: makes a context on each,
-# the file, and allocates on each in turn until that fails.
-cat > "$T/see.py" <<'PY'
-import ctypes, json, os, sys, uuid
-cu = ctypes.CDLL("libcuda.so.1")
-n, context, address = ctypes.c_int(0), ctypes.c_void_p(), ctypes.c_uint64()
-assert cu.cuInit(0) == 0 and cu.cuDeviceGetCount(ctypes.byref(n)) == 0
-leased = [g["uuid"] for s in json.load(open(os.environ["RGPU_LEASE"]))["servers"] for g in s["gpus"]]
-seen = []
-for d in range(n.value):
-    u = (ctypes.c_ubyte * 16)()
-    assert cu.cuDeviceGetUuid_v2(u, d) == 0
-    seen.append(leased.index("GPU-" + str(uuid.UUID(bytes=bytes(u)))))
-print(os.environ.get("SLURM_PROCID", "-") + ":" + ",".join(map(str, seen)), flush=True)
-contexts = []
-for d in range(n.value if len(sys.argv) > 1 else 0):
-    assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), d) == 0
-    contexts.append(ctypes.c_void_p(context.value))
-if contexts:
-    open(sys.argv[1], "w").close()
-while contexts:
-    for context in contexts:
-        assert cu.cuCtxSetCurrent(context) == 0
-        if cu.cuMemAlloc_v2(ctypes.byref(address), 1 << 20) or cu.cuMemFree_v2(address):
-            sys.exit("a call has failed")
-PY
-see() { try 60 srun "$@" python3 "$T/see.py"; seen=$(sort <<< "$out" | xargs); }
+see() { try 60 srun "$@" python3 "$py/span_gpus.py"; seen=$(sort <<< "$out" | xargs); }
 see --gres=rgpu:3 --rgpu-span
 is "$rc:$seen" "0:0:0,1,2" "a program sees the GPUs of both servers as one list" || diag "$err"
 see -n 3 --gres=rgpu:3 --rgpu-span --rgpu-bind=single:1
@@ -117,8 +84,11 @@ submitted -w cn1 --gres=rgpu:3 --rgpu-share=30 --rgpu-span --wrap 'sleep 300'
 wait_for 30 is_state "$job" RUNNING
 prolog_env=(SLURM_JOB_ID="$job" SLURM_JOB_UID=0 SLURM_JOB_USER=root SLURM_JOB_NODELIST=cn1 SLURM_JOB_NUM_NODES=1 SLURM_JOB_LICENSES=rgpu:90
     SLURMD_NODENAME=cn1 SPANK_RGPU_NODES=1 SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share=30 SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_span=)
-leases() { rgpu leases --json | python3 -c 'import json, sys
-print(len([l for l in json.load(sys.stdin)["leases"] if l["owner"].get("job") == sys.argv[1]]))' "$job"; }
+leases()
+{
+    rgpu leases --json |
+        json_value 'len([l for l in j["leases"] if l["owner"].get("job") == a[0]])' "$job"
+}
 in_file() { grep -oE '"lease": "[0-9a-f]+"' "$cluster/run/cn1/$job/lease.json" | grep -oE '[0-9a-f]{32}'; }
 ok "its prolog is run once more" env "${prolog_env[@]}" rgpu slurm prolog
 is "$(leases)" 4 "... and takes as many again"
@@ -127,11 +97,10 @@ is "$(leases) $(parts "$job" | tr ' ' '\n' | grep -cE '^gpu[12]:[12]$')" "2 2" "
 ok "all agree" check
 ok "once more" env "${prolog_env[@]}" rgpu slurm prolog
 known=$(in_file | head -n 1)
-for lease in $(rgpu leases --json | python3 -c 'import json, sys
-known = sys.argv[1]
-all = [l for l in json.load(sys.stdin)["leases"]]
-span = next(l["span"]["id"] for l in all if l["id"] == known)
-print(*[l["id"] for l in all if l["span"]["id"] != span][:1])' "$known"); do
+span=$(rgpu leases --json |
+    json_value 'next(l["span"]["id"] for l in j["leases"] if l["id"] == a[0])' "$known")
+for lease in $(rgpu leases --json |
+    json_value '[l["id"] for l in j["leases"] if l["span"]["id"] != a[0]][:1]' "$span"); do
     ok "a part of the second is lost" rgpu release "$lease"
 done
 is "$(leases)" 3 "... three are left"
@@ -147,7 +116,7 @@ ok "the rest is given back" wait_for 60 all_free
 # --- one of the servers dies
 
 configure 'lost_after = "1s"'
-submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap "exec python3 $T/see.py $T/works"; one=$job
+submitted -w cn1 --gres=rgpu:3 --rgpu-span --wrap "exec python3 $py/span_gpus.py $T/works"; one=$job
 ok "a batch job's program has contexts on both servers" wait_for 60 test -e "$T/works"
 crash rgpud.gpu2
 env SLURM_JOB_ID="$one" SLURM_JOB_UID=0 SLURMD_NODENAME=cn1 SPANK_RGPU_NODES=1 rgpu slurm node-prolog 2> "$T/away"
@@ -159,7 +128,7 @@ ok "one of them dies: the job fails, and is requeued" wait_for 90 is_requeued "$
 ok "... says why" wait_for 20 has_note "$one"
 like "$(note_of "$one")" "^rgpu: lost server gpu2 .*: requeued; avoids gpu2 until" "... and avoids that server"
 is "$(rgpu list | grep -c '^gpu1 .*100%')" 2 "... the other has its GPUs back"
-try 60 srun --gres=rgpu:2 --rgpu-span sh -c 'echo "$SLURM_JOB_ID"; python3 "$0"' "$T/parts.py"
+try 60 srun --gres=rgpu:2 --rgpu-span sh -c 'echo "$SLURM_JOB_ID"; python3 "$0"' "$py/lease_parts.py"
 is "$rc ${out#*$'\n'}" "0 gpu1:2" "another that one server can serve runs meanwhile" || diag "$err"
 two=${out%%$'\n'*}
 is_gone() { [ -z "$(squeue -h -j "$two" 2> /dev/null)" ]; }

@@ -34,24 +34,7 @@ is "$(wc -w <<< "$names $arguments")" 16 "the SPANK plugin has twelve options an
 is "$(for name in $names $arguments; do plain "$man/spank_rgpu.8.in" | grep -qF -- "$name" || echo "$name"; done)" "" "spank_rgpu(8) has them all"
 
 "$rgpu" config --defaults --json > "$T/keys.json"
-python3 - "$T/keys.json" "$man/rgpu.conf.5.in" > "$T/keys" <<'EOF'
-import json, re, sys
-keys = {k["key"]: k.get("value") for k in json.load(open(sys.argv[1]))["keys"]}
-table, told = "", {}
-for line in open(sys.argv[2]):
-    if m := re.match(r"\.SS \[+(\w+)\]+", line):
-        table = m[1]
-    if m := re.match(r"\\fB(\w+)\\fR = (.*)", line):
-        told[f"{table}.{m[1]}"] = m[2]
-for key, value in keys.items():
-    if key not in told:
-        print("missing:", key)
-    elif value is not None and not re.fullmatch(re.sub(r"@\w+@", "[^\"]*", re.sub(r"([\[\].])", r"\\\1", told[key])), value):
-        print("wrong default:", key, told[key], "is", value)
-for key in told.keys() - keys.keys():
-    print("no such key:", key)
-print(len(keys) > 25)
-EOF
+python3 "$py/man_page_keys.py" "$T/keys.json" "$man/rgpu.conf.5.in" > "$T/keys"
 is "$(cat "$T/keys")" True "rgpu.conf(5) has every key with its default, and no other"
 is "$(RGPU_CONF=$root/etc/rgpu.conf "$rgpu" config > /dev/null && echo read)" read "etc/rgpu.conf is good"
 if command -v man > /dev/null; then

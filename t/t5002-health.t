@@ -59,7 +59,7 @@ like "$out" 'systemctl status rgpud' "... and what to do"
 readings 0 40
 rgpud gpu2 "worker = \"$T/worker\"" 'health_check = "1s"'
 clients "gpu2=$control"
-mapfile -t uuids < <("$rgpu" list --json | python3 -c 'import json, sys; [print(g["uuid"]) for g in json.load(sys.stdin)["servers"][0]["gpus"]]')
+read -ra uuids < <("$rgpu" list --json | json_value '[g["uuid"] for g in j["servers"][0]["gpus"]]')
 like "$("$rgpu" list)" 'drained: health: GPUs: GPU 0, GPU 1 does not answer' "GPUs that NVML does not know: nothing is lent, and list says why"
 readings 0 40
 ok "it comes back by itself" wait_for 20 all_free

@@ -12,7 +12,8 @@ best-fit +33.3% +0.0% +0.0 s .*
 worst-fit +33.3% +50.0% +45.0 s .*
 first-fit +33.3% +50.0% ' "ain't no pins: best fit alone leaves the large server whole"
 try 20 "$rgpu" simulate --json --policy worst-fit - < "$T/pins"
-is "$(python3 -c 'import json, sys; print([(p["policy"], p["waited"], p["wait_max_s"]) for p in json.loads(sys.argv[1])["policies"]])' "$out")" \
+is "$(json_value 'str([(p["policy"], p["waited"], p["wait_max_s"]) for p in j["policies"]])' \
+    <<< "$out")" \
     "[('worst-fit', 1, 90.0)]" "--json, --policy, and a trace from stdin"
 printf 'servers 2 2 8G\nrequest 0 3 100 0 10\nrequest 1 2 100 0 10\nrequest 2 1 100 0 5\nrequest 20 5 100 0 1\n' > "$T/span"
 try 20 "$rgpu" simulate --policy best-fit "$T/span"
@@ -35,6 +36,6 @@ ok "contrib/pool-trace makes one" "$root/contrib/pool-trace" --servers 10000 --r
 "$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7 > "$T/large"
 is "$("$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7 | cksum)" "$(cksum < "$T/large")" "... the same for the same seed"
 try 120 "$rgpu" simulate --json --policy best-fit "$T/large"
-is "$rc $(python3 -c 'import json, sys; p = json.loads(sys.argv[1])["policies"][0]; print(p["servers"], p["requests"] + p["never"])' "$out")" "0 10000 5000" \
+is "$rc $(json_value '[(p := j["policies"][0])["servers"], p["requests"] + p["never"]]' <<< "$out")" "0 10000 5000" \
     "10,000 servers are replayed"
 done_testing

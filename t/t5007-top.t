@@ -8,44 +8,11 @@ rgpu=$build/bin/rgpu
 
 server
 tenants_start 300 "30-100 us=1000" "50% us=1000"
-two() { "$rgpu" top --json | python3 -c '
-import json, sys
-tenants = [t for s in json.load(sys.stdin)["servers"] for g in s["gpus"] for t in g["tenants"]]
-sys.exit(not (len(tenants) == 2 and all(t["given_1s"] > 0.1 and t["launches_per_s"] > 1 for t in tenants)))'; }
+two() { busy_tenants 2; }
 ok "two tenants are busy" wait_for 30 two
 
-# screen.py ROWS COLUMNS VIEWS KEY COMMAND...: types KEY when it has seen so many views. Prints the
-# last whole one, and tells on stderr how the command ended, the terminal's modes before, meanwhile
-# and after, and how many views differed.
-cat > "$T/screen.py" <<'END'
-import fcntl, os, pty, select, struct, sys, termios, time
-rows, columns, views, key, *command = sys.argv[1:]
-pid, terminal = pty.fork()
-if pid == 0:
-    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", int(rows), int(columns), 0, 0))
-    time.sleep(0.2)  # the modes before are looked at
-    os.execv(command[0], command)
-modes = lambda: "".join(n for n, bit in (("C", termios.ICANON), ("E", termios.ECHO), ("S", termios.ISIG))
-                        if termios.tcgetattr(terminal)[3] & bit)
-before, meanwhile, seen, typed, end = modes(), "", b"", False, time.monotonic() + 60
-while time.monotonic() < end:
-    if not select.select([terminal], [], [], 1)[0]:
-        continue
-    try:
-        data = os.read(terminal, 65536)
-    except OSError:
-        break
-    seen += data
-    if not typed and seen.count(b"\x1b[H\x1b[J") > int(views):
-        meanwhile, typed = modes(), True
-        os.write(terminal, key.encode().decode("unicode_escape").encode())
-status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if time.monotonic() < end else "none"
-pages = seen.decode().replace("\r", "").split("\x1b[H\x1b[J")[1:]
-print(pages[int(views) - 1], end="")
-print(f"status {status} modes {before} {meanwhile} {modes()} views {len(set(pages[:int(views)]))}", file=sys.stderr)
-END
 
-try 70 python3 "$T/screen.py" 24 200 4 q "$rgpu" top -i 300ms
+try 70 python3 "$py/top_screen.py" 24 200 4 q "$rgpu" top -i 300ms
 like "$err" '^status 0 modes CES S CES views [234]$' "it is written anew with other numbers until q is typed; the terminal is as before"
 like "$out" '^GPU +LEASE +SHARE +DUE +1S +10S +1MIN +OWED +MEMORY +LAUNCH/S +BYTES/S +LONGEST +STATE +WHO' "it has these columns"
 number='[0-9]+\.[0-9]%'
@@ -53,11 +20,11 @@ for share in 30-100% 50%; do
     like "$out" "gpu1 0 +[0-9a-f]{8} +$share +$number +$number +$number +$number +-?[0-9.]+m?s +[0-9.]+ MiB of 32.0 MiB +[0-9.]+ +[0-9.]+ (B|KiB) +[0-9.]+m?s +(runs|waits|idle) +$(id -un)" \
         "the tenant of $share"
 done
-try 70 python3 "$T/screen.py" 24 200 1 '\x03' "$rgpu" top -i 300ms
+try 70 python3 "$py/top_screen.py" 24 200 1 '\x03' "$rgpu" top -i 300ms
 like "$err" '^status -2 modes CES S CES' "after Ctrl-C the terminal is as before, too"
-try 70 python3 "$T/screen.py" 24 60 2 q "$rgpu" top -i 300ms
+try 70 python3 "$py/top_screen.py" 24 60 2 q "$rgpu" top -i 300ms
 is "$(awk 'length > 60' <<< "$out")" "" "on a narrow terminal lines are cut"
-try 70 python3 "$T/screen.py" 3 200 2 q "$rgpu" top -i 300ms
+try 70 python3 "$py/top_screen.py" 3 200 2 q "$rgpu" top -i 300ms
 like "$out" '^GPU .*
 3 lines more$' "on a low one it says what is missing"
 

@@ -16,7 +16,7 @@ like "$(cat "$T/tenant.2")" 'a kernel has run for 0\.[0-9] s on GPU 0, and the s
 like "$(cat "$T/gpu1.log")" 'lease [0-9a-f]{8}: a kernel has run for' "... and so is the log"
 tenant_files=("t1=$T/notes.1")
 look 2.5 3.9 1
-ok "... after which the other has the GPU: $(got t1.share)" python3 -c "import sys; sys.exit(not $(got t1.share) > 50)"
+ok "... after which the other has the GPU: $(got t1.share)" awk "BEGIN { exit !($(got t1.share) > 50) }"
 
 # A host function that takes its time is no kernel.
 try 60 "$build/bin/rgpu" run -- "$build/cuda/soft_streams-static"
@@ -53,10 +53,11 @@ stop "$pid"
 rm -f "$T/gpu1.ready"
 start again "$build/sbin/rgpud" --verbose --config "$T/gpu1.conf" --ready-file "$T/gpu1.ready"
 wait_for 20 test -s "$T/gpu1.ready" || bail "rgpud does not start again: $(cat "$T/again.log")"
-known() { "$build/bin/rgpu" top --json | python3 -c '
-import json, sys
-tenants = [t for s in json.load(sys.stdin)["servers"] for g in s["gpus"] for t in g["tenants"]]
-sys.exit(not [t for t in tenants if t["given_s"] > 0.5 and t["turns"] > 5])'; }
+known()
+{
+    "$build/bin/rgpu" top --json | json_true '[t for s in j["servers"] for g in s["gpus"]
+        for t in g["tenants"] if t["given_s"] > 0.5 and t["turns"] > 5]'
+}
 ok "the new rgpud knows the turns of before" wait_for 5 known
 tenants_wait
 is "$rc" 0 "both programs end well" || diag "$out"

@@ -19,5 +19,5 @@ runs() { is_state "$1" RUNNING; }
 is_requeued() { [ "$(job_state "$1") $(restarts "$1")" = "PENDING 1" ] || { scontrol show job "$1"; return 1; }; }
 has_note() { [ -n "$(note_of "$1")" ]; }
 other_of() { [ "$1" = gpu1 ] && echo gpu2 || echo gpu1; }
-answer() { rgpu list --json | python3 -c 'import json, sys; sys.exit(not all(s["reachable"] for s in json.load(sys.stdin)["servers"]))'; }
+answer() { rgpu list --json | json_true 'all(s["reachable"] for s in j["servers"])'; }
 back() { start_rgpud "$1"; wait_for 30 answer; }

@@ -86,7 +86,7 @@ api()
     body=$(cat "$T/.body" 2>/dev/null)
 }
 
-json() { python3 -c 'import json, sys; j = json.loads(sys.argv[2]); print(eval(sys.argv[1]))' "$1" "${2-$body}"; }
+json() { json_value "str(($1))" <<< "${2-$body}"; }
 
 # They say in their environment which state_dir they are of.
 workers_of()

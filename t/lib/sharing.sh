@@ -65,12 +65,15 @@ alone()  # KEY=VALUE...
 
 got()
 {
-    python3 -c '
-import json, sys
-class Tenant(dict): __getattr__ = dict.__getitem__
-names = {k: Tenant(v) if isinstance(v, dict) else v for k, v in json.loads(sys.argv[1]).items()}
-value = eval(sys.argv[2], names)
-print(round(value, 2) if isinstance(value, float) else value)' "$got" "$1"
+    python3 "$py/tenant_expression.py" "$got" "$1"
+}
+
+# busy_tenants COUNT: so many have turns, and all of them are given time and launch.
+busy_tenants()
+{
+    "$build/bin/rgpu" top --json | json_true 'len(t := [t for s in j["servers"] for g in s["gpus"]
+        for t in g["tenants"]]) == int(a[0])
+        and all(x["given_1s"] > 0.1 and x["launches_per_s"] > 1 for x in t)' "$1"
 }
 
 within()
@@ -84,7 +87,7 @@ at_most()  # EXPRESSION LIMIT NAME
 {
     local value
     value=$(got "$1")
-    ok "$3: $value, at most $2" python3 -c "import sys; sys.exit(not $value <= $2)" || diag "$got"
+    ok "$3: $value, at most $2" awk "BEGIN { exit !($value <= $2) }" || diag "$got"
 }
 
 # The three of the table: each within so many points over all, and over any window of `look`.

@@ -92,11 +92,13 @@ stepds()
 
 # For jobs that are to share one: their prologs ask at the same time, and neither sees the other's
 # lease.
-first_gpu() { rgpu list --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][0]["gpus"][0]["uuid"])'; }
+first_gpu() { rgpu list --json | json_value 'j["servers"][0]["gpus"][0]["uuid"]'; }
 
-held() { rgpu list --json | python3 -c '
-import json, sys
-print(sum(max(g["share"], 1) for s in json.load(sys.stdin)["servers"] for l in s["leases"] if l["owner"].get("job") for g in l["gpus"]))'; }
+held()
+{
+    rgpu list --json | json_value 'sum(max(g["share"], 1) for s in j["servers"]
+        for l in s["leases"] if l["owner"].get("job") for g in l["gpus"])'
+}
 sold() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Used=\([0-9]*\) .*/\1/p'; }
 agree() { [ "$(held)" = "$(sold)" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 

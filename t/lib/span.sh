@@ -28,15 +28,7 @@ spanned()
     for server in "$@"; do
         "$build/bin/rgpu" request -n 2 --server "$server" -o "$file.$server" > "$file.log" 2>&1 || bail "no lease: $(cat "$file.log")"
     done
-    python3 - "$file" "$@" <<'PY'
-import json, os, sys
-file, servers = sys.argv[1], sys.argv[2:]
-lease = {"version": 1, "job": "", "servers": []}
-for server in servers:
-    lease["servers"] += json.load(open(f"{file}.{server}"))["servers"]
-with os.fdopen(os.open(file, os.O_CREAT | os.O_WRONLY, 0o400), "w") as f:
-    json.dump(lease, f)
-PY
+    python3 "$py/join_leases.py" "$file" "$@"
 }
 
 on() { try 100 env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$@"; }

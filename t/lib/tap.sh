@@ -17,14 +17,18 @@
 #   stop PID                      ends a started process and waits for it
 #   free_port                     a loopback TCP port that nobody uses; two calls in a test never give the same
 #   cleanup_do COMMAND...         runs it at the end, last one first
+#   json_value EXPRESSION [A...]  prints the value of a Python expression over the JSON on stdin, j
+#   json_true EXPRESSION [A...]   passes when it is true (t/py/json_value.py)
 #
 # $T is the test's own empty directory; it is removed when all is well, else its path is told.
-# $root is the source tree, $build the build tree, $cuda_libs the toolkit's libraries, $softgpu,
+# $py is the folder of the tests' Python programs, $root the source tree, $build the build tree, $cuda_libs the toolkit's libraries, $softgpu,
 # $interpose ours.
 # `./t/tNNNN-topic.t -v` shows the output of passing commands too.
 
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck disable=SC2034
+py=$root/t/py
 build=${RGPU_BUILD:-$root/build}
 cuda_libs=${RGPU_CUDA_LIBDIR:-/usr/local/cuda/lib64}
 interpose=$build/lib/interpose
@@ -176,6 +180,9 @@ free_port()
         return
     done
 }
+
+json_value() { python3 "$py/json_value.py" "$@"; }
+json_true() { json_value --true "$@"; }
 
 cleanup_do() { tap_cleanup+=("$(printf '%q ' "$@")"); }
 

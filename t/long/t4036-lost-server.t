@@ -43,13 +43,7 @@ wait_for 30 runs "$booted"
 server=$(server_of "$booted")
 crash "rgpud.$server"
 # What its leases know of the boot, as after another one.
-python3 - "$cluster/state/$server" "$(cat /proc/sys/kernel/random/boot_id)" <<'PY'
-import sqlite3, sys
-with sqlite3.connect(sys.argv[1] + '/leases.db') as db:
-    for id, body in db.execute('SELECT id, body FROM lease').fetchall():
-        assert sys.argv[2] in body
-        db.execute('UPDATE lease SET body = ? WHERE id = ?', (body.replace(sys.argv[2], 'another-boot'), id))
-PY
+python3 "$py/another_boot.py" "$cluster/state/$server" "$(cat /proc/sys/kernel/random/boot_id)"
 back "$server"
 touch "$T/booted"
 ok "the server's host was booted under the job, which fails: it is requeued" wait_for 60 is_requeued "$booted"

@@ -21,9 +21,8 @@ for us in 200 2000 20000; do
     tenants_start 31 "50% us=$us"
     old() { python3 -c "import sys, time; sys.exit(time.time() < $begin + 25)"; }
     wait_for 60 old
-    given=$("$build/bin/rgpu" top --json | python3 -c '
-import json, sys
-print(100 * [t for s in json.load(sys.stdin)["servers"] for g in s["gpus"] for t in g["tenants"]][0]["given_10s"])')
+    given=$("$build/bin/rgpu" top --json | json_value '100 * [t for s in j["servers"]
+        for g in s["gpus"] for t in g["tenants"]][0]["given_10s"]')
     tenants_wait
     # A kernel of 0.2 ms is over before the next one is launched, where the processors are busy.
     look 1 31 5 --join 1

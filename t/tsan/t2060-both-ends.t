@@ -53,9 +53,11 @@ reports()
     return 1
 }
 
-idle() { [ "$("$build/bin/rgpu" list --json | python3 -c '
-import json, sys
-print(sum(l["workers"] for s in json.load(sys.stdin)["servers"] for l in s["leases"]))')" = 0 ]; }
+idle()
+{
+    "$build/bin/rgpu" list --json |
+        json_true 'not sum(l["workers"] for s in j["servers"] for l in s["leases"])'
+}
 
 # run NAME [VARIABLE=VALUE...] COMMAND...: with the lease $T/lease, in $threads threads; passes when
 # it exits 0 and neither end has a race.
