@@ -6,7 +6,6 @@ cluster_up
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 # A job that runs until its file is there.
-until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 leased() { rgpu list --json | grep -c "\"job\": \"$1\""; }
 
 submitted --gres=rgpu:2 --wrap "$(until_file "$T/first")"; first=$job

@@ -6,7 +6,6 @@
 cluster_up
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 reserved() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Reserved=\([0-9]*\) .*/\1/p'; }
 sync() { try 30 rgpu slurm sync; }
 pends() { [ "$(job_state "$1") $(job_reason "$1")" = "PENDING Licenses" ]; }

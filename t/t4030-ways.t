@@ -7,7 +7,6 @@ cluster_up --types h100,a100 --local-gpu
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 # A script that runs until its file is there.
-until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 # holds HUNDREDTHS NAME: the job's leases, and its licences, become so many.
 both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }

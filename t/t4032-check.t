@@ -6,7 +6,6 @@
 cluster_up
 [ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 check() { try 60 rgpu slurm check "$@"; }
 agrees() { check; is "$rc:$(tail -n 1 <<< "$out")" "0:$1: all agree" "$2" || diag "$out$err"; }
 all_agree() { rgpu slurm check; }

@@ -14,7 +14,7 @@ slurm = re.search(r'\[slurm\].*?(?=\n\[|\Z)', text, re.S).group(0)
 open(sys.argv[2], 'w').write(text.replace(slurm, '') + '\n' + slurm + '\n')
 PY
 configure() { { cat "$T/rgpu.conf"; printf '%s\n' "$@"; } > "$T/new.conf" && mv "$T/new.conf" "$RGPU_CONF"; }
-fails_at() { printf 'while [ ! -e %q ]; do sleep 0.1; done; exit 3' "$1"; }
+fails_at() { printf '%s; exit 3' "$(until_file "$1")"; }
 runs() { is_state "$1" RUNNING; }
 is_requeued() { [ "$(job_state "$1") $(restarts "$1")" = "PENDING 1" ] || { scontrol show job "$1"; return 1; }; }
 has_note() { [ -n "$(note_of "$1")" ]; }

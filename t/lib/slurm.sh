@@ -102,6 +102,7 @@ held()
 sold() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Used=\([0-9]*\) .*/\1/p'; }
 agree() { [ "$(held)" = "$(sold)" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 
+# A command for sh -c that waits for a file.
 until_file() { printf 'while [ ! -e %q ]; do sleep 0.1; done' "$1"; }
 daemon() { env PATH="$PATH:/usr/sbin" RGPU_MINICLUSTER="$cluster" RGPU_SNAPSHOT="$cluster/run/pool.snapshot" "$@"; }
 
