@@ -11,8 +11,10 @@ packages=(
     # build
     g++ make autoconf
     libslurm-dev libmunge-dev llvm-19-dev
-    libseccomp-dev libssl-dev libboost-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev libcpp-httplib-dev
-    libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev libucx-dev
+    libseccomp-dev libssl-dev libboost-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev \
+        libcpp-httplib-dev
+    libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev \
+        libucx-dev
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
@@ -32,7 +34,8 @@ nvml_header()
     done
     at=$(mktemp -d)
     if [ "$(id -u)" = 0 ] && python3 -m venv "$at/venv" > "$at/log" 2>&1 &&
-        "$at/venv/bin/pip" download -q --no-deps -d "$at" nvidia-nvml-dev==$nvml >> "$at/log" 2>&1 &&
+        "$at/venv/bin/pip" download -q --no-deps -d "$at" \
+        nvidia-nvml-dev==$nvml >> "$at/log" 2>&1 &&
         python3 -m zipfile -e "$at"/nvidia_nvml_dev-*.whl "$at/wheel" &&
         install -m 644 "$(find "$at/wheel" -name nvml.h)" /usr/local/include/nvml.h; then
         echo "install-deps-debian.sh: /usr/local/include/nvml.h from nvidia-nvml-dev $nvml"
@@ -73,13 +76,15 @@ progress()
 {
     local kind what percent text
     while IFS=: read -r kind what percent text; do
-        [ ! -t 1 ] || [[ ! $percent =~ ^[0-9.]+$ ]] || printf '\r\e[K%3d%% %.70s' "${percent%.*}" "$text"
+        [ ! -t 1 ] || [[ ! $percent =~ ^[0-9.]+$ ]] || printf '\r\e[K%3d%% %.70s' "${percent%.*}" \
+            "$text"
     done
     [ ! -t 1 ] || printf '\r\e[K'
 }
 apt()
 {
-    apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Status-Fd=3 "$@" 3>&1 >>"$log" 2>&1 </dev/null | progress
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Status-Fd=3 "$@" 3>&1 >>"$log" 2>&1 </dev/null |
+        progress
 }
 
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8

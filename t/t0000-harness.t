@@ -7,8 +7,14 @@ plan 13
 tree=$T/tree
 mkdir -p "$tree/t/lib" "$tree/build"
 cp "$root"/t/lib/* "$tree/t/lib/"
-check() { try 60 env -u PERL_TEST_HARNESS_DUMP_TAP RGPU_BUILD="$tree/build" TMPDIR="$T" "$tree/t/lib/run-checks" "$@"; last=${out##*$'\n'}; }
-script() { rm -f "$tree"/t/*.t; { echo '. "$(dirname "$0")/lib/tap.sh"'; cat; } > "$tree/t/t0001-x.t"; }
+check()
+{
+    try 60 env -u PERL_TEST_HARNESS_DUMP_TAP RGPU_BUILD="$tree/build" TMPDIR="$T" \
+        "$tree/t/lib/run-checks" "$@"
+    last=${out##*$'\n'}
+}
+script() { rm -f "$tree"/t/*.t; { echo \
+    '. "$(dirname "$0")/lib/tap.sh"'; cat; } > "$tree/t/t0001-x.t"; }
 
 script <<< 'plan 3; ok "true" true; is a a "same"; skip "not here"'
 check

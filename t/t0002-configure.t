@@ -16,7 +16,8 @@ for argument; do case $argument in -lmunge | -lhwloc) exit 1 ;; esac; done
 exec g++ "$@"
 END
 chmod +x "$T/g++"
-try 120 ./configure CXX="$T/g++" --with-cuda="$T/empty" --with-slurm="$T/empty" --with-llvm-config=/bin/false
+try 120 ./configure CXX="$T/g++" --with-cuda="$T/empty" --with-slurm="$T/empty" \
+    --with-llvm-config=/bin/false
 not_ok "configure fails" test "$rc" = 0
 like "$err" "CUDA Toolkit .* in $T/empty .*--with-cuda" "it names the CUDA Toolkit"
 like "$err" "Debian: llvm-19-dev" "and LLVM's package"

@@ -15,8 +15,13 @@ for program in soft_memory soft_streams soft_kernels soft_graphs soft_vmm soft_d
 done
 
 # Every symbol of NVIDIA's library, whatever it answers.
-symbols() { nm -D --defined-only "$1" | awk '$2 != "A" && $3 ~ /^cu/ {sub(/@.*/, "", $3); print $3}' | sort -u; }
-is "$(comm -23 <(symbols "$cuda_libs/stubs/libcuda.so") <(symbols "$softgpu/libcuda.so.1"))" "" "no symbol of libcuda.so is missing"
+symbols()
+{
+    nm -D --defined-only "$1" | awk '$2 != "A" && $3 ~ /^cu/ {sub(/@.*/, "", $3); print $3}' |
+        sort -u
+}
+is "$(comm -23 <(symbols "$cuda_libs/stubs/libcuda.so") <(symbols "$softgpu/libcuda.so.1"))" "" \
+    "no symbol of libcuda.so is missing"
 
 # --- several processes on one GPU host
 
@@ -34,7 +39,8 @@ export RGPU_SOFTGPU_MEMORY=256M
 hold first $((200 << 20))
 like "$(cat "$T/first.log")" "^held 56 MiB free" "a process gets its memory"
 hold second $((100 << 20))
-like "$(cat "$T/second.log")" "^CUDA_ERROR_OUT_OF_MEMORY 56 MiB free" "another does not get what the first holds"
+like "$(cat "$T/second.log")" "^CUDA_ERROR_OUT_OF_MEMORY 56 MiB free" \
+    "another does not get what the first holds"
 kill -9 "$first"
 hold third $((100 << 20))
 like "$(cat "$T/third.log")" "^held 156 MiB free" "what a killed process held is free"
@@ -55,8 +61,10 @@ export RGPU_SOFTGPU_DEVICES=3
 names=$("$driver" names)
 is "$(wc -l <<< "$names")" 3 "three devices"
 is "$("$driver" names)" "$names" "have the same names at every start"
-is "$(CUDA_VISIBLE_DEVICES=2,0 "$driver" names)" "$(sed -n '3p;1p' <<< "$names" | tac)" "CUDA_VISIBLE_DEVICES chooses and orders"
-is "$(CUDA_VISIBLE_DEVICES=$(sed -n 2p <<< "$names" | cut -c1-12) "$driver" names)" "$(sed -n 2p <<< "$names")" "by name too"
+is "$(CUDA_VISIBLE_DEVICES=2,0 "$driver" names)" "$(sed -n '3p;1p' <<< "$names" | tac)" \
+    "CUDA_VISIBLE_DEVICES chooses and orders"
+is "$(CUDA_VISIBLE_DEVICES=$(sed -n 2p <<< "$names" | cut -c1-12) "$driver" names)" \
+    "$(sed -n 2p <<< "$names")" "by name too"
 CUDA_VISIBLE_DEVICES= try 20 "$driver" names
 like "$out" "CUDA_ERROR_NO_DEVICE" "none seen is CUDA_ERROR_NO_DEVICE"
 RGPU_SOFTGPU_DEVICES=many try 20 "$driver" names
@@ -65,7 +73,8 @@ like "$err" "rgpu softgpu: RGPU_SOFTGPU_DEVICES=many" "a wrong setting is named"
 # --- settings of the device
 
 RGPU_SOFTGPU_COMPUTE_CAPABILITY=7.5 try 60 "$build/cuda/vector_add-static"
-like "$err" "no PTX for compute capability 7.5" "PTX that is too new is refused with what is there" || diag "$out$err"
+like "$err" "no PTX for compute capability 7.5" \
+    "PTX that is too new is refused with what is there" || diag "$out$err"
 RGPU_SOFTGPU_COMPUTE_CAPABILITY=9.0 try 60 "$build/cuda/vector_add-static"
 like "$out" "compute capability 9.0" "a device may claim another compute capability"
 is "$rc" 0 "and runs the same program"

@@ -18,13 +18,17 @@ for source in "$root"/t/cuda/features/*.cu "$root"/t/cuda/features/*/main.cu; do
     peers) unlike "$out" "one device" "two devices are there" ;;
     prints)
         for i in 0 1 2 3; do
-            like "$out" "thread 1$i says (odd|even), +0\\.[0-9]{2}, [a-d], 0000beef, 1099511627776%" "printf of thread $i"
+            like "$out" \
+                "thread 1$i says (odd|even), +0\\.[0-9]{2}, [a-d], 0000beef, 1099511627776%" \
+                "printf of thread $i"
         done
-        like "$err" 'prints.cu:11: .*thread: \[5,0,0\] Assertion .*values stay small.* failed' "assert says which"
+        like "$err" 'prints.cu:11: .*thread: \[5,0,0\] Assertion .*values stay small.* failed' \
+            "assert says which"
         ;;
     misaligned) like "$err" "not aligned" "the log says what was misaligned" ;;
     clusters_sm90) like "$err" "wants clusters of 2 blocks" "the log says what was refused" ;;
-    read_only_mapping) like "$err" "illegal address: the kernel writes to" "the log says what was written to" ;;
+    read_only_mapping) like "$err" "illegal address: the kernel writes to" \
+        "the log says what was written to" ;;
     esac
 done
 

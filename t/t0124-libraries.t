@@ -14,7 +14,8 @@ library()  # its name for the linker, program, groups
         skip "no $name in $cuda_libs" $#
         return
     fi
-    cuda_program "$root/t/cuda/libraries/$source.cu" -gencode arch=compute_80,code=compute_80 "-l$name" || bail "$err"
+    cuda_program "$root/t/cuda/libraries/$source.cu" -gencode arch=compute_80,code=compute_80 \
+        "-l$name" || bail "$err"
     for group; do
         LD_LIBRARY_PATH=$softgpu:$cuda_libs try 200 "$program" "$group"
         is "$rc $out" "0 right" "$name: $group" || diag "$err"

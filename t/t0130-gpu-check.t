@@ -13,9 +13,11 @@ fi
 export RGPU_CHECK_DRIVER=$softgpu/libcuda.so.1 RGPU_CHECK_NATIVE=$softgpu:$cuda_libs
 try 120 "$root/contrib/gpu-check" -o "$T/out" vector_add-static streams-static torch_gpt
 is "$rc" 0 "programs that give the same directly and remotely" || diag "$out$err"
-like "$out" '\| vector_add-static \| passes \| passes \| [0-9]+ \| [0-9]+ \| right \|' "a row of the table"
+like "$out" '\| vector_add-static \| passes \| passes \| [0-9]+ \| [0-9]+ \| right \|' \
+    "a row of the table"
 like "$out" '2 programs, 0 wrong' "and their number" || diag "$out"
-ok "what it called is kept" "$root/contrib/coverage-table" --merge "$T/list" "$T"/out/vector_add-static.*.json
+ok "what it called is kept" "$root/contrib/coverage-table" --merge "$T/list" \
+    "$T"/out/vector_add-static.*.json
 ok "... by name" grep -q cuMemAlloc_v2 "$T/list"
 
 mkdir -p "$T/wrong/cuda"
@@ -31,7 +33,9 @@ like "$out" 'remote_fails-static \| passes \| fails \|.*wrong: exit status 1' "i
 try 100 "$root/contrib/gpu-bundle" "$build" "$T/bundle.tar.gz"
 is "$rc" 0 "a bundle can be packed" || diag "$err"
 mkdir "$T/bare" && tar -C "$T/bare" -xzf "$T/bundle.tar.gz"
-try 100 env -u RGPU_BUILD PATH=/usr/bin:/bin "$T/bare/rgpu-gpu-bundle/gpu-check" vector_add-static torch_gpt
+try 100 env -u RGPU_BUILD PATH=/usr/bin:/bin "$T/bare/rgpu-gpu-bundle/gpu-check" vector_add-static \
+    torch_gpt
 is "$rc" 0 "and does the same" || diag "$out$err"
-like "$out" '\| vector_add-static \| passes \| passes \| [0-9]+ \| [0-9]+ \| right \|' "... with what it brought"
+like "$out" '\| vector_add-static \| passes \| passes \| [0-9]+ \| [0-9]+ \| right \|' \
+    "... with what it brought"
 done_testing

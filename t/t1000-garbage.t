@@ -43,12 +43,14 @@ closed damaged_diff 3 "cuMemAllocManaged.*a damaged diff" "a damaged diff"
 closed large_pull 3 "cuMemAllocManaged.*a pull of too many bytes" "a pull of too many bytes"
 
 good packed "a client that packs, and wants packed what it gets"
-closed packed_unasked 3 "call number 65525" "a packed part from a client that has said nothing of it"
+closed packed_unasked 3 "call number 65525" \
+    "a packed part from a client that has said nothing of it"
 closed packed_greeted 3 "packed bytes: nobody has agreed to any" "... that has named no method"
 closed packed_lies 3 "packed bytes: they do not become" "a part that becomes less than it says"
 closed packed_more 3 "packed bytes: they do not become" "... and more"
 closed packed_long 3 "packed bytes: a part of a length" "a part that is too long"
-closed packed_no_less 3 "packed bytes: a part that is no shorter" "a packed part that is longer than what it becomes"
+closed packed_no_less 3 "packed bytes: a part that is no shorter" \
+    "a packed part that is longer than what it becomes"
 closed packed_short 3 "packed bytes: a frame that is longer" "a frame that goes on behind its parts"
 closed packed_rest 3 "packed bytes: a frame that is shorter" "parts that go on behind their frame"
 closed packed_twice 3 "call number 65525" "a part in a part"
@@ -86,14 +88,19 @@ crashes_nothing()  # CASE, HOW OFTEN, NAME
     done
     is "$crashed" "" "$3"
 }
-crashes_nothing lanes_scribble 10 "a client that writes anything into records and lanes crashes nothing"
-crashes_nothing shared_scribble 10 "a client that writes anything anywhere in the memory crashes nothing"
+crashes_nothing lanes_scribble 10 \
+    "a client that writes anything into records and lanes crashes nothing"
+crashes_nothing shared_scribble 10 \
+    "a client that writes anything anywhere in the memory crashes nothing"
 crashes_nothing fuzz 20 "random bodies of every call crash nothing"
 
-is "$("$worker" --help | head -n 1)" "usage: rgpu-worker [--inventory | --readings | --help | --version]" "--help says how"
+is "$("$worker" --help | head -n 1)" \
+    "usage: rgpu-worker [--inventory | --readings | --help | --version]" "--help says how"
 try 10 "$worker"
 is "$rc" 2 "started by hand it says how it is used"
-like "$("$worker" --inventory)" '^\{"driver_version":[0-9]+,"driver_release":"[0-9.]+","gpus":\[\{"index":0,"uuid":"GPU-' "--inventory prints JSON"
+like "$("$worker" --inventory)" \
+    '^\{"driver_version":[0-9]+,"driver_release":"[0-9.]+","gpus":\[\{"index":0,"uuid":"GPU-' \
+    "--inventory prints JSON"
 RGPU_DRIVER=/nonexistent/libcuda.so.1 try 10 "$worker" --inventory
 is "$rc" 1 "a driver that is not there: exit status 1"
 like "$err" "/nonexistent/libcuda.so.1" "... and the path is named"

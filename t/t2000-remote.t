@@ -29,11 +29,13 @@ EOF
 chmod 755 "$T"
 mkdir "$T/direct"
 start rgpud "$build/sbin/rgpud" --config "$RGPU_CONF"
-wait_for 30 "$build/bin/rgpu" list || { diag "$(cat "$T/rgpud.log")"; fail "rgpud serves"; done_testing; exit 1; }
+wait_for 30 "$build/bin/rgpu" list || { diag "$(cat "$T/rgpud.log")"; fail \
+    "rgpud serves"; done_testing; exit 1; }
 
 remote() { try 120 "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"; }
 
-for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_kernels soft_memory soft_streams unasked mistakes ends sync_copies soft_graphs graph_host soft_vmm soft_driver; do
+for program in vector_add matmul_tiled warp_reduce streams two_device_sum soft_kernels soft_memory \
+    soft_streams unasked mistakes ends sync_copies soft_graphs graph_host soft_vmm soft_driver; do
     for cudart in static shared; do
         remote 2 "$build/cuda/$program-$cudart"
         is "$rc" 0 "$program, $cudart cudart" || diag "$out$err"
@@ -48,19 +50,23 @@ ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -
 results() { sed -E 's/[0-9.]+ (ms|s)\b/TIME/' <<< "$1" | sort | uniq -c; }
 # The others have variables that one thread at a time can use, capture (which forbids the other
 # threads a lot), or look at what all threads have allocated.
-for program in vector_add matmul_tiled warp_reduce streams two_device_sum unasked idle read_after_wait poll; do
-    try 60 env LD_LIBRARY_PATH="$softgpu" RGPU_SOFTGPU_HOST="$T/direct" RGPU_SOFTGPU_DEVICES=2 RGPU_SOFTGPU_MEMORY=512M \
+for program in vector_add matmul_tiled warp_reduce streams two_device_sum unasked idle \
+    read_after_wait poll; do
+    try 60 env LD_LIBRARY_PATH="$softgpu" RGPU_SOFTGPU_HOST="$T/direct" RGPU_SOFTGPU_DEVICES=2 \
+        RGPU_SOFTGPU_MEMORY=512M \
         "$build/cuda/$program-static"
     direct=$(results "$out" | awk '{$1 *= 8; print}')
     remote 2 env LD_PRELOAD="$T/eight.so" "$build/cuda/$program-static"
     is "$rc" 0 "$program from eight threads" || diag "$out$err"
-    is "$(results "$out" | awk '{$1 += 0; print}')" "$direct" "... with the results of one thread, directly"
+    is "$(results "$out" | awk '{$1 += 0; print}')" "$direct" \
+        "... with the results of one thread, directly"
 done
 
 # --- handles
 
 remote 1 "$build/cuda/parts-static" 200
-is "$rc" 0 "objects end with what they are part of, while other threads make new ones" || diag "$out$err"
+is "$rc" 0 "objects end with what they are part of, while other threads make new ones" ||
+    diag "$out$err"
 ok "... and their handles are used again (${out%%$'\n'*})" [ "${out%% *}" -lt 100 ]
 
 # --- what the interposer says when it cannot
@@ -70,10 +76,14 @@ alone "$build/cuda/vector_add-static"
 like "$err" "RGPU_LEASE is not set.*srun --gres=rgpu:1" "no lease: the cure is named"
 alone RGPU_LEASE="$T/none.json" "$build/cuda/vector_add-static"
 like "$err" "$T/none.json: No such file" "no lease file: the path is named"
-lease() { echo "{\"servers\":[{\"name\":\"gpu7\",\"address\":\"$1\",\"lease\":\"0123\",\"secret\":\"00ff\"}]}" > "$T/l.json"; }
+lease()
+{
+    echo "{\"servers\":[{\"name\":\"gpu7\",\"address\":\"$1\",\"lease\":\"0123\",\"secret\":\"00ff\"}]}" > "$T/l.json"
+}
 lease "127.0.0.1:$(free_port)"
 alone RGPU_LEASE="$T/l.json" "$build/cuda/vector_add-static"
-like "$err" "server gpu7 \(127.0.0.1:[0-9]+\): cannot connect.*Connection refused" "no server: its name, address and the reason"
+like "$err" "server gpu7 \(127.0.0.1:[0-9]+\): cannot connect.*Connection refused" \
+    "no server: its name, address and the reason"
 lease "127.0.0.1:$data"
 alone RGPU_LEASE="$T/l.json" "$build/cuda/vector_add-static"
 like "$err" "server gpu7 .*: this lease is not known here, or has ended" "a lease that is not known"
@@ -104,7 +114,8 @@ ok "6000 waits for nothing need no server" few_round_trips "$T/idle.json"
 # --- the trace
 
 remote 1 env RGPU_TRACE=1 "$build/cuda/vector_add-static"
-like "$err" 'cuMemAlloc_v2\(dptr=-> 0x[0-9a-f]+, bytesize=[0-9]+\) = CUDA_SUCCESS <[0-9.]+ us>' "RGPU_TRACE=1 names calls, arguments and times"
+like "$err" 'cuMemAlloc_v2\(dptr=-> 0x[0-9a-f]+, bytesize=[0-9]+\) = CUDA_SUCCESS <[0-9.]+ us>' \
+    "RGPU_TRACE=1 names calls, arguments and times"
 
 free() { "$build/bin/rgpu" list | grep -q '2 of 2 GPUs free'; }
 ok "everything is free at the end" wait_for 5 free

@@ -51,12 +51,14 @@ like "$err" 'RGPU_TRANSPORT is shm, and no memory can be shared' "... and says w
 waiting()  # NAME: starts it, its standard input is descriptor 5
 {
     mkfifo "$T/$1.in"
-    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease start "$1" sh -c "exec python3 $root/t/lib/waits.py < $T/$1.in"
+    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease start "$1" sh -c \
+        "exec python3 $root/t/lib/waits.py < $T/$1.in"
     exec 5> "$T/$1.in"
     wait_for 30 grep -q ready "$T/$1.log"
 }
 # Workers that share memory with a program.
-sharing() { local w; for w in $(workers_of "$rgpud_pid"); do ! grep -q memfd:rgpu "/proc/$w/maps" 2> /dev/null || echo "$w"; done; }
+sharing() { local w; for w in $(workers_of "$rgpud_pid"); do ! grep -q memfd:rgpu \
+    "/proc/$w/maps" 2> /dev/null || echo "$w"; done; }
 one() { [ "$(sharing | wc -l)" = 1 ]; }
 none() { [ -z "$(sharing)" ]; }
 
@@ -77,7 +79,8 @@ RGPU_LEASE=$T/lease LD_LIBRARY_PATH=$interpose start copies "$build/cuda/beside-
 copying() { [ "$(sharing | wc -l)" = 1 ] && [ "$(ticks "$(sharing)")" -gt 20 ]; }
 ok "a program copies" wait_for 20 copying
 kill -STOP "$pid"
-rests() { local i; one || return 1; for i in 1 2 3 4; do ! cat "/proc/$(sharing)/task"/*/status | grep -q '^State:[[:space:]]*R' || return 1; done; }
+rests() { local i; one || return 1; for i in 1 2 3 4; do ! cat "/proc/$(sharing)/task"/*/status |
+    grep -q '^State:[[:space:]]*R' || return 1; done; }
 ok "it stands still, and its worker" wait_for 20 rests
 kill -9 "$pid"
 ok "... killed, it takes the worker along" wait_for 20 none

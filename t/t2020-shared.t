@@ -10,7 +10,10 @@ rgpud gpu1 'softgpu_memory = "512M"' 'softgpu_devices = 2'
 clients gpu1="$control"
 
 direct() { try 120 env LD_LIBRARY_PATH="$softgpu:$cuda_libs" "$@"; }
-remote() { try 120 env LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"; }
+remote()
+{
+    try 120 env LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run -n "$1" --wait 30s -- "${@:2}"
+}
 
 for program in shared_managed shared_mapped shared_variable shared_graph shared_values; do
     direct "$build/cuda/$program-static"
@@ -29,11 +32,15 @@ is "$rc" 0 "shared_managed from eight threads, remotely" || diag "$out$err"
 # --- what cannot work is said
 
 remote 1 "$build/cuda/shared_spin-static"
-is "$rc" 0 "a program that looks at mapped memory and calls nothing is warned, one that calls is not" || diag "$out$err"
+is "$rc" 0 \
+    "a program that looks at mapped memory and calls nothing is warned, one that calls is not" ||
+    diag "$out$err"
 
 # --- the cap on memory counts what is behind shared memory
 
-try 120 env LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run -n 1 -m 64M --wait 30s -- "$build/cuda/shared_managed-static" much
-like "$out" "^([3-5][0-9]|6[0-4]) MiB of managed memory\$" "a lease of 64 MiB gets no more managed memory" || diag "$out$err"
+try 120 env LD_LIBRARY_PATH="$cuda_libs" "$build/bin/rgpu" run -n 1 -m 64M --wait 30s -- \
+    "$build/cuda/shared_managed-static" much
+like "$out" "^([3-5][0-9]|6[0-4]) MiB of managed memory\$" \
+    "a lease of 64 MiB gets no more managed memory" || diag "$out$err"
 
 done_testing

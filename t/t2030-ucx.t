@@ -41,7 +41,8 @@ ok "t/lib/eight.c" cc -shared -fPIC -O2 -o "$T/eight.so" "$root/t/lib/eight.c" -
 ways="tcp shm"
 # A job's workers have an IPC namespace and a /dev/shm of their own: UCX's shared memory does not
 # lead there.
-[ "$(id -u)" != 0 ] || { ways=tcp; skip "over shm: workers have an IPC namespace of their own where rgpud is root"; }
+[ "$(id -u)" != 0 ] ||
+    { ways=tcp; skip "over shm: workers have an IPC namespace of their own where rgpud is root"; }
 for way in $ways; do
     over "$way"
     programs="vector_add sync_copies unasked"
@@ -67,18 +68,22 @@ over tcp
 waiting()  # NAME: starts it, its standard input is descriptor 5
 {
     mkfifo "$T/$1.in"
-    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx start "$1" sh -c "exec python3 $root/t/lib/waits.py < $T/$1.in"
+    LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx start "$1" sh -c \
+        "exec python3 $root/t/lib/waits.py < $T/$1.in"
     exec 5> "$T/$1.in"
     wait_for 60 grep -q ready "$T/$1.log"
 }
 # A worker whose program has made its offer; another waits for the next.
-connected() { local w; for w in $(workers_of "$tcp_pid"); do [ "$(sed -n 's/^Seccomp_filters:[[:space:]]*//p' "/proc/$w/status")" != 3 ] || echo "$w"; done; }
+connected() { local w; for w in $(workers_of "$tcp_pid"); do [ \
+    "$(sed -n 's/^Seccomp_filters:[[:space:]]*//p' "/proc/$w/status")" != 3 ] || echo "$w"; done; }
 none() { [ -z "$(connected)" ]; }
 
 waiting lives
 program_pid=$pid worker=$(connected)
-like "$worker" '^[0-9]+$' "the worker's filter has its last part, which denies sockets" || diag "$(workers_of "$tcp_pid")"
-unlike "$(tr '\0' '\n' < "/proc/$worker/environ")" '^UCX_' "... and no settings of somebody else's UCX"
+like "$worker" '^[0-9]+$' "the worker's filter has its last part, which denies sockets" ||
+    diag "$(workers_of "$tcp_pid")"
+unlike "$(tr '\0' '\n' < "/proc/$worker/environ")" '^UCX_' \
+    "... and no settings of somebody else's UCX"
 second=$(getconf CLK_TCK)
 before=$(($(ticks "$program_pid") + $(ticks "$worker"))) began=$(date +%s%N) took=0
 while [ "$took" -lt "$second" ]; do
@@ -86,7 +91,8 @@ while [ "$took" -lt "$second" ]; do
     took=$((($(date +%s%N) - began) * second / 1000000000))
 done
 spent=$(($(ticks "$program_pid") + $(ticks "$worker") - before))
-ok "while others work, a pair that waits does not ($spent of $took ticks)" [ $((spent * 5)) -le "$took" ]
+ok "while others work, a pair that waits does not ($spent of $took ticks)" [ $((spent * 5)) -le \
+    "$took" ]
 echo go >&5
 ok "... and goes on then" wait_for 30 grep -q 'then 0' "$T/lives.log"
 ok "the program's end is the worker's" wait_for 30 none
@@ -102,7 +108,8 @@ like "$(cat "$T/left.log")" 'lost the GPU server gpu1' "... and the program is t
 exec 5>&-
 
 # What UCX leaves open in a child that outlives its parent.
-LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx try 60 python3 "$root/t/lib/process_cases.py" daemon 60 "$T"
+LD_LIBRARY_PATH=$interpose RGPU_LEASE=$T/lease RGPU_TRANSPORT=ucx try 60 python3 \
+    "$root/t/lib/process_cases.py" daemon 60 "$T"
 is "$rc" 0 "a program leaves a child behind" || diag "$out$err"
 ok "... which does not keep the worker" wait_for 30 none
 child=$(pgrep -f "process_cases.py daemon 60 $T")
@@ -122,31 +129,39 @@ unset UCX_TLS
 quick() { try 60 env "$@" "$rgpu" run -n 1 --wait 30s -- "$build/cuda/vector_add-static"; }
 quick RGPU_UCX_LIBRARY=/nonexistent/libucp.so.0
 ok "no UCX on the node: the program gets no GPU" test "$rc" != 0
-like "$err" 'RGPU_TRANSPORT is ucx, and there is no UCX here .*/nonexistent/libucp.so.0.*install libucx0' "... and is told what to install"
+like "$err" \
+    'RGPU_TRANSPORT is ucx, and there is no UCX here .*/nonexistent/libucp.so.0.*install libucx0' \
+    "... and is told what to install"
 quick RGPU_TRANSPORT=auto RGPU_UCX_LIBRARY=/nonexistent/libucp.so.0
 is "$rc $err" "0 " "transport auto does without" || diag "$out$err"
 quick RGPU_UCX_TLS=sysv
 ok "no network in common" test "$rc" != 0
-like "$err" 'on the server: UCX has no network to the other side.*RGPU_UCX_TLS' "... what to look at"
+like "$err" 'on the server: UCX has no network to the other side.*RGPU_UCX_TLS' \
+    "... what to look at"
 
 RGPU_UCX_LIBRARY=/nonexistent/libucp.so.0 rgpud gpu3 'transport = "ucx"'
 clients "gpu3=$control"
 quick RGPU_TRANSPORT=ucx
-like "$rc $err" '^[1-9].*on the server: there is no UCX here.*install libucx0' "no UCX on the GPU host"
+like "$rc $err" '^[1-9].*on the server: there is no UCX here.*install libucx0' \
+    "no UCX on the GPU host"
 rgpud gpu4
 clients "gpu4=$control"
 if [ -e /dev/infiniband ]; then
     skip "this host has RDMA devices" 1
 else
     quick RGPU_TRANSPORT=ucx
-    like "$rc $err" '^[1-9].*the server takes no UCX: it needs transport = "ucx" below \[rgpud\]' "a server that does not take it"
+    like "$rc $err" '^[1-9].*the server takes no UCX: it needs transport = "ucx" below \[rgpud\]' \
+        "a server that does not take it"
 fi
 rgpud gpu5 'transport = "ucx"' 'encrypt = true'
 clients "gpu5=$control"
-like "$(cat "$T/gpu5.log")" 'encrypted connections are TCP' "encrypt and ucx: rgpud says which it is"
+like "$(cat "$T/gpu5.log")" 'encrypted connections are TCP' \
+    "encrypt and ucx: rgpud says which it is"
 quick RGPU_TRANSPORT=ucx
-like "$rc $err" '^[1-9].*the server encrypts its data connections.*which UCX cannot' "... and so does the program that wants UCX"
+like "$rc $err" '^[1-9].*the server encrypts its data connections.*which UCX cannot' \
+    "... and so does the program that wants UCX"
 quick RGPU_TRANSPORT=auto
 is "$rc $err" "0 " "... auto is TLS" || diag "$out$err"
-is "$(find /dev/shm -maxdepth 1 -name 'ucx_*' 2> /dev/null)" "" "no files of UCX are left in /dev/shm"
+is "$(find /dev/shm -maxdepth 1 -name 'ucx_*' 2> /dev/null)" "" \
+    "no files of UCX are left in /dev/shm"
 done_testing

@@ -27,7 +27,8 @@ over()
 }
 counted()  # the program's connection has ended at the proxy, too
 {
-    wire=$(python3 -c 'import json; j = [json.loads(l) for l in open("slow.bytes")]; print(json.dumps({way: sum(c[way] for c in j) for way in j[0]}))') &&
+    wire=$(python3 -c \
+        'import json; j = [json.loads(l) for l in open("slow.bytes")]; print(json.dumps({way: sum(c[way] for c in j) for way in j[0]}))') &&
         [ "$(carried 'j["there"]')" -ge "$(packed 'j["bytes_sent"]')" ]
 }
 packed() { json "$1" "$(cat stats.json)"; }
@@ -40,22 +41,28 @@ mega=$((1 << 20))
 over slow "${copies[@]}" text 12 8
 is "$rc $out" "0 ok" "text over a slow link" || diag "$err"
 is "$err" "" "... without a word"
-ok "... half of it at most goes there: $(carried 'j["there"]') bytes of $((96 * mega))" [ "$(carried 'j["there"]')" -lt $((48 * mega)) ]
+ok "... half of it at most goes there: $(carried 'j["there"]') bytes of $((96 * mega))" [ \
+    "$(carried 'j["there"]')" -lt $((48 * mega)) ]
 ok "... and comes back: $(carried 'j["back"]')" [ "$(carried 'j["back"]')" -lt $((48 * mega)) ]
-is "$(packed 'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True \
+is "$(packed \
+    'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True \
     "... as RGPU_STATS says" || diag "$(cat stats.json)"
 over slow "${copies[@]}" noise 12
 is "$rc $out" "0 ok" "noise over a slow link" || diag "$err"
 is "$(packed 'j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]')" 0 "... is not packed"
-is "$(carried "all(12 * $mega < j[way] < 13 * $mega for way in ('there', 'back'))")" True "... and costs its own bytes" || diag "$wire"
+is "$(carried "all(12 * $mega < j[way] < 13 * $mega for way in ('there', 'back'))")" True \
+    "... and costs its own bytes" || diag "$wire"
 over slow env RGPU_COMPRESSION=off "${copies[@]}" text 10
-is "$rc $(packed 'j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]')" "0 0" "off never packs" || diag "$out$err"
+is "$rc $(packed 'j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]')" "0 0" \
+    "off never packs" || diag "$out$err"
 over gpus env RGPU_TRANSPORT=tcp "${copies[@]}" text 32 4
-is "$rc $(packed '[j["transport"], j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]]')" "0 ['tcp', 0]" "loopback is fast: nothing is packed" ||
+is "$rc $(packed '[j["transport"], j["packed"]["bytes_sent"] + j["packed"]["bytes_received"]]')" \
+    "0 ['tcp', 0]" "loopback is fast: nothing is packed" ||
     diag "$out$err$(cat stats.json)"
 proxy faster slow_link.py 0 100
 over faster "$rgpu" bench
-like "$out" 'Copies of bytes that shrink are faster: packed' "rgpu bench says that packing pays there" || diag "$err"
+like "$out" 'Copies of bytes that shrink are faster: packed' \
+    "rgpu bench says that packing pays there" || diag "$err"
 
 # --- by what is named
 
@@ -63,20 +70,25 @@ export RGPU_TRANSPORT=tcp
 for method in lz4 zstd; do
     over gpus env RGPU_COMPRESSION=$method "${copies[@]}" text 8 2
     # What is left behind the last whole chunk of a copy is small, and goes as it is.
-    is "$rc $(packed '[j["packed"]["by"], round(j["packed"]["bytes_sent"] / 1e6), round(j["packed"]["bytes_received"] / 1e6)]')" "0 ['$method', 17, 17]" \
+    is "$rc $(packed \
+        '[j["packed"]["by"], round(j["packed"]["bytes_sent"] / 1e6), round(j["packed"]["bytes_received"] / 1e6)]')" "0 ['$method', 17, 17]" \
         "$method: every copy, whatever the link" || diag "$out$err$(cat stats.json)"
-    is "$(packed 'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True "... which shrinks"
+    is "$(packed \
+        'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True "... which shrinks"
 done
 over gpus env RGPU_COMPRESSION=lz4 RGPU_STATS=1 "${copies[@]}" text 8
-like "$err" "rgpu stats: packed: 838[0-9]{4} bytes sent as [0-9]{4,7}, $((8 * mega)) received as [0-9]{4,7}" "RGPU_STATS=1 has a line of it"
+like "$err" \
+    "rgpu stats: packed: 838[0-9]{4} bytes sent as [0-9]{4,7}, $((8 * mega)) received as [0-9]{4,7}" "RGPU_STATS=1 has a line of it"
 over gpus env RGPU_COMPRESSION=gzip "$build/cuda/vector_add-static"
 ok "another word is refused" test "$rc" != 0
 like "$err" 'RGPU_COMPRESSION is "gzip": auto, off, lz4 or zstd' "... by name"
 sed -i 's/^\[client\]/&\ncompression = "lz4"/' rgpu.conf
 over gpus "${copies[@]}" text 8
-is "$rc $(packed 'j["packed"]["by"]')" "0 lz4" "compression = \"lz4\" in rgpu.conf" || diag "$out$err"
+is "$rc $(packed 'j["packed"]["by"]')" "0 lz4" "compression = \"lz4\" in rgpu.conf" ||
+    diag "$out$err"
 over gpus env RGPU_COMPRESSION=off "${copies[@]}" text 8
-is "$rc $(packed 'j["packed"]["by"]')" "0 none" "... and RGPU_COMPRESSION goes before it" || diag "$out$err"
+is "$rc $(packed 'j["packed"]["by"]')" "0 none" "... and RGPU_COMPRESSION goes before it" ||
+    diag "$out$err"
 sed -i '/^compression/d' rgpu.conf
 export RGPU_COMPRESSION=lz4
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o eight.so "$root/t/lib/eight.c" -ldl
@@ -93,25 +105,33 @@ mkdir none
 echo no library | tee none/liblz4.so.1 > none/libzstd.so.1
 over gpus sh -c "LD_LIBRARY_PATH=$T/none:\$LD_LIBRARY_PATH exec $build/cuda/vector_add-static"
 is "$rc $(packed 'j["packed"]["by"]')" "0 none" "no library: all goes as it is" || diag "$out$err"
-like "$err" 'go unpacked: there is no lz4 here \(Debian: liblz4-1, libzstd1\): .*liblz4.so.1' "... which is said"
+like "$err" 'go unpacked: there is no lz4 here \(Debian: liblz4-1, libzstd1\): .*liblz4.so.1' \
+    "... which is said"
 proxy old pack_proxy.py old
 over old "${copies[@]}" text 8
-is "$rc $out $(packed 'j["packed"]["by"]')" "0 ok none" "a server of an older version gets bytes as they are" || diag "$err$(cat old.log)"
-like "$err" 'go unpacked: its version of rgpu knows no compression' "... which is said where a method is named"
+is "$rc $out $(packed 'j["packed"]["by"]')" "0 ok none" \
+    "a server of an older version gets bytes as they are" || diag "$err$(cat old.log)"
+like "$err" 'go unpacked: its version of rgpu knows no compression' \
+    "... which is said where a method is named"
 over old env RGPU_COMPRESSION=auto "${copies[@]}" text 8
-is "$rc $out $err$(cat old.log)" "0 ok " "... and not in auto; it hears nothing that it does not know"
+is "$rc $out $err$(cat old.log)" "0 ok " \
+    "... and not in auto; it hears nothing that it does not know"
 proxy up pack_proxy.py up
 over up "${copies[@]}" text 8
 ok "damaged on its way to the server: an error" test "$rc" != 0
-is "$(logged gpu1 'connection closed: .*packed bytes: they do not become what was announced')" 1 "... which rgpud's log has" || diag "$(tail -n 3 gpu1.log)"
+is "$(logged gpu1 'connection closed: .*packed bytes: they do not become what was announced')" 1 \
+    "... which rgpud's log has" || diag "$(tail -n 3 gpu1.log)"
 proxy down pack_proxy.py down
 over down "${copies[@]}" text 8
-like "$rc $err" '^[1-9].*lost the GPU server gpu1.*packed bytes: they do not become what was announced' "damaged on its way back: the program is told"
+like "$rc $err" \
+    '^[1-9].*lost the GPU server gpu1.*packed bytes: they do not become what was announced' \
+    "damaged on its way back: the program is told"
 
 rgpud gpu2 'encrypt = true'
 clients "gpu2=$control"
 "$rgpu" request -n 1 -o sealed > lease.log 2>&1 || bail "no lease: $(cat lease.log)"
 over sealed "${copies[@]}" text 8
-is "$rc $(packed '[j["transport"], j["packed"]["by"]]')" "0 ['tls', 'none']" "an encrypted connection packs nothing" || diag "$out$err"
+is "$rc $(packed '[j["transport"], j["packed"]["by"]]')" "0 ['tls', 'none']" \
+    "an encrypted connection packs nothing" || diag "$out$err"
 like "$err" 'go unpacked: the connection is encrypted' "... and says so where a method is named"
 done_testing

@@ -2,7 +2,8 @@
 # The bytes of large copies go over several TCP connections, where each is limited (lib/slow_link.py
 # limits each), as RGPU_CONNECTIONS says; with a server on another host by themselves. In network
 # namespaces of its own, where it may.
-[ -n "${RGPU_T2041:-}" ] || ! unshare -n true 2> /dev/null || exec env RGPU_T2041=namespace unshare -n bash "$0"
+[ -n "${RGPU_T2041:-}" ] || ! unshare -n true 2> /dev/null ||
+    exec env RGPU_T2041=namespace unshare -n bash "$0"
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 [ -z "${RGPU_T2041:-}" ] || ip link set lo up || bail "no loopback"
@@ -27,7 +28,10 @@ over()
     try 120 env RGPU_STATS="$T/stats.json" "$rgpu" run --lease "$1" -- "${@:2}"
 }
 stat() { json "$1" "$(cat stats.json)"; }
-milliseconds() { stat 'round(sum(j["by_name"][n]["ms"] for n in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuStreamSynchronize") if n in j["by_name"]))'; }
+milliseconds()
+{
+    stat 'round(sum(j["by_name"][n]["ms"] for n in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuStreamSynchronize") if n in j["by_name"]))'
+}
 copies=("python3" "$root/t/lib/pack_copies.py")
 export RGPU_COMPRESSION=off
 
@@ -38,7 +42,8 @@ is "$rc $out $err $(stat 'j["connections"]')" "0 ok  1" "one connection"
 one=$(milliseconds)
 for n in 4 8; do
     over slow env RGPU_CONNECTIONS=$n "${copies[@]}" noise 16 4
-    is "$rc $out $err $(stat 'j["connections"]')" "0 ok  $((n + 1))" "$n connections, beside the one of the calls"
+    is "$rc $out $err $(stat 'j["connections"]')" "0 ok  $((n + 1))" \
+        "$n connections, beside the one of the calls"
     took=$(milliseconds)
     ok "... take less than half the time: $took of $one ms" [ "$took" -lt $((one / 2)) ]
 done
@@ -50,7 +55,8 @@ is "$rc $out $err $(stat 'j["connections"]')" "0 ok  3" "connections = \"2\" in 
 over slow env RGPU_CONNECTIONS=auto "${copies[@]}" noise 16 2
 is "$rc $out $err $(stat 'j["connections"]')" "0 ok  1" "... and RGPU_CONNECTIONS goes before it"
 over gpus env RGPU_TRANSPORT=shm "${copies[@]}" noise 16 2
-is "$rc $out $err $(stat '[j["transport"], j["connections"]]')" "0 ok  ['shm', 1]" "through shared memory there is nothing to join"
+is "$rc $out $err $(stat '[j["transport"], j["connections"]]')" "0 ok  ['shm', 1]" \
+    "through shared memory there is nothing to join"
 sed -i '/^connections/d' rgpu.conf
 over gpus env RGPU_CONNECTIONS=3 "$build/cuda/vector_add-static"
 ok "another number is refused" test "$rc" != 0
@@ -60,35 +66,44 @@ like "$err" 'RGPU_CONNECTIONS is "3": auto, 1, 2, 4, 8 or 16' "... by name"
 
 export RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4
 ok "t/lib/eight.c" cc -shared -fPIC -O2 -o eight.so "$root/t/lib/eight.c" -ldl
-for program in vector_add streams sync_copies two_device_sum shared_managed unasked mistakes in_turn; do
+for program in vector_add streams sync_copies two_device_sum shared_managed unasked mistakes \
+    in_turn; do
     over gpus "$build/cuda/$program-static"
     is "$rc" 0 "four connections: $program" || diag "$out$err"
 done
 over gpus env LD_PRELOAD="$T/eight.so" "$build/cuda/vector_add-static"
 is "$rc" 0 "four connections: eight threads" || diag "$out$err"
 over slow env RGPU_COMPRESSION=zstd "${copies[@]}" text 32 4
-is "$rc $out $err $(stat '[j["connections"], j["packed"]["by"]]')" "0 ok  [5, 'zstd']" "packed, over four connections"
+is "$rc $out $err $(stat '[j["connections"], j["packed"]["by"]]')" "0 ok  [5, 'zstd']" \
+    "packed, over four connections"
 
 # --- where it cannot be
 
 proxy old pack_proxy.py old
 over old "${copies[@]}" text 8
-is "$rc $out $(stat 'j["connections"]')" "0 ok 1" "a server of an older version has one" || diag "$err$(cat old.log)"
-like "$err" 'go over one connection: its version of rgpu knows no more' "... which is said where a number is named"
+is "$rc $out $(stat 'j["connections"]')" "0 ok 1" "a server of an older version has one" ||
+    diag "$err$(cat old.log)"
+like "$err" 'go over one connection: its version of rgpu knows no more' \
+    "... which is said where a number is named"
 over old env RGPU_CONNECTIONS=auto "${copies[@]}" text 8
-is "$rc $out $err$(cat old.log)" "0 ok " "... and not in auto; it hears nothing that it does not know"
+is "$rc $out $err$(cat old.log)" "0 ok " \
+    "... and not in auto; it hears nothing that it does not know"
 for what in silent refusing; do
     proxy "$what" lane_proxy.py "$what"
     over "$what" "${copies[@]}" noise 64 8
-    is "$rc $out $(stat 'j["connections"]')" "0 ok 1" "$what where lanes come: all goes over the one that there is" || diag "$err$(cat "$what.log")"
+    is "$rc $out $(stat 'j["connections"]')" "0 ok 1" \
+        "$what where lanes come: all goes over the one that there is" ||
+        diag "$err$(cat "$what.log")"
 done
 like "$err" 'go over one connection: ' "... which is said"
 proxy late lane_proxy.py late
 over late python3 "$root/t/lib/closes_all.py" 2.5
-is "$out" ok "a program that closes all its descriptors meanwhile: its own stay its own" || diag "$err"
+is "$out" ok "a program that closes all its descriptors meanwhile: its own stay its own" ||
+    diag "$err"
 proxy cut lane_proxy.py cut
 over cut "${copies[@]}" noise 64 8
-like "$rc $err" '^[1-9].*lost the GPU server gpu1' "a lane that ends in the middle ends the connection, and the program is told"
+like "$rc $err" '^[1-9].*lost the GPU server gpu1' \
+    "a lane that ends in the middle ends the connection, and the program is told"
 is "$(logged gpu1 'worker .* was ended by signal')" 0 "no worker has crashed"
 
 if [ -n "${RGPU_T2041:-}" ]; then
@@ -97,28 +112,42 @@ if [ -n "${RGPU_T2041:-}" ]; then
     far=$pid
     auth=$'method = "key"\nkey_file = "'"$T/key"'"'
     (umask 077 && head -c 32 /dev/urandom | base64 > key)
-    wait_for 10 test "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" || bail "no second namespace"
-    ip link add near type veth peer name far netns "$far" && ip addr add 10.99.0.1/24 dev near && ip link set near up &&
-        nsenter -t "$far" -n sh -c 'ip addr add 10.99.0.2/24 dev far; ip link set far up; ip link set lo up' || bail "no network between them"
+    wait_for 10 test "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ||
+        bail "no second namespace"
+    ip link add near type veth peer name far netns "$far" && ip addr add 10.99.0.1/24 dev near &&
+        ip link set near up &&
+        nsenter -t "$far" -n sh -c \
+        'ip addr add 10.99.0.2/24 dev far; ip link set far up; ip link set lo up' ||
+        bail "no network between them"
     [ "$worker_user" != root ] || worker_user=nobody  # not root's, where others could come
     rgpud gpu2 'listen = "10.99.0.1"' 'softgpu_memory = "256M"'
     clients "gpu2=$control"
     sed -i 's/"127.0.0.1:/"10.99.0.1:/' rgpu.conf
-    there() { try 120 nsenter -t "$far" -n env RGPU_STATS="$T/stats.json" "$rgpu" run -n 1 -- "$@"; }
+    there()
+    {
+        try 120 nsenter -t "$far" -n env RGPU_STATS="$T/stats.json" "$rgpu" run -n 1 -- "$@"
+    }
     there "${copies[@]}" noise 4 3
-    is "$rc $out $err $(stat '[j["transport"], j["connections"]]')" "0 ok  ['tcp', 1]" "another host, a few copies: one connection"
+    is "$rc $out $err $(stat '[j["transport"], j["connections"]]')" "0 ok  ['tcp', 1]" \
+        "another host, a few copies: one connection"
     there "${copies[@]}" noise 32 4
-    is "$rc $out $err $(stat 'j["connections"]')" "0 ok  5" "... many: five" || diag "$(tail -n 3 gpu2.log)"
+    is "$rc $out $err $(stat 'j["connections"]')" "0 ok  5" "... many: five" ||
+        diag "$(tail -n 3 gpu2.log)"
     there env RGPU_CONNECTIONS=1 "${copies[@]}" noise 32 4
     is "$rc $out $err $(stat 'j["connections"]')" "0 ok  1" "... unless one is asked for"
     lease=far.lease
     "$rgpu" request -n 1 -o $lease > lease.log 2>&1 || bail "no lease: $(cat lease.log)"
     proxy limited slow_link.py 0 40 10.99.0.1
-    limited() { try 120 nsenter -t "$far" -n env RGPU_CONNECTIONS="$1" RGPU_STATS="$T/stats.json" "$rgpu" run --lease limited -- "${copies[@]}" noise 96; }
+    limited()
+    {
+        try 120 nsenter -t "$far" -n env RGPU_CONNECTIONS="$1" RGPU_STATS="$T/stats.json" "$rgpu" \
+            run --lease limited -- "${copies[@]}" noise 96
+    }
     limited 1
     one=$(milliseconds)
     limited auto
-    is "$rc $out $err $(stat 'j["connections"]')" "0 ok  5" "another host, each connection limited: five" || diag "$(tail -n 3 gpu2.log)"
+    is "$rc $out $err $(stat 'j["connections"]')" "0 ok  5" \
+        "another host, each connection limited: five" || diag "$(tail -n 3 gpu2.log)"
     ok "... which are used: $(milliseconds) of $one ms" [ "$(milliseconds)" -lt $((one * 3 / 4)) ]
 else
     skip "no network namespaces here" 5
@@ -127,6 +156,7 @@ rgpud gpu3 'encrypt = true'
 clients "gpu3=$control"
 "$rgpu" request -n 1 -o sealed > lease.log 2>&1 || bail "no lease: $(cat lease.log)"
 over sealed env RGPU_CONNECTIONS=4 "${copies[@]}" text 8
-is "$rc $out $(stat '[j["transport"], j["connections"]]')" "0 ok ['tls', 1]" "an encrypted connection is one" || diag "$err"
+is "$rc $out $(stat '[j["transport"], j["connections"]]')" "0 ok ['tls', 1]" \
+    "an encrypted connection is one" || diag "$err"
 like "$err" 'go over one connection: it is encrypted' "... and says so where a number is named"
 done_testing

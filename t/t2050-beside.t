@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
 
-export RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=512M PYTHONDONTWRITEBYTECODE=1
+export RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=512M \
+    PYTHONDONTWRITEBYTECODE=1
 mkdir "$RGPU_SOFTGPU_HOST"
 case_of() { try 100 python3 "$root/t/lib/beside.py" "$@"; }
 

@@ -21,23 +21,30 @@ for program in "$build"/cuda/*-static; do
     ran=$((ran + 1))
 done
 [ $ran -gt 8 ] && pass "$ran programs ran" || fail "$ran programs ran"
-like "$(cat "$T"/stats/*.json | head -n 1)" '"calls": [0-9]+, "round_trips": [0-9]+, "bytes_sent": [0-9]+' "RGPU_STATS=FILE writes JSON"
+like "$(cat "$T"/stats/*.json | head -n 1)" \
+    '"calls": [0-9]+, "round_trips": [0-9]+, "bytes_sent": [0-9]+' "RGPU_STATS=FILE writes JSON"
 
 [ -z "${RGPU_COLLECT:-}" ] || "$root/contrib/coverage-table" --merge "$list" "$T"/stats/*.json
 cp "$list" "$T/list"
 grep '^#' "$list" > "$T/seen"
 "$root/contrib/coverage-table" --merge "$T/seen" "$T"/stats/*.json
-is "$(comm -23 <(grep -v '^#' "$list" | sort) <(grep -v '^#' "$T/seen" | sort))" "" "every call of the list succeeded"
-note "not in the list yet (make coverage-table adds them): $(comm -13 <(grep -v '^#' "$list" | sort) <(grep -v '^#' "$T/seen" | sort) | tr '\n' ' ')"
+is "$(comm -23 <(grep -v '^#' "$list" | sort) <(grep -v '^#' "$T/seen" | sort))" "" \
+    "every call of the list succeeded"
+note "not in the list yet (make coverage-table adds them): $(comm \
+    -13 <(grep -v '^#' "$list" | sort) <(grep -v '^#' "$T/seen" | sort) | tr '\n' ' ')"
 
 # --- the same counts for people
 
 try 60 env RGPU_STATS=1 "$build/bin/rgpu" run -n 1 -- "$build/cuda/vector_add-static"
 is "$rc" 0 "a program with RGPU_STATS=1"
-like "$err" 'rgpu stats: [0-9]+ calls of [0-9]+ names, [0-9]+ round trips, [0-9]+ bytes sent, [0-9]+ received \((tcp|shm)\), [0-9.]+ ms blocked' "... tells its sums at the end"
-like "$err" 'rgpu stats: +[0-9]+ +0 +[0-9]+ +[0-9.]+ +[0-9.]+  cuMemAlloc_v2' "... and each call by name"
-sum=$(awk '/^rgpu stats: +[0-9]+ +[0-9]+ +[0-9]+/ {calls += $3; trips += $5} END {print calls, trips}' <<< "$err")
-told=$(sed -nE 's/^rgpu stats: ([0-9]+) calls of [0-9]+ names, ([0-9]+) round trips.*/\1 \2/p' <<< "$err")
+like "$err" \
+    'rgpu stats: [0-9]+ calls of [0-9]+ names, [0-9]+ round trips, [0-9]+ bytes sent, [0-9]+ received \((tcp|shm)\), [0-9.]+ ms blocked' "... tells its sums at the end"
+like "$err" 'rgpu stats: +[0-9]+ +0 +[0-9]+ +[0-9.]+ +[0-9.]+  cuMemAlloc_v2' \
+    "... and each call by name"
+sum=$(awk \
+    '/^rgpu stats: +[0-9]+ +[0-9]+ +[0-9]+/ {calls += $3; trips += $5} END {print calls, trips}' <<< "$err")
+told=$(sed -nE \
+    's/^rgpu stats: ([0-9]+) calls of [0-9]+ names, ([0-9]+) round trips.*/\1 \2/p' <<< "$err")
 is "${sum% *}" "${told% *}" "the calls add up"
 ok "round trips by name are no more than in all" test "${sum#* }" -le "${told#* }"
 done_testing

@@ -43,16 +43,24 @@ for program in streams soft_streams; do
 done
 
 missing=cuCtxCreate_v4,cuMemGetInfo_v2,cuDeviceGetTexture1DLinearMaxWidth
-other "--without $missing" python3 "$root/t/lib/entry_points.py" "$include" "$version" ${missing//,/ }
+other "--without $missing" python3 "$root/t/lib/entry_points.py" "$include" "$version" \
+    ${missing//,/ }
 is "$rc" 0 "what the server lacks is not found, or an older variant is" || diag "$out$err"
 other "--without $missing" python3 "$py/call_missing.py"
-is "$out" "801 0" "called all the same, a missing call is CUDA_ERROR_NOT_SUPPORTED, and the next one works" || diag "$err"
+is "$out" "801 0" \
+    "called all the same, a missing call is CUDA_ERROR_NOT_SUPPORTED, and the next one works" ||
+    diag "$err"
 
 # --- an older server, which knows calls that it does not carry out
 
-other '--none cuMemGetInfo_v2,cuMemsetD8Async,cuMemcpyDtoHAsync_v2' python3 "$py/call_not_carried_out.py"
-is "$out" "0 801 801 801 801 0 0" "what it does not carry out is found, is CUDA_ERROR_NOT_SUPPORTED, and the program goes on" || diag "$err"
-like "$err" "cuMemGetInfo_v2 answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version" "... which is told once"
+other '--none cuMemGetInfo_v2,cuMemsetD8Async,cuMemcpyDtoHAsync_v2' python3 \
+    "$py/call_not_carried_out.py"
+is "$out" "0 801 801 801 801 0 0" \
+    "what it does not carry out is found, is CUDA_ERROR_NOT_SUPPORTED, and the program goes on" ||
+    diag "$err"
+like "$err" \
+    "cuMemGetInfo_v2 answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version" \
+    "... which is told once"
 unlike "$(cat "$T/proxy.log")" "refused" "... without asking the server"
 other "--version 12040" python3 "$root/t/lib/entry_points.py" "$include" 12040
 is "$rc" 0 "a driver of CUDA 12.4: nothing newer is found" || diag "$out$err"

@@ -14,8 +14,10 @@ images=$T/gpu1.state/images/$(id -u)
 run()
 {
     rm -f "$T/stats.json"
-    try 60 env RGPU_STATS="$T/stats.json" "$build/bin/rgpu" run --wait 20s -- python3 "$root/t/lib/images.py" "$@"
-    sent=$(json 'j["bytes_sent"]' "$(cat "$T/stats.json")") trips=$(json 'j["round_trips"]' "$(cat "$T/stats.json")")
+    try 60 env RGPU_STATS="$T/stats.json" "$build/bin/rgpu" run --wait 20s -- python3 \
+        "$root/t/lib/images.py" "$@"
+    sent=$(json 'j["bytes_sent"]' "$(cat "$T/stats.json")") \
+        trips=$(json 'j["round_trips"]' "$(cat "$T/stats.json")")
     [ "$rc" = 0 ]
 }
 ran() { run "${@:2}"; is "$rc" 0 "$1" || diag "$out$err$(tail -n 5 "$T/gpu1.log")"; }
@@ -65,7 +67,8 @@ damaged()  # NAME: the file is what it was again afterwards, and the image was s
 sed -i 's/mov.u32 %v, 4;/mov.u32 %v, 5;/' "$file"
 not_ok "another kernel is in the file" cmp -s "$file" "$T/good"
 damaged "a changed image"
-like "$(cat "$T/gpu1.log")" "the kept image [0-9a-f]{16} is damaged, and removed" "... and the log says so"
+like "$(cat "$T/gpu1.log")" "the kept image [0-9a-f]{16} is damaged, and removed" \
+    "... and the log says so"
 head -c 100000 "$T/good" > "$file"
 damaged "half an image"
 : > "$file"
@@ -96,7 +99,8 @@ api POST "/v1/offers/$(json 'j["id"]')/accept"
 printf '{"version": 1, "servers": [{"name": "gpu1", "address": "127.0.0.1:%s",
     "lease": "%s", "secret": "%s"}]}\n' "$data" "$(json 'j["leases"][0]["id"]')" \
     "$(json 'j["leases"][0]["secret"]')" > "$T/other.json"
-try 60 env RGPU_LEASE="$T/other.json" LD_LIBRARY_PATH="$interpose" RGPU_STATS="$T/stats.json" python3 "$root/t/lib/images.py" module 17 $big
+try 60 env RGPU_LEASE="$T/other.json" LD_LIBRARY_PATH="$interpose" RGPU_STATS="$T/stats.json" \
+    python3 "$root/t/lib/images.py" module 17 $big
 is "$rc" 0 "another user's program with an image that is kept" || diag "$out$err"
 ok "... sends it" test "$(json 'j["bytes_sent"]' "$(cat "$T/stats.json")")" -gt $big
 # This host does not know him: his images are where his workers alone see them, and end with his
@@ -122,7 +126,11 @@ export RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_
 export RGPU_WORKER_IMAGES_BYTES=1000000
 mkdir "$RGPU_SOFTGPU_HOST"
 mine=$(grep -rls 'mov.u32 %v, 16;' "$images")
-guess() { RGPU_WORKER_IMAGES=$1 try 60 python3 "$root/t/lib/wire_client.py" "$build/libexec/rgpu-worker" "$2"; }
+guess()
+{
+    RGPU_WORKER_IMAGES=$1 try 60 python3 "$root/t/lib/wire_client.py" "$build/libexec/rgpu-worker" \
+        "$2"
+}
 export RGPU_TEST_DIGEST=${mine##*/} RGPU_TEST_BYTES=$(stat -c %s "$mine")
 guess "$images" image_digest
 is "$out $err" "status 0;  loaded" "a digest of the user's own image is enough"
@@ -130,11 +138,14 @@ mkdir -m 700 "$T/others-images"
 guess "$T/others-images" image_digest
 is "$out $err" "status 0;  missing" "a digest of another's image is not"
 guess "$images" image_lies
-like "$out" "^status 3; .*its parts do not fit its image" "a digest with another size ends the connection" || diag "$err"
+like "$out" "^status 3; .*its parts do not fit its image" \
+    "a digest with another size ends the connection" || diag "$err"
 guess "$images" image_long_digest
-like "$out" "^status 3; .*its body does not fit its parameters" "so does a digest of 33 bytes" || diag "$err"
+like "$out" "^status 3; .*its body does not fit its parameters" "so does a digest of 33 bytes" ||
+    diag "$err"
 guess "$images" image_form
-like "$out" "^status 3; .*its body does not fit its parameters" "so does neither bytes nor digest" || diag "$err"
+like "$out" "^status 3; .*its body does not fit its parameters" \
+    "so does neither bytes nor digest" || diag "$err"
 
 # --- nothing kept
 

@@ -20,8 +20,11 @@ good fork_before "before cuInit parent and child of a fork each may begin"
 good exec "exec and children that exec have connections of their own"
 good dlclose "dlclose, and the driver opened again"
 good subprocess "subprocesses that close descriptors"
-good closed "a program that closes all descriptors: nothing of ours is written to, or read from, what has their numbers then"
-like "$err" "the program has closed the connection's descriptor; every CUDA call fails from now on" "... and is told why"
+good closed \
+    "a program that closes all descriptors: nothing of ours is written to, or read from, what has their numbers then"
+like "$err" \
+    "the program has closed the connection's descriptor; every CUDA call fails from now on" \
+    "... and is told why"
 good exit "exit with calls under way"
 good quick_exit "_exit"
 good exit_in_thread "exit while four threads are in calls"
@@ -33,7 +36,8 @@ is "$rc" 134 "aborted"
 # The lease outlives the program here, so that only the connection can end the worker.
 try 40 "$build/bin/rgpu" run --wait 20s -- bash -c 'python3 "$0/t/lib/process_cases.py" daemon
     . "$0/t/lib/rgpud.sh"
-    for i in $(seq 100); do [ -n "$(workers_of "$1")" ] || exit 0; sleep 0.05; done; exit 1' "$root" "$rgpud_pid"
+    for i in $(seq 100); do [ -n "$(workers_of "$1")" ] || exit 0; sleep 0.05; done; exit 1' \
+        "$root" "$rgpud_pid"
 is "$rc" 0 "a forked child that outlives its parent does not keep the worker" || diag "$out$err"
 ok "no worker is left" wait_for 5 no_worker
 done_testing

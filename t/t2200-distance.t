@@ -41,6 +41,7 @@ is "$rc" 0 "its figures are measured" || diag "$err"
 figure() { json "$1" "$out"; }
 ok "a call that waits takes one round trip: $(figure 'round(j["call"]["p50_us"])') us" \
     [ "$(figure "1000 * $round_trip <= j['call']['p50_us'] < 1990 * $round_trip")" = True ]
-ok "one that does not takes none: $(figure 'j["post_us"]') us" [ "$(figure "j['post_us'] < 50 * $round_trip")" = True ]
+ok "one that does not takes none: $(figure 'j["post_us"]') us" [ \
+    "$(figure "j['post_us'] < 50 * $round_trip")" = True ]
 unlike "$(figure 'j["verdict"]')" '^Excellent' "the verdict knows"
 done_testing

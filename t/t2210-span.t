@@ -27,7 +27,8 @@ is "$rc" 0 "... and each works there"
 first() { on env CUDA_VISIBLE_DEVICES="$1" "$build/cuda/span-static" first; }
 first 0; alone=$out
 first 2; is "$rc $out" "0 $alone" "the drivers of the two servers give equal addresses"
-first 0,2; is "$rc $(sort -u <<< "$out" | wc -l)" "0 2" "... but not to one program" || diag "$out$err"
+first 0,2; is "$rc $(sort -u <<< "$out" | wc -l)" "0 2" "... but not to one program" ||
+    diag "$out$err"
 
 while read -r case what; do
     on "$build/cuda/span-static" "$case"
@@ -35,9 +36,11 @@ while read -r case what; do
     case $case in
     host) is "$(grep -c '^kernel on device' <<< "$out")" 4 "... and what kernels print" ;;
     refused)
-        like "$err" "managed or mapped host memory that belongs to another server's GPU.*without --rgpu-span" "... with the cure, for memory"
+        like "$err" \
+            "managed or mapped host memory that belongs to another server's GPU.*without --rgpu-span" "... with the cure, for memory"
         like "$err" "a graph cannot span GPUs of two servers" "... and for graphs"
-        like "$err" "a graph of server gpu1 .* cannot be launched in a stream of another server's GPU.*without --rgpu-span" "... and their launches" ;;
+        like "$err" \
+            "a graph of server gpu1 .* cannot be launched in a stream of another server's GPU.*without --rgpu-span" "... and their launches" ;;
     esac
 done <<'EOF'
 threads eight threads, two on each device
@@ -59,8 +62,10 @@ good "the same order with the shared cudart, through TCP"
 
 # --- programs that know of no second server, with device 0 on the second and device 1 on the first
 
-for program in vector_add streams soft_kernels soft_memory soft_streams mistakes ends sync_copies soft_graphs graph_host soft_vmm soft_driver idle \
-    read_after_wait poll primary shared_mapped shared_managed shared_graph shared_values shared_variable; do
+for program in vector_add streams soft_kernels soft_memory soft_streams mistakes ends sync_copies \
+    soft_graphs graph_host soft_vmm soft_driver idle \
+    read_after_wait poll primary shared_mapped shared_managed shared_graph shared_values \
+    shared_variable; do
     on env CUDA_VISIBLE_DEVICES=2,0 "$build/cuda/$program-static"
     good "$program on the second server's GPU"
 done
@@ -73,12 +78,14 @@ on env CUDA_VISIBLE_DEVICES=0,2 python3 "$root/t/lib/process_cases.py" exec
 good "exec: its child begins anew"
 
 on python3 "$py/nvml_count.py"
-is "$out" "0 0 4$(for i in 1 2 3 4; do printf '\n0 0 %d' $((512 << 20)); done)" "NVML lists the GPUs of both, and each answers" || diag "$err"
+is "$out" "0 0 4$(for i in 1 2 3 4; do printf '\n0 0 %d' $((512 << 20)); done)" \
+    "NVML lists the GPUs of both, and each answers" || diag "$err"
 
 # --- a server that is lost, while work of the other waits for it
 
 mkfifo "$T/go"
-start lost env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" bash -c '"$0" lost < "$1"; echo "exit $?"' \
+start lost env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" bash -c \
+    '"$0" lost < "$1"; echo "exit $?"' \
     "$build/cuda/span-static" "$T/go"
 exec {go}> "$T/go"
 wait_for 60 grep -q waiting "$T/lost.log" || diag "$(cat "$T/lost.log")"
@@ -86,9 +93,12 @@ workers=$(workers_of "$pid_gpu2")
 kill -9 $workers
 echo > "/dev/fd/$go"
 wait_for 60 grep -q "^exit" "$T/lost.log"
-like "$(cat "$T/lost.log")" "exit 0" "one server lost: its GPUs fail, the other's go on" || diag "$(cat "$T/lost.log")"
-like "$(cat "$T/lost.log")" "lost the GPU server gpu2 .*every CUDA call for its GPUs fails" "... and the program's user is told which"
-like "$(cat "$T/lost.log")" "a copy of 4096 bytes from gpu2 .* to gpu1 .* has failed" "... and which copy has failed"
+like "$(cat "$T/lost.log")" "exit 0" "one server lost: its GPUs fail, the other's go on" ||
+    diag "$(cat "$T/lost.log")"
+like "$(cat "$T/lost.log")" "lost the GPU server gpu2 .*every CUDA call for its GPUs fails" \
+    "... and the program's user is told which"
+like "$(cat "$T/lost.log")" "a copy of 4096 bytes from gpu2 .* to gpu1 .* has failed" \
+    "... and which copy has failed"
 exec {go}>&-
 
 done_testing

@@ -10,7 +10,8 @@ hold()  # NAME N [OPTION...]
 {
     local name=$1 n=$2
     shift 2
-    start "hold.$name" "$rgpu" run -n "$n" "$@" -- sh -c "touch $T/held.$name; until [ -e $T/go.$name ]; do sleep 0.05; done"
+    start "hold.$name" "$rgpu" run -n "$n" "$@" -- sh -c \
+        "touch $T/held.$name; until [ -e $T/go.$name ]; do sleep 0.05; done"
 }
 held() { wait_for 20 test -e "$T/held.$1"; }
 free() { "$rgpu" list | tail -n 1; }
@@ -29,18 +30,28 @@ is "$code $(json 'j["answer"], len(j["gpus"])')" "200 ('now', 2)" "a free server
 id=$(json 'j["id"]')
 api POST /v1/offers "$want"
 is "$(json 'j["answer"]')" later "what one client is offered is locked for the next"
-like "$(json 'j["reason"]')" '0 of its 2 GPUs have enough free now, 2 are wanted' "... with the reason in words"
+like "$(json 'j["reason"]')" '0 of its 2 GPUs have enough free now, 2 are wanted' \
+    "... with the reason in words"
 offered_again() { api POST /v1/offers "$want" && [ "$(json 'j["answer"]')" = now ]; }
 ok "a lock that nobody accepts expires" wait_for 10 offered_again
 api POST "/v1/offers/$id/accept"
 is "$code" 404 "an expired offer cannot be accepted"
 like "$(json 'j["error"]["text"]')" "there is no offer ${id:0:8} here" "... and the answer says so"
 # The next two are done within two seconds, or again.
-rejected() { api POST /v1/offers "$want" && api DELETE "/v1/offers/$(json 'j.get("id")')" && [ "$code" = 200 ]; }
+rejected()
+{
+    api POST /v1/offers "$want" && api DELETE "/v1/offers/$(json 'j.get("id")')" &&
+        [ "$code" = 200 ]
+}
 ok "an offer is rejected" wait_for 30 rejected
-accepted() { api POST /v1/offers "$want" && api POST "/v1/offers/$(json 'j.get("id")')/accept" && [ "$code" = 200 ]; }
+accepted()
+{
+    api POST /v1/offers "$want" && api POST "/v1/offers/$(json 'j.get("id")')/accept" &&
+        [ "$code" = 200 ]
+}
 wait_for 30 accepted
-is "$code $(json 'len(j["leases"][0]["secret"])')" "200 64" "an offer is accepted: a lease with a secret of 32 bytes"
+is "$code $(json 'len(j["leases"][0]["secret"])')" "200 64" \
+    "an offer is accepted: a lease with a secret of 32 bytes"
 lease=$(json 'j["leases"][0]["id"]')
 secret=$(json 'j["leases"][0]["secret"]')
 api GET /v1/leases
@@ -50,9 +61,12 @@ is "$(json 'j["released"]')" 1 "the lease is released"
 api DELETE "/v1/leases/$lease"
 is "$code" 404 "... and then is not there any more"
 api POST /v1/offers '{"gpus": 3, "owner": {"uid": 0, "host": "here", "pid": 1}}'
-is "$(json 'j["answer"], j["reason"]')" "('never', 'it has 2 GPUs, 3 are wanted')" "more than there are is never"
-api POST /v1/offers '{"gpus": 1, "memory": 1073741824, "owner": {"uid": 0, "host": "here", "pid": 1}}'
-like "$(json 'j["answer"], j["reason"]')" "never.*largest has 64M" "more memory than a GPU has is never"
+is "$(json 'j["answer"], j["reason"]')" "('never', 'it has 2 GPUs, 3 are wanted')" \
+    "more than there are is never"
+api POST /v1/offers \
+    '{"gpus": 1, "memory": 1073741824, "owner": {"uid": 0, "host": "here", "pid": 1}}'
+like "$(json 'j["answer"], j["reason"]')" "never.*largest has 64M" \
+    "more memory than a GPU has is never"
 unlike "$(cat "$T/small.log")" "$secret" "the log holds no secret"
 
 # --- two servers
@@ -86,7 +100,8 @@ hold s1 3
 hold s2 3
 held s1 && held s2
 hold s3 2 --wait 30s
-ok "somebody spins: two hold 3 of 4 each, the third waits for 2" wait_for 10 grep -q 'waiting for GPUs' "$T/hold.s3.log"
+ok "somebody spins: two hold 3 of 4 each, the third waits for 2" wait_for 10 grep -q \
+    'waiting for GPUs' "$T/hold.s3.log"
 is "$([ -e "$T/held.s3" ]; echo $?)" 1 "... and has nothing yet"
 let_go s1
 ok "... and gets them when the first ends" held s3
@@ -110,5 +125,6 @@ held long
 kill -9 "$pid"
 ok "... and long before a long term has: its connection closed" wait_for 15 all_free
 let_go long
-like "$(cat "$T/big.log" "$T/big2.log")" "lease [0-9a-f]{8}: its holder's connection closed" "... and the log says that"
+like "$(cat "$T/big.log" "$T/big2.log")" "lease [0-9a-f]{8}: its holder's connection closed" \
+    "... and the log says that"
 done_testing

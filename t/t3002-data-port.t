@@ -12,7 +12,8 @@ no_workers() { [ "$(workers)" = 0 ]; }
 one_worker() { [ "$(workers)" = 1 ]; }
 lease()  # [TERM_MS]
 {
-    api POST /v1/offers "{\"gpus\": 1, \"term_ms\": ${1:-0}, \"owner\": {\"uid\": 0, \"host\": \"here\", \"pid\": 1}}"
+    api POST /v1/offers \
+        "{\"gpus\": 1, \"term_ms\": ${1:-0}, \"owner\": {\"uid\": 0, \"host\": \"here\", \"pid\": 1}}"
     api POST "/v1/offers/$(json 'j["id"]')/accept"
     lease=$(json 'j["leases"][0]["id"]')
     secret=$(json 'j["leases"][0]["secret"]')
@@ -61,7 +62,8 @@ start third python3 "$root/t/lib/data_client.py" "$data" "$lease" "$secret"
 accepted() { grep -q 'accepted proved' "$T/third.log"; }
 ok "a third handshake where two are allowed is served" wait_for 10 accepted
 ok "... and the oldest of the two makes room: one line in the log" wait_for 10 one_more
-like "$(grep 'data port: .* refused' "$T/gpu1.log" | tail -n 1)" 'max_handshakes' "... which says why"
+like "$(grep 'data port: .* refused' "$T/gpu1.log" | tail -n 1)" 'max_handshakes' \
+    "... which says why"
 ok "... it is closed" timeout 5 cat <&7
 exec 7>&- 8>&-
 api DELETE "/v1/leases/$lease"
@@ -71,7 +73,8 @@ api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 replay()
 {
-    PYTHONPATH=$root/t/lib python3 "$py/replay_hello.py" "$data" "$(json 'j["leases"][0]["id"]')" "$(json 'j["leases"][0]["secret"]')"
+    PYTHONPATH=$root/t/lib python3 "$py/replay_hello.py" "$data" "$(json 'j["leases"][0]["id"]')" \
+        "$(json 'j["leases"][0]["secret"]')"
 }
 is "$(replay)" "1 0 0 " "a hello is good once: said again, it is refused"
 api DELETE "/v1/leases/$(json 'j["leases"][0]["id"]')"
@@ -86,9 +89,16 @@ secret=$(json 'j["leases"][0]["secret"]')
 after_it() { [ "$(logged gpu1 'data port: .* refused')" -ge $((before + 3)) ]; }
 wait_for 10 after_it
 
-hold() { mkfifo "$T/$1.in"; start "$1" sh -c "exec python3 $root/t/lib/data_client.py $data $lease $secret --hold < $T/$1.in"; exec 5> "$T/$1.in"; }
+hold()
+{
+    mkfifo "$T/$1.in"
+    start "$1" sh -c \
+        "exec python3 $root/t/lib/data_client.py $data $lease $secret --hold < $T/$1.in"
+    exec 5> "$T/$1.in"
+}
 hold first
-ok "whoever holds the secret is accepted, and sees that the server holds it" wait_for 10 grep -q 'accepted proved' "$T/first.log"
+ok "whoever holds the secret is accepted, and sees that the server holds it" wait_for 10 grep -q \
+    'accepted proved' "$T/first.log"
 ok "... and has a worker" wait_for 10 one_worker
 api GET /v1/leases
 is "$(json 'j["leases"][0]["workers"]')" 1 "... which the lease's list counts"
@@ -102,7 +112,8 @@ try 20 python3 "$root/t/lib/data_client.py" "$data" "$lease" "$secret" --lane 81
 is "$out" "accepted proved
 heard 0" "a lane for a worker that there is not is closed"
 ok "... one line in the log" wait_for 10 one_more
-like "$(tail -n 1 "$T/gpu1.log")" 'refused as a lane: lease .*: it has no worker of that number' "... which says so"
+like "$(tail -n 1 "$T/gpu1.log")" 'refused as a lane: lease .*: it has no worker of that number' \
+    "... which says so"
 api DELETE "/v1/leases/$lease"
 ok "... and with its lease" wait_for 5 no_workers
 exec 5>&-
@@ -144,7 +155,8 @@ if [ "$(id -u)" = 0 ]; then
 else
     skip "needs root"
 fi
-is "$(grep -c ' 3 -> socket' <<< "$told") $(grep -cE ' (5|[7-9]|[1-9][0-9]+) -> (socket|anon|/dev/tcp)' <<< "$told")" "1 0" \
+is "$(grep -c ' 3 -> socket' <<< "$told") $(grep -cE \
+    ' (5|[7-9]|[1-9][0-9]+) -> (socket|anon|/dev/tcp)' <<< "$told")" "1 0" \
     "its socket is descriptor 3, its place at the scheduler 6, and no other of rgpud's is open"
 free_share() { api GET /v1/inventory; json 'j["gpus"][0]["free_share"]'; }
 api DELETE "/v1/leases/$lease"

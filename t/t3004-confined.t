@@ -6,12 +6,19 @@
 
 lease()
 {
-    api POST /v1/offers "{\"gpus\": 1, \"owner\": {\"uid\": ${1:-0}, \"host\": \"here\", \"pid\": 1}}"
+    api POST /v1/offers \
+        "{\"gpus\": 1, \"owner\": {\"uid\": ${1:-0}, \"host\": \"here\", \"pid\": 1}}"
     api POST "/v1/offers/$(json 'j["id"]')/accept"
     lease=$(json 'j["leases"][0]["id"]')
     secret=$(json 'j["leases"][0]["secret"]')
 }
-hold() { mkfifo "$T/$1.in"; start "$1" sh -c "exec python3 $root/t/lib/data_client.py $data $lease $secret --hold < $T/$1.in"; exec 5> "$T/$1.in"; }
+hold()
+{
+    mkfifo "$T/$1.in"
+    start "$1" sh -c \
+        "exec python3 $root/t/lib/data_client.py $data $lease $secret --hold < $T/$1.in"
+    exec 5> "$T/$1.in"
+}
 worker() { worker_pid=$(workers_of "$rgpud_pid"); [ -n "$worker_pid" ]; }
 field() { sed -n "s/^$1:[[:space:]]*//p" "/proc/$2/status"; }
 # Confined it is from before it reads anything; the filter is there once the driver is.
@@ -42,11 +49,14 @@ else
     else
         ok "its mounts are its own" own_dev
         seen=$(ls "/proc/$worker_pid/root/dev" | tr '\n' ' ')
-        is "$seen" "full null random shm urandom zero " "its /dev has what programs need, and no device of the host"
+        is "$seen" "full null random shm urandom zero " \
+            "its /dev has what programs need, and no device of the host"
         not_ok "nothing can be added to it" touch "/proc/$worker_pid/root/dev/x"
-        is "$(head -c 2 "/proc/$worker_pid/root/dev/zero" | od -An -tx1)" " 00 00" "what is there works"
+        is "$(head -c 2 "/proc/$worker_pid/root/dev/zero" | od -An -tx1)" " 00 00" \
+            "what is there works"
         ok "the host's own /dev is as it was" test -e /dev/tty -a ! -e "$T/gpu1.state/dev/null"
-        not_ok "... and no mount of the worker's is seen on the host" grep -q "$T/gpu1.state/dev" /proc/self/mounts
+        not_ok "... and no mount of the worker's is seen on the host" grep -q "$T/gpu1.state/dev" \
+            /proc/self/mounts
 
         # What stands in the worker's place sees the same: a program that tries.
         cat > "$T/curious" <<'END'
@@ -85,13 +95,15 @@ rgpud_pid=$pid
 lease
 hold third
 wait_for 20 filtered
-is "$(field CapEff "$worker_pid")" 0000000000000000 "a worker of worker_user = \"$worker_user\" has no capability"
+is "$(field CapEff "$worker_pid")" 0000000000000000 \
+    "a worker of worker_user = \"$worker_user\" has no capability"
 exec 5>&-
 
 # --- what the kernel's log has of it
 
 if [ "$(id -u)" = 0 ] && dmesg > /dev/null 2>&1; then
-    is "$(dmesg | grep -c "pid=$worker_pid comm=\"rgpu-worker\".* syscall=435 ")" 0 "a worker's threads leave no line in the kernel's log (clone3, which glibc tries)"
+    is "$(dmesg | grep -c "pid=$worker_pid comm=\"rgpu-worker\".* syscall=435 ")" 0 \
+        "a worker's threads leave no line in the kernel's log (clone3, which glibc tries)"
 else
     skip "needs the kernel's log"
 fi
@@ -103,7 +115,8 @@ rgpud_pid=$pid
 lease
 hold fourth
 wait_for 20 worker
-is "$(field Seccomp "$worker_pid") $(field NoNewPrivs "$worker_pid")" "0 1" "confine_workers = false: no filter, and no privileges either"
+is "$(field Seccomp "$worker_pid") $(field NoNewPrivs "$worker_pid")" "0 1" \
+    "confine_workers = false: no filter, and no privileges either"
 exec 5>&-
 
 # --- what the driver asks beside the list of a software GPU's worker, to find out
@@ -113,6 +126,7 @@ rgpud_pid=$pid
 lease
 hold fifth
 wait_for 20 filtered
-is "$(field Seccomp "$worker_pid") $(field Seccomp_filters "$worker_pid")" "2 3" 'confine_workers = "log": one filter more, which logs'
+is "$(field Seccomp "$worker_pid") $(field Seccomp_filters "$worker_pid")" "2 3" \
+    'confine_workers = "log": one filter more, which logs'
 exec 5>&-
 done_testing

@@ -13,7 +13,9 @@ same() { [ -e "/proc/$server" ] && ! tap_gone "$server"; }
 rgpud gpu1 'warm = false' 'handshake_timeout = "2s"' 'softgpu_memory = "64M"'
 server=$pid
 fuzz control "$control" $((600 * scale))
-is "$rc" 0 "requests of every shape, no credential needed: none is answered by an error of rgpud's own" || diag "$out$err"
+is "$rc" 0 \
+    "requests of every shape, no credential needed: none is answered by an error of rgpud's own" ||
+    diag "$out$err"
 note "$out"
 like "$out" '200:.*400:' "... and good ones were among them"
 ok "... rgpud serves on, the same process" eval 'same && healthy'
@@ -30,12 +32,17 @@ ok "... and leave rgpud as it was" wait_for 20 healthy
 # One of them may have been a good request to drain.
 for drained in '{}' '{"gpu": "0"}' '{"gpu": "1"}'; do api POST /v1/resume "$drained"; done
 api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
-taken() { api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}' && [ "$(json 'j["answer"]')" = now ]; }
+taken()
+{
+    api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}' &&
+        [ "$(json 'j["answer"]')" = now ]
+}
 ok "the offers of the flood run out" wait_for 20 taken
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 lease=$(json 'j["leases"][0]["id"]') secret=$(json 'j["leases"][0]["secret"]')
 fuzz hello "$data" $((150 * scale)) "$lease" "$secret"
-is "$rc" 0 "hellos with changed bytes: nobody gets in who changed what the proof is about" || diag "$out$err"
+is "$rc" 0 "hellos with changed bytes: nobody gets in who changed what the proof is about" ||
+    diag "$out$err"
 like "$out" 'accepted [1-9]' "... and whoever did not gets in"
 fuzz snapshot "$data" "$lease" "$secret"
 export RGPU_FUZZ_SNAPSHOT=$out

@@ -24,7 +24,13 @@ again()
     server=$pid
 }
 dies() { kill -9 "$server"; wait "$server" 2>/dev/null; }
-hold() { mkfifo "$T/$1.in"; start "$1" sh -c "exec python3 $root/t/lib/data_client.py $data $lease $secret --hold < $T/$1.in"; exec 5> "$T/$1.in"; }
+hold()
+{
+    mkfifo "$T/$1.in"
+    start "$1" sh -c \
+        "exec python3 $root/t/lib/data_client.py $data $lease $secret --hold < $T/$1.in"
+    exec 5> "$T/$1.in"
+}
 
 rgpud gpu1 'softgpu_devices = 4'
 server=$pid
@@ -33,7 +39,8 @@ first=$lease
 lease 2
 dies
 again
-is "$(free | tr -d ' ' | tr , '\n' | grep -c 100)" 1 "after kill -9 three of four GPUs are held still"
+is "$(free | tr -d ' ' | tr , '\n' | grep -c 100)" 1 \
+    "after kill -9 three of four GPUs are held still"
 api GET /v1/leases
 is "$(json 'sorted(len(l["gpus"]) for l in j["leases"])')" "[1, 2]" "... by the same leases"
 api GET "/v1/leases?secrets=1"
@@ -69,7 +76,8 @@ kill -STOP "$worker"
 api DELETE "/v1/leases/$lease"
 dies
 again
-is "$(free)" '[0, 0, 0, 100]' "GPUs of a lease that ended are nobody's while its worker lives, after a restart too"
+is "$(free)" '[0, 0, 0, 100]' \
+    "GPUs of a lease that ended are nobody's while its worker lives, after a restart too"
 ok "... which is killed" wait_for 6 tap_gone "$worker"
 ok "... and then they are free" wait_for 5 free_is '[0, 100, 100, 100]'
 is "$(ls "$T/gpu1.state/workers")" "" "... and nothing is left of it"
@@ -112,7 +120,8 @@ for fault in 2:torn 5 7:torn 8; do
     again
     stop "$server"
     rm "$T/gpu1.ready"
-    (RGPU_TEST_KILL_AT_WRITE=$fault exec "$build/sbin/rgpud" --config "$T/gpu1.conf" --ready-file "$T/gpu1.ready") > "$T/fault.log" 2>&1 &
+    (RGPU_TEST_KILL_AT_WRITE=$fault exec "$build/sbin/rgpud" --config "$T/gpu1.conf" --ready-file \
+        "$T/gpu1.ready") > "$T/fault.log" 2>&1 &
     server=$!
     ready_or_dead() { [ -s "$T/gpu1.ready" ] || tap_gone "$server"; }
     wait_for 20 ready_or_dead
@@ -131,6 +140,7 @@ for fault in 2:torn 5 7:torn 8; do
     api GET /v1/leases
     kept=$(json 'len(j["leases"])')
     is "$status" 137 "killed at write $fault of its journal"
-    ok "... $granted leases answered, $kept kept" test "$kept" = "$granted" -o "$kept" = $((granted + 1))
+    ok "... $granted leases answered, $kept kept" test "$kept" = "$granted" -o "$kept" = \
+        $((granted + 1))
 done
 done_testing

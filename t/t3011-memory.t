@@ -23,10 +23,12 @@ for how in linear pool managed array; do
     numbers
     is "$total" $((64 * mib)) "... the device has the cap"
     ok "... it gets the cap, to 2 MiB: $((got / mib)) MiB beside what the program itself took" \
-        test $((64 * mib - (8 + 2) * mib - got)) -le $((2 * mib)) -a $((got + 8 * mib)) -le $((64 * mib))
+        test $((64 * mib - (8 + 2) * mib - got)) -le $((2 * mib)) -a $((got + 8 * mib)) -le \
+        $((64 * mib))
 done
 
-try 60 "$rgpu" run -p 0.5 -m 64M -- sh -c "$program linear $T/hold > $T/one & until [ -e $T/hold ]; do sleep 0.05; done; $program linear; rm $T/hold; wait"
+try 60 "$rgpu" run -p 0.5 -m 64M -- sh -c \
+    "$program linear $T/hold > $T/one & until [ -e $T/hold ]; do sleep 0.05; done; $program linear; rm $T/hold; wait"
 like "$out" '^cudaErrorMemoryAllocation' "a second program of the same lease finds nothing left"
 like "$(cat "$T/one")" '^total' "... while the first holds all"
 try 60 "$rgpu" run -p 0.5 -m 64M -- sh -c "$program linear > $T/one; $program linear"

@@ -32,7 +32,8 @@ is "$rc $out" "5 $T/gpus" "a command runs with them"
 is "$(free)" "2 of 4 GPUs free" "... and they stay held"
 for option in -n2 --span --share=50; do
     try 20 "$rgpu" run --lease gpus $option -- true
-    like "$rc $err" '^2 rgpu: --[a-z]+ chooses GPUs, and --lease gpus has those of rgpu request' "which ones is not to be said again: $option"
+    like "$rc $err" '^2 rgpu: --[a-z]+ chooses GPUs, and --lease gpus has those of rgpu request' \
+        "which ones is not to be said again: $option"
 done
 for option in --min-driver --share --server --wait; do
     try 20 "$rgpu" run $option "" -- true
@@ -63,31 +64,39 @@ like "$rc $err" '^0 rgpu: gpu2 ' "--min-memory: the same"
 try 20 "$rgpu" run --gpu-name SOFTWARE -v -- true
 is "$rc" 0 "--gpu-name: whatever the case"
 try 20 "$rgpu" run --gpu-name H100 -- true
-like "$rc $err" '^121 .*0 of its 2 GPUs are of the kind that is asked for' "no such GPU: never, and why"
+like "$rc $err" '^121 .*0 of its 2 GPUs are of the kind that is asked for' \
+    "no such GPU: never, and why"
 try 20 "$rgpu" run --min-cuda 99.0 -- true
 is "$rc" 121 "--min-cuda: never"
 try 20 "$rgpu" run --min-cuda 12.4 -- true
 is "$rc" 0 "--min-cuda: as new as needed"
 is "$("$rgpu" list --json | json_value '[s["driver_release"] for s in j["servers"]]')" \
     "580.65.06 570.9" "rgpu list --json: each server's driver"
-is "$("$rgpu" list | awk '$1 ~ /^gpu/ { print $1, $7 }' | sort -u | xargs)" "gpu1 580.65.06 gpu2 570.9" "... and rgpu list"
+is "$("$rgpu" list | awk '$1 ~ /^gpu/ { print $1, $7 }' | sort -u | xargs)" \
+    "gpu1 580.65.06 gpu2 570.9" "... and rgpu list"
 try 20 "$rgpu" run --min-driver 570.86.10 -v -- true
 like "$rc $err" '^0 rgpu: gpu1 ' "--min-driver: 570.9 is older than 570.86.10"
 try 20 "$rgpu" run --min-driver 570 --server gpu2 -v -- true
 like "$rc $err" '^0 rgpu: gpu2 ' "... and newer than 570"
 try 20 "$rgpu" run --min-driver 600 -- true
-like "$rc $err" '^121 .*gpu1: its driver is 580.65.06, 600 or newer is wanted; gpu2: its driver is 570.9, ' "... never, and why"
+like "$rc $err" \
+    '^121 .*gpu1: its driver is 580.65.06, 600 or newer is wanted; gpu2: its driver is 570.9, ' \
+    "... never, and why"
 try 20 "$rgpu" run --min-driver new -- true
-like "$rc $err" '^2 .*--min-driver: "new" is no version: write it like 570.86.10' "... a wrong one is told"
+like "$rc $err" '^2 .*--min-driver: "new" is no version: write it like 570.86.10' \
+    "... a wrong one is told"
 # An rgpud of before the filter refuses what it does not know.
 start old python3 "$py/old_rgpud.py" "$T/old.port"
 wait_for 20 test -s "$T/old.port"
 cp "$RGPU_CONF" "$T/with-old.conf"
-printf '[[server]]\nname = "old"\naddress = "127.0.0.1:%s"\n' "$(cat "$T/old.port")" >> "$T/with-old.conf"
+printf '[[server]]\nname = "old"\naddress = "127.0.0.1:%s"\n' \
+    "$(cat "$T/old.port")" >> "$T/with-old.conf"
 try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-driver 580 -v -- true
 like "$rc $err" '^0 rgpu: gpu1 ' "a server of an older rgpu beside it: from one that tells"
 try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-driver 580 --server old -- true
-like "$rc $err" "^121 .*old: its rgpu is older and does not tell its driver's release, 580 or newer is wanted" "... never from itself, and why"
+like "$rc $err" \
+    "^121 .*old: its rgpu is older and does not tell its driver's release, 580 or newer is wanted" \
+    "... never from itself, and why"
 try 20 env RGPU_CONF="$T/with-old.conf" "$rgpu" run --min-cc 1.0 --wait 0 --server old -- true
 like "$rc $err" '^122 .*old: in use' "... other filters it knows"
 stop "$pid"

@@ -16,8 +16,10 @@ mkdir "$T/gpus" "$T/double" "$T/did"
 
 try $((seconds + 60)) python3 "$py/race.py" "$rgpu" "$T" "$seconds" "$py/sole_owner.py"
 read -r started killed <<< "$out"
-is "$rc" 0 "forty clients raced for $seconds s: $started started, $killed of them killed" || diag "$err"
-ok "... $(ls "$T/did" | wc -l) had their GPUs and ended, $(ls "$T/did" | grep -c '\.2$') of them those of two servers" test "$(ls "$T/did" | wc -l)" -ge 10
+is "$rc" 0 "forty clients raced for $seconds s: $started started, $killed of them killed" ||
+    diag "$err"
+ok "... $(ls "$T/did" | wc -l) had their GPUs and ended, $(ls "$T/did" |
+    grep -c '\.2$') of them those of two servers" test "$(ls "$T/did" | wc -l)" -ge 10
 is "$(ls "$T/double")" "" "no GPU had two owners at once"
 all_free() { "$rgpu" list | tail -n 1 | grep -q '^8 of 8 '; }
 ok "no GPU is left locked" wait_for 20 all_free

@@ -18,7 +18,11 @@ programs()
     "$rgpu" list --json | json_value 'sum(l["workers"] for s in j["servers"] for l in s["leases"])'
 }
 
-loads() { readelf -d "$build/libexec/rgpu-worker" | sed -n 's/.*NEEDED.*\[\(lib[^.]*\).*/\1/p' | sort | xargs; }
+loads()
+{
+    readelf -d "$build/libexec/rgpu-worker" | sed -n 's/.*NEEDED.*\[\(lib[^.]*\).*/\1/p' | sort |
+        xargs
+}
 is "$(loads)" "libc libm" "a worker loads nothing that only some workers need"
 
 rgpud gpu1
@@ -57,7 +61,8 @@ for i in 1 2 3 4 5; do
     try 30 "$rgpu" run --lease gpus -- sh -c "$program && $program"
     [ "$rc" = 0 ] || fail "two programs, one after the other" || diag "$err"
 done
-is "$(taken) $(cold)" "13 0" "ten programs, one as soon as the other has ended: a worker waited for each"
+is "$(taken) $(cold)" "13 0" \
+    "ten programs, one as soon as the other has ended: a worker waited for each"
 ok "... and one waits again" wait_for 20 ready 14
 
 killed=$(waiting)

@@ -12,7 +12,8 @@ clients gpu1="$(cat "$T/proxy.log")"
 
 try 20 "$rgpu" request -n 1 --wait 10s -o "$T/gpus"
 is "$rc" 0 "GPUs are requested" || diag "$err"
-id=$(json 'j["servers"][0]["lease"]' "$(cat "$T/gpus")") secret=$(json 'j["servers"][0]["secret"]' "$(cat "$T/gpus")")
+id=$(json 'j["servers"][0]["lease"]' "$(cat "$T/gpus")") \
+    secret=$(json 'j["servers"][0]["secret"]' "$(cat "$T/gpus")")
 like "$secret" '^[0-9a-f]{64}$' "the lease file has the secret"
 like "$(cat "$T/record")" "$id" "the lease is seen on the network"
 like "$(cat "$T/record")" '"sealed": ?"[0-9a-f]{160}"' "... with a sealed secret"
@@ -24,7 +25,8 @@ is "$rc" 0 "a program uses it" || diag "$err"
 
 key=$(printf '09%.0s' $(seq 32))
 api GET "/v1/leases?secrets=1&key=$key"
-is "$code $(json '"secret" in j["leases"][0], len(j["leases"][0]["sealed"])')" "200 (False, 160)" "who sends a key gets no secret in the clear"
+is "$code $(json '"secret" in j["leases"][0], len(j["leases"][0]["sealed"])')" "200 (False, 160)" \
+    "who sends a key gets no secret in the clear"
 api GET "/v1/leases?secrets=1"
 is "$code $(json 'j["leases"][0]["secret"]')" "200 $secret" "who sends none gets it, on loopback"
 for bad in 00 zz "${key}09" "$(printf '00%.0s' $(seq 32))"; do
@@ -58,7 +60,8 @@ key_file = \"$T/key\""
     {
         python3 "$py/signed_get.py" "$T/key" "$away" "$control" "$1"
     }
-    like "$(signed '/v1/leases?secrets=1')" '^400 .*not sent in the clear: the request needs key=' "from elsewhere, secrets are refused without a key"
+    like "$(signed '/v1/leases?secrets=1')" '^400 .*not sent in the clear: the request needs key=' \
+        "from elsewhere, secrets are refused without a key"
     is "$(signed "/v1/leases?secrets=1&key=$key")" 200 "... and told with one"
 fi
 

@@ -8,7 +8,8 @@
 hostile() { try 120 python3 "$root/t/lib/hostile_frames.py" "$@"; }
 
 mkdir "$T/host"
-RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=64M hostile worker "$build/libexec/rgpu-worker"
+RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=64M hostile worker \
+    "$build/libexec/rgpu-worker"
 is "$rc" 0 "every attack gets its answer" || diag "$err"
 never=0
 while IFS= read -r line; do
@@ -23,7 +24,8 @@ is "$never" 11 "... the copies of either direction, and a path on the server, am
 
 lease()
 {
-    api POST /v1/offers '{"gpus": 1, "share": 25, "memory": 16777216, "owner": {"uid": 0, "host": "here", "pid": 1}}'
+    api POST /v1/offers \
+        '{"gpus": 1, "share": 25, "memory": 16777216, "owner": {"uid": 0, "host": "here", "pid": 1}}'
     api POST "/v1/offers/$(json 'j["id"]')/accept"
     lease=$(json 'j["leases"][0]["id"]')
     secret=$(json 'j["leases"][0]["secret"]')
@@ -32,7 +34,8 @@ lease()
 stay()  # NAME, COUNT
 {
     mkfifo "$T/$1.in"
-    start "$1" sh -c "exec python3 $root/t/lib/hostile_frames.py copies $data $lease $secret $2 < $T/$1.in"
+    start "$1" sh -c \
+        "exec python3 $root/t/lib/hostile_frames.py copies $data $lease $secret $2 < $T/$1.in"
     exec 5> "$T/$1.in"
 }
 copied() { grep -q copied "$T/$1.log"; }
@@ -47,7 +50,9 @@ first=("$data" "$lease" "$secret")
 lease
 hostile lease "$data" "$lease" "$secret"
 is "$rc $out" "0 closed" "through rgpud: the server hangs up" || diag "$err"
-like "$(cat "$T/gpu1.log")" 'connection closed: call number [0-9]+ \(cuMemcpy\) is not one that a client sends' "... and its log says why"
+like "$(cat "$T/gpu1.log")" \
+    'connection closed: call number [0-9]+ \(cuMemcpy\) is not one that a client sends' \
+    "... and its log says why"
 ok "the neighbour is connected as before" kill -0 "$neighbour"
 hostile copies "${first[@]}" 3 < /dev/null
 is "$rc $out" "0 copied" "... and served" || diag "$err"
@@ -57,7 +62,8 @@ exec 6>&-
 launches()
 {
     api GET /metrics
-    awk -v lease="${lease:0:8}" '/^rgpu_tenant_launches_total/ && index($0, lease) {n += $2} END {print n + 0}' <<< "$body"
+    awk -v lease="${lease:0:8}" \
+        '/^rgpu_tenant_launches_total/ && index($0, lease) {n += $2} END {print n + 0}' <<< "$body"
 }
 lease
 stay boxes 40

@@ -42,11 +42,13 @@ failures=0
 for ((i = 0; i < 30; i++)); do answers || failures=$((failures + 1)); done
 tenants_wait
 is "$rc" 0 "its neighbours' programs end well" || diag "$out"
-ok "beside it they have the GPU's time but for its 10 in a hundred: $(got 't1.share + t2.share') of $before" \
+ok "beside it they have the GPU's time but for its 10 in a hundred: $(got \
+    't1.share + t2.share') of $before" \
     awk "BEGIN { exit !($(got 't1.share + t2.share') >= 0.75 * $before) }"
 within "100 * t1.share / (t1.share + t2.share)" 33.3 12 "... in the parts that they are due"
 tenants 3 "50-100 us=1000 mode=sync"
-ok "... and so has one that waits for each kernel: $(got t1.share) of $sync" awk "BEGIN { exit !($(got t1.share) >= 0.6 * $sync) }"
+ok "... and so has one that waits for each kernel: $(got t1.share) of $sync" awk \
+    "BEGIN { exit !($(got t1.share) >= 0.6 * $sync) }"
 is "$failures" 0 "/v1/sharing answers all the time"
 ok "... within a second ($slowest ms)" [ "$slowest" -lt 1000 ]
 done_evil() { grep -q 'descriptors were written to' "$T/gpu1.log"; }
@@ -76,7 +78,8 @@ ok "... within a second ($slowest ms)" [ "$slowest" -lt 1000 ]
 # --- a scheduler that hangs, or is killed
 
 # The one of before lives on where a worker needed it still.
-scheduler() { pgrep -P "$gpud" rgpu-scheduler || { [ -n "$first" ] && ps -o pid= -p "$first" | tr -d ' '; }; }
+scheduler() { pgrep -P "$gpud" rgpu-scheduler || { [ -n "$first" ] && ps -o pid= -p "$first" |
+    tr -d ' '; }; }
 victim=$(scheduler)
 ok "there is a scheduler" [ -n "$victim" ]
 if [ -z "$victim" ]; then

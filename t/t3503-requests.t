@@ -6,7 +6,10 @@
 
 strange() { try 60 python3 "$root/t/lib/requests.py" "$1" "$control" "${@:2}"; }
 most_memory() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$server/status"; }
-same() { [ -e "/proc/$server" ] && ! tap_gone "$server" && api GET /v1/health && [ "$code" = 200 ]; }
+same()
+{
+    [ -e "/proc/$server" ] && ! tap_gone "$server" && api GET /v1/health && [ "$code" = 200 ]
+}
 
 rgpud gpu1 'warm = false' 'softgpu_memory = "16M"'
 server=$pid
@@ -49,13 +52,15 @@ ok "... and cost no memory: $grown KiB" test "$grown" -lt $((64 * 1024))
 # bound.
 strange unread 100 15
 slowest=$(sed -n 's/^slowest \([0-9]*\) ms/\1/p' <<< "$out")
-ok "100 who ask for 8 MiB and do not read keep nobody waiting: ${slowest:-no answer} ms" test "${slowest:-9999}" -lt 1000
+ok "100 who ask for 8 MiB and do not read keep nobody waiting: ${slowest:-no answer} ms" test \
+    "${slowest:-9999}" -lt 1000
 grown=$(($(most_memory) - before))
 ok "... the answers take a bounded amount of memory: $grown KiB" test "$grown" -lt $((64 * 1024))
 like "$out" 'closed 100$' "... and within a time that is bounded, too, they are closed"
 
 strange pipeline
-ok "of 10,000 requests on one connection a bounded number is answered: $out" test "$out" -le 100 -a "$out" -ge 1
+ok "of 10,000 requests on one connection a bounded number is answered: $out" test "$out" -le 100 \
+    -a "$out" -ge 1
 strange trickle
 ok "a request that never ends is closed after some seconds: $out" test "$out" -ge 3 -a "$out" -le 8
 ok "rgpud serves on, the same process" same

@@ -15,6 +15,7 @@ for how in captured nodes any one; do
     try 60 "$rgpu" run -p 0.5 -m 64M -- "$program" $how
     is "$rc" 0 "memory of graphs until there is no more: $how" || { diag "$out $err"; continue; }
     got=${out#got }
-    ok "... the cap and no more: $((got / mib)) MiB of 64" test "$got" -le $((64 * mib)) -a "$got" -ge $((56 * mib))
+    ok "... the cap and no more: $((got / mib)) MiB of 64" test "$got" -le $((64 * mib)) -a "$got" \
+        -ge $((56 * mib))
 done
 done_testing

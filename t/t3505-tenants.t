@@ -17,19 +17,27 @@ first_uid=$(json 'j["uid"]' "$first") second_uid=$(json 'j["uid"]' "$second")
 is "$?" 0 "tenants without an account run as ids of worker_uids" || diag "$first_uid $second_uid"
 isnt() { [ "$1" != "$2" ]; }
 ok "... each as another" isnt "$first_uid" "$second_uid"
-is "$(look 'j["gid"] == j["uid"] and not j["groups"]')" True "... in no group of the host's" || diag "$second"
-is "$(look 'j["capabilities"], j["bounded"]')" "('0000000000000000', '1')" "... without capabilities, for good"
+is "$(look 'j["gid"] == j["uid"] and not j["groups"]')" True "... in no group of the host's" ||
+    diag "$second"
+is "$(look 'j["capabilities"], j["bounded"]')" "('0000000000000000', '1')" \
+    "... without capabilities, for good"
 ok "... and rgpud is neither" isnt "$(stat -c %u "/proc/$rgpud_pid")" "$second_uid"
 
 if grep -q 'no namespaces here' "$T/gpu1.log"; then
     skip "no namespaces here" 5
 else
-    is "$(look 'j["sees"] == [1, j["pid"]]')" True "he sees his own processes, and the first of his namespace" || diag "$second"
+    is "$(look 'j["sees"] == [1, j["pid"]]')" True \
+        "he sees his own processes, and the first of his namespace" || diag "$second"
     is "$(look 'j["init"]')" PermissionError "... which he cannot end"
-    not_same() { [ "$(json 'sorted(j["spaces"].values())' "$first")" != "$(json 'sorted(j["spaces"].values())' "$second")" ]; }
+    not_same()
+    {
+        [ "$(json 'sorted(j["spaces"].values())' "$first")" != \
+            "$(json 'sorted(j["spaces"].values())' "$second")" ]
+    }
     ok "his namespaces are his own" not_same
     is "$(look 'j["shared"]')" FileNotFoundError "the other's IPC is not there"
-    is "$(look 'j["devices"]')" "['full', 'null', 'random', 'shm', 'urandom', 'zero']" "nor is a device of the host's"
+    is "$(look 'j["devices"]')" "['full', 'null', 'random', 'shm', 'urandom', 'zero']" \
+        "nor is a device of the host's"
 fi
 like "$(look 'j["memory"]')" 'Error' "the other's memory cannot be opened"
 like "$(look 'j["signal"]')" 'Error' "... nor its process signalled"
@@ -39,10 +47,12 @@ like "$(look 'j["signal"]')" 'Error' "... nor its process signalled"
 tenant 4000000003 17
 one=$found
 tenant 4000000003 17
-is "$(json 'j["uid"], j["spaces"]' "$one")" "$(look 'j["uid"], j["spaces"]')" "leases of one job share user and namespaces"
+is "$(json 'j["uid"], j["spaces"]' "$one")" "$(look 'j["uid"], j["spaces"]')" \
+    "leases of one job share user and namespaces"
 job_lease=$lease
 tenant 4000000004 17
-is "$(json 'j["uid"]' "$one" | grep -c "^$(look 'j["uid"]')$")" 0 "... but no other owner who says that he is of that job"
+is "$(json 'j["uid"]' "$one" | grep -c "^$(look 'j["uid"]')$")" 0 \
+    "... but no other owner who says that he is of that job"
 
 # --- who comes after
 

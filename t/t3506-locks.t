@@ -39,7 +39,8 @@ before=$ms
 touch "$T/hostile/on"
 start tenant "$rgpu" run -p 0.3 -m 64M -- "$program" linear
 ok "a tenant has his worker under control" wait_for 30 test -s "$T/hostile/ready"
-is "$(cat "$T/hostile/ready")" 0 "... who may open no file that others use, too" || diag "$(grep opened "$T/gpu1.log")"
+is "$(cat "$T/hostile/ready")" 0 "... who may open no file that others use, too" ||
+    diag "$(grep opened "$T/gpu1.log")"
 for round in 1 2; do
     neighbour
     is "$rc" 0 "a neighbour gets its memory, context and module" || diag "$out $err"
@@ -48,5 +49,6 @@ done
 from=$(now)
 for path in /v1/health /v1/leases /v1/health; do api GET $path; done
 ok "rgpud answers in $((($(now) - from) / 3)) ms" test "$code" = 200 -a $(($(now) - from)) -le 1500
-ok "the tenant's worker still has its locks" test -s "$T/hostile/ready" -a -e "/proc/$(pgrep -f "$root/t/lib/holds_all.py" -n)"
+ok "the tenant's worker still has its locks" test -s "$T/hostile/ready" -a -e \
+    "/proc/$(pgrep -f "$root/t/lib/holds_all.py" -n)"
 done_testing

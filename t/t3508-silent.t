@@ -22,8 +22,11 @@ for from in one many; do
     served control $from 1200
     served data $from 1200 "$lease" "$secret"
 done
-like "$(cat "$T/gpu1.log")" 'control: connections closed before they sent a request: .*max_silent_of_address' "the log says that some made room"
-ok "it has few lines of the control port's" test "$(logged gpu1 'control: connections closed')" -le 10
+like "$(cat "$T/gpu1.log")" \
+    'control: connections closed before they sent a request: .*max_silent_of_address' \
+    "the log says that some made room"
+ok "it has few lines of the control port's" test "$(logged gpu1 'control: connections closed')" \
+    -le 10
 healthy() { api GET /v1/health && [ "$code" = 200 ]; }
 ok "rgpud serves on" healthy
 ok "... the same process" test -e "/proc/$server"

@@ -7,10 +7,12 @@
 # RGPU_OLD: another build's libcuda.so.1, to see what it did.
 libcuda=${RGPU_OLD:-$interpose/libcuda.so.1}
 include=${RGPU_CUDA_INCLUDE:-/usr/local/cuda/include}
-ok "t/hostile/guarded.c" cc -O1 -g -Wall -I"$include" -o "$T/guarded" "$root/t/hostile/guarded.c" -ldl -lpthread
+ok "t/hostile/guarded.c" cc -O1 -g -Wall -I"$include" -o "$T/guarded" "$root/t/hostile/guarded.c" \
+    -ldl -lpthread
 # Each process begins a worker, and takes 20 ms.
 step=$([ -n "${RGPU_LONG:-}" ] && echo 1 || echo 17)
-ok "t/hostile/malloc_fails.c" cc -shared -fPIC -O2 -o "$T/malloc_fails.so" "$root/t/hostile/malloc_fails.c" -ldl
+ok "t/hostile/malloc_fails.c" cc -shared -fPIC -O2 -o "$T/malloc_fails.so" \
+    "$root/t/hostile/malloc_fails.c" -ldl
 
 rgpud gpu1 'softgpu_memory = "64M"'
 clients "gpu1=$control"
@@ -22,15 +24,21 @@ export RGPU_LEASE=$T/lease
 nm -D --defined-only "$libcuda" | awk '$2 != "i" {print $3}' > "$T/unguarded"
 is "$(cat "$T/unguarded")" "" "every symbol of libcuda.so.1 goes through the guard"
 if [ -e "$interpose/libnvidia-ml.so.1" ]; then
-    nm -D --defined-only "$interpose/libnvidia-ml.so.1" | awk '$2 != "i" {print $3}' | sort > "$T/unguarded"
-    { sed -n 's/^NONE(\(.*\))$/\1/p' "$root/src/nvml/functions.def"; echo nvmlInternalGetExportTable; } | sort > "$T/nothing"
-    is "$(comm -23 "$T/unguarded" "$T/nothing")" "" "every symbol of libnvidia-ml.so.1, but those that look at no argument"
+    nm -D --defined-only "$interpose/libnvidia-ml.so.1" | awk '$2 != "i" {print $3}' |
+        sort > "$T/unguarded"
+    { sed -n 's/^NONE(\(.*\))$/\1/p' "$root/src/nvml/functions.def"; echo \
+        nvmlInternalGetExportTable; } | sort > "$T/nothing"
+    is "$(comm -23 "$T/unguarded" "$T/nothing")" "" \
+        "every symbol of libnvidia-ml.so.1, but those that look at no argument"
 else
     skip "no nvml.h here"
 fi
 for plugin in spank job_submit; do
-    for symbol in $(nm -D --defined-only "$build/lib/slurm/${plugin}_rgpu.so" | awk '$2 == "T" {print $3}'); do
-        ok "$symbol of ${plugin}_rgpu.so, too" bash -c 'grep -hA2 "^int $1(" "$2"/src/plugin/*/*.cc | grep -q "return guard("' - "$symbol" "$root"
+    for symbol in $(nm -D --defined-only "$build/lib/slurm/${plugin}_rgpu.so" |
+        awk '$2 == "T" {print $3}'); do
+        ok "$symbol of ${plugin}_rgpu.so, too" bash -c \
+            'grep -hA2 "^int $1(" "$2"/src/plugin/*/*.cc | grep -q "return guard("' - "$symbol" \
+            "$root"
     done
 done
 
@@ -38,28 +46,36 @@ done
 nobody_else=64391
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
     chown $nobody_else "$T/lease"
-    as_user() { try 120 setpriv --reuid $nobody_else --regid $nobody_else --clear-groups "$T/guarded" "$libcuda" "$@"; }
+    as_user()
+    {
+        try 120 setpriv --reuid $nobody_else --regid $nobody_else --clear-groups "$T/guarded" \
+            "$libcuda" "$@"
+    }
 else
     as_user() { try 120 "$T/guarded" "$libcuda" "$@"; }
 fi
 
 if [ "$(id -u)" = 0 ]; then
     as_user nproc 1
-    is "$rc" 0 "no thread to be had: the program goes on, and what was copied is right" || diag "$out$err"
+    is "$rc" 0 "no thread to be had: the program goes on, and what was copied is right" ||
+        diag "$out$err"
     like "$out" $'^cuInit 0\n' "... cuInit succeeds"
     like "$out" 'cuLaunchKernel 0' "... kernels run"
     like "$out" 'cuMemcpyDtoHAsync_v2 0' "... copies that nobody waits for come"
     like "$out" 'cuLaunchHostFunc 304' "... host functions are CUDA_ERROR_OPERATING_SYSTEM"
     like "$out" 'cuGraphAddHostNode 304' "... those of graphs, too"
-    like "$err" 'rgpu: this process can start no thread .*ulimit -u' "... and a line names the limit and the cure"
+    like "$err" 'rgpu: this process can start no thread .*ulimit -u' \
+        "... and a line names the limit and the cure"
     is "$(grep -c 'no thread' <<< "$err")" 1 "... once"
-    like "$out" $'again 0\n.*cuLaunchHostFunc 0.*\nfailed 0\nended' "when the limit is raised, all of it works"
+    like "$out" $'again 0\n.*cuLaunchHostFunc 0.*\nfailed 0\nended' \
+        "when the limit is raised, all of it works"
     as_user nproc 2
     is "$rc" 0 "one thread" || diag "$out$err"
     like "$out" $'^cuInit 0\n.*ended' "... cuInit succeeds, the program ends by itself"
     as_user nproc 3
     is "$rc" 0 "two threads, as where the issue's program aborted" || diag "$out$err"
-    like "$out" $'^cuInit 0\n.*cuLaunchHostFunc 0.*again 0.*failed 0\nended' "... are all that is needed"
+    like "$out" $'^cuInit 0\n.*cuLaunchHostFunc 0.*again 0.*failed 0\nended' \
+        "... are all that is needed"
 else
     skip "RLIMIT_NPROC needs a user of its own" 13
 fi
@@ -70,7 +86,8 @@ for mib in 0 1 2 4 8 16 32 64 128 256 512 1024 4096; do
     like "$out" 'ended' "... and it ends by itself"
 done
 as_user as 0
-like "$out" $'^cuInit 2\n.*again 0\ncuInit 2' "without addresses cuInit is CUDA_ERROR_OUT_OF_MEMORY" || diag "$out$err"
+like "$out" $'^cuInit 2\n.*again 0\ncuInit 2' \
+    "without addresses cuInit is CUDA_ERROR_OUT_OF_MEMORY" || diag "$out$err"
 
 for n in 0 3 4 5 6 8 12; do
     as_user nofile $n

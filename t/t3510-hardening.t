@@ -3,7 +3,8 @@
 # linked, and what systemd lets the units do.
 . "$(dirname "$0")/lib/tap.sh"
 
-programs=$(cd "$build" && ls bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner 2> /dev/null)
+programs=$(cd "$build" && ls bin/rgpu sbin/rgpud libexec/rgpu-worker \
+    libexec/rgpu-spawner 2> /dev/null)
 libraries=$(cd "$build" && ls lib/*/*.so.1 lib/softgpu/librgpu-ptx.so lib/slurm/*.so 2> /dev/null)
 
 # What is wrong with a product, a word each; nothing is well.
@@ -20,9 +21,11 @@ faults()  # FILE
     readelf -lW "$file" | grep GNU_STACK | grep -q 'RW ' || echo "executable-stack"
     grep -q TEXTREL <<< "$dynamic" && echo "text-relocations"
     # Beside bin/ of the client's bundle are libraries that it brings.
-    grep -E 'RPATH|RUNPATH' <<< "$dynamic" | grep -qvF '[$ORIGIN/../lib/rgpu/deps]' && echo "search-path"
+    grep -E 'RPATH|RUNPATH' <<< "$dynamic" | grep -qvF '[$ORIGIN/../lib/rgpu/deps]' &&
+        echo "search-path"
     grep -q __stack_chk_fail <<< "$imports" || echo "no-stack-protector"
-    grep -qE ' __[a-z_]+_chk(@| |$)' <<< "$(grep -v __stack_chk_fail <<< "$imports")" || echo "no-FORTIFY"
+    grep -qE ' __[a-z_]+_chk(@| |$)' <<< "$(grep -v __stack_chk_fail <<< "$imports")" ||
+        echo "no-FORTIFY"
     readelf -lW "$file" | grep -q 'LOAD .* RWE' && echo "writable-code"
 }
 
@@ -37,10 +40,12 @@ done
 # library's own lack it on many hosts. So each of ours is looked at.
 mapfile -t objects < <(find "$build/obj/src" -name '*.o')
 unmarked=$(readelf -nW "${objects[@]}" 2> /dev/null |
-    awk '/^File:/ {if (file && !marked) print file; file = $2; marked = 0} /x86 feature:.*IBT.*SHSTK/ {marked = 1} END {if (file && !marked) print file}' |
+    awk \
+    '/^File:/ {if (file && !marked) print file; file = $2; marked = 0} /x86 feature:.*IBT.*SHSTK/ {marked = 1} END {if (file && !marked) print file}' |
     sed "s|^$build/obj/||" | head -n 8 | tr '\n' ' ')
 if [ "$(uname -m)" = x86_64 ]; then
-    is "$unmarked" "src/softgpu/exec/coroutine.o " "all is compiled with control-flow protection, but what changes stacks by itself"
+    is "$unmarked" "src/softgpu/exec/coroutine.o " \
+        "all is compiled with control-flow protection, but what changes stacks by itself"
 else
     skip "control-flow protection is x86's here"
 fi
@@ -51,14 +56,17 @@ if command -v systemd-analyze > /dev/null; then
     mkdir "$T/units"
     for unit in "$root"/etc/*.service.in; do
         name=$(basename "${unit%.in}")
-        sed -E 's/@[a-z]+dir@/\/usr\/bin/g; s/@[a-z_]+@/\/etc\/rgpu.conf/g' "$unit" > "$T/units/$name"
+        sed -E 's/@[a-z]+dir@/\/usr\/bin/g; s/@[a-z_]+@/\/etc\/rgpu.conf/g' \
+            "$unit" > "$T/units/$name"
         try 20 systemd-analyze security --offline=true "$T/units/$name"
         exposure=$(sed -n 's/.*exposure level for [^:]*: \([0-9.]*\) .*/\1/p' <<< "$out")
         # The spawner makes namespaces and users, and gives devices away: it is small instead.
         most=4.0
         [ "$name" = rgpu-spawner.service ] && most=7.0
-        ok "$name: $exposure of 10, $most at most" awk "BEGIN {exit !(\"$exposure\" != \"\" && $exposure + 0 <= $most)}"
-        unlike "$err" "$name:[0-9]+: .*(Failed to parse|Invalid|ignoring:)" "... and systemd understands it" || diag "$err"
+        ok "$name: $exposure of 10, $most at most" awk \
+            "BEGIN {exit !(\"$exposure\" != \"\" && $exposure + 0 <= $most)}"
+        unlike "$err" "$name:[0-9]+: .*(Failed to parse|Invalid|ignoring:)" \
+            "... and systemd understands it" || diag "$err"
     done
 else
     skip "no systemd-analyze here" 8

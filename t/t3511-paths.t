@@ -8,7 +8,8 @@ rgpud gpu1
 clients gpu1="$control"
 mkdir "$T/folder"
 ln -s loop "$T/loop"
-try 60 "$build/bin/rgpu" run --wait 30s -- python3 "$root/t/lib/paths.py" /nonexistent "$T/folder" "$T/loop" "$T/rgpu.conf/below" '' \
+try 60 "$build/bin/rgpu" run --wait 30s -- python3 "$root/t/lib/paths.py" /nonexistent "$T/folder" \
+    "$T/loop" "$T/rgpu.conf/below" '' \
     "$(printf 'a%.0s' $(seq 5000))" /proc/self/mem
 is "$rc" 0 "the program ends well" || diag "$err"
 for call in cuModuleLoad cuLibraryLoadFromFile cuLinkAddFile_v2; do

@@ -12,7 +12,11 @@ rgpud gpu1 'warm = false' 'softgpu_memory = "16M"'
 api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 lease=$(json 'j["leases"][0]["id"]') secret=$(json 'j["leases"][0]["secret"]')
-between() { try 20 python3 "$root/t/lib/between.py" "$data" "$lease" "$secret" "$1"; out=${out//$'\n'/, }; }
+between()
+{
+    try 20 python3 "$root/t/lib/between.py" "$data" "$lease" "$secret" "$1"
+    out=${out//$'\n'/, }
+}
 
 between none
 is "$out" "server accepted, client accepted" "a handshake that is passed on as it is"
@@ -31,7 +35,9 @@ is "$out" "server accepted, client refused" "what the server takes is not change
 between accepted
 is "$out" "server accepted, client refused" "the client's own proof is no verdict"
 between older
-like "$out" 'server refused: the peer speaks protocol 2, this side 3: install the same rgpu on both' "another version is refused in words"
+like "$out" \
+    'server refused: the peer speaks protocol 2, this side 3: install the same rgpu on both' \
+    "another version is refused in words"
 no_worker() { [ -z "$(workers_of "$pid")" ]; }
 ok "none of them has a worker for long" wait_for 10 no_worker
 stop "$pid"
@@ -42,7 +48,11 @@ stop "$pid"
 auth="method = \"key\"
 key_file = \"$T/key\""
 again() { rm -f "$T/gpu2.ready"; rgpud gpu2 'warm = false' 'softgpu_memory = "16M"'; server=$pid; }
-signed() { try 20 python3 "$root/t/lib/signed.py" "$control" gpu2 "$T/key" "$@"; out=${out//$'\n'/, }; }
+signed()
+{
+    try 20 python3 "$root/t/lib/signed.py" "$control" gpu2 "$T/key" "$@"
+    out=${out//$'\n'/, }
+}
 again
 signed now=0 ahead=50 behind=-20
 is "$out" "200, 200, 200" "requests with clocks that are not quite right"
@@ -80,18 +90,26 @@ if [ "$(id -u)" != 0 ] || ! command -v munged > /dev/null; then
 else
     mkdir -m 755 "$T/munge"
     (umask 077; head -c 128 /dev/urandom > "$T/munge.key")
-    start munged munged --foreground --key-file="$T/munge.key" --socket="$T/munge/socket" --pid-file="$T/munge/pid" \
+    start munged munged --foreground --key-file="$T/munge.key" --socket="$T/munge/socket" \
+        --pid-file="$T/munge/pid" \
         --log-file="$T/munge.log" --seed-file="$T/munge/seed" --force
-    wait_for 10 test -S "$T/munge/socket" || bail "munged does not start: $(cat "$T/munged.log" "$T/munge.log")"
+    wait_for 10 test -S "$T/munge/socket" ||
+        bail "munged does not start: $(cat "$T/munged.log" "$T/munge.log")"
     auth="method = \"munge\"
 munge_socket = \"$T/munge/socket\""
     again
-    credential=$(printf 'rgpu control 1\ngpu2\nGET\n/v1/leases\n%s' "$(printf '' | sha256sum | cut -d' ' -f1)" | munge -S "$T/munge/socket")
-    ask() { curl -s -o "$T/.body" -w '%{http_code}' -H "Authorization: MUNGE $credential" "http://127.0.0.1:$control/v1/leases"; }
+    credential=$(printf 'rgpu control 1\ngpu2\nGET\n/v1/leases\n%s' \
+        "$(printf '' | sha256sum | cut -d' ' -f1)" | munge -S "$T/munge/socket")
+    ask()
+    {
+        curl -s -o "$T/.body" -w '%{http_code}' -H "Authorization: MUNGE $credential" \
+            "http://127.0.0.1:$control/v1/leases"
+    }
     is "$(ask)" 200 "a MUNGE credential"
     kill -9 "$server"
     wait "$server" 2> /dev/null
     again
-    is "$(ask) $(grep -c Replayed "$T/.body")" "401 1" "... is good once, whichever rgpud is asked: munged knows"
+    is "$(ask) $(grep -c Replayed "$T/.body")" "401 1" \
+        "... is good once, whichever rgpud is asked: munged knows"
 fi
 done_testing

@@ -10,7 +10,8 @@ libcuda=${RGPU_OLD:-$interpose/libcuda.so.1}
 include=${RGPU_CUDA_INCLUDE:-/usr/local/cuda/include}
 rounds=$([ -n "${RGPU_LONG:-}" ] && echo 3000 || echo 60)
 lost=911  # CUDA_ERROR_EXTERNAL_DEVICE, which stays
-ok "t/hostile/guarded.c" cc -O1 -g -Wall -I"$include" -o "$T/guarded" "$root/t/hostile/guarded.c" -ldl -lpthread
+ok "t/hostile/guarded.c" cc -O1 -g -Wall -I"$include" -o "$T/guarded" "$root/t/hostile/guarded.c" \
+    -ldl -lpthread
 
 rgpud gpu1 'softgpu_memory = "64M"'
 clients "gpu1=$control"
@@ -33,34 +34,40 @@ lie()
 }
 
 lie honest $'cuMemcpyDtoH_v2 0\n.*cuMemAllocManaged 0\n.*ended' "the truth"
-lie copy-without-bytes "cuMemcpyDtoH_v2 $lost"$'\n'".*cuCtxSetCurrent $lost|cuMemcpyDtoH_v2 $lost" "a copy is answered without bytes"
+lie copy-without-bytes "cuMemcpyDtoH_v2 $lost"$'\n'".*cuCtxSetCurrent $lost|cuMemcpyDtoH_v2 $lost" \
+    "a copy is answered without bytes"
 like "$err" 'lost the GPU server .*without its bytes' "... on standard error, too"
 lie copy-too-long "cuMemcpyDtoH_v2 $lost" "a copy with more bytes than were asked for"
 lie copy-too-short "cuMemcpyDtoH_v2 $lost" "a copy that ends before its end"
 lie bytes-for-a-call "cuCtxSynchronize $lost" "bytes of a copy for a call that is none"
-for address in 0xffffffffffffffff 0x0 0x1000 0x6f0000000000 0x6f0000000008 0x7fffffe00000 0x800000000000 0xffffffffffe00000; do
+for address in 0xffffffffffffffff 0x0 0x1000 0x6f0000000000 0x6f0000000008 0x7fffffe00000 \
+    0x800000000000 0xffffffffffe00000; do
     lie "address $address" 'cuMemAllocManaged (2|999)' "memory that is shared lies at $address"
 done
 lie 'address same' 'cuMemAllocManaged (0|2)' "all memory that is shared lies at one address"
 lie 'parameters 0xfffffff0 0x20' 'cuModuleGetFunction 999' "a parameter that wraps"
 lie 'parameters 0x40000000 4' 'cuModuleGetFunction 999' "a parameter a gigabyte away"
 lie 'parameters 8 0xffffffff' 'cuModuleGetFunction 999' "a parameter of 4 GiB"
-lie 'parameters 8 4 0xffffffffffff' 'cuModuleGetFunction 999' "more parameters than any answer holds"
+lie 'parameters 8 4 0xffffffffffff' 'cuModuleGetFunction 999' \
+    "more parameters than any answer holds"
 for count in 0xffffffffffffffff 0x10000000000 0x20000000; do
     lie "graph-nodes $count" 'cuGraphInstantiateWithFlags (2|999)' "a graph of $count nodes"
 done
 lie graph-in-itself 'cuGraphInstantiateWithFlags 999' "a graph that is in itself"
 lie empty '' "success and nothing else, for everything"
-unlike "$out" $'(cuDeviceGetDefaultMemPool|cuModuleGetFunction|cuMemAlloc_v2|cuModuleGetGlobal_v2|cuMemPoolGetAttribute) 0\n' "... which is none where something was asked for"
+unlike "$out" \
+    $'(cuDeviceGetDefaultMemPool|cuModuleGetFunction|cuMemAlloc_v2|cuModuleGetGlobal_v2|cuMemPoolGetAttribute) 0\n' "... which is none where something was asked for"
 lie long '' "more than was asked for, for everything"
-for range in '0xfffffffffffff000 0x2000' '0x1000 0x7fffffffe000' '0 0xffffffffffffffff' '0x123 0x1000'; do
+for range in '0xfffffffffffff000 0x2000' '0x1000 0x7fffffffe000' '0 0xffffffffffffffff' \
+    '0x123 0x1000'; do
     lie "device-range $range" 'cuInit 800' "device memory at $range"
 done
 
 echo "random $RANDOM" > "$T/lie"
 note "$(cat "$T/lie")"
 try 300 "$T/guarded" "$libcuda" rounds 0 $rounds
-is "$rc" 0 "answers with random changes, $rounds times: no crash, no byte in the wrong place" || diag "$out"
+is "$rc" 0 "answers with random changes, $rounds times: no crash, no byte in the wrong place" ||
+    diag "$out"
 like "$out" "rounds $rounds" "... all of them"
 echo honest > "$T/lie"
 try 60 "$T/guarded" "$libcuda" once

@@ -12,7 +12,8 @@ printf '#!/bin/sh\nwhile :; do sleep 1; done\n' > "$T/worker"
 chmod 755 "$T/worker"
 mkdir "$T/state"
 chown nobody "$T/state"
-start spawner "$build/libexec/rgpu-spawner" --socket "$T/state/socket" --user nobody --worker "$T/worker" \
+start spawner "$build/libexec/rgpu-spawner" --socket "$T/state/socket" --user nobody --worker \
+    "$T/worker" \
     --pool "$low-$((low + 99))" --state "$T/state"
 spawner=$pid
 wait_for 10 test -S "$T/state/socket" || bail "no spawner: $(cat "$T/spawner.log")"
@@ -23,14 +24,18 @@ ask_other() { chmod 666 "$T/state/socket"; ask 1234 "$low"; chmod 600 "$T/state/
 is "$(ask_other 2>&1)" refused "another user is refused, whatever the socket's mode"
 
 mkfifo "$T/go"
-STAY=1 python3 "$root/t/lib/spawner_client.py" "$T/state/socket" "$user" "$low" < "$T/go" > "$T/said" 2>&1 &
+STAY=1 python3 "$root/t/lib/spawner_client.py" "$T/state/socket" "$user" \
+    "$low" < "$T/go" > "$T/said" 2>&1 &
 exec 5> "$T/go"
 started() { grep -q '^the same name' "$T/said"; }
 wait_for 20 started || bail "$(cat "$T/said")"
 worker=$(grep -lsaF MARK=spawned /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' | head -n 1)
-is "$(field Uid "$worker" | tr '\t' ' ')" "$((low + 1)) $((low + 1)) $((low + 1)) $((low + 1))" "a worker has the user that was asked for, and no other"
-is "$(field CapEff "$worker") $(field CapPrm "$worker") $(field NoNewPrivs "$worker")" "0000000000000000 0000000000000000 1" "... and no right of root's"
-is "$(tr '\0' ' ' < "/proc/$worker/environ")" "MARK=spawned " "... and the environment that was sent, and no other"
+is "$(field Uid "$worker" | tr '\t' ' ')" "$((low + 1)) $((low + 1)) $((low + 1)) $((low + 1))" \
+    "a worker has the user that was asked for, and no other"
+is "$(field CapEff "$worker") $(field CapPrm "$worker") $(field NoNewPrivs "$worker")" \
+    "0000000000000000 0000000000000000 1" "... and no right of root's"
+is "$(tr '\0' ' ' < "/proc/$worker/environ")" "MARK=spawned " \
+    "... and the environment that was sent, and no other"
 is "$(tr '\0' ' ' < "/proc/$worker/cmdline")" "/bin/sh $T/worker " "it is the one program"
 exec 5>&-
 done_saying() { grep -q '^a group that has ended' "$T/said"; }
@@ -86,7 +91,8 @@ stop "$spawner"
 mkdir "$T/etc"
 rm -r "$T/state/cache"
 ln -s "$T/etc" "$T/state/cache"
-start again "$build/libexec/rgpu-spawner" --socket "$T/state/socket" --user nobody --worker "$T/worker" \
+start again "$build/libexec/rgpu-spawner" --socket "$T/state/socket" --user nobody --worker \
+    "$T/worker" \
     --pool "$low-$((low + 99))" --state "$T/state"
 wait_for 10 tap_gone "$pid"
 like "$(cat "$T/again.log")" 'folders in' "a link in the place of a folder: it does not start"
@@ -94,8 +100,11 @@ like "$(cat "$T/again.log")" 'folders in' "a link in the place of a folder: it d
 # --- rgpud
 
 rgpud gpu1
-is "$(field Uid "$pid" | tr '\t' '\n' | grep -c '^0$')" 0 "rgpud is not root, in any of its four ids"
-is "$(field CapEff "$pid") $(field CapPrm "$pid") $(field CapBnd "$pid")" "0000000000000000 0000000000000000 0000000000000000" "... has no capability, nor can get one"
+is "$(field Uid "$pid" | tr '\t' '\n' | grep -c '^0$')" 0 \
+    "rgpud is not root, in any of its four ids"
+is "$(field CapEff "$pid") $(field CapPrm "$pid") $(field CapBnd "$pid")" \
+    "0000000000000000 0000000000000000 0000000000000000" "... has no capability, nor can get one"
 is "$(field NoNewPrivs "$pid")" 1 "... by no program that it starts"
-is "$(stat -c %u "$T/gpu1.state" "$T/gpu1.state/leases.db" | sort -u)" "$(field Uid "$pid" | cut -f1)" "what it keeps is its own"
+is "$(stat -c %u "$T/gpu1.state" "$T/gpu1.state/leases.db" | sort -u)" \
+    "$(field Uid "$pid" | cut -f1)" "what it keeps is its own"
 done_testing

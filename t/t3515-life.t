@@ -16,7 +16,8 @@ hold()
 tenant_rgpud gpu1
 hold 4000000001
 release "$lease"
-ok "a worker that ignores SIGTERM, and a child in a session of its own, end with the lease" wait_for 10 gone "$lease"
+ok "a worker that ignores SIGTERM, and a child in a session of its own, end with the lease" \
+    wait_for 10 gone "$lease"
 ok "... and the GPU is free" wait_for 10 free
 
 # After a restart rgpud knows of a worker what the kernel says, whatever the worker has closed.
@@ -26,7 +27,8 @@ kill -9 "$rgpud_pid"
 wait "$rgpud_pid" 2> /dev/null
 rm "$T/gpu1.ready"
 tenant_rgpud gpu1 "control_port = $control" "data_port = $data"
-is "$(logged gpu1 'worker [0-9]+ of an earlier rgpud lives')" 1 "one that has closed all its descriptors is adopted"
+is "$(logged gpu1 'worker [0-9]+ of an earlier rgpud lives')" 1 \
+    "one that has closed all its descriptors is adopted"
 ok "... and runs" test -e "/proc/$worker"
 release "$kept"
 ok "... until its lease ends" wait_for 10 gone "$kept"

@@ -18,7 +18,8 @@ ok "both servers answer with their GPUs" all_free
 ok "an ordinary job runs" srun true
 try 20 $mc run sinfo -h
 is $rc 0 "run gives a command the cluster's environment"
-ok "nothing of /etc is used" [ "$(scontrol show config | sed -n 's/^SLURM_CONF *= //p')" = "$cluster/etc/slurm.conf" ]
+ok "nothing of /etc is used" [ "$(scontrol show config | sed -n 's/^SLURM_CONF *= //p')" = \
+    "$cluster/etc/slurm.conf" ]
 
 try 10 $mc up
 is $rc 1 "up says no where one is up"

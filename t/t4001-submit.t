@@ -15,22 +15,27 @@ done
 
 try 20 srun --gres=rgpu:9 true
 is $rc 1 "nine GPUs on one node are refused"
-like "$err" 'rgpu: 9 GPUs on one node were asked for, but no server has more than 2 \(gpu1 2, gpu2 2\)' "the sentence says why"
+like "$err" \
+    'rgpu: 9 GPUs on one node were asked for, but no server has more than 2 \(gpu1 2, gpu2 2\)' \
+    "the sentence says why"
 like "$err" 'ask for at most 2' "and what would do"
 try 20 sbatch --gres=rgpu:9 --wrap true
 like "$err" 'no server has more than 2' "sbatch says the same"
 try 20 srun --gres=rgpu:2 -N 5 true
 like "$err" 'room for 2 such nodes' "more nodes than the pool can serve are refused"
 try 20 srun --gres=rgpu:1 --rgpu-mem=1000G true
-like "$err" '1000 GiB of memory .* no server .* has more than' "more memory than any GPU has is refused"
+like "$err" '1000 GiB of memory .* no server .* has more than' \
+    "more memory than any GPU has is refused"
 try 20 srun --gres=rgpu:2 -N 3-5 true
 like "$err" 'room for 2 such nodes' "nor is a range that begins with more"
 try 20 srun --gres=rgpu:a100:1 true
-like "$err" '1 GPU of type a100 on one node was asked for, but no server has any' "a type that the pool does not have is refused"
+like "$err" '1 GPU of type a100 on one node was asked for, but no server has any' \
+    "a type that the pool does not have is refused"
 try 20 srun --licenses=rgpu:100 true
 like "$err" 'licences of rgpu alone give no GPU' "licences without GPUs are refused"
 try 20 srun --gres=rgpu:1 --rgpu-share=0 true
-like "$err" '--rgpu-share=0: give a percentage of a GPU from 1 to 100' "a wrong share is told where it is typed"
+like "$err" '--rgpu-share=0: give a percentage of a GPU from 1 to 100' \
+    "a wrong share is told where it is typed"
 try 20 srun --gres=rgpu:1 --rgpu-mem=8 true
 like "$err" '--rgpu-mem=8: the unit is missing' "memory without unit is refused"
 try 20 srun --rgpu-share=50 true
@@ -53,7 +58,8 @@ is "$(licences)" "(null)" "a job without GPUs has none"
 submitted -H --gres=rgpu:2 --wrap true
 not_ok "an update cannot lower the licences" scontrol update job="$job" licenses=rgpu:100
 is "$(licences)" rgpu:200 "they are as before"
-like "$(cat "$cluster/log/slurmctld")" "update refused: the job's GPUs need licences rgpu:200" "the log says why"
+like "$(cat "$cluster/log/slurmctld")" "update refused: the job's GPUs need licences rgpu:200" \
+    "the log says why"
 scontrol update job="$job" licenses=
 is "$(licences)" rgpu:200 "an update cannot drop them"
 ok "fewer GPUs are granted to a pending job" scontrol update job="$job" gres=rgpu:1
@@ -69,7 +75,8 @@ scancel -u "$(id -un)"
 
 submitted --gres=rgpu:2 --wrap 'sleep 300'
 wait_for 20 is_state "$job" RUNNING
-not_ok "the licences of a running job cannot be lowered" scontrol update job="$job" licenses=rgpu:100
+not_ok "the licences of a running job cannot be lowered" scontrol update job="$job" \
+    licenses=rgpu:100
 scontrol update job="$job" licenses=
 is "$(licences)" rgpu:200 "nor dropped"
 not_ok "nor its GPUs changed" scontrol update job="$job" gres=rgpu:1
@@ -78,9 +85,11 @@ ok "they are free when it has ended" end_jobs
 rm "$cluster/run/pool.snapshot"
 submitted -H --gres=rgpu:1 --rgpu-mem=1000G --wrap true
 ok "without a snapshot nothing is refused for its size" [ -n "$job" ]
-like "$(cat "$cluster/log/slurmctld")" 'not checked against the size of the pool: .*pool.snapshot' "and slurmctld's log says so"
+like "$(cat "$cluster/log/slurmctld")" 'not checked against the size of the pool: .*pool.snapshot' \
+    "and slurmctld's log says so"
 rgpu slurm sync > "$T/sync"
-like "$(cat "$T/sync")" '2 servers, [0-9]+ GPUs; slurm.conf needs Licenses=rgpu:' "rgpu slurm sync writes it, and tells the licences"
+like "$(cat "$T/sync")" '2 servers, [0-9]+ GPUs; slurm.conf needs Licenses=rgpu:' \
+    "rgpu slurm sync writes it, and tells the licences"
 try 20 srun --gres=rgpu:9 true
 like "$err" 'no server has more than' "then it is refused again"
 done_testing

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 # A job that runs until its file is there.
 leased() { rgpu list --json | grep -c "\"job\": \"$1\""; }
@@ -27,7 +28,8 @@ touch "$T/second" "$T/third"
 ok "in the end everything is free" wait_for 10 all_free
 
 submitted -N 2 --gres=rgpu:2 -o "$T/two-nodes" \
-    --wrap "srun sh -c 'echo \$SLURMD_NODENAME \$(grep -c secret \$RGPU_LEASE)'; $(until_file "$T/nodes")"
+    --wrap \
+    "srun sh -c 'echo \$SLURMD_NODENAME \$(grep -c secret \$RGPU_LEASE)'; $(until_file "$T/nodes")"
 ok "a job on two nodes runs" wait_for 20 is_state "$job" RUNNING
 is "$(leased "$job")" 2 "with a lease for each node"
 both_printed() { [ "$(wc -l < "$T/two-nodes")" = 2 ]; }
@@ -53,7 +55,8 @@ for i in 1 2 3 4; do
     ok "job $i of four takes the memory of a whole GPU" wait_for 20 is_state "$job" RUNNING
 done
 submitted --gres=rgpu:1 --rgpu-share=10 --rgpu-mem=2G --wrap true; cancelled=$job
-ok "a fifth waits for its GPU while it is being configured" wait_for 20 is_state "$cancelled" CONFIGURING
+ok "a fifth waits for its GPU while it is being configured" wait_for 20 is_state "$cancelled" \
+    CONFIGURING
 submitted --gres=rgpu:1 --rgpu-share=10 --rgpu-mem=2G --wrap true
 ok "a sixth, too" wait_for 20 is_state "$job" CONFIGURING
 scancel "$cancelled"

@@ -5,23 +5,28 @@
 cluster_up
 unset RGPU_LEASE LD_LIBRARY_PATH
 
-try 20 srun --gres=rgpu:2 sh -c 'echo "$RGPU_LEASE $LD_LIBRARY_PATH"; stat -c %a.%u "$RGPU_LEASE" "${RGPU_LEASE%/*}"; cat "$RGPU_LEASE"'
+try 20 srun --gres=rgpu:2 sh -c \
+    'echo "$RGPU_LEASE $LD_LIBRARY_PATH"; stat -c %a.%u "$RGPU_LEASE" "${RGPU_LEASE%/*}"; cat "$RGPU_LEASE"'
 is $rc 0 "a job with two GPUs runs"
-like "$out" "$cluster/run/cn[12]/[0-9]+/lease.json $interpose" "its tasks know the lease file, and find our libcuda.so.1 first"
+like "$out" "$cluster/run/cn[12]/[0-9]+/lease.json $interpose" \
+    "its tasks know the lease file, and find our libcuda.so.1 first"
 like "$out" '400\.0' "only its user may read the file"
 like "$out" '755\.0' "its folder is root's"
 is "$(grep -c '"uuid": "GPU-' <<< "$out")" 2 "it names both GPUs"
 like "$out" '"secret": "[0-9a-f]{64}"' "and holds the secret"
-try 20 srun --gres=rgpu:1 sh -c 'env | grep -F "$(sed -n "s/.*\"secret\": \"\(.*\)\".*/\1/p" "$RGPU_LEASE")"'
+try 20 srun --gres=rgpu:1 sh -c \
+    'env | grep -F "$(sed -n "s/.*\"secret\": \"\(.*\)\".*/\1/p" "$RGPU_LEASE")"'
 is "$rc$out" 1 "which is in no environment"
 wait_for 10 all_free
 ok "the file goes with the job" [ -z "$(find "$cluster/run" -name lease.json)" ]
 
-submitted --gres=rgpu:1 -o "$T/batch" --wrap 'echo "batch $RGPU_LEASE"; srun sh -c "echo step \$RGPU_LEASE; echo \$LD_LIBRARY_PATH"; echo "$LD_LIBRARY_PATH"'
+submitted --gres=rgpu:1 -o "$T/batch" --wrap \
+    'echo "batch $RGPU_LEASE"; srun sh -c "echo step \$RGPU_LEASE; echo \$LD_LIBRARY_PATH"; echo "$LD_LIBRARY_PATH"'
 wait_for 20 is_state "$job" COMPLETED
 like "$(cat "$T/batch")" "batch $cluster/run/cn[12]/$job/lease.json" "a batch script knows it"
 like "$(cat "$T/batch")" "step $cluster/run/cn[12]/$job/lease.json" "and so do its steps"
-is "$(grep -cF "$interpose" "$T/batch")" "$(grep -oF "$interpose" "$T/batch" | wc -l)" "the library path does not grow in them"
+is "$(grep -cF "$interpose" "$T/batch")" "$(grep -oF "$interpose" "$T/batch" | wc -l)" \
+    "the library path does not grow in them"
 
 try 20 srun sh -c 'echo "lease=$RGPU_LEASE path=$LD_LIBRARY_PATH"'
 is "$out" "lease= path=" "a job without GPUs has nothing of it"
@@ -39,7 +44,8 @@ if as_nobody test -x "$build/bin/rgpu"; then
     ok "the lease of a running job is there" wait_for 10 has_lease
     not_ok "another user cannot read it" as_nobody cat "$file"
     try 20 as_nobody true
-    try 20 setpriv --reuid=65534 --regid=65534 --clear-groups srun --chdir=/tmp --gres=rgpu:1 sh -c 'stat -c %U.%a "$RGPU_LEASE"; cat "$RGPU_LEASE"'
+    try 20 setpriv --reuid=65534 --regid=65534 --clear-groups srun --chdir=/tmp --gres=rgpu:1 sh \
+        -c 'stat -c %U.%a "$RGPU_LEASE"; cat "$RGPU_LEASE"'
     is $rc 0 "another user's job runs, too"
     like "$out" '^nobody\.400' "and owns its own lease file"
     end_jobs

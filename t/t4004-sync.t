@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 reserved() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Reserved=\([0-9]*\) .*/\1/p'; }
 sync() { try 30 rgpu slurm sync; }
@@ -20,8 +21,10 @@ is "$(scontrol -o show reservation)" "No reservations in the system" "... there 
 rgpu drain gpu2 --reason 'new fans'
 sync
 is "$rc $(reserved)" "0 200" "a drained server: its licences are reserved"
-like "$out" '200 of 400 licences can be sold now, reservation rgpu_missing holds the rest' "... and sync says so"
-like "$(scontrol -o show reservation rgpu_missing)" 'NodeCnt=0 .*Licenses=rgpu:200 State=ACTIVE' "... in a reservation of no node"
+like "$out" '200 of 400 licences can be sold now, reservation rgpu_missing holds the rest' \
+    "... and sync says so"
+like "$(scontrol -o show reservation rgpu_missing)" 'NodeCnt=0 .*Licenses=rgpu:200 State=ACTIVE' \
+    "... in a reservation of no node"
 submitted -N 2 --gres=rgpu:2 --wrap true; full=$job
 ok "a job that needs all pends, with reason Licenses" wait_for 20 pends "$full"
 scancel "$full"  # of those that pend, Slurm gives a reason to the first only
@@ -35,7 +38,8 @@ is "$(reserved)" 200 "what a job holds does not change what is missing"
 rgpu resume gpu2
 sync
 is "$rc $(reserved)" "0 0" "resumed: nothing is reserved"
-is "$(scontrol -o show reservation)" "No reservations in the system" "... and the reservation is gone"
+is "$(scontrol -o show reservation)" "No reservations in the system" \
+    "... and the reservation is gone"
 ok "the small job runs" wait_for 20 is_state "$more" COMPLETED
 touch "$T/first"
 ok "... and the job that needs all" wait_for 20 is_state "$full" COMPLETED
@@ -58,11 +62,13 @@ rgpu resume gpu2
 
 kill -9 "$(cat "$cluster/pid/rgpud.gpu2")"
 sync
-is "$rc $(reserved)" "123 200" "a server that is down: its licences are reserved, and the status tells"
+is "$rc $(reserved)" "123 200" \
+    "a server that is down: its licences are reserved, and the status tells"
 like "$err" 'server gpu2 .*connect' "... which server"
 submitted -N 2 --gres=rgpu:2 --wrap true; full=$job
 ok "a job that needs it pends, and is not refused" wait_for 20 pends "$full"
-RGPU_MINICLUSTER=$cluster setsid "$build/sbin/rgpud" --config "$cluster/etc/gpu2.conf" > "$cluster/log/rgpud.gpu2" 2>&1 < /dev/null &
+RGPU_MINICLUSTER=$cluster setsid "$build/sbin/rgpud" --config \
+    "$cluster/etc/gpu2.conf" > "$cluster/log/rgpud.gpu2" 2>&1 < /dev/null &
 echo $! > "$cluster/pid/rgpud.gpu2"
 both_synced() { rgpu slurm sync --quiet; }
 ok "it is back" wait_for 20 both_synced
@@ -84,26 +90,32 @@ is "$(reserved)" 0 "... then it is sold again"
 # --- when Slurm cannot be asked
 
 mkdir "$T/bin"
-printf '#!/bin/sh\necho "slurm_load_licenses error: Unable to contact slurm controller" >&2; exit 1\n' > "$T/bin/scontrol"
+printf \
+    '#!/bin/sh\necho "slurm_load_licenses error: Unable to contact slurm controller" >&2; exit 1\n' > "$T/bin/scontrol"
 chmod 755 "$T/bin/scontrol"
 rm "$cluster/run/pool.snapshot"
 try 30 env PATH="$T/bin:$PATH" rgpu slurm sync
-like "$rc $err" '^1 .*the reservation is not kept: scontrol: .*Unable to contact slurm controller' "no slurmctld: told"
+like "$rc $err" '^1 .*the reservation is not kept: scontrol: .*Unable to contact slurm controller' \
+    "no slurmctld: told"
 ok "... and the snapshot is written" test -s "$cluster/run/pool.snapshot"
 try 30 env PATH="$T/bin:$PATH" rgpu slurm sync --snapshot-only
 is "$rc" 0 "--snapshot-only asks Slurm nothing"
 sed 's/^\[slurm\]/&\nreservation = ""/' "$RGPU_CONF" > "$T/none.conf"
 try 30 env PATH="$T/bin:$PATH" rgpu --config "$T/none.conf" slurm sync
 is "$rc" 0 "reservation = \"\": none is kept"
-sed 's/^Licenses=.*/Licenses=rgpu:300/' "$cluster/etc/rgpu-slurm.conf" > "$T/less" && cp "$T/less" "$cluster/etc/rgpu-slurm.conf"
+sed 's/^Licenses=.*/Licenses=rgpu:300/' "$cluster/etc/rgpu-slurm.conf" > "$T/less" &&
+    cp "$T/less" "$cluster/etc/rgpu-slurm.conf"
 scontrol reconfigure
 sells_less() { scontrol -o show lic | grep -q 'Total=300 '; }
 wait_for 20 sells_less
 sync
-like "$rc $err" '^0 .*the pool has 4 GPUs, and Slurm sells less \(rgpu:300\); set Licenses=rgpu:400' "more GPUs than Licenses= has: told"
+like "$rc $err" \
+    '^0 .*the pool has 4 GPUs, and Slurm sells less \(rgpu:300\); set Licenses=rgpu:400' \
+    "more GPUs than Licenses= has: told"
 
 # --- the timer
 
 like "$(cat "$root/etc/rgpu-sync.timer")" 'OnUnitActiveSec=1min' "the timer runs each minute"
-like "$(cat "$root/etc/rgpu-sync.service.in")" 'ExecStart=@bindir@/rgpu --config @rgpu_conf@ slurm sync --quiet' "... sync"
+like "$(cat "$root/etc/rgpu-sync.service.in")" \
+    'ExecStart=@bindir@/rgpu --config @rgpu_conf@ slurm sync --quiet' "... sync"
 done_testing

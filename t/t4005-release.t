@@ -49,12 +49,14 @@ freed "scancel"
 # Slurm runs the controller's epilog when it says SIGTERM, and the program may go on for KillWait:
 # to keep its work.
 mkfifo "$T/lines"
-submitted --gres=rgpu:1 -o "$T/out.late" --wrap "trap '' TERM; exec $build/cuda/steps-static $T/lines"
+submitted --gres=rgpu:1 -o "$T/out.late" --wrap \
+    "trap '' TERM; exec $build/cuda/steps-static $T/lines"
 ok "a program takes its time to end" wait_for 60 grep -qs "^step 1" "$T/out.late"
 scancel "$job"
 ok "... its job is cancelled" wait_for 20 is_state "$job" COMPLETING
 printf '\n\n' > "$T/lines"
-ok "... and it has its GPU to its end" wait_for 20 grep -q "^good" "$T/out.late" || diag "$(cat "$T/out.late")"
+ok "... and it has its GPU to its end" wait_for 20 grep -q "^good" "$T/out.late" ||
+    diag "$(cat "$T/out.late")"
 freed "a program that took its time"
 
 ok "a job of srun uses a GPU" begin by_srun

@@ -12,7 +12,8 @@ run_when() { printf 'while [ ! -e %q ]; do sleep 0.05; done; exec %q %q' "$1" "$
 ended() { case $(job_state "$job") in COMPLETED | FAILED | CANCELLED) ;; *) return 1 ;; esac; }
 exit_code() { scontrol show job "$job" | sed -n 's/.* ExitCode=\([0-9]*\):.*/\1/p'; }
 
-submitted --no-requeue --gres=rgpu:1 -o "$T/out1" -e "$T/err1" --wrap "$(run_when "$T/go1" "$T/mark1")"
+submitted --no-requeue --gres=rgpu:1 -o "$T/out1" -e "$T/err1" --wrap \
+    "$(run_when "$T/go1" "$T/mark1")"
 wait_for 20 is_state "$job" RUNNING
 server=$(server_of "$job")
 ok "a job has a GPU of $server" [ -n "$server" ]
@@ -33,7 +34,8 @@ ok "its worker dies, and the program ends" wait_for 30 ended
 is "$(exit_code)" 3 "with a CUDA error"
 like "$(cat "$T/out2")" 'cuda[A-Za-z]+: cudaError' "which the program can name"
 like "$(cat "$T/err2")" "$other" "its stderr names the server"
-is "$(job_state "$job") $(restarts "$job")" "FAILED 0" "the server lives: the job is not started again"
+is "$(job_state "$job") $(restarts "$job")" "FAILED 0" \
+    "the server lives: the job is not started again"
 
 submitted --no-requeue --gres=rgpu:1 -o "$T/out3" -e "$T/err3" --wrap "exec $steady $T/mark3"
 ok "the server serves on" wait_for 60 [ -e "$T/mark3" ]

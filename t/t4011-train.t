@@ -16,7 +16,8 @@ note "$(tail -n 5 <<< "$out")"
 ok "the GPUs are free again" wait_for 5 all_free
 
 submitted --gres=rgpu:2 -o "$T/out" --wrap "exec $python $root/contrib/examples/train.py"
-ok "train.py by sbatch ends well" wait_for 600 is_state "$job" COMPLETED || diag "$(tail -n 20 "$T/out")"
+ok "train.py by sbatch ends well" wait_for 600 is_state "$job" COMPLETED ||
+    diag "$(tail -n 20 "$T/out")"
 like "$(cat "$T/out")" 'test accuracy (9[5-9]|100)' "with the same accuracy"
 ok "the GPUs are free again" wait_for 5 all_free
 done_testing

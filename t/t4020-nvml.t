@@ -4,9 +4,11 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 . "$(dirname "$0")/lib/python.sh"
-[ -e "$interpose/libnvidia-ml.so.1" ] || skip_all "no libnvidia-ml.so.1: no nvml.h (contrib/install-deps-debian.sh)"
+[ -e "$interpose/libnvidia-ml.so.1" ] ||
+    skip_all "no libnvidia-ml.so.1: no nvml.h (contrib/install-deps-debian.sh)"
 # The same environment as t2110-nvml.t.
-python_env nvml nvidia-ml-py==13.580.82 gpustat==1.1.1 nvitop==1.7.2 || skip_all "no nvidia-ml-py: $(tail -n 1 <<< "$err")"
+python_env nvml nvidia-ml-py==13.580.82 gpustat==1.1.1 nvitop==1.7.2 ||
+    skip_all "no nvidia-ml-py: $(tail -n 1 <<< "$err")"
 cluster_up
 unset RGPU_LEASE LD_LIBRARY_PATH
 

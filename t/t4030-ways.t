@@ -4,11 +4,13 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up --types h100,a100 --local-gpu
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 # A script that runs until its file is there.
 # holds HUNDREDTHS NAME: the job's leases, and its licences, become so many.
-both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
+both_are() { [ "$(held) $(sold)" = "$1 $1" ] ||
+    { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }
 # The servers whose GPUs a job holds.
 servers_of()
@@ -30,7 +32,10 @@ asks()
 # Slurm lets a requeued job wait two minutes, unless it is told otherwise. One that starts in the
 # second in which its last run ended is killed: slurmd takes its credential for the one that was
 # revoked.
-begins_now() { squeue -h -j "$job" -o %t | grep -qx PD && scontrol update job="$job" starttime=now+2; }
+begins_now()
+{
+    squeue -h -j "$job" -o %t | grep -qx PD && scontrol update job="$job" starttime=now+2
+}
 
 # --- at once
 
@@ -52,7 +57,8 @@ holds 300 "--gres=rgpu:h100"
 is "$(servers_of "$job")" gpu1 "the other server has the other type"
 touch "$T/a100"
 try 20 srun --gres=rgpu:b200:1 true
-like "$err" '1 GPU of type b200 on one node was asked for, but no server has any \(gpu1 2 rgpu software GPU h100, gpu2 2 rgpu software GPU a100\)' \
+like "$err" \
+    '1 GPU of type b200 on one node was asked for, but no server has any \(gpu1 2 rgpu software GPU h100, gpu2 2 rgpu software GPU a100\)' \
     "a type that no server has is refused, with those that there are"
 try 20 srun --gres=rgpu:h100:1,rgpu:a100:1 true
 like "$err" 'one type of GPU' "two types in one job are refused"
@@ -67,21 +73,27 @@ done
 uuid=$(rgpu list --json | json_value 'j["servers"][1]["gpus"][1]["uuid"]')
 try 20 srun --gres=rgpu:1 --rgpu-uuid="$uuid" sh -c 'cat "$RGPU_LEASE"'
 like "$out" "$uuid" "--rgpu-uuid: that GPU" || diag "$err"
-try 20 srun --gres=rgpu:1 --rgpu-min-cc=8.0 --rgpu-min-cuda=12.0 --rgpu-min-driver=570.86.10 --rgpu-min-memory=1G true
-is $rc 0 "--rgpu-min-cc, --rgpu-min-cuda, --rgpu-min-driver, --rgpu-min-memory that all pass" || diag "$err"
-for filter in --rgpu-min-cc=9.9 --rgpu-min-cuda=90.0 --rgpu-min-driver=900 --rgpu-min-memory=64G --rgpu-name=v100; do
+try 20 srun --gres=rgpu:1 --rgpu-min-cc=8.0 --rgpu-min-cuda=12.0 --rgpu-min-driver=570.86.10 \
+    --rgpu-min-memory=1G true
+is $rc 0 "--rgpu-min-cc, --rgpu-min-cuda, --rgpu-min-driver, --rgpu-min-memory that all pass" ||
+    diag "$err"
+for filter in --rgpu-min-cc=9.9 --rgpu-min-cuda=90.0 --rgpu-min-driver=900 --rgpu-min-memory=64G \
+    --rgpu-name=v100; do
     try 20 srun --gres=rgpu:1 "$filter" true
-    like "$rc $err" '^1 .*of this kind on one node was asked for, but no server has any' "$filter: refused, as no GPU is so"
+    like "$rc $err" '^1 .*of this kind on one node was asked for, but no server has any' \
+        "$filter: refused, as no GPU is so"
 done
 try 20 srun --gres=rgpu:1 --rgpu-min-cc=nine true
-like "$err" '--rgpu-min-cc: "nine" is no version: write it like 8.0' "a wrong value is told where it is typed"
+like "$err" '--rgpu-min-cc: "nine" is no version: write it like 8.0' \
+    "a wrong value is told where it is typed"
 try 20 srun --rgpu-name=h100 true
 like "$rc $err" '^0 .*without --gres=rgpu:N there is none' "a filter without GPUs is remarked on"
 
 # --- with a node's own GPU
 
 try 20 srun --gres=gpu:1,rgpu:2 sh -c "echo local \$SLURM_STEP_GPUS; $uuids"
-is "$rc:$(xargs <<< "$out")" "0:local 0 2" "--gres=gpu:1,rgpu:2: one GPU of the node and two of the pool" || diag "$err"
+is "$rc:$(xargs <<< "$out")" "0:local 0 2" \
+    "--gres=gpu:1,rgpu:2: one GPU of the node and two of the pool" || diag "$err"
 submitted --gres=gpu:1,rgpu:1 --wrap "$(until_file "$T/local")"
 holds 100 "a local GPU costs no licence"
 touch "$T/local"
@@ -101,9 +113,11 @@ holds 0 "it has ended, too"
 
 # --- salloc, and steps
 
-try 40 salloc --gres=rgpu:2 sh -c "srun sh -c '$uuids'; srun sh -c '$uuids'; srun --gres=rgpu:1 --exact -n1 true && echo one;
+try 40 salloc --gres=rgpu:2 sh -c \
+    "srun sh -c '$uuids'; srun sh -c '$uuids'; srun --gres=rgpu:1 --exact -n1 true && echo one;
     scontrol -o show lic | grep -o Used=[0-9]*; rgpu leases | grep -c 'job '"
-is "$(xargs <<< "$out")" "2 2 one Used=200 1" "salloc, then three steps: one lease of two GPUs for all" || diag "$err"
+is "$(xargs <<< "$out")" "2 2 one Used=200 1" \
+    "salloc, then three steps: one lease of two GPUs for all" || diag "$err"
 holds 0 "salloc has ended"
 
 # --- arrays
@@ -138,7 +152,9 @@ touch "$T/busy"
 wait_for 20 is_state "$busy" COMPLETED
 scontrol requeuehold "$range"
 holds 0 "requeued and held"
-held_again() { [ "$(squeue -h -j "$range" -o '%W %t %r')" = "rgpu:200 PD job requeued in held state" ] || { squeue -h -j "$range" -o '%W %t %r'; return 1; }; }
+held_again() { [ "$(squeue -h -j "$range" -o '%W %t %r')" = \
+    "rgpu:200 PD job requeued in held state" ] || { squeue -h -j "$range" -o '%W %t %r'; return \
+    1; }; }
 ok "it pays for two nodes again" wait_for 20 held_again
 job=$range wait_for 20 begins_now
 wait_for 20 idle
@@ -153,17 +169,22 @@ holds 0 "ranges have ended"
 
 if slurm_is 23.02; then
     try 30 srun --gres=rgpu:h100:1 true : --gres=rgpu:a100:2 true
-    like "$rc $err" '^[1-9].*first part of a heterogeneous job' "GPUs of the second part of a heterogeneous job are refused, as Slurm has it"
-    try 30 srun --gres=rgpu:a100:2 sh -c "$uuids" : sh -c 'echo "part $SLURM_PROCID ${RGPU_LEASE-no lease}"'
-    is "$rc:$(sort <<< "$out" | xargs)" "0:2 part 1 no lease" "those of the first are its own" || diag "$err"
+    like "$rc $err" '^[1-9].*first part of a heterogeneous job' \
+        "GPUs of the second part of a heterogeneous job are refused, as Slurm has it"
+    try 30 srun --gres=rgpu:a100:2 sh -c "$uuids" : sh -c \
+        'echo "part $SLURM_PROCID ${RGPU_LEASE-no lease}"'
+    is "$rc:$(sort <<< "$out" | xargs)" "0:2 part 1 no lease" "those of the first are its own" ||
+        diag "$err"
 else
-    sbatch --parsable -o /dev/null --gres=rgpu:h100:1 : --gres=rgpu:a100:2 --wrap "$(until_file "$T/het")" > "$T/het.id"
+    sbatch --parsable -o /dev/null --gres=rgpu:h100:1 : --gres=rgpu:a100:2 --wrap \
+        "$(until_file "$T/het")" > "$T/het.id"
     het=$(cut -d';' -f1 "$T/het.id")
     holds 300 "a heterogeneous job of one h100 and two a100"
     is "$(servers_of "$het") $(servers_of $((het + 1)))" "gpu1 gpu2" "each part has its type"
     touch "$T/het"
     try 30 srun --gres=rgpu:h100:1 sh -c "$uuids" : --gres=rgpu:a100:2 sh -c "$uuids"
-    is "$rc:$(sort <<< "$out" | xargs)" "0:1 2" "srun ... : ...: the tasks of each part see its GPUs" || diag "$err"
+    is "$rc:$(sort <<< "$out" | xargs)" "0:1 2" \
+        "srun ... : ...: the tasks of each part see its GPUs" || diag "$err"
 fi
 holds 0 "the heterogeneous jobs have ended"
 
@@ -178,7 +199,9 @@ is "$(servers_of "$job")" gpu2 "of the same type"
 
 # --- again from the start
 
-restarted() { [ "$(scontrol show job "$job" | sed -n 's/.*Restarts=\([0-9]*\) .*/\1/p') $(job_state "$job")" = "$1 RUNNING" ] || { scontrol show job "$job"; return 1; }; }
+restarted() { [ \
+    "$(scontrol show job "$job" | sed -n 's/.*Restarts=\([0-9]*\) .*/\1/p') $(job_state "$job")" = \
+    "$1 RUNNING" ] || { scontrol show job "$job"; return 1; }; }
 scontrol requeue "$job"
 ok "requeued, it waits" wait_for 20 begins_now
 ok "and runs again" wait_for 40 restarted 1
@@ -203,7 +226,8 @@ touch "$T/after"
 
 # --- a signal before the end
 
-submitted --gres=rgpu:1 -o "$T/signal" --wrap 'trap "echo signalled; exit 0" USR1; echo ready; while :; do sleep 0.1; done'
+submitted --gres=rgpu:1 -o "$T/signal" --wrap \
+    'trap "echo signalled; exit 0" USR1; echo ready; while :; do sleep 0.1; done'
 ready() { grep -q ready "$T/signal"; }
 wait_for 20 ready
 scancel --batch --signal=USR1 "$job"

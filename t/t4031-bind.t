@@ -5,7 +5,8 @@
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up --local-gpu
 unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 see() { try 60 srun "$@" python3 "$py/task_gpus.py"; seen=$(sort <<< "$out" | xargs); }
 
@@ -18,14 +19,19 @@ is "$rc:$seen" "0:0:0,1 1:0,1" "--rgpu-bind=closest: all are equally far" || dia
 see -n 4 --gres=rgpu:2 --rgpu-bind=single:2
 is "$rc:$seen" "0:0:0 1:0 2:1 3:1" "--rgpu-bind=single:2: one GPU for each two tasks" || diag "$err"
 see -n 3 --gres=rgpu:2 --rgpu-bind=map:1,0
-is "$rc:$seen" "0:0:1 1:0 2:1" "--rgpu-bind=map:1,0: as the map says, and round again" || diag "$err"
+is "$rc:$seen" "0:0:1 1:0 2:1" "--rgpu-bind=map:1,0: as the map says, and round again" ||
+    diag "$err"
 see -N 2 --ntasks-per-node=2 -n 4 --gres=rgpu:2 --rgpu-bind=single:1
-is "$rc:$seen" "0:0:0 1:1 2:0 3:1" "one GPU a task on two nodes of two GPUs, as launchers of training want it" || diag "$err"
+is "$rc:$seen" "0:0:0 1:1 2:0 3:1" \
+    "one GPU a task on two nodes of two GPUs, as launchers of training want it" || diag "$err"
 see -n 2 --gres=rgpu:2 --rgpu-bind=map:0,5
-like "$rc $err" "^[1-9].*--rgpu-bind=map gives task 1 GPU 5, but its step has 2 on this node \(0 to 1\)" "a GPU that is not there ends the step, with a sentence"
+like "$rc $err" \
+    "^[1-9].*--rgpu-bind=map gives task 1 GPU 5, but its step has 2 on this node \(0 to 1\)" \
+    "a GPU that is not there ends the step, with a sentence"
 for wrong in single:0 single: map: map:x both ''; do
     try 20 srun --gres=rgpu:1 --rgpu-bind="$wrong" true
-    like "$rc $err" "^[1-9].*--rgpu-bind=$wrong: give none, closest, single:N" "--rgpu-bind=$wrong is refused where it is typed"
+    like "$rc $err" "^[1-9].*--rgpu-bind=$wrong: give none, closest, single:N" \
+        "--rgpu-bind=$wrong is refused where it is typed"
 done
 
 # --- what the program itself, or Slurm, says
@@ -40,17 +46,23 @@ see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=1,0
 is "$rc:$seen" "0:0:1,0" "also for the order" || diag "$err"
 see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=
 is "$rc:$seen" "0:0:" "none are none" || diag "$err"
-try 60 rgpu run -n 2 -- sh -c 'CUDA_VISIBLE_DEVICES=1 python3 "$0"; CUDA_VISIBLE_DEVICES=$(grep -o "GPU-[^\"]*" "$RGPU_LEASE" | sed -n 2p) python3 "$0"; python3 "$0"' "$py/task_gpus.py"
-is "$rc:$(xargs <<< "$out")" "0:-:1 -:1 -:0,1" "in rgpu run, too, by number and by UUID" || diag "$err"
+try 60 rgpu run -n 2 -- sh -c \
+    'CUDA_VISIBLE_DEVICES=1 python3 "$0"; CUDA_VISIBLE_DEVICES=$(grep -o "GPU-[^\"]*" "$RGPU_LEASE" | sed -n 2p) python3 "$0"; python3 "$0"' "$py/task_gpus.py"
+is "$rc:$(xargs <<< "$out")" "0:-:1 -:1 -:0,1" "in rgpu run, too, by number and by UUID" ||
+    diag "$err"
 
 # --- memory: each GPU of the lease has its own cap, whoever sees it
 
 mkdir "$T/memory"; touch "$T/memory/go"
-try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=single:1 python3 "$py/task_gpus.py" 200 "$T/memory" 2
-is "$rc:$(sort <<< "$out" | xargs)" "0:0:0 0 1:1 0" "two tasks have 200 of 300 MiB each, on their own GPUs" || diag "$err"
+try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=single:1 python3 "$py/task_gpus.py" 200 \
+    "$T/memory" 2
+is "$rc:$(sort <<< "$out" | xargs)" "0:0:0 0 1:1 0" \
+    "two tasks have 200 of 300 MiB each, on their own GPUs" || diag "$err"
 mkdir "$T/same"; touch "$T/same/go"
-try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=map:1 python3 "$py/task_gpus.py" 200 "$T/same" 2
-is "$rc:$(cut -d' ' -f2 <<< "$out" | sort | xargs)" "0:0 2" "on the same GPU there is room for one" || diag "$err"
+try 60 srun -n 2 --gres=rgpu:2 --rgpu-mem=300M --rgpu-bind=map:1 python3 "$py/task_gpus.py" 200 \
+    "$T/same" 2
+is "$rc:$(cut -d' ' -f2 <<< "$out" | sort | xargs)" "0:0 2" \
+    "on the same GPU there is room for one" || diag "$err"
 
 # --- steps
 
@@ -66,19 +78,25 @@ touch "$T/share/go"
 wait "$one" "$two"
 is "$(cat "$T/share.1.log" "$T/share.2.log" | xargs)" "0:0,1 0 0 0:0,1 0 0" "share the job's GPUs"
 step divide.1 --overlap --rgpus-per-step=1 python3 "$py/task_gpus.py" 1 "$T/divide" 2; one=$pid
-step divide.2 --exact --gres=rgpu:1 --rgpus-per-step=1 python3 "$py/task_gpus.py" 1 "$T/divide" 2; two=$pid
+step divide.2 --exact --gres=rgpu:1 --rgpus-per-step=1 python3 "$py/task_gpus.py" 1 "$T/divide" \
+    2; two=$pid
 ok "two steps with a GPU for each" wait_for 60 waiting "$T/divide" 2
 mkdir "$T/third"
 step divide.3 --overlap --rgpus-per-step=2 python3 "$py/task_gpus.py" 1 "$T/third" 1; three=$pid
 touch "$T/divide/go" "$T/third/go"
 wait "$one" "$two"
-is "$(cat "$T/divide.1.log" "$T/divide.2.log" | sort | xargs)" "0:0 0 0:1 0" "--rgpus-per-step=1 divides them"
+is "$(cat "$T/divide.1.log" "$T/divide.2.log" | sort | xargs)" "0:0 0 0:1 0" \
+    "--rgpus-per-step=1 divides them"
 wait "$three"
-is "$? $(cat "$T/divide.3.log")" "0 0:0,1 0 0" "a step that wants two has both when the others have ended"
-try 60 srun --jobid="$job" -n 2 --overlap --rgpus-per-step=1 --rgpu-bind=single:1 python3 "$py/task_gpus.py"
-is "$rc:$(sort <<< "$out" | xargs)" "0:0:0 1:0" "the tasks of a step see its GPUs only" || diag "$err"
+is "$? $(cat "$T/divide.3.log")" "0 0:0,1 0 0" \
+    "a step that wants two has both when the others have ended"
+try 60 srun --jobid="$job" -n 2 --overlap --rgpus-per-step=1 --rgpu-bind=single:1 python3 \
+    "$py/task_gpus.py"
+is "$rc:$(sort <<< "$out" | xargs)" "0:0:0 1:0" "the tasks of a step see its GPUs only" ||
+    diag "$err"
 try 60 srun --jobid="$job" -n 1 --overlap --rgpus-per-step=3 true
-like "$rc $err" '^[1-9].*--rgpus-per-step=3, but the job has 2 on this node' "more than the job has are refused"
+like "$rc $err" '^[1-9].*--rgpus-per-step=3, but the job has 2 on this node' \
+    "more than the job has are refused"
 try 60 srun --jobid="$job" -n 1 --overlap --rgpus-per-step=0 true
 like "$rc $err" '^[1-9].*--rgpus-per-step' "0 is no number of GPUs"
 scancel "$job"

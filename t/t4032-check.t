@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 check() { try 60 rgpu slurm check "$@"; }
 agrees() { check; is "$rc:$(tail -n 1 <<< "$out")" "0:$1: all agree" "$2" || diag "$out$err"; }
@@ -15,7 +16,8 @@ submitted -N 2 --gres=rgpu:1 --wrap "$(until_file "$T/go")"; both=$job
 ok "a job runs" wait_for 30 is_state "$both" RUNNING
 agrees "1 job with GPUs of the pool, 2 leases" "so does one with a job"
 check --json
-is "$(json_value '[j[k] for k in ("jobs", "leases", "silent_servers", "disagreements")]' <<< "$out")" \
+is "$(json_value \
+    '[j[k] for k in ("jobs", "leases", "silent_servers", "disagreements")]' <<< "$out")" \
     "1 2 0 []" "--json says the same"
 
 # --- a job without lease
@@ -23,10 +25,12 @@ is "$(json_value '[j[k] for k in ("jobs", "leases", "silent_servers", "disagreem
 rgpu release --job "$both" > "$T/release"
 check
 is $rc 3 "a job whose leases are gone: exit status 3"
-like "$out" "job without lease: job $both: it runs with licences rgpu:200, and no server has a lease of it" "it is named"
+like "$out" \
+    "job without lease: job $both: it runs with licences rgpu:200, and no server has a lease of it" "it is named"
 like "$out" "    its GPUs are gone: scontrol requeue $both, or scancel $both" "with the cure"
 check --json
-is "$(json_value 'list({d["check"] for d in j["disagreements"]})' <<< "$out")" "job without lease" "in JSON, too"
+is "$(json_value 'list({d["check"] for d in j["disagreements"]})' <<< "$out")" "job without lease" \
+    "in JSON, too"
 ok "the cure works" scancel "$both"
 ok "then all agree" wait_for 30 all_agree
 
@@ -36,7 +40,8 @@ submitted -N 2 --gres=rgpu:1 --wrap "$(until_file "$T/go")"; both=$job
 wait_for 30 is_state "$both" RUNNING
 rgpu release --job "$both" --node cn2 > "$T/release"
 check
-like "$rc $out" "^3 licences of a job: job $both: it has licences rgpu:200, and its leases hold 100 hundredths" "a job with half of its leases"
+like "$rc $out" \
+    "^3 licences of a job: job $both: it has licences rgpu:200, and its leases hold 100 hundredths" "a job with half of its leases"
 scancel "$both"
 ok "it ends" wait_for 30 all_agree
 
@@ -53,7 +58,8 @@ is_gone() { [ -z "$(squeue -h -j "$lost" 2> /dev/null)" ]; }
 wait_for 30 is_gone
 rgpu slurm sync > "$T/sync"
 check
-like "$rc $out" "^3 .*lease without job: job $lost: gpu[12] has a lease of it \(root, node cn[12]\), and Slurm runs no such job" "it is found"
+like "$rc $out" \
+    "^3 .*lease without job: job $lost: gpu[12] has a lease of it \(root, node cn[12]\), and Slurm runs no such job" "it is found"
 mv "$T/epilog" "$cluster/libexec/rgpu/epilog-slurmctld"
 like "$out" "    rgpu release --job $lost;" "with the cure"
 ok "which works" rgpu release --job "$lost"
@@ -64,7 +70,9 @@ agrees "0 jobs with GPUs of the pool, 0 leases" "then all agree"
 
 rgpu drain gpu2 --reason test
 check
-like "$rc $out" '^3 .*reservation: reservation rgpu_missing: it holds 0 licences, and 200 cannot be given now' "a drained server before rgpu slurm sync"
+like "$rc $out" \
+    '^3 .*reservation: reservation rgpu_missing: it holds 0 licences, and 200 cannot be given now' \
+    "a drained server before rgpu slurm sync"
 like "$out" '    rgpu slurm sync' "the cure is sync"
 rgpu slurm sync > "$T/sync"
 agrees "0 jobs with GPUs of the pool, 0 leases" "after it all agree"
@@ -73,9 +81,11 @@ rgpu slurm sync > "$T/sync"
 mv "$cluster/run/pool.snapshot" "$T/snapshot"
 check
 like "$rc $out" '^3 .*snapshot: the snapshot: it cannot be read' "no snapshot"
-sed 's/^total.*/total 2 3/; s/^server gpu2 2/server gpu2 1/; /^model/d' "$T/snapshot" > "$cluster/run/pool.snapshot"
+sed 's/^total.*/total 2 3/; s/^server gpu2 2/server gpu2 1/; /^model/d' \
+    "$T/snapshot" > "$cluster/run/pool.snapshot"
 check
-like "$rc $out" '^3 .*snapshot: server gpu2: it has 2 GPUs, and the snapshot says 1' "a snapshot of another pool"
+like "$rc $out" '^3 .*snapshot: server gpu2: it has 2 GPUs, and the snapshot says 1' \
+    "a snapshot of another pool"
 rgpu slurm sync > "$T/sync"
 ok "sync cures both" all_agree
 
@@ -87,7 +97,9 @@ scontrol reconfigure
 sells() { scontrol -o show lic | grep -q "Total=$1 "; }
 wait_for 20 sells 300
 check
-like "$rc $out" '^3 .*licence count: licence rgpu: Slurm sells 300, and the pool has 400 hundredths' "fewer licences than GPUs"
+like "$rc $out" \
+    '^3 .*licence count: licence rgpu: Slurm sells 300, and the pool has 400 hundredths' \
+    "fewer licences than GPUs"
 like "$out" '    set Licenses=rgpu:400 in slurm.conf' "with the line"
 like "$out" 'slurm.conf: PrologSlurmctld: it is not set' "no PrologSlurmctld"
 like "$out" 'slurm.conf: Epilog: it is not set' "no Epilog"
@@ -101,7 +113,8 @@ ok "put right, all agree" wait_for 30 all_agree
 
 scontrol update node=cn2 gres=rgpu:8
 check
-like "$rc $out" '^3 .*node: node cn[12]: it has Gres rgpu:(8|1K), and most have rgpu:(1K|8)' "a node with another count of rgpu"
+like "$rc $out" '^3 .*node: node cn[12]: it has Gres rgpu:(8|1K), and most have rgpu:(1K|8)' \
+    "a node with another count of rgpu"
 scontrol update node=cn2 gres=rgpu:1024
 ok "the same on all, they agree" all_agree
 
@@ -110,14 +123,22 @@ ok "the same on all, they agree" all_agree
 cp "$cluster/libexec/rgpu/prolog" "$T/prolog"
 sed 's/^\[client\]/&\nwait = "9m"/' "$cluster/etc/rgpu.conf" > "$T/other.conf"
 cp "$cluster/etc/plugstack.conf.d/rgpu.conf" "$T/spank.conf"
-on() { try 60 srun -w "$1" --gres=rgpu:1 true; is $rc 0 "a job on $1" || diag "$err"; wait_for 30 all_free; rgpu slurm sync > "$T/sync"; }
+on()
+{
+    try 60 srun -w "$1" --gres=rgpu:1 true
+    is $rc 0 "a job on $1" || diag "$err"
+    wait_for 30 all_free
+    rgpu slurm sync > "$T/sync"
+}
 on cn1
 on cn2
 ok "nodes with the same configuration agree" wait_for 30 all_agree
-sed -i "s|^exec|[ \$SLURMD_NODENAME = cn1 ] \|\| export RGPU_CONF=$T/other.conf\n&|" "$cluster/libexec/rgpu/prolog"
+sed -i "s|^exec|[ \$SLURMD_NODENAME = cn1 ] \|\| export RGPU_CONF=$T/other.conf\n&|" \
+    "$cluster/libexec/rgpu/prolog"
 on cn2
 check
-like "$rc $out" '^3 .*configuration: node cn2: its rgpu.conf \(\[client\]\) is not that of most' "a node with another rgpu.conf"
+like "$rc $out" '^3 .*configuration: node cn2: its rgpu.conf \(\[client\]\) is not that of most' \
+    "a node with another rgpu.conf"
 is "$(grep -c ^configuration: <<< "$out")" 1 "it alone"
 like "$out" 'srun -w cn2 --gres=rgpu:1 true' "with the cure"
 cp "$T/prolog" "$cluster/libexec/rgpu/prolog"
@@ -127,7 +148,8 @@ sed -i 's/ libpath=[^ ]*/ libpath=\/other/' "$cluster/etc/plugstack.conf.d/rgpu.
 on cn1
 cp "$T/spank.conf" "$cluster/etc/plugstack.conf.d/rgpu.conf"
 check
-like "$rc $out" '^3 .*configuration: node cn1: its plugstack.conf .* is not that of most' "a node with another plugstack.conf"
+like "$rc $out" '^3 .*configuration: node cn1: its plugstack.conf .* is not that of most' \
+    "a node with another plugstack.conf"
 on cn1
 ok "put right, and seen again, they agree" all_agree
 
@@ -142,7 +164,8 @@ like "$out" 'server: server gpu2: ' "and it is named"
 # --- Slurm that does not answer
 
 mkdir "$T/bin"
-printf '#!/bin/sh\necho "Unable to contact slurm controller" >&2; exit 1\n' | tee "$T/bin/squeue" > "$T/bin/scontrol"
+printf '#!/bin/sh\necho "Unable to contact slurm controller" >&2; exit 1\n' |
+    tee "$T/bin/squeue" > "$T/bin/scontrol"
 chmod 755 "$T/bin/"*
 try 30 env PATH="$T/bin:$PATH" rgpu slurm check
 like "$rc $err" '^1 .*squeue: Unable to contact slurm controller' "no slurmctld: exit status 1"

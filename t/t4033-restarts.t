@@ -4,9 +4,11 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
-both_are() { [ "$(held) $(sold)" = "$1 $1" ] || { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
+both_are() { [ "$(held) $(sold)" = "$1 $1" ] ||
+    { echo "leases hold $(held), licences in use $(sold)"; return 1; }; }
 holds() { ok "$2: leases and licences are $1" wait_for 30 both_are "$1"; }
 synced() { rgpu slurm sync --quiet; }
 all_agree() { rgpu slurm check; }
@@ -75,7 +77,8 @@ ok "its epilog gives up, and the job is gone" wait_for 60 done_completing
 rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '200 of 400 licences can be sold now' "that server's capacity is withheld"
 start_rgpud "$server"
-ok "the server comes back and ends the lease by itself, as Slurm does not know the job" wait_for 60 whole
+ok "the server comes back and ends the lease by itself, as Slurm does not know the job" wait_for \
+    60 whole
 rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '400 of 400 licences can be sold now' "then all can be sold"
 ok "Slurm and the pool agree" wait_for 60 all_agree
@@ -86,8 +89,10 @@ prolog=$cluster/libexec/rgpu/prolog-slurmctld
 mv "$prolog" "$prolog.once"
 printf '#!/bin/sh\n%q && exec %q\n' "$prolog.once" "$prolog.once" > "$prolog"
 chmod 755 "$prolog"
-submitted --gres=rgpu:2 -o "$T/anew" --wrap "$build/cuda/vector_add-static && touch $T/added; $(until_file "$T/anew.end")"
-ok "a job whose prolog took its GPUs twice runs" wait_for 60 test -e "$T/added" || diag "$(cat "$T/anew")"
+submitted --gres=rgpu:2 -o "$T/anew" --wrap \
+    "$build/cuda/vector_add-static && touch $T/added; $(until_file "$T/anew.end")"
+ok "a job whose prolog took its GPUs twice runs" wait_for 60 test -e "$T/added" ||
+    diag "$(cat "$T/anew")"
 holds 200 "what was too much is given back"
 touch "$T/anew.end"
 wait_for 60 all_free
@@ -100,7 +105,8 @@ mv "$prolog.once" "$prolog"
 
 # --- a program that starts while its server's rgpud is started again
 
-submitted --gres=rgpu:1 -o "$T/meanwhile" --wrap "$(until_file "$T/away"); exec $build/cuda/vector_add-static"; meanwhile=$job
+submitted --gres=rgpu:1 -o "$T/meanwhile" --wrap \
+    "$(until_file "$T/away"); exec $build/cuda/vector_add-static"; meanwhile=$job
 wait_for 30 is_state "$meanwhile" RUNNING
 server=$(server_of "$meanwhile")
 crash "rgpud.$server"
@@ -108,6 +114,7 @@ touch "$T/away"
 tries() { grep -q "server $server .* takes no connections" "$T/meanwhile"; }
 ok "a program starts while its rgpud is away, and says what it waits for" wait_for 60 tries
 start_rgpud "$server"
-ok "it goes on when rgpud is back" wait_for 60 is_state "$meanwhile" COMPLETED || diag "$(cat "$T/meanwhile")"
+ok "it goes on when rgpud is back" wait_for 60 is_state "$meanwhile" COMPLETED ||
+    diag "$(cat "$T/meanwhile")"
 ok "every GPU is free" wait_for 60 all_free
 done_testing

@@ -16,7 +16,11 @@ like "$rc $err" '^1 .*Invalid qos' "Slurm refuses a QOS that it does not know"
 # Twenty hundredths each, sixty over: 4 * 20 to 1 * 20 of them. The second job's own word for its
 # QOS counts for nothing.
 gpu=$(first_gpu)
-tenant() { "$@" --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 "$build/cuda/tenant-static" us=1000 seconds=300; }
+tenant()
+{
+    "$@" --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 "$build/cuda/tenant-static" us=1000 \
+        seconds=300
+}
 tenant srun --qos=high > "$T/high" 2>&1 &
 tenant env SLURM_JOB_QOS=high srun > "$T/normal" 2>&1 &
 look()
@@ -43,7 +47,8 @@ ok "... they get on" wait_for 60 later
 read -ra now < "$T/now"
 part=$(awk '{ a = $11 - $5; b = $12 - $6; printf "%.1f", 100 * a / (a + b) }' \
     <<< "${first[*]} ${now[*]}")
-ok "... and are given: $part of 100, wanted 68 +- 8" awk "BEGIN { exit !($part >= 60 && $part <= 76) }"
+ok "... and are given: $part of 100, wanted 68 +- 8" awk \
+    "BEGIN { exit !($part >= 60 && $part <= 76) }"
 end_jobs
 wait
 done_testing

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 . "$(dirname "$0")/lib/lost.sh"
 
 sync() { rgpu slurm sync >> "$T/sync" 2>&1; rgpu list > /dev/null; }
@@ -26,12 +27,14 @@ sync
 stays "$one" "a server does not answer: its job runs on at first"
 back "$server"
 sync
-is "$(tail -n +2 "$cluster/run/pool.snapshot.silent")" "" "it answers again: its silence is forgotten"
+is "$(tail -n +2 "$cluster/run/pool.snapshot.silent")" "" \
+    "it answers again: its silence is forgotten"
 
 configure 'lost_after = "1s"'
 crash "rgpud.$server"
 ok "silent for lost_after: its job is requeued" wait_for 60 syncs_until is_requeued "$one"
-like "$(note_of "$one")" "^rgpu: lost server $server .*connect.*: requeued; avoids $server until" "its comment names server and cause"
+like "$(note_of "$one")" "^rgpu: lost server $server .*connect.*: requeued; avoids $server until" \
+    "its comment names server and cause"
 like "$(cat "$T/sync")" "job $one: lost server $server .*: requeued" "and sync says what it does"
 stays "$two" "the other server's job runs on"
 
@@ -39,15 +42,21 @@ stays "$two" "the other server's job runs on"
 
 back "$server"
 gone() { [ -z "$(server_of "$one")" ]; }
-ok "the server is back with the lease of that run: sync ends it, though the job is there" wait_for 60 syncs_until gone
-like "$(cat "$T/sync")" "job $one: its lease on $server of a run before this one: ended" "and says so"
+ok "the server is back with the lease of that run: sync ends it, though the job is there" wait_for \
+    60 syncs_until gone
+like "$(cat "$T/sync")" "job $one: its lease on $server of a run before this one: ended" \
+    "and says so"
 scancel "$one"
 
 # --- no server answers
 
 crash "rgpud.$server"
 crash "rgpud.$other"
-says_none() { grep -q 'no server has answered for 1s: is this host.s network in order? No job is given up' "$T/sync"; }
+says_none()
+{
+    grep -q 'no server has answered for 1s: is this host.s network in order? No job is given up' \
+        "$T/sync"
+}
 ok "no server answers at all" wait_for 60 syncs_until says_none
 stays "$two" "no job is given up"
 start_rgpud "$server"; back "$other"

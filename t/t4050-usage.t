@@ -6,12 +6,14 @@ for program in slurmdbd mariadbd; do
     PATH=$PATH:/usr/sbin command -v $program > /dev/null || skip_all "$program is not installed"
 done
 cluster_up --accounting
-sacctmgr -i add account blue > /dev/null && sacctmgr -i add user root account=blue > /dev/null || bail "no account"
+sacctmgr -i add account blue > /dev/null && sacctmgr -i add user root account=blue > /dev/null ||
+    bail "no account"
 
 # reported JOB: its record (the newest run's) has a report, which goes to $T/report; for wait_for.
 reported()
 {
-    sacct -X -n -P -j "$1" -o AdminComment | tr '`' '"' | sed -n 's/.*{"rgpu":\(.*\)}$/\1/p' > "$T/report"
+    sacct -X -n -P -j "$1" -o AdminComment | tr '`' '"' |
+        sed -n 's/.*{"rgpu":\(.*\)}$/\1/p' > "$T/report"
     [ -s "$T/report" ] || { sacct -X -D -P -j "$1" -o jobid,state,admincomment; return 1; }
 }
 # holds CONDITION: in Python, of the report `r` and its only type of GPUs `g`.
@@ -22,17 +24,21 @@ holds()
 }
 
 mkfifo "$T/go"
-submitted -N2 -A blue --gres=rgpu:1 -o "$T/two" --wrap "srun $build/cuda/vector_add-static && echo both && cat $T/go"
+submitted -N2 -A blue --gres=rgpu:1 -o "$T/two" --wrap \
+    "srun $build/cuda/vector_add-static && echo both && cat $T/go"
 two=$job
 # A worker looks at the memory a last time when its program has gone.
-gone() { grep -q both "$T/two" && [ -z "$(rgpu leases --json | grep -E '"workers": *[1-9]')" ] || { cat "$T/two"; rgpu leases; return 1; }; }
+gone() { grep -q both "$T/two" && [ -z "$(rgpu leases --json | grep -E '"workers": *[1-9]')" ] ||
+    { cat "$T/two"; rgpu leases; return 1; }; }
 ok "a job on two nodes" wait_for 60 gone
 echo > "$T/go"
 ok "... ends" wait_for 60 is_state "$two" COMPLETED
 ok "... has a report in its record" wait_for 60 reported "$two"
-like "$(sacct -X -n -P -j "$two" -o AllocTRES)" 'gres/rgpu=2,license/rgpu=200' "Slurm counts its GPUs by itself"
+like "$(sacct -X -n -P -j "$two" -o AllocTRES)" 'gres/rgpu=2,license/rgpu=200' \
+    "Slurm counts its GPUs by itself"
 # Each copies two arrays of 4 MB there and one back.
-ok "the report has the kernels and bytes of both" holds 'g["launches"] == 2 and 16e6 <= g["bytes_in"] < 17e6 and 8e6 <= g["bytes_out"] < 9e6'
+ok "the report has the kernels and bytes of both" holds \
+    'g["launches"] == 2 and 16e6 <= g["bytes_in"] < 17e6 and 8e6 <= g["bytes_out"] < 9e6'
 ok "... the most memory of one" holds '12e6 <= g["memory_peak"] < 24e6'
 ok "... GPU time held, and used" holds '0 < g["busy_seconds"] < g["gpu_seconds"] < 100'
 ok "... and nobody waited" holds 'g["throttled_seconds"] == 0 and g["blocked_seconds"] < 0.1'
@@ -60,7 +66,8 @@ ok "... that says how long it was throttled" holds 'g["throttled_seconds"] > 0.2
 # cancelled.
 gpu=$(first_gpu)
 for name in first second; do
-    submitted --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 --wrap "$build/cuda/tenant-static us=2000 seconds=300"
+    submitted --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 --wrap \
+        "$build/cuda/tenant-static us=2000 seconds=300"
     eval "$name=$job"
 done
 both()
@@ -82,19 +89,23 @@ scancel "$second"
 ok "... and is cancelled" wait_for 60 is_state "$second" CANCELLED
 for job in $first $second; do
     ok "a report is there all the same" wait_for 60 reported "$job"
-    ok "... with GPU time, and how long the other had the GPU" holds 'g["busy_seconds"] >= 0.3 and g["blocked_seconds"] > 0.1'
+    ok "... with GPU time, and how long the other had the GPU" holds \
+        'g["busy_seconds"] >= 0.3 and g["blocked_seconds"] > 0.1'
 done
 
 # Runs of a requeued job are told apart; what an administrator wrote stays.
-submitted -A blue --gres=rgpu:1 --wrap "$build/cuda/vector_add-static; [ \$SLURM_RESTART_COUNT ] || { touch $T/begun; exec sleep 300; }"
+submitted -A blue --gres=rgpu:1 --wrap \
+    "$build/cuda/vector_add-static; [ \$SLURM_RESTART_COUNT ] || { touch $T/begun; exec sleep 300; }"
 ok "a job runs" wait_for 60 test -e "$T/begun"
 scontrol update job "$job" admincomment="seen by me"
 scontrol requeue "$job"
 ok "... and is requeued" wait_for 60 is_state "$job" PENDING
 ok "... which is a run with a report" wait_for 60 reported "$job"
-like "$(sacct -X -n -P -j "$job" -o AdminComment)" '^seen by me ' "... behind an administrator's comment"
+like "$(sacct -X -n -P -j "$job" -o AdminComment)" '^seen by me ' \
+    "... behind an administrator's comment"
 ok "it runs again" wait_for 60 is_state "$job" COMPLETED
-runs() { [ "$(sacct -X -D -n -P -j "$job" -o AdminComment | grep -c launches)" = 2 ] || { sacct -X -D -P -j "$job" -o jobid,state,admincomment; return 1; }; }
+runs() { [ "$(sacct -X -D -n -P -j "$job" -o AdminComment | grep -c launches)" = 2 ] ||
+    { sacct -X -D -P -j "$job" -o jobid,state,admincomment; return 1; }; }
 ok "... and so there are two reports" wait_for 60 runs
 
 # A server that is away when the job ends.
@@ -117,10 +128,13 @@ usage()
 # slurmctld tells slurmdbd each 5 s of jobs that have begun; before that sacct finds them by number
 # only.
 summed() { usage > "$T/usage"; grep -qx "$1" "$T/usage" || { cat "$T/usage"; false; }; }
-ok "rgpu usage adds up what an account's jobs used" wait_for 60 summed "root blue rgpu software gpu 3 4 0"
-ok "... and what Slurm itself knows where a report is missing" wait_for 60 summed "root root - 1 0 1"
+ok "rgpu usage adds up what an account's jobs used" wait_for 60 summed \
+    "root blue rgpu software gpu 3 4 0"
+ok "... and what Slurm itself knows where a report is missing" wait_for 60 summed \
+    "root root - 1 0 1"
 try 20 rgpu usage -S now-1days -A blue --jobs
-like "$out" "^USER +ACCOUNT +GPU +JOB +GPU TIME +BUSY +MEMORY +IN +OUT +BLOCKED +THROTTLED" "... as a table"
+like "$out" "^USER +ACCOUNT +GPU +JOB +GPU TIME +BUSY +MEMORY +IN +OUT +BLOCKED +THROTTLED" \
+    "... as a table"
 like "$out" "root +blue +rgpu software gpu +$two +0:0" "... with a line for each job"
 try 20 rgpu usage -u nobody
 is "$rc $out" "0 USER  ACCOUNT  GPU  RUNS  GPU TIME  BUSY  MEMORY  IN  OUT  BLOCKED  THROTTLED

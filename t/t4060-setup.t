@@ -9,11 +9,15 @@ rgpu=$build/bin/rgpu
 
 own=$T/own
 mkdir -p "$own/plugstack.conf.d" "$T/libexec/rgpu" "$T/plugins"
-fill() { sed "s|@libdir@|$T|g; s|@slurm_plugindir@|$T/plugins|g; s|@libexecdir@|$T/libexec|g; s|@licences@|400|g; s|@[a-z_]*@|/none|g" "$1"; }
+fill()
+{
+    sed "s|@libdir@|$T|g; s|@slurm_plugindir@|$T/plugins|g; s|@libexecdir@|$T/libexec|g; s|@licences@|400|g; s|@[a-z_]*@|/none|g" "$1"
+}
 mkdir "$T/slurm"
 cp "$build"/lib/slurm/*.so "$T/slurm"
 fill "$root/etc/slurm.conf.in" > "$own/slurm.conf"
-fill "$root/etc/plugstack.conf.d/rgpu.conf.in" | sed 's|rundir=[^ ]*|rundir=/run/rgpu|' > "$own/plugstack.conf.d/rgpu.conf"
+fill "$root/etc/plugstack.conf.d/rgpu.conf.in" |
+    sed 's|rundir=[^ ]*|rundir=/run/rgpu|' > "$own/plugstack.conf.d/rgpu.conf"
 cp "$root/etc/gres.conf" "$own"
 for script in prolog-slurmctld epilog-slurmctld prolog epilog; do
     printf '#!/bin/sh\nexec rgpu slurm %s\n' $script > "$T/libexec/rgpu/$script"
@@ -30,15 +34,21 @@ snapshot = "$T/none.snapshot"
 END
 export RGPU_CONF=$T/rgpu.conf
 unset SLURM_CONF
-for file in slurmd munged; do PATH=$PATH:/usr/sbin command -v $file > /dev/null || skip_all "$file is not installed"; done
-version=$(slurmctld -V 2> /dev/null || /usr/sbin/slurmctld -V 2> /dev/null) || skip_all "slurmctld is not installed"
+for file in slurmd munged; do PATH=$PATH:/usr/sbin command -v $file > /dev/null ||
+    skip_all "$file is not installed"; done
+version=$(slurmctld -V 2> /dev/null || /usr/sbin/slurmctld -V 2> /dev/null) ||
+    skip_all "slurmctld is not installed"
 
 # site NAME: a directory of its own, with slurm.conf from stdin. setup ARGS...: on it.
 site() { site=$T/sites/$1; mkdir -p "$site"; cat > "$site/slurm.conf"; }
 setup() { try 60 "$rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" --licences 400 "$@"; }
 json() { json_value "str(($1))" <<< "$2"; }
 # All files of the site, with owner, mode and bytes.
-state() { (cd "$site" && find . -mindepth 1 -printf '%P %y %m %U %l\n' | sort; find . -type f | sort | xargs -r -d '\n' sha256sum); }
+state()
+{
+    (cd "$site" && find . -mindepth 1 -printf '%P %y %m %U %l\n' | sort; find . -type f | sort |
+        xargs -r -d '\n' sha256sum)
+}
 
 # --- a plain file
 
@@ -67,9 +77,11 @@ like "$out" "plugstack.conf:2: add
   \+ required .*/spank_rgpu.so rundir=/run/rgpu " "so has plugstack.conf"
 is "$(state)" "$before" "nothing is written without --apply"
 setup --json --dry-run
-is "$rc $(json 'j["applied"], j["in_the_way"], {l["new"]: (l["line"], l["old"]) for l in j["lines"]}["NodeName=cn[1-4] CPUs=8 Gres=gpu:2,rgpu:1024"]' "$out")" \
+is "$rc $(json \
+    'j["applied"], j["in_the_way"], {l["new"]: (l["line"], l["old"]) for l in j["lines"]}["NodeName=cn[1-4] CPUs=8 Gres=gpu:2,rgpu:1024"]' "$out")" \
     "3 (False, [], (5, 'NodeName=cn[1-4] CPUs=8 Gres=gpu:2'))" "--json says the same"
-is "$(json 'all(l["why"].endswith((".", ")", ").")) and l["file"] and l["line"] for l in j["lines"]), len(j["lines"])' "$out")" "(True, 13)" \
+is "$(json \
+    'all(l["why"].endswith((".", ")", ").")) and l["file"] and l["line"] for l in j["lines"]), len(j["lines"])' "$out")" "(True, 13)" \
     "each line has a reason" || diag "$out"
 setup --apply
 is $rc 0 "--apply" || diag "$out$err"
@@ -80,10 +92,12 @@ next:
   1\. have rgpu installed on every machine with this slurm.conf, .*
   2\. have the same on every machine .*
   3\. systemctl restart slurmctld, then slurmd" "it says what it wrote, and what is next"
-is "$(stat -c %a "$site/slurm.conf") $(stat -c %a "$site/rgpu-setup")" "640 700" "the mode stays; what the file was is for its owner alone"
+is "$(stat -c %a "$site/slurm.conf") $(stat -c %a "$site/rgpu-setup")" "640 700" \
+    "the mode stays; what the file was is for its owner alone"
 applied=$(state)
 setup --apply
-is "$rc:$out" "0:$site/slurm.conf: all that rgpu needs is there" "a second --apply has nothing to do"
+is "$rc:$out" "0:$site/slurm.conf: all that rgpu needs is there" \
+    "a second --apply has nothing to do"
 is "$(state)" "$applied" "and does nothing"
 setup --dry-run
 is "$rc" 0 "nor has --dry-run"
@@ -91,7 +105,8 @@ setup --undo
 is $rc 0 "--undo" || diag "$out$err"
 is "$(state)" "$before" "all is as it was: bytes, modes, files"
 setup --undo
-is "$rc:$out" "0:$site/slurm.conf: rgpu slurm setup has changed nothing here" "a second --undo has nothing to do"
+is "$rc:$out" "0:$site/slurm.conf: rgpu slurm setup has changed nothing here" \
+    "a second --undo has nothing to do"
 
 # --- files of many kinds: --apply is enough once, and --undo gives the bytes back
 
@@ -106,14 +121,16 @@ round_trip()  # NAME, LINES WANTED IN THE RESULT...
     setup --apply
     [ "$rc $(state)" = "0 $again" ] || { fail "$name: --apply again" || diag "$out$err"; return; }
     for line; do
-        cat "$site"/*.conf | tr -d '\r' | grep -qxF -- "$line" || { fail "$name: has no line $line" || diag "$(cat "$site"/*.conf)"; return; }
+        cat "$site"/*.conf | tr -d '\r' | grep -qxF -- "$line" ||
+            { fail "$name: has no line $line" || diag "$(cat "$site"/*.conf)"; return; }
     done
     setup --undo
     is "$rc $(state)" "0 $before" "$name" || diag "$out$err"
 }
 
 site crlf < <(printf 'ClusterName=a\r\nGresTypes=gpu\r\nNodeName=n1\r\n')
-round_trip "lines that end as on Windows" GresTypes=gpu,rgpu "NodeName=n1 Gres=rgpu:1024" JobSubmitPlugins=rgpu
+round_trip "lines that end as on Windows" GresTypes=gpu,rgpu "NodeName=n1 Gres=rgpu:1024" \
+    JobSubmitPlugins=rgpu
 site no-newline < <(printf 'ClusterName=a\nNodeName=n1')
 round_trip "no newline at the end" "NodeName=n1 Gres=rgpu:1024" Licenses=rgpu:400
 site open < <(printf 'ClusterName=a\nNodeName=n1 \\')
@@ -136,8 +153,10 @@ NodeName=n1 Gres=gpu:1 \
   CPUs=4
 NodeName=n2 # inherits
 END
-round_trip "lists, continued lines, comments, repeated keys" GresTypes=gpu,mps,rgpu\ \ \ "# the last one counts" JobSubmitPlugins=lua,rgpu \
-    "PluginDir=\"/opt/a:/opt/b:$T/slurm\"" SCHEDULERPARAMETERS=bf_interval=3,bf_licenses "NodeName=n1 Gres=gpu:1,rgpu:1024 \\" \
+round_trip "lists, continued lines, comments, repeated keys" \
+    GresTypes=gpu,mps,rgpu\ \ \ "# the last one counts" JobSubmitPlugins=lua,rgpu \
+    "PluginDir=\"/opt/a:/opt/b:$T/slurm\"" SCHEDULERPARAMETERS=bf_interval=3,bf_licenses \
+    "NodeName=n1 Gres=gpu:1,rgpu:1024 \\" \
     "NodeName=n2 Gres=gpu:4,rgpu:1024 # inherits" PrologFlags=Contain,X11
 site include <<'END'
 ClusterName=Big
@@ -147,17 +166,20 @@ END
 printf 'NodeName=n[1-9]\n' > "$site/nodes-big.conf"
 printf 'GresTypes=gpu\nPlugStackConfig=%s/spank.conf\n' "$site" > "$site/more.conf"
 printf 'required /lib/other.so\n' > "$site/spank.conf"
-round_trip "files that are included, and a plugstack.conf elsewhere" "NodeName=n[1-9] Gres=rgpu:1024" GresTypes=gpu,rgpu
+round_trip "files that are included, and a plugstack.conf elsewhere" \
+    "NodeName=n[1-9] Gres=rgpu:1024" GresTypes=gpu,rgpu
 setup
 like "$out" "nodes-big.conf:1: change" "a change is told where the line stands"
 site there < "$own/slurm.conf"
-printf 'NodeName=a Gres=rgpu:8\nSchedulerParameters=bf_licenses\nAccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageTRES=gres/rgpu,license/rgpu\n' >> "$site/slurm.conf"
+printf \
+    'NodeName=a Gres=rgpu:8\nSchedulerParameters=bf_licenses\nAccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageTRES=gres/rgpu,license/rgpu\n' >> "$site/slurm.conf"
 cp "$own/gres.conf" "$site"
 mkdir "$site/plugstack.conf.d"
 cp "$own/plugstack.conf.d/rgpu.conf" "$site/plugstack.conf.d"
 echo 'include plugstack.conf.d/*.conf' > "$site/plugstack.conf"
 setup
-is "$rc:$out" "0:$site/slurm.conf: all that rgpu needs is there" "lines that were added by hand are enough"
+is "$rc:$out" "0:$site/slurm.conf: all that rgpu needs is there" \
+    "lines that were added by hand are enough"
 
 # --- links, and other directories
 
@@ -175,7 +197,8 @@ mv "$site/slurm.conf" "$site/real/cluster.conf"
 ln -s real/cluster.conf "$site/slurm.conf"
 before=$(state)
 setup --apply
-is "$rc $(readlink "$site/slurm.conf") $(grep -c Gres= "$site/real/cluster.conf")" "0 real/cluster.conf 1" "where slurm.conf is a link, its file is written"
+is "$rc $(readlink "$site/slurm.conf") $(grep -c Gres= "$site/real/cluster.conf")" \
+    "0 real/cluster.conf 1" "where slurm.conf is a link, its file is written"
 setup --undo
 is "$(state)" "$before" "and undone"
 
@@ -192,13 +215,17 @@ touch "$site/prolog.d/10-disk"
 before=$(state)
 setup --apply
 is $rc 4 "scripts that are there already: exit status 4"
-like "$out" "in the way: PrologSlurmctld: .*slurm.conf:1 has .*/prolog.sh already, and Slurm takes one
-    let it call rgpu's as its last line, exec $T/libexec/rgpu/prolog-slurmctld" "with how to chain them"
+like "$out" \
+    "in the way: PrologSlurmctld: .*slurm.conf:1 has .*/prolog.sh already, and Slurm takes one
+    let it call rgpu's as its last line, exec $T/libexec/rgpu/prolog-slurmctld" \
+        "with how to chain them"
 like "$out" "in the way: Prolog: .*
-    link rgpu's into that directory: ln -s $T/libexec/rgpu/prolog $site/prolog.d/90-rgpu" "also in a directory"
+    link rgpu's into that directory: ln -s $T/libexec/rgpu/prolog $site/prolog.d/90-rgpu" \
+        "also in a directory"
 is "$(state)" "$before" "nothing is written then"
 setup --json
-is "$rc $(json '[o["of"] for o in j["in_the_way"]]' "$out")" "4 ['PrologSlurmctld', 'Prolog']" "--json has them, too"
+is "$rc $(json '[o["of"] for o in j["in_the_way"]]' "$out")" "4 ['PrologSlurmctld', 'Prolog']" \
+    "--json has them, too"
 echo "exec $T/libexec/rgpu/prolog-slurmctld" >> "$site/prolog.sh"
 ln -s "$T/libexec/rgpu/prolog" "$site/prolog.d/90-rgpu"
 setup --apply
@@ -211,11 +238,14 @@ printf '#!/bin/sh\necho "slurm 99.11.1"\n' > "$T/bin/slurmctld"
 chmod 755 "$T/bin/slurmctld"
 PATH=$T/bin:$PATH setup --apply
 built=${version##* }
-like "$rc $out" "^4 .*in the way: job_submit_rgpu.so: .* is built for Slurm $built, and here is 99.11.1" "plugins of another Slurm"
+like "$rc $out" \
+    "^4 .*in the way: job_submit_rgpu.so: .* is built for Slurm $built, and here is 99.11.1" \
+    "plugins of another Slurm"
 like "$out" "in the way: spank_rgpu.so" "both of them"
 printf '#!/bin/sh\necho "slurm %s.99"\n' "${built%.*}" > "$T/bin/slurmctld"
 PATH=$T/bin:$PATH setup
-like "$rc $out" "^4 .*in the way: job_submit_rgpu.so" "job_submit plugins must be of the very version"
+like "$rc $out" "^4 .*in the way: job_submit_rgpu.so" \
+    "job_submit plugins must be of the very version"
 unlike "$out" "in the way: spank_rgpu.so" "SPANK plugins need not"
 mv "$T/slurm/spank_rgpu.so" "$T/spank_rgpu.so"
 setup
@@ -227,13 +257,15 @@ like "$rc $out" "^4 .*in the way: Licenses: no server of the pool tells .*
     .*--licences 400" "a pool that does not answer, and no --licences"
 echo SlurmUser=slurmy >> "$site/slurm.conf"
 setup
-like "$rc $out" '^4 .*SlurmUser is slurmy, who may not lease' "a SlurmUser whom rgpu.conf does not know"
+like "$rc $out" '^4 .*SlurmUser is slurmy, who may not lease' \
+    "a SlurmUser whom rgpu.conf does not know"
 printf 'NodeName=n[1-4]\nNodeName=n5\n' > "$site/slurm.conf"
 setup --nodes n1,n5
 like "$rc $out" '^4 .*slurm.conf:1 is for nodes that --nodes names and for others
     make two lines' "a line that is for some of --nodes"
 setup --nodes n5 --types h100,a100 --apply
-is "$rc $(grep -h rgpu: "$site/slurm.conf" | head -n 1) $(grep -c Type= "$site/gres.conf")" "0 NodeName=n5 Gres=rgpu:h100:1024,rgpu:a100:1024 2" "--nodes and --types"
+is "$rc $(grep -h rgpu: "$site/slurm.conf" | head -n 1) $(grep -c Type= "$site/gres.conf")" \
+    "0 NodeName=n5 Gres=rgpu:h100:1024,rgpu:a100:1024 2" "--nodes and --types"
 setup --undo
 
 # --- edited since
@@ -242,13 +274,15 @@ site edited <<< $'ClusterName=a\nGresTypes=gpu\nNodeName=n1'
 setup --apply
 sed -i 's/ClusterName=a/ClusterName=b/; $a NodeName=n2' "$site/slurm.conf"
 setup --undo
-is "$rc $(cat "$site/slurm.conf" | tr '\n' ' ')" "0 ClusterName=b GresTypes=gpu NodeName=n1 NodeName=n2 " "what was edited elsewhere stays"
+is "$rc $(cat "$site/slurm.conf" | tr '\n' ' ')" \
+    "0 ClusterName=b GresTypes=gpu NodeName=n1 NodeName=n2 " "what was edited elsewhere stays"
 like "$out" "slurm.conf: rgpu's lines are out, and what was edited since stays" "and that is said"
 setup --apply
 sed -i 's/^GresTypes=.*/GresTypes=rgpu,gpu,mps/' "$site/slurm.conf"
 before=$(state)
 setup --undo
-like "$rc $err" '^4 .*nothing was changed: .*slurm.conf was edited since: the line "GresTypes=gpu,rgpu", which setup wrote, is not there any more' \
+like "$rc $err" \
+    '^4 .*nothing was changed: .*slurm.conf was edited since: the line "GresTypes=gpu,rgpu", which setup wrote, is not there any more' \
     "a line of its own that was edited: exit status 4"
 is "$(state)" "$before" "and nothing is changed"
 sed -i 's/^GresTypes=.*/GresTypes=gpu,rgpu/' "$site/slurm.conf"
@@ -260,9 +294,11 @@ cp "$site/slurm.conf" "$T/first"
 setup --apply
 echo 'NodeName=n2' >> "$site/slurm.conf"
 setup --apply
-is "$rc $(tail -n 1 "$site/slurm.conf")" "0 NodeName=n2 Gres=rgpu:1024" "a node that came later gets its GRES"
+is "$rc $(tail -n 1 "$site/slurm.conf")" "0 NodeName=n2 Gres=rgpu:1024" \
+    "a node that came later gets its GRES"
 try 60 "$rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" --apply --licences 800
-is "$rc $(grep Licenses "$site/slurm.conf")" "0 Licenses=rgpu:800" "a pool that has grown, its licences"
+is "$rc $(grep Licenses "$site/slurm.conf")" "0 Licenses=rgpu:800" \
+    "a pool that has grown, its licences"
 setup --undo
 is "$rc $(cat "$site/slurm.conf" | tr '\n' ' ')" "0 NodeName=n1 NodeName=n2 " "all three are undone"
 is "$(ls "$site")" slurm.conf "and no file is left"
@@ -283,15 +319,18 @@ if setpriv --reuid=65534 --regid=65534 --clear-groups true 2> /dev/null; then
     chmod 755 "$T" "$T/sites" "$site" "$T/slurm"
     chmod -R a+rX "$own" "$T/libexec" "$T/slurm"
     before=$(state)
-    try 60 setpriv --reuid=65534 --regid=65534 --clear-groups env RGPU_CONF="$T/rgpu.conf" "$T/rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" \
+    try 60 setpriv --reuid=65534 --regid=65534 --clear-groups env RGPU_CONF="$T/rgpu.conf" \
+        "$T/rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" \
         --licences 400 --apply
-    like "$rc $err" "^1 rgpu: nothing was changed: making $site/rgpu-setup: Permission denied" "a directory that cannot be written"
+    like "$rc $err" "^1 rgpu: nothing was changed: making $site/rgpu-setup: Permission denied" \
+        "a directory that cannot be written"
     is "$(state)" "$before" "... is as it was"
 else
     skip "no right to become another user" 2
 fi
 try 60 "$rgpu" slurm setup --conf "$T/none/slurm.conf"
-like "$rc $err" "^1 .*none/slurm.conf: No such file or directory: name .* --conf or SLURM_CONF" "no such file"
+like "$rc $err" "^1 .*none/slurm.conf: No such file or directory: name .* --conf or SLURM_CONF" \
+    "no such file"
 try 60 env SLURM_CONF="$T/other/slurm.conf" "$rgpu" slurm setup
 like "$rc $err" "^1 .*other/slurm.conf: No such file" "SLURM_CONF names it where --conf does not"
 site wrong <<< 'include none.conf'
@@ -327,8 +366,10 @@ restart()
 }
 idle() { [ "$(sinfo -h -N -o %T | sort -u)" = idle ]; }
 # Written as Slurm would take it, too, and few people do.
-sed -i 's/^SchedulerParameters=\(bf_interval=1\),\(.*\)/scheduLerparameters = "\1,\\\n\2"  # here/; s/^NodeName=cn1.*/include nodes.conf/; /^NodeName=cn2/d' "$conf"
-grep '^NodeName' "$T/plain.conf" | sed 's/ CPUs=16 *$/ \\\n CPUs=16/; s/$/\r/' > "$cluster/etc/nodes.conf"
+sed -i \
+    's/^SchedulerParameters=\(bf_interval=1\),\(.*\)/scheduLerparameters = "\1,\\\n\2"  # here/; s/^NodeName=cn1.*/include nodes.conf/; /^NodeName=cn2/d' "$conf"
+grep '^NodeName' "$T/plain.conf" |
+    sed 's/ CPUs=16 *$/ \\\n CPUs=16/; s/$/\r/' > "$cluster/etc/nodes.conf"
 before=$(files)
 try 60 srun --gres=rgpu:1 true
 like "$rc $err" '^1 .*Invalid generic resource' "a cluster that knows nothing of rgpu"
@@ -337,7 +378,8 @@ is $rc 0 "setup --apply, with the pool's own licences" || diag "$out$err"
 like "$(cat "$conf")" "Licenses=rgpu:$hundredths" "which are those of its GPUs"
 ok "Slurm starts with what it wrote" restart
 ok "its nodes are idle" wait_for 60 idle
-is "$(scontrol show config | sed -n 's/^SchedulerParameters *= //p')" "bf_interval=1,sched_interval=1,bf_licenses" "Slurm reads its lines as setup does"
+is "$(scontrol show config | sed -n 's/^SchedulerParameters *= //p')" \
+    "bf_interval=1,sched_interval=1,bf_licenses" "Slurm reads its lines as setup does"
 try 120 srun --gres=rgpu:1 sh -c 'grep -c uuid "$RGPU_LEASE"'
 is "$rc:$out" 0:1 "a job gets a GPU" || diag "$err"
 agrees() { rgpu slurm sync && rgpu slurm check; }

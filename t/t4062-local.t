@@ -5,13 +5,16 @@
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up --lend
 unset LD_LIBRARY_PATH RGPU_LEASE CUDA_VISIBLE_DEVICES RGPU_TRANSPORT
-[ "$(rgpu list | tail -n 1)" = "2 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "2 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 reserved() { scontrol -o show lic | sed -n 's/.*LicenseName=rgpu .* Reserved=\([0-9]*\) .*/\1/p'; }
 synced() { rgpu slurm sync --quiet; reserved; }
 # GPU 0 of gpu1 is offered; GPU 1 never is.
-lent() { rgpu list > "$T/list"; grep '^gpu1 *0' "$T/list" | grep -vq 'not lent' || { cat "$T/list"; false; }; }
-not_lent() { rgpu list > "$T/list"; grep -q '^gpu1 *0 .*\[drained: not lent\]' "$T/list" || { cat "$T/list"; false; }; }
+lent() { rgpu list > "$T/list"; grep '^gpu1 *0' "$T/list" | grep -vq 'not lent' ||
+    { cat "$T/list"; false; }; }
+not_lent() { rgpu list > "$T/list"; grep -q '^gpu1 *0 .*\[drained: not lent\]' "$T/list" ||
+    { cat "$T/list"; false; }; }
 # The server that a job of srun with these options gets.
 server() { try 60 srun "$@" sh -c 'grep -o "\"name\": \"gpu[12]\"" "$RGPU_LEASE"'; }
 
@@ -22,13 +25,15 @@ is "$(synced)" 200 "... nor sold by Slurm"
 server -w cn1 --gres=rgpu:1
 is "$rc $out" '0 "name": "gpu2"' "a job on that node gets a GPU elsewhere" || diag "$err"
 try 20 rgpu lend --server gpu1
-like "$rc $err" '^2 .*which GPUs\? .*--gres=gpu:N' "outside a job rgpu lend wants to know which GPUs"
+like "$rc $err" '^2 .*which GPUs\? .*--gres=gpu:N' \
+    "outside a job rgpu lend wants to know which GPUs"
 try 20 rgpu lend --server gpu1 0 7
 like "$rc $err" '^1 .*has no GPU 7' "... that are there"
 try 20 rgpu lend --server gpu2 0
 like "$rc $err" '^1 .*lend = "jobs"' "... of a server that may lend them"
 try 20 rgpu lend 0
-like "$rc $err" "^1 .*on node .*node = \"" "... and which server is here, where rgpu.conf does not say"
+like "$rc $err" "^1 .*on node .*node = \"" \
+    "... and which server is here, where rgpu.conf does not say"
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
 chmod 755 "$T" "$cluster"
 if as_nobody test -x "$build/bin/rgpu"; then
@@ -40,17 +45,21 @@ fi
 
 # --- lent by a job of Slurm's
 
-submitted -p lend -w cn1 --gres=gpu:1 -o "$T/lend" --open-mode=append --wrap 'exec rgpu lend --grace 1s'; lender=$job
+submitted -p lend -w cn1 --gres=gpu:1 -o "$T/lend" --open-mode=append --wrap \
+    'exec rgpu lend --grace 1s'; lender=$job
 ok "a job lends the GPU that Slurm gave it" wait_for 60 lent
 like "$(cat "$T/list")" 'gpu1 +1 .*\[drained: not lent\]' "... that one alone"
-like "$(cat "$T/lend")" "gpu1: GPU 0 \(rgpu software GPU, GPU-.*\) is lent to the pool" "... and says which"
-like "$(cat "$cluster/log/rgpud.gpu1")" "1 GPU is lent by uid 0, job $lender on cn1" "rgpud knows by whom"
+like "$(cat "$T/lend")" "gpu1: GPU 0 \(rgpu software GPU, GPU-.*\) is lent to the pool" \
+    "... and says which"
+like "$(cat "$cluster/log/rgpud.gpu1")" "1 GPU is lent by uid 0, job $lender on cn1" \
+    "rgpud knows by whom"
 is "$(synced)" 100 "the pool has one GPU more to sell"
 try 20 rgpu lend --server gpu1 0
 like "$rc $err" "^1 .*GPU 0 is lent already, by job $lender on cn1" "nobody else lends it"
 
 server -w cn1 --gres=rgpu:2
-is "$rc $out" '0 "name": "gpu2"' "where the node's own are too few the job gets all of its GPUs elsewhere" || diag "$err"
+is "$rc $out" '0 "name": "gpu2"' \
+    "where the node's own are too few the job gets all of its GPUs elsewhere" || diag "$err"
 # Half a GPU of gpu2 is held: for another half it is the better fit.
 start half rgpu run -n 1 -p 0.5 --server gpu2 -- sh -c "touch $T/half; $(until_file "$T/half.end")"
 wait_for 30 test -e "$T/half"
@@ -60,21 +69,28 @@ server -w cn1 --gres=rgpu:1 --rgpu-share=50
 is "$rc $out" '0 "name": "gpu1"' "a job on this node gets its own GPU" || diag "$err"
 touch "$T/half.end"
 wait "$pid"
-try 60 srun -w cn1 --gres=rgpu:1 --export=ALL,RGPU_TRANSPORT=shm python3 "$py/use_gpu_until.py" "$T/begun.1" /
+try 60 srun -w cn1 --gres=rgpu:1 --export=ALL,RGPU_TRANSPORT=shm python3 "$py/use_gpu_until.py" \
+    "$T/begun.1" /
 is "$rc $out" "0 used to the end" "... through shared memory" || diag "$err"
 
 # --- preempted
 
-submitted -w cn1 --gres=rgpu:1 -o "$T/user" --wrap "exec python3 $py/use_gpu_until.py $T/begun $T/never"; user=$job
+submitted -w cn1 --gres=rgpu:1 -o "$T/user" --wrap \
+    "exec python3 $py/use_gpu_until.py $T/begun $T/never"; user=$job
 ok "a program uses it" wait_for 60 test -e "$T/begun"
 is "$(server_of "$user")" gpu1 "... that one"
 try 120 srun -w cn1 --gres=gpu:1 echo mine
-is "$rc $out" "0 mine" "a job that wants the node's GPU as gres/gpu preempts the one that lends it" || diag "$err"
+is "$rc $out" "0 mine" \
+    "a job that wants the node's GPU as gres/gpu preempts the one that lends it" || diag "$err"
 like "$(job_state "$lender") $(job_reason "$lender")" 'PENDING BeginTime' "... which Slurm requeues"
 ok "it is not lent any more" not_lent
 like "$(cat "$T/lend")" 'withdrawing 1 GPUs' "... as it said"
-lost() { note_of "$user" | grep -q 'lost GPUs of server gpu1, whose own host needs them: requeued'; }
-ok "the program has lost it after the grace, and its job is requeued with the reason" wait_for 60 lost
+lost()
+{
+    note_of "$user" | grep -q 'lost GPUs of server gpu1, whose own host needs them: requeued'
+}
+ok "the program has lost it after the grace, and its job is requeued with the reason" wait_for 60 \
+    lost
 unlike "$(note_of "$user")" 'avoid' "... and may come back to that server"
 unlike "$(cat "$T/user")" 'used to the end' "... it did not get to its end"
 scancel "$user" "$lender"
@@ -111,6 +127,10 @@ kill -9 "$lend"
 ok "whoever lent it is killed: it is withdrawn" wait_for 60 not_lent
 rc=0; wait "$use" || rc=$?
 like "$rc $(cat "$T/use.log")" '^[1-9].*error [0-9]' "... and with no grace the program has lost it"
-none_held() { rgpu list | grep -q '^2 of 4 GPUs free' && [ "$(rgpu leases --json | grep -c '"id"')" = 0 ] && [ -z "$(workers)" ]; }
+none_held()
+{
+    rgpu list | grep -q '^2 of 4 GPUs free' && [ "$(rgpu leases --json | grep -c '"id"')" = 0 ] &&
+        [ -z "$(workers)" ]
+}
 ok "nothing is left" wait_for 60 none_held
 done_testing

@@ -49,7 +49,8 @@ next=$((next + 1))
 mkdir -p "$nodes/$next"
 echo "server gpu1: no answer" > "$nodes/$next/error"
 try 60 srun -w cn1 --gres=rgpu:1 echo run
-like "$rc$out $err" "^1 .*rgpu: this job's GPUs cannot be used on cn1: server gpu1: no answer" "nor does a task of srun's"
+like "$rc$out $err" "^1 .*rgpu: this job's GPUs cannot be used on cn1: server gpu1: no answer" \
+    "nor does a task of srun's"
 next=$((next + 1))
 mkdir -p "$nodes/$next"
 touch "$nodes/$next/ended"
@@ -67,7 +68,8 @@ run' "... and does not run"
 mkdir -p "$nodes/$((job + 1))"
 touch "$nodes/$((job + 1))/ended"
 submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
-ok "so does one that was here before and of which slurmctld says that it is its first run" wait_for 60 is_state "$job" FAILED
+ok "so does one that was here before and of which slurmctld says that it is its first run" \
+    wait_for 60 is_state "$job" FAILED
 like "$(cat "$T/next")" "slurmd left out the Prolog of this run" "... with the reason"
 # slurmd kills what a Prolog leaves in its process group.
 cat > "$prolog" <<END
@@ -81,7 +83,8 @@ is_launched() { grep -q "Launching batch job $job for UID" "$cluster/log/slurmd.
 ok "a script begins beside its Prolog" wait_for 60 is_launched
 touch "$T/late"
 ok "... and ends well" wait_for 60 is_state "$job" COMPLETED
-is "$(cat "$T/next")" "run $nodes/$job/lease.json, mark " "it waited for its lease file; our mark is not among its variables"
+is "$(cat "$T/next")" "run $nodes/$job/lease.json, mark " \
+    "it waited for its lease file; our mark is not among its variables"
 mv "$T/prolog" "$prolog"
 ok "its GPU is given back" wait_for 60 all_free
 
@@ -93,7 +96,8 @@ touch "$nodes/900002/ended"
 submitted -w cn1 --gres=rgpu:1 --wrap "$(until_file "$T/go")"
 ok "another job runs" wait_for 60 test -s "$nodes/$job/lease.json"
 touch "$nodes/$job/ended"
-ok "... its Prolog once more" env SLURM_JOB_ID="$job" SLURM_JOB_UID=0 SLURMD_NODENAME=cn1 SPANK_RGPU_NODES=1 rgpu slurm node-prolog
+ok "... its Prolog once more" env SLURM_JOB_ID="$job" SLURM_JOB_UID=0 SLURMD_NODENAME=cn1 \
+    SPANK_RGPU_NODES=1 rgpu slurm node-prolog
 is "$(in_folder "$job")" "lease.json 400" "a Prolog that runs takes back that it was here"
 touch "$T/go"
 ok "it ends" wait_for 60 is_state "$job" COMPLETED

@@ -27,7 +27,8 @@ ok "all have ended" wait_for 60 ended
 
 # --- a slurmstepd that is killed
 
-submitted -a 1-2 --gres=rgpu:1 --wrap "echo > $T/begun.\$SLURM_ARRAY_TASK_ID; $(until_file "$T/killed")"; array=$job
+submitted -a 1-2 --gres=rgpu:1 --wrap \
+    "echo > $T/begun.\$SLURM_ARRAY_TASK_ID; $(until_file "$T/killed")"; array=$job
 both() { [ -e "$T/begun.1" ] && [ -e "$T/begun.2" ]; }
 ok "two tasks run" wait_for 60 both
 of_array=2
@@ -40,5 +41,6 @@ ok "... and gives its GPU back" wait_for 60 holds_one
 ok "the other runs on" runs "${array}_$((3 - of_array))"
 touch "$T/killed"
 ok "it ends well" wait_for 60 ended
-is "$(scontrol show job "${array}_$((3 - of_array))" | grep -o 'JobState=[A-Z]*')" JobState=COMPLETED "... of itself"
+is "$(scontrol show job "${array}_$((3 - of_array))" | grep -o 'JobState=[A-Z]*')" \
+    JobState=COMPLETED "... of itself"
 done_testing

@@ -17,20 +17,25 @@ like "$out" '^SERVER +GPU +NAME' "... has a heading"
 like "$out" 'gpu1 +1 .* 100% +64.0 MiB +64.0 MiB' "... and a line for each GPU"
 like "$out" '2 of 2 GPUs free$' "... and the sum"
 try 20 "$rgpu" list --json
-is "$(json '[(s["name"], s["reachable"], len(s["gpus"])) for s in j["servers"]]' "$out")" "[('gpu1', True, 2)]" "list --json"
+is "$(json '[(s["name"], s["reachable"], len(s["gpus"])) for s in j["servers"]]' "$out")" \
+    "[('gpu1', True, 2)]" "list --json"
 
 # --- run
 
-try 20 "$rgpu" run -n 2 -- sh -c 'cat "$RGPU_LEASE"; stat -c "%a %u" "$RGPU_LEASE" "$(dirname "$RGPU_LEASE")" >&2; echo "$LD_LIBRARY_PATH" >&2'
-is "$(json 'j["version"], j["servers"][0]["name"], len(j["servers"][0]["gpus"]), len(j["servers"][0]["secret"])' "$out")" \
+try 20 "$rgpu" run -n 2 -- sh -c \
+    'cat "$RGPU_LEASE"; stat -c "%a %u" "$RGPU_LEASE" "$(dirname "$RGPU_LEASE")" >&2; echo "$LD_LIBRARY_PATH" >&2'
+is "$(json \
+    'j["version"], j["servers"][0]["name"], len(j["servers"][0]["gpus"]), len(j["servers"][0]["secret"])' "$out")" \
     "(1, 'gpu1', 2, 64)" "run gives the command a lease file"
 is "$(sed -n 1,2p <<< "$err")" "400 $(id -u)
 700 $(id -u)" "... that only its owner can read"
 like "$err" "(^|
 )$interpose(:|\$)" "... and our libcuda.so.1 in front"
 lease_file=$("$rgpu" run -- sh -c 'echo $RGPU_LEASE')
-is "$(ls -d "$(dirname "$lease_file")" 2>/dev/null)" "" "... which is gone afterwards, with its directory"
-is "$("$rgpu" run -- sh -c 'secret=$(grep -oE "[0-9a-f]{64}" "$RGPU_LEASE") && echo ${#secret} && env | grep -c "$secret"')" "64
+is "$(ls -d "$(dirname "$lease_file")" 2>/dev/null)" "" \
+    "... which is gone afterwards, with its directory"
+is "$("$rgpu" run -- sh -c \
+    'secret=$(grep -oE "[0-9a-f]{64}" "$RGPU_LEASE") && echo ${#secret} && env | grep -c "$secret"')" "64
 0" "no secret is in the environment"
 ok "everything is given back" all_free
 
@@ -47,7 +52,8 @@ status 127 "no such command" run -- /nonexistent/command
 like "$err" '/nonexistent/command: No such file' "... and the error names it"
 status 126 "a command that cannot be run" run -- /etc/passwd
 status 121 "what the pool can never give" run -n 3 -- true
-like "$err" 'the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted; with --span the GPUs of several servers would do' "... with the reason, and a cure"
+like "$err" \
+    'the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted; with --span the GPUs of several servers would do' "... with the reason, and a cure"
 status 121 "... of memory, too" run -m 1G -- true
 status 2 "an option that is none" run --gpu 1 -- true
 like "$err" 'run has no option --gpu' "... is named"
@@ -68,9 +74,11 @@ hold=$pid
 taken() { "$rgpu" list | grep -q '75%'; }
 ok "a share of a GPU is taken" wait_for 10 taken
 ok "--verbose says what was leased" wait_for 10 grep -q 'gpu1 GPU 0 .*25%, 8M' "$T/hold.log"
-like "$("$rgpu" list)" "75% +56.0 MiB +64.0 MiB +$(id -un): pid $hold on .*\(25%\)" "list says who holds it"
+like "$("$rgpu" list)" "75% +56.0 MiB +64.0 MiB +$(id -un): pid $hold on .*\(25%\)" \
+    "list says who holds it"
 try 20 "$rgpu" leases --json
-is "$(json '[(l["server"], l["owner"]["pid"], l["gpus"][0]["share"], l["gpus"][0]["memory"]) for l in j["leases"]]' "$out")" \
+is "$(json \
+    '[(l["server"], l["owner"]["pid"], l["gpus"][0]["share"], l["gpus"][0]["memory"]) for l in j["leases"]]' "$out")" \
     "[('gpu1', $hold, 25, 8388608)]" "leases --json"
 lease=$(json 'j["leases"][0]["id"]' "$out")
 like "$("$rgpu" leases)" "${lease:0:8} +gpu1 .* 25% +8.0 MiB" "leases"
@@ -91,7 +99,8 @@ is "$rc" 122 "what others hold, with --wait 0"
 like "$err" 'no GPUs within 0: gpu1: 1 of its 2 GPUs' "... and why"
 try 20 "$rgpu" run -n 2 --wait 300ms -- true
 is "$rc" 122 "... and with a limit"
-like "$err" 'waiting for GPUs.*at most 300ms.*gpu1: 1 of its 2 GPUs' "... one line says for what it waits"
+like "$err" 'waiting for GPUs.*at most 300ms.*gpu1: 1 of its 2 GPUs' \
+    "... one line says for what it waits"
 start waits "$rgpu" run -n 2 --wait 60s -- true
 waits=$pid
 wait_for 10 grep -q 'waiting' "$T/waits.log"
@@ -110,8 +119,10 @@ like "$out" '1M +[0-9.]+ +[0-9.]+' "... and copies"
 one_free() { "$rgpu" list | grep -q '^1 of 2 GPUs free'; }
 ok "... and gives it back" wait_for 20 one_free
 try 60 "$rgpu" run -p 0.5 -- "$rgpu" bench --json
-is "$(json 'j["server"], j["call"]["p50_us"] > 0, j["call"]["p50_us"] <= j["call"]["p99_us"], len(j["bandwidth"]) > 2, len(j["slow_down"]) > 3' "$out")" \
-    "('gpu1', True, True, True, True)" "bench --json, of the GPU that the process has" || diag "$err"
+is "$(json \
+    'j["server"], j["call"]["p50_us"] > 0, j["call"]["p50_us"] <= j["call"]["p99_us"], len(j["bandwidth"]) > 2, len(j["slow_down"]) > 3' "$out")" \
+    "('gpu1', True, True, True, True)" "bench --json, of the GPU that the process has" ||
+    diag "$err"
 try 20 "$rgpu" bench gpu9
 isnt=$rc
 ok "bench of a server that is none (status $isnt)" [ "$isnt" != 0 ]
@@ -128,7 +139,8 @@ ok "... gives the GPU back" wait_for 5 all_free
 api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "job": "17", "node": "cn1"}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 like "$("$rgpu" list)" 'job 17 on cn1' "a job's lease is shown with job and node"
-is "$("$rgpu" release --job 17 --node cn2 --json)" '{"released": 0}' "release --job --node: of another node"
+is "$("$rgpu" release --job 17 --node cn2 --json)" '{"released": 0}' \
+    "release --job --node: of another node"
 is "$("$rgpu" release --job 17 --json)" '{"released": 1}' "release --job"
 status 2 "release of nothing" release
 
@@ -149,11 +161,13 @@ like "$("$rgpu" run --help)" '121 .*never' "run --help tells the exit statuses"
 
 stop "$server"
 status 123 "list without a server" list
-like "$out" "no answer from server gpu1 \(127.0.0.1:$control\): .*Connection refused" "... names it and says why"
+like "$out" "no answer from server gpu1 \(127.0.0.1:$control\): .*Connection refused" \
+    "... names it and says why"
 status 123 "list --json without a server" list --json
 is "$(json 'j["servers"][0]["reachable"]' "$out")" False "... says it in JSON"
 status 123 "run without a server" run -- true
-like "$err" "no server answers: server gpu1 \(127.0.0.1:$control\): .*connect" "... names it and says why"
+like "$err" "no server answers: server gpu1 \(127.0.0.1:$control\): .*connect" \
+    "... names it and says why"
 status 1 "no file" --config /nonexistent/rgpu.conf list
 like "$err" '/nonexistent/rgpu.conf: No such file' "... is named"
 status 125 "... for run" --config /nonexistent/rgpu.conf run -- true

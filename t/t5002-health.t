@@ -15,10 +15,15 @@ uuids=()
 readings()  # COMPUTE MODE, TEMPERATURE of the first GPU
 {
     printf '{"driver": "580.65.06", "cuda": 13000, "gpus": [%s,%s]}\n' \
-        "$(printf '{"index": 0, "uuid": "%s", "compute_mode": %s, "temperature": %s}' "${uuids[0]:-a}" "$1" "$2")" \
-        "$(printf '{"index": 1, "uuid": "%s", "compute_mode": 0, "temperature": 40}' "${uuids[1]:-b}")" > "$T/new" && mv "$T/new" "$T/readings"
+        "$(printf '{"index": 0, "uuid": "%s", "compute_mode": %s, "temperature": %s}' \
+        "${uuids[0]:-a}" "$1" "$2")" \
+        "$(printf '{"index": 1, "uuid": "%s", "compute_mode": 0, "temperature": 40}' \
+        "${uuids[1]:-b}")" > "$T/new" && mv "$T/new" "$T/readings"
 }
-of() { json '[(c["verdict"], c["of"]) for h in j["hosts"] if h["host"] == "'"$1"'" for c in h["checks"] if c["check"] == "'"$2"'"]' "$out"; }
+of()
+{
+    json '[(c["verdict"], c["of"]) for h in j["hosts"] if h["host"] == "'"$1"'" for c in h["checks"] if c["check"] == "'"$2"'"]' "$out"
+}
 free() { "$rgpu" list | tail -n 1; }
 nothing_free() { [ "$(free)" = "0 of 2 GPUs free" ]; }
 all_free() { [ "$(free)" = "2 of 2 GPUs free" ]; }
@@ -28,19 +33,24 @@ all_free() { [ "$(free)" = "2 of 2 GPUs free" ]; }
 rgpud gpu1 'health_check = "1s"'
 clients "gpu1=$control"
 try 60 "$rgpu" health --json
-ok "rgpu health ends with 0 or 3: a software server is not FATAL" [ "$rc" = 0 -o "$rc" = 3 ] || diag "$out $err"
+ok "rgpu health ends with 0 or 3: a software server is not FATAL" [ "$rc" = 0 -o "$rc" = 3 ] ||
+    diag "$out $err"
 is "$(of gpu1 temperature)" "[('SKIPPED', '')]" "its GPU checks are SKIPPED, never PASS"
-is "$(json 'sorted(set(c["value"] for c in j["hosts"][1]["checks"] if c["check"] in ("ECC", "P2P", "GPUs", "PCIe width")))' "$out")" \
+is "$(json \
+    'sorted(set(c["value"] for c in j["hosts"][1]["checks"] if c["check"] in ("ECC", "P2P", "GPUs", "PCIe width")))' "$out")" \
     "['its GPUs are software, which NVML does not know']" "... with the reason"
 for check in 'control port' 'data port' version; do
     is "$(of gpu1 "$check")" "[('PASS', '')]" "the way there: $check"
 done
-is "$(json '[c["check"] for c in j["hosts"][1]["checks"] if c["check"] in ("clock", "latency", "path MTU", "bandwidth") and c["verdict"] in ("PASS", "MARGINAL")]' "$out")" \
+is "$(json \
+    '[c["check"] for c in j["hosts"][1]["checks"] if c["check"] in ("clock", "latency", "path MTU", "bandwidth") and c["verdict"] in ("PASS", "MARGINAL")]' "$out")" \
     "['clock', 'latency', 'path MTU', 'bandwidth']" "clock, latency, MTU and bandwidth are measured"
 is "$(json '[h["totals"]["FATAL"] for h in j["hosts"]]' "$out")" "[0, 0]" "totals of each host"
-is "$(json 'all(c["cure"] for h in j["hosts"] for c in h["checks"] if c["verdict"] in ("MARGINAL", "FATAL"))' "$out")" True "whatever is wrong comes with what to do"
+is "$(json \
+    'all(c["cure"] for h in j["hosts"] for c in h["checks"] if c["verdict"] in ("MARGINAL", "FATAL"))' "$out")" True "whatever is wrong comes with what to do"
 try 60 "$rgpu" health --all
-like "$out" 'this host \(.*\): [0-9]+ PASS, [0-9]+ MARGINAL, [0-9]+ SKIPPED, 0 FATAL' "as text: totals for this host"
+like "$out" 'this host \(.*\): [0-9]+ PASS, [0-9]+ MARGINAL, [0-9]+ SKIPPED, 0 FATAL' \
+    "as text: totals for this host"
 like "$out" '
 gpu1: [0-9]+ PASS' "... and for the server"
 like "$out" 'PASS +open files' "--all shows what passes"
@@ -51,7 +61,8 @@ like "$rc $err" '^2 .*gpu9' "--server: one that is not there"
 stop "$pid"
 try 60 "$rgpu" health
 is "$rc" 4 "a server that is down: FATAL, and the status says so"
-like "$out" 'FATAL +control port +.*127.0.0.1:'"$control"': Connection refused' "... with what was found"
+like "$out" 'FATAL +control port +.*127.0.0.1:'"$control"': Connection refused' \
+    "... with what was found"
 like "$out" 'systemctl status rgpud' "... and what to do"
 
 # --- a server with NVML, made up
@@ -60,7 +71,8 @@ readings 0 40
 rgpud gpu2 "worker = \"$T/worker\"" 'health_check = "1s"'
 clients "gpu2=$control"
 read -ra uuids < <("$rgpu" list --json | json_value '[g["uuid"] for g in j["servers"][0]["gpus"]]')
-like "$("$rgpu" list)" 'drained: health: GPUs: GPU 0, GPU 1 does not answer' "GPUs that NVML does not know: nothing is lent, and list says why"
+like "$("$rgpu" list)" 'drained: health: GPUs: GPU 0, GPU 1 does not answer' \
+    "GPUs that NVML does not know: nothing is lent, and list says why"
 readings 0 40
 ok "it comes back by itself" wait_for 20 all_free
 like "$(cat "$T/gpu2.log")" 'FATAL checks pass again' "... and the log says so"
@@ -73,18 +85,24 @@ ok "compute mode PROHIBITED: it takes itself out" wait_for 20 nothing_free
 like "$("$rgpu" list)" 'drained: health: compute mode of GPU 0: PROHIBITED' "... list says why"
 ok "... a job that runs goes on" held
 try 20 "$rgpu" run --wait 0 -- true
-like "$rc $err" '^122 .*gpu2: health: compute mode of GPU 0: PROHIBITED' "... and whoever asks is told"
+like "$rc $err" '^122 .*gpu2: health: compute mode of GPU 0: PROHIBITED' \
+    "... and whoever asks is told"
 try 60 "$rgpu" health
 is "$rc" 4 "rgpu health ends with 4"
 like "$out" 'FATAL +compute mode of GPU 0 +PROHIBITED \(DEFAULT\)
  +nvidia-smi -c DEFAULT' "... and says what to do"
-like "$(cat "$T/gpu2.log")" 'health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it passes; nvidia-smi -c DEFAULT' "... as the log does"
+like "$(cat "$T/gpu2.log")" \
+    'health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it passes; nvidia-smi -c DEFAULT' "... as the log does"
 api GET /metrics
 like "$body" 'rgpu_health_checks\{verdict="FATAL"\} 1' "... and Prometheus"
 kill "$job"; wait "$job"
 readings 0 88
 ok "back to DEFAULT: it is lent again" wait_for 20 all_free
-hot() { try 60 "$rgpu" health --json; [ "$(of gpu2 temperature)" = "[('MARGINAL', 'GPU 0'), ('PASS', 'GPU 1')]" ]; }
+hot()
+{
+    try 60 "$rgpu" health --json
+    [ "$(of gpu2 temperature)" = "[('MARGINAL', 'GPU 0'), ('PASS', 'GPU 1')]" ]
+}
 ok "88 C is MARGINAL of that GPU, and closes nothing" wait_for 20 hot
 is "$rc" 3 "... the status says so"
 echo nonsense > "$T/readings"
@@ -137,14 +155,18 @@ EOF
 mkdir "$T/nvml"
 ok "an NVML is made up" g++ -shared -fPIC -o "$T/nvml/libnvidia-ml.so.1" "$T/nvml.cc"
 try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
-is "$(json '[(k, j[k]) for k in ("driver", "cuda")]' "$out")" "[('driver', '580.65.06'), ('cuda', 13000)]" "rgpu-worker --readings: versions"
+is "$(json '[(k, j[k]) for k in ("driver", "cuda")]' "$out")" \
+    "[('driver', '580.65.06'), ('cuda', 13000)]" "rgpu-worker --readings: versions"
 is "$(json '[sorted(g.items()) for g in j["gpus"]][1]' "$out")" \
     "[('compute_mode', 3), ('ecc_uncorrected', 10), ('index', 1), ('nvlink', [1, 0]), ('p2p', [5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('shutdown', 92), ('slowdown', 87), ('temperature', 41), ('uuid', 'GPU-1')]" \
     "... each GPU; what NVML does not tell is left out"
 try 20 env MISMATCH=1 LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
-is "$(json 'j["why_not"], j["broken"]' "$out")" "('NVML does not start: Driver/library version mismatch', 1)" "... an NVML that does not start, and why"
+is "$(json 'j["why_not"], j["broken"]' "$out")" \
+    "('NVML does not start: Driver/library version mismatch', 1)" \
+    "... an NVML that does not start, and why"
 try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
-is "$(json '"ecc_uncorrected" in j["gpus"][0]' "$out")" False "... and errors of a GPU whose ECC is off"
+is "$(json '"ecc_uncorrected" in j["gpus"][0]' "$out")" False \
+    "... and errors of a GPU whose ECC is off"
 cat > "$T/cuda.cc" <<'EOF'
 extern "C" {
 int cuInit(unsigned) { return 0; }
@@ -153,11 +175,16 @@ int cuDeviceGetCount(int *count) { *count = 0; return 0; }
 }
 EOF
 ok "a driver is made up" g++ -shared -fPIC -o "$T/nvml/libcuda.so.1" "$T/cuda.cc"
-try 20 env RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --inventory
-is "$out" '{"driver_version":12080,"driver_release":"580.65.06","gpus":[]}' "rgpu-worker --inventory: the driver's release is NVML's word"
-try 20 env MISMATCH=1 RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --inventory
-is "$out" '{"driver_version":12080,"driver_release":"","gpus":[]}' "... and not known where that does not start"
-try 20 env RGPU_DRIVER="$softgpu/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
+try 20 env RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" \
+    "$build/libexec/rgpu-worker" --inventory
+is "$out" '{"driver_version":12080,"driver_release":"580.65.06","gpus":[]}' \
+    "rgpu-worker --inventory: the driver's release is NVML's word"
+try 20 env MISMATCH=1 RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" \
+    "$build/libexec/rgpu-worker" --inventory
+is "$out" '{"driver_version":12080,"driver_release":"","gpus":[]}' \
+    "... and not known where that does not start"
+try 20 env RGPU_DRIVER="$softgpu/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" \
+    "$build/libexec/rgpu-worker" --readings
 like "$out" 'its GPUs are software' "... nothing where the driver is the software GPU's"
 try 20 "$build/libexec/rgpu-worker" --readings
 like "$rc $out" '^0 .*(why_not|gpus)' "... and where there is no NVML it says so"

@@ -41,7 +41,8 @@ worker_of()  # UUID
 }
 bound()  # UUID: to which processors the worker of a program on that GPU is bound
 {
-    start "holds-$1" "$rgpu" run --uuid "$1" -- python3 -c 'import ctypes, time; ctypes.CDLL("libcuda.so.1").cuInit(0); time.sleep(60)'
+    start "holds-$1" "$rgpu" run --uuid "$1" -- python3 -c \
+        'import ctypes, time; ctypes.CDLL("libcuda.so.1").cuInit(0); time.sleep(60)'
     wait_for 20 worker_of "$1" || return 1
     sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$(worker_of "$1")/status"
     stop "$pid"

@@ -15,9 +15,11 @@ try 20 "$rgpu" simulate --json --policy worst-fit - < "$T/pins"
 is "$(json_value 'str([(p["policy"], p["waited"], p["wait_max_s"]) for p in j["policies"]])' \
     <<< "$out")" \
     "[('worst-fit', 1, 90.0)]" "--json, --policy, and a trace from stdin"
-printf 'servers 2 2 8G\nrequest 0 3 100 0 10\nrequest 1 2 100 0 10\nrequest 2 1 100 0 5\nrequest 20 5 100 0 1\n' > "$T/span"
+printf \
+    'servers 2 2 8G\nrequest 0 3 100 0 10\nrequest 1 2 100 0 10\nrequest 2 1 100 0 5\nrequest 20 5 100 0 1\n' > "$T/span"
 try 20 "$rgpu" simulate --policy best-fit "$T/span"
-like "$rc $out" '^0 2 servers, 4 GPUs, 4 requests in 20.0 s; 2 can never be served' "without --span three GPUs of two servers are never served"
+like "$rc $out" '^0 2 servers, 4 GPUs, 4 requests in 20.0 s; 2 can never be served' \
+    "without --span three GPUs of two servers are never served"
 try 20 "$rgpu" simulate --span --policy best-fit "$T/span"
 like "$rc $out" '^0 .*4 requests in 20.0 s; 1 can never be served
 .*SCATTERED +SPANNED
@@ -32,10 +34,13 @@ like "$rc $err" '^1 .*/nonexistent/trace: No such file' "no such trace"
 try 20 "$rgpu" simulate "$T"
 like "$rc $err" "^1 .*$T is a directory: name a file with a trace" "a directory is no trace"
 
-ok "contrib/pool-trace makes one" "$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7
+ok "contrib/pool-trace makes one" "$root/contrib/pool-trace" --servers 10000 --requests 5000 \
+    --load 0.9 --seed 7
 "$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7 > "$T/large"
-is "$("$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7 | cksum)" "$(cksum < "$T/large")" "... the same for the same seed"
+is "$("$root/contrib/pool-trace" --servers 10000 --requests 5000 --load 0.9 --seed 7 | cksum)" \
+    "$(cksum < "$T/large")" "... the same for the same seed"
 try 120 "$rgpu" simulate --json --policy best-fit "$T/large"
-is "$rc $(json_value '[(p := j["policies"][0])["servers"], p["requests"] + p["never"]]' <<< "$out")" "0 10000 5000" \
+is "$rc $(json_value \
+    '[(p := j["policies"][0])["servers"], p["requests"] + p["never"]]' <<< "$out")" "0 10000 5000" \
     "10,000 servers are replayed"
 done_testing

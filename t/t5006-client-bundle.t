@@ -23,19 +23,23 @@ done
 # The program's own: nvcc links libstdc++ of the machine that it runs on.
 mkdir "$clean/opt/program"
 cp "$program" "$clean/opt/program/"
-ldd "$program" | awk '$3 ~ /libstdc|libgcc/ {print $3}' | xargs -r -I{} cp -L {} "$clean/opt/program/"
+ldd "$program" | awk '$3 ~ /libstdc|libgcc/ {print $3}' |
+    xargs -r -I{} cp -L {} "$clean/opt/program/"
 cp /bin/true "$clean/opt/program/"
-is "$(find "$clean" -path "$clean/opt" -prune -o -type f -print | wc -l)" 8 "the root holds the C library and the bundle alone"
+is "$(find "$clean" -path "$clean/opt" -prune -o -type f -print | wc -l)" 8 \
+    "the root holds the C library and the bundle alone"
 
 (umask 077; head -c 32 /dev/urandom > "$T/key"; cp "$T/key" "$clean/etc/key")
 auth="method = \"key\"
 key_file = \"$T/key\""
-printf '%s\n' 'mount -t proc proc "$1/proc" && touch "$1/dev/null" && mount --bind /dev/null "$1/dev/null" && root=$1 && shift &&' \
+printf '%s\n' \
+    'mount -t proc proc "$1/proc" && touch "$1/dev/null" && mount --bind /dev/null "$1/dev/null" && root=$1 && shift &&' \
     'exec env -i RGPU_CONF=/etc/rgpu.conf LD_LIBRARY_PATH=/opt/program /usr/sbin/chroot "$root" "$@"' > "$T/enter"
 inside() { try 60 unshare -m sh "$T/enter" "$clean" "$@"; }
 pool()
 {
-    printf '[auth]\nmethod = "key"\nkey_file = "/etc/key"\n[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "$1" "$control" > "$clean/etc/rgpu.conf"
+    printf \
+        '[auth]\nmethod = "key"\nkey_file = "/etc/key"\n[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "$1" "$control" > "$clean/etc/rgpu.conf"
 }
 rgpud plain
 pool plain

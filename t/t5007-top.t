@@ -13,11 +13,15 @@ ok "two tenants are busy" wait_for 30 two
 
 
 try 70 python3 "$py/top_screen.py" 24 200 4 q "$rgpu" top -i 300ms
-like "$err" '^status 0 modes CES S CES views [234]$' "it is written anew with other numbers until q is typed; the terminal is as before"
-like "$out" '^GPU +LEASE +SHARE +DUE +1S +10S +1MIN +OWED +MEMORY +LAUNCH/S +BYTES/S +LONGEST +STATE +WHO' "it has these columns"
+like "$err" '^status 0 modes CES S CES views [234]$' \
+    "it is written anew with other numbers until q is typed; the terminal is as before"
+like "$out" \
+    '^GPU +LEASE +SHARE +DUE +1S +10S +1MIN +OWED +MEMORY +LAUNCH/S +BYTES/S +LONGEST +STATE +WHO' \
+    "it has these columns"
 number='[0-9]+\.[0-9]%'
 for share in 30-100% 50%; do
-    like "$out" "gpu1 0 +[0-9a-f]{8} +$share +$number +$number +$number +$number +-?[0-9.]+m?s +[0-9.]+ MiB of 32.0 MiB +[0-9.]+ +[0-9.]+ (B|KiB) +[0-9.]+m?s +(runs|waits|idle) +$(id -un)" \
+    like "$out" \
+        "gpu1 0 +[0-9a-f]{8} +$share +$number +$number +$number +$number +-?[0-9.]+m?s +[0-9.]+ MiB of 32.0 MiB +[0-9.]+ +[0-9.]+ (B|KiB) +[0-9.]+m?s +(runs|waits|idle) +$(id -un)" \
         "the tenant of $share"
 done
 try 70 python3 "$py/top_screen.py" 24 200 1 '\x03' "$rgpu" top -i 300ms
@@ -34,7 +38,8 @@ for name in least most weight due owed_seconds; do
     is "$(grep -c "^rgpu_share_$name{" <<< "$metrics")" 2 "Prometheus has rgpu_share_$name of both"
 done
 for window in 1s 10s 1m; do
-    is "$(grep -c "^rgpu_share_given{.*window=\"$window\"" <<< "$metrics")" 2 "... and what they were given in $window"
+    is "$(grep -c "^rgpu_share_given{.*window=\"$window\"" <<< "$metrics")" 2 \
+        "... and what they were given in $window"
 done
 kill "${tenant_pids[@]}"
 wait "${tenant_pids[@]}"
@@ -44,7 +49,8 @@ tenants_start 300 "30-100 us=1000 long=0:60000"
 long() { "$rgpu" top --once | grep -E 'runs, kernel [0-9.]+s' || { "$rgpu" top --once; false; }; }
 ok "it tells how long a long kernel has run" wait_for 60 long
 # The leases of the tenants that have just ended may still be there, with no kernel.
-ok "... and so does Prometheus" python3 -c 'import re, sys; sys.exit(not any(float(s) > 1 for s in re.findall(r"rgpu_tenant_running_kernel_seconds{.*} (.*)", sys.argv[1])))' \
+ok "... and so does Prometheus" python3 -c \
+    'import re, sys; sys.exit(not any(float(s) > 1 for s in re.findall(r"rgpu_tenant_running_kernel_seconds{.*} (.*)", sys.argv[1])))' \
     "$(curl -s "http://127.0.0.1:$control/metrics")"
 kill "${tenant_pids[@]}"
 wait "${tenant_pids[@]}"

@@ -13,10 +13,13 @@ tenants_start 5 "25-100 us=200" "35-100 us=2000 mode=threads" "40-100 us=20000"
 shown() { busy_tenants 3; }
 ok "rgpu top --json shows three tenants that are given time and launch" wait_for 8 shown
 try 10 "$build/bin/rgpu" top --once
-like "$out" "25-100% +25\.0%.*[0-9]+\.[0-9]%.*MiB.*(runs|waits)" "rgpu top --once shows what each wants, is due and is given"
+like "$out" "25-100% +25\.0%.*[0-9]+\.[0-9]%.*MiB.*(runs|waits)" \
+    "rgpu top --once shows what each wants, is due and is given"
 metrics=$(curl -s "http://127.0.0.1:$control/metrics")
-for name in rgpu_share_least rgpu_share_most rgpu_share_due rgpu_share_given rgpu_share_owed_seconds rgpu_tenant_gpu_seconds_total \
-    rgpu_tenant_launches_total rgpu_tenant_bytes_total rgpu_tenant_memory_bytes rgpu_tenant_longest_kernel_seconds; do
+for name in rgpu_share_least rgpu_share_most rgpu_share_due rgpu_share_given \
+    rgpu_share_owed_seconds rgpu_tenant_gpu_seconds_total \
+    rgpu_tenant_launches_total rgpu_tenant_bytes_total rgpu_tenant_memory_bytes \
+    rgpu_tenant_longest_kernel_seconds; do
     like "$metrics" "$name\{gpu=\"GPU-[^\"]*\",lease=\"[0-9a-f]{8}\"" "Prometheus has $name"
 done
 unlike "$metrics" "$(id -un)" "... and names no user"
@@ -40,7 +43,8 @@ ok "... which is nearly reached: $(got t1.share)" awk "BEGIN { exit !($(got t1.s
 
 tenants 4.5 "50-100 us=1000" "50-100 us=1000 away=1-2.5"
 look 1.2 2.4 1
-ok "who is alone for a while has the GPU: $(got t1.share)" awk "BEGIN { exit !($(got t1.share) >= 80) }"
+ok "who is alone for a while has the GPU: $(got t1.share)" awk \
+    "BEGIN { exit !($(got t1.share) >= 80) }"
 look 2.6 4.4 1
 within "100 * t2.share / (t1.share + t2.share)" 50 12 "who comes back has its share at once"
 
@@ -60,13 +64,16 @@ cat > "$T/two" <<END
 END
 chmod +x "$T/two"
 begin=$(python3 -c 'import time; print(time.time() + 1.5)')
-"$build/bin/rgpu" run -p 50-100 -m 32M -- "$T/two" begin="$begin" seconds=3 us=1000 file="$T/notes.1" > /dev/null & first=$!
-"$build/bin/rgpu" run -p 50-100 -m 32M -- "$build/cuda/tenant-static" begin="$begin" seconds=3 us=1000 file="$T/notes.2" > /dev/null & second=$!
+"$build/bin/rgpu" run -p 50-100 -m 32M -- "$T/two" begin="$begin" seconds=3 us=1000 \
+    file="$T/notes.1" > /dev/null & first=$!
+"$build/bin/rgpu" run -p 50-100 -m 32M -- "$build/cuda/tenant-static" begin="$begin" seconds=3 \
+    us=1000 file="$T/notes.2" > /dev/null & second=$!
 wait $first $second
 cat "$T/notes.fork" >> "$T/notes.1"
 tenant_files=("t1=$T/notes.1" "t2=$T/notes.2")
 look 0.5 3 2
-within "100 * t1.share / (t1.share + t2.share)" 50 8 "two processes of a lease have one share together"
+within "100 * t1.share / (t1.share + t2.share)" 50 8 \
+    "two processes of a lease have one share together"
 
 # --- what options and requests refuse
 
@@ -76,8 +83,11 @@ try 10 "$build/bin/rgpu" run -p 100-30 -- true
 like "$rc $err" '2 .*the least comes first' "a range the wrong way round"
 api POST /v1/offers '{"gpus": 1, "share": 0, "owner": {"uid": 0, "host": "h", "pid": 1}}'
 is "$code" 400 "a share of 0 alone is refused"
-api POST /v1/offers '{"gpus": 1, "share": 0, "most": 100, "owner": {"uid": 0, "host": "h", "pid": 1}}'
+api POST /v1/offers \
+    '{"gpus": 1, "share": 0, "most": 100, "owner": {"uid": 0, "host": "h", "pid": 1}}'
 like "$code $body" '400.*memory must be given' "a share from 0 without memory is refused"
-api POST /v1/offers '{"gpus": 1, "share": 0, "most": 100, "memory": 1048576, "owner": {"uid": 0, "host": "h", "pid": 1, "qos": "high"}}'
-is "$(json 'j["answer"], j["gpus"][0]["share"], j["gpus"][0]["most"]')" "('now', 0, 100)" "... and with it offered"
+api POST /v1/offers \
+    '{"gpus": 1, "share": 0, "most": 100, "memory": 1048576, "owner": {"uid": 0, "host": "h", "pid": 1, "qos": "high"}}'
+is "$(json 'j["answer"], j["gpus"][0]["share"], j["gpus"][0]["most"]')" "('now', 0, 100)" \
+    "... and with it offered"
 done_testing

@@ -12,11 +12,14 @@ for p in "${tenant_pids[@]}"; do wait "$p"; codes+=($?); done
 is "${codes[0]}" 0 "the tenant with short kernels goes on"
 isnt=${codes[1]}
 ok "the one whose kernel lasts ten seconds is ended (status $isnt)" [ "$isnt" != 0 ]
-like "$(cat "$T/tenant.2")" 'a kernel has run for 0\.[0-9] s on GPU 0, and the server.s max_kernel is 700ms' "... and told why"
+like "$(cat "$T/tenant.2")" \
+    'a kernel has run for 0\.[0-9] s on GPU 0, and the server.s max_kernel is 700ms' \
+    "... and told why"
 like "$(cat "$T/gpu1.log")" 'lease [0-9a-f]{8}: a kernel has run for' "... and so is the log"
 tenant_files=("t1=$T/notes.1")
 look 2.5 3.9 1
-ok "... after which the other has the GPU: $(got t1.share)" awk "BEGIN { exit !($(got t1.share) > 50) }"
+ok "... after which the other has the GPU: $(got t1.share)" awk \
+    "BEGIN { exit !($(got t1.share) > 50) }"
 
 # A host function that takes its time is no kernel.
 try 60 "$build/bin/rgpu" run -- "$build/cuda/soft_streams-static"
@@ -35,7 +38,8 @@ tenants_wait
 tenants_start 6 "30-100 us=1000" "30-100 us=1000"
 sleep_until_begin() { python3 -c "import sys, time; sys.exit(time.time() < $begin + 0.5)"; }
 wait_for 10 sleep_until_begin
-killed=$(python3 "$root/t/lib/killer.py" "$pid" "$control" 40 5 "$T/kills" "$build/bin/rgpu" run -p 40-100 -m 32M -- \
+killed=$(python3 "$root/t/lib/killer.py" "$pid" "$control" 40 5 "$T/kills" "$build/bin/rgpu" run \
+    -p 40-100 -m 32M -- \
     "$build/cuda/tenant-static" us=20000 seconds=20)
 is "$killed" 5 "five workers are killed while their work runs"
 tenants_wait
@@ -68,7 +72,8 @@ at_most overlap 0.5 "... and they never ran at the same time"
 api GET /v1/inventory
 meters=/dev/shm/rgpu-$(printf %s "$(realpath "$T/gpu1.state")" | sha256sum | cut -c 1-16)-meters
 ok "its scheduler is the one of before" kill -0 "$scheduler"
-is "$(stat -c %a "$T/gpu1.state/scheduler.socket" "$meters" | xargs)" "600 700" "the scheduler's socket is its user's alone, as are the meters of leases"
+is "$(stat -c %a "$T/gpu1.state/scheduler.socket" "$meters" | xargs)" "600 700" \
+    "the scheduler's socket is its user's alone, as are the meters of leases"
 no_workers() { [ -z "$(workers_of "$pid")" ]; }
 wait_for 10 no_workers
 stop "$pid"

@@ -8,6 +8,8 @@
 rgpud gpu1 'softgpu_devices = 1' 'softgpu_memory = "64M"'
 clients gpu1=$control
 ok "t/lib/late_poll.c" cc -shared -fPIC -O2 -o "$T/late_poll.so" "$root/t/lib/late_poll.c" -ldl
-try 60 "$build/bin/rgpu" run -- env RGPU_TRANSPORT=tcp LD_PRELOAD="$T/late_poll.so" "$build/cuda/host_race-static"
-like "$rc $out" '^0 host_race: ok' "host functions' ends are sent, however late a thread sees its input" || diag "$err"
+try 60 "$build/bin/rgpu" run -- env RGPU_TRANSPORT=tcp LD_PRELOAD="$T/late_poll.so" \
+    "$build/cuda/host_race-static"
+like "$rc $out" '^0 host_race: ok' \
+    "host functions' ends are sent, however late a thread sees its input" || diag "$err"
 done_testing

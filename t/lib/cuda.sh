@@ -1,7 +1,8 @@
 # Functions for tests that compile CUDA programs which take long: . "$(dirname "$0")/lib/cuda.sh",
 # after tap.sh
 #
-#   cuda_program SOURCE FLAGS...   sets $program to what nvcc makes of it, kept by content under ~/.cache/rgpu-tests/cuda;
+#   cuda_program SOURCE FLAGS...   sets $program to what nvcc makes of it, kept by content under
+#                                  ~/.cache/rgpu-tests/cuda;
 #                                  1 with nvcc's words in $err where it fails
 #
 # Sources: t/cuda/libraries/, which `make cuda` leaves alone.

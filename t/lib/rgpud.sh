@@ -1,14 +1,17 @@
 # For tests that start an rgpud of their own:  . "$(dirname "$0")/lib/rgpud.sh"  (after tap.sh)
 #
-#   rgpud NAME [LINE...]     starts one on loopback, ports of the kernel's choice; LINEs go under [rgpud] in
+#   rgpud NAME [LINE...]     starts one on loopback, ports of the kernel's choice; LINEs go under
+#                            [rgpud] in
 #                            its file. Sets $pid, $control and $data (ports); its log is $T/NAME.log
 #   clients NAME=PORT...     writes $T/rgpu.conf for clients of these servers and exports RGPU_CONF
 #   api METHOD TARGET [BODY] one request to $control; sets $status and $body
 #   json EXPRESSION [TEXT]   evaluates Python with `j` the JSON of $body, or of TEXT
 #   logged NAME REGEX        how many lines of the log match
-#   ticks PID                processor time that the process has used (getconf CLK_TCK of them are a second)
+#   ticks PID                processor time that the process has used (getconf CLK_TCK of them are a
+#                            second)
 #
-#   workers_of PID           the workers of the rgpud of that pid, whoever started them; more words are options of grep for the names of
+#   workers_of PID           the workers of the rgpud of that pid, whoever started them; more words
+#                            are options of grep for the names of
 #                            their programs, in the place of rgpu-worker
 #
 # $rgpud_program is another than the build's; $auth is the [auth] table of both kinds of file;
@@ -42,7 +45,8 @@ worker_user = "$worker_user"
 state_dir = "$T/$name.state"
 EOF
     } > "$T/$name.conf"
-    start "$name" "${rgpud_program:-$build/sbin/rgpud}" --verbose --config "$T/$name.conf" --ready-file "$T/$name.ready"
+    start "$name" "${rgpud_program:-$build/sbin/rgpud}" --verbose --config "$T/$name.conf" \
+        --ready-file "$T/$name.ready"
     cleanup_do end_rgpud "$pid" "$T/$name.state"
     wait_for 20 test -s "$T/$name.ready" || bail "rgpud $name does not start: $(cat "$T/$name.log")"
     control=$(json 'j["control_port"]' "$(cat "$T/$name.ready")")
@@ -58,7 +62,9 @@ end_rgpud()  # PID STATE_DIR
 no_cgroups()
 {
     local base
-    for base in /sys/fs/cgroup/{,cpu,memory,pids}/{,"$(sed -n 's/.*:memory://p' /proc/self/cgroup)"}/$1; do
+    for base \
+        in /sys/fs/cgroup/{,cpu,memory,pids}/{,"$(sed -n 's/.*:memory://p' \
+        /proc/self/cgroup)"}/$1; do
         [ -d "$base" ] || continue
         cat "$base"/*/cgroup.procs 2> /dev/null | xargs -r kill -KILL 2> /dev/null
         rmdir "$base"/*/ "$base" 2> /dev/null
@@ -72,7 +78,8 @@ clients()
     {
         printf '[auth]\n%s\n[client]\ninterposer_dir = "%s"\nterm = "3s"\n' "$auth" "$interpose"
         for server in "$@"; do
-            printf '[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "${server%=*}" "${server#*=}"
+            printf '[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "${server%=*}" \
+                "${server#*=}"
         done
     } > "$T/rgpu.conf"
     export RGPU_CONF=$T/rgpu.conf
@@ -81,8 +88,10 @@ clients()
 api()
 {
     local method=$1 target=$2
-    code=$(curl -s -m 10 -H 'Content-Type: application/json' -o "$T/.body" -w '%{http_code}' -X "$method" -H 'Expect:' ${3+--data-binary} ${3+"$3"} \
-        $([ $# -gt 2 ] || [ "$method" = GET ] || echo -H Content-Length:0) "http://127.0.0.1:$control$target")
+    code=$(curl -s -m 10 -H 'Content-Type: application/json' -o "$T/.body" -w '%{http_code}' -X \
+        "$method" -H 'Expect:' ${3+--data-binary} ${3+"$3"} \
+        $([ $# -gt 2 ] || [ "$method" = GET ] || echo -H Content-Length:0) \
+        "http://127.0.0.1:$control$target")
     body=$(cat "$T/.body" 2>/dev/null)
 }
 
@@ -100,6 +109,10 @@ workers_of()
     done
 }
 
-ticks() { cat "/proc/$1/task"/*/stat 2> /dev/null | awk '{sub(/.*\) /, ""); n += $12 + $13} END {print n + 0}'; }
+ticks()
+{
+    cat "/proc/$1/task"/*/stat 2> /dev/null |
+        awk '{sub(/.*\) /, ""); n += $12 + $13} END {print n + 0}'
+}
 
 logged() { grep -cE "$2" "$T/$1.log"; }

@@ -1,13 +1,18 @@
 # For tests of shared GPUs:  . "$(dirname "$0")/lib/sharing.sh"   (after tap.sh and rgpud.sh)
 #
 #   server [LINE...]              an rgpud with one software GPU, and clients for it
-#   tenants SECONDS SPEC...       runs them all at the same time for so long; SPEC is "SHARE KEY=VALUE...": the share as
-#                                 for rgpu run, the rest as for t/cuda/tenant.cu. Waits for them; their output is $out. The
+#   tenants SECONDS SPEC...       runs them all at the same time for so long; SPEC is "SHARE
+#                                 KEY=VALUE...": the share as
+#                                 for rgpu run, the rest as for t/cuda/tenant.cu. Waits for them;
+#                                 their output is $out. The
 #                                 first second does not count. What each got is $got (see got)
 #   tenants_start, tenants_wait   the two halves of it
-#   got EXPRESSION                evaluates Python with t1, t2 ... (share, low, high, stall) and idle, overlap of $got
-#   within EXPRESSION WANTED BY NAME   passes when the expression is so near; its value is in the test's name
-#   look FROM TO WINDOW [ARGS]    $got anew: of these seconds after the begin, with windows of so many seconds; ARGS: see shares.py
+#   got EXPRESSION                evaluates Python with t1, t2 ... (share, low, high, stall) and
+#                                 idle, overlap of $got
+#   within EXPRESSION WANTED BY NAME   passes when the expression is so near; its value is in the
+#                                      test's name
+#   look FROM TO WINDOW [ARGS]    $got anew: of these seconds after the begin, with windows of so
+#                                 many seconds; ARGS: see shares.py
 #
 # Software GPUs do not slice time: that kernels of two tenants never run at the same time is the
 # token's doing. Kernels spin for a time by the clock, so that a slow machine only makes the gaps
@@ -30,7 +35,8 @@ tenants_start()
         i=$((i + 1))
         # shellcheck disable=SC2086 # the words of SPEC
         set -- $spec
-        "$build/bin/rgpu" run -p "$1" -m 32M -- "$build/cuda/tenant-static" "begin=$begin" "seconds=$lasts" "file=$T/notes.$i" \
+        "$build/bin/rgpu" run -p "$1" -m 32M -- "$build/cuda/tenant-static" "begin=$begin" \
+            "seconds=$lasts" "file=$T/notes.$i" \
             "${@:2}" > "$T/tenant.$i" 2>&1 &
         tenant_pids+=($!)
         tenant_files+=("t$i=$T/notes.$i")
@@ -49,7 +55,8 @@ tenants_wait()
 
 look()
 {
-    got=$(python3 "$root/t/lib/shares.py" --begin "$(python3 -c "print($begin + $1)")" --end "$(python3 -c "print($begin + $2)")" \
+    got=$(python3 "$root/t/lib/shares.py" --begin "$(python3 -c "print($begin + $1)")" --end \
+        "$(python3 -c "print($begin + $2)")" \
         --window "$3" "${@:4}" "${tenant_files[@]}")
 }
 
@@ -80,7 +87,8 @@ within()
 {
     local value
     value=$(got "$1")
-    ok "$4: $value, wanted $2 +- $3" python3 -c "import sys; sys.exit(not abs($value - $2) <= $3)" || diag "$got"
+    ok "$4: $value, wanted $2 +- $3" python3 -c \
+        "import sys; sys.exit(not abs($value - $2) <= $3)" || diag "$got"
 }
 
 at_most()  # EXPRESSION LIMIT NAME
@@ -97,7 +105,8 @@ three_shares()  # OVERALL IN_WINDOW NAME [FACTOR]
     for share in 25 35 40; do
         i=$((i + 1))
         within "${4:-1} * t$i.share" "$share" "$1" "$3: tenant of $share"
-        within "${4:-1} * (t$i.low if $share - t$i.low > t$i.high - $share else t$i.high)" "$share" "$2" "... in its worst 5 s"
+        within "${4:-1} * (t$i.low if $share - t$i.low > t$i.high - $share else t$i.high)" \
+            "$share" "$2" "... in its worst 5 s"
     done
     at_most overlap 0.5 "... and no two run at the same time (percent)"
 }

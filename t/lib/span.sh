@@ -1,7 +1,8 @@
 # For tests with two servers in one lease:  . "$(dirname "$0")/lib/span.sh"  (after tap.sh and
 # rgpud.sh)
 #
-#   two_servers                starts gpu1 and gpu2 with two software GPUs each; sets $control_NAME and $pid_NAME
+#   two_servers                starts gpu1 and gpu2 with two software GPUs each; sets $control_NAME
+#                              and $pid_NAME
 #   spanned FILE SERVER...     writes a lease file with both GPUs of each server
 #   on COMMAND...              runs it with the lease $T/lease, as `try` does
 #   good NAME                  passes when that exited 0
@@ -14,7 +15,8 @@ two_servers()
         # own, the numbers of their files are alike, and so the first addresses of their software
         # GPUs.
         mkdir -p "$T/$server.state"
-        mount -t tmpfs -o mode=755 rgpu-test "$T/$server.state" 2> /dev/null && cleanup_do umount -l "$T/$server.state"
+        mount -t tmpfs -o mode=755 rgpu-test "$T/$server.state" 2> /dev/null &&
+            cleanup_do umount -l "$T/$server.state"
         rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"' 'warm = false'
         declare -g "control_$server=$control" "pid_$server=$pid"
     done
@@ -26,7 +28,8 @@ spanned()
     local file=$1 server
     shift
     for server in "$@"; do
-        "$build/bin/rgpu" request -n 2 --server "$server" -o "$file.$server" > "$file.log" 2>&1 || bail "no lease: $(cat "$file.log")"
+        "$build/bin/rgpu" request -n 2 --server "$server" -o "$file.$server" > "$file.log" 2>&1 ||
+            bail "no lease: $(cat "$file.log")"
     done
     python3 "$py/join_leases.py" "$file" "$@"
 }

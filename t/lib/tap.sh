@@ -1,28 +1,34 @@
 # What every t/tNNNN-topic.t starts with:  . "$(dirname "$0")/lib/tap.sh"
 #
 #   plan 3                        how many tests follow (or done_testing at the end)
-#   ok NAME COMMAND...            passes when the command exits 0; its output is shown when it does not
+#   ok NAME COMMAND...            passes when the command exits 0; its output is shown when it does
+#                                 not
 #   not_ok NAME COMMAND...        passes when it exits otherwise
 #   is GOT WANTED NAME            passes when the two are the same text
-#   like TEXT REGEX NAME          passes when the extended regular expression matches somewhere in the text
+#   like TEXT REGEX NAME          passes when the extended regular expression matches somewhere in
+#                                 the text
 #   unlike TEXT REGEX NAME        passes when it does not
 #   pass NAME, fail NAME
 #   skip REASON [COUNT]           the next COUNT (1) tests cannot run here
 #   skip_all REASON               none of this file can
 #   diag TEXT, note TEXT          a comment in stderr (always seen), in the TAP (seen with -v)
 #
-#   try LIMIT COMMAND...          runs it, at most LIMIT seconds: sets $rc (124: too long), $out, $err
-#   wait_for LIMIT COMMAND...     runs it again and again until it exits 0; 1 when LIMIT seconds have passed
-#   start NAME COMMAND...         starts it in the background, output in $T/NAME.log; sets $pid; ended with the test
+#   try LIMIT COMMAND...          runs it, at most LIMIT seconds: sets $rc (124: too long), $out,
+#                                 $err
+#   wait_for LIMIT COMMAND...     runs it again and again until it exits 0; 1 when LIMIT seconds
+#                                 have passed
+#   start NAME COMMAND...         starts it in the background, output in $T/NAME.log; sets $pid;
+#                                 ended with the test
 #   stop PID                      ends a started process and waits for it
-#   free_port                     a loopback TCP port that nobody uses; two calls in a test never give the same
+#   free_port                     a loopback TCP port that nobody uses; two calls in a test never
+#                                 give the same
 #   cleanup_do COMMAND...         runs it at the end, last one first
 #   json_value EXPRESSION [A...]  prints the value of a Python expression over the JSON on stdin, j
 #   json_true EXPRESSION [A...]   passes when it is true (t/py/json_value.py)
 #
 # $T is the test's own empty directory; it is removed when all is well, else its path is told.
-# $py is the folder of the tests' Python programs, $root the source tree, $build the build tree, $cuda_libs the toolkit's libraries, $softgpu,
-# $interpose ours.
+# $py is the folder of the tests' Python programs, $root the source tree, $build the build tree,
+# $cuda_libs the toolkit's libraries, $softgpu, $interpose ours.
 # `./t/tNNNN-topic.t -v` shows the output of passing commands too.
 
 set -u
@@ -81,22 +87,26 @@ not_ok()
     local name=$1 status=0
     shift
     "$@" > "$T/.ok" 2>&1 || status=$?
-    tap_result $((status == 0)) "$name" || { diag "exit status 0 of: $*"; diag "$(tail -n 40 "$T/.ok")"; return 1; }
+    tap_result $((status == 0)) "$name" || { diag "exit status 0 of: $*"; diag \
+        "$(tail -n 40 "$T/.ok")"; return 1; }
 }
 
 is()
 {
-    tap_result $([ "$1" = "$2" ]; echo $?) "$3" || { diag "   got: $1"; diag "wanted: $2"; return 1; }
+    tap_result $([ "$1" = "$2" ]; echo $?) "$3" || { diag "   got: $1"; diag "wanted: $2"; return \
+        1; }
 }
 
 like()
 {
-    tap_result $([[ $1 =~ $2 ]]; echo $?) "$3" || { diag "   got: $1"; diag "wanted a match of: $2"; return 1; }
+    tap_result $([[ $1 =~ $2 ]]; echo $?) "$3" ||
+        { diag "   got: $1"; diag "wanted a match of: $2"; return 1; }
 }
 
 unlike()
 {
-    tap_result $([[ ! $1 =~ $2 ]]; echo $?) "$3" || { diag "     got: $1"; diag "unwanted: $2"; return 1; }
+    tap_result $([[ ! $1 =~ $2 ]]; echo $?) "$3" ||
+        { diag "     got: $1"; diag "unwanted: $2"; return 1; }
 }
 
 skip()

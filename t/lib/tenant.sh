@@ -2,7 +2,8 @@
 # "$0")/lib/tenant.sh"  (after rgpud.sh)
 #
 #   tenant_rgpud NAME [LINE...]  an rgpud whose workers are t/lib/tenant.py
-#   tenant UID [JOB]             a lease of this owner; sets $lease, $found (what its worker has found, JSON) and $host_pid
+#   tenant UID [JOB]             a lease of this owner; sets $lease, $found (what its worker has
+#                                found, JSON) and $host_pid
 #   release LEASE
 #
 # As root only: else there is nobody to keep from whom.
@@ -29,13 +30,18 @@ tenant()
     api POST /v1/offers "{\"gpus\": 1, \"share\": 10, \"owner\": {\"uid\": $1, $owner}}"
     api POST "/v1/offers/$(json 'j["id"]')/accept"
     lease=$(json 'j["leases"][0]["id"]')
-    wait_for 20 test -e "$state/softgpu/$lease.json" || bail "the tenant's worker does not start: $(tail -n 5 "$T"/*.log)"
+    wait_for 20 test -e "$state/softgpu/$lease.json" ||
+        bail "the tenant's worker does not start: $(tail -n 5 "$T"/*.log)"
     found=$(cat "$state/softgpu/$lease.json")
     host_pid=$(processes "$lease" | head -n 1)
 }
 
 # All processes of a lease, by their environment.
-processes() { grep -lsaF "RGPU_WORKER_LEASE=$1" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' | sort -n; }
+processes()
+{
+    grep -lsaF "RGPU_WORKER_LEASE=$1" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' |
+        sort -n
+}
 release() { api DELETE "/v1/leases/$1"; }
 
 # These workers end with their leases only.

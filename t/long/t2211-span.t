@@ -9,7 +9,8 @@
 two_servers
 spanned "$T/lease" gpu1 gpu2
 
-on env CUDA_VISIBLE_DEVICES=0,2 RGPU_STATS="$T/stats.json" "$build/venv/bin/python3" "$root/contrib/examples/train.py"
+on env CUDA_VISIBLE_DEVICES=0,2 RGPU_STATS="$T/stats.json" "$build/venv/bin/python3" \
+    "$root/contrib/examples/train.py"
 good "tinygrad trains on a GPU of each server"
 like "$out" "test accuracy 9[5-9]" "... and the network has learned"
 many_calls()
@@ -23,10 +24,12 @@ failed=0
 for round in 1 2 3 4 5; do
     pids=
     for i in 1 2 3; do
-        start "span$i" env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$build/cuda/span-static"
+        start "span$i" env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" \
+            "$build/cuda/span-static"
         pids+=" $pid"
     done
-    for pid in $pids; do wait "$pid" || { failed=$((failed + 1)); diag "round $round: $(cat "$T"/span?.log)"; }; done
+    for pid in $pids; do wait "$pid" ||
+        { failed=$((failed + 1)); diag "round $round: $(cat "$T"/span?.log)"; }; done
 done
 is "$failed" 0 "three processes at a time, all cases, five times"
 
@@ -34,12 +37,14 @@ has_worker() { [ -n "$(workers_of "$pid_gpu2")" ]; }
 # As many times over as a server may be lost at any moment: whatever the instant, the program ends,
 # and by itself.
 for i in $(seq 10); do
-    start run env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" "$build/cuda/span-static"
+    start run env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" \
+        "$build/cuda/span-static"
     run=$pid
     wait_for 20 has_worker
     sleep "0.$((RANDOM % 9))"
     kill -9 $(workers_of "$pid_gpu2") 2> /dev/null
-    wait_for 60 sh -c "! kill -0 $run 2> /dev/null" || { fail "a program hangs when a server is lost"; kill -9 "$run"; }
+    wait_for 60 sh -c "! kill -0 $run 2> /dev/null" ||
+        { fail "a program hangs when a server is lost"; kill -9 "$run"; }
 done
 pass "a server lost at ten instants holds no program up"
 done_testing

@@ -4,12 +4,14 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 # What the controller's scripts end with.
 for script in prolog epilog; do
     mv "$cluster/libexec/rgpu/$script-slurmctld" "$T/$script"
-    printf '#!/bin/sh\n%q\nrc=$?\necho "$SLURM_JOB_ID:$rc" >> %q\nexit $rc\n' "$T/$script" "$T/$script.ended" \
+    printf '#!/bin/sh\n%q\nrc=$?\necho "$SLURM_JOB_ID:$rc" >> %q\nexit $rc\n' "$T/$script" \
+        "$T/$script.ended" \
         > "$cluster/libexec/rgpu/$script-slurmctld"
     chmod 755 "$cluster/libexec/rgpu/$script-slurmctld"
 done
@@ -27,7 +29,8 @@ ok "a job on two nodes waits for its second GPU in its prolog" wait_for 30 waits
 touch "$T/first"
 ok "and runs when that is free" wait_for 60 is_state "$both" COMPLETED
 wait_for 30 ended "$first" epilog
-is "$(how "$first" epilog)" "$first:0" "the epilog of the first has seen its lease end, and asks the silent server nothing more"
+is "$(how "$first" epilog)" "$first:0" \
+    "the epilog of the first has seen its lease end, and asks the silent server nothing more"
 wait_for 30 ended "$both" epilog
 is "$(how "$both" epilog)" "$both:0" "so has that of the second, which had two"
 
@@ -57,14 +60,17 @@ has_second() { [ "$(grep -c "^$moved:" "$T/prolog.ended")" = 2 ]; }
 ok "a job starts again while the server that it had is away" wait_for 60 has_second
 start_rgpud "$before"
 wait_for 30 both_up
-is "$(rgpu leases --json | grep -c "\"job\": \"$moved\"")" 2 "which comes back with the lease of the first run"
+is "$(rgpu leases --json | grep -c "\"job\": \"$moved\"")" 2 \
+    "which comes back with the lease of the first run"
 ok "the job runs" wait_for 30 is_state "$moved" RUNNING
 # As its node's prolog would now: Slurm does not run that again on a node where the job has been a
 # moment ago.
 node=$(squeue -h -j "$moved" -o %N)
-env SLURM_JOB_ID="$moved" SLURM_JOB_UID=0 SLURMD_NODENAME="$node" SPANK_RGPU_NODES=1 rgpu slurm node-prolog
+env SLURM_JOB_ID="$moved" SLURM_JOB_UID=0 SLURMD_NODENAME="$node" SPANK_RGPU_NODES=1 rgpu slurm \
+    node-prolog
 other=$([ "$before" = gpu1 ] && echo gpu2 || echo gpu1)
-is "$(grep -o '"name": "gpu[12]"' "$cluster/run/$node/$moved/lease.json")" "\"name\": \"$other\"" "its lease file has the server of this run alone"
+is "$(grep -o '"name": "gpu[12]"' "$cluster/run/$node/$moved/lease.json")" "\"name\": \"$other\"" \
+    "its lease file has the server of this run alone"
 touch "$T/moved"
 ok "it ends, and both leases with it" wait_for 30 all_free
 done_testing

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 . "$(dirname "$0")/../lib/lost.sh"
 # A lost server is waited for as long.
@@ -19,7 +20,8 @@ crash "rgpud.$server"
 touch "$T/dead1"
 ok "a job fails whose server has died: it is requeued" wait_for 60 is_requeued "$one"
 wait_for 20 has_note "$one"
-like "$(note_of "$one")" "^rgpu: lost server $server \(127.0.0.1:[0-9]+\): .*connect.*: requeued; avoids $server until 20[0-9-]+T[0-9:]+Z$" \
+like "$(note_of "$one")" \
+    "^rgpu: lost server $server \(127.0.0.1:[0-9]+\): .*connect.*: requeued; avoids $server until 20[0-9-]+T[0-9:]+Z$" \
     "its comment names the server and the cause, and what was done"
 back "$server"
 # The server that it had would now be taken before the other one: a GPU of it is in use.
@@ -29,7 +31,8 @@ wait_for 20 is_lent
 rm "$T/dead1"
 start_now "$one"
 ok "it starts again" wait_for 60 runs "$one"
-is "$(server_of "$one")" "$other" "on the other server, though the first is back and would fit better"
+is "$(server_of "$one")" "$other" \
+    "on the other server, though the first is back and would fit better"
 touch "$T/dead1"
 ok "it fails once more, with all servers alive" wait_for 60 is_state "$one" FAILED
 is "$(restarts "$one")" 1 "that is no reason to start it again"
@@ -46,9 +49,11 @@ crash "rgpud.$server"
 python3 "$py/another_boot.py" "$cluster/state/$server" "$(cat /proc/sys/kernel/random/boot_id)"
 back "$server"
 touch "$T/booted"
-ok "the server's host was booted under the job, which fails: it is requeued" wait_for 60 is_requeued "$booted"
+ok "the server's host was booted under the job, which fails: it is requeued" wait_for 60 \
+    is_requeued "$booted"
 wait_for 20 has_note "$booted"
-like "$(note_of "$booted")" "^rgpu: lost server $server, whose host was started again under the job: requeued; avoids $server until" \
+like "$(note_of "$booted")" \
+    "^rgpu: lost server $server, whose host was started again under the job: requeued; avoids $server until" \
     "though all servers answer"
 scancel "$booted"
 wait_for 30 all_free
@@ -61,7 +66,8 @@ wait_for 30 runs "$two"
 server=$(server_of "$two")
 crash "rgpud.$server"
 mv "$cluster/libexec/rgpu/epilog-slurmctld" "$T/epilog"
-printf '#!/bin/sh\ntouch %q\nexec %q\n' "$T/epilog.runs" "$T/epilog" > "$cluster/libexec/rgpu/epilog-slurmctld"
+printf '#!/bin/sh\ntouch %q\nexec %q\n' "$T/epilog.runs" \
+    "$T/epilog" > "$cluster/libexec/rgpu/epilog-slurmctld"
 chmod 755 "$cluster/libexec/rgpu/epilog-slurmctld"
 touch "$T/fail2"
 wait_for 30 test -e "$T/epilog.runs"

@@ -3,9 +3,12 @@
 # avoid the servers that they lost.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
-unshare -um true 2> /dev/null || skip_all "a second slurmctld on one host needs namespaces for its name and its address (unshare -um)"
+unshare -um true 2> /dev/null ||
+    skip_all \
+    "a second slurmctld on one host needs namespaces for its name and its address (unshare -um)"
 cluster_up --backup --rgpud 'slurm_check = "1s"'
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 . "$(dirname "$0")/../lib/lost.sh"
 configure 'lost_after = "1s"'
 
@@ -49,7 +52,8 @@ start_now "$lost"
 # A backup of Slurm 22.05 looks for jobs whose time has come only when something happens.
 runs_when_looked_at() { scontrol update "JobId=$1" Nice=0; runs "$1"; }
 ok "the job that lost its server starts again" wait_for 60 runs_when_looked_at "$lost"
-unlike "$(server_of "$lost")" "^($server|)$" "on another one: the second has read it in the job's comment"
+unlike "$(server_of "$lost")" "^($server|)$" \
+    "on another one: the second has read it in the job's comment"
 touch "$T/dead"
 ok "all is given back in the end" wait_for 60 all_free
 done_testing

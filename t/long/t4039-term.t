@@ -4,7 +4,8 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'max_term = "20s"' --rgpud 'squeue = ""'
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 . "$(dirname "$0")/../lib/lost.sh"
 
 leases() { rgpu leases --json | grep -oE '"id": "[0-9a-f]+"' | sort; }
@@ -28,7 +29,8 @@ rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '200 of 400 licences can be sold now' "the server's capacity is withheld"
 back "$server"
 rgpu slurm sync > "$T/sync" 2>&1
-like "$(cat "$T/sync")" '300 of 400 licences can be sold now' "when it is back, that of the lease is"
+like "$(cat "$T/sync")" '300 of 400 licences can be sold now' \
+    "when it is back, that of the lease is"
 ok "until the lease's term is over" wait_for 60 all_free
 rgpu slurm sync > "$T/sync" 2>&1
 like "$(cat "$T/sync")" '400 of 400 licences can be sold now' "then all can be sold"

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 
 . "$(dirname "$0")/../lib/lost.sh"
 # A lost server is waited for as long.
@@ -13,7 +14,8 @@ configure 'lost_after = "2s"'
 # --- what Slurm can and cannot start again
 
 # Two tasks, one on each server.
-submitted --array=1-2 --gres=rgpu:2 --wrap "while [ ! -e $T/dead3.\$SLURM_ARRAY_TASK_ID ]; do sleep 0.1; done; exit 3"; array=$job
+submitted --array=1-2 --gres=rgpu:2 --wrap \
+    "while [ ! -e $T/dead3.\$SLURM_ARRAY_TASK_ID ]; do sleep 0.1; done; exit 3"; array=$job
 wait_for 30 runs "${array}_1"; wait_for 30 runs "${array}_2"
 id_of() { scontrol show job "$1" | sed -n 's/^JobId=\([0-9]*\) .*/\1/p'; }
 server=$(server_of "$(id_of "${array}_2")")
@@ -27,16 +29,19 @@ wait_for 60 all_free
 
 part=1 gres='#SBATCH --gres=rgpu:2'
 slurm_is 23.02 && part=0 gres=  # only the first part can have GPUs
-printf '#!/bin/sh\n#SBATCH --gres=rgpu:2\n#SBATCH hetjob\n%s\n%s\n' "$gres" "$(fails_at "$T/dead4")" > "$T/het.sh"
+printf '#!/bin/sh\n#SBATCH --gres=rgpu:2\n#SBATCH hetjob\n%s\n%s\n' "$gres" \
+    "$(fails_at "$T/dead4")" > "$T/het.sh"
 submitted "$T/het.sh"; het=$job
 wait_for 30 runs "$het+0"; wait_for 30 runs "$((het + 1))"
 server=$(server_of "$((het + part))")
 crash "rgpud.$server"
 touch "$T/dead4"
-ok "a heterogeneous job is requeued where the server of part $part has died" wait_for 60 is_requeued "$het+0"
+ok "a heterogeneous job is requeued where the server of part $part has died" wait_for 60 \
+    is_requeued "$het+0"
 ok "all of it" wait_for 30 is_requeued "$((het + 1))"
 wait_for 20 has_note "$het+0"
-like "$(note_of "$het+0")" "lost server $server .*requeued; avoids $server until" "the comment stands at its leader"
+like "$(note_of "$het+0")" "lost server $server .*requeued; avoids $server until" \
+    "the comment stands at its leader"
 scancel "$het"
 back "$server"
 wait_for 60 all_free
@@ -47,7 +52,8 @@ crash rgpud.gpu2
 touch "$T/dead5"
 ok "so is a job on two nodes with a server for each" wait_for 60 is_requeued "$both"
 wait_for 20 has_note "$both"
-like "$(note_of "$both")" "lost server gpu2 .*; avoids gpu2 until [^,]*$" "which avoids the dead one alone"
+like "$(note_of "$both")" "lost server gpu2 .*; avoids gpu2 until [^,]*$" \
+    "which avoids the dead one alone"
 back gpu2
 scancel "$both"
 wait_for 60 all_free
@@ -80,7 +86,8 @@ touch "$T/dead8"
 ok "lost_server = \"hold\": the job is requeued" wait_for 60 is_requeued "$held"
 wait_for 20 has_note "$held"
 is "$(job_reason "$held")" "job requeued in held state" "and held"
-like "$(note_of "$held")" "lost server $server .*: requeued and held$" "as its comment says; lost_avoid = 0: it avoids nothing"
+like "$(note_of "$held")" "lost server $server .*: requeued and held$" \
+    "as its comment says; lost_avoid = 0: it avoids nothing"
 back "$server"
 is_lent() { rgpu leases | grep -q 'pid '; }
 start lent rgpu run -n 1 --server "$server" -- sh -c "$(until_file "$T/lent2")"
@@ -124,14 +131,16 @@ ok "all is given back in the end" wait_for 60 all_free
 configure 'lost_after = "1s"'
 sync() { rgpu slurm sync >> "$T/sync" 2>&1; }
 syncs_until() { sync; "$@"; }
-start salloc salloc --gres=rgpu:1 sh -c "echo \$SLURM_JOB_ID > $T/salloc.id; $(until_file "$T/salloc.end")"
+start salloc salloc --gres=rgpu:1 sh -c \
+    "echo \$SLURM_JOB_ID > $T/salloc.id; $(until_file "$T/salloc.end")"
 salloc=$pid
 wait_for 30 test -s "$T/salloc.id"
 alloc=$(cat "$T/salloc.id")
 server=$(server_of "$alloc")
 crash "rgpud.$server"
 ok "a job of salloc gets a note" wait_for 60 syncs_until has_note "$alloc"
-like "$(note_of "$alloc")" "^rgpu: lost server $server .*: it cannot be requeued, and runs on$" "that it runs on"
+like "$(note_of "$alloc")" "^rgpu: lost server $server .*: it cannot be requeued, and runs on$" \
+    "that it runs on"
 is "$(job_state "$alloc")" RUNNING "as it does"
 told() { grep -q "rgpu: lost server $server" "$T/salloc.log"; }
 ok "its user is told in the shell" wait_for 30 told

@@ -7,7 +7,8 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/slurm.sh"
 cluster_up --rgpud 'slurm_check = "1s"'
-[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] || skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
+[ "$(rgpu list | tail -n 1)" = "4 of 4 GPUs free" ] ||
+    skip_all "the pool here is not one of four GPUs: $(rgpu list | tail -n 1)"
 seconds=${RGPU_CHAOS_SECONDS:-600}
 seed=${RGPU_CHAOS_SEED:-$RANDOM}
 RANDOM=$seed
@@ -35,7 +36,8 @@ submit()
         3) what=(--gres=rgpu:1 --rgpu-share=50 --rgpu-mem=64M) ;;
         4) what=(-N 2 --gres=rgpu:1) ;;
         5) what=(-a 1-3 --gres=rgpu:1) ;;
-        6) sbatch -o "$T/jobs/out.%j" --gres=rgpu:1 --wrap "srun $T/work $pause; srun $T/work 0"; return ;;
+        6) sbatch -o "$T/jobs/out.%j" --gres=rgpu:1 --wrap \
+            "srun $T/work $pause; srun $T/work 0"; return ;;
         7) what=(--no-requeue --gres=rgpu:1) ;;
     esac
     sbatch -o "$T/jobs/out.%j" "${what[@]}" --wrap "exec $T/work $pause"
@@ -58,7 +60,8 @@ stream()
 
 declare -A killed
 names=(slurmctld slurmd.cn1 slurmd.cn2 rgpud.gpu1 rgpud.gpu2)
-start() { case $1 in slurmctld) daemon slurmctld ;; slurmd.*) daemon slurmd -N "${1#*.}" ;; rgpud.*) start_rgpud "${1#*.}"; disown ;; esac; }
+start() { case $1 in slurmctld) daemon slurmctld ;; slurmd.*) daemon slurmd -N \
+    "${1#*.}" ;; rgpud.*) start_rgpud "${1#*.}"; disown ;; esac; }
 kill_one()
 {
     local name=${names[RANDOM % 5]}
@@ -81,7 +84,9 @@ resume()
 answers()
 {
     resume
-    [ "$(scontrol ping | grep -c UP)" = 1 ] && [ "$(sinfo -h -N -o %T | grep -cE '^(idle|mixed|allocated|completing)$')" = 2 ] && rgpu slurm sync --quiet
+    [ "$(scontrol ping | grep -c UP)" = 1 ] &&
+        [ "$(sinfo -h -N -o %T | grep -cE '^(idle|mixed|allocated|completing)$')" = 2 ] &&
+        rgpu slurm sync --quiet
 }
 agrees() { rgpu slurm check > "$T/check" 2>&1; }
 nothing_left() { [ -z "$(squeue -h -o %i)" ] && all_free && [ "$(held) $(sold)" = "0 0" ]; }
@@ -98,16 +103,23 @@ for round in 1 2 3 4; do
         kill_one
         sleep "$((RANDOM % 3)).$((RANDOM % 10))"
     done
-    ok "round $round: all daemons answer" wait_for 120 answers || diag "$(tail -n 20 "$T/start.log"; sinfo -N; sinfo -R)"
+    ok "round $round: all daemons answer" wait_for 120 answers ||
+        diag "$(tail -n 20 "$T/start.log"; sinfo -N; sinfo -R)"
     ok "... and Slurm and the pool agree" wait_for 180 agrees || diag "$(cat "$T/check")"
 done
 touch "$T/stop"
 wait "$streamer"
-diag "killed: $(for name in "${!killed[@]}"; do echo "$name ${killed[$name]}"; done | sort | paste -sd,); $resumed nodes that Slurm drained; $(wc -l < "$T/submitted") submissions, $(wc -l < "$T/works") pieces of work done, $(cat "$T"/jobs/out.* 2>/dev/null | grep -c failed) failed"
-ok "the queue empties, every GPU is free, and no licence is in use" wait_for 300 nothing_left || diag "$(squeue; rgpu list; scontrol show lic)"
+diag "killed: $(for name in "${!killed[@]}"; do echo "$name ${killed[$name]}"; done | sort |
+    paste -sd,); $resumed nodes that Slurm drained; $(wc -l < "$T/submitted") submissions, $(wc \
+    -l < "$T/works") pieces of work done, $(cat "$T"/jobs/out.* 2>/dev/null |
+    grep -c failed) failed"
+ok "the queue empties, every GPU is free, and no licence is in use" wait_for 300 nothing_left ||
+    diag "$(squeue; rgpu list; scontrol show lic)"
 rgpu slurm sync --quiet  # the loop above has ended
 ok "then Slurm and the pool agree" agrees || diag "$(cat "$T/check")"
-ok "no program found GPUs of two servers in its lease file" sh -c '! grep -rq "names 2 servers" "$1"' sh "$T/jobs"
-ok "no batch script began without its job's GPUs" sh -c '! grep -rq cudaErrorInsufficientDriver "$1"' sh "$T/jobs"
+ok "no program found GPUs of two servers in its lease file" sh -c \
+    '! grep -rq "names 2 servers" "$1"' sh "$T/jobs"
+ok "no batch script began without its job's GPUs" sh -c \
+    '! grep -rq cudaErrorInsufficientDriver "$1"' sh "$T/jobs"
 ok "jobs ran all the time" [ "$(wc -l < "$T/works")" -ge $((seconds / 2)) ]
 done_testing

@@ -10,10 +10,12 @@ for us in 200 2000 20000; do
     alone "us=$us"
     tenants 31 "25-100 us=$us" "35-100 us=$us" "40-100 us=$us"
     three_shares 2 5 "kernels of $us us (alone: $alone)" "1 / $alone"
-    at_most "100 * (1 - (1 - idle / 100) / $alone)" 3 "... and the GPU idles more than with one alone (percent)"
+    at_most "100 * (1 - (1 - idle / 100) / $alone)" 3 \
+        "... and the GPU idles more than with one alone (percent)"
 done
 
-try 30 "$build/bin/rgpu" run -p 50% -m 32M -- "$build/cuda/tenant-static" mode=graph us=1000 seconds=0.2
+try 30 "$build/bin/rgpu" run -p 50% -m 32M -- "$build/cuda/tenant-static" mode=graph us=1000 \
+    seconds=0.2
 if [ "$rc" = 0 ]; then
     tenants 31 "25-100 us=200 mode=graph" "35-100 us=2000 mode=threads" "40-100 us=20000"
     three_shares 2 5 "graphs of 0.2 ms kernels, eight threads of 2 ms, kernels of 20 ms"

@@ -9,7 +9,8 @@ server
 tenants_start 110 "30-100 us=1000" "30-100 us=1000"
 begun() { python3 -c "import sys, time; sys.exit(time.time() < $begin + 0.5)"; }
 wait_for 10 begun
-killed=$(python3 "$root/t/lib/killer.py" "$pid" "$control" 40 100 "$T/kills" "$build/bin/rgpu" run -p 40-100 -m 32M -- \
+killed=$(python3 "$root/t/lib/killer.py" "$pid" "$control" 40 100 "$T/kills" "$build/bin/rgpu" run \
+    -p 40-100 -m 32M -- \
     "$build/cuda/tenant-static" us=20000 seconds=20)
 is "$killed" 100 "100 workers are killed while their work runs"
 tenants_wait

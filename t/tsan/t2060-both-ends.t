@@ -76,9 +76,11 @@ run()
 
 rgpud near "${gpus[@]}"
 clients "near=$control"
-"$build/bin/rgpu" request -n 2 -o "$T/lease" > "$T/lease.log" || bail "no lease: $(cat "$T/lease.log")"
+"$build/bin/rgpu" request -n 2 -o "$T/lease" > "$T/lease.log" ||
+    bail "no lease: $(cat "$T/lease.log")"
 
-for program in host_race graph_host soft_graphs soft_streams sync_copies ends shared_mapped shared_graph shared_values; do
+for program in host_race graph_host soft_graphs soft_streams sync_copies ends shared_mapped \
+    shared_graph shared_values; do
     run "$program" "$build/cuda/$program-static"
 done
 run "objects end while other threads make new ones" "$build/cuda/parts-static" 20
@@ -88,15 +90,18 @@ for transport in shm tcp; do
         run "$program through $transport" RGPU_TRANSPORT=$transport "$build/cuda/$program-static"
     done
 done
-run "in_turn over four connections, packed" RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4 RGPU_COMPRESSION=zstd "$build/cuda/in_turn-static"
+run "in_turn over four connections, packed" RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4 \
+    RGPU_COMPRESSION=zstd "$build/cuda/in_turn-static"
 threads=8
 for transport in shm tcp; do
-    for program in vector_add warp_reduce streams two_device_sum unasked idle read_after_wait poll; do
+    for program in vector_add warp_reduce streams two_device_sum unasked idle read_after_wait \
+        poll; do
         run "$program through $transport" RGPU_TRANSPORT=$transport "$build/cuda/$program-static"
     done
 done
 for program in vector_add streams two_device_sum read_after_wait; do
-    run "$program over four connections" RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4 "$build/cuda/$program-static"
+    run "$program over four connections" RGPU_TRANSPORT=tcp RGPU_CONNECTIONS=4 \
+        "$build/cuda/$program-static"
 done
 run "traced and counted" RGPU_TRACE=1 RGPU_STATS=1 "$build/cuda/streams-static"
 run "every call waits" RGPU_SYNC=1 "$build/cuda/streams-static"
@@ -105,7 +110,8 @@ stop "$pid"
 rgpud tls 'encrypt = true' "${gpus[@]}"
 clients "tls=$control"
 rm -f "$T/lease"
-"$build/bin/rgpu" request -n 2 -o "$T/lease" > "$T/lease.log" || bail "no lease: $(cat "$T/lease.log")"
+"$build/bin/rgpu" request -n 2 -o "$T/lease" > "$T/lease.log" ||
+    bail "no lease: $(cat "$T/lease.log")"
 for program in vector_add streams two_device_sum read_after_wait poll; do
     run "$program, encrypted" "$build/cuda/$program-static"
 done
