@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "cli/slurm/record.h"
+#include "t/recorder/record.h"
 
 namespace rgpu::recorder {
 

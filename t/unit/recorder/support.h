@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "cli/slurm/record.h"
 #include "interpose/stub.h"
 #include "net/transport/socket_transport.h"
+#include "t/recorder/record.h"
 #include "worker/calls/serve.h"
 #include "worker/session/session.h"
 
