@@ -476,7 +476,7 @@ D = $(DESTDIR)
 filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bindir=$(bindir) sbindir=$(sbindir) \
 	libexecdir=$(libexecdir) libdir=$(libdir) rundir=/run/rgpu interposedir=$(pkglibdir)/interpose \
 	softgpudir=$(pkglibdir)/softgpu cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
-	slurm_plugindir=$(slurm_plugindir) licences=$(licences) crun=crun VERSION=$(VERSION)
+	slurm_plugindir=$(slurm_plugindir) licences=$(licences) crun=crun docdir=$(docdir) VERSION=$(VERSION)
 fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
 scripts := prolog epilog prolog-slurmctld epilog-slurmctld
 samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer %.slice etc/sysusers.conf etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
@@ -505,6 +505,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(foreach f,$(patsubst doc/man/%.in,%,$(wildcard doc/man/*.in)),mkdir -p $(D)$(mandir)/man$(subst .,,$(suffix $f)) && \
 	    $(call fill_in,doc/man/$f.in,$(D)$(mandir)/man$(subst .,,$(suffix $f))/$f,644)$(newline)	)
 	install -m 644 README.md NEWS.md $(D)$(docdir)
+	install -d $(D)$(docdir)/doc && install -m 644 $(wildcard doc/*.md doc/*.svg) $(D)$(docdir)/doc
 
 # --- the rest
 
