@@ -27,6 +27,15 @@ is "$(grep -rlE '@[a-z_]+@' "$T/dest" --include='*.conf' --include='*prolog*' --
     --include='*.service')" "" \
     "installed configuration holds no @name@ that nobody replaced"
 
+missing_pages()  # that a message, a man page or another page names
+{
+    local page
+    grep -rhoE 'doc/[a-z-]+\.md' "$root/src" "$T/dest/usr/share" | sort -u | while read -r page; do
+        test -s "$T/dest/usr/share/doc/rgpu/$page" || echo "$page"
+    done
+}
+is "$(missing_pages)" "" "every page that something names is installed"
+
 echo 'NodeName=cn1' > "$T/slurm.conf"
 try 60 env RGPU_CONF="$T/dest/etc/rgpu/rgpu.conf" "$T/dest/usr/bin/rgpu" slurm setup --conf \
     "$T/slurm.conf" --lines "$T/dest/usr/share/rgpu/etc" --licences 100
