@@ -6,14 +6,14 @@
 
 #include <bit>
 
-#include "softgpu/exec/grid.h"
+#include "softgpu/exec/threads.h"
 #include "softgpu/exec/warp.h"
 
 namespace rgpu::softgpu::exec {
 
 namespace {
 
-bool complete(const Block &block, const Barrier &b)
+bool complete(const Threads &block, const Barrier &b)
 {
     if (!b.arrived) return false;
     return b.arrived >= (b.expected ? b.expected : block.live + b.gone);
@@ -30,7 +30,7 @@ uint32_t reduced(const Barrier &b, BarRed op)
 }
 
 // The phase ends. Each fiber that waits left its operation in `result`.
-void finish(Block &block, uint32_t id)
+void finish(Threads &block, uint32_t id)
 {
     Barrier &b = block.barriers[id];
     for (Fiber *f = b.waiting.head; f; f = f->next) {
@@ -45,7 +45,7 @@ void finish(Block &block, uint32_t id)
 // Counts the fiber in, and begins a phase where none is.
 Barrier &arrive(Fiber &f, uint32_t id, uint32_t count)
 {
-    Block &block = *f.block;
+    Threads &block = *f.block;
     Barrier &b = block.barriers[id];
     if (!(block.barriers_in_use >> id & 1)) {
         block.barriers_in_use |= 1u << id;
@@ -65,7 +65,7 @@ Barrier &arrive(Fiber &f, uint32_t id, uint32_t count)
 
 uint32_t wait_at(Fiber &f, uint32_t id, uint32_t count, BarRed op, uint32_t predicate)
 {
-    Block &block = *f.block;
+    Threads &block = *f.block;
     id %= kBarriers;
     Barrier &b = arrive(f, id, count);
     ++b.people;
@@ -89,7 +89,7 @@ uint32_t wait_at(Fiber &f, uint32_t id, uint32_t count, BarRed op, uint32_t pred
 
 void barriers_thread_ended(Fiber &f)
 {
-    Block &block = *f.block;
+    Threads &block = *f.block;
     for (uint32_t rest = block.barriers_in_use; rest; rest &= rest - 1) {
         auto id = static_cast<uint32_t>(std::countr_zero(rest));
         Barrier &b = block.barriers[id];

@@ -1,4 +1,4 @@
-// Blocks: laying out threads, choosing who runs, starting and ending fibers.
+// Blocks: laying out threads, running them, and the pool of idle blocks.
 #include "softgpu/exec/block.h"
 
 #include <algorithm>
@@ -11,9 +11,6 @@
 #include <sched.h>
 
 #include "softgpu/exec/barrier.h"
-#include "softgpu/exec/grid.h"
-#include "softgpu/exec/report.h"
-#include "softgpu/exec/warp.h"
 
 namespace rgpu::softgpu::exec {
 
@@ -93,7 +90,9 @@ Block *Block::take(const Grid &grid)
 
 void Block::give(Block *b)
 {
-    b->forget();
+    if (b->main_busy_) b->main_->reset();
+    b->main_busy_ = false;
+    b->forget_threads();
     {
         std::lock_guard lock(idle().mutex);
         if (idle().blocks.size() < kIdleBlocks) {
@@ -107,29 +106,6 @@ void Block::give(Block *b)
 Block::~Block()
 {
     if (main_) Coroutine::give(main_);
-    while (Coroutine *c = idle_) {
-        idle_ = c->next;
-        Coroutine::give(c);
-    }
-}
-
-// Fibers that have not ended leave their stacks as they are: generated code owns nothing.
-void Block::forget()
-{
-    if (main_busy_) main_->reset();
-    main_busy_ = false;
-    for (uint32_t i = 0; live && i < threads; ++i) {
-        Coroutine *&stack = fibers[i].stack;
-        if (!stack) continue;
-        stack->reset();
-        stack->next = idle_;
-        idle_ = stack;
-        stack = nullptr;
-    }
-    live = 0;
-    ready_ = yielded_ = {};
-    current = nullptr;
-    running = nullptr;
 }
 
 void Block::lay_out(Grid &g)
@@ -157,91 +133,14 @@ void Block::begin(Grid &g, uint64_t index)
     state.shared = shared_.data();
     state.ctaid = unflatten(index, g.state.grid);
     state.engine = this;
-    live = threads;
-    started_ = phases_ = 0;
-    turn_over_ = begin_all_ = false;
-    barriers_in_use = 0;
-    ready_ = yielded_ = {};
+    begin_threads();
     for (uint32_t first = 0; first < threads; first += kWarp) {
         uint32_t lanes = std::min(kWarp, threads - first);
         warps[first / kWarp].begin(*this, &fibers[first], lanes == kWarp ? ~0u : (1u << lanes) - 1);
     }
 }
 
-// --- who runs
-
-bool Block::start(Fiber &f)
-{
-    Coroutine *c = idle_;
-    if (c)
-        idle_ = c->next;
-    else if (!(c = Coroutine::take(stack_bytes_)))
-        return false;
-    c->set_body(&thread_body, &f);
-    f.stack = c;
-    f.wait = Wait::none;
-    return true;
-}
-
-// A warp whose lanes met goes on before a new warp begins; threads that spin come last.
-Fiber *Block::pick()
-{
-    bool all_begun = started_ == threads;
-    if (all_begun || !begin_all_)
-        if (Fiber *f = ready_.pop()) return f;
-    if (all_begun) return nullptr;
-    Fiber &f = fibers[started_];
-    if (!start(f)) {
-        grid->fail(FaultKind::out_of_resources, 0, "no memory for the stacks of a block's threads");
-        return nullptr;
-    }
-    ++started_;
-    return &f;
-}
-
-// To that fiber, or to the scheduler.
-void Block::leave_to(Fiber *f)
-{
-    Coroutine &from = running ? *running : worker->scheduler;
-    Coroutine &to = f ? *f->stack : worker->scheduler;
-    current = f;
-    running = f ? f->stack : nullptr;
-    Coroutine::switch_to(from, to);
-}
-
-void Block::suspend(Fiber &f)
-{
-    Fiber *next = pick();
-    if (next != &f) leave_to(next);
-}
-
-void Block::yield(Fiber &f)
-{
-    f.warp->lane_yielded();
-    yielded_.push_back(f);
-    suspend(f);
-}
-
-void Block::visit_scheduler()
-{
-    if (current) ready_.push_front(*current);
-    leave_to(nullptr);
-}
-
-void Block::phase_ended()
-{
-    if (++phases_ < kTurn && !grid->stopped()) return;
-    turn_over_ = true;
-    ready_.append(yielded_);
-    ready_.push_back(*current);
-    leave_to(nullptr);
-}
-
-void Block::abandon()
-{
-    leave_to(nullptr);
-    __builtin_unreachable();
-}
+// --- "thread" kernels
 
 void Block::ended(Fiber &f)
 {
@@ -255,7 +154,7 @@ void Block::ended(Fiber &f)
 void Block::thread_body(void *fiber)
 {
     auto *f = static_cast<Fiber *>(fiber);
-    Block &b = *f->block;
+    auto &b = static_cast<Block &>(*f->block);
     Coroutine *mine = f->stack;
     for (;;) {
         b.grid->code(&f->thread);
@@ -298,8 +197,7 @@ Block::Outcome Block::run(Worker &w)
         }
         if (!ready_.empty() || started_ < threads) continue;
         if (yielded_.empty()) {
-            grid->fail(FaultKind::deadlock, 0, describe_deadlock(*this));
-            outcome = Outcome::stopped;
+            outcome = Outcome::deadlock;
             break;
         }
         ready_.append(yielded_);

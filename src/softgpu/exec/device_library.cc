@@ -6,9 +6,10 @@
 
 #include <x86intrin.h>
 
-#include "softgpu/exec/grid.h"
+#include "softgpu/exec/block.h"
 #include "softgpu/exec/printf.h"
 #include "softgpu/exec/report.h"
+#include "softgpu/exec/warp.h"
 
 using namespace rgpu::softgpu;
 using namespace rgpu::softgpu::exec;
@@ -42,6 +43,7 @@ std::string &scratch(Block &b)
 void rt_yield(rgpu_thread *t)
 {
     Fiber &f = fiber_of(t);
+    f.warp->lane_yielded();
     f.block->yield(f);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "softgpu/exec/block.h"
 #include "softgpu/exec/instruction.h"
 #include "softgpu/exec/report.h"
 

@@ -1,8 +1,10 @@
 // CPU exceptions in kernels become faults of their grid; everybody else's go to whoever handled
 // them before.
+//
+// A handler only touches its own OS thread's Worker; the first scope of a process installs it.
 #pragma once
 
-#include "softgpu/exec/grid.h"
+#include "softgpu/exec/worker.h"
 
 namespace rgpu::softgpu::exec {
 

@@ -1,40 +1,32 @@
-// One launch while it runs: which blocks are still to come, which are resident and wait for an OS
-// thread, and how it ends.
+// One launch while it runs: what all of its blocks share, how far it has come, and how it ends.
+//
+// Lives on the stack of run(), which hands its blocks out with a Dispatch. Any thread that works on
+// the grid.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "softgpu/abi.h"
 #include "softgpu/engine.h"
-#include "softgpu/exec/block.h"
+#include "softgpu/exec/limits.h"
 #include "softgpu/exec/loaded_kernel.h"
 
 namespace rgpu::softgpu::exec {
 
-// An OS thread while it works on a grid.
-struct Worker {
-    Coroutine scheduler;  // the stack the OS gave it
-    Block *block = nullptr;
-    uint32_t sm_id = 0;
-    std::string text;  // see device_library.cc
-    // Filled by the signal handler, read by the fiber's stack that it restarts.
-    int signal = 0;
-    uint64_t address = 0, error = 0, trap = 0;
+// How far a grid has come.
+struct Progress {
+    std::atomic<uint64_t> resident_limit{0};
+    std::atomic<uint64_t> next{0};                 // the first block that nobody has begun
+    std::atomic<uint64_t> resident{0}, parked{0};  // begun; of those, put aside
 };
 
 class Grid {
 public:
     Grid(const KernelCode &, const Launch &);
-    ~Grid();
-
-    // Runs blocks until there is nothing left that nobody else runs.
-    void work(Worker &);
-    // Whether another OS thread would find something to do.
-    bool wants_hands() const;
 
     bool stopped() const { return stop_.load(std::memory_order_relaxed); }
     // The first fault counts; it stops the grid. Not from a signal handler.
@@ -56,19 +48,11 @@ public:
     const KernelCode &code;
     const Launch &launch;
     GridState state;
+    Progress progress;  // dispatch.cc moves it
 
 private:
-    void work_blocks(Worker &);
-    void work_threads(Worker &);
-    Block *next_block(bool prefer_new, Block *&spare);
-    void park(Block *);
-
     const uint64_t blocks_;
-    std::atomic<uint64_t> resident_limit_{0};
-    std::atomic<uint64_t> next_{0};  // the first block that nobody has begun
-    std::atomic<uint64_t> resident_{0}, parked_count_{0};
     std::mutex mutex_;
-    Block *parked_ = nullptr, **parked_tail_ = &parked_;  // oldest first
     std::atomic<bool> stop_{false};
     std::optional<Fault> fault_;
     std::mutex print_mutex_, flush_mutex_;

@@ -14,6 +14,7 @@
 #include <signal.h>
 
 #include "softgpu/engine.h"
+#include "softgpu/exec/dispatch.h"
 #include "softgpu/exec/fault.h"
 #include "softgpu/exec/grid.h"
 
@@ -22,7 +23,7 @@ namespace rgpu::softgpu::exec {
 namespace {
 
 struct Job {
-    Grid &grid;
+    Dispatch blocks;
     unsigned helpers = 0;
     std::condition_variable done;
 };
@@ -52,7 +53,7 @@ public:
 
     void run(Grid &grid)
     {
-        Job job{grid, 0, {}};
+        Job job{Dispatch(grid), 0, {}};
         bool shared = grid.more_than_one_block() && cores() > 1;
         if (shared) {
             std::lock_guard lock(mutex_);
@@ -60,7 +61,7 @@ public:
             jobs_.push_back(&job);
             wake_.notify_one();
         }
-        work(grid, 0);
+        work(job.blocks, 0);
         if (!shared) return;
         std::unique_lock lock(mutex_);
         std::erase(jobs_, &job);
@@ -86,16 +87,16 @@ private:
         started_ = true;
     }
 
-    static void work(Grid &grid, unsigned sm_id)
+    static void work(Dispatch &blocks, unsigned sm_id)
     {
         WorkerScope worker(sm_id);
-        grid.work(worker.worker);
+        blocks.work(worker.worker);
     }
 
     Job *wanting()
     {
-        auto found =
-            std::find_if(jobs_.begin(), jobs_.end(), [](Job *j) { return j->grid.wants_hands(); });
+        auto found = std::find_if(jobs_.begin(), jobs_.end(),
+                                  [](Job *j) { return j->blocks.wants_hands(); });
         return found == jobs_.end() ? nullptr : *found;
     }
 
@@ -114,7 +115,7 @@ private:
             ++job->helpers;
             if (wanting()) wake_.notify_one();
             lock.unlock();
-            work(job->grid, sm_id);
+            work(job->blocks, sm_id);
             lock.lock();
             if (--job->helpers == 0) job->done.notify_all();
         }

@@ -2,9 +2,8 @@
 #include "softgpu/exec/report.h"
 
 #include <cinttypes>
+#include <cstdarg>
 #include <cstdio>
-
-#include "softgpu/exec/warp.h"
 
 namespace rgpu::softgpu::exec {
 

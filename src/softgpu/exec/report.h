@@ -1,9 +1,9 @@
-// The sentences about what went wrong in a kernel.
+// The sentences about what went wrong in a kernel. Called on the OS thread that runs the block.
 #pragma once
 
 #include <string>
 
-#include "softgpu/exec/grid.h"
+#include "softgpu/exec/block.h"
 
 namespace rgpu::softgpu::exec {
 

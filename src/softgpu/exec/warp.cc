@@ -5,7 +5,7 @@
 
 namespace rgpu::softgpu::exec {
 
-void Warp::begin(Block &b, Fiber *first, uint32_t lanes_present)
+void Warp::begin(Threads &b, Fiber *first, uint32_t lanes_present)
 {
     block = &b;
     lanes = first;

@@ -3,6 +3,8 @@
 //
 // A .sync operation is met by (operation, mask), not by place: PTX asks for "the same qualifiers
 // and the same mask", so that lanes in both ways of a branch may meet. activemask is met by place.
+//
+// A warp belongs to its block, and only the OS thread that runs the block touches it.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +12,8 @@
 #include <compare>
 #include <cstdint>
 
-#include "softgpu/exec/block.h"
+#include "softgpu/exec/limits.h"
+#include "softgpu/exec/threads.h"
 
 namespace rgpu::softgpu::exec {
 
@@ -91,7 +94,7 @@ private:
 };
 
 struct Warp {
-    Block *block = nullptr;
+    Threads *block = nullptr;  // the threads of its block
     Fiber *lanes = nullptr;
     uint32_t present = 0;  // lanes that the block has
     uint32_t ended = 0;
@@ -110,7 +113,7 @@ struct Warp {
     const void *mine[kWarp];
     void *all[kWarp];
 
-    void begin(Block &, Fiber *first, uint32_t lanes_present);
+    void begin(Threads &, Fiber *first, uint32_t lanes_present);
 
     // The fiber comes to the operation and returns when all have, with result and flag set.
     void meet(Fiber &, WarpOp, uint32_t detail, uint32_t mask);
