@@ -1,7 +1,6 @@
 #include "net/handshake/shared_offer.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "net/transport/shared_transport.h"
+#include "net/transport/tcp_ends.h"
 #include "wire/frame.h"
 
 namespace rgpu::net {
@@ -29,39 +29,6 @@ constexpr auto kPatience = 5s;
 // Strangers at the client's socket that say nothing: of more, the oldest go.
 constexpr size_t kVisitors = 8;
 constexpr int kWaiting = 64;  // that the client has not looked at yet
-
-// An end of a TCP connection, in the offer's form.
-struct End {
-    uint16_t family = 0, port = 0;
-    uint8_t address[16] = {};
-
-    bool same_host(const End &other) const
-    {
-        return family && family == other.family && !memcmp(address, other.address, sizeof address);
-    }
-    bool operator==(const End &other) const { return same_host(other) && port == other.port; }
-};
-
-End end_of(int tcp, int (*get)(int, sockaddr *, socklen_t *))
-{
-    End end;
-    sockaddr_storage a{};
-    socklen_t size = sizeof a;
-    if (get(tcp, reinterpret_cast<sockaddr *>(&a), &size) != 0) return end;
-    if (a.ss_family == AF_INET) {
-        auto &in = reinterpret_cast<sockaddr_in &>(a);
-        end.family = 4, end.port = ntohs(in.sin_port);
-        memcpy(end.address, &in.sin_addr, 4);
-    } else if (a.ss_family == AF_INET6) {
-        auto &in = reinterpret_cast<sockaddr_in6 &>(a);
-        // A socket for both families shows IPv4 addresses so (ipv6(7)); the other end may have one
-        // for IPv4.
-        const bool four = IN6_IS_ADDR_V4MAPPED(&in.sin6_addr);
-        end.family = four ? 4 : 6, end.port = ntohs(in.sin6_port);
-        memcpy(end.address, &in.sin6_addr.s6_addr[four ? 12 : 0], four ? 4 : 16);
-    }
-    return end;
-}
 
 struct Name {
     sockaddr_un address{};
@@ -96,14 +63,12 @@ struct Message {
 
 }  // namespace
 
-bool ends_meet(int tcp) { return end_of(tcp, getpeername).same_host(end_of(tcp, getsockname)); }
-
 // --- the client
 
 Result<SharedOffer> SharedOffer::send(int tcp, Deadline deadline)
 {
     wire::SharedOffer offer;
-    const End mine = end_of(tcp, getsockname);
+    const TcpEnd mine = local_end(tcp);
     offer.family = mine.family, offer.port = mine.port;
     memcpy(offer.address, mine.address, sizeof offer.address);
     struct Secrets {
@@ -203,10 +168,10 @@ Result<std::unique_ptr<Transport>> SharedOffer::settle(Fd &tcp, Deadline deadlin
 
 Result<std::unique_ptr<Transport>> take_offer(int tcp, const wire::SharedOffer &offer)
 {
-    End theirs;
+    TcpEnd theirs;
     theirs.family = offer.family, theirs.port = offer.port;
     memcpy(theirs.address, offer.address, sizeof theirs.address);
-    if (!(theirs == end_of(tcp, getpeername)))
+    if (!(theirs == peer_end(tcp)))
         return error(ErrorKind::unsupported, "the client is behind a proxy");
 
     const Name name(offer.name);

@@ -17,10 +17,6 @@
 
 namespace rgpu::net {
 
-// Whether both ends of this TCP connection have the same address, as they have on one host and
-// without a proxy on another.
-bool ends_meet(int tcp);
-
 class SharedOffer {
 public:
     // The client's side: sends the offer over the connection. Fails where this process gets no

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "net/handshake/shared_offer.h"
+#include "net/transport/tcp_ends.h"
 
 namespace rgpu::net {
 

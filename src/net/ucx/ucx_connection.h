@@ -1,5 +1,5 @@
-// One end of a connection through UCX: the set-up, and who sleeps, in ucx_transport.cc; what goes
-// through it in ucx_stream.cc.
+// One end of a connection through UCX. ucx_connection.cc sets it up, drives UCX, sleeps and ends
+// it; ucx_stream.cc sends and receives.
 #pragma once
 
 #include <array>

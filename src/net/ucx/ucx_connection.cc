@@ -1,5 +1,5 @@
 // The set-up of a connection through UCX, who drives it and sleeps, and its end.
-#include "net/ucx/ucx_transport.h"
+#include "net/ucx/ucx_connection.h"
 
 #ifdef RGPU_UCX
 
@@ -14,8 +14,6 @@
 #include <climits>
 #include <cstring>
 #include <utility>
-
-#include "net/ucx/ucx_connection.h"
 
 namespace rgpu::net {
 
@@ -272,27 +270,6 @@ UcxConnection::~UcxConnection()
     close_endpoint();
     if (worker_) ucx_.ucp_worker_destroy(worker_);
     if (context_) ucx_.ucp_cleanup(context_);
-}
-
-Result<std::unique_ptr<UcxTransport>> UcxTransport::open()
-{
-    auto ucx = private_ucx();
-    if (!ucx) return std::move(ucx).error();
-    auto connection = std::make_unique<UcxConnection>(**ucx);
-    if (auto r = connection->start(); !r) return std::move(r).error();
-    return std::unique_ptr<UcxTransport>(std::move(connection));
-}
-
-}  // namespace rgpu::net
-
-#else
-
-namespace rgpu::net {
-
-Result<std::unique_ptr<UcxTransport>> UcxTransport::open()
-{
-    return error(ErrorKind::unsupported,
-                 "this rgpu was built without UCX: build it where libucx-dev is installed");
 }
 
 }  // namespace rgpu::net
