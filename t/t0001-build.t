@@ -39,8 +39,10 @@ is "$(missing_pages)" "" "every page that something names is installed"
 echo 'NodeName=cn1' > "$T/slurm.conf"
 try 60 env RGPU_CONF="$T/dest/etc/rgpu/rgpu.conf" "$T/dest/usr/bin/rgpu" slurm setup --conf \
     "$T/slurm.conf" --lines "$T/dest/usr/share/rgpu/etc" --licences 100
-like "$out" \
-    "slurm.conf:1: change.* Gres=rgpu:1024.*Licenses=rgpu:100.*PrologSlurmctld=/usr/libexec/rgpu/prolog-slurmctld.*Name=rgpu Count=1024.*/usr/lib/slurm/spank_rgpu.so" \
+lines="slurm.conf:1: change.* Gres=rgpu:1024.*Licenses=rgpu:100.*"
+lines+="PrologSlurmctld=/usr/libexec/rgpu/prolog-slurmctld.*Name=rgpu Count=1024.*"
+lines+="/usr/lib/slurm/spank_rgpu.so"
+like "$out" "$lines" \
     "rgpu slurm setup finds its lines in what is installed"
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' '; }

@@ -78,7 +78,8 @@ alone RGPU_LEASE="$T/none.json" "$build/cuda/vector_add-static"
 like "$err" "$T/none.json: No such file" "no lease file: the path is named"
 lease()
 {
-    echo "{\"servers\":[{\"name\":\"gpu7\",\"address\":\"$1\",\"lease\":\"0123\",\"secret\":\"00ff\"}]}" > "$T/l.json"
+    printf '{"servers":[{"name":"gpu7","address":"%s","lease":"0123","secret":"00ff"}]}\n' "$1" \
+        > "$T/l.json"
 }
 lease "127.0.0.1:$(free_port)"
 alone RGPU_LEASE="$T/l.json" "$build/cuda/vector_add-static"

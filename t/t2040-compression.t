@@ -27,8 +27,9 @@ over()
 }
 counted()  # the program's connection has ended at the proxy, too
 {
-    wire=$(python3 -c \
-        'import json; j = [json.loads(l) for l in open("slow.bytes")]; print(json.dumps({way: sum(c[way] for c in j) for way in j[0]}))') &&
+    # A line of JSON for each connection.
+    wire=$(sed '1s/^/[/; $!s/$/,/; $s/$/]/' slow.bytes | json_value \
+        '__import__("json").dumps({way: sum(c[way] for c in j) for way in j[0]})') &&
         [ "$(carried 'j["there"]')" -ge "$(packed 'j["bytes_sent"]')" ]
 }
 packed() { json "$1" "$(cat stats.json)"; }
@@ -44,8 +45,9 @@ is "$err" "" "... without a word"
 ok "... half of it at most goes there: $(carried 'j["there"]') bytes of $((96 * mega))" [ \
     "$(carried 'j["there"]')" -lt $((48 * mega)) ]
 ok "... and comes back: $(carried 'j["back"]')" [ "$(carried 'j["back"]')" -lt $((48 * mega)) ]
-is "$(packed \
-    'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True \
+expression='all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] '
+expression+='for p in [j["packed"]])'
+is "$(packed "$expression")" True \
     "... as RGPU_STATS says" || diag "$(cat stats.json)"
 over slow "${copies[@]}" noise 12
 is "$rc $out" "0 ok" "noise over a slow link" || diag "$err"
@@ -70,15 +72,18 @@ export RGPU_TRANSPORT=tcp
 for method in lz4 zstd; do
     over gpus env RGPU_COMPRESSION=$method "${copies[@]}" text 8 2
     # What is left behind the last whole chunk of a copy is small, and goes as it is.
-    is "$rc $(packed \
-        '[j["packed"]["by"], round(j["packed"]["bytes_sent"] / 1e6), round(j["packed"]["bytes_received"] / 1e6)]')" "0 ['$method', 17, 17]" \
+    expression='[j["packed"]["by"], round(j["packed"]["bytes_sent"] / 1e6), '
+    expression+='round(j["packed"]["bytes_received"] / 1e6)]'
+    is "$rc $(packed "$expression")" "0 ['$method', 17, 17]" \
         "$method: every copy, whatever the link" || diag "$out$err$(cat stats.json)"
-    is "$(packed \
-        'all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < p["bytes_received"] for p in [j["packed"]])')" True "... which shrinks"
+    expression='all(p["sent_as"] * 2 < p["bytes_sent"] and p["received_as"] * 2 < '
+    expression+='p["bytes_received"] for p in [j["packed"]])'
+    is "$(packed "$expression")" True "... which shrinks"
 done
 over gpus env RGPU_COMPRESSION=lz4 RGPU_STATS=1 "${copies[@]}" text 8
-like "$err" \
-    "rgpu stats: packed: 838[0-9]{4} bytes sent as [0-9]{4,7}, $((8 * mega)) received as [0-9]{4,7}" "RGPU_STATS=1 has a line of it"
+sentence="rgpu stats: packed: 838[0-9]{4} bytes sent as [0-9]{4,7}, $((8 * mega)) received as "
+sentence+="[0-9]{4,7}"
+like "$err" "$sentence" "RGPU_STATS=1 has a line of it"
 over gpus env RGPU_COMPRESSION=gzip "$build/cuda/vector_add-static"
 ok "another word is refused" test "$rc" != 0
 like "$err" 'RGPU_COMPRESSION is "gzip": auto, off, lz4 or zstd' "... by name"

@@ -30,7 +30,9 @@ over()
 stat() { json "$1" "$(cat stats.json)"; }
 milliseconds()
 {
-    stat 'round(sum(j["by_name"][n]["ms"] for n in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuStreamSynchronize") if n in j["by_name"]))'
+    expression='round(sum(j["by_name"][n]["ms"] for n in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", '
+    expression+='"cuStreamSynchronize") if n in j["by_name"]))'
+    stat "$expression"
 }
 copies=("python3" "$root/t/lib/pack_copies.py")
 export RGPU_COMPRESSION=off

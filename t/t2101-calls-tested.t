@@ -37,12 +37,14 @@ note "not in the list yet (make coverage-table adds them): $(comm \
 
 try 60 env RGPU_STATS=1 "$build/bin/rgpu" run -n 1 -- "$build/cuda/vector_add-static"
 is "$rc" 0 "a program with RGPU_STATS=1"
-like "$err" \
-    'rgpu stats: [0-9]+ calls of [0-9]+ names, [0-9]+ round trips, [0-9]+ bytes sent, [0-9]+ received \((tcp|shm)\), [0-9.]+ ms blocked' "... tells its sums at the end"
+sentence='rgpu stats: [0-9]+ calls of [0-9]+ names, [0-9]+ round trips, [0-9]+ bytes sent, [0-9]+ '
+sentence+='received \((tcp|shm)\), [0-9.]+ ms blocked'
+like "$err" "$sentence" "... tells its sums at the end"
 like "$err" 'rgpu stats: +[0-9]+ +0 +[0-9]+ +[0-9.]+ +[0-9.]+  cuMemAlloc_v2' \
     "... and each call by name"
-sum=$(awk \
-    '/^rgpu stats: +[0-9]+ +[0-9]+ +[0-9]+/ {calls += $3; trips += $5} END {print calls, trips}' <<< "$err")
+program='/^rgpu stats: +[0-9]+ +[0-9]+ +[0-9]+/ {calls += $3; trips += $5} END {print calls, '
+program+='trips}'
+sum=$(awk "$program" <<< "$err")
 told=$(sed -nE \
     's/^rgpu stats: ([0-9]+) calls of [0-9]+ names, ([0-9]+) round trips.*/\1 \2/p' <<< "$err")
 is "${sum% *}" "${told% *}" "the calls add up"

@@ -20,8 +20,9 @@ good fork_before "before cuInit parent and child of a fork each may begin"
 good exec "exec and children that exec have connections of their own"
 good dlclose "dlclose, and the driver opened again"
 good subprocess "subprocesses that close descriptors"
-good closed \
-    "a program that closes all descriptors: nothing of ours is written to, or read from, what has their numbers then"
+sentence="a program that closes all descriptors: nothing of ours is written to, or read from, "
+sentence+="what has their numbers then"
+good closed "$sentence"
 like "$err" \
     "the program has closed the connection's descriptor; every CUDA call fails from now on" \
     "... and is told why"

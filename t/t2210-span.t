@@ -36,11 +36,13 @@ while read -r case what; do
     case $case in
     host) is "$(grep -c '^kernel on device' <<< "$out")" 4 "... and what kernels print" ;;
     refused)
-        like "$err" \
-            "managed or mapped host memory that belongs to another server's GPU.*without --rgpu-span" "... with the cure, for memory"
+        sentence="managed or mapped host memory that belongs to another server's GPU.*without "
+        sentence+="--rgpu-span"
+        like "$err" "$sentence" "... with the cure, for memory"
         like "$err" "a graph cannot span GPUs of two servers" "... and for graphs"
-        like "$err" \
-            "a graph of server gpu1 .* cannot be launched in a stream of another server's GPU.*without --rgpu-span" "... and their launches" ;;
+        sentence="a graph of server gpu1 .* cannot be launched in a stream of another server's "
+        sentence+="GPU.*without --rgpu-span"
+        like "$err" "$sentence" "... and their launches" ;;
     esac
 done <<'EOF'
 threads eight threads, two on each device

@@ -13,7 +13,7 @@ one_worker() { [ "$(workers)" = 1 ]; }
 lease()  # [TERM_MS]
 {
     api POST /v1/offers \
-        "{\"gpus\": 1, \"term_ms\": ${1:-0}, \"owner\": {\"uid\": 0, \"host\": \"here\", \"pid\": 1}}"
+        '{"gpus": 1, "term_ms": '"${1:-0}"', "owner": {"uid": 0, "host": "here", "pid": 1}}'
     api POST "/v1/offers/$(json 'j["id"]')/accept"
     lease=$(json 'j["leases"][0]["id"]')
     secret=$(json 'j["leases"][0]["secret"]')
@@ -127,12 +127,18 @@ stop "$rgpud_pid"
 cat > "$T/stubborn" <<'EOF'
 #!/bin/sh
 if [ "$1" = --inventory ]; then
-    echo '{"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-stubborn","name":"None","memory":1000,"compute_capability":"8.0"}]}'
+    printf '{"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-stubborn","name":"None",'
+    echo '"memory":1000,"compute_capability":"8.0"}]}'
     exit
 fi
 [ $# = 0 ] || exit 1
 trap '' TERM
-{ env; id -u; grep NoNewPrivs /proc/self/status; ls -l /proc/$$/fd; } > "$RGPU_SOFTGPU_CACHE/told.new"
+{
+    env
+    id -u
+    grep NoNewPrivs /proc/self/status
+    ls -l /proc/$$/fd
+} > "$RGPU_SOFTGPU_CACHE/told.new"
 mv "$RGPU_SOFTGPU_CACHE/told.new" "$RGPU_SOFTGPU_CACHE/told"
 while :; do sleep 1; done
 EOF

@@ -66,8 +66,9 @@ munge_socket = \"$T/munge/socket\"
 admins = [\"root\", \"65533\"]"
     rgpud gpu2
     clients "gpu2=$control"
-    printf \
-        '#!/bin/sh\nuid=$1\nshift\nexec setpriv --reuid="$uid" --regid=65534 --clear-groups env HOME=/ TMPDIR=/tmp "$@"\n' > "$T/as"
+    script='#!/bin/sh\nuid=$1\nshift\nexec setpriv --reuid="$uid" --regid=65534 --clear-groups '
+    script+='env HOME=/ TMPDIR=/tmp "$@"\n'
+    printf '%b' "$script" > "$T/as"
     chmod 755 "$T/as"
     as=$T/as
 

@@ -62,7 +62,8 @@ else
         cat > "$T/curious" <<'END'
 #!/bin/sh
 if [ -n "$1" ]; then
-    echo '{"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-curious","name":"None","memory":1000,"compute_capability":"8.0"}]}'
+    printf '{"driver_version":13000,"gpus":[{"index":0,"uuid":"GPU-curious","name":"None",'
+    echo '"memory":1000,"compute_capability":"8.0"}]}'
     exit
 fi
 {

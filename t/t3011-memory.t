@@ -27,8 +27,9 @@ for how in linear pool managed array; do
         $((64 * mib))
 done
 
-try 60 "$rgpu" run -p 0.5 -m 64M -- sh -c \
-    "$program linear $T/hold > $T/one & until [ -e $T/hold ]; do sleep 0.05; done; $program linear; rm $T/hold; wait"
+script="$program linear $T/hold > $T/one & until [ -e $T/hold ]; do sleep 0.05; done; $program "
+script+="linear; rm $T/hold; wait"
+try 60 "$rgpu" run -p 0.5 -m 64M -- sh -c "$script"
 like "$out" '^cudaErrorMemoryAllocation' "a second program of the same lease finds nothing left"
 like "$(cat "$T/one")" '^total' "... while the first holds all"
 try 60 "$rgpu" run -p 0.5 -m 64M -- sh -c "$program linear > $T/one; $program linear"

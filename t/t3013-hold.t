@@ -13,7 +13,8 @@ first=$control server=$pid
 cat > "$T/worker" <<EOF
 #!/bin/sh
 [ "\$1" = --inventory ] || exec "$build/libexec/rgpu-worker" "\$@"
-"$build/libexec/rgpu-worker" --inventory | sed 's/"driver_release":"[^"]*"/"driver_release":"570.9"/'
+"$build/libexec/rgpu-worker" --inventory |
+    sed 's/"driver_release":"[^"]*"/"driver_release":"570.9"/'
 EOF
 chmod 755 "$T/worker"
 rgpud gpu2 'softgpu_memory = "128M"' 'softgpu_compute_capability = "9.0"' "worker = \"$T/worker\""

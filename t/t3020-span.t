@@ -50,8 +50,9 @@ try 20 "$rgpu" run -n 6 --span -- true
 like "$rc $err" '^121 .*6 GPUs are wanted, all servers together have 5: ' \
     "more than all have together: never, at once"
 try 20 "$rgpu" run -n 4 --span --min-cc 99.0 -- true
-like "$rc $err" \
-    '^121 .*all servers together have 0: gpu1, gpu2: 0 of its 2 GPUs are of the kind that is asked for' "none is of the kind: never, and why"
+sentence='^121 .*all servers together have 0: gpu1, gpu2: 0 of its 2 GPUs are of the kind that is '
+sentence+='asked for'
+like "$rc $err" "$sentence" "none is of the kind: never, and why"
 is "$(free)" "5 of 5 GPUs free" "... and nothing stays locked"
 
 cd "$T"
@@ -126,8 +127,9 @@ ok "SIGTERM: the same" wait_for 20 all_free
 
 for name in a b; do
     rm -f "$name.go"
-    start "$name" "$rgpu" run -n 3 --span --wait 60s -- sh -c \
-        "parts=\$(grep -c uuid \$RGPU_LEASE); echo \$parts > $name.has; while [ ! -e $name.go ]; do sleep 0.05; done"
+    program="parts=\$(grep -c uuid \$RGPU_LEASE); echo \$parts > $name.has; while [ ! -e $name.go "
+    program+="]; do sleep 0.05; done"
+    start "$name" "$rgpu" run -n 3 --span --wait 60s -- sh -c "$program"
     eval "pid_$name=$pid"
 done
 one() { [ "$(cat ./*.has 2>/dev/null)" = 3 ]; }
@@ -156,8 +158,9 @@ is "$(($(logged gpu1 'lease .*: granted') - before)) $("$rgpu" list | grep -c '^
     "1 2" "... and what the other gave is given back"
 clients "gpu1=$first" "old=$(cat old.port)"
 try 20 "$rgpu" run -n 3 --span -- true
-like "$rc $err" \
-    '^121 .*all servers together have 2: .*old: its rgpu is older and shares no request with other servers' "a server of an older rgpu gives nothing to a span, and that is told"
+sentence='^121 .*all servers together have 2: .*old: its rgpu is older and shares no request with '
+sentence+='other servers'
+like "$rc $err" "$sentence" "a server of an older rgpu gives nothing to a span, and that is told"
 is "$(spans -n 2 --span)" "gpu1:2" "... others do"
 clients "gpu1=$first" "gone=$(free_port)"
 try 20 "$rgpu" run -n 3 --span --wait 0 -- true

@@ -24,8 +24,9 @@ is "$never" 11 "... the copies of either direction, and a path on the server, am
 
 lease()
 {
-    api POST /v1/offers \
-        '{"gpus": 1, "share": 25, "memory": 16777216, "owner": {"uid": 0, "host": "here", "pid": 1}}'
+    request='{"gpus": 1, "share": 25, "memory": 16777216, "owner": {"uid": 0, "host": "here", '
+    request+='"pid": 1}}'
+    api POST /v1/offers "$request"
     api POST "/v1/offers/$(json 'j["id"]')/accept"
     lease=$(json 'j["leases"][0]["id"]')
     secret=$(json 'j["leases"][0]["secret"]')

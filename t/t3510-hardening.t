@@ -39,9 +39,10 @@ done
 # The linker leaves the mark of control-flow protection out where one object lacks it, and the C
 # library's own lack it on many hosts. So each of ours is looked at.
 mapfile -t objects < <(find "$build/obj/src" -name '*.o')
+program='/^File:/ {if (file && !marked) print file; file = $2; marked = 0} /x86 '
+program+='feature:.*IBT.*SHSTK/ {marked = 1} END {if (file && !marked) print file}'
 unmarked=$(readelf -nW "${objects[@]}" 2> /dev/null |
-    awk \
-    '/^File:/ {if (file && !marked) print file; file = $2; marked = 0} /x86 feature:.*IBT.*SHSTK/ {marked = 1} END {if (file && !marked) print file}' |
+    awk "$program" |
     sed "s|^$build/obj/||" | head -n 8 | tr '\n' ' ')
 if [ "$(uname -m)" = x86_64 ]; then
     is "$unmarked" "src/softgpu/exec/coroutine.o " \

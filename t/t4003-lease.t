@@ -5,8 +5,9 @@
 cluster_up
 unset RGPU_LEASE LD_LIBRARY_PATH
 
-try 20 srun --gres=rgpu:2 sh -c \
-    'echo "$RGPU_LEASE $LD_LIBRARY_PATH"; stat -c %a.%u "$RGPU_LEASE" "${RGPU_LEASE%/*}"; cat "$RGPU_LEASE"'
+program='echo "$RGPU_LEASE $LD_LIBRARY_PATH"; stat -c %a.%u "$RGPU_LEASE" "${RGPU_LEASE%/*}"; cat '
+program+='"$RGPU_LEASE"'
+try 20 srun --gres=rgpu:2 sh -c "$program"
 is $rc 0 "a job with two GPUs runs"
 like "$out" "$cluster/run/cn[12]/[0-9]+/lease.json $interpose" \
     "its tasks know the lease file, and find our libcuda.so.1 first"
@@ -20,8 +21,9 @@ is "$rc$out" 1 "which is in no environment"
 wait_for 10 all_free
 ok "the file goes with the job" [ -z "$(find "$cluster/run" -name lease.json)" ]
 
-submitted --gres=rgpu:1 -o "$T/batch" --wrap \
-    'echo "batch $RGPU_LEASE"; srun sh -c "echo step \$RGPU_LEASE; echo \$LD_LIBRARY_PATH"; echo "$LD_LIBRARY_PATH"'
+program='echo "batch $RGPU_LEASE"; srun sh -c "echo step \$RGPU_LEASE; echo \$LD_LIBRARY_PATH"; '
+program+='echo "$LD_LIBRARY_PATH"'
+submitted --gres=rgpu:1 -o "$T/batch" --wrap "$program"
 wait_for 20 is_state "$job" COMPLETED
 like "$(cat "$T/batch")" "batch $cluster/run/cn[12]/$job/lease.json" "a batch script knows it"
 like "$(cat "$T/batch")" "step $cluster/run/cn[12]/$job/lease.json" "and so do its steps"

@@ -90,8 +90,9 @@ is "$(reserved)" 0 "... then it is sold again"
 # --- when Slurm cannot be asked
 
 mkdir "$T/bin"
-printf \
-    '#!/bin/sh\necho "slurm_load_licenses error: Unable to contact slurm controller" >&2; exit 1\n' > "$T/bin/scontrol"
+script='#!/bin/sh\necho "slurm_load_licenses error: Unable to contact slurm controller" >&2; '
+script+='exit 1\n'
+printf '%b' "$script" > "$T/bin/scontrol"
 chmod 755 "$T/bin/scontrol"
 rm "$cluster/run/pool.snapshot"
 try 30 env PATH="$T/bin:$PATH" rgpu slurm sync

@@ -57,8 +57,9 @@ holds 300 "--gres=rgpu:h100"
 is "$(servers_of "$job")" gpu1 "the other server has the other type"
 touch "$T/a100"
 try 20 srun --gres=rgpu:b200:1 true
-like "$err" \
-    '1 GPU of type b200 on one node was asked for, but no server has any \(gpu1 2 rgpu software GPU h100, gpu2 2 rgpu software GPU a100\)' \
+sentence='1 GPU of type b200 on one node was asked for, but no server has any \(gpu1 2 rgpu '
+sentence+='software GPU h100, gpu2 2 rgpu software GPU a100\)'
+like "$err" "$sentence" \
     "a type that no server has is refused, with those that there are"
 try 20 srun --gres=rgpu:h100:1,rgpu:a100:1 true
 like "$err" 'one type of GPU' "two types in one job are refused"

@@ -46,8 +46,9 @@ see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=1,0
 is "$rc:$seen" "0:0:1,0" "also for the order" || diag "$err"
 see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=
 is "$rc:$seen" "0:0:" "none are none" || diag "$err"
-try 60 rgpu run -n 2 -- sh -c \
-    'CUDA_VISIBLE_DEVICES=1 python3 "$0"; CUDA_VISIBLE_DEVICES=$(grep -o "GPU-[^\"]*" "$RGPU_LEASE" | sed -n 2p) python3 "$0"; python3 "$0"' "$py/task_gpus.py"
+program='CUDA_VISIBLE_DEVICES=1 python3 "$0"; CUDA_VISIBLE_DEVICES=$(grep -o "GPU-[^\"]*" '
+program+='"$RGPU_LEASE" | sed -n 2p) python3 "$0"; python3 "$0"'
+try 60 rgpu run -n 2 -- sh -c "$program" "$py/task_gpus.py"
 is "$rc:$(xargs <<< "$out")" "0:-:1 -:1 -:0,1" "in rgpu run, too, by number and by UUID" ||
     diag "$err"
 

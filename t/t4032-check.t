@@ -25,8 +25,9 @@ is "$(json_value \
 rgpu release --job "$both" > "$T/release"
 check
 is $rc 3 "a job whose leases are gone: exit status 3"
-like "$out" \
-    "job without lease: job $both: it runs with licences rgpu:200, and no server has a lease of it" "it is named"
+sentence="job without lease: job $both: it runs with licences rgpu:200, and no server has a lease "
+sentence+="of it"
+like "$out" "$sentence" "it is named"
 like "$out" "    its GPUs are gone: scontrol requeue $both, or scancel $both" "with the cure"
 check --json
 is "$(json_value 'list({d["check"] for d in j["disagreements"]})' <<< "$out")" "job without lease" \
@@ -40,8 +41,9 @@ submitted -N 2 --gres=rgpu:1 --wrap "$(until_file "$T/go")"; both=$job
 wait_for 30 is_state "$both" RUNNING
 rgpu release --job "$both" --node cn2 > "$T/release"
 check
-like "$rc $out" \
-    "^3 licences of a job: job $both: it has licences rgpu:200, and its leases hold 100 hundredths" "a job with half of its leases"
+sentence="^3 licences of a job: job $both: it has licences rgpu:200, and its leases hold 100 "
+sentence+="hundredths"
+like "$rc $out" "$sentence" "a job with half of its leases"
 scancel "$both"
 ok "it ends" wait_for 30 all_agree
 
@@ -58,8 +60,9 @@ is_gone() { [ -z "$(squeue -h -j "$lost" 2> /dev/null)" ]; }
 wait_for 30 is_gone
 rgpu slurm sync > "$T/sync"
 check
-like "$rc $out" \
-    "^3 .*lease without job: job $lost: gpu[12] has a lease of it \(root, node cn[12]\), and Slurm runs no such job" "it is found"
+sentence="^3 .*lease without job: job $lost: gpu[12] has a lease of it \(root, node cn[12]\), and "
+sentence+="Slurm runs no such job"
+like "$rc $out" "$sentence" "it is found"
 mv "$T/epilog" "$cluster/libexec/rgpu/epilog-slurmctld"
 like "$out" "    rgpu release --job $lost;" "with the cure"
 ok "which works" rgpu release --job "$lost"
@@ -92,7 +95,9 @@ ok "sync cures both" all_agree
 # --- slurm.conf
 
 cp "$cluster/etc/rgpu-slurm.conf" "$T/right.conf"
-sed 's/^Licenses=.*/Licenses=rgpu:300/; s/^PrologSlurmctld=/#&/; s/^Epilog=/#&/; s/^PrologFlags=.*/#&/' "$T/right.conf" > "$cluster/etc/rgpu-slurm.conf"
+program='s/^Licenses=.*/Licenses=rgpu:300/; s/^PrologSlurmctld=/#&/; s/^Epilog=/#&/; '
+program+='s/^PrologFlags=.*/#&/'
+sed "$program" "$T/right.conf" > "$cluster/etc/rgpu-slurm.conf"
 scontrol reconfigure
 sells() { scontrol -o show lic | grep -q "Total=$1 "; }
 wait_for 20 sells 300

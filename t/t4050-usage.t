@@ -94,8 +94,9 @@ for job in $first $second; do
 done
 
 # Runs of a requeued job are told apart; what an administrator wrote stays.
-submitted -A blue --gres=rgpu:1 --wrap \
-    "$build/cuda/vector_add-static; [ \$SLURM_RESTART_COUNT ] || { touch $T/begun; exec sleep 300; }"
+script="$build/cuda/vector_add-static; [ \$SLURM_RESTART_COUNT ] || { touch $T/begun; exec "
+script+="sleep 300; }"
+submitted -A blue --gres=rgpu:1 --wrap "$script"
 ok "a job runs" wait_for 60 test -e "$T/begun"
 scontrol update job "$job" admincomment="seen by me"
 scontrol requeue "$job"

@@ -11,7 +11,9 @@ own=$T/own
 mkdir -p "$own/plugstack.conf.d" "$T/libexec/rgpu" "$T/plugins"
 fill()
 {
-    sed "s|@libdir@|$T|g; s|@slurm_plugindir@|$T/plugins|g; s|@libexecdir@|$T/libexec|g; s|@licences@|400|g; s|@[a-z_]*@|/none|g" "$1"
+    program="s|@libdir@|$T|g; s|@slurm_plugindir@|$T/plugins|g; s|@libexecdir@|$T/libexec|g; "
+    program+="s|@licences@|400|g; s|@[a-z_]*@|/none|g"
+    sed "$program" "$1"
 }
 mkdir "$T/slurm"
 cp "$build"/lib/slurm/*.so "$T/slurm"
@@ -77,11 +79,13 @@ like "$out" "plugstack.conf:2: add
   \+ required .*/spank_rgpu.so rundir=/run/rgpu " "so has plugstack.conf"
 is "$(state)" "$before" "nothing is written without --apply"
 setup --json --dry-run
-is "$rc $(json \
-    'j["applied"], j["in_the_way"], {l["new"]: (l["line"], l["old"]) for l in j["lines"]}["NodeName=cn[1-4] CPUs=8 Gres=gpu:2,rgpu:1024"]' "$out")" \
+expression='j["applied"], j["in_the_way"], {l["new"]: (l["line"], l["old"]) for l in '
+expression+='j["lines"]}["NodeName=cn[1-4] CPUs=8 Gres=gpu:2,rgpu:1024"]'
+is "$rc $(json "$expression" "$out")" \
     "3 (False, [], (5, 'NodeName=cn[1-4] CPUs=8 Gres=gpu:2'))" "--json says the same"
-is "$(json \
-    'all(l["why"].endswith((".", ")", ").")) and l["file"] and l["line"] for l in j["lines"]), len(j["lines"])' "$out")" "(True, 13)" \
+expression='all(l["why"].endswith((".", ")", ").")) and l["file"] and l["line"] for l in '
+expression+='j["lines"]), len(j["lines"])'
+is "$(json "$expression" "$out")" "(True, 13)" \
     "each line has a reason" || diag "$out"
 setup --apply
 is $rc 0 "--apply" || diag "$out$err"
@@ -171,8 +175,12 @@ round_trip "files that are included, and a plugstack.conf elsewhere" \
 setup
 like "$out" "nodes-big.conf:1: change" "a change is told where the line stands"
 site there < "$own/slurm.conf"
-printf \
-    'NodeName=a Gres=rgpu:8\nSchedulerParameters=bf_licenses\nAccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageTRES=gres/rgpu,license/rgpu\n' >> "$site/slurm.conf"
+cat >> "$site/slurm.conf" <<'END'
+NodeName=a Gres=rgpu:8
+SchedulerParameters=bf_licenses
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageTRES=gres/rgpu,license/rgpu
+END
 cp "$own/gres.conf" "$site"
 mkdir "$site/plugstack.conf.d"
 cp "$own/plugstack.conf.d/rgpu.conf" "$site/plugstack.conf.d"
@@ -281,8 +289,9 @@ setup --apply
 sed -i 's/^GresTypes=.*/GresTypes=rgpu,gpu,mps/' "$site/slurm.conf"
 before=$(state)
 setup --undo
-like "$rc $err" \
-    '^4 .*nothing was changed: .*slurm.conf was edited since: the line "GresTypes=gpu,rgpu", which setup wrote, is not there any more' \
+sentence='^4 .*nothing was changed: .*slurm.conf was edited since: the line "GresTypes=gpu,rgpu", '
+sentence+='which setup wrote, is not there any more'
+like "$rc $err" "$sentence" \
     "a line of its own that was edited: exit status 4"
 is "$(state)" "$before" "and nothing is changed"
 sed -i 's/^GresTypes=.*/GresTypes=gpu,rgpu/' "$site/slurm.conf"
@@ -366,8 +375,9 @@ restart()
 }
 idle() { [ "$(sinfo -h -N -o %T | sort -u)" = idle ]; }
 # Written as Slurm would take it, too, and few people do.
-sed -i \
-    's/^SchedulerParameters=\(bf_interval=1\),\(.*\)/scheduLerparameters = "\1,\\\n\2"  # here/; s/^NodeName=cn1.*/include nodes.conf/; /^NodeName=cn2/d' "$conf"
+program='s/^SchedulerParameters=\(bf_interval=1\),\(.*\)/scheduLerparameters = "\1,\\\n\2"  # '
+program+='here/; s/^NodeName=cn1.*/include nodes.conf/; /^NodeName=cn2/d'
+sed -i "$program" "$conf"
 grep '^NodeName' "$T/plain.conf" |
     sed 's/ CPUs=16 *$/ \\\n CPUs=16/; s/$/\r/' > "$cluster/etc/nodes.conf"
 before=$(files)

@@ -157,8 +157,9 @@ is "$rc:$(cat "$T/fstab"):$(wc -l < "$T/environ")" "0::2" \
 
 if try 20 bwrap --bind "$T/own/rootfs" / --proc /proc --dev /dev /bin/sh -c 'echo it runs' &&
     [ "$rc:$out" = "0:it runs" ]; then
-    try 60 srun --gres=rgpu:2 sh -c \
-        "'$hook' && exec python3 '$py/in_bwrap.py' '$T/own/rootfs' '$T/fstab' '$T/environ' /bin/sh -c 'see_gpus; LD_LIBRARY_PATH=/image/lib see_gpus'"
+    program="'$hook' && exec python3 '$py/in_bwrap.py' '$T/own/rootfs' '$T/fstab' '$T/environ' "
+    program+="/bin/sh -c 'see_gpus; LD_LIBRARY_PATH=/image/lib see_gpus'"
+    try 60 srun --gres=rgpu:2 sh -c "$program"
     is "$rc:$(grep -oE 'GPUs 2 in [^ ]*' <<< "$out" | xargs)" \
         "0:GPUs 2 in /run/rgpu/libcuda.so.1: GPUs 2 in /image/lib/libcuda.so.1:" \
         "what enroot's hook names puts a job's GPUs into a container" ||
@@ -170,8 +171,9 @@ if try 20 bwrap --bind "$T/own/rootfs" / --proc /proc --dev /dev /bin/sh -c 'ech
     like "$rc:$out" \
         "^0:.*/run/cn[12]/[0-9]+/lease.json /run/rgpu/lease.json none x-create=file,bind,ro" \
         "also where the plugin that starts it comes before ours" || diag "$err"
-    try 60 rgpu run -n 1 -- sh -c \
-        "rgpu container '$T/plain/rootfs' --json > '$T/parts.json' && exec python3 '$py/in_bwrap.py' '$T/plain/rootfs' '$T/parts.json' - see_gpus"
+    program="rgpu container '$T/plain/rootfs' --json > '$T/parts.json' && exec python3 "
+    program+="'$py/in_bwrap.py' '$T/plain/rootfs' '$T/parts.json' - see_gpus"
+    try 60 rgpu run -n 1 -- sh -c "$program"
     like "$rc:$out" '^0:GPUs 1 in /run/rgpu/libcuda.so.1' \
         "rgpu container --json tells any runtime, outside Slurm too" || diag "$out$err"
 else

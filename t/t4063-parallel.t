@@ -47,9 +47,11 @@ by_launch()
         --nproc-per-node=2 "$@"
 }
 by_launch "$py/rank_gpu.py"
+sentence="one task a node starts two processes, as torchrun does: each sees both GPUs of its node "
+sentence+="and is told its own"
 is "$rc $(sed 's/ GPU-.*//' <<< "$out" | sort | xargs)" \
     "0 0 4 0 2 cn1 of 2 1 4 1 2 cn1 of 2 2 4 0 2 cn2 of 2 3 4 1 2 cn2 of 2" \
-    "one task a node starts two processes, as torchrun does: each sees both GPUs of its node and is told its own" || diag "$out$err"
+    "$sentence" || diag "$out$err"
 is "$(gpus)" 4 "... which are four"
 
 if [ -n "${RGPU_LONG:-}" ]; then
@@ -72,8 +74,10 @@ fi
 
 try 120 srun -N 1 -n 2 --gres=rgpu:2 --rgpu-bind=single:1 "$python" data_parallel.py --batch 241
 like "$rc $err" '^1 .*--batch=241 cannot be divided by 2 processes' "a batch that cannot be divided"
-printf \
-    'import os, sys, time\nsys.exit(7) if os.environ["RANK"] == "1" else time.sleep(600)\n' > "$T/fails.py"
+cat > "$T/fails.py" <<'END'
+import os, sys, time
+sys.exit(7) if os.environ["RANK"] == "1" else time.sleep(600)
+END
 try 60 srun -N 1 -n 1 --gres=rgpu:2 "$python" launch.py --nproc-per-node=2 "$T/fails.py"
 is "$rc" 7 "launch.py ends the others when one has failed, with its status" || diag "$err"
 ok "the GPUs are free again" wait_for 20 all_free

@@ -32,7 +32,8 @@ scontrol update JobId="$job" StartTime=now+2
 is_over() { is_state "$job" FAILED; }
 ok "it comes back without a Prolog, and ends" wait_for 60 is_over
 is "$(grep -c '^run' "$T/out")" 1 "its script does not run without its GPU"
-told="rgpu: this job's GPUs cannot be used on cn1: slurmd left out the Prolog of this run, .* requeue it \(scontrol requeue $job\)"
+told="rgpu: this job's GPUs cannot be used on cn1: slurmd left out the Prolog of this run, "
+told+=".* requeue it \(scontrol requeue $job\)"
 like "$(cat "$T/out")" "$told" "what was the matter, and what to do, is told"
 
 # Nor does any other job whose Prolog found no lease.
@@ -61,8 +62,8 @@ is "$rc $out" "0 run" "a job without GPUs minds no mark of another that had its 
 # slurmd was killed in its Prolog.
 submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
 ok "a batch script of which no Prolog tells anything fails" wait_for 60 is_state "$job" FAILED
-like "$(cat "$T/next")" "^[^
-]*rgpu: this job's GPUs cannot be used on cn1: its Prolog left nothing here: .* \(scontrol requeue $job\)" "... with cause and cure"
+told="rgpu: this job's GPUs cannot be used on cn1: its Prolog left nothing here: "
+like "$(cat "$T/next")" $'^[^\n]*'"$told.* \(scontrol requeue $job\)" "... with cause and cure"
 unlike "$(cat "$T/next")" '^run|
 run' "... and does not run"
 mkdir -p "$nodes/$((job + 1))"

@@ -16,8 +16,9 @@ parts() { python3 "$py/lease_parts.py" "$cluster/run/cn1/$1/lease.json"; }
 try 20 srun --help
 like "$out" '--rgpu-span ' "srun --help lists --rgpu-span, which has no value"
 try 20 srun --gres=rgpu:3 true
-like "$rc $err" \
-    '^1 .*no server has more than 2 .*ask for at most 2, or for more nodes, or for GPUs of several servers \(--rgpu-span\)' \
+sentence='^1 .*no server has more than 2 .*ask for at most 2, or for more nodes, or for GPUs of '
+sentence+='several servers \(--rgpu-span\)'
+like "$rc $err" "$sentence" \
     "three GPUs without it are refused, and it is named"
 try 20 srun --gres=rgpu:5 --rgpu-span true
 like "$rc $err" '^1 .*5 GPUs on one node were asked for, but the whole pool has 4 ' \

@@ -22,10 +22,12 @@ is "$(json '[(s["name"], s["reachable"], len(s["gpus"])) for s in j["servers"]]'
 
 # --- run
 
-try 20 "$rgpu" run -n 2 -- sh -c \
-    'cat "$RGPU_LEASE"; stat -c "%a %u" "$RGPU_LEASE" "$(dirname "$RGPU_LEASE")" >&2; echo "$LD_LIBRARY_PATH" >&2'
-is "$(json \
-    'j["version"], j["servers"][0]["name"], len(j["servers"][0]["gpus"]), len(j["servers"][0]["secret"])' "$out")" \
+program='cat "$RGPU_LEASE"; stat -c "%a %u" "$RGPU_LEASE" "$(dirname "$RGPU_LEASE")" >&2; echo '
+program+='"$LD_LIBRARY_PATH" >&2'
+try 20 "$rgpu" run -n 2 -- sh -c "$program"
+expression='j["version"], j["servers"][0]["name"], len(j["servers"][0]["gpus"]), '
+expression+='len(j["servers"][0]["secret"])'
+is "$(json "$expression" "$out")" \
     "(1, 'gpu1', 2, 64)" "run gives the command a lease file"
 is "$(sed -n 1,2p <<< "$err")" "400 $(id -u)
 700 $(id -u)" "... that only its owner can read"
@@ -34,8 +36,9 @@ like "$err" "(^|
 lease_file=$("$rgpu" run -- sh -c 'echo $RGPU_LEASE')
 is "$(ls -d "$(dirname "$lease_file")" 2>/dev/null)" "" \
     "... which is gone afterwards, with its directory"
-is "$("$rgpu" run -- sh -c \
-    'secret=$(grep -oE "[0-9a-f]{64}" "$RGPU_LEASE") && echo ${#secret} && env | grep -c "$secret"')" "64
+program='secret=$(grep -oE "[0-9a-f]{64}" "$RGPU_LEASE") && echo ${#secret} && env | grep -c '
+program+='"$secret"'
+is "$("$rgpu" run -- sh -c "$program")" "64
 0" "no secret is in the environment"
 ok "everything is given back" all_free
 
@@ -52,8 +55,9 @@ status 127 "no such command" run -- /nonexistent/command
 like "$err" '/nonexistent/command: No such file' "... and the error names it"
 status 126 "a command that cannot be run" run -- /etc/passwd
 status 121 "what the pool can never give" run -n 3 -- true
-like "$err" \
-    'the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted; with --span the GPUs of several servers would do' "... with the reason, and a cure"
+sentence='the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted; with --span the GPUs '
+sentence+='of several servers would do'
+like "$err" "$sentence" "... with the reason, and a cure"
 status 121 "... of memory, too" run -m 1G -- true
 status 2 "an option that is none" run --gpu 1 -- true
 like "$err" 'run has no option --gpu' "... is named"
@@ -77,8 +81,9 @@ ok "--verbose says what was leased" wait_for 10 grep -q 'gpu1 GPU 0 .*25%, 8M' "
 like "$("$rgpu" list)" "75% +56.0 MiB +64.0 MiB +$(id -un): pid $hold on .*\(25%\)" \
     "list says who holds it"
 try 20 "$rgpu" leases --json
-is "$(json \
-    '[(l["server"], l["owner"]["pid"], l["gpus"][0]["share"], l["gpus"][0]["memory"]) for l in j["leases"]]' "$out")" \
+expression='[(l["server"], l["owner"]["pid"], l["gpus"][0]["share"], l["gpus"][0]["memory"]) for l '
+expression+='in j["leases"]]'
+is "$(json "$expression" "$out")" \
     "[('gpu1', $hold, 25, 8388608)]" "leases --json"
 lease=$(json 'j["leases"][0]["id"]' "$out")
 like "$("$rgpu" leases)" "${lease:0:8} +gpu1 .* 25% +8.0 MiB" "leases"
@@ -119,8 +124,9 @@ like "$out" '1M +[0-9.]+ +[0-9.]+' "... and copies"
 one_free() { "$rgpu" list | grep -q '^1 of 2 GPUs free'; }
 ok "... and gives it back" wait_for 20 one_free
 try 60 "$rgpu" run -p 0.5 -- "$rgpu" bench --json
-is "$(json \
-    'j["server"], j["call"]["p50_us"] > 0, j["call"]["p50_us"] <= j["call"]["p99_us"], len(j["bandwidth"]) > 2, len(j["slow_down"]) > 3' "$out")" \
+expression='j["server"], j["call"]["p50_us"] > 0, j["call"]["p50_us"] <= j["call"]["p99_us"], '
+expression+='len(j["bandwidth"]) > 2, len(j["slow_down"]) > 3'
+is "$(json "$expression" "$out")" \
     "('gpu1', True, True, True, True)" "bench --json, of the GPU that the process has" ||
     diag "$err"
 try 20 "$rgpu" bench gpu9

@@ -22,7 +22,8 @@ readings()  # COMPUTE MODE, TEMPERATURE of the first GPU
 }
 of()
 {
-    json '[(c["verdict"], c["of"]) for h in j["hosts"] if h["host"] == "'"$1"'" for c in h["checks"] if c["check"] == "'"$2"'"]' "$out"
+    json "[(c['verdict'], c['of']) for h in j['hosts'] if h['host'] == '$1'
+        for c in h['checks'] if c['check'] == '$2']" "$out"
 }
 free() { "$rgpu" list | tail -n 1; }
 nothing_free() { [ "$(free)" = "0 of 2 GPUs free" ]; }
@@ -36,18 +37,21 @@ try 60 "$rgpu" health --json
 ok "rgpu health ends with 0 or 3: a software server is not FATAL" [ "$rc" = 0 -o "$rc" = 3 ] ||
     diag "$out $err"
 is "$(of gpu1 temperature)" "[('SKIPPED', '')]" "its GPU checks are SKIPPED, never PASS"
-is "$(json \
-    'sorted(set(c["value"] for c in j["hosts"][1]["checks"] if c["check"] in ("ECC", "P2P", "GPUs", "PCIe width")))' "$out")" \
+expression='sorted(set(c["value"] for c in j["hosts"][1]["checks"] if c["check"] in ("ECC", "P2P", '
+expression+='"GPUs", "PCIe width")))'
+is "$(json "$expression" "$out")" \
     "['its GPUs are software, which NVML does not know']" "... with the reason"
 for check in 'control port' 'data port' version; do
     is "$(of gpu1 "$check")" "[('PASS', '')]" "the way there: $check"
 done
-is "$(json \
-    '[c["check"] for c in j["hosts"][1]["checks"] if c["check"] in ("clock", "latency", "path MTU", "bandwidth") and c["verdict"] in ("PASS", "MARGINAL")]' "$out")" \
+expression='[c["check"] for c in j["hosts"][1]["checks"] if c["verdict"] in ("PASS", "MARGINAL")'
+expression+=' and c["check"] in ("clock", "latency", "path MTU", "bandwidth")]'
+is "$(json "$expression" "$out")" \
     "['clock', 'latency', 'path MTU', 'bandwidth']" "clock, latency, MTU and bandwidth are measured"
 is "$(json '[h["totals"]["FATAL"] for h in j["hosts"]]' "$out")" "[0, 0]" "totals of each host"
-is "$(json \
-    'all(c["cure"] for h in j["hosts"] for c in h["checks"] if c["verdict"] in ("MARGINAL", "FATAL"))' "$out")" True "whatever is wrong comes with what to do"
+expression='all(c["cure"] for h in j["hosts"] for c in h["checks"] if c["verdict"] in ("MARGINAL", '
+expression+='"FATAL"))'
+is "$(json "$expression" "$out")" True "whatever is wrong comes with what to do"
 try 60 "$rgpu" health --all
 like "$out" 'this host \(.*\): [0-9]+ PASS, [0-9]+ MARGINAL, [0-9]+ SKIPPED, 0 FATAL' \
     "as text: totals for this host"
@@ -91,8 +95,9 @@ try 60 "$rgpu" health
 is "$rc" 4 "rgpu health ends with 4"
 like "$out" 'FATAL +compute mode of GPU 0 +PROHIBITED \(DEFAULT\)
  +nvidia-smi -c DEFAULT' "... and says what to do"
-like "$(cat "$T/gpu2.log")" \
-    'health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it passes; nvidia-smi -c DEFAULT' "... as the log does"
+sentence='health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it passes; nvidia-smi '
+sentence+='-c DEFAULT'
+like "$(cat "$T/gpu2.log")" "$sentence" "... as the log does"
 api GET /metrics
 like "$body" 'rgpu_health_checks\{verdict="FATAL"\} 1' "... and Prometheus"
 kill "$job"; wait "$job"
@@ -128,37 +133,16 @@ is "$(of other version)" "[('FATAL', '')]" "a server that calls itself otherwise
 # --- what the worker program reads of NVML: one that is made up, with two GPUs and what NVML 580
 # has
 
-cat > "$T/nvml.cc" <<'EOF'
-#include <cstdio>
-#include <cstdlib>
-extern "C" {
-typedef struct nvmlDevice_st { int index; } *Device;
-struct Pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char id_text[32]; };
-static nvmlDevice_st devices[2] = {{0}, {1}};
-int nvmlInit_v2() { return getenv("MISMATCH") ? 18 : 0; }
-const char *nvmlErrorString(int) { return "Driver/library version mismatch"; }
-int nvmlSystemGetDriverVersion(char *text, unsigned room) { snprintf(text, room, "580.65.06"); return getenv("MISMATCH") ? 1 : 0; }
-int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return 0; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, Device *d) { *d = &devices[i]; return 0; }
-int nvmlDeviceGetUUID(Device d, char *text, unsigned room) { snprintf(text, room, "GPU-%d", d->index); return 0; }
-int nvmlDeviceGetPciInfo_v3(Device d, Pci *pci) { snprintf(pci->id_text, sizeof pci->id_text, "00000000:%02X:00.0", 0x3b + d->index); return 0; }
-int nvmlDeviceGetTemperature(Device, int sensor, unsigned *t) { *t = 41; return sensor; }
-int nvmlDeviceGetTemperatureThreshold(Device, int which, unsigned *t) { *t = which ? 87 : 92; return 0; }
-int nvmlDeviceGetComputeMode(Device d, int *mode) { *mode = 3 * d->index; return 0; }
-int nvmlDeviceGetPersistenceMode(Device, int *on) { *on = 1; return 0; }
-int nvmlDeviceGetEccMode(Device d, int *now, int *next) { *now = *next = d->index; return 0; }
-int nvmlDeviceGetTotalEccErrors(Device, int type, int counter, unsigned long long *n) { *n = 10 * type + counter; return 0; }
-int nvmlDeviceGetP2PStatus(Device, Device, int what, int *status) { *status = what == 2 ? 0 : 5; return 0; }
-}
-EOF
 mkdir "$T/nvml"
-ok "an NVML is made up" g++ -shared -fPIC -o "$T/nvml/libnvidia-ml.so.1" "$T/nvml.cc"
+ok "an NVML is made up" g++ -shared -fPIC -o "$T/nvml/libnvidia-ml.so.1" \
+    "$root/t/lib/made_up_nvml.cc"
 try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 is "$(json '[(k, j[k]) for k in ("driver", "cuda")]' "$out")" \
     "[('driver', '580.65.06'), ('cuda', 13000)]" "rgpu-worker --readings: versions"
-is "$(json '[sorted(g.items()) for g in j["gpus"]][1]' "$out")" \
-    "[('compute_mode', 3), ('ecc_uncorrected', 10), ('index', 1), ('nvlink', [1, 0]), ('p2p', [5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('shutdown', 92), ('slowdown', 87), ('temperature', 41), ('uuid', 'GPU-1')]" \
+wanted="[('compute_mode', 3), ('ecc_uncorrected', 10), ('index', 1), ('nvlink', [1, 0]), ('p2p', "
+wanted+="[5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('shutdown', 92), ('slowdown', "
+wanted+="87), ('temperature', 41), ('uuid', 'GPU-1')]"
+is "$(json '[sorted(g.items()) for g in j["gpus"]][1]' "$out")" "$wanted" \
     "... each GPU; what NVML does not tell is left out"
 try 20 env MISMATCH=1 LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 is "$(json 'j["why_not"], j["broken"]' "$out")" \
@@ -167,14 +151,7 @@ is "$(json 'j["why_not"], j["broken"]' "$out")" \
 try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 is "$(json '"ecc_uncorrected" in j["gpus"][0]' "$out")" False \
     "... and errors of a GPU whose ECC is off"
-cat > "$T/cuda.cc" <<'EOF'
-extern "C" {
-int cuInit(unsigned) { return 0; }
-int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
-int cuDeviceGetCount(int *count) { *count = 0; return 0; }
-}
-EOF
-ok "a driver is made up" g++ -shared -fPIC -o "$T/nvml/libcuda.so.1" "$T/cuda.cc"
+ok "a driver is made up" g++ -shared -fPIC -o "$T/nvml/libcuda.so.1" "$root/t/lib/made_up_cuda.cc"
 try 20 env RGPU_DRIVER="$T/nvml/libcuda.so.1" LD_LIBRARY_PATH="$T/nvml" \
     "$build/libexec/rgpu-worker" --inventory
 is "$out" '{"driver_version":12080,"driver_release":"580.65.06","gpus":[]}' \

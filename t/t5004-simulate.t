@@ -15,8 +15,13 @@ try 20 "$rgpu" simulate --json --policy worst-fit - < "$T/pins"
 is "$(json_value 'str([(p["policy"], p["waited"], p["wait_max_s"]) for p in j["policies"]])' \
     <<< "$out")" \
     "[('worst-fit', 1, 90.0)]" "--json, --policy, and a trace from stdin"
-printf \
-    'servers 2 2 8G\nrequest 0 3 100 0 10\nrequest 1 2 100 0 10\nrequest 2 1 100 0 5\nrequest 20 5 100 0 1\n' > "$T/span"
+cat > "$T/span" <<'END'
+servers 2 2 8G
+request 0 3 100 0 10
+request 1 2 100 0 10
+request 2 1 100 0 5
+request 20 5 100 0 1
+END
 try 20 "$rgpu" simulate --policy best-fit "$T/span"
 like "$rc $out" '^0 2 servers, 4 GPUs, 4 requests in 20.0 s; 2 can never be served' \
     "without --span three GPUs of two servers are never served"

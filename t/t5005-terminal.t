@@ -17,8 +17,9 @@ try 60 python3 "$py/terminal_to_file.py" "$T/screen" "$T/enough" 200 "$rgpu" run
 is "$rc" 0 "it waits, gets the GPU and runs the command" || diag "$err"
 # Each time it is written anew: from the line's start, cleared first.
 lines=$(tr -d '\r\n' < "$T/screen" | sed 's/\x1b\[K/\n/g')
-like "$lines" \
-    'rgpu: waiting for GPUs \([0-9]+s, at most 50s\) \[[#.]{20}\]: gpu1: 0 of its 2 GPUs have enough free now, 1 is wanted' \
+sentence='rgpu: waiting for GPUs \([0-9]+s, at most 50s\) \[[#.]{20}\]: gpu1: 0 of its 2 GPUs '
+sentence+='have enough free now, 1 is wanted'
+like "$lines" "$sentence" \
     "a line says for what, for how long, and how much of the limit is over"
 ok "it is written anew as the time goes on" [ \
     "$(grep -o 'waiting for GPUs ([0-9]*s' <<< "$lines" | sort -u | wc -l)" -ge 2 ]

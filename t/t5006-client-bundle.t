@@ -32,14 +32,18 @@ is "$(find "$clean" -path "$clean/opt" -prune -o -type f -print | wc -l)" 8 \
 (umask 077; head -c 32 /dev/urandom > "$T/key"; cp "$T/key" "$clean/etc/key")
 auth="method = \"key\"
 key_file = \"$T/key\""
-printf '%s\n' \
-    'mount -t proc proc "$1/proc" && touch "$1/dev/null" && mount --bind /dev/null "$1/dev/null" && root=$1 && shift &&' \
-    'exec env -i RGPU_CONF=/etc/rgpu.conf LD_LIBRARY_PATH=/opt/program /usr/sbin/chroot "$root" "$@"' > "$T/enter"
+cat > "$T/enter" <<'END'
+mount -t proc proc "$1/proc" && touch "$1/dev/null" && mount --bind /dev/null "$1/dev/null" &&
+    root=$1 && shift &&
+    exec env -i RGPU_CONF=/etc/rgpu.conf LD_LIBRARY_PATH=/opt/program /usr/sbin/chroot "$root" "$@"
+END
 inside() { try 60 unshare -m sh "$T/enter" "$clean" "$@"; }
 pool()
 {
-    printf \
-        '[auth]\nmethod = "key"\nkey_file = "/etc/key"\n[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "$1" "$control" > "$clean/etc/rgpu.conf"
+    {
+        printf '[auth]\nmethod = "key"\nkey_file = "/etc/key"\n'
+        printf '[[server]]\nname = "%s"\naddress = "127.0.0.1:%s"\n' "$1" "$control"
+    } > "$clean/etc/rgpu.conf"
 }
 rgpud plain
 pool plain

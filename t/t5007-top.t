@@ -20,8 +20,10 @@ like "$out" \
     "it has these columns"
 number='[0-9]+\.[0-9]%'
 for share in 30-100% 50%; do
-    like "$out" \
-        "gpu1 0 +[0-9a-f]{8} +$share +$number +$number +$number +$number +-?[0-9.]+m?s +[0-9.]+ MiB of 32.0 MiB +[0-9.]+ +[0-9.]+ (B|KiB) +[0-9.]+m?s +(runs|waits|idle) +$(id -un)" \
+    sentence="gpu1 0 +[0-9a-f]{8} +$share +$number +$number +$number +$number +-?[0-9.]+m?s "
+    sentence+="+[0-9.]+ MiB of 32.0 MiB +[0-9.]+ +[0-9.]+ (B|KiB) +[0-9.]+m?s +(runs|waits|idle) "
+    sentence+="+$(id -un)"
+    like "$out" "$sentence" \
         "the tenant of $share"
 done
 try 70 python3 "$py/top_screen.py" 24 200 1 '\x03' "$rgpu" top -i 300ms
@@ -49,8 +51,9 @@ tenants_start 300 "30-100 us=1000 long=0:60000"
 long() { "$rgpu" top --once | grep -E 'runs, kernel [0-9.]+s' || { "$rgpu" top --once; false; }; }
 ok "it tells how long a long kernel has run" wait_for 60 long
 # The leases of the tenants that have just ended may still be there, with no kernel.
-ok "... and so does Prometheus" python3 -c \
-    'import re, sys; sys.exit(not any(float(s) > 1 for s in re.findall(r"rgpu_tenant_running_kernel_seconds{.*} (.*)", sys.argv[1])))' \
+long_kernel() { awk '/^rgpu_tenant_running_kernel_seconds{/ && $NF > 1 { found = 1 }
+    END { exit !found }' <<< "$1"; }
+ok "... and so does Prometheus" long_kernel \
     "$(curl -s "http://127.0.0.1:$control/metrics")"
 kill "${tenant_pids[@]}"
 wait "${tenant_pids[@]}"

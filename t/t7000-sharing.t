@@ -86,8 +86,9 @@ is "$code" 400 "a share of 0 alone is refused"
 api POST /v1/offers \
     '{"gpus": 1, "share": 0, "most": 100, "owner": {"uid": 0, "host": "h", "pid": 1}}'
 like "$code $body" '400.*memory must be given' "a share from 0 without memory is refused"
-api POST /v1/offers \
-    '{"gpus": 1, "share": 0, "most": 100, "memory": 1048576, "owner": {"uid": 0, "host": "h", "pid": 1, "qos": "high"}}'
+request='{"gpus": 1, "share": 0, "most": 100, "memory": 1048576, '
+request+='"owner": {"uid": 0, "host": "h", "pid": 1, "qos": "high"}}'
+api POST /v1/offers "$request"
 is "$(json 'j["answer"], j["gpus"][0]["share"], j["gpus"][0]["most"]')" "('now', 0, 100)" \
     "... and with it offered"
 done_testing

@@ -20,8 +20,9 @@ crash "rgpud.$server"
 touch "$T/dead1"
 ok "a job fails whose server has died: it is requeued" wait_for 60 is_requeued "$one"
 wait_for 20 has_note "$one"
-like "$(note_of "$one")" \
-    "^rgpu: lost server $server \(127.0.0.1:[0-9]+\): .*connect.*: requeued; avoids $server until 20[0-9-]+T[0-9:]+Z$" \
+sentence="^rgpu: lost server $server \(127.0.0.1:[0-9]+\): .*connect.*: requeued; avoids $server "
+sentence+="until 20[0-9-]+T[0-9:]+Z$"
+like "$(note_of "$one")" "$sentence" \
     "its comment names the server and the cause, and what was done"
 back "$server"
 # The server that it had would now be taken before the other one: a GPU of it is in use.
@@ -52,8 +53,9 @@ touch "$T/booted"
 ok "the server's host was booted under the job, which fails: it is requeued" wait_for 60 \
     is_requeued "$booted"
 wait_for 20 has_note "$booted"
-like "$(note_of "$booted")" \
-    "^rgpu: lost server $server, whose host was started again under the job: requeued; avoids $server until" \
+sentence="^rgpu: lost server $server, whose host was started again under the job: requeued; "
+sentence+="avoids $server until"
+like "$(note_of "$booted")" "$sentence" \
     "though all servers answer"
 scancel "$booted"
 wait_for 30 all_free

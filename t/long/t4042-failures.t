@@ -63,38 +63,8 @@ mv "$T/prolog" "$prolog"
 
 # --- a server whose clock is wrong
 
-cat > "$T/skew.c" <<'C'
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stddef.h>
-#include <sys/time.h>
-#include <time.h>
-#define AHEAD 3600
-time_t time(time_t *at)
-{
-    time_t (*real)(time_t *) = (time_t (*)(time_t *))dlsym(RTLD_NEXT, "time");
-    time_t now = real(NULL) + AHEAD;
-    if (at)
-        *at = now;
-    return now;
-}
-int gettimeofday(struct timeval *tv, void *tz)
-{
-    int (*real)(struct timeval *, void *) = (int (*)(struct timeval *, void *))dlsym(RTLD_NEXT, "gettimeofday");
-    int rc = real(tv, tz);
-    tv->tv_sec += AHEAD;
-    return rc;
-}
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-    int (*real)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-    int rc = real(id, ts);
-    if (id == CLOCK_REALTIME)
-        ts->tv_sec += AHEAD;
-    return rc;
-}
-C
-cc -shared -fPIC -o "$T/skew.so" "$T/skew.c" -ldl || bail "the clock's library cannot be built"
+cc -shared -fPIC -o "$T/skew.so" "$root/t/lib/clock_ahead.c" -ldl ||
+    bail "the clock's library cannot be built"
 submitted --gres=rgpu:2 --wrap "$(until_file "$T/skewed")"; skewed=$job
 wait_for 30 runs "$skewed"
 server=$(server_of "$skewed") other=$(other_of "$(server_of "$skewed")")

@@ -18,7 +18,12 @@ diag "seed $seed"
 mkdir "$T/jobs"
 cat > "$T/work" <<SCRIPT
 #!/bin/sh
-one() { "$build/cuda/tenant-static" mode=sync us=200 seconds=0.1 > "$T/jobs/\$SLURM_JOB_ID.\$SLURM_RESTART_COUNT.\$\$.\$1" 2>&1 && echo done >> "$T/works" || echo failed; }
+one()
+{
+    out=$T/jobs/\$SLURM_JOB_ID.\$SLURM_RESTART_COUNT.\$\$.\$1
+    "$build/cuda/tenant-static" mode=sync us=200 seconds=0.1 > "\$out" 2>&1 &&
+        echo done >> "$T/works" || echo failed
+}
 one 1
 sleep "\$1"
 one 2

@@ -56,8 +56,8 @@ like "$(rgpu slurm preempt --dry-run)" \
     "the youngest over the quota would make way"
 b1_computes() { timer; computes b1; }
 ok "... and b has it" wait_for 60 b1_computes
-note "after $(awk \
-    "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}") s, some of which this test has waited itself"
+seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
+note "after $seconds s, some of which this test has waited itself"
 ok "the youngest has kept its work" wait_for 60 grep -q "^interrupted: step" "$T/out.young"
 is "$(job_state "$old")" RUNNING "... the older one runs on"
 begin=$EPOCHREALTIME

@@ -7,7 +7,10 @@ tsan=${RGPU_TSAN:-$build-tsan}
 
 cat > "$T/rgpud" <<END
 #!/bin/sh
-TSAN_OPTIONS='suppressions=$root/t/lib/tsan.supp history_size=5 second_deadlock_stack=1 exitcode=0 log_path=$T/report' exec $tsan/sbin/rgpud "\$@"
+TSAN_OPTIONS='suppressions=$root/t/lib/tsan.supp history_size=5 second_deadlock_stack=1'
+TSAN_OPTIONS="\$TSAN_OPTIONS exitcode=0 log_path=$T/report"
+export TSAN_OPTIONS
+exec $tsan/sbin/rgpud "\$@"
 END
 chmod 755 "$T" "$T/rgpud"
 reports() { ! cat "$T"/report.* 2> /dev/null; }
