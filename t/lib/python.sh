@@ -1,7 +1,9 @@
 # Functions for tests that need packages from PyPI: . "$(dirname "$0")/lib/python.sh", after tap.sh
 #
-#   python_env NAME PACKAGE==VERSION...   sets $python to the interpreter of an environment that has these packages, kept by
-#                                         content under ~/.cache/rgpu-tests; 1 where it cannot be made, with why in $err
+#   python_env NAME PACKAGE==VERSION...   sets $python to the interpreter of an environment that has
+#                                         these packages, kept by
+#                                         content under ~/.cache/rgpu-tests; 1 where it cannot be
+#                                         made, with why in $err
 
 test_cache=${RGPU_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rgpu-tests}
 
@@ -19,7 +21,8 @@ python_env()
     if ! [ -e "$folder/.done" ]; then
         note "making $folder, once"
         rm -rf "$folder"
-        try 600 sh -c '"$1" -m venv "$2" && d=$2 && shift 2 && "$d/bin/pip" install -q --disable-pip-version-check "$@" && touch "$d/.done"' \
+        try 600 sh -c \
+            '"$1" -m venv "$2" && d=$2 && shift 2 && "$d/bin/pip" install -q --disable-pip-version-check "$@" && touch "$d/.done"' \
             sh "$base" "$folder" "$@"
     fi
     exec {env_lock}>&-

@@ -114,10 +114,10 @@ Test(decision, of_a_range_of_nodes_the_most_that_fit_are_paid)
 
 Test(decision, reads_the_nodes_that_it_wrote)
 {
-    cr_expect(parse_nodes("2").least == 2 && parse_nodes("2").most == 2);
-    cr_expect(parse_nodes("1-4").least == 1 && parse_nodes("1-4").most == 4);
+    cr_expect(slurm::parse_nodes("2").least == 2 && slurm::parse_nodes("2").most == 2);
+    cr_expect(slurm::parse_nodes("1-4").least == 1 && slurm::parse_nodes("1-4").most == 4);
     for (const char *text : {"", "x", "1-", "-4", "4-1", "1-2-3", "1 "})
-        cr_expect(parse_nodes(text).least == 0, "'%s' was taken", text);
+        cr_expect(slurm::parse_nodes(text).least == 0, "'%s' was taken", text);
 }
 
 Test(decision, without_a_number_of_nodes_there_is_one)
