@@ -435,6 +435,13 @@ format-check: ## say which sources make format would change; exit status 1 where
 	@printf '%s\n' $(cxx_files) | xargs -P"$$(nproc)" -n 50 clang-format --dry-run -Werror 2>&1 | grep -E 'error:' | cut -d: -f1 | sort -u | sed 's/$$/: make format would change it/' | { ! grep .; }
 	@black -q --check $(sort $(python_files)) || { echo "black would change a Python file: make format" >&2; exit 1; }
 
+# What shellcheck is not asked, and why: .shellcheckrc.
+.PHONY: lint
+shell_files = $(shell git ls-files 't/*.sh'; git grep -lIE '^\#!.*(bash|/sh)\b' -- contrib etc t .ci)
+lint: ## shellcheck and pyflakes over scripts; exit status 1 where they find anything
+	@printf '%s\n' $(sort $(shell_files)) | xargs -P"$$(nproc)" -n 8 shellcheck -f gcc
+	@pyflakes3 $(sort $(python_files))
+
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
 	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo

@@ -10,8 +10,8 @@ runs()  # architecture, program, nvcc's flags
 {
     local architecture=$1 name=$2
     shift 2
-    if cuda_program "$root/t/cuda/libraries/$name.cu" -gencode \
-        "arch=compute_$architecture,code=compute_$architecture" "$@"; then
+    if cuda_program "$root/t/cuda/libraries/$name.cu" \
+        -gencode "arch=compute_$architecture,code=compute_$architecture" "$@"; then
         LD_LIBRARY_PATH=$softgpu:$cuda_libs try 120 "$program"
     fi
     is "$rc $out" "0 right" "$name for compute_$architecture" || diag "$err"
@@ -22,8 +22,8 @@ runs 80 cccl --extended-lambda
 # Two objects, so that the device code is linked when the program is loaded.
 separate=$root/t/cuda/libraries/separate.cu
 for part in "" SECOND; do
-    "$cuda_libs/../bin/nvcc" -std=c++17 -rdc=true ${part:+-D$part} -gencode \
-        arch=compute_80,code=compute_80 -c -o "$T/part$part.o" "$separate"
+    "$cuda_libs/../bin/nvcc" -std=c++17 -rdc=true ${part:+-D$part} \
+        -gencode arch=compute_80,code=compute_80 -c -o "$T/part$part.o" "$separate"
 done
 try 120 "$cuda_libs/../bin/nvcc" -rdc=true -gencode arch=compute_80,code=compute_80 -o \
     "$T/separate" "$T/part.o" "$T/partSECOND.o"

@@ -9,7 +9,7 @@ rate=15  # MB/s: a processor that has much else to do packs faster, too
 
 rgpud gpu1 'softgpu_memory = "256M"'
 clients "gpu1=$control"
-cd "$T"
+cd "$T" || exit 1
 "$rgpu" request -n 2 -o gpus > lease.log 2>&1 || bail "no lease: $(cat lease.log)"
 proxy()  # NAME PROGRAM ARGUMENTS...
 {

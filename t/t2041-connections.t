@@ -12,7 +12,7 @@ rate=25  # MB/s of each connection
 
 rgpud gpu1 'softgpu_memory = "256M"'
 clients "gpu1=$control"
-cd "$T"
+cd "$T" || exit 1
 "$rgpu" request -n 2 -o gpus > lease.log 2>&1 || bail "no lease: $(cat lease.log)"
 lease=gpus
 proxy()  # NAME PROGRAM ARGUMENTS...

@@ -131,7 +131,8 @@ guess()
     RGPU_WORKER_IMAGES=$1 try 60 python3 "$root/t/lib/wire_client.py" "$build/libexec/rgpu-worker" \
         "$2"
 }
-export RGPU_TEST_DIGEST=${mine##*/} RGPU_TEST_BYTES=$(stat -c %s "$mine")
+RGPU_TEST_BYTES=$(stat -c %s "$mine")
+export RGPU_TEST_DIGEST=${mine##*/} RGPU_TEST_BYTES
 guess "$images" image_digest
 is "$out $err" "status 0;  loaded" "a digest of the user's own image is enough"
 mkdir -m 700 "$T/others-images"

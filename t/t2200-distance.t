@@ -8,7 +8,7 @@ round_trip=20
 
 rgpud gpu1
 clients "gpu1=$control"
-cd "$T"
+cd "$T" || exit 1
 try 20 "$rgpu" request -t 10m -o gpus
 is "$rc" 0 "a lease" || diag "$err"
 start link python3 "$root/t/lib/slow_link.py" gpus far "$round_trip"

@@ -92,6 +92,7 @@ start lost env RGPU_LEASE="$T/lease" LD_LIBRARY_PATH="$interpose:$cuda_libs" bas
 exec {go}> "$T/go"
 wait_for 60 grep -q waiting "$T/lost.log" || diag "$(cat "$T/lost.log")"
 workers=$(workers_of "$pid_gpu2")
+# shellcheck disable=SC2086 # several
 kill -9 $workers
 echo > "/dev/fd/$go"
 wait_for 60 grep -q "^exit" "$T/lost.log"

@@ -46,7 +46,7 @@ for text in 'garbage' 'GET / HTTP/9.9' \
     'POST /v1/offers HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n' \
     'POST /v1/offers HTTP/1.1\r\nContent-Length: -1\r\n\r\n'; do
     exec 9<> "/dev/tcp/127.0.0.1/$control"
-    printf "$text\r\n\r\n" >&9
+    printf '%b\r\n\r\n' "$text" >&9
     timeout 10 cat <&9 > "$T/answer"
     exec 9>&-
     like "$(head -n 1 "$T/answer")" '^(HTTP/1.1 [45]|$)' \

@@ -34,7 +34,7 @@ refused()  # NAME, REGEX OF THE LOG LINE, COMMAND...
     like "$(grep 'data port' "$T/gpu1.log" | tail -n 1)" "$regex" "... which says why"
     ok "... and no worker" no_workers
 }
-send() { printf "$1" > "/dev/tcp/127.0.0.1/$data"; }
+send() { printf '%b' "$1" > "/dev/tcp/127.0.0.1/$data"; }
 connect() { exec 9<> "/dev/tcp/127.0.0.1/$data"; timeout 5 cat <&9 > "$T/said"; exec 9>&-; }
 
 lease
@@ -149,8 +149,8 @@ rgpud gpu2 'warm = false' "worker = \"$T/stubborn\"" "driver = \"$T/stubborn\""
 rgpud_pid=$pid
 lease
 hold third
-ok "a worker starts" wait_for 10 test -e "$T/gpu2.state/cache/$(id -u $worker_user)/told"
-told=$(cat "$T/gpu2.state/cache/$(id -u $worker_user)/told")
+ok "a worker starts" wait_for 10 test -e "$T/gpu2.state/cache/$(id -u "$worker_user")/told"
+told=$(cat "$T/gpu2.state/cache/$(id -u "$worker_user")/told")
 like "$told" "RGPU_WORKER_LEASE=$lease" "it is told its lease"
 like "$told" 'CUDA_VISIBLE_DEVICES=GPU-stubborn' "... its GPUs"
 like "$told" "RGPU_DRIVER=$T/stubborn" "... and the driver"

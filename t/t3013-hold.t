@@ -23,7 +23,7 @@ sed -i 's/^term = .*/term = "60s"/' "$T/rgpu.conf"
 
 # --- held
 
-cd "$T"
+cd "$T" || exit 1
 try 20 "$rgpu" request -n 2 -o gpus --server gpu1
 is "$rc $out" "0 gpus: 2 GPUs of gpu1" "rgpu request holds two GPUs of a server"
 is "$(stat -c %a gpus)" 400 "... in a file of the user's own"

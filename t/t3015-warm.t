@@ -28,7 +28,7 @@ is "$(loads)" "libc libm" "a worker loads nothing that only some workers need"
 rgpud gpu1
 clients "gpu1=$control"
 first=$control second=$data rgpud_pid=$pid
-cd "$T"
+cd "$T" || exit 1
 
 try 20 "$rgpu" request -m 32M -o gpus
 is "$rc" 0 "a lease is made" || diag "$err"

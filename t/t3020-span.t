@@ -55,7 +55,7 @@ sentence+='asked for'
 like "$rc $err" "$sentence" "none is of the kind: never, and why"
 is "$(free)" "5 of 5 GPUs free" "... and nothing stays locked"
 
-cd "$T"
+cd "$T" || exit 1
 try 20 "$rgpu" request -n 3 --span -o held
 is "$rc $out" "0 held: 2 GPUs of gpu1, 1 GPUs of gpu3" \
     "rgpu request --span holds GPUs of two servers"

@@ -105,14 +105,14 @@ is "$rc" 0 "malloc fails once, at each of the first 60 requests" || diag "$out$e
 # program sometimes waits for ever. Until that is mended the walk goes so far; with RGPU_LONG=1 it
 # goes to the end, and shows it.
 last=$([ -n "${RGPU_LONG:-}" ] && echo 3000 || echo 250)
-walk 61 $last $step
+walk 61 "$last" "$step"
 is "$rc" 0 "... at each $step. from then on, to number $last" || diag "$out$err"
 if [ -n "${RGPU_LONG:-}" ]; then
     like "$out" 'requests [0-9]+' "... to the last one of the program"
 else
     skip "a program that waits for ever where a module's memory is missing: RGPU_LONG=1 shows it"
 fi
-walk 1 $last $((step + 6)) for_ever
+walk 1 "$last" $((step + 6)) for_ever
 is "$rc" 0 "malloc fails for good, from each $((step + 6)). request on" || diag "$out$err"
 
 try 60 "$T/guarded" "$libcuda" cancel

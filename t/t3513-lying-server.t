@@ -66,7 +66,7 @@ done
 
 echo "random $RANDOM" > "$T/lie"
 note "$(cat "$T/lie")"
-try 300 "$T/guarded" "$libcuda" rounds 0 $rounds
+try 300 "$T/guarded" "$libcuda" rounds 0 "$rounds"
 is "$rc" 0 "answers with random changes, $rounds times: no crash, no byte in the wrong place" ||
     diag "$out"
 like "$out" "rounds $rounds" "... all of them"

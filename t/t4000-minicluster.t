@@ -1,5 +1,6 @@
 #!/bin/bash
 # The minicluster: up in seconds, several at once, gone without a trace, and plain about what fails.
+# shellcheck disable=SC2086 # $mc is a command with its options
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 

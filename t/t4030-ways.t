@@ -154,8 +154,8 @@ wait_for 20 is_state "$busy" COMPLETED
 scontrol requeuehold "$range"
 holds 0 "requeued and held"
 held_again() { [ "$(squeue -h -j "$range" -o '%W %t %r')" = \
-    "rgpu:200 PD job requeued in held state" ] || { squeue -h -j "$range" -o '%W %t %r'; return \
-    1; }; }
+    "rgpu:200 PD job requeued in held state" ] || { squeue -h -j "$range" -o '%W %t %r'; \
+    return 1; }; }
 ok "it pays for two nodes again" wait_for 20 held_again
 job=$range wait_for 20 begins_now
 wait_for 20 idle

@@ -28,8 +28,11 @@ submitted -N2 -A blue --gres=rgpu:1 -o "$T/two" --wrap \
     "srun $build/cuda/vector_add-static && echo both && cat $T/go"
 two=$job
 # A worker looks at the memory a last time when its program has gone.
-gone() { grep -q both "$T/two" && [ -z "$(rgpu leases --json | grep -E '"workers": *[1-9]')" ] ||
-    { cat "$T/two"; rgpu leases; return 1; }; }
+gone()
+{
+    grep -q both "$T/two" && ! rgpu leases --json | grep -qE '"workers": *[1-9]' ||
+        { cat "$T/two"; rgpu leases; return 1; }
+}
 ok "a job on two nodes" wait_for 60 gone
 echo > "$T/go"
 ok "... ends" wait_for 60 is_state "$two" COMPLETED

@@ -193,9 +193,9 @@ is "$rc:$out" "0:$site/slurm.conf: all that rgpu needs is there" \
 
 site relative <<< NodeName=n1
 before=$(state)
-cd "$site"
+cd "$site" || exit 1
 try 60 "$rgpu" slurm setup --conf slurm.conf --lines "$own" --licences 400 --apply
-cd "$T"
+cd "$T" || exit 1
 setup --undo
 is "$rc $(state)" "0 $before" "a relative name, and undone from elsewhere" || diag "$err"
 
@@ -282,7 +282,7 @@ site edited <<< $'ClusterName=a\nGresTypes=gpu\nNodeName=n1'
 setup --apply
 sed -i 's/ClusterName=a/ClusterName=b/; $a NodeName=n2' "$site/slurm.conf"
 setup --undo
-is "$rc $(cat "$site/slurm.conf" | tr '\n' ' ')" \
+is "$rc $(tr '\n' ' ' < "$site/slurm.conf")" \
     "0 ClusterName=b GresTypes=gpu NodeName=n1 NodeName=n2 " "what was edited elsewhere stays"
 like "$out" "slurm.conf: rgpu's lines are out, and what was edited since stays" "and that is said"
 setup --apply
@@ -309,7 +309,7 @@ try 60 "$rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" --apply --li
 is "$rc $(grep Licenses "$site/slurm.conf")" "0 Licenses=rgpu:800" \
     "a pool that has grown, its licences"
 setup --undo
-is "$rc $(cat "$site/slurm.conf" | tr '\n' ' ')" "0 NodeName=n1 NodeName=n2 " "all three are undone"
+is "$rc $(tr '\n' ' ' < "$site/slurm.conf")" "0 NodeName=n1 NodeName=n2 " "all three are undone"
 is "$(ls "$site")" slurm.conf "and no file is left"
 
 # A file that --apply had not reached yet when it was killed.

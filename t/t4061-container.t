@@ -187,6 +187,7 @@ try 20 rgpu container --enroot
 is "$rc:$err" "1:rgpu: ENROOT_MOUNTS is not set: --enroot is for a hook (hooks.d) of enroot" \
     "--enroot outside a hook"
 for wrong in '' '--oci a b' '--enroot x' '--oci a --enroot'; do
+    # shellcheck disable=SC2086 # its words
     try 20 rgpu container $wrong
     is "$rc" 2 "rgpu container $wrong is a wrong command line" || diag "$err"
 done

@@ -24,6 +24,7 @@ is "$(missing_options rgpu-spawner.8.in "$build/libexec/rgpu-spawner")" "" \
 is "$(missing_options rgpu.1.in "$rgpu")" "" "rgpu(1) has every option of rgpu"
 commands() { "$rgpu" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z-]*\) .*/\1/p'; }
 for command in $(commands) $(commands slurm | sed 's/^/slurm:/'); do
+    # shellcheck disable=SC2086 # two words for rgpu slurm NAME
     is "$(missing_options rgpu.1.in "$rgpu" ${command/:/ })" "" \
         "rgpu(1) has every option of ${command/:/ }"
     ok "... and the command" grep -qE \

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib/rgpud.sh"
 
 rgpud gpu1 'softgpu_devices = 1' 'softgpu_memory = "64M"'
-clients gpu1=$control
+clients "gpu1=$control"
 ok "t/lib/late_poll.c" cc -shared -fPIC -O2 -o "$T/late_poll.so" "$root/t/lib/late_poll.c" -ldl
 try 60 "$build/bin/rgpu" run -- env RGPU_TRANSPORT=tcp LD_PRELOAD="$T/late_poll.so" \
     "$build/cuda/host_race-static"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the tests of lost servers add to slurm.sh:  . "$(dirname "$0")/lib/lost.sh"   (after
 # cluster_up)
 #

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Functions for tests that need packages from PyPI: . "$(dirname "$0")/lib/python.sh", after tap.sh
 #
 #   python_env NAME PACKAGE==VERSION...   sets $python to the interpreter of an environment that has

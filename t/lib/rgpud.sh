@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # For tests that start an rgpud of their own:  . "$(dirname "$0")/lib/rgpud.sh"  (after tap.sh)
 #
 #   rgpud NAME [LINE...]     starts one on loopback, ports of the kernel's choice; LINEs go under

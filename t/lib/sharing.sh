@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # For tests of shared GPUs:  . "$(dirname "$0")/lib/sharing.sh"   (after tap.sh and rgpud.sh)
 #
 #   server [LINE...]              an rgpud with one software GPU, and clients for it
@@ -21,7 +22,7 @@
 server()
 {
     rgpud gpu1 'softgpu_devices = 1' 'softgpu_memory = "256M"' "$@"
-    clients gpu1=$control
+    clients "gpu1=$control"
 }
 
 tenants_start()

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the t4*.t tests add to tap.sh:  . "$(dirname "$0")/lib/slurm.sh"   (after tap.sh)
 #
 #   cluster_up [ARGS...]  a minicluster of the test's own (ARGS: as for minicluster up), up within

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What every t/tNNNN-topic.t starts with:  . "$(dirname "$0")/lib/tap.sh"
 #
 #   plan 3                        how many tests follow (or done_testing at the end)
@@ -93,8 +94,8 @@ not_ok()
 
 is()
 {
-    tap_result $([ "$1" = "$2" ]; echo $?) "$3" || { diag "   got: $1"; diag "wanted: $2"; return \
-        1; }
+    tap_result $([ "$1" = "$2" ]; echo $?) "$3" ||
+        { diag "   got: $1"; diag "wanted: $2"; return 1; }
 }
 
 like()
@@ -164,7 +165,7 @@ start()
     shift
     "$@" > "$T/$name.log" 2>&1 &
     pid=$!
-    tap_started+=($pid)
+    tap_started+=("$pid")
 }
 
 stop()

@@ -3,11 +3,13 @@ losses of every step.
 
     python torch-train.py linear|convolution
 """
+import importlib
 import sys
 
-import softgpu_torch  # noqa: F401
-import torch
-from torch import nn
+importlib.import_module("softgpu_torch")  # lets torch.compile work on the software GPU
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 
 class Linear(nn.Module):

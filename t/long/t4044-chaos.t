@@ -65,8 +65,14 @@ stream()
 
 declare -A killed
 names=(slurmctld slurmd.cn1 slurmd.cn2 rgpud.gpu1 rgpud.gpu2)
-start() { case $1 in slurmctld) daemon slurmctld ;; slurmd.*) daemon slurmd -N \
-    "${1#*.}" ;; rgpud.*) start_rgpud "${1#*.}"; disown ;; esac; }
+start()
+{
+    case $1 in
+        slurmctld) daemon slurmctld ;;
+        slurmd.*) daemon slurmd -N "${1#*.}" ;;
+        rgpud.*) start_rgpud "${1#*.}"; disown ;;
+    esac
+}
 kill_one()
 {
     local name=${names[RANDOM % 5]}

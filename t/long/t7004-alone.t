@@ -22,6 +22,7 @@ without=$control
 clients "gpu1=$with"; mv "$T/rgpu.conf" "$T/with.conf"
 clients "gpu2=$without"; mv "$T/rgpu.conf" "$T/without.conf"
 for load in "async 20" "async 200" "sync 200"; do
+    # shellcheck disable=SC2086 # its words
     set -- $load
     got=$(python3 "$py/alone_rounds.py" "$build" "$1" "$2" "$T/with.conf" "$T/without.conf")
     at_most cost 1 "$1 kernels of $2 us: what turns cost one tenant alone (percent)"
