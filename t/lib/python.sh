@@ -23,7 +23,8 @@ python_env()
         note "making $folder, once"
         rm -rf "$folder"
         try 600 sh -c \
-            '"$1" -m venv "$2" && d=$2 && shift 2 && "$d/bin/pip" install -q --disable-pip-version-check "$@" && touch "$d/.done"' \
+            '"$1" -m venv "$2" && d=$2 && shift 2 &&
+             "$d/bin/pip" install -q --disable-pip-version-check "$@" && touch "$d/.done"' \
             sh "$base" "$folder" "$@"
     fi
     exec {env_lock}>&-

@@ -40,7 +40,8 @@ extern "C" __global__ void bulk(const int *in, int *out)
     __syncthreads();
     cuda::barrier<cuda::thread_scope_block>::arrival_token token;
     if (threadIdx.x == 0) {
-        cuda::device::memcpy_async_tx(room, in + 256 * blockIdx.x, cuda::aligned_size_t<16>(1024), bar);
+        cuda::device::memcpy_async_tx(room, in + 256 * blockIdx.x, cuda::aligned_size_t<16>(1024),
+                                      bar);
         token = cuda::device::barrier_arrive_tx(bar, 1, 1024);
     } else token = bar.arrive();
     bar.wait(cuda::std::move(token));
@@ -48,7 +49,8 @@ extern "C" __global__ void bulk(const int *in, int *out)
     ptx::fence_proxy_async(ptx::space_shared);
     __syncthreads();
     if (threadIdx.x == 0) {
-        ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, out + 256 * blockIdx.x, room, 1024);
+        ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, out + 256 * blockIdx.x, room,
+                           1024);
         ptx::cp_async_bulk_commit_group();
         ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
     }
@@ -59,7 +61,8 @@ template <class T> __global__ void reduce(const T *in, T *out)
     auto warp = cg::tiled_partition<32>(block);
     T v = cg::reduce(warp, in[blockIdx.x * blockDim.x + threadIdx.x], cg::plus<T>());
     if (warp.thread_rank() == 0) atomicAdd(out, v);
-    T m = cg::reduce(cg::labeled_partition(warp, int(threadIdx.x % 3)), in[threadIdx.x], cg::greater<T>());
+    T m = cg::reduce(cg::labeled_partition(warp, int(threadIdx.x % 3)), in[threadIdx.x],
+                     cg::greater<T>());
     if (threadIdx.x < 3 && blockIdx.x == 0) out[1 + threadIdx.x] = m;
 }
 using namespace nvcuda;
@@ -82,7 +85,8 @@ extern "C" __global__ void eight(const float *in, float *out)
     float2 d = static_cast<float2>(c);
     __nv_bfloat162 h = __floats2bfloat162_rn(in[i], in[i] * 2);
     h = __hfma2(h, h, h);
-    out[4 * i] = float(a); out[4 * i + 1] = float(b); out[4 * i + 2] = d.x + d.y; out[4 * i + 3] = __high2float(h) - __low2float(h);
+    out[4 * i] = float(a); out[4 * i + 1] = float(b); out[4 * i + 2] = d.x + d.y;
+    out[4 * i + 3] = __high2float(h) - __low2float(h);
 }
 // Programmatic dependent launch, elect, setmaxnreg's neighbours, clocks.
 extern "C" __global__ void odd(unsigned *out)
@@ -90,11 +94,13 @@ extern "C" __global__ void odd(unsigned *out)
     asm volatile("griddepcontrol.wait;" ::: "memory");
     asm volatile("griddepcontrol.launch_dependents;");
     unsigned elected;
-    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
     const unsigned n = __reduce_add_sync(0xffffffff, elected);
     const unsigned m = __match_any_sync(0xffffffff, threadIdx.x / 4);
     const long long t = clock64();
-    out[threadIdx.x] = n * 1000 + __popc(m) + (clock64() < t) + (__activemask() != 0xffffffff) * 100000;
+    out[threadIdx.x] = n * 1000 + __popc(m) + (clock64() < t) +
+                       (__activemask() != 0xffffffff) * 100000;
 }
 )";
 

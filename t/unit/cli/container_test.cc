@@ -126,9 +126,9 @@ Test(container, what_the_image_has_of_that_name_is_covered)
     host.link("usr/local/cuda-12.4/compat/libcuda.so.1", "libcuda.so.550");
     host.link("usr/local/cuda", "cuda-12.4");
     host.file(host.rootfs / "srv/libcuda.so.1", "x");
-    host.file(
-        host.rootfs / "etc/ld.so.cache",
-        "glibc-ld.so.cache1.1\0\1\2libcuda.so.1\0/opt/driver/libcuda.so.1\0/gone/libcuda.so.1\0/srv/xlibcuda.so.1\0"s);
+    host.file(host.rootfs / "etc/ld.so.cache",
+              "glibc-ld.so.cache1.1\0\1\2libcuda.so.1\0/opt/driver/libcuda.so.1\0"
+              "/gone/libcuda.so.1\0/srv/xlibcuda.so.1\0"s);
     same(joined(places_for(host.rootfs, "libcuda.so.1", "/nowhere:/srv")),
          "/usr/lib/x86_64-linux-gnu/libcuda.so.535 /opt/driver/libcuda.so.1 "
          "/usr/local/cuda-12.4/compat/libcuda.so.550 "

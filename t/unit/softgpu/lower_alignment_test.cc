@@ -61,10 +61,13 @@ std::string kernel(const Access &a, bool waits)
 }
 .visible .entry k(.param .u64 pointer, .param .u64 offset)
 {
-  .reg .b64 %p, %o, %d, %e; .reg .b32 %r, %t, %s, %x; .reg .b16 %h; .reg .f32 %f, %g; .reg .f64 %l; .reg .pred %q;
+  .reg .b64 %p, %o, %d, %e; .reg .b32 %r, %t, %s, %x; .reg .b16 %h; .reg .f32 %f, %g;
+  .reg .f64 %l; .reg .pred %q;
   .shared .align 16 .b8 buffer[64];
-  ld.param.u64 %p, [pointer]; ld.param.u64 %o, [offset]; cvta.to.global.u64 %p, %p; mov.u32 %x, %tid.x;
-  mov.u32 %s, buffer; cvt.u32.u64 %t, %o; add.u32 %s, %s, %t; mov.f32 %f, 0f00000000; mov.f32 %g, %f; mov.b32 %r, %f;
+  ld.param.u64 %p, [pointer]; ld.param.u64 %o, [offset]; cvta.to.global.u64 %p, %p;
+  mov.u32 %x, %tid.x;
+  mov.u32 %s, buffer; cvt.u32.u64 %t, %o; add.u32 %s, %s, %t; mov.f32 %f, 0f00000000;
+  mov.f32 %g, %f; mov.b32 %r, %f;
   mov.b16 %h, 0;
   )" + (waits ? "bar.sync 0;\n  " : "") +
            a.text + "\n  ret;\n}\n";

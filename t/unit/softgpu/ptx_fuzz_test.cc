@@ -93,7 +93,8 @@ const std::string kKernelHead =
     R"(.visible .entry k(.param .u64 k_param_0, .param .align 8 .b8 k_param_1[24])
 .maxntid 128, 1, 1 .maxnreg 64
 {
-.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .b64 %rd<6>; .reg .f32 %f<8>; .reg .f64 %fd<4>;
+.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .b64 %rd<6>;
+.reg .f32 %f<8>; .reg .f64 %fd<4>;
 .local .align 16 .b8 here[32];
 targets: .branchtargets $done, $other;
 prototype: .callprototype (.param .b32 _) _ (.param .b32 _);

@@ -32,7 +32,8 @@ Test(ptx_parser, tables_of_a_module)
 .global .align 8 .u64 refs[2] = {counter, generic(table)+8};
 .extern .shared .align 16 .b8 dyn[];
 .shared .align 8 .b8 both[24];
-.weak .entry one(.param .u32 a, .param .u64 .ptr .global .align 4 b, .param .align 16 .b8 c[20], .param .u8 d)
+.weak .entry one(.param .u32 a, .param .u64 .ptr .global .align 4 b,
+    .param .align 16 .b8 c[20], .param .u8 d)
 .maxntid 128, 2, 1
 .minnctapersm 2
 { .loc 1 2 3

@@ -8,7 +8,8 @@ using namespace rgpu;
 Test(json_reader, reads_what_a_lease_file_holds)
 {
     auto j = Json::parse(R"( {"version": 1, "job": "17", "servers": [
-        {"name": "gpu\u00e41", "address": "h:1", "gpus": [{"share": 50.5, "ok": true, "none": null}]}, {}]} )");
+        {"name": "gpu\u00e41", "address": "h:1", "gpus": [{"share": 50.5, "ok": true,
+         "none": null}]}, {}]} )");
     cr_assert(j);
     cr_expect(*j->get("version")->number() == 1);
     cr_expect(j->text("job") == "17");
