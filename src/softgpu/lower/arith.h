@@ -1,4 +1,5 @@
-// Pieces of floating point that several groups share.
+// Pieces of floating point that several groups share. Each writes instructions through the Lower it
+// is given, and returns the value.
 #pragma once
 
 #include "softgpu/lower/lower.h"
@@ -33,6 +34,7 @@ inline V saturate(Lower &l, Type t, const V &v)
     return l.select(below, t, low, "1.0");
 }
 
+// .ftz and .sat, where the instruction has them.
 inline V finish(Lower &l, Type t, const V &v)
 {
     V flushed = flush(l, t, v);

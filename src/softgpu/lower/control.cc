@@ -1,6 +1,7 @@
 // Branches, calls, returns, fences.
 #include <algorithm>
 
+#include "softgpu/lower/external.h"
 #include "softgpu/lower/lower.h"
 #include "softgpu/ptx/grammar.h"
 

@@ -1,4 +1,6 @@
 // Device functions that the driver supplies: what nvcc's output calls and defines nowhere.
+#include "softgpu/lower/external.h"
+
 #include "softgpu/lower/lower.h"
 
 namespace rgpu::softgpu::lower {

@@ -5,7 +5,11 @@
 #include <cstdlib>
 
 #include "softgpu/abi.h"
+#include "softgpu/lower/forms.h"
+#include "softgpu/lower/loops.h"
+#include "softgpu/lower/lower.h"
 #include "softgpu/lower/module.h"
+#include "softgpu/lower/prelude.h"
 #include "softgpu/ptx/parser.h"
 
 namespace rgpu::softgpu::lower {
@@ -15,6 +19,7 @@ namespace {
 struct Lowered {
     const ptx::Function *function;
     ptx::Body body;
+    Forms forms;
 };
 
 struct KernelUnit final : Unit {
@@ -28,12 +33,12 @@ struct KernelUnit final : Unit {
 };
 
 // Does any thread of this function perhaps wait for another one?
-bool waits(const ptx::Function &f, const ptx::Body &body)
+bool waits(const ptx::Function &f, const ptx::Body &body, const Forms &forms)
 {
     std::vector<uint8_t> loops;
     for (uint32_t i = 0; i < body.instructions.size(); ++i) {
         const ptx::Instruction &in = body.instructions[i];
-        const Row &row = *static_cast<const Form *>(in.form)->row;
+        const Row &row = *forms[i]->row;
         if (row.need & kThread) return true;
         if (!(row.need & kSpins)) continue;
         if (loops.empty()) loops = find_loops(body);
@@ -177,23 +182,25 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     KernelUnit unit(*this);
     bool local = false;
     uint64_t registers = 0;
+    FormFinder finder;
     for (const ptx::Function *f : functions) {
         auto body = ptx::parse_body(*f);
         if (!body) return std::move(body).error();
-        for (ptx::Instruction &in : body->instructions) in.form = find_form(in.opcode);
-        unit.per_thread |= waits(*f, *body);
+        auto forms = finder.find(*body);
+        if (!forms) return std::move(forms).error();
+        unit.per_thread |= waits(*f, *body, *forms);
         unit.converges |= converges(*body);
         unit.exits |= exits(*f, *body);
         local |= has_local(*body);
         registers += info(*f)->register_bytes;
-        parts.push_back({f, std::move(body).value()});
+        parts.push_back({f, std::move(body).value(), std::move(forms).value()});
     }
     unit.parallel = !unit.per_thread && !local;
     unit.shared = shared_layout(functions).offsets;
 
     std::string code;
     for (const Lowered &p : parts) {
-        auto text = Lower(unit, *p.function, p.body).run();
+        auto text = Lower(unit, *p.function, p.body, p.forms).run();
         if (!text) return std::move(text).error().in(std::string(p.function->name));
         code += *text;
     }
@@ -202,10 +209,6 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     unit.declarations.insert("declare void @rt_misaligned(ptr, i64) noreturn nounwind cold");
     auto helpers = prelude(unit.helpers, unit.declarations);
     if (!helpers) return std::move(helpers).error();
-
-    size_t parameter_bytes = 0;
-    for (const ptx::Variable &v : kernel.parameters)
-        parameter_bytes = (parameter_bytes + v.align - 1) / v.align * v.align + v.size;
 
     std::string head;
     std::set<std::string> seen;
@@ -216,7 +219,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     facts.per_thread = unit.per_thread;
     facts.stack_bytes = static_cast<uint32_t>(16384 + local_bytes(kernel, 0) +
                                               std::min<uint64_t>(registers, 262144));
-    return join(head, "\n", *helpers, code, metadata(parameter_bytes));
+    return join(head, "\n", *helpers, code, metadata(kernel.parameter_bytes));
 }
 
 Result<CompiledKernel> Module::compile(std::string_view kernel) const

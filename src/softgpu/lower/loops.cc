@@ -1,9 +1,11 @@
 // Which instructions stand in a loop: strongly connected parts of the control flow.
 #include <algorithm>
 
-#include "softgpu/lower/lower.h"
+#include "softgpu/lower/loops.h"
 
 namespace rgpu::softgpu::lower {
+
+using ptx::Operand;
 
 namespace {
 

@@ -1,15 +1,24 @@
 // Lowers one PTX function to LLVM IR text. The rows of the table write instructions through it.
+//
+// Lives for one function of one compilation, on the thread that compiles. The first failure stays,
+// and run() returns it.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "softgpu/lower/congruence.h"
+#include "softgpu/lower/forms.h"
+#include "softgpu/lower/ir_text.h"
+#include "softgpu/lower/nest.h"
 #include "softgpu/lower/table.h"
+#include "softgpu/lower/unit.h"
 #include "softgpu/ptx/ast.h"
 #include "util/result.h"
 
@@ -18,56 +27,9 @@ namespace rgpu::softgpu::lower {
 using ptx::Operand;
 using ptx::Space;
 
-// The text of an LLVM value: "%v12", "42".
-using V = std::string;
-
-// What the functions of one kernel share while they are lowered.
-struct Unit {
-    bool per_thread = false;  // kind "thread" (abi.h)
-    bool converges = false;   // it asks which lanes are together
-    bool exits = false;       // a function of the kernel may end the thread
-    bool parallel = false;    // the block's threads are iterations of a loop without dependences
-    uint32_t sites = 0;       // numbers given to warp operations so far
-    std::set<std::string, std::less<>> declarations;  // of what the kernel uses
-    std::set<std::string, std::less<>> helpers;       // of prelude.cc
-    std::set<std::string, std::less<>> globals;       // module variables used
-    std::map<std::string_view, uint32_t> shared;      // offsets of .shared variables
-    // Looks a name up in the module.
-    struct Symbol {
-        enum Kind { none, variable, function } kind = none;
-        const ptx::Variable *variable_ = nullptr;
-        const ptx::Function *function_ = nullptr;
-    };
-    virtual Symbol find(std::string_view name) const = 0;
-    // The functions whose address the program can know and whose parameters are these.
-    virtual std::vector<const ptx::Function *> targets(const ptx::Prototype &) const = 0;
-    virtual ~Unit() = default;
-};
-
-// LLVM's name for a type's values: i32, float, <2 x half>; bf16 and tf32 are integers.
-std::string ll(Type);
-std::string ll_int(unsigned bits);
-inline constexpr Type kPred{Type::pred, 1, 1}, kB8{Type::bits, 8, 1}, kB16{Type::bits, 16, 1},
-    kB32{Type::bits, 32, 1}, kB64{Type::bits, 64, 1}, kB128{Type::bits, 128, 1},
-    kU32{Type::uns, 32, 1}, kS32{Type::sgn, 32, 1}, kU64{Type::uns, 64, 1}, kS64{Type::sgn, 64, 1},
-    kF16{Type::flt, 16, 1}, kF16x2{Type::flt, 16, 2}, kF32{Type::flt, 32, 1},
-    kF64{Type::flt, 64, 1};
-inline Type bits_of(Type t) { return Type{Type::bits, static_cast<uint16_t>(t.total()), 1}; }
-inline Type with_width(Type t, unsigned w) { return Type{t.kind, static_cast<uint16_t>(w), 1}; }
-
-struct Congruence;  // alignment.h
-
-// Of an instruction: whether a natural loop begins there, or some have just ended, and how many are
-// around it.
-struct Nest {
-    enum Kind : uint8_t { inside, header, behind } kind = inside;
-    uint32_t depth = 0;  // of a header: without its own
-};
-
 class Lower {
 public:
-    Lower(Unit &unit, const ptx::Function &f, const ptx::Body &body);
-    ~Lower();
+    Lower(Unit &, const ptx::Function &, const ptx::Body &, const Forms &);
     // The function's definition.
     Result<std::string> run();
 
@@ -92,7 +54,6 @@ public:
     // A pointer to the memory operand.
     V address(const Operand &, Space);
     // Has the kernel end with a fault if the memory operand is no multiple of so many bytes.
-    // alignment.cc
     void check_alignment(const Operand &, Space, unsigned bytes);
     // The pointer that the operand, an address, holds; keeps what LLVM knows of its origin.
     V pointer(const Operand &);
@@ -178,6 +139,7 @@ private:
     Unit &unit_;
     const ptx::Function &function_;
     const ptx::Body &body_;
+    const Forms &forms_;
     std::vector<uint8_t> pointer_rank_, loop_;
     std::vector<Nest> nest_;  // where lanes ask who is with them
     std::vector<Congruence> congruences_;
@@ -191,50 +153,5 @@ private:
     bool in_loop_ = false;
     unsigned values_ = 0, blocks_ = 0, slots_ = 0;
 };
-
-// For every register: 0 no pointer, 1 perhaps one, 2 a pointer. pointers.cc
-std::vector<uint8_t> find_pointers(const ptx::Function &, const ptx::Body &);
-// For every instruction: is it inside a loop. loops.cc
-std::vector<uint8_t> find_loops(const ptx::Body &);
-// The instructions that may come after one. loops.cc
-void successors(const ptx::Body &, uint32_t instruction, std::vector<uint32_t> &out);
-// The loops around every instruction. nest.cc
-std::vector<Nest> find_nest(const ptx::Body &);
-// Does anything in it read or write memory, other than parameters. alignment.cc
-bool touches_memory(const ptx::Body &);
-// True where a register operand is read by any instruction. loops.cc
-bool is_read(const ptx::Body &, uint32_t reg);
-
-// A special register by its name, with its type, or null where it is unknown.
-struct Special {
-    std::string_view name;
-    Type type;
-    V (*value)(Lower &);
-};
-const Special *find_special(std::string_view name);
-// Where the %reserved_smem_offset_* point: a variable of the kernels that read them. Cooperative
-// groups count on 288 bytes.
-inline constexpr std::string_view kReservedSharedName = "%reserved_smem";
-inline constexpr uint32_t kReservedShared = 320;
-
-// The definitions of the named prelude functions and of those they call; adds what these need
-// declared.
-Result<std::string> prelude(const std::set<std::string, std::less<>> &names,
-                            std::set<std::string, std::less<>> &declarations);
-
-// Called device functions that the engine supplies (vprintf and so on).
-struct External {
-    std::string_view name;
-    void (*lower)(Lower &, const std::vector<V> &returns, const std::vector<V> &parameters);
-};
-const External *find_external(std::string_view name);
-
-inline std::string join() { return {}; }
-template <class... Parts> std::string join(const Parts &...parts)
-{
-    std::string s;
-    ((s += parts), ...);
-    return s;
-}
 
 }  // namespace rgpu::softgpu::lower

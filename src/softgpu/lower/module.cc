@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "softgpu/ptx/grammar.h"
+#include "softgpu/lower/external.h"
+#include "softgpu/lower/special.h"
 #include "softgpu/ptx/parser.h"
 #include "util/sha256.h"
 
@@ -19,6 +20,9 @@ Result<std::shared_ptr<const PtxModule>> PtxModule::parse(std::string_view ptx)
 }
 
 namespace lower {
+
+using ptx::Operand;
+using ptx::Space;
 
 std::string signature(const std::vector<ptx::Variable> &returns,
                       const std::vector<ptx::Variable> &parameters)
@@ -34,27 +38,23 @@ Result<std::shared_ptr<const Module>> Module::parse(std::string_view text)
 {
     auto module = std::make_shared<Module>();
     module->text_ = text;  // everything below points into it
-    auto parsed = ptx::parse_module(module->text_, [&](const ptx::Function &f, ptx::Body &body) {
-        return module->check(f, body);
-    });
+    FormFinder finder;
+    auto check = [&](const ptx::Function &f, const ptx::Body &body) -> Result<void> {
+        auto forms = finder.find(body);
+        return forms ? module->check(f, body, *forms) : std::move(forms).error();
+    };
+    auto parsed = ptx::parse_module(module->text_, check);
     if (!parsed) return std::move(parsed).error();
     module->ptx_ = std::move(parsed).value();
     module->index();
     if (auto complete = module->check_names(); !complete) return std::move(complete).error();
     module->make_tables();
-    module->forms_.clear();
     return std::shared_ptr<const Module>(std::move(module));
 }
 
 namespace {
 
 constexpr uint64_t kMaxLocal = 512 << 10;  // CUDA C++ Programming Guide, technical specifications
-
-Error refuse(const ptx::Instruction &in, const char *why, ErrorKind kind = ErrorKind::unsupported)
-{
-    return error(kind, "PTX line %u: '%.*s': %s", in.line,
-                 static_cast<int>(std::min<size_t>(in.text.size(), 400)), in.text.data(), why);
-}
 
 void add_unique(std::vector<std::string_view> &list, std::string_view name)
 {
@@ -92,7 +92,7 @@ Result<void> check_minus(const ptx::Instruction &in, const Row &row, const ptx::
 }  // namespace
 
 // Everything that can be said of a function without generating code.
-Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
+Result<void> Module::check(const ptx::Function &f, const ptx::Body &body, const Forms &forms)
 {
     // Of several weak definitions the first is taken; what the others need is no matter.
     FunctionInfo ignored, &info = info_.contains(f.name) ? ignored : info_[f.name];
@@ -119,11 +119,9 @@ Result<void> Module::check(const ptx::Function &f, ptx::Body &body)
             info.shared.push_back(reserved_shared());
         return o.kind != Operand::special || find_special(o.name);
     };
-    for (const ptx::Instruction &in : body.instructions) {
-        auto [form, added] = forms_.try_emplace(in.opcode, nullptr);
-        if (added) form->second = find_form(in.opcode);
-        if (!form->second) return refuse(in, "the software GPU does not know this instruction");
-        const Row &row = *form->second->row;
+    for (size_t n = 0; n < body.instructions.size(); ++n) {
+        const ptx::Instruction &in = body.instructions[n];
+        const Row &row = *forms[n]->row;
         if (in.count < row.min_operands || in.count > row.max_operands)
             return refuse(in, "wrong number of operands");
         if (auto ok = check_minus(in, row, body); !ok) return ok;
@@ -320,13 +318,9 @@ void Module::make_tables()
         if (!f.kernel || !f.defined || find_function(f.name) != &f) continue;
         Kernel k;
         k.name = f.name;
-        size_t at = 0;
-        for (const ptx::Variable &p : f.parameters) {
-            at = (at + p.align - 1) / p.align * p.align;
-            k.parameters.push_back({at, p.size, p.align});
-            at += p.size;
-        }
-        k.parameter_bytes = at;
+        for (const ptx::Variable &p : f.parameters)
+            k.parameters.push_back({p.offset, p.size, p.align});
+        k.parameter_bytes = f.parameter_bytes;
         k.static_shared = shared_layout(reachable(f)).bytes;
         k.local_bytes = local_bytes(f, 0);
         k.max_threads = f.max_threads;

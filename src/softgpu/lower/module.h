@@ -1,14 +1,19 @@
 // A parsed module: what PtxModule promises, and the call graph that compiling needs.
+//
+// Never changes after parse(), so any thread may ask and compile. Owns the text; all names are
+// views into it.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "softgpu/compiler.h"
-#include "softgpu/lower/lower.h"
+#include "softgpu/lower/forms.h"
+#include "softgpu/lower/unit.h"
 #include "softgpu/ptx/ast.h"
 
 namespace rgpu::softgpu::lower {
@@ -39,8 +44,10 @@ public:
 
     // LLVM IR of the kernel with all it calls, for compile() and for tests.
     Result<std::string> ir(const ptx::Function &kernel, CompiledKernel &facts) const;
+    // Null where the module has no such function.
     const ptx::Function *find_function(std::string_view name) const;
     Unit::Symbol find(std::string_view name) const;
+    // The functions with this signature whose address the program can know.
     std::vector<const ptx::Function *> targets(std::string_view signature) const;
 
 private:
@@ -50,10 +57,13 @@ private:
         uint32_t bytes = 0;  // of those of known size
     };
 
-    Result<void> check(const ptx::Function &, ptx::Body &);
+    // Notes what a function needs; fails on what the instruction table or the device does not
+    // allow.
+    Result<void> check(const ptx::Function &, const ptx::Body &, const Forms &);
     void index();
     Result<void> check_names() const;
     void make_tables();
+    // The kernel, then every function it can call.
     std::vector<const ptx::Function *> reachable(const ptx::Function &kernel) const;
     SharedLayout shared_layout(const std::vector<const ptx::Function *> &) const;
     const FunctionInfo *info(const ptx::Function &f) const;
@@ -62,7 +72,6 @@ private:
 
     std::string text_;
     ptx::Module ptx_;
-    std::unordered_map<std::string_view, const Form *> forms_;
     std::unordered_map<std::string_view, FunctionInfo> info_;
     std::unordered_map<std::string_view, Unit::Symbol> symbols_;
     std::vector<std::string_view> address_taken_;

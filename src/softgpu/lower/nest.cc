@@ -2,7 +2,8 @@
 // and Kennedy find them («A Simple, Fast Dominance Algorithm»); nodes are instructions.
 #include <algorithm>
 
-#include "softgpu/lower/lower.h"
+#include "softgpu/lower/loops.h"
+#include "softgpu/lower/nest.h"
 
 namespace rgpu::softgpu::lower {
 

@@ -1,9 +1,12 @@
 // Which 64-bit registers hold pointers. Such a register is kept twice, as an integer and as a
 // pointer, so that LLVM sees from which object an address comes: without that no loop over memory
 // is vectorised.
-#include "softgpu/lower/lower.h"
+#include "softgpu/lower/pointers.h"
 
 namespace rgpu::softgpu::lower {
+
+using ptx::Operand;
+using ptx::Space;
 
 namespace {
 

@@ -1,6 +1,8 @@
 // Special registers: %tid, %clock and so on.
 #include <algorithm>
 
+#include "softgpu/lower/special.h"
+
 #include "softgpu/lower/lower.h"
 
 namespace rgpu::softgpu::lower {
@@ -127,6 +129,17 @@ const Special *find_special(std::string_view name)
     for (const Special &s : kSpecials)
         if (s.name == name) return &s;
     return nullptr;
+}
+
+V Lower::special(const Operand &o, Type t)
+{
+    const Special *s = find_special(o.name);
+    if (!s) {
+        fail("unknown register " + std::string(o.name));
+        return "0";
+    }
+    V v = s->value(*this);
+    return cast(resize(v, s->type.total(), t.total(), t.is_signed()), ll_int(t.total()), ll(t));
 }
 
 }  // namespace rgpu::softgpu::lower

@@ -1,4 +1,5 @@
-// What a PTX module says, as the parser leaves it. All names are views into the module's text.
+// What a PTX module says, as the parser leaves it. All names are views into the module's text,
+// which must outlive them; nothing here points into a Body but its own indices.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct Variable {
     size_t size = 0, align = 1;  // bytes; size 0: `[]`, an open array
     Linkage linkage = Linkage::internal;
     bool managed = false;
-    uint32_t reg = 0;  // of a .reg parameter: its register in the body
+    uint32_t reg = 0;   // of a .reg parameter: its register in the body
+    size_t offset = 0;  // of a kernel's parameter: where it lies in the parameter block
     std::vector<uint8_t> init;
     std::vector<AddressInit> addresses;
     std::string_view text;  // its declaration
@@ -58,9 +60,8 @@ struct Operand {
 };
 
 struct Instruction {
-    std::string_view opcode;     // with its modifiers
-    std::string_view text;       // for messages
-    const void *form = nullptr;  // set by whoever checks it
+    std::string_view opcode;  // with its modifiers
+    std::string_view text;    // for messages
     uint32_t line = 0;
     uint32_t first = 0, count = 0;  // of Body::operands
     int32_t predicate = -1;         // register of @p
@@ -79,6 +80,7 @@ struct Label {
     uint32_t instruction = 0;  // the one that follows
 };
 
+// .branchtargets: where a brx may go.
 struct LabelTable {
     std::string_view name;
     std::vector<Operand> targets;
@@ -90,6 +92,8 @@ struct CallTable {
     std::vector<std::string_view> functions;
 };
 
+// What is between a function's braces. Operands and children lie in one array each, and are named
+// by their index there.
 struct Body {
     std::vector<Register> registers;
     std::vector<Variable> variables;  // .local, .shared, .param, .global declared inside
@@ -101,11 +105,13 @@ struct Body {
     std::vector<CallTable> call_tables;
 };
 
+// A kernel or device function; only one that is defined has text and body.
 struct Function {
     std::string_view name;
     bool kernel = false, defined = false;
     Linkage linkage = Linkage::internal;
     std::vector<Variable> returns, parameters;
+    size_t parameter_bytes = 0;  // of a kernel's parameter block
     Dim3 max_threads{0, 0, 0}, required_threads{0, 0, 0}, cluster{0, 0, 0};
     uint32_t max_registers = 0, min_blocks = 0;  // .maxnreg, .minnctapersm; 0 = none
     std::string_view text;                       // from its directive to its closing brace
@@ -113,10 +119,12 @@ struct Function {
     uint32_t body_line = 0;
 };
 
+// .alias: another name of a function.
 struct Alias {
     std::string_view name, target;
 };
 
+// A whole module, without its bodies.
 struct Module {
     int version = 0, target = 0;
     std::vector<Variable> variables;

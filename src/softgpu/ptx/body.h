@@ -1,4 +1,7 @@
 // Inside ptx/: parses what is between a function's braces.
+//
+// Names of registers and variables are resolved as they are read, by scopes as PTX has them; names
+// of labels at the end, since they may be used before they are declared. The first error ends it.
 #pragma once
 
 #include <string_view>
@@ -23,11 +26,13 @@ private:
         std::string_view prefix;
         uint32_t base, count;
     };
+    // Between two braces; the function's own is the first.
     struct Scope {
         uint32_t parent = 0;
         std::vector<RegisterRange> ranges;
         std::unordered_map<std::string_view, uint32_t> registers, variables;
     };
+    // A name that may be a label.
     struct Unresolved {
         uint32_t operand;
         bool child;

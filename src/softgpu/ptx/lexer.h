@@ -1,4 +1,7 @@
 // PTX's tokens. They are views into the text, which must outlive them.
+//
+// A lexer never fails: what is no token comes as `bad`, and the parser says so with its line.
+// Behind the end comes `end`, again and again.
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,7 @@ Result<std::string> PtxModule::link(const std::vector<std::string> &modules)
         in.text = modules[i];
         while (!in.text.empty() && in.text.back() == '\0') in.text.remove_suffix(1);
         auto parsed = ptx::parse_module(
-            in.text, [](const ptx::Function &, ptx::Body &) { return Result<void>{}; });
+            in.text, [](const ptx::Function &, const ptx::Body &) { return Result<void>{}; });
         if (!parsed) return std::move(parsed).error().in("module " + std::to_string(i + 1));
         in.module = std::move(parsed).value();
         sort_names(in);

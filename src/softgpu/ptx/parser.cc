@@ -1,6 +1,8 @@
 // Module level: directives, variables, functions.
 #include "softgpu/ptx/parser.h"
 
+#include <algorithm>
+
 #include "softgpu/ptx/body.h"
 #include "softgpu/ptx/grammar.h"
 
@@ -192,6 +194,18 @@ private:
         return true;
     }
 
+    // The parameter block: each at the next multiple of its alignment.
+    static void lay_out_parameters(Function &kernel)
+    {
+        size_t at = 0;
+        for (Variable &p : kernel.parameters) {
+            const size_t align = std::max<size_t>(p.align, 1);
+            p.offset = (at + align - 1) / align * align;
+            at = p.offset + p.size;
+        }
+        kernel.parameter_bytes = at;
+    }
+
     bool function(bool kernel, Linkage linkage, const char *start)
     {
         Function f;
@@ -202,6 +216,7 @@ private:
         if (grammar_.at('(') && !grammar_.parameters(f.returns)) return false;
         if (!grammar_.word(f.name, "function name")) return false;
         if (grammar_.at('(') && !grammar_.parameters(f.parameters)) return false;
+        if (kernel) lay_out_parameters(f);
         if (!attributes(f)) return false;
         if (grammar_.accept(';')) {
             module_.functions.push_back(std::move(f));

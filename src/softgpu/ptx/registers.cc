@@ -9,8 +9,8 @@ namespace rgpu::softgpu {
 Result<std::string> PtxModule::limit_registers(std::string_view text, unsigned most)
 {
     while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
-    auto parsed =
-        ptx::parse_module(text, [](const ptx::Function &, ptx::Body &) { return Result<void>{}; });
+    auto parsed = ptx::parse_module(
+        text, [](const ptx::Function &, const ptx::Body &) { return Result<void>{}; });
     if (!parsed) return std::move(parsed).error();
     std::string out;
     const char *copied = text.data();

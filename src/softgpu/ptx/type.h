@@ -6,6 +6,7 @@
 
 namespace rgpu::softgpu::ptx {
 
+// A value's type, small enough to be passed as a value. `lanes` of `width` bits each.
 struct Type {
     enum Kind : uint8_t { none, pred, bits, uns, sgn, flt, bf, tf32, e4m3, e5m2, opaque };
     Kind kind = none;

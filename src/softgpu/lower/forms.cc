@@ -1,0 +1,26 @@
+#include "softgpu/lower/forms.h"
+
+#include <algorithm>
+
+namespace rgpu::softgpu::lower {
+
+Error refuse(const ptx::Instruction &in, const char *why, ErrorKind kind)
+{
+    return error(kind, "PTX line %u: '%.*s': %s", in.line,
+                 static_cast<int>(std::min<size_t>(in.text.size(), 400)), in.text.data(), why);
+}
+
+Result<Forms> FormFinder::find(const ptx::Body &body)
+{
+    Forms forms;
+    forms.reserve(body.instructions.size());
+    for (const ptx::Instruction &in : body.instructions) {
+        auto [known, added] = known_.try_emplace(in.opcode, nullptr);
+        if (added) known->second = find_form(in.opcode);
+        if (!known->second) return refuse(in, "the software GPU does not know this instruction");
+        forms.push_back(known->second);
+    }
+    return forms;
+}
+
+}  // namespace rgpu::softgpu::lower
