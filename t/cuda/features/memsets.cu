@@ -1,4 +1,5 @@
-// Memory set in all widths, flat and in two dimensions; misaligned and too long ones are refused.
+// Memory set in all widths, flat and in two dimensions; misaligned and too long ones are refused,
+// and so are those whose size is no number of 64 bits.
 #include "check.h"
 
 int main()
@@ -33,6 +34,18 @@ int main()
     DRIVER_FAILS(cuMemsetD16(p + 1, 0, 1), CUDA_ERROR_INVALID_VALUE);
     DRIVER_FAILS(cuMemsetD32(p + 2, 0, 1), CUDA_ERROR_INVALID_VALUE);
     DRIVER_FAILS(cuMemsetD8(p, 0, n + 1), CUDA_ERROR_INVALID_VALUE);
+    // Sizes that come out as 0, 4 and 8 bytes where they are computed in 64 bits.
+    const size_t half = size_t{1} << 63, quarter = size_t{1} << 62;
+    DRIVER_FAILS(cuMemsetD16(p, 0, half), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD16(p, 0, half + 2), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD32(p, 0, quarter), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD32(p, 0, quarter + 2), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD32Async(p, 0, quarter + 1, nullptr), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD2D16(p, 64, 0, half + 2, 2), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD2D32(p, 64, 0, quarter + 2, 1), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD2D32(p, 64, 0, quarter + 2, 2), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD2D8(p, half, 0, 4, 3), CUDA_ERROR_INVALID_VALUE);
+    DRIVER_FAILS(cuMemsetD2D32Async(p, quarter, 0, 1, 5, nullptr), CUDA_ERROR_INVALID_VALUE);
     same(__LINE__);
     DRIVER(cuMemFree(p));
     return right();

@@ -152,6 +152,27 @@ static void boxes()
     CHECK(cudaFreeArray(box));
 }
 
+// The plane ends with its memory: one row more does not fit, nor what a computation in 64 bits
+// makes small.
+static void refuses_what_is_outside(cudaResourceDesc r, const cudaTextureDesc &d)
+{
+    cudaTextureObject_t t;
+    auto &plane = r.res.pitch2D;
+    const cudaResourceDesc fits = r;
+    plane.height++;
+    FAILS(cudaCreateTextureObject(&t, &r, &d, nullptr), cudaErrorInvalidValue);
+    r = fits;
+    plane.width = size_t{1} << 62;
+    FAILS(cudaCreateTextureObject(&t, &r, &d, nullptr), cudaErrorInvalidValue);
+    r = fits;
+    plane.pitchInBytes = size_t{1} << 60;
+    plane.height = 17;
+    FAILS(cudaCreateTextureObject(&t, &r, &d, nullptr), cudaErrorInvalidValue);
+    r = fits;
+    plane.height = (size_t{1} << 32) + 1;
+    FAILS(cudaCreateTextureObject(&t, &r, &d, nullptr), cudaErrorInvalidValue);
+}
+
 static void planes()
 {
     // Pitched memory of bytes, read as 0 to 1; and layers.
@@ -172,6 +193,7 @@ static void planes()
     d.readMode = cudaReadModeNormalizedFloat;
     cudaTextureObject_t t;
     CHECK(cudaCreateTextureObject(&t, &r, &d, nullptr));
+    refuses_what_is_outside(r, d);
     std::vector<float4> points;
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++) points.push_back(make_float4(x + 0.5f, y + 0.5f, 0, 0));

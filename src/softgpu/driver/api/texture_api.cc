@@ -7,6 +7,7 @@
 
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/state/array.h"
+#include "softgpu/driver/state/attributes.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
@@ -24,13 +25,13 @@ struct Object {
     std::shared_ptr<Array> array;
 };
 
-struct State {
+struct Objects {
     std::mutex mutex;
     std::map<CUtexObject, std::unique_ptr<Object>> objects;
 };
-State &state()
+Objects &all_objects()
 {
-    static auto *s = new State;
+    static auto *s = new Objects;
     return *s;
 }
 
@@ -66,8 +67,9 @@ CUresult set_resource(Object &o, const CUDA_RESOURCE_DESC &r)
     case CU_RESOURCE_TYPE_LINEAR: {
         const auto &x = r.res.linear;
         if (CUresult rc = set_format(t, x.format, x.numChannels)) return rc;
-        t.width =
-            static_cast<uint32_t>(x.sizeInBytes / (size_t{format_bytes(x.format)} * x.numChannels));
+        const size_t texels = x.sizeInBytes / (size_t{format_bytes(x.format)} * x.numChannels);
+        if (texels > kMaxLinearTexels) return CUDA_ERROR_INVALID_VALUE;
+        t.width = static_cast<uint32_t>(texels);
         t.pitch = t.slice = x.sizeInBytes;
         t.fetch_only = true;
         return t.width ? set_memory(t, x.devPtr, x.sizeInBytes) : CUDA_ERROR_INVALID_VALUE;
@@ -76,7 +78,8 @@ CUresult set_resource(Object &o, const CUDA_RESOURCE_DESC &r)
         const auto &x = r.res.pitch2D;
         if (CUresult rc = set_format(t, x.format, x.numChannels)) return rc;
         const size_t row = x.width * format_bytes(x.format) * x.numChannels;
-        if (!x.width || !x.height || x.pitchInBytes < row || x.pitchInBytes % 32)
+        if (!x.width || x.width > kMaxPitchedWidth || !x.height || x.height > kMaxPitchedHeight ||
+            x.pitchInBytes < row || x.pitchInBytes > kMaxPitch || x.pitchInBytes % 32)
             return CUDA_ERROR_INVALID_VALUE;
         t.width = static_cast<uint32_t>(x.width);
         t.height = static_cast<uint32_t>(x.height);
@@ -135,8 +138,8 @@ CUresult create(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
     if (CUresult rc = set_resource(*made, *resource)) return rc;
     if (CUresult rc = set_description(made->texture, *description)) return rc;
     *object = reinterpret_cast<CUtexObject>(&made->texture);
-    std::lock_guard lock(state().mutex);
-    state().objects[*object] = std::move(made);
+    std::lock_guard lock(all_objects().mutex);
+    all_objects().objects[*object] = std::move(made);
     return CUDA_SUCCESS;
 }
 
@@ -145,20 +148,20 @@ CUresult destroy(CUtexObject object)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     std::unique_ptr<Object> gone;
-    std::lock_guard lock(state().mutex);
-    auto it = state().objects.find(object);
-    if (it == state().objects.end()) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(all_objects().mutex);
+    auto it = all_objects().objects.find(object);
+    if (it == all_objects().objects.end()) return CUDA_ERROR_INVALID_VALUE;
     gone = std::move(it->second);
     gone->texture.magic = 0;
-    state().objects.erase(it);
+    all_objects().objects.erase(it);
     return CUDA_SUCCESS;
 }
 
 template <class T> CUresult get(T *out, CUtexObject object, T Object::*member)
 {
-    std::lock_guard lock(state().mutex);
-    auto it = state().objects.find(object);
-    if (!out || it == state().objects.end()) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(all_objects().mutex);
+    auto it = all_objects().objects.find(object);
+    if (!out || it == all_objects().objects.end()) return CUDA_ERROR_INVALID_VALUE;
     *out = (*it->second).*member;
     return CUDA_SUCCESS;
 }

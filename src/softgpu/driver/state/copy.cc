@@ -48,11 +48,12 @@ void perform(const Copy &c)
 
 CUresult check(const Fill &f)
 {
-    if (f.address % f.element ||
-        (f.height > 1 && (f.pitch % f.element || f.pitch < f.width * f.element)))
+    size_t row;
+    if (__builtin_mul_overflow(f.width, f.element, &row) || f.address % f.element ||
+        (f.height > 1 && (f.pitch % f.element || f.pitch < row)))
         return CUDA_ERROR_INVALID_VALUE;
     Copy as_copy;
-    as_copy.width = f.width * f.element;
+    as_copy.width = row;
     as_copy.height = f.height;
     as_copy.to = {f.address, f.pitch, 0, Copy::End::device};
     return device_may_touch(f.address, extent(as_copy, as_copy.to), true)
