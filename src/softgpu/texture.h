@@ -1,5 +1,9 @@
 // A texture as the driver makes it and the engine reads it. A texture object is the address of one
 // of these, which lives until the object is destroyed.
+//
+// The driver owns it and writes it before the program has the object; kernels only read. The driver
+// has checked that the last texel lies in device memory. `magic` is taken away with the object, so
+// that a kernel that uses it later is stopped.
 #pragma once
 
 #include <cstddef>

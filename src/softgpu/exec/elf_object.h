@@ -23,12 +23,14 @@ struct ElfSection {
     bool writable() const { return header.sh_flags & SHF_WRITE; }
 };
 
+// A symbol of .symtab; whoever uses its section index checks it.
 struct ElfSymbol {
     std::string_view name;
     Elf64_Sym entry;
 };
 
-// Refers to the bytes it was made from.
+// Owns nothing: it refers to the bytes it was made from, which must outlive it. Objects may come
+// from a cache that anybody damaged, so nothing in them is believed.
 class ElfObject {
 public:
     // `invalid` on anything that is not a sound object of this kind.

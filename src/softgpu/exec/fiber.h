@@ -29,6 +29,7 @@ struct Fiber {
     uint32_t bit() const { return uint32_t{1} << thread.lane; }
 };
 
+// A fiber is in one list at most.
 struct FiberList {
     Fiber *head = nullptr, *tail = nullptr;
 
@@ -51,6 +52,7 @@ struct FiberList {
         if (f) head = f->next;
         return f;
     }
+    // Both leave `other` empty.
     void append(FiberList &other)
     {
         if (!other.head) return;

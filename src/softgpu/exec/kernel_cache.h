@@ -1,5 +1,8 @@
 // Compiled kernels on disk, shared by all processes of a user: files DIR/xx/KEY
 // (util/file_cache.h).
+//
+// Any thread, any process. A cache never fails a launch: what cannot be read is compiled again,
+// what cannot be written is not kept.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +23,11 @@ public:
     // RGPU_SOFTGPU_CACHE, or below XDG_CACHE_HOME, or below HOME. Read at each call.
     static std::string configured_directory();
 
+    // Nothing where there is no such file, or one that is damaged or that others could have
+    // written.
     std::optional<CompiledKernel> find(std::string_view key) const;
     void store(std::string_view key, const CompiledKernel &) const;
+    // Removes the least recently used until the rest is within the bound.
     void trim() const { files_.trim(); }
 
 private:

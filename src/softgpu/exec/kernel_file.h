@@ -11,6 +11,8 @@
 
 namespace rgpu::softgpu::exec {
 
+// `key` is PtxModule::cache_key(): it is kept with the code, so that a file under a wrong name is
+// not taken.
 std::vector<uint8_t> to_file(std::string_view key, const CompiledKernel &);
 
 // Empty for bytes that to_file() did not make, or not for this key, or that were changed since.

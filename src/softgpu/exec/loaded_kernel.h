@@ -1,4 +1,7 @@
 // A kernel's code in memory, as the scheduler sees it.
+//
+// Never changes; any thread runs it, several at once. Owns the memory, which goes with the last
+// reference: whoever launches keeps one until the grid has ended.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +20,8 @@ public:
     {}
     ~KernelCode() override;
 
+    // Runs one thread of a "thread" kernel, or one block of a "block" kernel, on the stack that
+    // calls.
     void operator()(ThreadState *t) const { reinterpret_cast<void (*)(ThreadState *)>(entry)(t); }
     void operator()(BlockState *b) const { reinterpret_cast<void (*)(BlockState *)>(entry)(b); }
 

@@ -97,20 +97,20 @@ Lanes gather(rgpu_thread *t, uint32_t site, const void *mine, uint32_t bytes)
 }
 
 // Where element (row, column) lies: a lane and the number of its element.
-struct Place {
+struct Element {
     unsigned lane, index;
 };
 
 // PTX's fragments of mma.sync: A in rows of 8 with registers going down first, then along k; B
 // along k; C and D in pairs.
-Place place_a(const Code &s, unsigned row, unsigned k)
+Element place_a(const Code &s, unsigned row, unsigned k)
 {
     unsigned e = bytes_of(s.a) == 8 ? 1 : 4 / bytes_of(s.a), down = s.m / 8;
     unsigned block = k / (4 * e), reg = block * down + row / 8;
     return {row % 8 * 4 + k % (4 * e) / e, reg * e + k % e};
 }
 
-Place place_b(const Code &s, unsigned k, unsigned column)
+Element place_b(const Code &s, unsigned k, unsigned column)
 {
     unsigned e = bytes_of(s.b) == 8 ? 1 : 4 / bytes_of(s.b);
     return {column * 4 + k % (4 * e) / e, k / (4 * e) * e + k % e};
@@ -132,7 +132,7 @@ double dot(const Code &s, const Lanes &a, const Lanes &b, auto at_a, auto at_b, 
 {
     size_t a_bytes = a.size() / 32, b_bytes = b.size() / 32;
     for (unsigned k = 0; k < s.k; ++k) {
-        Place pa = at_a(k), pb = at_b(k);
+        Element pa = at_a(k), pb = at_b(k);
         sum += element(s.a, &a[pa.lane * a_bytes], pa.index) *
                element(s.b, &b[pb.lane * b_bytes], pb.index);
     }
@@ -182,10 +182,10 @@ void rt_wmma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const 
     for (unsigned i = 0; i < mine; ++i) {
         unsigned at = t->lane * mine + i, row = at / s.n, column = at % s.n;
         auto at_a = [&](unsigned k) {
-            return Place{(row * s.k + k) / in_a, (row * s.k + k) % in_a};
+            return Element{(row * s.k + k) / in_a, (row * s.k + k) % in_a};
         };
         auto at_b = [&](unsigned k) {
-            return Place{(k * s.n + column) / in_b, (k * s.n + column) % in_b};
+            return Element{(k * s.n + column) / in_b, (k * s.n + column) % in_b};
         };
         sums[i] =
             dot(s, all_a, all_b, at_a, at_b, element(s.c, static_cast<const uint8_t *>(c), i));

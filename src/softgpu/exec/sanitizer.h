@@ -29,7 +29,9 @@ constexpr bool kAsan = true;
 constexpr bool kAsan = false;
 #endif
 
-// One stack as the sanitizers see it.
+// One stack as the sanitizers see it: a coroutine has one, and calls, in this order, reset() or
+// adopt_current() for a stack that is made or found, about_to_leave_for() in front of each switch,
+// arrived() behind it, release() when the stack goes. One OS thread at a time.
 struct SanitizedStack {
 #if defined(__SANITIZE_ADDRESS__)
     const void *bottom = nullptr;

@@ -1,4 +1,5 @@
-// A block's shared memory: pages of its own, and behind them some that fault.
+// A block's shared memory: pages of its own, and behind them some that fault, so that a kernel that
+// runs past its end is stopped. Belongs to the block, and is kept for the next one.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@ void Warp::begin(Threads &b, Fiber *first, uint32_t lanes_present)
     present = lanes_present;
     ended = converging = yields = bypassed = meetings_open = 0;
     active = static_cast<uint32_t>(std::popcount(lanes_present));
-    if (placed) std::fill(std::begin(place), std::end(place), Place{});
-    placed = false;
+    if (positioned) std::fill(std::begin(position), std::end(position), CodePosition{});
+    positioned = false;
 }
 
 // Makes them ready, in the order of lanes and before any other thread of the block, so that a warp
@@ -67,13 +67,13 @@ void Warp::release_convergence(Fiber *current, bool everyone)
     yields = 0;
     if (++bypassed > kMaxBypass) everyone = true;
     do {
-        const Place *first = nullptr;
+        const CodePosition *first = nullptr;
         uint32_t group = 0;
         for (uint32_t rest = converging; rest; rest &= rest - 1) {
             auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-            if (first && place[lane] > *first) continue;
-            if (!first || place[lane] < *first) group = 0;
-            first = &place[lane];
+            if (first && position[lane] > *first) continue;
+            if (!first || position[lane] < *first) group = 0;
+            first = &position[lane];
             group |= uint32_t{1} << lane;
         }
         for (uint32_t rest = group; rest; rest &= rest - 1) result[std::countr_zero(rest)] = group;
@@ -86,8 +86,8 @@ void Warp::release_convergence(Fiber *current, bool everyone)
 uint32_t Warp::converge(Fiber &f, uint32_t at)
 {
     uint32_t lane = f.thread.lane;
-    placed = true;
-    place[lane].at(at);
+    positioned = true;
+    position[lane].at(at);
     converging |= f.bit();
     --active;
     if (!active) {
@@ -96,13 +96,13 @@ uint32_t Warp::converge(Fiber &f, uint32_t at)
         if (!(converging & f.bit())) {
             ++active;
             block->phase_ended();
-            place[lane].at(0);
+            position[lane].at(0);
             return result[lane];
         }
     }
     f.wait = Wait::convergence;
     block->suspend(f);
-    place[lane].at(0);
+    position[lane].at(0);
     return result[lane];
 }
 

@@ -30,7 +30,7 @@ struct Meeting {
 // for each call that it is in, outermost first, the loops around it and its site; then the loops
 // that it is in now, and its own site. A loop is its header's site and how often the lane has come
 // back there. Sites are numbered in the order of the text.
-class Place {
+class CodePosition {
 public:
     void enter(uint32_t site)
     {
@@ -68,8 +68,8 @@ public:
     }
     void at(uint32_t site) { set(depth_, site); }
 
-    auto operator<=>(const Place &other) const { return numbers_ <=> other.numbers_; }
-    bool operator==(const Place &other) const { return numbers_ == other.numbers_; }
+    auto operator<=>(const CodePosition &other) const { return numbers_ <=> other.numbers_; }
+    bool operator==(const CodePosition &other) const { return numbers_ == other.numbers_; }
 
 private:
     static constexpr uint32_t kDepth = 48,
@@ -107,8 +107,8 @@ struct Warp {
     // What each lane has brought, and what it takes away.
     uint64_t value[kWarp];
     uint32_t b[kWarp], c[kWarp];
-    Place place[kWarp];
-    bool placed = false;  // something in place[] is not as it was made
+    CodePosition position[kWarp];
+    bool positioned = false;  // something in position[] is not as it was made
     uint32_t result[kWarp], flag[kWarp];
     const void *mine[kWarp];
     void *all[kWarp];

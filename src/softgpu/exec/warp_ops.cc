@@ -206,27 +206,27 @@ uint32_t rt_activemask(rgpu_thread *t, uint32_t site)
 void rt_enter(rgpu_thread *t, uint32_t site)
 {
     Fiber &f = fiber_of(t);
-    f.warp->placed = true;
-    f.warp->place[f.thread.lane].enter(site);
+    f.warp->positioned = true;
+    f.warp->position[f.thread.lane].enter(site);
 }
 
 void rt_leave(rgpu_thread *t)
 {
     Fiber &f = fiber_of(t);
-    f.warp->place[f.thread.lane].leave();
+    f.warp->position[f.thread.lane].leave();
 }
 
 void rt_loop(rgpu_thread *t, uint32_t nest, uint32_t site)
 {
     Fiber &f = fiber_of(t);
-    f.warp->placed = true;
-    f.warp->place[f.thread.lane].loop(nest, site);
+    f.warp->positioned = true;
+    f.warp->position[f.thread.lane].loop(nest, site);
 }
 
 void rt_unloop(rgpu_thread *t, uint32_t nest)
 {
     Fiber &f = fiber_of(t);
-    f.warp->place[f.thread.lane].unloop(nest);
+    f.warp->position[f.thread.lane].unloop(nest);
 }
 
 uint32_t rt_elect(rgpu_thread *t, uint32_t, uint32_t mask, uint32_t *predicate)

@@ -52,13 +52,13 @@ struct Opened {
     uint64_t address = 0;
     unsigned references = 0;
 };
-struct State {
+struct Imports {
     std::mutex mutex;
     std::map<std::pair<Context *, std::string>, Opened> opened;  // by the handle's bytes
 };
-State &state()
+Imports &imports()
 {
-    static auto *s = new State;
+    static auto *s = new Imports;
     return *s;
 }
 
@@ -132,7 +132,7 @@ CUresult open_memory(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags
     if (CUresult rc = may_call_unsafe()) return rc;
     if (h.file.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
     if (memcmp(&h.device, &c->device.uuid, sizeof h.device)) return CUDA_ERROR_INVALID_CONTEXT;
-    State &s = state();
+    Imports &s = imports();
     std::lock_guard lock(s.mutex);
     Opened &o = s.opened[{c, std::string(handle.reserved, sizeof handle.reserved)}];
     auto still = o.references ? driver().ranges.find(o.address) : std::nullopt;
@@ -150,7 +150,7 @@ CUresult close_memory(CUdeviceptr address)
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (CUresult rc = may_call_unsafe()) return rc;
-    State &s = state();
+    Imports &s = imports();
     std::lock_guard lock(s.mutex);
     for (auto it = s.opened.begin(); it != s.opened.end(); ++it) {
         if (it->second.address != address || !it->second.references) continue;

@@ -41,16 +41,16 @@ struct Mapping {
     std::map<int, CUmemAccess_flags> access;  // by device
 };
 
-struct State {
+struct PhysicalMemory {
     std::mutex mutex;
     std::map<CUmemGenericAllocationHandle, Held> held;
     std::map<uint64_t, uint64_t> reserved;  // address -> bytes
     std::map<uint64_t, Mapping> mappings;   // by address
 };
 
-State &state()
+PhysicalMemory &physical_memory()
 {
-    static auto *s = new State;
+    static auto *s = new PhysicalMemory;
     return *s;
 }
 
@@ -94,26 +94,26 @@ CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemA
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     auto memory = std::make_shared<Physical>(device, fd, bytes, *p);
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(physical_memory().mutex);
     *handle = handle_of(*memory);
-    state().held[*handle] = {memory, 1};
+    physical_memory().held[*handle] = {memory, 1};
     return CUDA_SUCCESS;
 }
 
 CUresult release(CUmemGenericAllocationHandle handle)
 {
-    std::lock_guard lock(state().mutex);
-    auto it = state().held.find(handle);
-    if (it == state().held.end()) return CUDA_ERROR_INVALID_VALUE;
-    if (!--it->second.references) state().held.erase(it);
+    std::lock_guard lock(physical_memory().mutex);
+    auto it = physical_memory().held.find(handle);
+    if (it == physical_memory().held.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (!--it->second.references) physical_memory().held.erase(it);
     return CUDA_SUCCESS;
 }
 
 CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle)
 {
-    std::lock_guard lock(state().mutex);
-    auto it = state().held.find(handle);
-    if (!p || it == state().held.end()) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(physical_memory().mutex);
+    auto it = physical_memory().held.find(handle);
+    if (!p || it == physical_memory().held.end()) return CUDA_ERROR_INVALID_VALUE;
     *p = it->second.memory->properties;
     return CUDA_SUCCESS;
 }
@@ -127,8 +127,8 @@ CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdevicep
         return CUDA_ERROR_INVALID_VALUE;
     const uint64_t a = addresses().reserve(bytes, std::max<uint64_t>(alignment, kPage));
     if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
-    std::lock_guard lock(state().mutex);
-    state().reserved[a] = bytes;
+    std::lock_guard lock(physical_memory().mutex);
+    physical_memory().reserved[a] = bytes;
     *address = a;
     return CUDA_SUCCESS;
 }
@@ -136,8 +136,8 @@ CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdevicep
 // The mapping that holds the address, or the first one behind it.
 auto mapping_from(uint64_t address)
 {
-    auto it = state().mappings.upper_bound(address);
-    if (it != state().mappings.begin()) {
+    auto it = physical_memory().mappings.upper_bound(address);
+    if (it != physical_memory().mappings.begin()) {
         auto before = std::prev(it);
         if (address - before->first < before->second.bytes) return before;
     }
@@ -146,13 +146,14 @@ auto mapping_from(uint64_t address)
 
 CUresult free_addresses(CUdeviceptr address, size_t bytes)
 {
-    std::lock_guard lock(state().mutex);
-    auto it = state().reserved.find(address);
-    if (it == state().reserved.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
-    auto mapped = mapping_from(address);
-    if (mapped != state().mappings.end() && mapped->first < address + bytes)
+    std::lock_guard lock(physical_memory().mutex);
+    auto it = physical_memory().reserved.find(address);
+    if (it == physical_memory().reserved.end() || it->second != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    state().reserved.erase(it);
+    auto mapped = mapping_from(address);
+    if (mapped != physical_memory().mappings.end() && mapped->first < address + bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    physical_memory().reserved.erase(it);
     addresses().unreserve(address, bytes);
     return CUDA_SUCCESS;
 }
@@ -162,7 +163,7 @@ CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAlloc
 {
     if (flags || !whole_pages(bytes) || address % kPage || offset % kPage)
         return CUDA_ERROR_INVALID_VALUE;
-    State &s = state();
+    PhysicalMemory &s = physical_memory();
     std::lock_guard lock(s.mutex);
     auto held = s.held.find(handle);
     if (held == s.held.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -188,7 +189,7 @@ CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAlloc
 // gap.
 template <class Change> CUresult change_mappings(uint64_t address, uint64_t bytes, Change change)
 {
-    State &s = state();
+    PhysicalMemory &s = physical_memory();
     const auto first = s.mappings.find(address);
     uint64_t at = address;
     auto it = first;
@@ -204,12 +205,12 @@ template <class Change> CUresult change_mappings(uint64_t address, uint64_t byte
 
 CUresult unmap(CUdeviceptr address, size_t bytes)
 {
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(physical_memory().mutex);
     return change_mappings(address, bytes, [](uint64_t a, Mapping &m) {
         driver().ranges.remove(a);
         mmap(pointer(a), m.bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        state().mappings.erase(a);
+        physical_memory().mappings.erase(a);
     });
 }
 
@@ -227,7 +228,7 @@ CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *de
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
     }
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(physical_memory().mutex);
     return change_mappings(address, bytes, [&](uint64_t a, Mapping &m) {
         for (size_t i = 0; i < count; i++) m.access[desc[i].location.id] = desc[i].flags;
         const bool any =
@@ -252,9 +253,10 @@ CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CU
 {
     if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(physical_memory().mutex);
     auto it = mapping_from(address);
-    if (it == state().mappings.end() || it->first > address) return CUDA_ERROR_INVALID_VALUE;
+    if (it == physical_memory().mappings.end() || it->first > address)
+        return CUDA_ERROR_INVALID_VALUE;
     auto access = it->second.access.find(location->id);
     *flags = access == it->second.access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : access->second;
     return CUDA_SUCCESS;
@@ -263,13 +265,13 @@ CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CU
 CUresult retain(CUmemGenericAllocationHandle *handle, void *p)
 {
     const auto address = reinterpret_cast<uint64_t>(p);
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(physical_memory().mutex);
     auto it = mapping_from(address);
-    if (!handle || it == state().mappings.end() || it->first > address)
+    if (!handle || it == physical_memory().mappings.end() || it->first > address)
         return CUDA_ERROR_INVALID_VALUE;
     const auto &memory = it->second.memory;
     *handle = handle_of(*memory);
-    Held &held = state().held[*handle];
+    Held &held = physical_memory().held[*handle];
     held.memory = memory;
     held.references++;
     return CUDA_SUCCESS;

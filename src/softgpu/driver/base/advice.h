@@ -22,9 +22,11 @@ struct Advice {
 // Any thread.
 class Advices {
 public:
+    // Changes what is known of each piece of [address, address + bytes).
     void change(uint64_t address, uint64_t bytes, const std::function<void(Advice &)> &);
     // Calls it for each piece of [address, address + bytes).
     void look(uint64_t address, uint64_t bytes, const std::function<void(const Advice &)> &) const;
+    // The memory is freed.
     void forget(uint64_t address, uint64_t bytes);
 
 private:
@@ -38,6 +40,7 @@ private:
     std::map<uint64_t, Piece> pieces_;  // by their beginning; none where nothing was said
 };
 
+// Of the process; never destroyed.
 Advices &advices();
 
 }  // namespace rgpu::softgpu::driver

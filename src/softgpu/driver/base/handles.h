@@ -1,5 +1,8 @@
 // Handles that programs hold: the address of an object that is registered here, so that any value a
 // program passes can be checked, and an object stays while a call uses it.
+//
+// The table holds one reference; destroying a handle gives it up. A value whose object is gone may
+// come back as another object's handle, as with any allocator.
 #pragma once
 
 #include <memory>
@@ -12,6 +15,7 @@ namespace rgpu::softgpu::driver {
 // Any thread. T: the object. H: the CUDA handle type.
 template <class T, class H> class Handles {
 public:
+    // Known from now on.
     H add(std::shared_ptr<T> object)
     {
         H handle = reinterpret_cast<H>(object.get());
@@ -28,6 +32,8 @@ public:
         return it == objects_.end() ? nullptr : it->second;
     }
 
+    // Unknown from now on; the caller has the last reference of the table. Null when it was
+    // unknown.
     std::shared_ptr<T> remove(H handle)
     {
         std::unique_lock lock(mutex_);

@@ -30,9 +30,12 @@ struct Capture {
 // Whether any is under way in the process: calls cost nothing where none is.
 bool capturing();
 std::vector<std::shared_ptr<Capture>> &active_captures();
+// The stream is the first of a new capture; joins one that is under way; the capture is over, and
+// its streams work again.
 void begin(const std::shared_ptr<Stream> &origin, const std::shared_ptr<Capture> &);
 void join(const std::shared_ptr<Stream> &, const std::shared_ptr<Capture> &);
 void finish(const std::shared_ptr<Capture> &);
+// What comes next in a stream also depends on these nodes.
 void add_place(CapturePlace &, const std::vector<NodeRef> &);
 // CUDA: the legacy default stream cannot even be asked while a blocking stream is being captured.
 CUresult may_look(Stream &);

@@ -1,5 +1,8 @@
 // A graph made executable: its work in an order that its dependencies allow, child graphs laid
 // open.
+//
+// It shares the nodes' work and needs the graph no longer. Changing a step replaces its work;
+// launches under way keep what they have.
 #pragma once
 
 #include <cstdint>

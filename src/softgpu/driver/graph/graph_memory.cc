@@ -10,14 +10,14 @@ namespace rgpu::softgpu::driver {
 
 namespace {
 
-struct State {
+struct Known {
     std::mutex mutex;
     std::map<uint64_t, std::weak_ptr<GraphMemory>> all;
     std::map<uint64_t, std::shared_ptr<GraphMemory>> allocated;
 };
-State &state()
+Known &known()
 {
-    static auto *s = new State;
+    static auto *s = new Known;
     return *s;
 }
 
@@ -32,43 +32,43 @@ std::shared_ptr<GraphMemory> GraphMemory::create(Device &device, uint64_t bytes)
     auto &count = device.graph_memory;
     if (const uint64_t now = count.now += bytes; now > count.high) count.high = now;
     std::shared_ptr<GraphMemory> m(new GraphMemory(device, address, bytes));
-    std::lock_guard lock(state().mutex);
-    state().all[address] = m;
+    std::lock_guard lock(known().mutex);
+    known().all[address] = m;
     return m;
 }
 
 GraphMemory::~GraphMemory()
 {
-    std::lock_guard lock(state().mutex);
-    state().all.erase(address);
+    std::lock_guard lock(known().mutex);
+    known().all.erase(address);
     device.graph_memory.now -= bytes;
     if (auto r = driver().ranges.remove(address)) release_range(*r);
 }
 
 bool GraphMemory::allocate()
 {
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(known().mutex);
     if (allocated_.exchange(true)) return false;
-    state().allocated[address] = shared_from_this();
+    known().allocated[address] = shared_from_this();
     return true;
 }
 
 bool GraphMemory::free()
 {
     std::shared_ptr<GraphMemory> keep;  // goes without the lock
-    std::lock_guard lock(state().mutex);
+    std::lock_guard lock(known().mutex);
     if (!allocated_.exchange(false)) return false;
-    auto it = state().allocated.find(address);
+    auto it = known().allocated.find(address);
     keep = std::move(it->second);
-    state().allocated.erase(it);
+    known().allocated.erase(it);
     return true;
 }
 
 std::shared_ptr<GraphMemory> find_graph_memory(uint64_t address)
 {
-    std::lock_guard lock(state().mutex);
-    auto it = state().all.find(address);
-    return it == state().all.end() ? nullptr : it->second.lock();
+    std::lock_guard lock(known().mutex);
+    auto it = known().all.find(address);
+    return it == known().all.end() ? nullptr : it->second.lock();
 }
 
 CUresult free_memory(uint64_t address)

@@ -10,8 +10,9 @@
 
 namespace rgpu::softgpu::driver {
 
-// Values are passed as pointers that are numbers. The others are about code generation for
-// real GPUs, and have no meaning here.
+// Refers to the caller's arrays, and lives for one call. valid() comes first: the other functions
+// read what it checks. Values are passed as pointers that are numbers. The others are about code
+// generation for real GPUs, and have no meaning here.
 class JitOptions {
 public:
     JitOptions(unsigned count, CUjit_option *options, void **values)

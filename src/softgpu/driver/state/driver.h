@@ -60,6 +60,7 @@ struct Driver {
     }
 };
 
+// Made at the first call.
 Driver &driver();
 
 // Null when there is no such device.

@@ -16,7 +16,8 @@ namespace rgpu::softgpu::driver {
 class Context;
 class Stream;
 
-// Any thread.
+// Any thread. Owned by the driver's table of handles, and by what refers to it: nodes of graphs and
+// calls under way. Recording anew does not change what earlier waits mean.
 class Event {
 public:
     Event(Context &c, unsigned flags) : context(c), flags(flags) {}
@@ -27,6 +28,7 @@ public:
     std::shared_ptr<SharedEvent>
         shared;  // of CU_EVENT_INTERPROCESS: other processes record and await it too
 
+    // Behind all that the stream was given so far. Not for streams that are being captured.
     void record(Stream &);
     // The same where `place` makes a task of the work it gets.
     void record(const std::function<TaskRef(std::function<void()>)> &place);
@@ -35,7 +37,7 @@ public:
     // Has the newest record been passed? Waits for it.
     bool passed() const;
     void wait() const;
-    bool recorded() const;
+    bool recorded() const;  // since it was made
     // Milliseconds from `start` to this: NOT_READY while either is not passed.
     CUresult since(const Event &start, float &milliseconds) const;
 

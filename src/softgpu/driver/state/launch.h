@@ -10,7 +10,7 @@
 
 namespace rgpu::softgpu::driver {
 
-// A kernel's parameter block, aligned for any type that PTX has.
+// A kernel's parameter block, aligned for any type that PTX has. Copies share it.
 class Parameters {
 public:
     Parameters() = default;

@@ -1,4 +1,7 @@
 // A library: device code that belongs to no context, and becomes a module in each that uses it.
+//
+// Any thread. The driver's table of handles owns libraries and their kernels; a library owns its
+// modules. Errors are CUDA's for the call.
 #pragma once
 
 #include <map>
@@ -21,6 +24,7 @@ public:
     Library &library;
     const softgpu::Kernel &kernel;
 
+    // The function that it is in a context; makes the module if it must.
     CUresult function(Context &, std::shared_ptr<Function> &);
     CUresult attribute(CUfunction_attribute, int device, int &value);
     CUresult set_attribute(CUfunction_attribute, int device, int value);
@@ -34,6 +38,7 @@ private:
 
 class Library {
 public:
+    // Gives managed variables their one address. `log` says why it failed.
     static CUresult create(std::shared_ptr<const PtxModule>, std::shared_ptr<Library> &,
                            std::string &log);
     ~Library();
@@ -47,7 +52,9 @@ public:
         return kernels_;
     }
     const Variable *managed(std::string_view name) const;
+    // The context ends: its module goes.
     void forget(Context &);
+    // The program unloads it: waits for work of all contexts, then makes all handles unknown.
     void unload();
 
 private:

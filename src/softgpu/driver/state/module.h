@@ -50,6 +50,8 @@ private:
     CUresult failed_ = CUDA_SUCCESS;
 };
 
+// Owned by the driver's table of handles, or by its library; its functions live as long. Any
+// thread: nothing changes after create().
 class Module : public std::enable_shared_from_this<Module> {
 public:
     // `shared` are variables that exist already (a library's managed ones). `log` says why it
