@@ -8,7 +8,8 @@ namespace {
 // MXCSR is set around the one instruction, inside one asm, so that nothing else can come between.
 // {m0} and {m1} are the numbers of the two operands in memory.
 constexpr std::string_view kInMode = R"(
-  %r = call {T} asm "ldmxcsr ${m0}\0A{instruction}\0Aldmxcsr ${m1}", "{constraints},*m,*m"({arguments}, ptr elementtype(i32) @mx.{mode}, ptr elementtype(i32) @mx.rn)
+  %r = call {T} asm "ldmxcsr ${m0}\0A{instruction}\0Aldmxcsr ${m1}", "{constraints},*m,*m"(
+      {arguments}, ptr elementtype(i32) @mx.{mode}, ptr elementtype(i32) @mx.rn)
   ret {T} %r
 )";
 
