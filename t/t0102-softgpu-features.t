@@ -22,7 +22,9 @@ for source in "$root"/t/cuda/features/*.cu "$root"/t/cuda/features/*/main.cu; do
                 "thread 1$i says (odd|even), +0\\.[0-9]{2}, [a-d], 0000beef, 1099511627776%" \
                 "printf of thread $i"
         done
-        like "$err" 'prints.cu:11: .*thread: \[5,0,0\] Assertion .*values stay small.* failed' \
+        line=$(grep -n 'values stay small' "$source" | cut -d: -f1)
+        like "$err" \
+            "prints.cu:$line: .*thread: \\[5,0,0\\] Assertion .*values stay small.* failed" \
             "assert says which"
         ;;
     misaligned) like "$err" "not aligned" "the log says what was misaligned" ;;
