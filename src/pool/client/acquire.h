@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "pool/client/backoff.h"
 #include "pool/client/client.h"
 
 namespace rgpu::pool {
@@ -19,9 +20,5 @@ struct Wait {
 // asking, or with the last `later` (or `unreachable`) when the limit has passed or it was
 // cancelled.
 Result<Outcome> acquire_waiting(Client &client, const Request &request, const Wait &wait);
-
-// The n-th pause (0 is the first): doubles from defaults::kFirstPause to kLastPause; `random` in
-// [0, 1) moves it by up to a quarter either way.
-Milliseconds pause(int n, double random);
 
 }  // namespace rgpu::pool
