@@ -123,7 +123,7 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
 # --- rules
 
-$(O)/obj/src/nvml/%: CPP += -isystem $(NVML_INCLUDE)
+$(O)/obj/src/nvml/% $(O)/obj/t/unit/nvml/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
 # Where UCX's headers are. Elsewhere the transport says that it was left out.
@@ -216,7 +216,8 @@ $(O)/lib/slurm/job_submit_rgpu.so: $(job_submit_objs) $(call archive,slurm util)
 
 # --- unit tests: t/unit/<dir>/<file>_test.cc, one program each
 
-unit_sources := $(filter t/unit/%_test.cc,$(sources))
+# Those of nvml only where there is an nvml.h.
+unit_sources := $(filter-out $(if $(NVML_INCLUDE),,t/unit/nvml/%),$(filter t/unit/%_test.cc,$(sources)))
 unit_program = $(patsubst t/unit/%.cc,$(O)/t/%,$1)
 UNIT := $(call unit_program,$(unit_sources))
 
@@ -230,9 +231,10 @@ worker_all := $(worker_objs)
 scheduler_all := $(scheduler_objs)
 cli_all := $(cli_objs)
 spawner_all := $(spawner_objs)
+nvml_all := $(nvml_objs)
 plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
-parts := interpose serverd rgpud worker spawner scheduler cli plugin softgpu
+parts := interpose nvml serverd rgpud worker spawner scheduler cli plugin softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -247,6 +249,7 @@ unit_archives_pool := $(call archive,pool util)
 unit_archives_share := $(call archive,share util)
 unit_archives_scheduler := $(O)/obj/libscheduler.a $(call archive,share util)
 unit_archives_health := $(call archive,health pool util)
+unit_archives_nvml = $(O)/obj/libnvml.a $(unit_archives_net)
 unit_archives_slurm := $(call archive,slurm pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)

@@ -8,7 +8,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "nvml/own.h"
+#include "nvml/answers.h"
 
 namespace rgpu::nvml {
 
@@ -24,7 +24,7 @@ namespace {
     } catch (const std::length_error &) {  // more than any memory holds
         return NVML_ERROR_MEMORY;
     } catch (...) {
-        return NVML_ERROR_UNKNOWN;
+        return NVML_ERROR_UNKNANSWER;
     }
 }
 
@@ -50,10 +50,10 @@ template <class... A, auto implementation> struct Exported<const char *(A...), i
 
 }  // namespace rgpu::nvml
 
-#define OWN(name) \
+#define ANSWER(name) \
     extern "C" [[gnu::no_sanitize("thread")]] decltype(&::name) rgpu_resolve_##name() \
     { \
-        return &rgpu::nvml::Exported<decltype(::name), &rgpu::nvml::own::name>::call; \
+        return &rgpu::nvml::Exported<decltype(::name), &rgpu::nvml::answers::name>::call; \
     } \
     extern "C" [[gnu::visibility("default")]] decltype(::name) name \
         __attribute__((ifunc("rgpu_resolve_" #name)));

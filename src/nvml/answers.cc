@@ -1,4 +1,4 @@
-// The NVML functions that can be answered for a remote GPU. All others: functions.def. exports.cc
+// The NVML functions that can be answered for a remote GPU (ANSWER in functions.def). exports.cc
 // makes the symbols from them.
 #include <poll.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "calls/cuda_api.h"
-#include "nvml/own.h"
+#include "nvml/answers.h"
 #include "nvml/pool.h"
 
 namespace {
@@ -154,7 +154,7 @@ nvmlDeviceArchitecture_t architecture(int major, int minor)
 
 }  // namespace
 
-namespace rgpu::nvml::own {
+namespace rgpu::nvml::answers {
 
 // --- library and system
 
@@ -210,7 +210,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 }
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
-    return own::nvmlSystemGetCudaDriverVersion(version);
+    return answers::nvmlSystemGetCudaDriverVersion(version);
 }
 nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned room)
 {
@@ -253,7 +253,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *data, unsigned
 }
 nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned milliseconds)
 {
-    return own::nvmlEventSetWait_v2(set, data, milliseconds);
+    return answers::nvmlEventSetWait_v2(set, data, milliseconds);
 }
 
 // --- which devices there are
@@ -262,7 +262,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
     return with_pool([&](Pool &p) { return give(count, p.devices.size()); });
 }
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return own::nvmlDeviceGetCount_v2(count); }
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return answers::nvmlDeviceGetCount_v2(count); }
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 {
@@ -274,7 +274,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 }
 nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device)
 {
-    return own::nvmlDeviceGetHandleByIndex_v2(index, device);
+    return answers::nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
@@ -298,7 +298,7 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
 }
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor)
 {
-    return own::nvmlDeviceGetIndex(device, minor);
+    return answers::nvmlDeviceGetIndex(device, minor);
 }
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned room)
 {
@@ -335,7 +335,8 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t *to)
 {
     int major = 0, minor = 0;
-    if (nvmlReturn_t r = own::nvmlDeviceGetCudaComputeCapability(device, &major, &minor)) return r;
+    if (nvmlReturn_t r = answers::nvmlDeviceGetCudaComputeCapability(device, &major, &minor))
+        return r;
     return give(to, architecture(major, minor));
 }
 nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *bits)
@@ -360,7 +361,7 @@ nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t *on
 }
 nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t *on)
 {
-    return own::nvmlDeviceGetDisplayMode(device, on);
+    return answers::nvmlDeviceGetDisplayMode(device, on);
 }
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t *on)
 {
@@ -448,4 +449,4 @@ nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t *s
     return give_status(device, &DeviceStatus::performance_state, state);
 }
 
-}  // namespace rgpu::nvml::own
+}  // namespace rgpu::nvml::answers
