@@ -2,10 +2,6 @@
 import sqlite3
 import sys
 
-with sqlite3.connect(sys.argv[1] + '/leases.db') as db:
-    for id, body in db.execute('SELECT id, body FROM lease').fetchall():
-        assert sys.argv[2] in body
-        db.execute(
-            'UPDATE lease SET body = ? WHERE id = ?',
-            (body.replace(sys.argv[2], 'another-boot'), id),
-        )
+with sqlite3.connect(sys.argv[1] + "/leases.db") as db:
+    changed = db.execute("UPDATE lease SET boot = 'another-boot' WHERE boot = ?", sys.argv[2:])
+    assert changed.rowcount > 0

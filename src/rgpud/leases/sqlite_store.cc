@@ -7,92 +7,64 @@
 #include <cerrno>
 #include <cstring>
 
-#include "pool/messages/message_json.h"
 #include "rgpud/leases/sqlite_fault.h"
+#include "rgpud/leases/sqlite_schema.h"
+#include "rgpud/leases/sqlite_statement.h"
 #include "util/fd.h"
 
 namespace rgpu::serverd {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr char kLeases[] = "SELECT id, secret, uid, user, job, node, qos, run, host, pid, term_ms, "
+                           "granted_at, boot, span, "
+                           "span_gpus FROM lease ORDER BY id";
+constexpr char kGpus[] =
+    "SELECT number, uuid, name, share, most, memory FROM lease_gpu WHERE lease = ? ORDER BY place";
 
-// A lease's body is the JSON of the control API, secret included; what is asked for stands beside
-// it.
-constexpr char kSchema[] =
-    "BEGIN;"
-    "CREATE TABLE lease (id TEXT PRIMARY KEY, job TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE drain (gpu TEXT PRIMARY KEY, reason TEXT NOT NULL, since INTEGER NOT NULL) "
-    "WITHOUT ROWID;"
-    "PRAGMA user_version = 1;"
-    "COMMIT;";
+pool::Lease lease_of(const SqliteStatement &row)
+{
+    pool::Lease lease;
+    lease.id = row.text(0);
+    lease.secret = row.text(1);
+    lease.owner.uid = static_cast<uint32_t>(row.number(2));
+    lease.owner.user = row.text(3);
+    lease.owner.job = row.text(4);
+    lease.owner.node = row.text(5);
+    lease.owner.qos = row.text(6);
+    lease.owner.run = static_cast<int>(row.number(7));
+    lease.owner.host = row.text(8);
+    lease.owner.pid = static_cast<uint32_t>(row.number(9));
+    lease.term = Milliseconds(row.number(10));
+    lease.granted_at = row.number(11);
+    lease.boot = row.text(12);
+    lease.span = {row.text(13), static_cast<int>(row.number(14))};
+    return lease;
+}
+
+pool::Portion gpu_of(const SqliteStatement &row)
+{
+    pool::Portion gpu;
+    gpu.index = static_cast<int>(row.number(0));
+    gpu.uuid = row.text(1);
+    gpu.name = row.text(2);
+    gpu.share = static_cast<int>(row.number(3));
+    gpu.most = static_cast<int>(row.number(4));
+    gpu.memory = static_cast<uint64_t>(row.number(5));
+    return gpu;
+}
+
+// Calls take(statement) for each row.
+template <class Take> Result<void> each_row(SqliteStatement &rows, const char *doing, Take &&take)
+{
+    for (;;) {
+        Result<bool> row = rows.step(doing);
+        if (!row) return std::move(row).error();
+        if (!*row) return {};
+        if (Result<void> taken = take(rows); !taken) return taken;
+    }
+}
 
 }  // namespace
-
-// One statement, its parameters and its rows.
-class SqliteStore::Statement {
-public:
-    Statement(SqliteStore &store, const char *sql) : store_(store)
-    {
-        sqlite3_prepare_v2(store.db_, sql, -1, &statement_, nullptr);
-    }
-    ~Statement() { sqlite3_finalize(statement_); }
-    Statement(const Statement &) = delete;
-    Statement &operator=(const Statement &) = delete;
-
-    Statement &bind(const std::string &text)
-    {
-        sqlite3_bind_text(statement_, ++bound_, text.data(), static_cast<int>(text.size()),
-                          SQLITE_TRANSIENT);
-        return *this;
-    }
-    Statement &bind(int64_t number)
-    {
-        sqlite3_bind_int64(statement_, ++bound_, number);
-        return *this;
-    }
-    // True: there is a row.
-    Result<bool> step(const char *doing)
-    {
-        int code = statement_ ? sqlite3_step(statement_) : SQLITE_ERROR;
-        if (code == SQLITE_ROW || code == SQLITE_DONE) return code == SQLITE_ROW;
-        return store_.failure(doing);
-    }
-    Result<void> run(const char *doing)
-    {
-        Result<bool> done = step(doing);
-        return done ? Result<void>() : Result<void>(std::move(done).error());
-    }
-    std::string text(int column) const
-    {
-        auto *bytes = sqlite3_column_text(statement_, column);
-        return bytes ? std::string(reinterpret_cast<const char *>(bytes),
-                                   static_cast<size_t>(sqlite3_column_bytes(statement_, column)))
-                     : "";
-    }
-    int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
-
-private:
-    SqliteStore &store_;
-    sqlite3_stmt *statement_ = nullptr;
-    int bound_ = 0;
-};
-
-Error SqliteStore::failure(const char *doing) const
-{
-    int code = db_ ? sqlite3_errcode(db_) & 0xff : SQLITE_CANTOPEN;
-    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return error(ErrorKind::unavailable,
-                     "%s: another rgpud has it open; each needs its own [rgpud] state_dir",
-                     path_.c_str());
-    return error(code == SQLITE_FULL ? ErrorKind::exhausted : ErrorKind::internal, "%s: %s: %s",
-                 path_.c_str(), doing, db_ ? sqlite3_errmsg(db_) : "out of memory");
-}
-
-Result<void> SqliteStore::execute(const char *sql)
-{
-    if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
-    return failure("setting it up");
-}
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string &path)
 {
@@ -117,7 +89,7 @@ Result<void> SqliteStore::open_file()
     if (!vfs) return std::move(vfs).error();
     if (sqlite3_open_v2(path_.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, *vfs) !=
         SQLITE_OK)
-        return failure("opening it");
+        return sqlite_failure(db_, "opening it").in(path_);
     sqlite3_extended_result_codes(db_, 1);
     return {};
 }
@@ -125,80 +97,92 @@ Result<void> SqliteStore::open_file()
 Result<void> SqliteStore::set_up()
 {
     // Exclusive before the first access: no shared memory file, and a second rgpud is refused.
-    Result<void> done = execute(
+    Result<void> done = sqlite_execute(
+        db_,
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-        "BEGIN IMMEDIATE; COMMIT;");
-    if (!done) return done;
-    int64_t version = 0;
-    {
-        Statement ask(*this, "PRAGMA user_version");
-        Result<bool> row = ask.step("reading its version");
-        if (!row) return std::move(row).error();
-        version = ask.number(0);
+        "BEGIN IMMEDIATE; COMMIT;",
+        "setting it up");
+    if (done) done = bring_up_to_date(db_);
+    return done ? Result<void>() : std::move(done).error().in(path_);
+}
+
+template <class Work> Result<void> SqliteStore::change(Work &&work)
+{
+    Result<void> done = sqlite_execute(db_, "BEGIN IMMEDIATE", "beginning a change");
+    if (done) {
+        done = work();
+        if (done) done = sqlite_execute(db_, "COMMIT", "writing a change");
+        if (!done) (void)sqlite_execute(db_, "ROLLBACK", "undoing a change").has_value();
     }
-    if (version > kVersion)
-        return error(
-            ErrorKind::invalid,
-            "%s is of a newer rgpud (version %lld, this one knows %d): install that one again",
-            path_.c_str(), static_cast<long long>(version), kVersion);
-    return version == 0 ? execute(kSchema) : Result<void>();
+    return done ? Result<void>() : std::move(done).error().in(path_);
 }
 
 Result<void> SqliteStore::put(const pool::Lease &lease)
 {
-    return Statement(*this, "INSERT OR REPLACE INTO lease (id, job, body) VALUES (?, ?, ?)")
-        .bind(lease.id)
-        .bind(lease.owner.job)
-        .bind(pool::encode(pool::Leases{0, {lease}}))
-        .run("keeping a lease");
+    return change([&] { return put_lease(db_, lease); });
 }
 
 Result<void> SqliteStore::erase(const std::string &id)
 {
-    return Statement(*this, "DELETE FROM lease WHERE id = ?").bind(id).run("forgetting a lease");
+    return change([&]() -> Result<void> {
+        constexpr const char *kDoing = "forgetting a lease";
+        for (const char *sql :
+             {"DELETE FROM lease_gpu WHERE lease = ?", "DELETE FROM lease WHERE id = ?"})
+            if (auto done = SqliteStatement(db_, sql).bind(id).run(kDoing); !done) return done;
+        return {};
+    });
 }
 
 Result<std::vector<pool::Lease>> SqliteStore::load()
 {
+    constexpr const char *kDoing = "reading the leases";
     std::vector<pool::Lease> leases;
-    Statement rows(*this, "SELECT id, body FROM lease ORDER BY id");
-    for (;;) {
-        Result<bool> row = rows.step("reading the leases");
-        if (!row) return std::move(row).error();
-        if (!*row) return leases;
-        Result<pool::Leases> decoded = pool::decode_leases(rows.text(1));
-        if (!decoded || decoded->leases.size() != 1)
-            return error(ErrorKind::internal, "%s: lease %.8s cannot be read: %s", path_.c_str(),
-                         rows.text(0).c_str(),
-                         decoded ? "it is none" : decoded.error().text.c_str());
-        leases.push_back(std::move(decoded->leases[0]));
-    }
+    SqliteStatement rows(db_, kLeases);
+    auto read = each_row(rows, kDoing, [&](const SqliteStatement &row) {
+        pool::Lease lease = lease_of(row);
+        SqliteStatement gpus(db_, kGpus);
+        auto read_gpus = each_row(gpus.bind(lease.id), kDoing, [&](const SqliteStatement &gpu) {
+            lease.gpus.push_back(gpu_of(gpu));
+            return Result<void>();
+        });
+        leases.push_back(std::move(lease));
+        return read_gpus;
+    });
+    if (!read) return std::move(read).error().in(path_);
+    return leases;
 }
 
 Result<void> SqliteStore::put(const pool::Drain &drain)
 {
-    return Statement(*this, "INSERT OR REPLACE INTO drain (gpu, reason, since) VALUES (?, ?, ?)")
-        .bind(drain.gpu)
-        .bind(drain.reason)
-        .bind(drain.since)
-        .run("keeping a drain");
+    return change([&] {
+        return SqliteStatement(db_,
+                               "INSERT OR REPLACE INTO drain (gpu, reason, since) VALUES (?, ?, ?)")
+            .bind(drain.gpu)
+            .bind(drain.reason)
+            .bind(drain.since)
+            .run("keeping a drain");
+    });
 }
 
 Result<void> SqliteStore::erase_drain(const std::string &gpu)
 {
-    return Statement(*this, "DELETE FROM drain WHERE gpu = ?").bind(gpu).run("forgetting a drain");
+    return change([&] {
+        return SqliteStatement(db_, "DELETE FROM drain WHERE gpu = ?")
+            .bind(gpu)
+            .run("forgetting a drain");
+    });
 }
 
 Result<std::vector<pool::Drain>> SqliteStore::load_drains()
 {
     std::vector<pool::Drain> drains;
-    Statement rows(*this, "SELECT gpu, reason, since FROM drain ORDER BY gpu");
-    for (;;) {
-        Result<bool> row = rows.step("reading the drains");
-        if (!row) return std::move(row).error();
-        if (!*row) return drains;
-        drains.push_back({rows.text(0), rows.text(1), rows.number(2)});
-    }
+    SqliteStatement rows(db_, "SELECT gpu, reason, since FROM drain ORDER BY gpu");
+    auto read = each_row(rows, "reading the drains", [&](const SqliteStatement &row) {
+        drains.push_back({row.text(0), row.text(1), row.number(2)});
+        return Result<void>();
+    });
+    if (!read) return std::move(read).error().in(path_);
+    return drains;
 }
 
 }  // namespace rgpu::serverd

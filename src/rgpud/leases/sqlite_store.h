@@ -1,7 +1,7 @@
 // Leases and drains in a SQLite file: what rgpud must still know after kill -9, and after a reboot.
 //
 // Each change is one transaction, on the disk (WAL, fsync) before the call returns. The file holds
-// the leases' secrets: mode 0600. One rgpud at a time has it open.
+// the leases' secrets: mode 0600. One rgpud at a time has it open. sqlite_schema.h has its tables.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,6 @@
 #include "pool/ledger/lease_store.h"
 
 struct sqlite3;
-struct sqlite3_stmt;
 
 namespace rgpu::serverd {
 
@@ -29,13 +28,11 @@ public:
     Result<std::vector<pool::Drain>> load_drains() override;
 
 private:
-    class Statement;
-
     explicit SqliteStore(std::string path) : path_(std::move(path)) {}
     Result<void> open_file();
     Result<void> set_up();
-    Result<void> execute(const char *sql);
-    Error failure(const char *doing) const;
+    // Runs work() as one transaction, and says in which file something failed.
+    template <class Work> Result<void> change(Work &&work);
 
     std::string path_;
     sqlite3 *db_ = nullptr;
