@@ -8,8 +8,8 @@
 
 #include "cli/parts/child.h"
 #include "cli/parts/command.h"
+#include "cli/parts/gpu_options.h"
 #include "cli/parts/holder.h"
-#include "cli/parts/wanted.h"
 #include "util/clock.h"
 #include "util/next_token.h"
 

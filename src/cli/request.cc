@@ -8,8 +8,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/parts/child.h"
+#include "cli/parts/gpu_options.h"
 #include "cli/parts/lease_file.h"
-#include "cli/parts/wanted.h"
 
 namespace rgpu::cli {
 namespace {
@@ -79,7 +79,7 @@ public:
     }
 
 private:
-    WantedOptions wanted_;
+    GpuOptions wanted_;
     std::string file_ = "rgpu.lease", term_;
 };
 

@@ -8,9 +8,9 @@
 
 #include "cli/parts/child.h"
 #include "cli/parts/command.h"
+#include "cli/parts/gpu_options.h"
 #include "cli/parts/holder.h"
 #include "cli/parts/lease_file.h"
-#include "cli/parts/wanted.h"
 #include "pool/client/acquire.h"
 #include "util/clock.h"
 
@@ -172,7 +172,7 @@ private:
     }
 
     CLI::App *app_ = nullptr;
-    WantedOptions wanted_;
+    GpuOptions wanted_;
     std::string lease_;
     std::vector<const CLI::Option *> choosing_;  // those that say which GPUs
     bool verbose_ = false;

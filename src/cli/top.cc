@@ -15,7 +15,7 @@
 #include "cli/parts/command.h"
 #include "cli/parts/pool_view.h"
 #include "cli/parts/table.h"
-#include "pool/messages/message_json.h"
+#include "pool/messages/inventory_json.h"
 
 namespace rgpu::cli {
 namespace {

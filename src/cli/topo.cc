@@ -4,7 +4,7 @@
 
 #include "cli/parts/command.h"
 #include "cli/parts/table.h"
-#include "pool/messages/message_json.h"
+#include "pool/messages/host_json.h"
 
 namespace rgpu::cli {
 namespace {

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pool/messages/lease_json.h"
 #include "util/fd.h"
 
 namespace rgpu::cli {

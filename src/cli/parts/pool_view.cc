@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/parts/table.h"
-#include "pool/messages/message_json.h"
+#include "pool/messages/inventory_json.h"
 
 namespace rgpu::cli {
 namespace {
@@ -37,7 +37,7 @@ std::string holders(const pool::Inventory &inventory, const std::string &uuid)
     return all;
 }
 
-// As the server said it (message_json.h), under the name that rgpu.conf has for it.
+// As the server said it (inventory_json.h), under the name that rgpu.conf has for it.
 Json as_said(const pool::Told<pool::Inventory> &told)
 {
     Json json = Json::parse(pool::encode(*told.answer));

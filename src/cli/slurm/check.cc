@@ -8,7 +8,7 @@
 
 #include "cli/parts/command.h"
 #include "cli/slurm/tool.h"
-#include "slurm/check/agree.h"
+#include "slurm/check/compare.h"
 #include "slurm/check/drift.h"
 
 namespace rgpu::cli {

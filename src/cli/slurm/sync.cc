@@ -3,8 +3,8 @@
 //
 // A server that does not answer keeps what the snapshot said of it: the file tells what could ever
 // fit, and a server that is away comes back. Meanwhile its licences are in the reservation, so that
-// jobs pend that could only wait in their prolog. Jobs that run with its GPUs are minded by
-// minding.cc.
+// jobs pend that could only wait in their prolog. What becomes of jobs
+// that run with its GPUs is in reconcile.cc.
 #include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/parts/command.h"
-#include "cli/slurm/minding.h"
+#include "cli/slurm/reconcile.h"
 #include "cli/slurm/tool.h"
 #include "slurm/jobs/missing.h"
 #include "util/fd.h"
@@ -159,7 +159,7 @@ private:
         if (!slurm.reservation.empty())
             if (auto kept = keep_reservation(slurm.reservation, pool, before, gpus, *runs); !kept)
                 return kept;
-        return mind_jobs(slurm, client, pool, *runs, quiet_);
+        return reconcile(slurm, client, pool, *runs, quiet_);
     }
 
     Result<void> keep_reservation(const std::string &name, const pool::Inventories &pool,

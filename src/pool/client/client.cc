@@ -8,7 +8,11 @@
 #include "pool/credentials/sealed.h"
 #include "pool/ledger/placement.h"
 #include "pool/ledger/span.h"
-#include "pool/messages/message_json.h"
+#include "pool/messages/error_json.h"
+#include "pool/messages/host_json.h"
+#include "pool/messages/inventory_json.h"
+#include "pool/messages/lease_json.h"
+#include "pool/messages/request_json.h"
 
 namespace rgpu::pool {
 namespace {
@@ -272,11 +276,11 @@ std::vector<Told<Offer>> Client::offers(const Request &request)
                                {},
                                {},
                                {}};
-        else if (!one.answer && !request.wanted.driver.empty() &&
+        else if (!one.answer && !request.filter.driver.empty() &&
                  is_unknown_there(one.answer.error(), "driver"))
             one.answer = Offer{Answer::never,
                                "its rgpu is older and does not tell its driver's release, " +
-                                   request.wanted.driver + " or newer is wanted",
+                                   request.filter.driver + " or newer is wanted",
                                {},
                                {},
                                {},

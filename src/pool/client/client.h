@@ -16,7 +16,7 @@
 
 namespace rgpu::pool {
 
-struct Leases;  // message_json.h
+struct Leases;  // lease_json.h
 
 // What one server said, or why it did not.
 template <class T> struct Told {

@@ -91,7 +91,7 @@ std::string counted(size_t count, const char *what)
 int fitting(const std::vector<GpuState> &gpus, const Request &request, const DriverVersions &driver)
 {
     return static_cast<int>(std::count_if(gpus.begin(), gpus.end(), [&](const GpuState &gpu) {
-        return is_wanted(gpu, request.wanted, driver) && gpu.memory >= request.memory;
+        return fits_filter(gpu, request.filter, driver) && gpu.memory >= request.memory;
     }));
 }
 
@@ -104,14 +104,14 @@ std::string why_never(const std::vector<GpuState> &gpus, const Request &request,
     std::string are_wanted = std::to_string(request.gpus) +
                              (request.gpus == 1 ? " is wanted" : " are wanted");
     if (gpus.size() < wanted) return "it has " + counted(gpus.size(), "GPU") + ", " + are_wanted;
-    if (const std::string &least = request.wanted.driver; is_older_release(driver.release, least))
+    if (const std::string &least = request.filter.driver; is_older_release(driver.release, least))
         return (driver.release.empty() ? "its driver's release is not known"
                                        : "its driver is " + driver.release) +
                ", " + least + " or newer is wanted";
     size_t large = 0, right = 0;
     uint64_t largest = 0;
     for (const GpuState &gpu : gpus) {
-        if (!is_wanted(gpu, request.wanted, driver)) continue;
+        if (!fits_filter(gpu, request.filter, driver)) continue;
         ++right;
         large += gpu.memory >= request.memory;
         largest = std::max(largest, gpu.memory);
@@ -154,7 +154,7 @@ uint64_t memory_of(const GpuState &gpu, const Request &request)
            gpu.memory % kWholeGpu * static_cast<uint64_t>(request.share) / kWholeGpu;
 }
 
-bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &driver)
+bool fits_filter(const GpuState &gpu, const GpuFilter &filter, const DriverVersions &driver)
 {
     auto holds = [&](const std::string &part) {
         auto same = [](char a, char b) {
@@ -165,14 +165,14 @@ bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &
     };
     int major = 0, minor = 0;
     bool known = sscanf(gpu.compute_capability.c_str(), "%d.%d", &major, &minor) == 2;
-    return (wanted.names.empty() || std::any_of(wanted.names.begin(), wanted.names.end(), holds)) &&
-           (wanted.uuids.empty() ||
-            std::find(wanted.uuids.begin(), wanted.uuids.end(), gpu.uuid) != wanted.uuids.end()) &&
-           gpu.memory >= wanted.memory &&
-           (!wanted.compute_capability ||
-            (known && major * 10 + minor >= wanted.compute_capability)) &&
-           (!driver.cuda || driver.cuda >= wanted.cuda) &&
-           !is_older_release(driver.release, wanted.driver);
+    return (filter.names.empty() || std::any_of(filter.names.begin(), filter.names.end(), holds)) &&
+           (filter.uuids.empty() ||
+            std::find(filter.uuids.begin(), filter.uuids.end(), gpu.uuid) != filter.uuids.end()) &&
+           gpu.memory >= filter.memory &&
+           (!filter.compute_capability ||
+            (known && major * 10 + minor >= filter.compute_capability)) &&
+           (!driver.cuda || driver.cuda >= filter.cuda) &&
+           !is_older_release(driver.release, filter.driver);
 }
 
 const char *name(Policy policy)
@@ -198,7 +198,7 @@ Placement place(const std::vector<GpuState> &gpus, const Request &request,
 
     std::vector<size_t> candidates;
     for (size_t i = 0; i < gpus.size(); ++i)
-        if (gpus[i].drained.empty() && is_wanted(gpus[i], request.wanted, driver) &&
+        if (gpus[i].drained.empty() && fits_filter(gpus[i], request.filter, driver) &&
             gpus[i].free_share >= request.share &&
             gpus[i].free_memory >= memory_of(gpus[i], request))
             candidates.push_back(i);

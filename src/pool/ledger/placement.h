@@ -19,7 +19,7 @@ struct DriverVersions {
 };
 
 // The GPU, which is used through this driver, is of those wanted.
-bool is_wanted(const GpuState &gpu, const Wanted &wanted, const DriverVersions &driver);
+bool fits_filter(const GpuState &gpu, const GpuFilter &filter, const DriverVersions &driver);
 
 // distances[a][b]: how far GPU a is from GPU b of one server (smaller is closer, symmetric);
 // [a][a]: how far from the network card. Empty: nothing is known. rgpud's topology.h fills it.

@@ -1,6 +1,6 @@
 // What clients and servers of the control API say to each other: plain data.
 //
-// The JSON of each is in doc/api.md; message_json.h turns one into the other.
+// The JSON of each is in doc/api.md; the files *_json.h turn one into the other.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ std::string to_text(const Owner &owner);
 
 // Which GPUs will do: empty and zero fields do not filter. Each of the lists names what is one of
 // them.
-struct Wanted {
+struct GpuFilter {
     std::vector<std::string> names;  // a part of the GPU's name, whatever the case
     std::vector<std::string> uuids;
     uint64_t memory = 0;         // at least so many bytes in all
@@ -50,7 +50,7 @@ struct Request {
     uint64_t memory = 0;    // bytes of each; 0: the share's part of the GPU's memory
     Milliseconds term{0};   // 0: until it is released
     std::string span;  // not empty: a part of them will do; the id of the span that its leases form
-    Wanted wanted;
+    GpuFilter filter;
     Owner owner;
 };
 
@@ -294,9 +294,6 @@ struct Grant {
     std::string data_address;  // host:port
     Lease lease;
 };
-
-// The lease.json that the interposer reads (doc/architecture.md). All grants belong to one program.
-std::string lease_file(const std::string &job, const std::vector<Grant> &grants);
 
 // A random id (32 hex digits) and a random secret (32 raw bytes), from the kernel.
 std::string random_id();

@@ -1,7 +1,7 @@
 // Which driver this host's GPUs are used through, and what they are.
 #pragma once
 
-#include "pool/messages/message_json.h"
+#include "pool/messages/inventory_json.h"
 #include "rgpud/host/account.h"
 #include "rgpud/host/process.h"
 #include "util/config.h"

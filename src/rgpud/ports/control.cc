@@ -12,7 +12,11 @@
 
 #include "net/transport/socket.h"
 #include "pool/credentials/sealed.h"
-#include "pool/messages/message_json.h"
+#include "pool/messages/error_json.h"
+#include "pool/messages/host_json.h"
+#include "pool/messages/inventory_json.h"
+#include "pool/messages/lease_json.h"
+#include "pool/messages/request_json.h"
 #include "rgpud/ports/node_configs.h"
 #include "rgpud/ports/request_gate.h"
 #include "util/log.h"

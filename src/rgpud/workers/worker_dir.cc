@@ -12,7 +12,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "pool/messages/message_json.h"
+#include "pool/messages/lease_json.h"
 #include "util/log.h"
 
 namespace rgpu::serverd {

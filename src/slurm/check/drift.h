@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pool/messages/messages.h"
-#include "slurm/check/agree.h"
+#include "slurm/check/compare.h"
 #include "util/config.h"
 
 namespace rgpu::slurm {

@@ -17,7 +17,10 @@
 
 #include "pool/client/client.h"
 #include "pool/ledger/ledger.h"
-#include "pool/messages/message_json.h"
+#include "pool/messages/error_json.h"
+#include "pool/messages/inventory_json.h"
+#include "pool/messages/lease_json.h"
+#include "pool/messages/request_json.h"
 #include "util/clock.h"
 
 using namespace rgpu;

@@ -188,7 +188,7 @@ Test(placement, policies_to_compare_with)
 Test(placement, a_driver_must_be_told_and_new_enough)
 {
     Request request = want(1);
-    request.wanted.driver = "570.86.10";
+    request.filter.driver = "570.86.10";
     cr_assert_eq(place(server({100}), request, {}, {13000, "570.86.10"}).answer, Answer::now);
     Placement older = place(server({100}), request, {}, {13000, "570.9"});
     cr_assert_eq(older.answer, Answer::never);

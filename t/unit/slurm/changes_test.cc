@@ -41,16 +41,16 @@ static void expect(const std::string &now, const std::string &wanted)
     cr_expect(*got == wanted, "%s gave %s", now.c_str(), got->c_str());
 }
 
-Test(slurm_changes, takes_back_what_it_did) { expect("a=1\nb=3\nz=9\nc=4\n", "a=1\nb=2\nz=9\n"); }
+Test(changes, takes_back_what_it_did) { expect("a=1\nb=3\nz=9\nc=4\n", "a=1\nb=2\nz=9\n"); }
 
-Test(slurm_changes, keeps_what_was_edited_elsewhere)
+Test(changes, keeps_what_was_edited_elsewhere)
 {
     expect("new=1\na=1\nb=3\nc=4\nz=10\nlast=1", "new=1\na=1\nb=2\nz=10\nlast=1");
     // The end of a line is no line.
     expect("bb=3\nb=3\nc=4\nac=4\n", "bb=3\nb=2\nac=4\n");
 }
 
-Test(slurm_changes, refuses_where_its_lines_were_edited)
+Test(changes, refuses_where_its_lines_were_edited)
 {
     for (const char *now : {"a=1\nb=4\nz=9\nc=4\n", "a=1\nb=3\nz=9\n", "b=3\nb=3\nc=4\n", "",
                             "a=1\nb=3 # mine\nc=4\n"}) {
@@ -69,7 +69,7 @@ Test(slurm_changes, refuses_where_its_lines_were_edited)
               std::string::npos);
 }
 
-Test(slurm_changes, writes_with_the_old_owner_and_mode)
+Test(changes, writes_with_the_old_owner_and_mode)
 {
     Folder folder;
     std::string conf = folder.write("slurm.conf", "old\n");
@@ -87,7 +87,7 @@ Test(slurm_changes, writes_with_the_old_owner_and_mode)
     cr_expect(!read_bytes(folder.path + "/gres.conf"));
 }
 
-Test(slurm_changes, writes_nothing_where_one_file_cannot_be_written)
+Test(changes, writes_nothing_where_one_file_cannot_be_written)
 {
     Folder folder;
     std::string conf = folder.write("slurm.conf", "old\n");
@@ -100,7 +100,7 @@ Test(slurm_changes, writes_nothing_where_one_file_cannot_be_written)
     cr_expect_eq(system(("test $(ls " + folder.path + " | wc -l) = 1").c_str()), 0);
 }
 
-Test(slurm_changes, remembers_each_time)
+Test(changes, remembers_each_time)
 {
     Folder folder;
     std::string record = folder.path + "/rgpu-setup";
@@ -127,7 +127,7 @@ Test(slurm_changes, remembers_each_time)
     cr_expect(access(record.c_str(), F_OK) != 0);
 }
 
-Test(slurm_changes, refuses_a_record_that_is_broken)
+Test(changes, refuses_a_record_that_is_broken)
 {
     Folder folder;
     std::string record = folder.path + "/rgpu-setup", index = "rgpu-setup/1/changes.json";

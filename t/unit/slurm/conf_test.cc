@@ -37,7 +37,7 @@ static ConfSetting first(const std::string &text)
     return entries[0].settings[0];
 }
 
-Test(slurm_conf, reads_keys_and_values)
+Test(conf, reads_keys_and_values)
 {
     expect("ClusterName=a\nGresTypes=gpu,mps\n", "ClusterName=a; GresTypes=gpu,mps");
     expect("NodeName=cn[1-2] CPUs=4 Gres=gpu:1\n", "NodeName=cn[1-2] CPUs=4 Gres=gpu:1");
@@ -49,7 +49,7 @@ Test(slurm_conf, reads_keys_and_values)
     expect("Key=no-newline", "Key=no-newline");
 }
 
-Test(slurm_conf, leaves_out_what_slurm_would_not_take)
+Test(conf, leaves_out_what_slurm_would_not_take)
 {
     expect("", "");
     expect("\n \n\t\n# Key=1\n", "");
@@ -59,7 +59,7 @@ Test(slurm_conf, leaves_out_what_slurm_would_not_take)
     expect("Quote=\"a b\"c\n", "Quote=\"a");
 }
 
-Test(slurm_conf, ends_lines_at_comments)
+Test(conf, ends_lines_at_comments)
 {
     expect("Key=1 # Other=2\n", "Key=1");
     expect("Key=1# Other=2\n", "Key=1");
@@ -68,7 +68,7 @@ Test(slurm_conf, ends_lines_at_comments)
     expect(std::string("Key=1\0Other=2\nNext=3\n", 22), "Key=1; Next=3");
 }
 
-Test(slurm_conf, continues_lines)
+Test(conf, continues_lines)
 {
     expect("Key=a,\\\nb\n", "Key=a,b");
     expect("NodeName=cn1 \\\n  CPUs=4 \\ \n Gres=gpu:1\nNext=1\n",
@@ -85,7 +85,7 @@ Test(slurm_conf, continues_lines)
     cr_expect(!ends_open(""));
 }
 
-Test(slurm_conf, counts_lines)
+Test(conf, counts_lines)
 {
     auto entries = parse_conf("# one\nA=1\n\nB=2 \\\nC=3\nD=4\n");
     cr_assert_eq(entries.size(), 3);
@@ -94,7 +94,7 @@ Test(slurm_conf, counts_lines)
     cr_expect_eq(entries[2].line, 6);
 }
 
-Test(slurm_conf, knows_where_values_stand)
+Test(conf, knows_where_values_stand)
 {
     struct {
         const char *text, *value;
@@ -114,20 +114,20 @@ Test(slurm_conf, knows_where_values_stand)
     cr_expect(line.substr(parse_conf(line)[0].tail) == " # comment\n");
 }
 
-Test(slurm_conf, compares_keys_without_case)
+Test(conf, compares_keys_without_case)
 {
     auto entries = parse_conf("NODENAME=a gres=x\n");
     cr_expect(entries[0].find("Gres") && entries[0].find("NodeName") && !entries[0].find("CPUs"));
     cr_expect(same_key("a", "A") && !same_key("a", "ab") && !same_key("[", "{"));
 }
 
-Test(slurm_conf, writes_what_it_reads)
+Test(conf, writes_what_it_reads)
 {
     for (std::string value : {"plain", "a#b", "a\\b", "\\#", "a\\"})
         cr_expect(first("K=" + conf_escaped(value) + " ").value == value, "%s", value.c_str());
 }
 
-Test(slurm_conf, knows_includes)
+Test(conf, knows_includes)
 {
     expect("Include  a.conf  \nINCLUDE\tb\nIncluded=1\n", "include a.conf; include b; Included=1");
     expect("include\ninclude \n", "");
@@ -136,7 +136,7 @@ Test(slurm_conf, knows_includes)
 }
 
 // Whatever the bytes are: nothing is read beyond them, and all places are in order.
-Test(slurm_conf, survives_any_bytes)
+Test(conf, survives_any_bytes)
 {
     std::mt19937 engine(20261122);
     const std::string likely = "=\\\"# \n\r\t,aK1_.+\0[]include";
@@ -178,7 +178,7 @@ struct Folder {
     }
 };
 
-Test(slurm_conf, reads_what_files_include)
+Test(conf, reads_what_files_include)
 {
     Folder folder;
     folder.write("nodes-big.conf", "NodeName=a\nGresTypes=later\n");
@@ -196,7 +196,7 @@ Test(slurm_conf, reads_what_files_include)
     cr_expect(read_conf(absolute)->value("NodeName") == "a");
 }
 
-Test(slurm_conf, takes_a_file_once_that_is_named_twice)
+Test(conf, takes_a_file_once_that_is_named_twice)
 {
     Folder folder;
     folder.write("a.conf", "NodeName=a\n");
@@ -207,7 +207,7 @@ Test(slurm_conf, takes_a_file_once_that_is_named_twice)
     cr_expect_eq(conf->entries.size(), 2);
 }
 
-Test(slurm_conf, says_which_include_is_wrong)
+Test(conf, says_which_include_is_wrong)
 {
     Folder folder;
     auto missing = read_conf(folder.write("slurm.conf", "A=1\ninclude none.conf\n"));

@@ -25,7 +25,7 @@ static std::string part(const std::string &words, const std::string &name)
 static const std::string kServers =
     "[[server]]\nname = \"a\"\naddress = \"a:1\"\n[[server]]\nname = \"b\"\naddress = \"b:1\"\n";
 
-Test(slurm_drift, digests_tell_what_counts)
+Test(drift, digests_tell_what_counts)
 {
     unsetenv("SLURM_CONF");
     std::string one = digests(kServers);
@@ -45,7 +45,7 @@ Test(slurm_drift, digests_tell_what_counts)
     cr_expect(part(one, "plugstack").empty());
 }
 
-Test(slurm_drift, the_line_of_plugstack_conf_counts)
+Test(drift, the_line_of_plugstack_conf_counts)
 {
     char name[] = "/tmp/rgpu-slurm-drift.XXXXXX";
     std::string folder = mkdtemp(name);
@@ -66,7 +66,7 @@ Test(slurm_drift, the_line_of_plugstack_conf_counts)
     (void)!system(("rm -r " + folder).c_str());
 }
 
-Test(slurm_drift, the_same_everywhere_is_silent)
+Test(drift, the_same_everywhere_is_silent)
 {
     cr_expect(compare_node_configs({}, "client:1", {"cn1"}).empty());
     cr_expect(compare_node_configs({{"cn1", "client:1 auth:2", 0}, {"cn2", "client:1", 0}},
@@ -76,7 +76,7 @@ Test(slurm_drift, the_same_everywhere_is_silent)
               "Slurm knows no such node");
 }
 
-Test(slurm_drift, a_node_that_differs_is_named)
+Test(drift, a_node_that_differs_is_named)
 {
     auto found = compare_node_configs({{"cn1", "auth:1 client:1", 0},
                                        {"cn2", "auth:1 client:2", 7 * 60000},
@@ -89,14 +89,14 @@ Test(slurm_drift, a_node_that_differs_is_named)
               found[0].cure.c_str());
 }
 
-Test(slurm_drift, what_a_node_said_last_counts)
+Test(drift, what_a_node_said_last_counts)
 {
     std::vector<pool::NodeConfig> told = {
         {"cn1", "client:2", 9000}, {"cn1", "client:1", 10}, {"cn1", "client:2", 5000}};
     cr_expect(compare_node_configs(told, "client:1", {"cn1"}).empty());
 }
 
-Test(slurm_drift, the_controller_decides_between_two)
+Test(drift, the_controller_decides_between_two)
 {
     auto found = compare_node_configs({{"cn1", "client:2", 0}}, "client:1", {"cn1"});
     cr_assert_eq(found.size(), 1);

@@ -15,7 +15,7 @@ static void expect(const char *list, const char *names)
     cr_expect(joined == names, "'%s' gave '%s'", list, joined.c_str());
 }
 
-Test(slurm_hostlist, expands_ranges_in_order)
+Test(hostlist, expands_ranges_in_order)
 {
     expect("cn1", "cn1");
     expect("cn[1-3]", "cn1 cn2 cn3");
@@ -24,11 +24,11 @@ Test(slurm_hostlist, expands_ranges_in_order)
     expect("", "");
 }
 
-Test(slurm_hostlist, keeps_leading_zeros) { expect("cn[008-011]", "cn008 cn009 cn010 cn011"); }
+Test(hostlist, keeps_leading_zeros) { expect("cn[008-011]", "cn008 cn009 cn010 cn011"); }
 
-Test(slurm_hostlist, multiplies_brackets) { expect("r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2"); }
+Test(hostlist, multiplies_brackets) { expect("r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2"); }
 
-Test(slurm_hostlist, refuses_what_is_none)
+Test(hostlist, refuses_what_is_none)
 {
     for (const char *list : {"cn[1-", "cn[2-1]", "cn]", "cn[]", "cn[a-b]", "cn[1-99999999]", ",",
                              "cn[1-2]x[", "a[0-9999]b[0-9999]"})

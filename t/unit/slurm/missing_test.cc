@@ -37,7 +37,7 @@ static pool::Told<pool::Inventory> silent_server(const char *name)
     return {name, error(ErrorKind::disconnected, "no answer")};
 }
 
-Test(slurm_missing, reads_what_scontrol_shows)
+Test(missing, reads_what_scontrol_shows)
 {
     auto licences = parse_licences(kShown);
     cr_assert(licences);
@@ -54,7 +54,7 @@ Test(slurm_missing, reads_what_scontrol_shows)
     cr_assert_not(parse_reserved("No reservations in the system\n", "rgpu_missing"));
 }
 
-Test(slurm_missing, a_whole_pool_misses_nothing)
+Test(missing, a_whole_pool_misses_nothing)
 {
     pool::Inventories pool = {server("a"), server("b")};
     cr_assert_eq(missing_licences(pool, nullptr, {400, 0}), 0ul);
@@ -65,7 +65,7 @@ Test(slurm_missing, a_whole_pool_misses_nothing)
                  "nor what a job is about to lease");
 }
 
-Test(slurm_missing, of_drained_gpus_what_nobody_holds_is_missing)
+Test(missing, of_drained_gpus_what_nobody_holds_is_missing)
 {
     pool::Inventories pool = {server("a"), server("b")};
     lease(pool[0], 0, 30, "17");
@@ -75,7 +75,7 @@ Test(slurm_missing, of_drained_gpus_what_nobody_holds_is_missing)
     cr_assert_eq(missing_licences(pool, nullptr, {400, 30}), 170ul);
 }
 
-Test(slurm_missing, what_is_leased_outside_slurm_is_missing)
+Test(missing, what_is_leased_outside_slurm_is_missing)
 {
     pool::Inventories pool = {server("a")};
     lease(pool[0], 0, 40, "");
@@ -83,7 +83,7 @@ Test(slurm_missing, what_is_leased_outside_slurm_is_missing)
     cr_assert_eq(missing_licences(pool, nullptr, {200, 60}), 40ul);
 }
 
-Test(slurm_missing, what_a_job_left_behind_is_missing)
+Test(missing, what_a_job_left_behind_is_missing)
 {
     pool::Inventories pool = {server("a")};
     lease(pool[0], 0, 100, "17");
@@ -95,7 +95,7 @@ Test(slurm_missing, what_a_job_left_behind_is_missing)
                  "17 has given its licences back, and its epilog runs");
 }
 
-Test(slurm_missing, a_share_that_begins_at_nothing_costs_one)
+Test(missing, a_share_that_begins_at_nothing_costs_one)
 {
     pool::Inventories pool = {server("a")};
     lease(pool[0], 0, 0, "17");
@@ -104,7 +104,7 @@ Test(slurm_missing, a_share_that_begins_at_nothing_costs_one)
     cr_assert_eq(missing_licences(pool, nullptr, {200, 1}), 99ul);
 }
 
-Test(slurm_missing, a_silent_server_is_missing_but_for_what_its_jobs_hold)
+Test(missing, a_silent_server_is_missing_but_for_what_its_jobs_hold)
 {
     pool::Inventories pool = {server("a"), silent_server("b")};
     slurm::Snapshot before;
@@ -118,7 +118,7 @@ Test(slurm_missing, a_silent_server_is_missing_but_for_what_its_jobs_hold)
                  "without a snapshot nothing is known of it");
 }
 
-Test(slurm_missing, a_server_that_is_configured_no_more_is_missing)
+Test(missing, a_server_that_is_configured_no_more_is_missing)
 {
     pool::Inventories pool = {server("a")};
     cr_assert_eq(missing_licences(pool, nullptr, {400, 0}), 200ul);

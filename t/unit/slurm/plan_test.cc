@@ -102,7 +102,7 @@ static void expect_text(const std::string &got, const char *wanted)
     cr_expect_str_eq(got.c_str(), wanted);
 }
 
-Test(slurm_plan, own_lines_have_their_reasons)
+Test(plan, own_lines_have_their_reasons)
 {
     auto lines = parse_own(kOwn, true);
     cr_assert_eq(lines.size(), 9);
@@ -114,7 +114,7 @@ Test(slurm_plan, own_lines_have_their_reasons)
               own().plugstack.text == "required /lib/spank_rgpu.so rundir=/run/rgpu");
 }
 
-Test(slurm_plan, adds_all_to_a_file_that_has_nothing)
+Test(plan, adds_all_to_a_file_that_has_nothing)
 {
     Plan plan = planned("ClusterName=c\nNodeName=cn1 CPUs=4\n", {400, {}, {}}, "", "");
     cr_assert(plan.obstacles.empty());
@@ -142,7 +142,7 @@ Test(slurm_plan, adds_all_to_a_file_that_has_nothing)
         cr_expect(*taken_back(file, file.after) == file.before);
 }
 
-Test(slurm_plan, has_nothing_to_do_where_all_is_there)
+Test(plan, has_nothing_to_do_where_all_is_there)
 {
     cr_expect(planned(whole()).lines.empty() && planned(whole()).files.empty());
     // What it writes is all that it wants.
@@ -150,7 +150,7 @@ Test(slurm_plan, has_nothing_to_do_where_all_is_there)
     cr_expect(planned(after(first)).lines.empty());
 }
 
-Test(slurm_plan, appends_to_lists)
+Test(plan, appends_to_lists)
 {
     expect("GresTypes", "GresTypes=gpu,mps", "GresTypes=gpu,mps,rgpu");
     expect("GresTypes", "grestypes = gpu   # of ours", "grestypes = gpu,rgpu   # of ours");
@@ -163,7 +163,7 @@ Test(slurm_plan, appends_to_lists)
     expect("PluginDir", "PluginDir=/opt/slurm", "PluginDir=/opt/slurm:/usr/lib/ours");
 }
 
-Test(slurm_plan, the_last_of_repeated_lines_counts)
+Test(plan, the_last_of_repeated_lines_counts)
 {
     expect("GresTypes", "GresTypes=rgpu\nGresTypes=rgpu", "");
     Plan plan = planned(whole("GresTypes", "GresTypes=rgpu\nGresTypes=gpu"));
@@ -172,14 +172,14 @@ Test(slurm_plan, the_last_of_repeated_lines_counts)
               plan.lines[0].line == 3);
 }
 
-Test(slurm_plan, comes_last_among_job_submit_plugins)
+Test(plan, comes_last_among_job_submit_plugins)
 {
     expect("JobSubmitPlugins", "JobSubmitPlugins=lua", "JobSubmitPlugins=lua,rgpu");
     expect("JobSubmitPlugins", "JobSubmitPlugins=rgpu,lua,x", "JobSubmitPlugins=lua,x,rgpu");
     expect("JobSubmitPlugins", "JobSubmitPlugins=lua,job_submit/rgpu", "");
 }
 
-Test(slurm_plan, sells_what_it_is_told)
+Test(plan, sells_what_it_is_told)
 {
     expect("Licenses", "Licenses=matlab:10", "Licenses=matlab:10,rgpu:400");
     expect("Licenses", "Licenses=rgpu:200,matlab:1", "Licenses=matlab:1,rgpu:400");
@@ -189,14 +189,14 @@ Test(slurm_plan, sells_what_it_is_told)
     cr_expect(unknown.obstacles[0].cure.find("--licences 400") != std::string::npos);
 }
 
-Test(slurm_plan, knows_flags_that_imply_others)
+Test(plan, knows_flags_that_imply_others)
 {
     expect("PrologFlags", "PrologFlags=Contain", "");
     expect("PrologFlags", "PrologFlags=x11", "");
     expect("PrologFlags", "PrologFlags=Serial", "PrologFlags=Serial,Alloc");
 }
 
-Test(slurm_plan, gives_nodes_their_gres)
+Test(plan, gives_nodes_their_gres)
 {
     expect("NodeName", "NodeName=cn1 CPUs=4 # big", "NodeName=cn1 CPUs=4 Gres=rgpu:1024 # big");
     expect("NodeName", "NodeName=cn1 Gres=gpu:2 CPUs=4",
@@ -207,7 +207,7 @@ Test(slurm_plan, gives_nodes_their_gres)
            "NodeName=cn1 Gres=gpu:1,rgpu:h100:1024,rgpu:a100:1024", {{}, {}, {"h100", "a100"}});
 }
 
-Test(slurm_plan, adds_to_the_gres_that_nodes_inherit)
+Test(plan, adds_to_the_gres_that_nodes_inherit)
 {
     Plan plan =
         planned(whole("NodeName", "NodeName=DEFAULT Gres=gpu:2\nNodeName=cn1\nNodeName=cn2 "
@@ -217,7 +217,7 @@ Test(slurm_plan, adds_to_the_gres_that_nodes_inherit)
     cr_expect(plan.lines[1].now == "NodeName=cn2 Gres=mps:1,rgpu:1024");
 }
 
-Test(slurm_plan, leaves_other_nodes_alone)
+Test(plan, leaves_other_nodes_alone)
 {
     std::string nodes = "NodeName=cn[1-2]\nNodeName=cn3\nNodeName=gpu1";
     Plan some = planned(whole("NodeName", nodes), {400, {"cn1", "cn2", "gpu1"}, {}});
@@ -231,7 +231,7 @@ Test(slurm_plan, leaves_other_nodes_alone)
     cr_expect(part.obstacles[1].found.find("cn9") != std::string::npos);
 }
 
-Test(slurm_plan, types_are_in_gres_conf_too)
+Test(plan, types_are_in_gres_conf_too)
 {
     Plan plan = planned(whole("NodeName", "NodeName=cn1 Gres=rgpu:h100:8,rgpu:a100:8"),
                         {400, {}, {}}, "Name=gpu File=/dev/nvidia0\n");
@@ -244,7 +244,7 @@ Test(slurm_plan, types_are_in_gres_conf_too)
     cr_expect(planned(whole(), {400, {}, {}}, "NodeName=cn1 Name=rgpu Count=8\n").lines.empty());
 }
 
-Test(slurm_plan, refuses_where_another_script_is)
+Test(plan, refuses_where_another_script_is)
 {
     Plan plan = planned(whole("PrologSlurmctld", "PrologSlurmctld=/bin/false"));
     cr_assert_eq(plan.obstacles.size(), 1);
@@ -255,12 +255,12 @@ Test(slurm_plan, refuses_where_another_script_is)
     expect("PrologSlurmctld", "PrologSlurmctld=/bin/tru[e]", "");
 }
 
-Test(slurm_plan, what_depends_on_the_site)
+Test(plan, what_depends_on_the_site)
 {
     expect("SchedulerParameters", "SchedulerType=sched/builtin", "");
 }
 
-Test(slurm_plan, accounts_where_a_slurmdbd_is)
+Test(plan, accounts_where_a_slurmdbd_is)
 {
     Plan plan = planned(whole() + "AccountingStorageType=accounting_storage/"
                                   "slurmdbd\nAccountingStorageTRES=gres/gpu,license/rgpu\n");
@@ -268,7 +268,7 @@ Test(slurm_plan, accounts_where_a_slurmdbd_is)
     cr_expect(plan.lines[0].now == "AccountingStorageTRES=gres/gpu,license/rgpu,gres/rgpu");
 }
 
-Test(slurm_plan, fits_into_odd_files)
+Test(plan, fits_into_odd_files)
 {
     struct {
         const char *before, *after;

@@ -44,7 +44,7 @@ static std::string ids(const std::vector<JobRun> &runs)
     return out;
 }
 
-Test(slurm_runs, are_read_from_squeue)
+Test(runs, are_read_from_squeue)
 {
     auto runs = parse_runs("17|17|RUNNING|0|rgpu:200,matlab:1|\n19|14_3|PENDING|2|(null)|\n23|22+1|"
                            "SUSPENDED|1|rgpu:50|\n");
@@ -57,7 +57,7 @@ Test(slurm_runs, are_read_from_squeue)
     cr_expect(parse_runs("").empty());
 }
 
-Test(slurm_runs, leases_of_runs_before_are_stale)
+Test(runs, leases_of_runs_before_are_stale)
 {
     auto stale = stale_leases(
         {run("17", "RUNNING", 1, 100), run("18", "PENDING", 3, 100), run("19", "RUNNING", 0, 100)},
@@ -70,7 +70,7 @@ Test(slurm_runs, leases_of_runs_before_are_stale)
               "e is of nobody knows which run, f of a job that Slurm does not name");
 }
 
-Test(slurm_runs, leases_with_a_term_are_renewed_while_their_run_lasts)
+Test(runs, leases_with_a_term_are_renewed_while_their_run_lasts)
 {
     pool::Inventories some =
         servers({lease("a", "17", 0), lease("b", "18", 0), lease("c", "19", 0)},
@@ -88,7 +88,7 @@ Test(slurm_runs, leases_with_a_term_are_renewed_while_their_run_lasts)
               renewed[1].server == "gpu2" && renewed[1].lease == "d");
 }
 
-Test(slurm_runs, a_job_misses_what_it_paid_for_and_nobody_has)
+Test(runs, a_job_misses_what_it_paid_for_and_nobody_has)
 {
     pool::Inventories some =
         servers({lease("a", "17", 0, 50, 2), lease("b", "18", 0)},

@@ -42,7 +42,7 @@ std::string through_sacctmgr(std::string text)
 
 }  // namespace
 
-Test(slurm_usage, adds_up_by_type_over_leases_and_servers)
+Test(usage, adds_up_by_type_over_leases_and_servers)
 {
     JobUsage used;
     cr_expect(used.empty());
@@ -65,7 +65,7 @@ Test(slurm_usage, adds_up_by_type_over_leases_and_servers)
     cr_expect_eq(used.servers.size(), 2u, "gpu3 had none of its leases");
 }
 
-Test(slurm_usage, comes_back_as_it_went)
+Test(usage, comes_back_as_it_went)
 {
     JobUsage used;
     add(used, "gpu1", {lease(10.5, {gpu("an \"odd\" 'name'\n", 30, 4.25, 500)})});
@@ -87,7 +87,7 @@ Test(slurm_usage, comes_back_as_it_went)
     }
 }
 
-Test(slurm_usage, is_one_type_whatever_slurm_makes_of_its_letters)
+Test(usage, is_one_type_whatever_slurm_makes_of_its_letters)
 {
     JobUsage used;
     add(used, "gpu1", {lease(1, {gpu("NVIDIA H100", 100, 1, 1)})});
@@ -99,7 +99,7 @@ Test(slurm_usage, is_one_type_whatever_slurm_makes_of_its_letters)
     }
 }
 
-Test(slurm_usage, reads_nothing_out_of_others_comments)
+Test(usage, reads_nothing_out_of_others_comments)
 {
     JobUsage used;
     add(used, "gpu1", {lease(1, {gpu("H100", 100, 1, 1)})});

@@ -10,7 +10,7 @@
 
 using namespace rgpu::slurm;
 
-Test(slurm_version, reads_what_slurm_prints)
+Test(version, reads_what_slurm_prints)
 {
     cr_expect(parse_slurm_version("slurm-wlm 22.05.8") == 0x160508u);
     cr_expect(parse_slurm_version("slurm 24.11.5") == 0x180b05u);
@@ -20,13 +20,13 @@ Test(slurm_version, reads_what_slurm_prints)
         cr_expect(!parse_slurm_version(none), "%s", none);
 }
 
-Test(slurm_version, writes_as_slurm_does)
+Test(version, writes_as_slurm_does)
 {
     cr_expect(to_text(0x160508) == "22.05.8");
     cr_expect(to_text(0x180b05) == "24.11.5");
 }
 
-Test(slurm_version, spank_plugins_may_be_of_another_micro_version)
+Test(version, spank_plugins_may_be_of_another_micro_version)
 {
     cr_expect(slurm_loads(0x160508, 0x160508, false));
     cr_expect(!slurm_loads(0x160509, 0x160508, false));
@@ -69,7 +69,7 @@ static std::string object(uint32_t version)
     return out.append(reinterpret_cast<char *>(data), sizeof data);
 }
 
-Test(slurm_version, finds_the_version_in_a_plugin)
+Test(version, finds_the_version_in_a_plugin)
 {
     cr_expect(plugin_version_in(object(0x180b05)) == 0x180b05u);
     std::string renamed = object(0x180b05);
@@ -77,7 +77,7 @@ Test(slurm_version, finds_the_version_in_a_plugin)
     cr_expect(!plugin_version_in(renamed));
 }
 
-Test(slurm_version, is_not_led_astray_by_broken_objects)
+Test(version, is_not_led_astray_by_broken_objects)
 {
     std::string good = object(0x180b05);
     for (size_t n = 0; n < good.size(); ++n)

@@ -40,7 +40,7 @@ const QueuedJob kA1 = runs("1", "a", 100, "2026-11-22T01:00:00"),
 
 }  // namespace
 
-Test(slurm_victims, the_youngest_over_its_quota_makes_way)
+Test(victims, the_youngest_over_its_quota_makes_way)
 {
     cr_expect_str_eq(who({kA1, kOld, kYoung, kA2, waits("9", "b", 100)}).c_str(), "4>9");
     cr_expect_str_eq(who({kA1, kOld, kYoung, kA2, waits("9", "b", 200)}).c_str(), "4>9 3>9");
@@ -53,7 +53,7 @@ Test(slurm_victims, the_youngest_over_its_quota_makes_way)
                      "of the same second the one with the higher number");
 }
 
-Test(slurm_victims, those_of_the_lowest_priority_go_first)
+Test(victims, those_of_the_lowest_priority_go_first)
 {
     cr_expect_str_eq(who({kA1, kA2, kOld, runs("8", "scratch", 100, "2026-11-22T03:00:00"),
                           waits("9", "b", 100)})
@@ -61,7 +61,7 @@ Test(slurm_victims, those_of_the_lowest_priority_go_first)
                      "3>9");
 }
 
-Test(slurm_victims, nobody_goes_where_it_does_not_help)
+Test(victims, nobody_goes_where_it_does_not_help)
 {
     cr_expect_str_eq(who({kA1, kA2, kOld, kYoung}).c_str(), "", "nobody waits");
     cr_expect_str_eq(who({kA1, kOld, waits("9", "b", 100)}).c_str(), "",
@@ -92,7 +92,7 @@ Test(slurm_victims, nobody_goes_where_it_does_not_help)
     cr_expect_str_eq(who({kA1, kA2, kOld, kYoung, other}).c_str(), "4>9");
 }
 
-Test(slurm_victims, what_ends_by_itself_counts_as_free)
+Test(victims, what_ends_by_itself_counts_as_free)
 {
     QueuedJob ending = kYoung;
     ending.state = "COMPLETING";
@@ -101,14 +101,14 @@ Test(slurm_victims, what_ends_by_itself_counts_as_free)
     cr_expect_str_eq(who({kA1, kA2, kOld, ending, waits("9", "b", 200)}).c_str(), "3>9");
 }
 
-Test(slurm_victims, what_cannot_be_sold_is_not_free)
+Test(victims, what_cannot_be_sold_is_not_free)
 {
     cr_expect_str_eq(who({kA1, kOld, kYoung, waits("9", "b", 100)}, 300).c_str(), "4>9");
     cr_expect_str_eq(who({kA1, kOld, kYoung, waits("9", "b", 100)}, 200).c_str(), "4>9 3>9",
                      "a server went down: one has to go for that, too");
 }
 
-Test(slurm_victims, small_ones_stay_where_a_large_one_is_enough)
+Test(victims, small_ones_stay_where_a_large_one_is_enough)
 {
     cr_expect_str_eq(
         who({runs("1", "spare", 300, "1"), runs("2", "spare", 100, "2"), waits("9", "b", 200)})
@@ -116,7 +116,7 @@ Test(slurm_victims, small_ones_stay_where_a_large_one_is_enough)
         "1>9");
 }
 
-Test(slurm_victims, the_highest_priority_is_served_first)
+Test(victims, the_highest_priority_is_served_first)
 {
     cr_expect_str_eq(who({kA1, kA2, kOld, runs("5", "normal", 100, "x"), waits("9", "b", 100, 10),
                           waits("10", "boss", 100, 20)})
@@ -127,7 +127,7 @@ Test(slurm_victims, the_highest_priority_is_served_first)
         "2>10", "no limit, and its QOS preempts a");
 }
 
-Test(slurm_victims, reads_what_slurm_prints)
+Test(victims, reads_what_slurm_prints)
 {
     auto queue =
         parse_queue("7|7_[3-5]|PENDING|Licenses|b|2026-11-23T01:17:00|1000000|rgpu:100,matlab:2\n"

@@ -1,0 +1,125 @@
+#include "pool/messages/lease_json.h"
+
+#include "pool/messages/fields.h"
+#include "pool/messages/lease_parts.h"
+#include "util/sha256.h"
+
+namespace rgpu::pool {
+
+std::string encode(const Leases &leases)
+{
+    return dump({{"data_port", leases.data_port}, {"leases", to_json(leases.leases)}});
+}
+
+Result<Leases> decode_leases(std::string_view text)
+{
+    return decode<Leases>(text, [](const Json &json) -> Result<Leases> {
+        Reader reader(json, "reply");
+        Leases leases;
+        leases.data_port = static_cast<int>(reader.number("data_port", 0, 65535));
+        reader.each("leases", [&](const Json &lease) { return read_lease(lease, leases.leases); });
+        Result<void> read = reader.done();
+        if (!read) return std::move(read).error();
+        return leases;
+    });
+}
+
+namespace {
+
+Json to_json(const LeaseUsage &usage)
+{
+    Json gpus = Json::array();
+    for (const GpuUsage &gpu : usage.gpus)
+        gpus.push_back({{"uuid", gpu.uuid},
+                        {"name", gpu.name},
+                        {"share", gpu.share},
+                        {"busy_s", rounded(gpu.busy_s)},
+                        {"blocked_s", rounded(gpu.blocked_s)},
+                        {"throttled_s", rounded(gpu.throttled_s)},
+                        {"memory_peak", gpu.memory_peak},
+                        {"launches", gpu.launches}});
+    return {{"lease", usage.lease},
+            {"owner", to_json(usage.owner)},
+            {"held_s", rounded(usage.held_s)},
+            {"bytes_in", usage.bytes_in},
+            {"bytes_out", usage.bytes_out},
+            {"gpus", std::move(gpus)}};
+}
+
+Result<void> read_gpu_usage(const Json &json, std::vector<GpuUsage> &gpus)
+{
+    Reader reader(json, "gpu");
+    GpuUsage gpu;
+    gpu.uuid = reader.text("uuid");
+    gpu.name = reader.text("name");
+    gpu.share = static_cast<int>(reader.number("share", 0, kWholeGpu));
+    gpu.busy_s = reader.real("busy_s");
+    gpu.blocked_s = reader.real("blocked_s");
+    gpu.throttled_s = reader.real("throttled_s");
+    gpu.memory_peak = reader.count<uint64_t>("memory_peak");
+    gpu.launches = reader.count<uint64_t>("launches");
+    gpus.push_back(std::move(gpu));
+    return reader.done();
+}
+
+Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
+{
+    Reader reader(json, "usage");
+    LeaseUsage usage;
+    usage.lease = reader.text("lease");
+    if (const Json *owner = reader.member("owner")) {
+        Reader owner_reader(*owner, "owner");
+        usage.owner = read_owner(owner_reader);
+    }
+    usage.held_s = reader.real("held_s");
+    usage.bytes_in = reader.count<uint64_t>("bytes_in");
+    usage.bytes_out = reader.count<uint64_t>("bytes_out");
+    reader.each("gpus", [&](const Json &gpu) { return read_gpu_usage(gpu, usage.gpus); });
+    usages.push_back(std::move(usage));
+    return reader.done();
+}
+
+}  // namespace
+
+std::string encode(const Released &released)
+{
+    Json json = {{"released", released.count}, {"lost", released.lost}};
+    if (released.gpus) json["gpus"] = released.gpus;
+    if (released.busy) json["busy"] = released.busy;
+    if (released.withdrawn) json["withdrawn"] = released.withdrawn;
+    for (const LeaseUsage &usage : released.usage) json["usage"].push_back(to_json(usage));
+    return dump(json);
+}
+
+Result<Released> decode_released(std::string_view text)
+{
+    return decode<Released>(text, [](const Json &json) -> Result<Released> {
+        Reader reader(json, "reply");
+        Released released;
+        released.count = reader.count("released");
+        released.lost = reader.count<int>("lost", false);
+        released.gpus = reader.count<int>("gpus", false);
+        released.busy = reader.count<int>("busy", false);
+        released.withdrawn = reader.count<int>("withdrawn", false);
+        if (reader.member("usage", false))
+            reader.each("usage",
+                        [&](const Json &usage) { return read_usage(usage, released.usage); });
+        Result<void> read = reader.done();
+        if (!read) return std::move(read).error();
+        return released;
+    });
+}
+
+std::string lease_file(const std::string &job, const std::vector<Grant> &grants)
+{
+    Json servers = Json::array();
+    for (const Grant &grant : grants)
+        servers.push_back({{"name", grant.server},
+                           {"address", grant.data_address},
+                           {"lease", grant.lease.id},
+                           {"secret", to_hex(grant.lease.secret.data(), grant.lease.secret.size())},
+                           {"gpus", to_json(grant.lease.gpus)}});
+    return dump({{"version", 1}, {"job", job}, {"servers", std::move(servers)}}, 1) + "\n";
+}
+
+}  // namespace rgpu::pool

@@ -1,0 +1,29 @@
+// Leases, and what their end came to, as JSON (doc/api.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/messages/messages.h"
+#include "util/result.h"
+
+namespace rgpu::pool {
+
+// {"data_port": 7711, "leases": [...]}; a lease's secret is there if it is not empty.
+struct Leases {
+    int data_port = 0;
+    std::vector<Lease> leases;
+};
+std::string encode(const Leases &leases);
+Result<Leases> decode_leases(std::string_view json);
+
+// {"released": n, "lost": k, "gpus": g, "withdrawn": w, "usage": [...]}; without the last two where
+// there are none
+std::string encode(const Released &released);
+Result<Released> decode_released(std::string_view json);
+
+// The lease.json that the interposer reads (doc/architecture.md). All grants belong to one program.
+std::string lease_file(const std::string &job, const std::vector<Grant> &grants);
+
+}  // namespace rgpu::pool

@@ -1,0 +1,40 @@
+// What Slurm's own record of a job says, and our note in it: the AdminComment, which survives a
+// requeue and slurmctld.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rgpu::slurm {
+
+// As `scontrol show job` prints it.
+struct JobRecord {
+    std::string state, reason;
+    int restarts = 0;
+    bool batch = false, requeue = false;  // what Slurm may requeue is both
+    bool ended = false;   // its end is known: it runs no more, nor again unless its exit status has
+                          // it requeued
+    std::string comment;  // AdminComment
+};
+// The first of those printed; nothing where there is none.
+std::optional<JobRecord> parse_job(std::string_view shown);
+
+// A server that the next runs of a job keep away from.
+struct Avoided {
+    std::string server;
+    int64_t until = 0;  // seconds since the epoch, wall clock
+    bool operator==(const Avoided &) const = default;
+};
+
+// Those that the comment names and that are still to be avoided.
+std::vector<Avoided> avoided(std::string_view comment, int64_t now);
+
+// The comment with this note of ours in place of the one before. Ours begins with "rgpu: " and is
+// the last; what stands before it is others', and stays.
+std::string with_note(std::string_view comment, std::string_view note,
+                      const std::vector<Avoided> &avoid);
+
+}  // namespace rgpu::slurm

@@ -1,0 +1,47 @@
+// What becomes of a job whose server is gone.
+#include <criterion/criterion.h>
+
+#include "slurm/jobs/lost_server.h"
+
+using namespace rgpu::slurm;
+
+static JobRecord job(bool batch, bool requeue)
+{
+    JobRecord out;
+    out.batch = batch;
+    out.requeue = requeue;
+    return out;
+}
+
+Test(lost_server, a_batch_job_goes_as_rgpu_conf_says)
+{
+    for (bool running : {false, true}) {
+        cr_expect(fate_of(job(true, true), "requeue", running) == Fate::requeue);
+        cr_expect(fate_of(job(true, true), "hold", running) == Fate::hold);
+    }
+    cr_expect(fate_of(job(true, true), "fail", true) == Fate::end);
+    cr_expect(fate_of(job(true, true), "fail", false) == Fate::leave, "it has failed by itself");
+}
+
+Test(lost_server, a_job_that_slurm_cannot_requeue_is_left)
+{
+    for (bool running : {false, true})
+        for (const char *how : {"requeue", "hold"}) {
+            cr_expect(fate_of(job(false, true), how, running) == Fate::leave, "srun, salloc");
+            cr_expect(fate_of(job(true, false), how, running) == Fate::leave, "--no-requeue");
+        }
+    cr_expect(fate_of(job(false, true), "fail", true) == Fate::end);
+}
+
+Test(lost_server, only_a_job_that_failed_by_itself_did)
+{
+    JobRecord record;
+    for (const char *reason : {"NonZeroExitCode", "JobLaunchFailure"}) {
+        record.reason = reason;
+        cr_expect(failed_by_itself(record));
+    }
+    for (const char *reason : {"None", "TimeLimit", "BeginTime", "NodeDown", ""}) {
+        record.reason = reason;
+        cr_expect(!failed_by_itself(record), "%s", reason);
+    }
+}
