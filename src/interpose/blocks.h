@@ -57,18 +57,8 @@ CUresult Session::Blocks::post(calls::SentCall id, uint32_t context, Write &&wri
     b.read = {};
     b.read.ahead = true, b.read.news = false;
     std::lock_guard lock(session_.send_);
-    const size_t at = session_.out_.size();
-    Unless sent([&] {
-        session_.take_back(at);
-        b.asked = false;
-    });
-    session_.begin(id, context, wire::kWantsReply);
-    wire::Writer w(session_.out_);
-    write(w);
-    session_.expect(session_.sequence_, &b.read);
+    const CUresult r = session_.put(id, context, wire::kWantsReply, write, payload, b.read, false);
     b.asked = true;
-    const CUresult r = session_.end(id, at, payload, false);
-    sent.keep();
     return r;
 }
 

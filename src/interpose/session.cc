@@ -250,17 +250,13 @@ void Session::use(std::vector<net::OwnSocket> lanes, bool always)
         std::lock_guard lock(send_);
         if (state()) return;
         laned_->add(std::move(lanes));
-        const size_t at = out_.size();
-        Unless sent([&] { take_back(at); });
-        begin(id, calls::kNoHandle, wire::kWantsReply);
-        wire::Writer(out_).value(wire::LanesCall{count, always});
-        expect(sequence_, &p);
-        {
-            std::lock_guard receive(receive_);
-            begins_lanes_ = sequence_;
-        }
-        end(id, at, {}, true);
-        sent.keep();
+        p.begins_lanes = true;
+        put(
+            id, calls::kNoHandle, wire::kWantsReply,
+            [&](wire::Writer &w) {
+                w.value(wire::LanesCall{count, always});
+            },
+            {}, p, true);
         laned_->begin_sending(always);
     }
     if (wait(p) == CUDA_SUCCESS) note_connections(count + 1);
@@ -301,21 +297,15 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
     return at;
 }
 
-CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
+CUresult Session::commit(calls::CallId id, size_t at, Payload payload, Awaited awaited, bool now)
 {
     const bool unknown = !call_numbers_.empty() &&
                          reinterpret_cast<FrameHeader *>(&out_[at])->type == kNoSuchCall;
     if (unknown) {
         out_.resize(at);
         say_unserved(id);
-        std::lock_guard lock(receive_);
-        if (auto it = pending_.find(sequence_); it != pending_.end()) {
-            Pending *p = it->second;
-            pending_.erase(it);
-            p->reply.result = CUDA_ERROR_NOT_SUPPORTED;
-            p->done = true;
-            if (!p->waited) finish_unasked(p);
-        }
+        if (Pending *p = awaited.pending)
+            p->reply.result = CUDA_ERROR_NOT_SUPPORTED, p->done = true;
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     auto bytes = static_cast<uint32_t>(out_.size() - at - sizeof(FrameHeader) + payload.bytes);
@@ -324,43 +314,47 @@ CUresult Session::end(calls::CallId id, size_t at, Payload payload, bool now)
         wire::Writer(out_).bytes(payload.data, payload.bytes);
         payload = {};
     }
-
-    if (lanes_ && payload.bytes) lanes_->carried(payload.bytes);
     const bool idle = at == 0 && now_ns() - last_flush_ > kServerIdleAfter;
     const bool later = !now && !idle && !payload.bytes && out_.size() < kFlushAt && !has_no_pump_;
+    const bool packed = !later && packs(at, bytes, payload);
+    const size_t begun = packed ? begin_parts(at, payload) : 0;
+    expect(awaited);
+
+    // From here on nothing throws.
+    if (lanes_ && payload.bytes) lanes_->carried(payload.bytes);
     // The pump is for what stays behind here, and for what comes while nobody waits.
     if (pump_asleep_ && (later || pushes_expected())) pump_wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
-    // What is in front of the payload is a part of its own.
-    if (packing_ && bytes >= net::Packer::kLeastPayload &&
-        (!payload.bytes || out_.size() - at <= wire::kPartBytes)) {
-        const size_t in_buffer = out_.size() - at - sizeof(FrameHeader);
-        if (payload.bytes ? packing_->out.takes(payload.data, payload.bytes)
-                          : packing_->out.takes(&out_[at] + sizeof(FrameHeader), in_buffer))
-            return send_packed(at, payload);
-    }
-    torn_ = true;
-    CUresult r = flush_locked();
-    if (!r && payload.bytes) r = send_bytes(payload.data, payload.bytes);
-    torn_ = false;
-    return r;
+    return send_or_die([&] {
+        if (packed) return send_parts(begun, payload);
+        CUresult r = flush_locked();
+        return !r && payload.bytes ? send_bytes(payload.data, payload.bytes) : r;
+    });
 }
 
-// Of what has left in part, the server would read the rest of the next call as the end of this one.
-void Session::take_back(size_t at)
+// The last step of a call that may throw: where it does, the answer is not awaited.
+void Session::expect(Awaited &awaited)
 {
-    if (torn_ || out_.size() < at) {
-        die("this process lacks the memory to send a call");
-        return;
-    }
-    out_.resize(at);
+    Pending *const p = awaited.pending;
+    if (!p) return;
+    p->asked = now_ns();
     std::lock_guard lock(receive_);
-    auto it = pending_.find(sequence_);
-    if (it == pending_.end()) return;
-    Pending *p = it->second;
-    pending_.erase(it);
-    if (begins_lanes_ == sequence_) begins_lanes_.reset();
-    if (!p->waited) finish_unasked(p);
+    pending_[sequence_] = p;
+    if (!p->waited) copies_under_way_++;
+    (void)awaited.posted.release();
+}
+
+// Bytes that have left cannot be taken back: the server would read those of the next call as the
+// rest of this one.
+template <class Send> CUresult Session::send_or_die(Send &&send)
+{
+    try {
+        return send();
+    } catch (...) {
+        result_of_exception("sending a call");
+        die("this process lacks the memory to send a call");
+        return state();
+    }
 }
 
 CUresult Session::flush_locked()
@@ -372,19 +366,36 @@ CUresult Session::flush_locked()
     return r;
 }
 
-// The frame that begins at `at` in parts, with what was gathered before it. Where its payload lies
-// in the buffer, too, that is all behind the header.
-CUresult Session::send_packed(size_t at, Payload payload)
+// Whether the frame that begins at `at` goes packed. What is in front of its payload is a part of
+// its own.
+bool Session::packs(size_t at, size_t bytes, Payload payload)
 {
-    net::Packer &packer = packing_->out;
-    const uint64_t taken = packer.taken(), made = packer.made();
+    if (!packing_ || bytes < net::Packer::kLeastPayload ||
+        (payload.bytes && out_.size() - at > wire::kPartBytes))
+        return false;
+    const size_t body = at + sizeof(FrameHeader);
+    return payload.bytes ? packing_->out.takes(payload.data, payload.bytes)
+                         : packing_->out.takes(&out_[body], out_.size() - body);
+}
+
+// Puts the head of the first part in front of the frame that begins at `at`; where in the buffer
+// the parts behind it begin. A payload that lies in the buffer, too, is all behind the header.
+size_t Session::begin_parts(size_t at, Payload &payload)
+{
     const size_t head = payload.bytes ? out_.size() - at : sizeof(FrameHeader);
-    const FrameHeader h = packer.head(head);
+    const FrameHeader h = packing_->out.head(head);
     auto first = reinterpret_cast<const uint8_t *>(&h);
     out_.insert(out_.begin() + static_cast<ptrdiff_t>(at), first, first + sizeof h);
     const size_t begun = at + sizeof h + head;
     if (!payload.bytes) payload = {&out_[begun], out_.size() - begun};
-    torn_ = true;
+    return begun;
+}
+
+// What was gathered, up to where the parts begin, and then the parts.
+CUresult Session::send_parts(size_t begun, Payload payload)
+{
+    net::Packer &packer = packing_->out;
+    const uint64_t taken = packer.taken(), made = packer.made();
     CUresult r = send_bytes(out_.data(), begun);
     for (auto p = static_cast<const uint8_t *>(payload.data); !r && payload.bytes;) {
         const size_t n = std::min<size_t>(payload.bytes, wire::kPartBytes);
@@ -394,7 +405,6 @@ CUresult Session::send_packed(size_t at, Payload payload)
         p += n;
     }
     out_.clear();
-    torn_ = false;
     last_flush_ = now_ns();
     count_packed(packer.method(), packer.taken() - taken, packer.made() - made);
     return r;
@@ -440,14 +450,6 @@ CUresult Session::send_bytes(const void *data, size_t bytes)
         }
     }
     return state();
-}
-
-void Session::expect(uint32_t sequence, Pending *p)
-{
-    p->asked = now_ns();
-    std::lock_guard lock(receive_);
-    pending_[sequence] = p;
-    if (!p->waited) copies_under_way_++;
 }
 
 CUresult Session::wait(Pending &p)
@@ -687,9 +689,9 @@ bool Session::take_reply(const FrameHeader &h)
     if (!receive(body.data(), body.size())) return false;
     note_broken(h.value);
     std::lock_guard lock(receive_);
-    if (begins_lanes_ == h.sequence) begin_lanes();
     auto it = pending_.find(h.sequence);
     if (it == pending_.end()) return true;
+    if (it->second->begins_lanes) begin_lanes();
     // An error may come in the place of a copy's bytes, success may not.
     if (it->second->copy && it->second->left && h.value == CUDA_SUCCESS) {
         die("the server answered a copy without its bytes");
@@ -707,7 +709,6 @@ bool Session::take_reply(const FrameHeader &h)
 // What has come behind the answer is in records already.
 void Session::begin_lanes()
 {
-    begins_lanes_.reset();
     laned_->begin_receiving(in_.get() + in_at_, in_end_ - in_at_);
     in_at_ = in_end_ = 0;
 }
@@ -758,7 +759,7 @@ bool Session::take_callback(const FrameHeader &h)
     }
     if (!receive(&token, sizeof token)) return false;
     heard_.fetch_add(1, std::memory_order_release);
-    callback_came();
+    expect_fewer_callbacks(1);
     callback_due(*this, token, h.value);
     return true;
 }
@@ -776,10 +777,10 @@ bool Session::take_link(const FrameHeader &h)
 }
 
 // One that nobody expected must not make the count huge, which would keep the pump awake for ever.
-void Session::callback_came()
+void Session::expect_fewer_callbacks(size_t fewer)
 {
     size_t n = callbacks_under_way_;
-    while (n && !callbacks_under_way_.compare_exchange_weak(n, n - 1)) {}
+    while (!callbacks_under_way_.compare_exchange_weak(n, n - std::min(n, fewer))) {}
 }
 
 // With receive_ held: a copy that nobody waits for is over.

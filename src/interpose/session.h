@@ -127,6 +127,8 @@ public:
     // Host functions were put into a stream: their callback frames will come while nobody may be
     // waiting.
     void expect_callbacks(size_t n) { callbacks_under_way_ += n; }
+    // So many of them will not: the call that was to put them there was not sent.
+    void expect_fewer_callbacks(size_t n);
 
     // For whoever watches what the program does: frames so far, and whether some thread waits for
     // an answer.
@@ -170,6 +172,18 @@ private:
         size_t left = 0;
         const uint8_t *begin = nullptr, *end = nullptr;  // all of its destination
         uint64_t stream = 0;
+        bool begins_lanes = false;  // behind the answer, lanes carry what comes
+    };
+
+    // Where a call's answer goes: to nobody, to a Pending whose owner waits until it is done, or to
+    // that of a posted copy, which the map owns from the moment at which the call is sent.
+    struct Awaited {
+        Awaited() = default;
+        Awaited(Pending &p) : pending(&p) {}
+        Awaited(std::unique_ptr<Pending> p) : pending(p.get()), posted(std::move(p)) {}
+
+        Pending *pending = nullptr;
+        std::unique_ptr<Pending> posted;
     };
 
     // A thread that has a question to send.
@@ -179,18 +193,25 @@ private:
         Session &session;
     };
 
-    // With send_ held: the frame's start in the buffer, and its end.
+    // With send_ held: puts a call into the buffer, and sends it where it does not wait there for
+    // others; `now`: it does not. All or nothing: where this throws, the buffer is as it was before
+    // and no answer is awaited. Once a byte of the call has left it no longer throws, and what goes
+    // wrong ends the connection.
+    template <class Write> CUresult put(calls::CallId id, uint32_t context, uint16_t flags,
+                                        Write &&write, Payload payload, Awaited awaited, bool now);
+    // The steps of put(): the frame's start in the buffer, and what is done when its body is there.
     size_t begin(calls::CallId id, uint32_t context, uint16_t flags);
-    // With send_ held: a frame that began at `at` is not sent, for want of memory.
-    void take_back(size_t at);
-    CUresult end(calls::CallId id, size_t at, Payload payload, bool now);
+    CUresult commit(calls::CallId id, size_t at, Payload payload, Awaited awaited, bool now);
+    void expect(Awaited &awaited);
+    template <class Send> CUresult send_or_die(Send &&send);
     CUresult flush_locked();
     CUresult send_bytes(const void *data, size_t bytes);
-    CUresult send_packed(size_t at, Payload payload);
+    bool packs(size_t at, size_t bytes, Payload payload);
+    size_t begin_parts(size_t at, Payload &payload);
+    CUresult send_parts(size_t begun, Payload payload);
     void use(std::unique_ptr<Packing>);
     void begin_lanes();
 
-    void expect(uint32_t sequence, Pending *p);
     CUresult wait(Pending &p);
     CUresult wait_read(Pending &p);
     void read_until(std::unique_lock<std::mutex> &receive, const bool &done);
@@ -210,7 +231,6 @@ private:
     bool take_text(const wire::FrameHeader &h);
     bool take_callback(const wire::FrameHeader &h);
     void die(const char *why);
-    void callback_came();
     void finish_unasked(Pending *);
     bool input_is_there() const;
     void take_pushes();
@@ -239,14 +259,12 @@ private:
     std::condition_variable pump_wanted_;
     bool pump_asleep_ = false;
     bool has_no_pump_ = false;  // no thread was to be had: nothing stays behind in the buffer
-    bool torn_ = false;         // a part of the buffer was sent, the rest not yet
 
     std::mutex receive_;
     std::condition_variable answered_;
     bool reading_ = false;
-    std::optional<uint32_t> begins_lanes_;  // the call behind whose answer they carry what comes
-    bool answered_one_ = false;             // the last frame ended what somebody waits for, or may
-    std::atomic<unsigned> untaken_{0};      // answers,
+    bool answered_one_ = false;         // the last frame ended what somebody waits for, or may
+    std::atomic<unsigned> untaken_{0};  // answers,
     uint64_t answers_ = 0,
              given_up_ = 0;  // how many there have been, and were when a yield took too long
     std::unordered_map<uint32_t, Pending *> pending_;
@@ -289,19 +307,26 @@ CUresult Session::post(calls::SentCall id, uint32_t context, Write &&write, Payl
     return ask(id, context, write, reply, payload);
 }
 
+template <class Write> CUresult Session::put(calls::CallId id, uint32_t context, uint16_t flags,
+                                             Write &&write, Payload payload, Awaited awaited,
+                                             bool now)
+{
+    const size_t at = out_.size();
+    Unless committed([&] { out_.resize(at); });
+    begin(id, context, flags);
+    wire::Writer w(out_);
+    write(w);
+    const CUresult r = commit(id, at, payload, std::move(awaited), now);
+    committed.keep();
+    return r;
+}
+
 template <class Write>
 CUresult Session::tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     if (CUresult dead = state()) return dead;
     std::lock_guard lock(send_);
-    const size_t at = out_.size();
-    Unless sent([&] { take_back(at); });
-    begin(id, context, 0);
-    wire::Writer w(out_);
-    write(w);
-    const CUresult r = end(id, at, payload, false);
-    sent.keep();
-    return r;
+    return put(id, context, 0, write, payload, {}, false);
 }
 
 template <class Write> CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write,
@@ -312,14 +337,7 @@ template <class Write> CUresult Session::ask(calls::SentCall id, uint32_t contex
     {
         const Asking asking(*this);
         std::lock_guard lock(send_);
-        const size_t at = out_.size();
-        Unless sent([&] { take_back(at); });
-        begin(id, context, wire::kWantsReply);
-        wire::Writer w(out_);
-        write(w);
-        expect(sequence_, &p);
-        end(id, at, payload, true);
-        sent.keep();
+        put(id, context, wire::kWantsReply, write, payload, p, true);
     }
     CUresult result = wait(p);
     reply = std::move(p.reply);
@@ -331,59 +349,48 @@ template <class Write> CUresult Session::copy_out(calls::SentCall id, uint32_t c
                                                   bool wait_for_it, uint64_t stream)
 {
     if (CUresult dead = state()) return dead;
-    Pending mine;
-    std::unique_ptr<Pending> posted(wait_for_it ? nullptr : new Pending);
-    Pending *p = wait_for_it ? &mine : posted.get();
-    p->copy = true;
-    p->to = static_cast<uint8_t *>(to);
-    p->left = bytes;
-    p->begin = p->to, p->end = p->to + bytes;
-    p->stream = stream;
-    p->waited = wait_for_it;
+    Pending p;
+    p.copy = true;
+    p.to = static_cast<uint8_t *>(to);
+    p.left = bytes;
+    p.begin = p.to, p.end = p.to + bytes;
+    p.stream = stream;
+    p.waited = wait_for_it;
+    Awaited awaited = wait_for_it ? Awaited(p) : Awaited(std::make_unique<Pending>(p));
     {
         const Asking asking(*this);
         std::lock_guard lock(send_);
-        const size_t at = out_.size();
-        Unless sent([&] { take_back(at); });
-        begin(id, context, wire::kWantsReply | (wait_for_it ? wire::kCallerWaits : 0));
-        wire::Writer w(out_);
-        write(w);
-        expect(sequence_, p);
-        posted.release();  // the map's now
-        const CUresult r = end(id, at, {}, wait_for_it);
-        sent.keep();
+        const CUresult r = put(id, context,
+                               wire::kWantsReply | (wait_for_it ? wire::kCallerWaits : 0), write,
+                               {}, std::move(awaited), wait_for_it);
         if (!wait_for_it) return r;
     }
-    return wait(mine);
+    return wait(p);
 }
 
 template <class Write> bool Session::ask_ahead(calls::SentCall id, uint32_t context, Write &&write,
                                                Ahead &a, size_t bytes, News news)
 {
     if (state()) return false;
-    std::lock_guard lock(send_);
     {
         std::lock_guard receive(receive_);
         if (a.under_way_ && !a.pending_.done) return false;
-        a.bytes_.resize(bytes);
-        a.pending_ = {};
-        a.pending_.ahead = a.under_way_ = true;
-        a.pending_.copy = bytes != 0;
-        a.pending_.news = news == News::yes;
-        a.pending_.to = a.bytes_.data();
-        a.pending_.left = bytes;
     }
-    const size_t at = out_.size();
-    Unless sent([&] {
-        take_back(at);
-        a.pending_.done = true;
-    });
-    begin(id, context, wire::kWantsReply);
-    wire::Writer w(out_);
-    write(w);
-    expect(sequence_, &a.pending_);
-    const CUresult r = end(id, at, {}, false);
-    sent.keep();
+    a.under_way_ = false;
+    a.bytes_.resize(bytes);
+    a.pending_ = {};
+    a.pending_.ahead = true;
+    a.pending_.copy = bytes != 0;
+    a.pending_.news = news == News::yes;
+    a.pending_.to = a.bytes_.data();
+    a.pending_.left = bytes;
+    CUresult r;
+    {
+        std::lock_guard lock(send_);
+        r = put(id, context, wire::kWantsReply, write, {}, a.pending_, false);
+    }
+    a.under_way_ = true;
+    if (r) wait_ahead(a);  // whoever reads knows of it
     return r == CUDA_SUCCESS;
 }
 
