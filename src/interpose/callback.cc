@@ -30,9 +30,7 @@ struct Function {
 
     void run(CUresult status) const
     {
-        if (job)
-            job(status);
-        else if (with_status)
+        if (with_status)
             with_status(stream, status, data);
         else if (status == CUDA_SUCCESS)  // a host function does not run in a failed context
             plain(data);
@@ -74,12 +72,14 @@ void run(Session &s, uint64_t token, CUresult status)
             return;
         }
     }
-    // What the program's function throws is its own.
     in_our_thread(s, [&] {
         if (of_graph) before_host_node(token);
         shared::before_host_function();
     });
-    f.run(status);
+    if (f.job)
+        in_our_thread(s, [&] { f.job(status); });
+    else
+        f.run(status);  // what the program's function throws is its own
     in_our_thread(s, [&] {
         shared::after_host_function();
         if (of_graph) after_host_node(token);
@@ -112,7 +112,7 @@ CUresult enqueue(const Function &f)
     {
         std::lock_guard lock(c.mutex);
         token = c.next_token++;
-        c.waiting[token] = f;
+        c.waiting.emplace(token, f);
     }
     if (!f.job) c.under_way++;
     Unless posted([&] {
@@ -120,9 +120,11 @@ CUresult enqueue(const Function &f)
         if (c.waiting.erase(token) && !f.job) c.under_way--;
     });
     s->expect_callbacks(1);
+    Unless sent([&] { s->expect_fewer_callbacks(1); });
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
         w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
     });
+    sent.keep();
     if (!r) posted.keep();
     return r;
 }
@@ -163,12 +165,14 @@ uint64_t graph_function(CUhostFn function, void *data)
 {
     Callbacks &c = callbacks();
     std::lock_guard lock(c.mutex);
-    uint64_t &token = c.graph_tokens[{function, data}];
-    if (!token) {
-        token = c.next_token++;
-        c.graphs[token] = {function, nullptr, nullptr, data};
-        c.any_graphs = true;
-    }
+    if (auto it = c.graph_tokens.find({function, data}); it != c.graph_tokens.end())
+        return it->second;
+    // The function first: a stream that stands at a token of no function would stand there for
+    // ever.
+    const uint64_t token = c.next_token++;
+    c.graphs[token] = {function, nullptr, nullptr, data};
+    c.graph_tokens[{function, data}] = token;
+    c.any_graphs = true;
     return token;
 }
 

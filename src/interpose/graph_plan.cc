@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 
+#include "interpose/background.h"
 #include "interpose/callback.h"
 #include "interpose/capture.h"
 #include "interpose/idle.h"
@@ -206,11 +207,10 @@ Called find_called(uint64_t token)
     return {};
 }
 
-// Behind a launch with host nodes: the rest of what is to be fetched. `data`: the plan, shared.
-void finish_launch(void *data)
+// Behind a launch with host nodes: the rest of what is to be fetched.
+void finish(const std::shared_ptr<Plan> &held)
 {
-    std::unique_ptr<std::shared_ptr<Plan>> held(static_cast<std::shared_ptr<Plan> *>(data));
-    Plan &plan = **held;
+    Plan &plan = *held;
     InContext context(plan.context);
     bool last = false;
     {
@@ -223,7 +223,14 @@ void finish_launch(void *data)
     }
     if (!last) return;
     std::lock_guard lock(plans().mutex);
-    if (std::erase(plans().retired, *held)) remote<CallId::cuStreamDestroy_v2>(plan.side);
+    if (std::erase(plans().retired, held)) remote<CallId::cuStreamDestroy_v2>(plan.side);
+}
+
+// The host function that does so. `data`: the plan, shared.
+void finish_launch(void *data)
+{
+    const std::unique_ptr<std::shared_ptr<Plan>> held(static_cast<std::shared_ptr<Plan> *>(data));
+    in_our_thread(*session(), [&] { finish(*held); });
 }
 
 }  // namespace
@@ -325,13 +332,19 @@ CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
                 if (CUresult r = copy_box(copy->transfer, stream, CopyWait::never)) return r;
         return CUDA_SUCCESS;
     }
+    auto held = std::make_unique<std::shared_ptr<Plan>>(plan);
+    const size_t callbacks = plan->host_nodes.size();
     plan->launches.emplace_back();
-    session()->expect_callbacks(plan->host_nodes.size());
-    if (CUresult r = launch(exec, stream, in)) {
-        plan->launches.pop_back();
-        return r;
-    }
-    return call_in_stream(stream, finish_launch, new std::shared_ptr<Plan>(plan));
+    Unless launched([&] { plan->launches.pop_back(); });
+    session()->expect_callbacks(callbacks);
+    Unless sent([&] { session()->expect_fewer_callbacks(callbacks); });
+    CUresult r = launch(exec, stream, in);
+    sent.keep();
+    if (r) return r;
+    launched.keep();
+    r = call_in_stream(stream, finish_launch, held.get());
+    if (!r) (void)held.release();  // the function's
+    return r;
 }
 
 void before_host_node(uint64_t token)
