@@ -61,14 +61,18 @@ Capture *of_event(HandleId event)
     return nullptr;
 }
 
-CUresult begun(CUstream stream, CUstreamCaptureMode mode)
+// Begins a capture on the server by `call`. What notes it is made before, as a capture that only
+// the server knew would never end.
+template <class Call> CUresult begin(CUstream stream, CUstreamCaptureMode mode, Call call)
 {
-    Capture c;
+    std::list<Capture> one(1);
+    Capture &c = one.front();
     if (CUresult r = detail::id_in(stream, c.origin)) return r;
     c.mode = mode;
     c.streams.insert(c.origin);
+    if (CUresult r = call()) return r;
     std::lock_guard lock(captures().mutex);
-    captures().active.push_back(std::move(c));
+    captures().active.splice(captures().active.end(), one);
     captures().count++;
     return CUDA_SUCCESS;
 }
@@ -248,8 +252,9 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     if (!session()) return not_ready();
     if (!known(mode)) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = remote<CallId::cuStreamBeginCapture_v2>(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-    return r ? r : begun(stream, mode);
+    return begin(stream, mode, [&] {
+        return remote<CallId::cuStreamBeginCapture_v2>(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    });
 }
 
 CUresult cuStreamBeginCapture(CUstream stream)
@@ -263,9 +268,10 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgra
 {
     if (!session()) return not_ready();
     if (!known(mode)) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = remote<CallId::cuStreamBeginCaptureToGraph>(stream, graph, after, edges, count,
-                                                             CU_STREAM_CAPTURE_MODE_RELAXED);
-    return r ? r : begun(stream, mode);
+    return begin(stream, mode, [&] {
+        return remote<CallId::cuStreamBeginCaptureToGraph>(stream, graph, after, edges, count,
+                                                           CU_STREAM_CAPTURE_MODE_RELAXED);
+    });
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)

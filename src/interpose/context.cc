@@ -177,7 +177,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
         CUresult r;
         if (!priorities().get(d).known && session()->ask_ahead(CallId::cuDevicePrimaryCtxRetain,
                                                                calls::kNoHandle, body, retaining)) {
-            session()->ask(CallId::cuCtxGetStreamPriorityRange, p.id, Priorities::question, range);
+            // The answer to the retain is under way, and is taken whatever becomes of the question.
+            guard("cuDevicePrimaryCtxRetain", [&] {
+                return session()->ask(CallId::cuCtxGetStreamPriorityRange, p.id,
+                                      Priorities::question, range);
+            });
             priorities().learn(d, range);
             r = session()->take_ahead(retaining, reply);
         } else {

@@ -66,6 +66,7 @@ CUresult shadow_for(const CUDA_MEMCPY3D &c, bool to_device, CUdeviceptr &shadow)
         return CUDA_SUCCESS;
     }
     if (CUresult r = own::cuMemAlloc_v2(&shadow, c.WidthInBytes * c.Height * c.Depth)) return r;
+    Unless noted([&] { own::cuMemFree_v2(shadow); });
     HostCopy copy;
     copy.to_device = to_device;
     copy.transfer = packed(c, shadow);
@@ -73,8 +74,11 @@ CUresult shadow_for(const CUDA_MEMCPY3D &c, bool to_device, CUdeviceptr &shadow)
         source_from(copy.transfer, c);
     else
         destination_from(copy.transfer, c);
-    all.by_box[key] = shadow;
+    // The copy first: what is found by its box is found by its address, too.
     all.by_address[shadow] = copy;
+    Unless whole([&] { all.by_address.erase(shadow); });
+    all.by_box[key] = shadow;
+    whole.keep(), noted.keep();
     all.any = true;
     return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // Digests of images, and the second attempt.
 #include "interpose/known_images.h"
 
+#include <new>
 #include <optional>
 #include <string>
 
@@ -45,13 +46,18 @@ bool KnownImages::has(const Digest &digest) const
     return tags_.contains(wire::image_tag(digest));
 }
 
-void KnownImages::set(const Digest &digest, bool has)
+void KnownImages::set(const Digest &digest, bool has) noexcept
 {
     std::lock_guard lock(mutex_);
-    if (has)
-        tags_.insert(wire::image_tag(digest));
-    else
+    if (!has) {
         tags_.erase(wire::image_tag(digest));
+        return;
+    }
+    try {
+        tags_.insert(wire::image_tag(digest));
+    } catch (const std::bad_alloc &) {
+        // The image's bytes are sent once more, then.
+    }
 }
 
 CUresult ask_with_image(calls::SentCall id, const std::vector<uint8_t> &head,

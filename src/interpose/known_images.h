@@ -22,7 +22,8 @@ public:
     // Whether it is worth while to make digests.
     bool any_kept() const { return any_kept_; }
     bool has(const Digest &) const;
-    void set(const Digest &, bool has);
+    // What memory is lacking for is forgotten.
+    void set(const Digest &, bool has) noexcept;
 
 private:
     bool any_kept_ = false;

@@ -175,13 +175,17 @@ CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &j
     const auto ask = [&] { return ask_with_image(id, head, measured->parts, reply); };
     std::string errors;
     CUresult r = ask();
+    if (!r) made.keep();
     const size_t logs = jit.take_logs(reply.body, &errors);
     if (r) {
         if (!errors.empty()) say("the server cannot load a module: %s", errors.c_str());
         return r;
     }
-    made.keep();
-    listed().set(handle, {reply.body.data() + logs, reply.body.size() - logs});
+    // Without the list each look-up asks the server.
+    guard("a module's functions", [&] {
+        listed().set(handle, {reply.body.data() + logs, reply.body.size() - logs});
+        return CUDA_SUCCESS;
+    });
     if (is_everywhere(handle)) elsewhere(handle, ask);
     *out = Handles::get().handle<T>(handle);
     return CUDA_SUCCESS;
