@@ -188,9 +188,16 @@ CUresult new_segment(State &st, Kind kind, uint64_t bytes, Segment *&segment, ui
     return CUDA_SUCCESS;
 }
 
+// Nothing is to be sent to these addresses any more.
+void forget_unsent(State &st, uint64_t address, uint64_t bytes)
+{
+    if (st.unsent && st.unsent->range.address - address < bytes) st.unsent.reset();
+}
+
 void end_segment(State &st, const uint64_t base)
 {
     auto it = st.segments.find(base);
+    forget_unsent(st, base, it->second.bytes);
     if (it->second.twin) munmap(it->second.twin, it->second.bytes);
     unmap_here(base, it->second.bytes);
     release(base);
@@ -293,6 +300,7 @@ void let_page_go(State &st, uint64_t page)
 
 void end_variable(State &st, const Block &b)
 {
+    forget_unsent(st, b.device, b.bytes);
     free(b.twin);
     release(b.device);
     for (uint64_t page = b.device / kPage * kPage; page < b.device + b.bytes; page += kPage)

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <shared_mutex>
 
 #include "interpose/session.h"
 #include "interpose/shared.h"
+#include "wire/shared.h"
 
 namespace rgpu::interpose::shared {
 
@@ -41,6 +43,12 @@ struct Flag {
     std::vector<Wait> waits;
 };
 
+// Changed bytes that the twin has, and that are still to be sent: the next push begins with them.
+struct Unsent {
+    wire::SharedRange range;
+    std::vector<uint8_t> diff;
+};
+
 struct State {
     std::mutex order;
     // Guarded by `order`: how far the device may be.
@@ -55,6 +63,8 @@ struct State {
     std::map<uint64_t, Busy> busy;          // by stream_key()
     std::map<HandleId, Recorded> recorded;  // events
     std::vector<uint8_t> window;            // what was read of registered memory
+    std::vector<uint8_t> diff;              // of a push
+    std::optional<Unsent> unsent;           // where one failed
     bool device_wrote = false;              // perhaps, since the last pull
     HandleId last_context = 0;              // of the newest work
     unsigned writers = 0;  // threads that may write managed memory now, see may_write()

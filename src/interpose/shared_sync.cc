@@ -48,17 +48,34 @@ bool read_carefully(uint8_t *to, uintptr_t from, size_t bytes)
     return n == static_cast<ssize_t>(bytes);
 }
 
-CUresult send(SharedRange range, bool exclusive, HandleId context, const std::vector<uint8_t> &diff)
+// What the twin says must get there: where this throws, the next push does it.
+CUresult send(State &st, SharedRange range, bool exclusive, std::vector<uint8_t> &diff)
 {
-    return session()->post(CallId::cuMemAllocManaged, context, [&](wire::Writer &w) {
-        w.value(SharedStep::push), w.value(range), w.value(uint8_t{exclusive}),
-            w.bytes(diff.data(), diff.size());
-    });
+    Unless sent([&] { st.unsent = {range, std::move(diff)}; });
+    CUresult r =
+        session()->post(CallId::cuMemAllocManaged, travel_context(st), [&](wire::Writer &w) {
+            w.value(SharedStep::push), w.value(range), w.value(uint8_t{exclusive}),
+                w.bytes(diff.data(), diff.size());
+        });
+    sent.keep();
+    return r;
 }
 
-CUresult push_span(State &st, const Span &b, bool exclusive, std::vector<uint8_t> &diff)
+CUresult send_unsent(State &st)
 {
-    const HandleId context = travel_context(st);
+    if (!st.unsent) return CUDA_SUCCESS;
+    Unsent u = std::move(*st.unsent);
+    st.unsent.reset();
+    return send(st, u.range, false, u.diff);
+}
+
+// Room for what one step of make_diff() finds, at most: it throws nowhere between bytes that it has
+// put into the twin and bytes that it has not.
+void make_room(std::vector<uint8_t> &diff) { diff.reserve(wire::kPushBytes + 2 * wire::kDiffUnit); }
+
+CUresult push_span(State &st, const Span &b, bool exclusive)
+{
+    std::vector<uint8_t> &diff = st.diff;
     for (size_t start = 0; start < b.bytes; start += kWindow) {
         const size_t bytes = std::min(kWindow, b.bytes - start);
         auto now = reinterpret_cast<const uint8_t *>(b.host + start);
@@ -69,9 +86,10 @@ CUresult push_span(State &st, const Span &b, bool exclusive, std::vector<uint8_t
         }
         for (size_t at = 0; at < bytes;) {
             diff.clear();
+            make_room(diff);
             at = wire::make_diff(now, b.twin + start, bytes, at, wire::kPushBytes, diff);
             if (diff.empty()) continue;
-            if (CUresult r = send({b.device + start, bytes}, exclusive, context, diff)) return r;
+            if (CUresult r = send(st, {b.device + start, bytes}, exclusive, diff)) return r;
         }
     }
     return CUDA_SUCCESS;
@@ -104,16 +122,16 @@ auto flags_in(State &st, CUdeviceptr address, uint64_t bytes)
 }
 
 // All of a span but its flags.
-CUresult push_around_flags(State &st, const Span &s, bool exclusive, std::vector<uint8_t> &diff)
+CUresult push_around_flags(State &st, const Span &s, bool exclusive)
 {
     uint64_t from = 0;
     for (auto &[address, flag] : flags_in(st, s.device, s.bytes)) {
         const uint64_t at = address - s.device;
         if (at > from)
-            if (CUresult r = push_span(st, part(s, from, at), exclusive, diff)) return r;
+            if (CUresult r = push_span(st, part(s, from, at), exclusive)) return r;
         from = std::max(from, at + flag.bytes);
     }
-    return from < s.bytes ? push_span(st, part(s, from, s.bytes), exclusive, diff) : CUDA_SUCCESS;
+    return from < s.bytes ? push_span(st, part(s, from, s.bytes), exclusive) : CUDA_SUCCESS;
 }
 
 // A flag as it was before the rest was sent: all its bytes in one write, when one has changed.
@@ -127,7 +145,7 @@ CUresult push_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t valu
     for (unsigned i = 0; i < bytes; i++) twin[i] = static_cast<uint8_t>(~now[i]);
     std::vector<uint8_t> diff;
     wire::make_diff(now, twin, bytes, 0, wire::kPushBytes, diff);
-    return send({address, bytes}, true, travel_context(st), diff);
+    return send(st, {address, bytes}, true, diff);
 }
 
 // The flags that a pull changed, which are behind all else that it brought: each into the program's
@@ -188,7 +206,9 @@ bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size
     });
 }
 
-CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUdeviceptr> &flags)
+// `came`: bytes have come, of which the server believes that they are in the program's memory.
+CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUdeviceptr> &flags,
+              bool &came)
 {
     Reply reply;
     CUresult r = session()->ask(
@@ -199,6 +219,7 @@ CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUd
         },
         reply);
     if (r) return r;
+    came = true;
     wire::Reader answer(reply.body.data(), reply.body.size());
     while (answer.ok() && answer.left()) {
         auto address = answer.value<uint64_t>();
@@ -280,7 +301,7 @@ HandleId travel_context(State &st)
 CUresult push(State &st)
 {
     const bool exclusive = st.busy.empty() && !st.device_wrote;
-    std::vector<uint8_t> diff;
+    if (CUresult r = send_unsent(st)) return r;
     // A flag's value is read before what it stands for, and gets there behind it.
     struct Seen {
         CUdeviceptr address;
@@ -293,7 +314,7 @@ CUresult push(State &st)
             seen.push_back({address, flag.bytes, value});
     for (const Span &s : spans(st)) {
         if (!s.any_time && !st.writers) continue;
-        if (CUresult r = push_around_flags(st, s, exclusive, diff)) return r;
+        if (CUresult r = push_around_flags(st, s, exclusive)) return r;
     }
     for (const Seen &f : seen)
         if (CUresult r = push_flag(st, f.address, f.bytes, f.value)) return r;
@@ -301,15 +322,13 @@ CUresult push(State &st)
     return CUDA_SUCCESS;
 }
 
-CUresult pull(State &st)
+static CUresult pull_all(State &st, bool &came)
 {
-    may_write(st, true);
-    if (!st.device_wrote) return CUDA_SUCCESS;
     std::vector<SharedRange> ranges;
     std::vector<CUdeviceptr> flags;
     uint64_t bytes = 0;
     auto flush = [&]() -> CUresult {
-        CUresult r = ranges.empty() ? CUDA_SUCCESS : pull(st, ranges, flags);
+        CUresult r = ranges.empty() ? CUDA_SUCCESS : pull(st, ranges, flags, came);
         ranges.clear();
         bytes = 0;
         return r;
@@ -328,6 +347,19 @@ CUresult pull(State &st)
     show_flags(st, flags);
     st.device_wrote = !st.busy.empty();
     return CUDA_SUCCESS;
+}
+
+CUresult pull(State &st)
+{
+    may_write(st, true);
+    if (!st.device_wrote) return CUDA_SUCCESS;
+    bool came = false;
+    try {
+        return pull_all(st, came);
+    } catch (const std::exception &) {
+        if (came) session()->lose("this process lacks the memory for what it sent");
+        throw;
+    }
 }
 
 CUresult Work::begin(HandleId stream)
