@@ -14,6 +14,7 @@ void before_end(Session &s, CUcontext context)
     DRIVER(cuCtxGetCurrent)(&current);
     if (DRIVER(cuCtxSetCurrent)(context)) return;
     DRIVER(cuCtxSynchronize)();
+    s.frees.finish(context);
     Metering::here().look_at_memory(true);
     s.copies.send_finished();
     s.long_copies.forget(context);

@@ -19,11 +19,7 @@ Result<void> cuMemFree_v2(Session &s, Call &call)
         s.finish(call, DRIVER(cuMemFree_v2)(address));
         return {};
     }
-    // Drivers free memory when all work is done. The work may be waiting for a host function.
-    s.waiters.run([&s, call, address, context = s.context()] {
-        CUresult r = DRIVER(cuCtxSetCurrent)(context);
-        s.finish(call, r ? r : DRIVER(cuMemFree_v2)(address));
-    });
+    s.frees.start(s.context(), address, [&s, call](CUresult r) { s.finish(call, r); });
     return {};
 }
 

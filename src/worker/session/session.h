@@ -17,6 +17,7 @@
 #include "worker/connection/packing.h"
 #include "worker/connection/sender.h"
 #include "worker/copies/copies.h"
+#include "worker/copies/frees.h"
 #include "worker/copies/long_copies.h"
 #include "worker/copies/shared.h"
 #include "worker/limits/turns.h"
@@ -94,6 +95,7 @@ public:
         waiters;  // jobs: client threads that wait, and streams with copies to the host under way
     Copies copies;
     LongCopies long_copies;
+    Frees frees{waiters};
     Callbacks callbacks;
     Turns turns;
     Shared shared;
