@@ -1,7 +1,7 @@
 // A pool that grows by need. Its threads end with the process.
 #include "util/waiters.h"
 
-#include <system_error>
+#include <exception>
 #include <thread>
 
 namespace rgpu {
@@ -15,7 +15,7 @@ void Waiters::run(std::function<void()> job)
     if (threads_ == kMostThreads) return;
     try {
         start();
-    } catch (const std::system_error &) {  // the process has as many as it may have
+    } catch (const std::exception &) {  // the process has as many as it may have, or no memory
         if (threads_) return;
         jobs_.pop_back();
         behind_ = jobs_.size();
