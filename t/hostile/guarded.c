@@ -3,21 +3,23 @@
  *
  * guarded LIBCUDA nproc|as|nofile N   calls everything below that limit (as: MiB more than the
  * process has when the driver is open), then raises the limit again, and does it once more guarded
- * LIBCUDA malloc FROM TO STEP [for ever] a process for each n: its n-th request for memory fails,
- * or all from then on; then the rest is tried again with memory. Needs LD_PRELOAD of malloc_fails.c
+ * LIBCUDA malloc FROM TO STEP [MANY]  a process for each n: its n-th request for memory fails, MANY
+ * in a row, or all from then on ("for_ever"); then the rest is tried again with memory. Needs
+ * LD_PRELOAD of malloc_fails.c
  * guarded LIBCUDA once                calls everything
  * guarded LIBCUDA rounds FROM TO      a process for each, which does so
  * guarded LIBCUDA cancel              a thread that waits for the GPU is cancelled: it goes to the
  * end of its call, and the others go on
  *
- * Prints "CALL RESULT" for each result, once, and "ended" at the end. Exit status: 0, or 1 where
- * success was not what it should be.
+ * Prints "CALL RESULT" for each result, once, "wrong: WHAT" where success was not what it should
+ * be, and "ended" at the end. Exit status: 0, or 1 where something was wrong.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +41,15 @@ static void tell(const char *call, CUresult r)
     int n = snprintf(line, sizeof line, "%s %d\n", call, (int)r);
     if (!quiet && write(1, line, (size_t)n) < 0) _exit(9);
 }
+
+static int is_right(int yes, const char *what)
+{
+    char line[128];
+    int n = snprintf(line, sizeof line, "wrong: %s\n", what);
+    if (!yes && !quiet && write(1, line, (size_t)n) < 0) _exit(9);
+    return yes;
+}
+#define EXPECT(what) (right &= is_right((what) != 0, #what))
 
 #define CALL(name, ...) \
     ({ \
@@ -130,14 +141,13 @@ static int work(void)
     for (int i = 0; i < kBytes; i++) from[i] = (unsigned char)(i * 7 + i / 256), to[i] = 0;
     if (!CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING)) CALL(cuEventCreate, &event, 0);
     if (!CALL(cuMemAlloc_v2, &memory, kBytes)) {
-        if (!CALL(cuMemcpyHtoD_v2, memory, from, kBytes) &&
-            !CALL(cuMemcpyDtoH_v2, to, memory, kBytes))
-            right &= !memcmp(from, to, kBytes);
+        const int there = !CALL(cuMemcpyHtoD_v2, memory, from, kBytes);
+        if (there && !CALL(cuMemcpyDtoH_v2, to, memory, kBytes)) EXPECT(!memcmp(from, to, kBytes));
         if (!CALL(cuMemHostAlloc, &pinned, kBytes, 0) && stream) {
             memset(pinned, 0, kBytes);
             if (!CALL(cuMemcpyDtoHAsync_v2, pinned, memory, kBytes, stream) &&
-                !CALL(cuStreamSynchronize, stream))
-                right &= !memcmp(from, pinned, kBytes);
+                !CALL(cuStreamSynchronize, stream) && there)
+                EXPECT(!memcmp(from, pinned, kBytes));
         }
     }
     if (!CALL(cuModuleLoadData, &module, ptx) &&
@@ -147,12 +157,12 @@ static int work(void)
         if (!CALL(cuMemcpyHtoD_v2, memory, &value, sizeof value) &&
             !CALL(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL) &&
             !CALL(cuCtxSynchronize) && !CALL(cuMemcpyDtoH_v2, &value, memory, sizeof value))
-            right &= value == 6;
+            EXPECT(value == 6);
     }
     if (stream) {
         const int before = host_calls;
         if (!CALL(cuLaunchHostFunc, stream, on_host, NULL) && !CALL(cuStreamSynchronize, stream))
-            right &= host_calls == before + 1;
+            EXPECT(host_calls == before + 1);
         if (event && !CALL(cuEventRecord, event, stream)) CALL(cuEventSynchronize, event);
     }
     if (function) {
@@ -175,7 +185,7 @@ static int work(void)
         void **parameters = with_room(managed, n);
         if (!CALL(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL) &&
             !CALL(cuCtxSynchronize))
-            right &= *(volatile unsigned *)managed == 0x01010106;
+            EXPECT(*(volatile unsigned *)managed == 0x01010106);
     }
     if (stream) {
         CUmemoryPool pool;
@@ -203,7 +213,7 @@ static int work(void)
         if (!CALL(cuGraphAddHostNode, &node, graph, NULL, 0, &host) &&
             !CALL(cuGraphInstantiateWithFlags, &exec, graph, 0) && stream &&
             !CALL(cuGraphLaunch, exec, stream) && !CALL(cuStreamSynchronize, stream))
-            right &= host_calls == before + 1;
+            EXPECT(host_calls == before + 1);
         if (exec) CALL(cuGraphExecDestroy, exec);
         CALL(cuGraphDestroy, graph);
     }
@@ -245,9 +255,9 @@ static int limited(const char *what, unsigned long n)
     return !right;
 }
 
-static int walk(int from, int to, int step, int for_ever)
+static int walk(int from, int to, int step, long many)
 {
-    void (*fail_at)(long, int) = (void (*)(long, int))dlsym(RTLD_DEFAULT, "malloc_fails_at");
+    void (*fail_at)(long, long) = (void (*)(long, long))dlsym(RTLD_DEFAULT, "malloc_fails_at");
     long (*asked)(void) = (long (*)(void))dlsym(RTLD_DEFAULT, "malloc_asked");
     if (!fail_at || !asked) return fprintf(stderr, "no malloc_fails.so\n"), 9;
     int bad = 0, reached = 1;
@@ -256,7 +266,7 @@ static int walk(int from, int to, int step, int for_ever)
         const pid_t child = fork();
         if (!child) {
             alarm(30);
-            fail_at(n, for_ever);
+            fail_at(n, many);
             if (getenv("GUARDED_SHOW")) quiet = 0;
             int right = work();
             const int was_reached = asked() >= n;
@@ -356,7 +366,10 @@ int main(int argc, char **argv)
     if (argc < 3 || !(library = dlopen(argv[1], RTLD_NOW)))
         return fprintf(stderr, "%s\n", argc < 3 ? "usage" : dlerror()), 9;
     if (!strcmp(argv[2], "malloc") && argc >= 6)
-        rc = walk(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), argc > 6);
+        rc = walk(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]),
+                  argc == 6                     ? 1
+                  : strcmp(argv[6], "for_ever") ? atol(argv[6])
+                                                : LONG_MAX);
     else if (!strcmp(argv[2], "once"))
         rc = once();
     else if (!strcmp(argv[2], "rounds") && argc == 5)

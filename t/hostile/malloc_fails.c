@@ -3,8 +3,9 @@
  * ("cannot allocate memory for thread-local data"), and for a thread-local object's destructor
  * ("failed to register TLS destructor").
  *
- * malloc_fails_at(n, for_ever)   the n-th request from now on fails, or all from then on; 0: none
- * malloc_asked()                 requests since then
+ * malloc_fails_at(n, many)   the n-th request from now on fails, and those behind it, so many in
+ *                            all; 0: none
+ * malloc_asked()             requests since then
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,8 +22,7 @@ void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);
 void *__libc_memalign(size_t, size_t);
 
-static atomic_long asked, at;
-static atomic_int for_ever;
+static atomic_long asked, at, count;
 static uintptr_t loader, loader_end, at_exit;
 
 static int of_loader(struct dl_phdr_info *info, size_t size, void *data)
@@ -49,10 +49,10 @@ static int is_fatal(uintptr_t caller)
            (caller >= at_exit && caller < at_exit + kOfAtExit);
 }
 
-void malloc_fails_at(long n, int ever)
+void malloc_fails_at(long n, long many)
 {
     asked = 0;
-    for_ever = ever;
+    count = many;
     at = n;
 }
 long malloc_asked(void) { return asked; }
@@ -62,7 +62,7 @@ static int fails(const void *caller)
     const long n = at;
     if (!n || is_fatal((uintptr_t)caller)) return 0;
     const long now = ++asked;
-    if (now != n && !(for_ever && now > n)) return 0;
+    if (now < n || now - n >= count) return 0;
     errno = ENOMEM;
     return 1;
 }
