@@ -53,7 +53,7 @@ bool is_all(const slurm::Job &job, const Ended &ended)
 // the workers' end is not: Slurm looks for the next job when the node's Epilog has ended, and at
 // once only if this has ended before.
 Unreleased release(pool::Client &client, const slurm::Job &job, bool usage, Milliseconds patience,
-             Ended &ended)
+                   Ended &ended)
 {
     pool::Backoff backoff;
     Time start = now();
@@ -100,8 +100,8 @@ Unreleased release(pool::Client &client, const slurm::Job &job, bool usage, Mill
 // all else. One that is only being restarted is waited for before its job is started again. A
 // failure for another reason in such a moment is rare enough: the job runs once more. `note`: what
 // was done, in words.
-Unreleased lose(pool::Client &client, const SlurmConfig &slurm, const slurm::Job &job, Unreleased rest,
-          Ended &ended, std::string &note)
+Unreleased lose(pool::Client &client, const SlurmConfig &slurm, const slurm::Job &job,
+                Unreleased rest, Ended &ended, std::string &note)
 {
     auto record = look_at(job.whole);
     if (!record) {
@@ -110,7 +110,8 @@ Unreleased lose(pool::Client &client, const SlurmConfig &slurm, const slurm::Job
     }
     // Of a heterogeneous job each part has an epilog, and the first requeues all.
     if (record->restarts != job.run || !slurm::failed_by_itself(*record)) return rest;
-    if (!rest.unreachable.empty() && slurm::fate_of(*record, slurm.lost_server, false) != slurm::Fate::leave)
+    if (!rest.unreachable.empty() &&
+        slurm::fate_of(*record, slurm.lost_server, false) != slurm::Fate::leave)
         rest = release(client, job, true, std::min(kRestartLimit, slurm.lost_after), ended);
     std::vector<slurm::LostServer> lost = rest.unreachable;
     lost.insert(lost.end(), ended.lost.begin(), ended.lost.end());

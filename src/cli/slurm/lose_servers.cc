@@ -8,15 +8,16 @@
 namespace rgpu::cli {
 
 Result<std::string> lose_servers(const SlurmConfig &slurm, const std::string &job,
-                                 const slurm::JobRecord &record, const std::vector<slurm::LostServer> &lost,
-                                 bool running)
+                                 const slurm::JobRecord &record,
+                                 const std::vector<slurm::LostServer> &lost, bool running)
 {
     slurm::Fate fate = slurm::fate_of(record, slurm.lost_server, running);
     slurm::FateStep step = slurm::step_of(fate, job, running);
     std::string note = slurm::what_happened(lost) + ": " + step.done;
-    std::vector<slurm::Avoided> avoid = fate == slurm::Fate::requeue || fate == slurm::Fate::hold
-                                     ? slurm::avoided_after(slurm, record, lost, time(nullptr))
-                                     : std::vector<slurm::Avoided>{};
+    std::vector<slurm::Avoided> avoid =
+        fate == slurm::Fate::requeue || fate == slurm::Fate::hold
+            ? slurm::avoided_after(slurm, record, lost, time(nullptr))
+            : std::vector<slurm::Avoided>{};
     // One that has ended takes a note only when it is requeued, one that is cancelled only before.
     bool note_first = fate == slurm::Fate::end;
     Result<void> noted;

@@ -14,7 +14,7 @@ namespace rgpu::cli {
 // job the leader), and says so in its AdminComment, with the servers that its next run avoids.
 // Returns what was done, in words. `running`: the job runs, otherwise it has just failed.
 Result<std::string> lose_servers(const SlurmConfig &slurm, const std::string &job,
-                                 const slurm::JobRecord &record, const std::vector<slurm::LostServer> &lost,
-                                 bool running);
+                                 const slurm::JobRecord &record,
+                                 const std::vector<slurm::LostServer> &lost, bool running);
 
 }  // namespace rgpu::cli

@@ -1,7 +1,7 @@
 // rgpu slurm node-epilog: removes a job's lease file from its node.
 //
-// For Epilog of slurmd, as root. It ends with 0 unless this node itself is unfit, for Slurm drains a
-// node whose epilog fails.
+// For Epilog of slurmd, as root. It ends with 0 unless this node itself is unfit, for Slurm drains
+// a node whose epilog fails.
 #include <cerrno>
 #include <ctime>
 #include <filesystem>

@@ -27,8 +27,8 @@ private:
     std::mt19937 engine_{std::random_device{}()};
 };
 
-// Sleeps until `end`, asking at least every 50 ms whether it was cancelled (nothing: never). Returns
-// false when it was.
+// Sleeps until `end`, asking at least every 50 ms whether it was cancelled (nothing: never).
+// Returns false when it was.
 bool sleep_until(Time end, const std::function<bool()> &cancelled);
 
 }  // namespace rgpu::pool
