@@ -196,13 +196,13 @@ Test(messages, a_wanted_driver_is_said_only_where_one_is_wanted)
 {
     auto request = decode_request(kGood);
     cr_assert(request.has_value());
-    request->wanted.cuda = 12040;
+    request->filter.cuda = 12040;
     cr_expect(encode(*request).find("driver") == std::string::npos,
               "servers before this one know no such field");
-    request->wanted.driver = "570.86.10";
+    request->filter.driver = "570.86.10";
     auto again = decode_request(encode(*request));
     cr_assert(again.has_value(), "%s", again ? "" : again.error().text.c_str());
-    cr_expect(again->wanted.driver == "570.86.10" && again->wanted.cuda == 12040);
+    cr_expect(again->filter.driver == "570.86.10" && again->filter.cuda == 12040);
 }
 
 Test(messages, an_error_comes_back_with_its_kind)

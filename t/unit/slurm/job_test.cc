@@ -77,8 +77,8 @@ Test(job, asks_for_the_kind_that_type_and_options_say)
     cr_expect(job.filters.servers.size() == 2);
     auto request = request_for(job, "cn1");
     cr_assert(request);
-    cr_expect(request->wanted.names.size() == 1 && request->wanted.names[0] == "nvidia h100" &&
-              request->wanted.compute_capability == 90);
+    cr_expect(request->filter.names.size() == 1 && request->filter.names[0] == "nvidia h100" &&
+              request->filter.compute_capability == 90);
     setenv("SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_min_cc", "nine", 1);
     cr_expect(!read_job());
 }
