@@ -4,8 +4,19 @@
 . "$(dirname "$0")/lib/tap.sh"
 
 cd "$root" || exit 1
-ok "every include is one that doc/architecture.md allows, and there are no cycles" \
-    t/lib/includes.py .
+# Two cycles are left. They may shrink, and nothing may join them.
+known=('a cycle: interpose/' 'a cycle: worker/')
+most=(20 4)
+
+found=$(t/lib/includes.py .)
+is "$(grep -v '^a cycle: \(interpose\|worker\)/' <<< "$found")" "" \
+    "every include is one that doc/architecture.md allows, and there is no new cycle"
+for i in "${!known[@]}"; do
+    cycle=$(grep "^${known[i]}" <<< "$found")
+    count=$(tr , '\n' <<< "$cycle" | grep -c .)
+    ok "${known[i]}: at most ${most[i]} files ($count now), in one" \
+        [ "$count" -gt 0 -a "$count" -le "${most[i]}" -a "$(wc -l <<< "$cycle")" = 1 ]
+done
 
 # A tree of three files in which each rule is broken once.
 mkdir -p "$T/doc" "$T/src/low" "$T/src/high/below" "$T/src/high/above"

@@ -24,7 +24,7 @@ namespace {
     } catch (const std::length_error &) {  // more than any memory holds
         return NVML_ERROR_MEMORY;
     } catch (...) {
-        return NVML_ERROR_UNKNANSWER;
+        return NVML_ERROR_UNKNOWN;
     }
 }
 

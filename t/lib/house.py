@@ -39,7 +39,7 @@ def tracked(*below):
     if listed.returncode == 0 and listed.stdout:
         return [path for path in listed.stdout.split('\n') if path and os.path.isfile(path)]
     return sorted(
-        os.path.join(folder, name)
+        os.path.normpath(os.path.join(folder, name))
         for top in below
         for folder, _, names in os.walk(top)
         for name in names
