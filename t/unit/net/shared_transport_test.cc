@@ -1,6 +1,7 @@
 // Two ends in one process: sleeping and waking, a peer that goes, and how the two come to share
 // memory.
 #include "net/transport/shared_transport.h"
+#include "net/transport/tcp_ends.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
