@@ -134,7 +134,8 @@ struct Offer {
 struct Lease {
     std::string id;
     std::string secret;  // raw bytes; empty where the asker may not know it
-    std::string sealed;  // raw bytes: the secret on its way to one asker (pool/credentials/sealed.h)
+    std::string
+        sealed;  // raw bytes: the secret on its way to one asker (pool/credentials/sealed.h)
     Owner owner;
     std::vector<Portion> gpus;
     Milliseconds term{0};        // 0: until it is released
