@@ -73,6 +73,7 @@ ok "all are given back" wait_for 20 all_free
 
 submitted -w cn1 --gres=rgpu:4 --rgpu-span --wrap "$(until_file "$T/end")"
 wait_for 30 is_state "$job" RUNNING
+wait_for 30 test -s "$cluster/run/cn1/$job/lease.json"
 is "$(parts "$job")" "gpu1:2 gpu2:2" "a batch job has the whole pool"
 is "$(held) $(sold)" "400 400" "leases and licences are the same"
 ok "rgpu slurm check: all agree" check

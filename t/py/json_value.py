@@ -10,7 +10,8 @@ import sys
 
 true = sys.argv[1] == "--true"
 expression, *arguments = sys.argv[2 if true else 1 :]
-value = eval(expression, {"j": json.load(sys.stdin), "a": arguments})
+# In brackets it may go on in further lines.
+value = eval(f"({expression}\n)", {"j": json.load(sys.stdin), "a": arguments})
 if true:
     sys.exit(not value)
 print(*value) if isinstance(value, list) else print(value)

@@ -9,5 +9,5 @@ class Tenant(dict):
 
 
 names = {k: Tenant(v) if isinstance(v, dict) else v for k, v in json.loads(sys.argv[1]).items()}
-value = eval(sys.argv[2], names)
+value = eval(f"({sys.argv[2]}\n)", names)
 print(round(value, 2) if isinstance(value, float) else value)
