@@ -1,7 +1,7 @@
 #!/bin/bash
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 32
+plan 33
 
 cd "$root" || bail "no $root"
 try 60 make help
