@@ -114,7 +114,8 @@ if [ -n "${RGPU_T2041:-}" ]; then
     far=$pid
     auth=$'method = "key"\nkey_file = "'"$T/key"'"'
     (umask 077 && head -c 32 /dev/urandom | base64 > key)
-    wait_for 10 test "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ||
+    is_elsewhere() { [ "$(readlink "/proc/$far/ns/net")" != "$(readlink /proc/self/ns/net)" ]; }
+    wait_for 10 is_elsewhere ||
         bail "no second namespace"
     ip link add near type veth peer name far netns "$far" && ip addr add 10.99.0.1/24 dev near &&
         ip link set near up &&
@@ -140,17 +141,26 @@ if [ -n "${RGPU_T2041:-}" ]; then
     lease=far.lease
     "$rgpu" request -n 1 -o $lease > lease.log 2>&1 || bail "no lease: $(cat lease.log)"
     proxy limited slow_link.py 0 40 10.99.0.1
+    five_have_ended() { [ "$(wc -l < limited.bytes)" -ge 5 ]; }
+    least_of_them()
+    {
+        sed '1s/^/[/; $!s/$/,/; $s/$/]/' limited.bytes |
+            json_value 'min(min(c["there"], c["back"]) for c in j)'
+    }
     limited()
     {
+        rm -f limited.bytes
         try 120 nsenter -t "$far" -n env RGPU_CONNECTIONS="$1" RGPU_STATS="$T/stats.json" "$rgpu" \
             run --lease limited -- "${copies[@]}" noise 96
     }
-    limited 1
-    one=$(milliseconds)
     limited auto
     is "$rc $out $err $(stat 'j["connections"]')" "0 ok  5" \
         "another host, each connection limited: five" || diag "$(tail -n 3 gpu2.log)"
-    ok "... which are used: $(milliseconds) of $one ms" [ "$(milliseconds)" -lt $((one * 3 / 4)) ]
+    # Whether the four stay in use depends on the proxy's speed on a busy machine (lane_meter_test
+    # tests the choice). They are tried in any case.
+    wait_for 10 five_have_ended
+    ok "... each of which carries more than a MiB both ways: $(least_of_them) bytes at least" [ \
+        "$(least_of_them)" -gt $((1 << 20)) ]
 else
     skip "no network namespaces here" 5
 fi
