@@ -149,6 +149,15 @@ $(O)/obj/%.o: %.cc
 
 -include $(patsubst %.o,%.d,$(call obj,$(sources)))
 
+# The commit: of the clone, or as contrib/release has written it into a tarball. One source file has it.
+commit := $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),$(shell cat COMMIT 2>/dev/null))
+$(O)/commit: FORCE
+	@mkdir -p $(@D) && echo '$(commit)' | cmp -s - $@ || echo '$(commit)' > $@
+$(call obj,src/util/version.cc): $(O)/commit
+$(call obj,src/util/version.cc): CPPFLAGS += -DRGPU_COMMIT='"$(commit)"'
+.PHONY: FORCE
+FORCE:
+
 define archive_rule
 $(O)/lib$1.a: $$($1_objs)
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$($1_objs)
@@ -516,6 +525,25 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	    $(call fill_in,doc/man/$f.in,$(D)$(mandir)/man$(subst .,,$(suffix $f))/$f,644)$(newline)	)
 	install -m 644 README.md NEWS.md $(D)$(docdir)
 	install -d $(D)$(docdir)/doc && install -m 644 $(wildcard doc/*.md doc/*.svg) $(D)$(docdir)/doc
+
+# What `make install` would install is what there is to remove; rgpu.conf stays where somebody has changed it.
+.PHONY: uninstall
+uninstall: all ## remove what `make install` has installed, with the same DESTDIR=, prefix= ...
+	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && $(MAKE) --no-print-directory -s install DESTDIR="$$stage" && \
+	    contrib/uninstall "$$stage" "$(D)" "$(sysconfdir)/rgpu/rgpu.conf"
+
+# --- packages
+
+# A copy of the working tree, as dpkg-buildpackage writes beside the tree that it builds.
+.PHONY: deb
+deb: ## Debian packages below build/deb, for the release of Debian and Slurm of this machine
+	@command -v dpkg-buildpackage >/dev/null && dpkg-query -W debhelper >/dev/null 2>&1 || \
+	    { echo "make deb needs dpkg-dev and debhelper: apt-get install dpkg-dev debhelper" >&2; exit 1; }
+	rm -rf $(O)/deb && mkdir -p $(O)/deb/rgpu-$(VERSION)
+	git ls-files -z -co --exclude-standard | xargs -0 -I{} sh -c 'test ! -e "{}" || echo "{}"' | tar -c -T - | tar -x -C $(O)/deb/rgpu-$(VERSION)
+	echo '$(commit)' > $(O)/deb/rgpu-$(VERSION)/COMMIT
+	cd $(O)/deb/rgpu-$(VERSION) && RGPU_CUDA=$(CUDA) dpkg-buildpackage -us -uc -b -j$(or $(JOBS),$(shell nproc))
+	@ls -1 $(O)/deb/*.deb
 
 # --- the rest
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 33
+plan 37
 
 cd "$root" || bail "no $root"
 try 60 make help
@@ -64,3 +64,11 @@ is "$(exported "$build/lib/slurm/spank_rgpu.so" |
 is "$(exported "$build/lib/slurm/job_submit_rgpu.so" |
     grep -vE '^(plugin_|init|fini|job_submit|job_modify)' | head)" "" \
     "the job_submit plugin exports what Slurm asks for only"
+
+like "$("$build/bin/rgpu" --version)" '^rgpu [0-9.]+( \(commit [0-9a-f]{12}\))?$' \
+    "--version says which commit was built, where one is known"
+echo "# mine" >> "$T/dest/etc/rgpu/rgpu.conf"
+try 300 make --no-print-directory O="$build" uninstall DESTDIR="$T/dest" prefix=/usr sysconfdir=/etc
+is "$rc" 0 "make uninstall DESTDIR" || diag "$out$err"
+like "$out" "/etc/rgpu/rgpu.conf stays, as it was changed" "... says what stays"
+is "$(find "$T/dest" ! -type d)" "$T/dest/etc/rgpu/rgpu.conf" "... and removes everything else"

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/parts/command.h"
+#include "util/version.h"
 
 namespace rgpu::cli {
 namespace {
@@ -67,7 +68,7 @@ int run(int argc, char **argv)
     CLI::App app("Remote GPUs: what the pool has, and programs that use it.", "rgpu");
     Context context;
     app.set_help_all_flag("--help-all", "Show the help of every subcommand");
-    app.set_version_flag("-V,--version", "rgpu " RGPU_VERSION);
+    app.set_version_flag("-V,--version", version_line("rgpu"));
     app.add_option("-c,--config", context.config_option,
                    "Read this file instead of $RGPU_CONF or rgpu.conf's own place")
         ->type_name("FILE");

@@ -23,6 +23,7 @@
 #include "rgpud/ports/metrics.h"
 #include "util/config.h"
 #include "util/log.h"
+#include "util/version.h"
 
 namespace rgpu::serverd {
 namespace {
@@ -70,7 +71,7 @@ std::optional<int> read_options(int argc, char **argv, Options &options)
         case kReadyFile: options.ready_file = optarg; break;
         case 'v': options.verbose = true; break;
         case 'h': printf(kHelp, defaults::kConfigPath); return 0;
-        case 'V': printf("rgpud %s\n", RGPU_VERSION); return 0;
+        case 'V': puts(version_line("rgpud").c_str()); return 0;
         default: fprintf(stderr, "See rgpud --help.\n"); return 2;
         }
     }

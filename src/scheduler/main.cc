@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "scheduler/server.h"
+#include "util/version.h"
 
 namespace {
 
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc == 2 && !strcmp(argv[1], "--version")) {
-        puts("rgpu-scheduler " RGPU_VERSION);
+        puts(rgpu::version_line("rgpu-scheduler").c_str());
         return 0;
     }
     const unsigned long owner = argc == 2 ? strtoul(argv[1], &end, 10) : 0;

@@ -14,6 +14,7 @@
 #include "net/transport/openssl.h"
 #include "net/transport/tunnel.h"
 #include "serverd/handover.h"
+#include "util/version.h"
 #include "worker/connection/control.h"
 #include "worker/driver/driver.h"
 #include "worker/driver/warm.h"
@@ -229,7 +230,7 @@ int main(int argc, char **argv)
         fputs(kHelp, stdout);
         status = 0;
     } else if (argc == 2 && !strcmp(argv[1], "--version")) {
-        puts("rgpu-worker " RGPU_VERSION);
+        puts(version_line("rgpu-worker").c_str());
         status = 0;
     } else {
         fputs(kHelp, stderr);
