@@ -5,8 +5,8 @@
 
 namespace rgpu {
 
-// "rgpud 0.1.0 (commit 1234567890ab)": the release, from configure.ac, and the commit that was
-// built. A source tree that is neither a clone nor a release's tarball has no commit: "rgpud 0.1.0".
+// "rgpud 0.1.0 (commit 1234567890ab)": the release, from configure.ac, and the commit. A source
+// tree that is neither a clone nor a release's tarball has no commit: "rgpud 0.1.0".
 std::string version_line(const char *program);
 
 }  // namespace rgpu
