@@ -2,41 +2,28 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <span>
+#include <vector>
+
+#include "util/packet.h"
 
 namespace rgpu::serverd {
 namespace {
 
-// A message with room for one descriptor (unix(7), SCM_RIGHTS).
-struct Message {
-    iovec vector;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header{};
-
-    explicit Message(uint64_t &digest) : vector{&digest, sizeof digest}
-    {
-        header.msg_iov = &vector;
-        header.msg_iovlen = 1;
-        header.msg_control = control;
-        header.msg_controllen = sizeof control;
-    }
-};
-
 constexpr char kGetReady = 0;  // tells by its length
 
-Result<void> sent(int channel, const msghdr &header)
+Result<void> sent(int channel, const void *bytes, size_t size, std::span<const int> descriptors)
 {
-    ssize_t n;
-    while ((n = sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {}
-    if (n != static_cast<ssize_t>(header.msg_iov->iov_len))
+    const int failure = send_packet(channel, bytes, size, descriptors, MSG_DONTWAIT);
+    if (failure)
         return error(ErrorKind::disconnected, "the waiting worker took nothing: %s",
-                     strerror(errno));
+                     strerror(failure));
     return {};
 }
 
@@ -50,25 +37,11 @@ Result<std::pair<Fd, Fd>> open_channel()
     return std::pair(Fd(ends[0]), Fd(ends[1]));
 }
 
-Result<void> get_ready(int channel)
-{
-    char word = kGetReady;
-    iovec vector{&word, sizeof word};
-    msghdr header{};
-    header.msg_iov = &vector;
-    header.msg_iovlen = 1;
-    return sent(channel, header);
-}
+Result<void> get_ready(int channel) { return sent(channel, &kGetReady, sizeof kGetReady, {}); }
 
 Result<void> hand_over(int channel, int socket, uint64_t table_digest)
 {
-    Message message(table_digest);
-    cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof socket);
-    memcpy(CMSG_DATA(rights), &socket, sizeof socket);
-    return sent(channel, message.header);
+    return sent(channel, &table_digest, sizeof table_digest, {&socket, 1});
 }
 
 std::string format_worker_number(uint64_t number)
@@ -97,20 +70,15 @@ std::optional<Visitor> take_over(int channel, const std::function<void()> &ready
 {
     for (;;) {
         Visitor visitor;
-        Message message(visitor.table_digest);
-        const ssize_t n = recvmsg(channel, &message.header, MSG_CMSG_CLOEXEC);
-        if (n < 0 && errno == EINTR) continue;
-        cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
-        if (n == sizeof kGetReady && !rights) {
+        std::vector<Fd> given;
+        const ssize_t n = receive_packet(channel, &visitor.table_digest,
+                                         sizeof visitor.table_digest, given, 1);
+        if (n == sizeof kGetReady && given.empty()) {
             ready();
             continue;
         }
-        if (n != sizeof visitor.table_digest || !rights || rights->cmsg_type != SCM_RIGHTS ||
-            rights->cmsg_len != CMSG_LEN(sizeof(int)))
-            return std::nullopt;
-        int socket = -1;
-        memcpy(&socket, CMSG_DATA(rights), sizeof socket);
-        visitor.socket.reset(socket);
+        if (n != sizeof visitor.table_digest || given.empty()) return std::nullopt;
+        visitor.socket = std::move(given.front());
         return visitor;
     }
 }

@@ -16,6 +16,7 @@
 
 #include "net/transport/shared_transport.h"
 #include "net/transport/tcp_ends.h"
+#include "util/packet.h"
 #include "wire/frame.h"
 
 namespace rgpu::net {
@@ -44,22 +45,7 @@ struct Name {
     const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&address); }
 };
 
-constexpr int kHandedOver = 2;  // descriptors: the memory, the bell for room
-
-// A message with the client's word and room for the descriptors (unix(7), SCM_RIGHTS).
-struct Message {
-    iovec vector;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kHandedOver)] = {};
-    msghdr header{};
-
-    explicit Message(Digest &word) : vector{word.data(), word.size()}
-    {
-        header.msg_iov = &vector;
-        header.msg_iovlen = 1;
-        header.msg_control = control;
-        header.msg_controllen = sizeof control;
-    }
-};
+constexpr size_t kHandedOver = 2;  // descriptors: the memory, the bell for room
 
 }  // namespace
 
@@ -116,16 +102,8 @@ std::unique_ptr<Transport> SharedOffer::hand_over(int visitor, int tcp)
                                            Fd(fcntl(visitor, F_DUPFD_CLOEXEC, 0)), std::move(room),
                                            Fd(fcntl(tcp, F_DUPFD_CLOEXEC, 0)));
     if (!transport) return nullptr;
-    Message message(offer_.client);
-    cmsghdr *rights = CMSG_FIRSTHDR(&message.header);
     const int handed[kHandedOver] = {memory_.get(), theirs.get()};
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof handed);
-    memcpy(CMSG_DATA(rights), handed, sizeof handed);
-    if (sendmsg(visitor, &message.header, MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(offer_.client.size()))
-        return nullptr;
+    if (send_packet(visitor, offer_.client.data(), offer_.client.size(), handed)) return nullptr;
     return std::move(*transport);
 }
 
@@ -187,25 +165,16 @@ Result<std::unique_ptr<Transport>> take_offer(int tcp, const wire::SharedOffer &
         return std::move(r).error();
 
     Digest word;
-    Message message(word);
+    std::vector<Fd> handed;
     pollfd look{bell.get(), POLLIN, 0};
     poll(&look, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count()));
-    const ssize_t n = recvmsg(bell.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    int handed[kHandedOver] = {-1, -1};
-    cmsghdr *rights = n > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
-    const bool both = rights && rights->cmsg_level == SOL_SOCKET &&
-                      rights->cmsg_type == SCM_RIGHTS &&
-                      rights->cmsg_len == CMSG_LEN(sizeof handed);
-    if (both) memcpy(handed, CMSG_DATA(rights), sizeof handed);
-    // One descriptor alone fits, too, and is not left open.
-    else if (rights && rights->cmsg_type == SCM_RIGHTS && rights->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(handed, CMSG_DATA(rights), sizeof(int));
-    Fd memory(handed[0]), room(handed[1]);
-    if (!both || n != static_cast<ssize_t>(word.size()) ||
+    if (receive_packet(bell.get(), word.data(), word.size(), handed, kHandedOver, MSG_DONTWAIT) !=
+            static_cast<ssize_t>(word.size()) ||
+        handed.size() != kHandedOver ||
         !equal_in_constant_time(word.data(), offer.client.data(), word.size()))
         return error(ErrorKind::invalid, "whoever is there is not the client");
-    return SharedTransport::open(SharedTransport::Side::server, memory.get(), std::move(bell),
-                                 std::move(room), Fd());
+    return SharedTransport::open(SharedTransport::Side::server, handed[0].get(), std::move(bell),
+                                 std::move(handed[1]), Fd());
 }
 
 }  // namespace rgpu::net
