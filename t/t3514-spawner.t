@@ -12,9 +12,19 @@ printf '#!/bin/sh\nwhile :; do sleep 1; done\n' > "$T/worker"
 chmod 755 "$T/worker"
 mkdir "$T/state"
 chown nobody "$T/state"
-start spawner "$build/libexec/rgpu-spawner" --socket "$T/state/socket" --user nobody --worker \
-    "$T/worker" \
-    --pool "$low-$((low + 99))" --state "$T/state"
+cat > "$T/spawner.conf" <<EOF
+[auth]
+method = "none"
+[rgpud]
+listen = "127.0.0.1"
+user = "nobody"
+worker = "$T/worker"
+worker_uids = "$low-$((low + 99))"
+state_dir = "$T/state"
+spawner = "$T/state/socket"
+EOF
+start_spawner() { start "$1" "$build/sbin/rgpud" --spawner --config "$T/spawner.conf"; }
+start_spawner spawner
 spawner=$pid
 wait_for 10 test -S "$T/state/socket" || bail "no spawner: $(cat "$T/spawner.log")"
 is "$(stat -c '%U %a' "$T/state/socket")" "nobody 600" "its socket is rgpud's user's"
@@ -75,8 +85,14 @@ an environment of nothing:EINVAL
 more environment than there is:closed
 300 variables:EINVAL
 another's name:EINVAL
+environment beyond the packet:closed
+an environment of 4 GiB:closed
+a group as a worker:ENOENT
 SIGSTOP:EPERM
 a signal for nobody:ENOENT
+a signal for the group itself:ENOENT
+the end of the group itself:ENOENT
+the end of half a key:ENOENT
 a worker:started
 the same name:EEXIST
 its end:done
@@ -91,11 +107,19 @@ stop "$spawner"
 mkdir "$T/etc"
 rm -r "$T/state/cache"
 ln -s "$T/etc" "$T/state/cache"
-start again "$build/libexec/rgpu-spawner" --socket "$T/state/socket" --user nobody --worker \
-    "$T/worker" \
-    --pool "$low-$((low + 99))" --state "$T/state"
+start_spawner again
 wait_for 10 tap_gone "$pid"
-like "$(cat "$T/again.log")" 'folders in' "a link in the place of a folder: it does not start"
+like "$(cat "$T/again.log")" 'state/cache: (Not a directory|Too many)' \
+    "a link in the place of a folder: it does not start"
+
+# The part that stays root is small.
+lines=$(cat "$root"/src/spawner/*.{cc,h} | grep -cvE '^[[:space:]]*(//|$)')
+ok "the spawner has $lines lines, 600 at most" test "$lines" -le 600
+is "$("$build/libexec/rgpu-spawner" 2>&1 < /dev/null)" \
+    "rgpu-spawner: root starts it, by rgpud --spawner: see rgpu-spawner(8)" \
+    "without its settings it does not start"
+like "$(setpriv --reuid=nobody --clear-groups "$build/sbin/rgpud" --spawner --config \
+    "$T/spawner.conf" 2>&1)" '--spawner is for root' "only root becomes it"
 
 # --- rgpud
 
@@ -107,4 +131,29 @@ is "$(field CapEff "$pid") $(field CapPrm "$pid") $(field CapBnd "$pid")" \
 is "$(field NoNewPrivs "$pid")" 1 "... by no program that it starts"
 is "$(stat -c %u "$T/gpu1.state" "$T/gpu1.state/leases.db" | sort -u)" \
     "$(field Uid "$pid" | cut -f1)" "what it keeps is its own"
+
+# A spawner lives as long as it has a worker, and keeps what rgpu.conf said when it started.
+stop "$pid"
+rm "$T/gpu1.ready"
+rgpud gpu2 'user = "nobody"'
+api POST /v1/offers '{"gpus": 1, "owner": {"uid": 4000000001, "host": "here", "pid": 1}}'
+api POST "/v1/offers/$(json 'j["id"]')/accept"
+lease=$(json 'j["leases"][0]["id"]')
+warms() { [ "$(logged gpu2 'worker [0-9]+ for whoever comes')" = 1 ]; }
+wait_for 10 warms || bail "no worker: $(cat "$T/gpu2.log")"
+again()  # LINE...
+{
+    stop "$pid"
+    rm "$T/gpu2.ready"
+    rgpud gpu2 'user = "nobody"' "$@"
+}
+differ() { sed -n 's/.*other settings than rgpu.conf has now (\(.*\)), and.*/\1/p' "$T/gpu2.log"; }
+again
+is "$(differ)" "" "the next rgpud finds the spawner as rgpu.conf has it"
+again 'worker_uids = "2000001000-2000001099"'
+is "$(differ)" "[rgpud] worker_uids" \
+    "rgpud says which settings of rgpu.conf its spawner does not have"
+like "$(cat "$T/gpu2.log")" 'it ends with its last worker once rgpud has ended' \
+    "... and what helps"
+api DELETE "/v1/leases/$lease"
 done_testing

@@ -35,7 +35,7 @@ ok "... until its lease ends" wait_for 10 gone "$kept"
 ok "... and the GPU is free" wait_for 10 free
 is "$(ls "$state/workers")" "" "nothing is kept of any"
 stop "$rgpud_pid"
-spawner() { pgrep -f "rgpu-spawner --socket $state/" > /dev/null; }
+spawner() { pgrep -f "rgpu-spawner $state\$" > /dev/null; }
 ended() { ! spawner; }
 ok "a spawner that rgpud started ends when both have gone" wait_for 10 ended
 done_testing

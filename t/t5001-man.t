@@ -19,8 +19,10 @@ missing_options()  # PAGE, COMMAND...
 is "$(missing_options rgpud.8.in "$build/sbin/rgpud")" "" "rgpud(8) has every option"
 [ "$(options "$build/sbin/rgpud" | wc -l)" -ge 8 ]
 is $? 0 "... of which there are some"
-is "$(missing_options rgpu-spawner.8.in "$build/libexec/rgpu-spawner")" "" \
-    "rgpu-spawner(8) has every option"
+for key in user spawner worker worker_uids worker_user state_dir confine_workers; do
+    ok "rgpu-spawner(8) says that $key decides" grep -qE "^\.BR? $key( |\$)" \
+        "$man/rgpu-spawner.8.in"
+done
 is "$(missing_options rgpu.1.in "$rgpu")" "" "rgpu(1) has every option of rgpu"
 commands() { "$rgpu" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z-]*\) .*/\1/p'; }
 for command in $(commands) $(commands slurm | sed 's/^/slurm:/'); do

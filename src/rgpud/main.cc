@@ -21,6 +21,7 @@
 #include "rgpud/ports/control.h"
 #include "rgpud/ports/data_port.h"
 #include "rgpud/ports/metrics.h"
+#include "rgpud/workers/spawner_start.h"
 #include "util/config.h"
 #include "util/log.h"
 #include "util/version.h"
@@ -36,7 +37,7 @@ constexpr Milliseconds kSpawnerStarts{10'000};
 
 struct Options {
     std::string config, ready_file;
-    bool check = false, verbose = false;
+    bool check = false, verbose = false, spawner = false;
 };
 
 constexpr char kHelp[] =
@@ -45,6 +46,7 @@ constexpr char kHelp[] =
     "\n"
     "  -c, --config FILE      read FILE ($RGPU_CONF, else %s)\n"
     "      --check            check the configuration and the driver, say what was found, and end\n"
+    "      --spawner          become rgpu-spawner, as FILE has it: for root\n"
     "      --ready-file FILE  when both ports listen, write their numbers and the pid to FILE as "
     "JSON\n"
     "  -v, --verbose          log requests, too\n"
@@ -56,9 +58,10 @@ constexpr char kHelp[] =
 // The exit status when the command line asks for nothing but words, or is wrong.
 std::optional<int> read_options(int argc, char **argv, Options &options)
 {
-    enum { kCheck = 256, kReadyFile };
+    enum { kCheck = 256, kReadyFile, kSpawner };
     const option known[] = {{"config", required_argument, nullptr, 'c'},
                             {"check", no_argument, nullptr, kCheck},
+                            {"spawner", no_argument, nullptr, kSpawner},
                             {"ready-file", required_argument, nullptr, kReadyFile},
                             {"verbose", no_argument, nullptr, 'v'},
                             {"help", no_argument, nullptr, 'h'},
@@ -68,6 +71,7 @@ std::optional<int> read_options(int argc, char **argv, Options &options)
         switch (c) {
         case 'c': options.config = optarg; break;
         case kCheck: options.check = true; break;
+        case kSpawner: options.spawner = true; break;
         case kReadyFile: options.ready_file = optarg; break;
         case 'v': options.verbose = true; break;
         case 'h': printf(kHelp, defaults::kConfigPath); return 0;
@@ -160,9 +164,10 @@ Result<std::shared_ptr<Spawner>> settle(const RgpudConfig &config, const Options
 void describe(const std::shared_ptr<Spawner> &spawner)
 {
     if (!spawner)
-        log_info("there is no spawner: all workers run as rgpud's own user, %s",
-                 own_account().name.c_str());
-    else if (!spawner->isolates())
+        return log_info("there is no spawner: all workers run as rgpud's own user, %s",
+                        own_account().name.c_str());
+    log_info("%s", spawner->limits_told().c_str());
+    if (!spawner->isolates())
         log_warning(
             "workers see the host's processes and devices: there are no namespaces for them");
 }
@@ -271,6 +276,10 @@ Result<void> run(const Options &options)
     if (!config) return std::move(config).error();
     Result<void> safe = check_exposure(*config);
     if (!safe) return safe;
+    if (options.spawner) {
+        if (geteuid() != 0) return error(ErrorKind::invalid, "--spawner is for root");
+        return become_spawner(config->rgpud, rgpud_account(config->rgpud).uid);
+    }
     std::vector<std::string> unknown;
     Result<std::unique_ptr<pool::Verifier>> verifier = pool::make_verifier(config->auth, unknown);
     if (!verifier) return std::move(verifier).error();

@@ -71,8 +71,8 @@ std::optional<Visitor> take_over(int channel, const std::function<void()> &ready
     for (;;) {
         Visitor visitor;
         std::vector<Fd> given;
-        const ssize_t n = receive_packet(channel, &visitor.table_digest,
-                                         sizeof visitor.table_digest, given, 1);
+        const ssize_t n =
+            receive_packet(channel, &visitor.table_digest, sizeof visitor.table_digest, given, 1);
         if (n == sizeof kGetReady && given.empty()) {
             ready();
             continue;

@@ -2,72 +2,63 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "spawner/cgroup.h"
-#include "spawner/namespaces.h"
 #include "spawner/protocol.h"
-#include "spawner/settings.h"
+#include "util/fd.h"
 
 namespace rgpu::spawner {
 
 class Groups {
 public:
-    // Finds out whether namespaces can be made here, and says so where not. Makes what is below the
-    // state folder.
-    Result<void> open(const Settings &settings);
-    bool isolated() const { return isolated_; }
-    bool empty() const { return groups_.empty(); }
+    // `caches` and `images` are folders that only root changes.
+    Groups(const Settings &settings, Fd caches, Fd images)
+        : settings_(settings), caches_(std::move(caches)), images_(std::move(images))
+    {}
+    bool empty() const { return all_.empty(); }
 
-    // Each answers with an errno; 0: done. Whatever stands in a request is checked.
-    int make(const Group &request);
-    // In `process` stands the worker's pidfd afterwards, which stays the group's.
-    int start(const Start &request, const std::vector<Fd> &descriptors, pid_t &pid, int &process);
-    int signal(const Plain &request);
-    int reap(const Plain &request, int &status);
-    // EBUSY: some of it lives; to be asked again.
-    int end(const std::string &key);
-    // The entry behind that one, and the worker's pidfd.
-    int next(const Plain &behind, Answer &answer, int &process);
-
-    // Takes the ends of processes.
-    void look();
+    // Whatever stands in a request is checked. `process` becomes the worker's pidfd that goes with
+    // the answer, and stays the group's. False: it is no request.
+    bool carry_out(const Request &request, const std::vector<Fd> &descriptors, Answer &answer,
+                   int &process);
     // Nobody is there who asks for workers: those groups that have none left end.
     void end_idle();
-    // Leaves nothing behind, where no group is left.
-    void close() { base_.remove(); }
 
 private:
-    struct Worker {
-        pid_t pid = 0;
+    // A worker; or a group's first process, with what the group is. The kernel keeps one that has
+    // ended, and its pid, until somebody asks how.
+    struct Process {
+        explicit Process(pid_t pid);
+        pid_t pid;
         Fd process;
-        bool ended = false;
-        int status = 0;
-    };
-    struct One {
         uid_t uid = 0;
         gid_t gid = 0;
         std::vector<gid_t> ids;
-        std::set<std::string> devices;
-        Init init;
-        Cgroup cgroup;
-        Limits limits{};
         bool ending = false;
-        std::map<std::string, Worker> workers;
+        bool ended() const;
+        int take() const;
     };
-    Worker *worker(const Plain &request);
-    int make_folders(const Group &request);
-    Result<void> limit(One &group, const Group &request);
-    bool alive(const One &group) const;
-    pid_t spawn(const One &group, const Start &request, const std::vector<Fd> &descriptors);
+    using Name = std::string;  // a group's key, and a worker's name behind it
+    // Each answers with an errno; 0: done.
+    int make(const Request &request);
+    int start(const Request &request, const std::vector<Fd> &descriptors, Answer &answer,
+              int &process);
+    int signal(const Request &request) const;
+    int reap(const Request &request, int &status);
+    // EBUSY: some of it lives; to be asked again.
+    int end(const std::string &key);
+    // The entry behind that one.
+    int next(const Name &behind, Answer &answer, int &process) const;
 
-    Settings settings_;
-    bool isolated_ = false;
-    CgroupBase base_;
-    Fd own_pids_, caches_, images_;
-    std::map<std::string, One> groups_;
+    bool in_pool(uid_t u) const { return u >= settings_.pool_low && u <= settings_.pool_high; }
+    bool allows_group(uid_t uid, gid_t gid) const;
+    bool allows(const Request &request) const;
+    pid_t spawn(const Process &group, const Request &request, const std::vector<Fd> &descriptors);
+
+    const Settings settings_;
+    const Fd caches_, images_;
+    std::map<Name, Process> all_;
 };
 
 }  // namespace rgpu::spawner

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -11,142 +10,124 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string_view>
 
 namespace rgpu::spawner {
 namespace {
 
-constexpr const char *kAnyDevice[] = {"null", "zero", "full", "random", "urandom", "infiniband"};
+constexpr std::string_view kAnyDevice = " null zero full random urandom infiniband ";
 constexpr const char *kOwnOptions = "mode=0700,size=1g,nr_inodes=64k,uid=";
+constexpr unsigned long kDev = MS_NOSUID | MS_NOEXEC;  // how /dev is mounted
 
-// Under one of an init's own: what the tenant's processes may not change, even root's.
-bool close_dev()
-{
-    return mount(nullptr, "/dev", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC,
-                 nullptr) == 0;
-}
-
-// In the mount namespace whose /dev it is. A device's own mount forbids what /dev's does.
-bool put(const std::vector<Device> &devices)
-{
-    for (const Device &device : devices) {
-        const std::string path = "/dev/" + device.name;
-        const int made = device.folder ? mkdir(path.c_str(), 0755)
-                                       : open(path.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        if (made < 0 || syscall(SYS_move_mount, device.tree.get(), "", AT_FDCWD, path.c_str(),
-                                MOVE_MOUNT_F_EMPTY_PATH) != 0)
-            return false;
-    }
-    return close_dev();
-}
-
-bool mount_all(const std::vector<Device> &devices, const std::string &own, uid_t uid)
+bool mount_all(const std::string &own, uid_t uid)
 {
     const std::string options = kOwnOptions + std::to_string(uid) + ",gid=" + std::to_string(uid);
     // A slave: what the host unmounts later is unmounted here, too, and nothing of this is seen
     // there.
     return mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
-           mount("rgpu", "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=0755") == 0 &&
+           mount("rgpu", "/dev", "tmpfs", kDev, "size=64k,mode=0755") == 0 &&
            mkdir("/dev/shm", 01777) == 0 &&
            mount("rgpu", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0 &&
-           put(devices) &&
            mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0 &&
            (own.empty() ||
             mount("rgpu", own.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) == 0);
 }
 
-// The first process of the PID namespace: its end is the end of all others there.
-[[noreturn]] void be_init(const std::vector<Device> &devices, const std::string &own, uid_t uid,
-                          int say)
+// A mount of its own at that path, which forbids what /dev's does.
+bool put(const std::string &path, int tree)
 {
-    signal(SIGCHLD, SIG_IGN);  // orphans need no more
-    prctl(PR_SET_NAME, "rgpu-init");
-    int failure = 0;
-    umask(0);
-    if (!mount_all(devices, own, uid) || chdir("/") != 0 || !drop_capabilities() ||
-        prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        failure = errno;
-    (void)!write(say, &failure, sizeof failure);
-    if (failure) _exit(1);
-    close_range(0, ~0U, 0);
-    for (;;) pause();
+    struct stat state {};
+    if (fstat(tree, &state) != 0 || !(S_ISCHR(state.st_mode) || S_ISDIR(state.st_mode)))
+        return errno = ENODEV, false;
+    const int made = S_ISDIR(state.st_mode)
+                         ? mkdir(path.c_str(), 0755)
+                         : open(path.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (made < 0) return errno == EEXIST;
+    return syscall(SYS_move_mount, tree, "", AT_FDCWD, path.c_str(), MOVE_MOUNT_F_EMPTY_PATH) ==
+               0 ||
+           (remove(path.c_str()), false);
 }
 
-Error failed(const char *what)
+// Of the host's /dev into that of `init`.
+bool put_all(int init, const std::vector<std::string> &names)
 {
-    return error(ErrorKind::internal, "%s: %s", what, strerror(errno));
+    std::map<std::string, int> trees;
+    for (const std::string &name : names) {
+        const std::string path = "/dev/" + name;
+        const long tree = syscall(SYS_open_tree, AT_FDCWD, path.c_str(),
+                                  OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
+        if (tree >= 0) trees[path] = static_cast<int>(tree);
+        if (tree < 0 && errno != ENOENT) return false;
+    }
+    if (setns(init, CLONE_NEWNS) != 0 ||
+        mount(nullptr, "/dev", nullptr, MS_REMOUNT | MS_BIND | kDev, nullptr) != 0)
+        return false;
+    for (const auto &[path, tree] : trees)
+        if (!put(path, tree)) return false;
+    // What even a tenant that is root may not change.
+    return mount(nullptr, "/dev", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kDev, nullptr) == 0;
 }
 
 }  // namespace
 
 bool is_device(const std::string &name)
 {
-    const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-    });
-    return plain &&
-           (name.starts_with("nvidia") ||
-            std::find(std::begin(kAnyDevice), std::end(kAnyDevice), name) != std::end(kAnyDevice));
+    return !name.empty() &&
+           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == name.npos &&
+           (name.starts_with("nvidia") || kAnyDevice.find(" " + name + " ") != kAnyDevice.npos);
 }
 
-Result<std::vector<Device>> open_devices(const std::vector<std::string> &names)
+bool in_child(int init, const std::function<bool()> &body)
 {
-    std::vector<Device> devices;
-    for (const std::string &name : names) {
-        const std::string path = "/dev/" + name;
-        struct stat state;
-        if (lstat(path.c_str(), &state) != 0) continue;
-        if (!S_ISCHR(state.st_mode) && !S_ISDIR(state.st_mode))
-            return error(ErrorKind::invalid, "%s is no device", path.c_str());
-        Device device{name, S_ISDIR(state.st_mode), {}};
-        device.tree.reset(static_cast<int>(
-            syscall(SYS_open_tree, AT_FDCWD, path.c_str(),
-                    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | AT_RECURSIVE)));
-        if (!device.tree) return failed(path.c_str());
-        devices.push_back(std::move(device));
-    }
-    return devices;
-}
-
-Result<Init> make_namespaces(const std::vector<Device> &devices, const std::string &own, uid_t uid)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return failed("pipe");
-    Fd hear(ends[0]), say(ends[1]);
-    const long pid = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | SIGCHLD,
-                             nullptr, nullptr, nullptr, nullptr);
-    if (pid == 0) be_init(devices, own, uid, say.get());
-    if (pid < 0) return failed("no namespaces");
-    Init init{static_cast<pid_t>(pid), Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)))};
-    say.reset();
-    int failure = ESRCH;
-    pollfd look{hear.get(), POLLIN, 0};
-    if (poll(&look, 1, 5000) == 1) (void)!read(hear.get(), &failure, sizeof failure);
-    if (failure || !init.process) {
-        kill(init.pid, SIGKILL);
-        waitpid(init.pid, nullptr, 0);
-        errno = failure;
-        return failed("what a group sees cannot be mounted");
-    }
-    return init;
-}
-
-Result<void> add_devices(const Init &init, const std::vector<Device> &devices)
-{
-    const pid_t pid = fork();
+    const pid_t pid = fork_in(init, fork);
     if (pid == 0) {
         umask(0);
-        const bool open = setns(init.process.get(), CLONE_NEWNS) == 0 &&
-                          mount(nullptr, "/dev", nullptr,
-                                MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC, nullptr) == 0;
-        _exit(open && put(devices) ? 0 : errno);
+        _exit(body() ? 0 : errno);
     }
     int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid) return failed("fork");
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return false;
     errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
-    return status ? failed("devices cannot be added") : Result<void>();
+    return status == 0;
+}
+
+// The first process of the PID namespace: its end is the end of all others there.
+pid_t make_init(bool isolated)
+{
+    const long flags = isolated ? CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC : 0;
+    const long pid = syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    if (pid != 0) return static_cast<pid_t>(pid);
+    signal(SIGCHLD, SIG_IGN);  // orphans need no more
+    prctl(PR_SET_NAME, "rgpu-init");
+    if (chdir("/") == 0 && drop_capabilities() && prctl(PR_SET_DUMPABLE, 0) == 0 &&
+        prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && close_range(0, ~0U, 0) == 0)
+        for (;;) pause();
+    _exit(1);
+}
+
+bool furnish(int init, const std::string &own, uid_t uid)
+{
+    return in_child(init, [&] { return setns(init, CLONE_NEWNS) == 0 && mount_all(own, uid); });
+}
+
+bool add_devices(int init, const std::vector<std::string> &names)
+{
+    return in_child(-1, [&] { return put_all(init, names); });
+}
+
+pid_t fork_in(int init, const std::function<pid_t()> &fork)
+{
+    static const int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    if (init >= 0 && setns(init, CLONE_NEWPID) != 0) return -1;
+    const pid_t pid = fork();
+    const int failure = errno;
+    // Without this its own next child would be a tenant's.
+    if (pid != 0 && init >= 0 && setns(own, CLONE_NEWPID) != 0) abort();
+    errno = failure;
+    return pid;
 }
 
 bool drop_capabilities()

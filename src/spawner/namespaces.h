@@ -3,36 +3,28 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "util/fd.h"
-#include "util/result.h"
-
 namespace rgpu::spawner {
-
-// A device file or folder of the host's /dev, by which it can be put into another.
-struct Device {
-    std::string name;
-    bool folder = false;
-    Fd tree;
-};
 
 // Whether a worker may ever see /dev/NAME.
 bool is_device(const std::string &name);
-// Those of the names that the host has. Fails when one cannot be opened.
-Result<std::vector<Device>> open_devices(const std::vector<std::string> &names);
 
-struct Init {
-    pid_t pid = 0;
-    Fd process;
-};
-// A process with namespaces of its own, in which all is mounted. It does nothing but to reap
-// orphans, and ends with this program. `own` is a folder that becomes a file system of this
-// user's alone; empty: none.
-Result<Init> make_namespaces(const std::vector<Device> &devices, const std::string &own, uid_t uid);
-// Puts more into the /dev there.
-Result<void> add_devices(const Init &init, const std::vector<Device> &devices);
+// A process that does nothing but to reap orphans, and ends with this program; with namespaces of
+// its own, unless it is to have none. -1: with errno.
+pid_t make_init(bool isolated);
+// In its namespaces (its pidfd): mounts what a group sees, but no device. `own` is a folder that
+// becomes a file system of this user's alone; empty: none. False, with errno: it is not whole.
+bool furnish(int init, const std::string &own, uid_t uid);
+// Puts devices into the /dev there; what is there already, or the host has not, is left out.
+bool add_devices(int init, const std::vector<std::string> &names);
+
+// Runs it in a child, which waits for nothing of a tenant's, and leaves its errno here.
+bool in_child(int init, const std::function<bool()> &body);
+// Runs it with what is forked then in the PID namespace of `init`; -1: in this program's.
+pid_t fork_in(int init, const std::function<pid_t()> &fork);
 
 // No capability is left, nor can be had again.
 bool drop_capabilities();

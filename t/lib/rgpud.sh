@@ -54,7 +54,7 @@ EOF
     data=$(json 'j["data_port"]' "$(cat "$T/$name.ready")")
 }
 
-# With its workers, and the cgroups that they were in (spawner/groups.cc).
+# With its workers, and the cgroups that they were in (rgpud/workers/spawner_start.cc).
 end_rgpud()  # PID STATE_DIR
 {
     [ -e "/proc/$1" ] && stop "$1"

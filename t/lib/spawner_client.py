@@ -15,7 +15,7 @@ os.setgroups([])
 os.setresgid(uid, uid, uid)
 os.setresuid(uid, uid, uid)
 HELLO, GROUP, START, SIGNAL, REAP, END, LIST = range(1, 8)
-ANSWER = struct.Struct("<iiiIQI64s16s4x")
+ANSWER = struct.Struct("<iiiI64s16s")
 KEY, NAME = b"a" * 64, b"b" * 16
 
 
@@ -39,39 +39,48 @@ def ask(s, packet, descriptors=()):
         return "closed"
     if not data:
         return "closed"
-    error, pid, status, isolated, settings, group_uid, key, name = ANSWER.unpack(data)
+    error, pid, _, _, _, _ = ANSWER.unpack(data[: ANSWER.size])
     return errno.errorcode.get(error, "done") if error or not pid else f"pid {pid}"
 
 
-def plain(what, signal=0, key=KEY, name=NAME):
-    return struct.pack("<Ii64s16s", what, signal, key, name)
-
-
-def group(uid, gid, key=KEY, ids=(), devices=(), counts=None):
+def request(
+    what,
+    key=KEY,
+    name=NAME,
+    signal=0,
+    uid=0,
+    gid=0,
+    ids=(),
+    devices=(),
+    counts=None,
+    environment=b"",
+    claimed=None,
+):
     id_count, device_count = counts or (len(ids), len(devices))
     return (
-        struct.pack("<IIIIII", GROUP, uid, gid, id_count, device_count, uid)
-        + struct.pack("<QQII", 0, 0, 0, 0)
+        struct.pack(
+            "<Ii64s16sIIIII", what, signal, key, name, uid, gid, uid, id_count, device_count
+        )
         + struct.pack("<64I", *(list(ids) + [0] * (64 - len(ids))))
-        + key
         + b"".join(
             d.encode().ljust(32, b"\0")[:32] for d in list(devices) + [""] * (64 - len(devices))
         )
-    )
-
-
-def start(environment=b"A=1\0", key=KEY, name=NAME, claimed=None):
-    return (
-        struct.pack(
-            "<II64s16s16Q",
-            START,
-            claimed if claimed is not None else len(environment),
-            key,
-            name,
-            *[0] * 16,
-        )
+        + struct.pack("<I", len(environment) if claimed is None else claimed)
+        + struct.pack("<QQ16Q", 0, 0, *[0] * 16)
         + environment
     )
+
+
+def plain(what, signal=0, **others):
+    return request(what, signal=signal, **others)
+
+
+def group(uid, gid, **others):
+    return request(GROUP, uid=uid, gid=gid, **others)
+
+
+def start(environment=b"A=1\0", **others):
+    return request(START, environment=environment, **others)
 
 
 s = connect()
@@ -110,6 +119,9 @@ case("a name without an end", group(low + 1, low + 1, devices=["n" * 32]))
 case("too many devices", group(low + 1, low + 1, counts=(0, 65)))
 case("too many groups", group(low + 1, low + 1, counts=(65, 0)))
 case("a key that is a path", group(low + 1, low + 1, key=b"../" + b"a" * 61))
+case("environment beyond the packet", group(low, low, claimed=1))
+case("an environment of 4 GiB", start(claimed=0xFFFFFFFF), [log])
+case("a group as a worker", plain(SIGNAL, 9, name=bytes(16)))
 case("more environment than there is", start(claimed=5000), [log])
 case("a worker of no group", start(), [log])
 case("a group", group(low + 1, low + 1, devices=["null"]))
@@ -123,6 +135,9 @@ case("300 variables", start(b"A=1\0" * 300), [log])
 case("another's name", start(name=b"/" * 16), [log])
 case("SIGSTOP", plain(SIGNAL, 19))
 case("a signal for nobody", plain(SIGNAL, 9))
+case("a signal for the group itself", plain(SIGNAL, 9, name=bytes(16)))
+case("the end of the group itself", plain(REAP, name=bytes(16)))
+case("the end of half a key", plain(END, key=b"a" * 32 + bytes(32)))
 got = ask(s, start(b"MARK=spawned\0"), [log])
 print("a worker:", "started" if got.startswith("pid") else got, flush=True)
 case("the same name", start(), [log])

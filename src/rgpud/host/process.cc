@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -11,15 +10,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "spawner/cgroup.h"
 #include "util/clock.h"
 
 namespace rgpu::serverd {
 namespace {
-
-constexpr int kFirst = 3;          // where the program finds what it is given
-constexpr size_t kMostGiven = 80;  // one for each GPU of a lease, and some
-constexpr int kOutOfTheWay = 96;   // above all that has a place
 
 std::vector<char *> pointers(std::vector<std::string> &texts)
 {
@@ -32,54 +26,25 @@ std::vector<char *> pointers(std::vector<std::string> &texts)
 struct Prepared {
     std::vector<std::string> command, environment;
     std::vector<char *> argv, envp;
-    cpu_set_t cpus;
+    std::vector<int> descriptors;  // the last: where the child tells why exec failed
+    Processors cpus{};
 };
-
-// Puts descriptors where they belong: first out of the way, so that none overwrites another.
-// `failure`, where the child tells why exec failed, comes last and is closed by exec.
-bool place_descriptors(const std::vector<int> &given, int output, int errors, int &failure)
-{
-    int null = open("/dev/null", O_RDWR), high[kMostGiven];
-    int high_failure = fcntl(failure, F_DUPFD, kOutOfTheWay);
-    int high_output = fcntl(output < 0 ? null : output, F_DUPFD, kOutOfTheWay);
-    int high_errors = errors < 0 ? 2 : fcntl(errors, F_DUPFD, kOutOfTheWay);
-    if (null < 0 || high_failure < 0 || high_output < 0 || high_errors < 0) return false;
-    for (size_t i = 0; i < given.size(); ++i)
-        if ((high[i] = fcntl(given[i], F_DUPFD, kOutOfTheWay)) < 0) return false;
-    const int count = static_cast<int>(given.size()), last = kFirst + count;
-    if (dup2(null, 0) < 0 || dup2(high_output, 1) < 0 || dup2(high_errors, 2) < 0 ||
-        dup2(high_failure, last) < 0)
-        return false;
-    for (int i = 0; i < count; ++i)
-        if (dup2(high[i], kFirst + i) < 0) return false;
-    failure = last;
-    return fcntl(last, F_SETFD, FD_CLOEXEC) == 0 &&
-           close_range(static_cast<unsigned>(last) + 1, ~0U, 0) == 0;
-}
-
-void default_signals()
-{
-    struct sigaction by_default {};
-    for (int signal = 1; signal < NSIG; ++signal)
-        if (signal != SIGKILL && signal != SIGSTOP) sigaction(signal, &by_default, nullptr);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-}
 
 // In the child: only async-signal-safe calls, since other threads of rgpud held locks at the fork,
 // and nothing that changes rgpud's memory.
-[[noreturn]] void run_child(const Launch &launch, Prepared &prepared, int failure)
+[[noreturn]] void run_child(const Launch &launch, Prepared &prepared)
 {
     default_signals();
     setsid();
-    if (!launch.cpus.empty()) (void)sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
-    if (spawner::set_rlimits(launch.limits) &&
-        place_descriptors(launch.descriptors, launch.output, launch.errors, failure)) {
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
+    bind_to(prepared.cpus);
+    int failure = prepared.descriptors.back();
+    if (set_limits(launch.limits) && place_descriptors(prepared.descriptors)) {
+        failure = static_cast<int>(prepared.descriptors.size()) - 1;
+        if (fcntl(failure, F_SETFD, FD_CLOEXEC) == 0 &&
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && chdir("/") == 0)
             execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
     }
-    int why = errno;
+    const int why = errno;
     [[maybe_unused]] ssize_t n = write(failure, &why, sizeof why);
     _exit(127);
 }
@@ -87,13 +52,13 @@ void default_signals()
 // The child uses rgpud's memory until exec (vfork(2)): to copy the tables of its pages would cost
 // more than all else. The thread stands still meanwhile; no handler of rgpud's may run in the
 // child.
-pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
+pid_t start_child(const Launch &launch, Prepared &prepared)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = vfork();
-    if (pid == 0) run_child(launch, prepared, failure);
+    if (pid == 0) run_child(launch, prepared);
     const int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     errno = why;
@@ -104,24 +69,28 @@ pid_t start_child(const Launch &launch, Prepared &prepared, int failure)
 
 Result<pid_t> launch(const Launch &launch)
 {
-    if (launch.descriptors.size() > kMostGiven)
-        return error(ErrorKind::internal, "%zu descriptors for %s", launch.descriptors.size(),
-                     launch.command[0].c_str());
     Prepared prepared;
     prepared.command = launch.command;
     for (const auto &[name, value] : launch.environment)
         prepared.environment.push_back(name + "=" + value);
     prepared.argv = pointers(prepared.command);
     prepared.envp = pointers(prepared.environment);
-    CPU_ZERO(&prepared.cpus);
-    for (int cpu : launch.cpus)
-        if (cpu < CPU_SETSIZE) CPU_SET(cpu, &prepared.cpus);
+    set_processors(prepared.cpus, launch.cpus);
 
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!null || pipe2(ends, O_CLOEXEC) != 0)
         return error(ErrorKind::exhausted, "no pipe: %s", strerror(errno));
     Fd read_end(ends[0]), write_end(ends[1]);
-    const pid_t pid = start_child(launch, prepared, write_end.get());
+    prepared.descriptors = {null.get(), launch.output < 0 ? null.get() : launch.output,
+                            launch.errors < 0 ? 2 : launch.errors};
+    prepared.descriptors.insert(prepared.descriptors.end(), launch.descriptors.begin(),
+                                launch.descriptors.end());
+    prepared.descriptors.push_back(write_end.get());
+    if (prepared.descriptors.size() > kMostPlaced)
+        return error(ErrorKind::internal, "%zu descriptors for %s", launch.descriptors.size(),
+                     launch.command[0].c_str());
+    const pid_t pid = start_child(launch, prepared);
     if (pid < 0)
         return error(ErrorKind::exhausted, "cannot start %s: %s", launch.command[0].c_str(),
                      strerror(errno));

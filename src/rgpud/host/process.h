@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "spawner/limits.h"
+#include "util/child.h"
 #include "util/fd.h"
 #include "util/result.h"
 #include "util/units.h"
@@ -25,7 +25,7 @@ struct Launch {
         cpus;         // it is bound to; empty, or where the kernel has none of them: it is not
     int output = -1;  // becomes stdout; -1: /dev/null
     int errors = -1;  // becomes stderr; -1: rgpud's
-    spawner::Limits limits{};  // of the process itself, where there are no cgroups
+    ProcessLimits limits{};  // of the process itself, where there are no cgroups
 };
 
 // Starts it in a session of its own, with signals as at birth, no_new_privs, and

@@ -234,7 +234,7 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
              to_text(lease->owner).c_str(), shape(lease->gpus).c_str());
     // What a start costs beyond the process itself is paid now.
-    if (Result<void> prepared = tenants_.prepare(*lease, devices_of(*lease)); !prepared)
+    if (Result<Group> prepared = tenants_.of(*lease, devices_of(*lease), 1); !prepared)
         log_warning("lease %s: %s", short_id(lease->id).c_str(), prepared.error().text.c_str());
     else
         warm_up(*lease);
@@ -561,7 +561,10 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
                                     const std::string &who, Fd channel,
                                     const std::optional<Digest> &given)
 {
-    Result<Group> group = tenants_.of(lease, devices_of(lease));
+    // The whole lease, where the program sees a part of it.
+    const pool::Lease *found = ledger_.find(lease.id, now()), &whole = found ? *found : lease;
+    const int workers = workers_.all(lease.id) + 1;
+    Result<Group> group = tenants_.of(whole, devices_of(whole), workers);
     if (!group) return std::move(group).error();
     Result<Fd> memory = memory_.account(lease, config_.max_workers);
     if (!memory) return std::move(memory).error();
@@ -592,11 +595,7 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     Result<Fd> errors = log_.open(lease.id);
     if (!errors) return std::move(errors).error();
     launch.errors = errors->get();
-    // The whole lease, where the program sees a part of it.
-    const pool::Lease *whole = ledger_.find(lease.id, now());
-    Result<void> limited = tenants_.limit(whole ? *whole : lease, workers_.all(lease.id) + 1);
-    if (!limited) return limited;
-    launch.limits = process_limits(config_, whole ? *whole : lease, workers_.all(lease.id) + 1);
+    launch.limits = process_limits(limits_of(config_, whole, workers));
     Result<pid_t> started =
         workers_.start(lease, *group, std::move(launch), who, std::move(channel));
     if (!started) return std::move(started).error();

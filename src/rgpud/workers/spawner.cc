@@ -7,9 +7,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 
+#include "rgpud/workers/spawner_start.h"
 #include "util/log.h"
+#include "util/packet.h"
 
 namespace rgpu::serverd {
 namespace {
@@ -48,32 +49,6 @@ Fd connect_as(const std::string &path, uid_t user)
     return fd;
 }
 
-// Beside the worker program; of a tree that was built, or is not where it was configured to be, in
-// rgpud's neighbour folder.
-std::string program(const RgpudConfig &config)
-{
-    namespace fs = std::filesystem;
-    std::error_code failure;
-    const fs::path self = fs::read_symlink("/proc/self/exe", failure);
-    for (const fs::path &place :
-         {fs::path(config.worker).parent_path(), self.parent_path().parent_path() / "libexec"})
-        if (exists(place / "rgpu-spawner", failure)) return place / "rgpu-spawner";
-    return std::string(defaults::kLibexecDir) + "/rgpu-spawner";
-}
-
-std::vector<std::string> command_line(const RgpudConfig &config, uid_t user)
-{
-    std::vector<std::string> words = {
-        program(config),      "--socket", spawner_path(config), "--user",
-        std::to_string(user), "--worker", config.worker,        "--pool",
-        config.worker_uids,   "--state",  config.state_dir,     "--once"};
-    if (config.confine_workers == "false") words.push_back("--no-namespaces");
-    if (!config.worker_user.empty())
-        words.insert(words.end(), {"--worker-user", config.worker_user});
-    for (const char *name : kDeviceGroups) words.insert(words.end(), {"--group", name});
-    return words;
-}
-
 template <size_t N> void copy(char (&to)[N], const std::string &from)
 {
     memcpy(to, from.data(), std::min(N, from.size()));
@@ -81,17 +56,14 @@ template <size_t N> void copy(char (&to)[N], const std::string &from)
 
 }  // namespace
 
-std::string spawner_path(const RgpudConfig &config)
-{
-    return config.spawner.empty() ? config.state_dir + "/spawner.sock" : config.spawner;
-}
+Spawner::Spawner(const RgpudConfig &config, Fd socket) : config_(config), socket_(std::move(socket))
+{}
 
 std::shared_ptr<Spawner> Spawner::connect(const RgpudConfig &config, uid_t user)
 {
-    const std::string path = spawner_path(config);
-    Fd socket = connect_as(path, user);
+    Fd socket = connect_as(spawner_path(config), user);
     if (!socket) return nullptr;
-    std::shared_ptr<Spawner> spawner(new Spawner(path, std::move(socket)));
+    std::shared_ptr<Spawner> spawner(new Spawner(config, std::move(socket)));
     return spawner->greet() ? spawner : nullptr;
 }
 
@@ -103,94 +75,96 @@ Result<std::shared_ptr<Spawner>> Spawner::start(const RgpudConfig &config, uid_t
         return failed("no pair of sockets", errno);
     Fd mine(ends[0]), its(ends[1]);
     setsockopt(mine.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    Result<std::vector<Fd>> given = prepare_spawner(config, user, true);
+    if (!given) return std::move(given).error();
     Launch launch;
-    launch.command = command_line(config, user);
-    launch.command.insert(launch.command.end(), {"--connected", "3"});
-    launch.descriptors = {its.get()};
+    launch.command = spawner_command(config);
+    for (const Fd &fd : *given) launch.descriptors.push_back(fd.get());
+    launch.descriptors.push_back(its.get());
     // A minicluster knows its processes by what stands there.
     for (const char *name : {"RGPU_MINICLUSTER"})
         if (const char *value = getenv(name)) launch.environment[name] = value;
     if (Result<pid_t> pid = serverd::launch(launch); !pid) return std::move(pid).error();
     its.reset();
-    std::shared_ptr<Spawner> spawner(new Spawner(spawner_path(config), std::move(mine)));
+    std::shared_ptr<Spawner> spawner(new Spawner(config, std::move(mine)));
     if (Result<void> greeted = spawner->greet(); !greeted) return std::move(greeted).error();
     return spawner;
 }
 
 Result<void> Spawner::greet()
 {
-    const spawner::Plain hello{What::hello, 0, {}, {}};
-    Result<Answer> answer = exchange(&hello, sizeof hello, {}, nullptr);
+    spawner::Request hello{};
+    hello.what = What::hello;
+    Result<Answer> answer = exchange(hello, {}, nullptr);
     if (!answer) return std::move(answer).error();
-    isolates_ = answer->isolated;
+    const spawner::Settings &running = answer->settings;
+    isolates_ = running.namespaces;
+    std::vector<std::string> directories;
+    for (const char *directory : running.cgroups)
+        if (*directory) directories.emplace_back(directory);
+    cgroups_ = CgroupBase(std::move(directories), running.v2);
+    Result<spawner::Settings> wanted = spawner_settings(config_, geteuid());
+    if (!wanted) return {};
+    if (const std::string keys = differences(running, *wanted); !keys.empty())
+        log_warning("rgpu-spawner runs with other settings than rgpu.conf has now ([rgpud] %s), "
+                    "and keeps its own: %s",
+                    keys.c_str(),
+                    running.once ? "it ends with its last worker once rgpud has ended; then start "
+                                   "rgpud as root again"
+                                 : "restart rgpu-spawner.service, which ends all workers");
     return {};
 }
 
-Result<Answer> Spawner::exchange(const void *request, size_t bytes,
+Result<Answer> Spawner::exchange(const spawner::Request &request,
                                  const std::vector<int> &descriptors, Fd *process)
 {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * spawner::kMostDescriptors)] = {};
-    iovec vector{const_cast<void *>(request), bytes};
-    msghdr header{};
-    header.msg_iov = &vector;
-    header.msg_iovlen = 1;
-    if (!descriptors.empty()) {
-        const size_t size = sizeof(int) * descriptors.size();
-        header.msg_control = control;
-        header.msg_controllen = CMSG_SPACE(size);
-        cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(size);
-        memcpy(CMSG_DATA(rights), descriptors.data(), size);
-    }
-    if (sendmsg(socket_.get(), &header, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes))
-        return failed("it takes nothing", errno);
+    const size_t bytes = offsetof(spawner::Request, environment) + request.environment_bytes;
+    if (const int failure = send_packet(socket_.get(), &request, bytes, descriptors))
+        return failed("it takes nothing", failure);
     Answer answer{};
-    vector = {&answer, sizeof answer};
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    ssize_t n;
-    while ((n = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {}
-    Fd got;
-    if (const cmsghdr *rights = n > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
-        rights && rights->cmsg_type == SCM_RIGHTS) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(rights), sizeof fd);
-        got.reset(fd);
-    }
+    std::vector<Fd> got;
+    const ssize_t n = receive_packet(socket_.get(), &answer, sizeof answer, got, 1);
     if (n != sizeof answer) return failed("it does not answer", n < 0 ? errno : ECONNRESET);
-    if (process) *process = std::move(got);
+    if (process && !got.empty()) *process = std::move(got.front());
     return answer;
 }
 
 // An answer that comes too late would be taken for the next one's: such a connection is closed.
-Result<Answer> Spawner::ask(const void *request, size_t bytes, const std::vector<int> &descriptors,
+Result<Answer> Spawner::ask(const spawner::Request &request, const std::vector<int> &descriptors,
                             Fd *process)
 {
     std::lock_guard lock(mutex_);
     if (!socket_) {
-        socket_ = connect_to(path_);
-        if (!socket_) return failed(path_.c_str(), errno);
-        isolates_ = false;
+        const std::string path = spawner_path(config_);
+        socket_ = connect_to(path);
+        if (!socket_) return failed(path.c_str(), errno);
         if (Result<void> greeted = greet(); !greeted) {
             socket_.reset();
             return std::move(greeted).error();
         }
         log_info("rgpu-spawner is connected again");
     }
-    Result<Answer> answer = exchange(request, bytes, descriptors, process);
+    Result<Answer> answer = exchange(request, descriptors, process);
     if (!answer) socket_.reset();
     return answer;
+}
+
+// As the spawner that answers now has them.
+CgroupBase Spawner::cgroups()
+{
+    std::lock_guard lock(mutex_);
+    return cgroups_;
 }
 
 Answer Spawner::ask_plain(What what, const std::string &key, const std::string &name, int signal,
                           Fd *process)
 {
-    spawner::Plain request{what, signal, {}, {}};
+    spawner::Request request{};
+    request.what = what;
+    request.signal = signal;
     copy(request.key, key);
     copy(request.name, name);
-    Result<Answer> answer = ask(&request, sizeof request, {}, process);
+    Result<Answer> answer = ask(request, {}, process);
     if (answer) {
         told_ = false;
         return *answer;
@@ -205,41 +179,41 @@ Answer Spawner::ask_plain(What what, const std::string &key, const std::string &
 
 Result<void> Spawner::make(const Group &group)
 {
-    spawner::Group request{};
+    spawner::Request request{};
     request.what = What::group;
     request.uid = group.account.uid;
     request.gid = group.account.gid;
     request.owner = group.owner;
-    request.limits = group.limits;
     copy(request.key, group.key);
     for (gid_t id : group.account.groups)
         if (request.id_count < spawner::kMostGroupIds) request.ids[request.id_count++] = id;
     for (const std::string &name : group.devices)
         if (request.device_count < spawner::kMostDevices && name.size() < spawner::kDeviceBytes)
             copy(request.devices[request.device_count++], name);
-    Result<Answer> answer = ask(&request, sizeof request, {});
+    Result<Answer> answer = ask(request);
     // The one before of that name has not quite ended.
     for (int tries = 0; answer && answer->error == EBUSY && tries < 100; ++tries) {
         if (!end(group.key)) usleep(5000);
-        answer = ask(&request, sizeof request, {});
+        answer = ask(request);
     }
     if (!answer) return std::move(answer).error();
     if (answer->error)
         return failed(("what the workers of " + group.account.name + " share").c_str(),
                       answer->error);
-    return {};
+    // Before a worker can be in it.
+    Result<Cgroup> limited = cgroups().make(group.key, group.limits);
+    return limited ? Result<void>() : std::move(limited).error();
 }
 
 Result<Spawner::Started> Spawner::start(const Group &group, const std::string &name,
                                         const Launch &launch)
 {
-    spawner::Start request{};
+    spawner::Request request{};
     request.what = What::start;
     copy(request.key, group.key);
     copy(request.name, name);
-    for (int cpu : launch.cpus)
-        if (cpu >= 0 && cpu < static_cast<int>(sizeof request.cpus * 8))
-            request.cpus[cpu / 64] |= uint64_t{1} << cpu % 64;
+    set_processors(request.cpus, launch.cpus);
+    if (cgroups().way() == CgroupBase::Way::none) request.limits = launch.limits;
     for (const auto &[variable, value] : launch.environment) {
         const std::string text = variable + "=" + value;
         if (request.environment_bytes + text.size() + 1 > sizeof request.environment)
@@ -252,10 +226,9 @@ Result<Spawner::Started> Spawner::start(const Group &group, const std::string &n
     descriptors.insert(descriptors.end(), launch.descriptors.begin(), launch.descriptors.end());
     if (descriptors.size() > spawner::kMostDescriptors)
         return error(ErrorKind::internal, "%zu descriptors for a worker", descriptors.size());
-    const size_t bytes = offsetof(spawner::Start, environment) + request.environment_bytes;
     for (bool again = false;; again = true) {
         Started started;
-        Result<Answer> answer = ask(&request, bytes, descriptors, &started.process);
+        Result<Answer> answer = ask(request, descriptors, &started.process);
         if (!answer && again) return std::move(answer).error();
         if (answer && !answer->error) {
             started.pid = answer->pid;
@@ -281,8 +254,10 @@ std::optional<int> Spawner::reap(const std::string &key, const std::string &name
 
 bool Spawner::end(const std::string &key)
 {
+    const Result<Cgroup> cgroup = cgroups().open(key);
+    if (cgroup) cgroup->close();
     const int failure = ask_plain(What::end, key, "").error;
-    return failure == 0 || failure == ENOENT;
+    return (failure == 0 || failure == ENOENT) && (!cgroup || cgroup->remove());
 }
 
 Result<std::vector<Spawner::Found>> Spawner::list()

@@ -15,6 +15,7 @@
 
 #include "rgpud/host/account.h"
 #include "rgpud/host/process.h"
+#include "rgpud/workers/cgroup.h"
 #include "spawner/protocol.h"
 #include "util/config.h"
 #include "util/fd.h"
@@ -28,7 +29,7 @@ struct Group {
     Account account;
     uid_t owner = 0;
     std::vector<std::string> devices;
-    spawner::Limits limits{};
+    Limits limits{};
 };
 
 class Spawner {
@@ -40,8 +41,10 @@ public:
 
     // Whether groups have namespaces of their own.
     bool isolates() const { return isolates_; }
+    // One sentence for the log: how workers are limited.
+    const std::string &limits_told() const { return cgroups_.told(); }
 
-    // Makes the group, or adds devices to it.
+    // Makes the group and its cgroup; adds devices where it is there, and sets its limits.
     Result<void> make(const Group &group);
     struct Started {
         pid_t pid = 0;
@@ -64,22 +67,22 @@ public:
     Result<std::vector<Found>> list();
 
 private:
-    Spawner(std::string path, Fd socket) : path_(std::move(path)), socket_(std::move(socket)) {}
+    Spawner(const RgpudConfig &config, Fd socket);
     Result<void> greet();
-    Result<spawner::Answer> ask(const void *request, size_t bytes,
-                                const std::vector<int> &descriptors, Fd *process = nullptr);
-    Result<spawner::Answer> exchange(const void *request, size_t bytes,
+    Result<spawner::Answer> ask(const spawner::Request &request,
+                                const std::vector<int> &descriptors = {}, Fd *process = nullptr);
+    Result<spawner::Answer> exchange(const spawner::Request &request,
                                      const std::vector<int> &descriptors, Fd *process);
     spawner::Answer ask_plain(spawner::What what, const std::string &key, const std::string &name,
                               int signal = 0, Fd *process = nullptr);
+    CgroupBase cgroups();
 
-    const std::string path_;
+    const RgpudConfig config_;
     std::mutex mutex_;
     Fd socket_;
     bool isolates_ = false;
+    CgroupBase cgroups_;
     bool told_ = false;  // that it is not there
 };
-
-std::string spawner_path(const RgpudConfig &config);
 
 }  // namespace rgpu::serverd

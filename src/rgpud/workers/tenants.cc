@@ -88,7 +88,8 @@ Result<void> Tenants::adopt(const std::vector<pool::Lease> &leases)
     return {};
 }
 
-Result<Group> Tenants::of(const pool::Lease &lease, const std::vector<std::string> &devices)
+Result<Group> Tenants::of(const pool::Lease &lease, const std::vector<std::string> &devices,
+                          int workers)
 {
     const std::string key = key_of(lease);
     auto there = tenants_.find(key);
@@ -107,16 +108,14 @@ Result<Group> Tenants::of(const pool::Lease &lease, const std::vector<std::strin
         if (std::find(tenant.group.devices.begin(), tenant.group.devices.end(), name) ==
             tenant.group.devices.end())
             tenant.group.devices.push_back(name);
+    if (Result<void> limited = limit(tenant, lease, workers); !limited)
+        return std::move(limited).error();
     return tenant.group;
 }
 
-Result<void> Tenants::limit(const pool::Lease &lease, int workers)
+Result<void> Tenants::limit(Tenant &tenant, const pool::Lease &lease, int workers)
 {
-    const auto key = keys_.find(lease.id);
-    const auto there = key == keys_.end() ? tenants_.end() : tenants_.find(key->second);
-    if (there == tenants_.end()) return {};
-    Tenant &tenant = there->second;
-    spawner::Limits &own = tenant.limits[lease.id], fresh = limits_of(config_, lease, workers);
+    Limits &own = tenant.limits[lease.id], fresh = limits_of(config_, lease, workers);
     fresh.pids = std::max(fresh.pids, own.pids);
     if (fresh == own) return {};
     own = fresh;
@@ -124,13 +123,6 @@ Result<void> Tenants::limit(const pool::Lease &lease, int workers)
     for (const auto &[id, limits] : tenant.limits)
         tenant.group.limits = both(tenant.group.limits, limits);
     return spawner_ ? spawner_->make(tenant.group) : Result<void>();
-}
-
-Result<void> Tenants::prepare(const pool::Lease &lease, const std::vector<std::string> &devices)
-{
-    Result<Group> group = of(lease, devices);
-    if (!group) return std::move(group).error();
-    return limit(lease, 1);
 }
 
 bool Tenants::gone(const std::string &lease)

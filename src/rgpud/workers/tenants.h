@@ -23,14 +23,11 @@ public:
     // What an earlier rgpud left at the spawner: those of these leases go on, others end.
     Result<void> adopt(const std::vector<pool::Lease> &leases);
 
-    // The lease's tenant, with these devices beside those that it has; the account is looked up for
-    // its first lease only, as a directory server may be slow, and groups are what they were then.
-    Result<Group> of(const pool::Lease &lease, const std::vector<std::string> &devices);
-    // What the workers of this lease, so many, may take of the host; never less than before.
-    Result<void> limit(const pool::Lease &lease, int workers);
-    // Makes what its workers share before the first of them is started.
-    Result<void> prepare(const pool::Lease &lease, const std::vector<std::string> &devices);
-
+    // The lease's tenant, with these devices beside those that it has, and room for so many workers
+    // of this lease; never less than before. The account is looked up for its first lease only, as
+    // a directory server may be slow, and groups are what they were then.
+    Result<Group> of(const pool::Lease &lease, const std::vector<std::string> &devices,
+                     int workers);
     // The lease has ended, and its workers have. False: something of its tenant still lives; to be
     // asked again.
     bool gone(const std::string &lease);
@@ -44,9 +41,10 @@ private:
     struct Tenant {
         Group group;
         std::set<std::string> leases;
-        std::map<std::string, spawner::Limits> limits;  // of each lease
+        std::map<std::string, Limits> limits;  // of each lease
     };
     Result<Account> account_of(const pool::Lease &lease);
+    Result<void> limit(Tenant &tenant, const pool::Lease &lease, int workers);
     Result<Account> free_account();
 
     const RgpudConfig config_;

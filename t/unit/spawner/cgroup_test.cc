@@ -1,70 +1,62 @@
-// Cgroups of workers, each way: on this host's own where they can be written, and against a
-// directory that looks like the kernel's.
+// What root does with a cgroup that rgpud has made: workers go into it, and all that is there ends.
 #include "spawner/cgroup.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
+#include <cstring>
 #include <fstream>
-#include <functional>
+#include <set>
 #include <string>
-#include <vector>
 
 using namespace rgpu;
 using namespace rgpu::spawner;
-namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Limits kLimits{.memory = 64 << 20, .pids = 20, .cpu_hundredths = 150, .cpu_weight = 50};
+// Directories like those that root gives to rgpud, and a group in each.
+struct Host {
+    Settings settings{};
+    const std::string key = "job";
 
-std::string read(const fs::path &path)
-{
-    std::ifstream in(path);
-    std::string text;
-    std::getline(in, text);
-    return text;
-}
-
-void put(const fs::path &path, const std::string &text = "")
-{
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << text << "\n";
-}
-
-struct Directory {
-    fs::path path;
-    Directory()
+    Host(std::initializer_list<const char *> hierarchies, bool v2)
     {
-        char name[] = "/tmp/cgroup_test.XXXXXX";
-        path = mkdtemp(name);
+        settings.v2 = v2;
+        size_t i = 0;
+        for (const char *hierarchy : hierarchies) {
+            const std::string base = std::string("/sys/fs/cgroup/") + hierarchy +
+                                     "/rgpu-spawner-test-" + std::to_string(getpid());
+            if (mkdir(base.c_str(), 0755) != 0 || mkdir((base + "/" + key).c_str(), 0755) != 0)
+                cr_skip_test("%s cannot be written: needs root and that hierarchy", base.c_str());
+            strcpy(settings.cgroups[i++], base.c_str());
+        }
     }
-    ~Directory() { fs::remove_all(path); }
+    ~Host()
+    {
+        for (const char *base : settings.cgroups) {
+            if (!*base) continue;
+            for (int i = 0; i < 500 && rmdir((std::string(base) + "/" + key).c_str()) != 0; ++i)
+                usleep(10'000);
+            rmdir(base);
+        }
+    }
+    std::set<pid_t> pids(size_t hierarchy = 0) const
+    {
+        std::set<pid_t> all;
+        std::ifstream file(std::string(settings.cgroups[hierarchy]) + "/" + key + "/cgroup.procs");
+        for (pid_t pid; file >> pid;) all.insert(pid);
+        return all;
+    }
 };
 
-// What the kernel makes in a new group of v2.
-void new_group(const fs::path &group)
+pid_t born_in(const Cgroup &cgroup)
 {
-    for (const char *file : {"memory.max", "pids.max", "cpu.max", "cpu.weight", "cgroup.procs",
-                             "cgroup.kill", "cgroup.subtree_control"})
-        put(group / file);
-}
-
-// A child that runs this; ended with the test's process.
-pid_t child(const std::function<void()> &body)
-{
-    const pid_t pid = fork();
-    if (pid == 0) {
-        body();
-        _exit(0);
-    }
+    const pid_t pid = cgroup.fork();
+    if (pid == 0)
+        for (;;) pause();
     return pid;
 }
 
@@ -75,202 +67,59 @@ int ended_by(pid_t pid)
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-// The host's own, when it has that way and this process may write there.
-CgroupBase of_this_host(CgroupBase::Way way, const char *name)
+void try_all(const Host &host)
 {
-    CgroupBase base = CgroupBase::find("rgpu-cgroup-test");
-    if (base.way() != way)
-        cr_skip_test("%s needs a host with it, and root: %s", name, base.told().c_str());
-    return base;
-}
-
-// The directory of our groups, in each hierarchy. Others' groups come and go meanwhile.
-void remove_base()
-{
-    for (const char *controller : {"memory", "pids", "cpu", ""}) {
-        std::error_code none;
-        const fs::path root = fs::path("/sys/fs/cgroup") / controller;
-        std::vector<fs::path> found;
-        for (fs::recursive_directory_iterator at(root, none), end; !none && at != end;
-             at.increment(none))
-            if (at->path().filename() == "rgpu-cgroup-test") found.push_back(at->path());
-        for (const fs::path &path : found) rmdir(path.c_str());
-    }
-}
-
-// What a group of either way must do with real processes.
-void try_group(CgroupBase &base)
-{
-    const std::string name = "job-" + std::to_string(getpid());
-    Result<Cgroup> group = base.make(name, kLimits);
-    cr_assert(group, "%s", group ? "" : group.error().text.c_str());
-    const std::vector<std::string> names = base.names();
-    cr_expect(std::find(names.begin(), names.end(), name) != names.end());
-
-    // More processes than it may have: all but some forks fail, and the rest end with it.
-    int ends[2];
-    cr_assert(pipe(ends) == 0);
-    const pid_t bomb = child([&] {
-        char go;
-        (void)!::read(ends[0], &go, 1);
-        for (int i = 0; i < 100; ++i)
-            if (const pid_t pid = fork(); pid == 0)
-                for (;;) pause();
-            else if (pid < 0)
-                break;
+    const Cgroup cgroup(host.settings, host.key);
+    cr_expect(!cgroup.kill(), "nothing is there");
+    const pid_t first = born_in(cgroup), second = born_in(cgroup);
+    const std::set<pid_t> both = {first, second};
+    for (int i = 0; i < 500 && host.pids() != both; ++i) usleep(10'000);
+    cr_expect(host.pids() == both);
+    for (size_t i = 0; i < 3 && *host.settings.cgroups[i]; ++i) cr_expect(host.pids(i) == both);
+    const pid_t other = fork();
+    if (other == 0)
         for (;;) pause();
-    });
-    cr_assert(group->add(bomb));
-    (void)!write(ends[1], "x", 1);
-    Result<std::vector<pid_t>> inside = group->pids();
-    for (int i = 0; i < 500 && inside && inside->size() < 20; ++i, usleep(10'000))
-        inside = group->pids();
-    cr_expect(inside && inside->size() == 20, "%zu processes", inside ? inside->size() : 0);
-    cr_expect_eq(group->remove().error().kind, ErrorKind::unavailable,
-                 "what lives keeps its group");
-    cr_expect(group->kill());
-    cr_expect_eq(ended_by(bomb), SIGKILL);
-    for (int i = 0; i < 500 && inside && !inside->empty(); ++i, usleep(10'000))
-        inside = group->pids();
-    cr_expect(inside && inside->empty());
-    cr_expect(base.make(name, kLimits), "the same once more, after it was killed");
-
-    // More memory than it may have.
-    cr_assert(pipe(ends) == 0);
-    const pid_t eater = child([&] {
-        char go;
-        (void)!::read(ends[0], &go, 1);
-        for (size_t eaten = 0; eaten < size_t{256} << 20; eaten += 4096)
-            *static_cast<volatile char *>(malloc(4096)) = 1;
-    });
-    cr_assert(group->add(eater));
-    (void)!write(ends[1], "x", 1);
-    cr_expect_eq(ended_by(eater), SIGKILL, "the kernel ends who takes more memory");
-
-    Result<void> removed = group->remove();
-    for (int i = 0; i < 500 && !removed; ++i, usleep(10'000)) removed = group->remove();
-    cr_expect(removed);
-    const Result<Cgroup> again = base.open(name);
-    cr_expect(again && again->pids().error().kind == ErrorKind::invalid, "it is gone");
+    cr_expect(cgroup.kill());
+    cr_expect_eq(ended_by(first), SIGKILL);
+    cr_expect_eq(ended_by(second), SIGKILL);
+    cr_expect_eq(waitpid(other, nullptr, WNOHANG), 0, "what is not in it lives");
+    kill(other, SIGKILL);
+    waitpid(other, nullptr, 0);
+    cr_expect(!cgroup.kill(), "nothing is left");
 }
 
 }  // namespace
 
-Test(cgroup, v1_limits_what_is_in_it)
+Test(cgroup, of_v1_is_entered_in_each_hierarchy)
 {
-    CgroupBase base = of_this_host(CgroupBase::Way::v1, "v1");
-    try_group(base);
-    remove_base();
+    const Host host({"pids", "cpu"}, false);
+    try_all(host);
 }
 
-Test(cgroup, v2_limits_what_is_in_it)
+// The unified hierarchy beside v1's has no controllers for us, and moves processes all the same.
+Test(cgroup, of_v2_is_entered_at_birth)
 {
-    CgroupBase base = of_this_host(CgroupBase::Way::v2, "v2");
-    try_group(base);
-    remove_base();
+    if (access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0) {
+        const Host host({"."}, true);
+        return try_all(host);
+    }
+    const Host host({"unified"}, true);
+    try_all(host);
 }
 
-// On a host that has the controllers elsewhere a v2 group still holds and ends processes.
-Test(cgroup, v2_ends_all_of_a_group)
+Test(cgroup, that_nobody_made_is_entered_by_nobody)
 {
-    const std::string path = "/sys/fs/cgroup/unified/rgpu-cgroup-test-" + std::to_string(getpid());
-    if (mkdir(path.c_str(), 0755) != 0)
-        cr_skip_test("no v2 hierarchy beside v1's that can be written");
-    const Cgroup group({path}, true);
-    const pid_t pid = child([] {
-        for (;;) pause();
-    });
-    cr_expect(group.add(pid));
-    bool inside = false;
-    const pid_t born = group.fork(inside);
-    if (born == 0)
-        for (;;) pause();
-    cr_expect(inside);
-    std::vector<pid_t> both = {pid, born};
-    std::sort(both.begin(), both.end());
-    Result<std::vector<pid_t>> there = group.pids();
-    if (there) std::sort(there->begin(), there->end());
-    cr_expect(there && *there == both);
-    cr_expect(group.kill());
+    const Host host({"pids"}, false);
+    for (const char *key : {"another", "job/../../..", ""}) {
+        if (!*key) continue;
+        const Cgroup cgroup(host.settings, key);
+        if (!strchr(key, '/')) cr_expect(!cgroup.kill());
+    }
+    Settings none{};
+    const Cgroup cgroup(none, host.key);
+    cr_expect(!cgroup.kill());
+    const pid_t pid = born_in(cgroup);
+    cr_expect(host.pids().empty());
+    kill(pid, SIGKILL);
     cr_expect_eq(ended_by(pid), SIGKILL);
-    cr_expect_eq(ended_by(born), SIGKILL);
-    cr_expect(group.remove());
-}
-
-Test(cgroup, v2_takes_the_group_that_systemd_gave)
-{
-    const Directory root;
-    const fs::path unit = root.path / "rgpu.slice/rgpu-spawner.service";
-    put(root.path / "cgroup.controllers", "cpuset cpu io memory pids");
-    put(root.path / "self", "0::/rgpu.slice/rgpu-spawner.service");
-    put(unit / "cgroup.controllers", "cpu memory pids");
-    put(unit / "cgroup.type", "domain");
-    new_group(unit / "spawner");
-    new_group(unit);
-    new_group(unit / "workers");
-    new_group(unit / "workers/job-7");
-
-    CgroupBase base = CgroupBase::find("workers", root.path, root.path / "self");
-    cr_assert(base.way() == CgroupBase::Way::v2, "%s", base.told().c_str());
-    cr_expect_eq(read(unit / "spawner/cgroup.procs"), "0",
-                 "this process is in a group beside the workers'");
-    cr_expect_eq(read(unit / "cgroup.subtree_control"), "+memory +pids +cpu");
-    cr_expect_eq(read(unit / "workers/cgroup.subtree_control"), "+memory +pids +cpu");
-    Result<Cgroup> group = base.make("job-7", kLimits);
-    cr_assert(group);
-    cr_expect_eq(read(unit / "workers/job-7/memory.max"), "67108864");
-    cr_expect_eq(read(unit / "workers/job-7/pids.max"), "20");
-    cr_expect_eq(read(unit / "workers/job-7/cpu.max"), "150000 100000");
-    cr_expect_eq(read(unit / "workers/job-7/cpu.weight"), "50");
-    cr_expect(group->add(4711));
-    cr_expect_eq(read(unit / "workers/job-7/cgroup.procs"), "4711");
-    cr_expect(group->kill());
-    cr_expect_eq(read(unit / "workers/job-7/cgroup.kill"), "1");
-    cr_expect_eq(base.names(), std::vector<std::string>{"job-7"});
-
-    // After a restart, from the group that it moved to, or that DelegateSubgroup= put it in.
-    put(root.path / "self", "0::/rgpu.slice/rgpu-spawner.service/spawner");
-    base = CgroupBase::find("workers", root.path, root.path / "self");
-    cr_expect(base.way() == CgroupBase::Way::v2, "%s", base.told().c_str());
-    cr_expect_eq(base.names(), std::vector<std::string>{"job-7"});
-}
-
-Test(cgroup, without_controllers_there_are_rlimits_and_it_says_why)
-{
-    const Directory root;
-    put(root.path / "cgroup.controllers", "cpu io");
-    put(root.path / "self", "0::/");
-    CgroupBase base = CgroupBase::find("workers", root.path, root.path / "self");
-    cr_expect(base.way() == CgroupBase::Way::none);
-    cr_expect(base.told().find("no controller \"memory\"") != std::string::npos, "%s",
-              base.told().c_str());
-    // What makes groups need not know.
-    Result<Cgroup> group = base.make("job-7", kLimits);
-    cr_expect(group && !*group && group->add(1) && group->kill() && group->remove());
-    cr_expect(group->limit(kLimits) && group->pids() && group->pids()->empty());
-    cr_expect(base.names().empty());
-    base = CgroupBase::find("workers", root.path / "nothing", root.path / "self");
-    cr_expect(base.way() == CgroupBase::Way::none);
-}
-
-Test(cgroup, rlimits_hold_what_a_child_has)
-{
-    const pid_t pid = child([] {
-        const bool set =
-            set_rlimits({.memory = 64 << 20, .pids = 4, .cpu_hundredths = 0, .cpu_weight = 0});
-        rlimit processes{};
-        getrlimit(RLIMIT_NPROC, &processes);
-        if (!set || processes.rlim_max != 4) _exit(1);
-        for (size_t eaten = 0; eaten < size_t{256} << 20; eaten += 65536)
-            if (!malloc(65536)) raise(SIGUSR1);
-    });
-    cr_assert_eq(ended_by(pid), SIGUSR1,
-                 "no memory beyond the limit and the stacks of its threads");
-}
-
-Test(cgroup, refuses_names_that_lead_elsewhere)
-{
-    const CgroupBase base = CgroupBase::find("rgpu-cgroup-test", "/nonexistent");
-    for (const char *name : {"", ".", "..", "../x", "a/b", "a b"})
-        cr_expect(!base.make(name, {}), "\"%s\"", name);
 }
