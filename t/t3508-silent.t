@@ -25,11 +25,31 @@ done
 like "$(cat "$T/gpu1.log")" \
     'control: connections closed before they sent a request: .*max_silent_of_address' \
     "the log says that some made room"
+ok "it has few lines of the data port's: $(logged gpu1 'data port: ')" test \
+    "$(logged gpu1 'data port: ')" -lt 150
+like "$(cat "$T/gpu1.log")" 'data port: [0-9]+ more were refused, and the log does not name them' \
+    "... which say that there were more"
 ok "it has few lines of the control port's" test "$(logged gpu1 'control: connections closed')" \
     -le 10
 healthy() { api GET /v1/health && [ "$code" = 200 ]; }
 ok "rgpud serves on" healthy
 ok "... the same process" test -e "/proc/$server"
+
+# One thread looks at all who have proved nothing, however little they say at a time.
+threads() { sed -n 's/^Threads:[[:space:]]*//p' "/proc/$server/status"; }
+before=$(threads)
+for i in $(seq 20); do
+    exec {fd}<> "/dev/tcp/127.0.0.1/$data"
+    printf 'R' >&"$fd"
+    quiet[i]=$fd
+done
+is "$(threads)" "$before" "20 connections that have proved nothing have no thread"
+api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
+api POST "/v1/offers/$(json 'j["id"]')/accept"
+try 60 python3 "$root/t/lib/data_client.py" "$data" "$(json 'j["leases"][0]["id"]')" \
+    "$(json 'j["leases"][0]["secret"]')" --slowly
+like "$out" '^accepted proved' "beside them one that says its hello a byte at a time is served"
+for fd in "${quiet[@]}"; do exec {fd}>&-; done
 
 # A limit of its own.
 stop "$server"

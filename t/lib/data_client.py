@@ -1,10 +1,10 @@
 """A client of rgpud's data port for tests.
 
-data_client.py PORT LEASE SECRET_HEX [--hold | --speak TEXT | --lane NUMBER]
+data_client.py PORT LEASE SECRET_HEX [--hold | --speak TEXT | --lane NUMBER | --slowly]
     shakes hands and prints "accepted" (and, that the server proved the secret, "proved"), or
     "refused: REASON", or "closed". --hold keeps the connection until stdin ends; --speak sends the
     text and waits for the end. --lane comes as a lane for the worker of that number, and prints
-    what it hears.
+    what it hears. --slowly says its hello a byte at a time.
 """
 import socket
 import struct
@@ -18,7 +18,12 @@ port, lease, secret = int(sys.argv[1]), sys.argv[2].encode(), bytes.fromhex(sys.
 
 try:
     sock, server, client, verdict = handshake.opened(
-        port, lease, secret, handshake.LANE if lane_of else handshake.WORK, int(lane_of or 0)
+        port,
+        lease,
+        secret,
+        handshake.LANE if lane_of else handshake.WORK,
+        int(lane_of or 0),
+        1 if extra == ["--slowly"] else handshake.CLIENT_BYTES,
     )
 except EOFError:
     print("closed")

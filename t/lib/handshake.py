@@ -69,12 +69,14 @@ def is_proved(secret, server, client, verdict):
     return hmac.compare_digest(sign_verdict(secret, server, client, verdict), bytes(verdict))
 
 
-def opened(port, lease, secret, purpose=WORK, digest=0):
+def opened(port, lease, secret, purpose=WORK, digest=0, piece=CLIENT_BYTES):
     """A connection to a data port of this host, its server's hello, its own, and the verdict."""
     sock = socket.create_connection(("127.0.0.1", int(port)), timeout=30)
     server = read(sock, HELLO_BYTES)
     client = client_hello(secret, server, lease, purpose, digest)
-    sock.sendall(client)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for at in range(0, len(client), piece):
+        sock.sendall(client[at : at + piece])
     return sock, server, client, read(sock, VERDICT_BYTES)
 
 

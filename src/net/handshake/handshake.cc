@@ -98,16 +98,28 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     return accepted;
 }
 
-Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline,
-                                const Terms &terms)
+Result<wire::ServerHello> greet(int fd, const Terms &terms, Deadline deadline)
 {
     wire::ServerHello mine;
     mine.flags = terms.encrypt ? wire::kEncrypted : 0;
     if (!fill_random(mine.nonce)) return error(ErrorKind::internal, "no random numbers");
     if (auto r = send_all(fd, &mine, sizeof mine, deadline); !r) return std::move(r).error();
+    return mine;
+}
 
+Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline deadline,
+                                const Terms &terms)
+{
+    Result<wire::ServerHello> mine = greet(fd, terms, deadline);
+    if (!mine) return std::move(mine).error();
     wire::ClientHello hello;
     if (auto r = receive_all(fd, &hello, sizeof hello, deadline); !r) return std::move(r).error();
+    return answer_hello(fd, *mine, hello, lookup, terms, deadline);
+}
+
+Result<Client> answer_hello(int fd, const wire::ServerHello &mine, const wire::ClientHello &hello,
+                            const SecretLookup &lookup, const Terms &terms, Deadline deadline)
+{
     if (auto r = check_version(hello); !r) {
         refuse(fd, r.error().text, deadline);
         return std::move(r).error();

@@ -50,5 +50,10 @@ struct Terms {
     bool ucx = false;      // offers of UCX are taken
 };
 Result<Client> server_handshake(int fd, const SecretLookup &lookup, Deadline, const Terms & = {});
+// The same in two steps, for a thread that waits for several clients at once: greets one, and
+// answers what it has said. Neither waits where the connection has sent nothing else.
+Result<wire::ServerHello> greet(int fd, const Terms &, Deadline);
+Result<Client> answer_hello(int fd, const wire::ServerHello &mine, const wire::ClientHello &,
+                            const SecretLookup &lookup, const Terms &, Deadline);
 
 }  // namespace rgpu::net

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <system_error>
 
-#include "net/handshake/handshake.h"
 #include "net/transport/pacing.h"
 #include "net/transport/socket.h"
 #include "util/log.h"
@@ -20,7 +20,10 @@
 namespace rgpu::serverd {
 
 DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics)
-    : config_(config), service_(service), metrics_(metrics),
+    : config_(config), service_(service),
+      metrics_(metrics), terms_{.encrypt = config.encrypt,
+                                .shared = config.transport != "tcp",
+                                .ucx = offers_ucx(config)},
       newcomers_(static_cast<size_t>(config.max_silent_of_address)),
       starts_(static_cast<int>(config.worker_starts), static_cast<int>(config.max_workers))
 {}
@@ -41,9 +44,8 @@ Result<int> DataPort::bind()
 Result<void> DataPort::start()
 {
     stopping_ = Fd(eventfd(0, EFD_CLOEXEC));
-    new_holder_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!stopping_ || !new_holder_)
-        return error(ErrorKind::exhausted, "no eventfd: %s", strerror(errno));
+    wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stopping_ || !wake_) return error(ErrorKind::exhausted, "no eventfd: %s", strerror(errno));
     thread_ = std::thread([this] { serve(); });
     return {};
 }
@@ -59,23 +61,46 @@ void DataPort::stop()
     ended_.wait(lock, [this] { return threads_ == 0; });
 }
 
+void DataPort::wake()
+{
+    uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof one);
+}
+
 void DataPort::serve()
 {
     for (;;) {
-        std::vector<pollfd> looks = {{listening_.get(), POLLIN, 0},
-                                     {stopping_.get(), POLLIN, 0},
-                                     {new_holder_.get(), POLLIN, 0}};
-        {
-            std::lock_guard lock(mutex_);
-            for (const auto &[fd, holder] : holders_) looks.push_back({fd, POLLIN, 0});
-        }
-        if (poll(looks.data(), looks.size(), -1) <= 0) continue;
+        std::vector<pollfd> looks = what_to_look_at();
+        // The oldest one's time is over first.
+        int timeout = -1;
+        if (!strangers_.empty())
+            timeout = static_cast<int>(
+                std::clamp<int64_t>(std::chrono::ceil<Milliseconds>(
+                                        strangers_.begin()->second.deadline - net::Clock::now())
+                                        .count(),
+                                    0, 60'000));
+        if (poll(looks.data(), looks.size(), timeout) < 0) continue;
         if (looks[1].revents & POLLIN) return;
         uint64_t count;
-        if (looks[2].revents) (void)!read(new_holder_.get(), &count, sizeof count);
+        if (looks[2].revents) (void)!read(wake_.get(), &count, sizeof count);
         look_at_holders(looks);
+        look_at_strangers(looks);
+        close_late();
         if (looks[0].revents) take_one();
     }
+}
+
+// While too many have proved a lease and wait for a worker, nobody else does: that takes a thread.
+std::vector<pollfd> DataPort::what_to_look_at()
+{
+    std::vector<pollfd> looks = {
+        {listening_.get(), POLLIN, 0}, {stopping_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    std::lock_guard lock(mutex_);
+    for (const auto &[fd, holder] : holders_) looks.push_back({fd, POLLIN, 0});
+    if (starting_ < config_.max_handshakes)
+        for (const auto &[id, stranger] : strangers_)
+            looks.push_back({stranger.socket.get(), POLLIN, 0});
+    return looks;
 }
 
 // A holder says nothing: whatever comes is its end.
@@ -107,8 +132,7 @@ void DataPort::hold(Fd socket, const std::string &lease)
     std::erase_if(holders_, [&](const auto &holder) { return holder.second.second == lease; });
     int fd = socket.get();
     holders_[fd] = {std::move(socket), lease};
-    uint64_t one = 1;
-    (void)!write(new_holder_.get(), &one, sizeof one);
+    wake();
 }
 
 void DataPort::take_one()
@@ -124,29 +148,107 @@ void DataPort::take_one()
         return;
     }
     net::send_unpaced_on_one_host(socket.get());
-    std::string peer = net::peer_name(socket.get()), origin = origin_of(socket.get());
-    std::unique_lock lock(mutex_);
-    // Those that were closed need a moment to end: who comes then waits in the kernel's queue, and
-    // is not refused for them.
-    constexpr Milliseconds kMoment{200};
-    ended_.wait_for(lock, kMoment, [this] { return handshakes_ < 2 * config_.max_handshakes; });
-    if (!make_room(origin)) {
-        log_warning("data port: %s refused: %lld handshakes are under way ([rgpud] max_handshakes)",
-                    peer.c_str(), static_cast<long long>(handshakes_));
+    const std::string origin = origin_of(socket.get());
+    make_room(origin);
+    Stranger stranger;
+    stranger.peer = net::peer_name(socket.get());
+    stranger.deadline = net::Clock::now() + config_.handshake_timeout;
+    // A connection that has sent nothing takes it at once.
+    Result<wire::ServerHello> greeting = net::greet(socket.get(), terms_, net::Clock::now());
+    if (!greeting) {
+        strangers_said_.warn("%s refused: %s", stranger.peer.c_str(),
+                             greeting.error().text.c_str());
         metrics_.handshake_refused();
         return;
     }
-    const uint64_t id = newcomers_.add(origin);
-    const int fd = socket.get();
+    stranger.greeting = *greeting;
+    stranger.socket = std::move(socket);
+    strangers_.emplace(newcomers_.add(origin), std::move(stranger));
+}
+
+void DataPort::forget(uint64_t stranger)
+{
+    strangers_.erase(stranger);
+    newcomers_.remove(stranger);
+}
+
+// Whoever connects and says nothing must not keep others out: one who proves a lease needs a round
+// trip, so the oldest that has not is hardly one of them.
+void DataPort::make_room(const std::string &origin)
+{
+    const bool full = static_cast<int64_t>(newcomers_.size()) >= config_.max_handshakes;
+    std::optional<uint64_t> oldest = newcomers_.in_the_way_of(origin, full);
+    if (!oldest) return;
+    strangers_said_.warn("%s refused: it has proved nothing, and others wait ([rgpud] %s)",
+                         strangers_.at(*oldest).peer.c_str(),
+                         full ? "max_handshakes" : "max_silent_of_address");
+    metrics_.handshake_refused();
+    forget(*oldest);
+}
+
+void DataPort::close_late()
+{
+    while (!strangers_.empty() && strangers_.begin()->second.deadline <= net::Clock::now()) {
+        strangers_said_.warn("%s refused: nothing came within %s",
+                             strangers_.begin()->second.peer.c_str(),
+                             format_duration(config_.handshake_timeout).c_str());
+        metrics_.handshake_refused();
+        forget(strangers_.begin()->first);
+    }
+}
+
+// True: it is whole, or there will be none.
+bool DataPort::read_hello(Stranger &stranger)
+{
+    const ssize_t n = recv(stranger.socket.get(),
+                           reinterpret_cast<char *>(&stranger.hello) + stranger.got,
+                           sizeof stranger.hello - stranger.got, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (n > 0) stranger.got += static_cast<size_t>(n);
+    return n <= 0 || stranger.got == sizeof stranger.hello;
+}
+
+void DataPort::look_at_strangers(const std::vector<pollfd> &looks)
+{
+    std::set<int> ready;
+    for (const pollfd &look : looks)
+        if (look.revents) ready.insert(look.fd);
+    for (auto at = strangers_.begin(); at != strangers_.end();) {
+        const uint64_t id = at->first;
+        Stranger &stranger = (at++)->second;
+        if (!ready.count(stranger.socket.get()) || !read_hello(stranger)) continue;
+        Stranger known = std::move(stranger);
+        forget(id);  // proved, or refused: it is in nobody's way any more
+        prove(std::move(known));
+    }
+}
+
+void DataPort::prove(Stranger stranger)
+{
+    const auto lookup = [this](const std::string &name) {
+        auto lease = wire::parse_lease_name(name);
+        return lease ? service_.secret(lease->lease) : std::nullopt;
+    };
+    constexpr Milliseconds kMoment{200};  // what is answered fits in an empty connection
+    Result<net::Client> client =
+        stranger.got == sizeof stranger.hello
+            ? net::answer_hello(stranger.socket.get(), stranger.greeting, stranger.hello, lookup,
+                                terms_, net::Clock::now() + kMoment)
+            : Result<net::Client>(error(ErrorKind::disconnected, "the peer has closed"));
+    if (!client) {
+        strangers_said_.warn("%s refused: %s", stranger.peer.c_str(), client.error().text.c_str());
+        metrics_.handshake_refused();
+        return;
+    }
+    std::lock_guard lock(mutex_);
     try {
-        std::thread([this, socket = std::move(socket), peer, id]() mutable {
+        std::thread([this, client = *client, socket = std::move(stranger.socket),
+                     peer = stranger.peer]() mutable {
             std::function<void()> then;
-            shake_hands(socket, peer, then);
+            serve_client(std::move(socket), client, peer, then);
             std::unique_lock lock(mutex_);
-            unproved_.erase(id);
-            newcomers_.remove(id);
-            socket.reset();
-            --handshakes_;
+            --starting_;
+            wake();
             if (then) {
                 lock.unlock();
                 then();
@@ -156,73 +258,27 @@ void DataPort::take_one()
             --threads_;
             ended_.notify_all();
         }).detach();
-        ++handshakes_, ++threads_;  // the thread cannot have ended before: the lock is held
-        unproved_[id] = fd;
+        ++threads_, ++starting_;  // the thread cannot have ended before: the lock is held
     } catch (const std::system_error &failure) {
-        newcomers_.remove(id);
-        log_error("data port: %s refused: no thread: %s", peer.c_str(), failure.what());
+        log_error("data port: %s refused: no thread: %s", stranger.peer.c_str(), failure.what());
     }
-}
-
-// Under the lock. Whoever connects and says nothing must not keep others out: one who proves a
-// lease needs a round trip, so the oldest that has not is hardly one of them. Its thread ends at
-// once; of threads that still have something to do there are never more than as many again.
-bool DataPort::make_room(const std::string &origin)
-{
-    if (handshakes_ >= 2 * config_.max_handshakes) return false;
-    const bool full = static_cast<int64_t>(newcomers_.size()) >= config_.max_handshakes;
-    std::optional<uint64_t> oldest = newcomers_.in_the_way_of(origin, full);
-    if (!oldest) return true;
-    const int fd = unproved_.at(*oldest);
-    log_warning("data port: %s refused: it has proved nothing, and others wait ([rgpud] %s)",
-                net::peer_name(fd).c_str(), full ? "max_handshakes" : "max_silent_of_address");
-    metrics_.handshake_refused();
-    shutdown(fd, SHUT_RDWR);
-    unproved_.erase(*oldest);
-    newcomers_.remove(*oldest);
-    return true;
 }
 
 // `then`: what is left to do when the client has what it came for.
-void DataPort::shake_hands(Fd &socket, const std::string &peer, std::function<void()> &then)
+void DataPort::serve_client(Fd socket, const net::Client &client, const std::string &peer,
+                            std::function<void()> &then)
 {
-    auto deadline = net::Clock::now() + config_.handshake_timeout;
-    auto lookup = [this](const std::string &name) {
-        auto lease = wire::parse_lease_name(name);
-        return lease ? service_.secret(lease->lease) : std::nullopt;
-    };
-    Result<net::Client> client = net::server_handshake(socket.get(), lookup, deadline,
-                                                       {.encrypt = config_.encrypt,
-                                                        .shared = config_.transport != "tcp",
-                                                        .ucx = offers_ucx(config_)});
-    bool made_room = false;
-    {
-        std::lock_guard lock(mutex_);
-        auto own = std::find_if(unproved_.begin(), unproved_.end(),
-                                [&](const auto &entry) { return entry.second == socket.get(); });
-        made_room = own == unproved_.end();
-        if (!made_room) {  // proved, or refused: it is nobody's to close any more
-            newcomers_.remove(own->first);
-            unproved_.erase(own);
-        }
-    }
-    if (made_room) return;  // said already
-    if (!client) {
-        log_warning("data port: %s refused: %s", peer.c_str(), client.error().text.c_str());
-        metrics_.handshake_refused();
-        return;
-    }
-    wire::LeaseName name = wire::parse_lease_name(client->lease).value_or(wire::LeaseName{});
-    std::string who = peer + " (pid " + std::to_string(client->pid) + " on " + client->host + ")";
-    if (client->purpose == wire::Purpose::hold) return hold(std::move(socket), name.lease);
-    if (client->purpose == wire::Purpose::lane) {
-        if (Result<void> given = service_.give_lane(name.lease, client->table_digest, socket);
+    wire::LeaseName name = wire::parse_lease_name(client.lease).value_or(wire::LeaseName{});
+    std::string who = peer + " (pid " + std::to_string(client.pid) + " on " + client.host + ")";
+    if (client.purpose == wire::Purpose::hold) return hold(std::move(socket), name.lease);
+    if (client.purpose == wire::Purpose::lane) {
+        if (Result<void> given = service_.give_lane(name.lease, client.table_digest, socket);
             !given)
-            log_warning("data port: %s refused as a lane: lease %s: %s", who.c_str(),
-                        short_id(name.lease).c_str(), given.error().text.c_str());
+            clients_said_.warn("%s refused as a lane: lease %s: %s", who.c_str(),
+                               short_id(name.lease).c_str(), given.error().text.c_str());
         return;
     }
-    start(name.lease, std::move(socket), {who, client->table_digest, client->key, name.gpus}, then);
+    start(name.lease, std::move(socket), {who, client.table_digest, client.key, name.gpus}, then);
 }
 
 // One whose lease has started too many at once waits, and no thread with it.
@@ -253,8 +309,8 @@ void DataPort::start(const std::string &lease, Fd socket, const Peer &peer,
 
 void DataPort::refuse(const std::string &who, const std::string &lease, const Error &error)
 {
-    log_warning("data port: %s refused: lease %s: %s", who.c_str(), short_id(lease).c_str(),
-                error.text.c_str());
+    clients_said_.warn("%s refused: lease %s: %s", who.c_str(), short_id(lease).c_str(),
+                       error.text.c_str());
     metrics_.handshake_refused();
 }
 
