@@ -12,6 +12,17 @@ rgpud gpu1 'softgpu_devices = 4'
 one=$control
 rgpud gpu2 'softgpu_devices = 4'
 clients "gpu1=$one" "gpu2=$control"
+
+# Programs that end before their workers have started: those end at once, too.
+all_free() { "$rgpu" list | tail -n 1 | grep -q '^8 of 8 '; }
+busy=0
+for _ in $(seq 10); do
+    "$rgpu" run --server gpu1 -- true
+    all_free || busy=$((busy + 1))
+done
+is "$busy" 0 "the GPUs of ten short programs are free when each has ended" ||
+    diag "$(grep 'ended by' "$T/gpu1.log")"
+
 mkdir "$T/gpus" "$T/double" "$T/did"
 
 try $((seconds + 60)) python3 "$py/race.py" "$rgpu" "$T" "$seconds" "$py/sole_owner.py"
@@ -21,7 +32,6 @@ is "$rc" 0 "forty clients raced for $seconds s: $started started, $killed of the
 ok "... $(ls "$T/did" | wc -l) had their GPUs and ended, $(ls "$T/did" |
     grep -c '\.2$') of them those of two servers" test "$(ls "$T/did" | wc -l)" -ge 10
 is "$(ls "$T/double")" "" "no GPU had two owners at once"
-all_free() { "$rgpu" list | tail -n 1 | grep -q '^8 of 8 '; }
 ok "no GPU is left locked" wait_for 20 all_free
 is "$("$rgpu" leases --json | grep -c '"id"')" 0 "no lease is left"
 unlike "$(cat "$T/gpu1.log" "$T/gpu2.log")" 'sold twice| error: ' "no server noticed anything wrong"

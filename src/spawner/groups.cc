@@ -181,7 +181,8 @@ int Groups::signal(const Request &request) const
     if (request.signal != SIGTERM && request.signal != SIGKILL) return EPERM;
     const auto worker = all_.find(name_of(request));
     if (worker == all_.end() || !hex(name_of(request))) return ENOENT;
-    kill(-worker->second.pid, request.signal);  // it leads its session
+    // It leads its session, or is about to.
+    if (kill(-worker->second.pid, request.signal) != 0) kill(worker->second.pid, request.signal);
     return 0;
 }
 
