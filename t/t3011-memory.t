@@ -9,6 +9,7 @@ program=$build/cuda/memory_cap-static
 mib=$((1 << 20))
 
 rgpud gpu1 'softgpu_memory = "256M"' 'softgpu_devices = 1'
+rgpud_pid=$pid
 clients "gpu1=$control"
 
 numbers() { read -r _ total _ free _ got <<< "$out"; }
@@ -50,6 +51,41 @@ try 60 "$rgpu" run -- "$program" linear
 numbers
 is "$total" $((256 * mib)) "a whole GPU has all of its memory"
 
-leases_gone() { [ -z "$(ls "$T/gpu1.state/memory")" ]; }
-ok "nothing is kept of leases that have ended" wait_for 5 leases_gone
+scheduler=$(pgrep -f "^$build/libexec/rgpu-scheduler" | while read -r id; do
+    [ "$(readlink "/proc/$id/exe")" = "$build/libexec/rgpu-scheduler" ] &&
+        [ "$(awk '{print $4}' "/proc/$id/stat")" = "$rgpud_pid" ] && echo "$id"
+done)
+kept() { find "/proc/$1/fd" -lname '/memfd:rgpu *' | wc -l; }
+nothing_kept() { [ "$(kept "$rgpud_pid") $(kept "$scheduler")" = "0 0" ]; }
+ok "nothing is kept of leases that have ended" wait_for 5 nothing_kept ||
+    diag "$(ls -l "/proc/$rgpud_pid/fd" "/proc/$scheduler/fd" 2>&1 | grep memfd)"
+
+# Another rgpud, while a program has all that its lease may have.
+rm -f "$T/hold"
+script="$program linear $T/hold & until [ -e $T/next ]; do sleep 0.05; done; "
+start tenant "$rgpu" run -p 0.5 -m 64M -- sh -c "$script $program linear > $T/two; wait"
+ok "a program takes its lease's memory" wait_for 30 test -e "$T/hold"
+tenant=$pid
+stop "$rgpud_pid"
+rm "$T/gpu1.ready"
+rgpud gpu1 'softgpu_memory = "256M"' "control_port = $control" "data_port = $data"
+rgpud_pid=$pid
+touch "$T/next"
+ok "... and under the next rgpud another program of the lease" wait_for 60 test -s "$T/two"
+like "$(cat "$T/two")" '^cudaErrorMemoryAllocation' "... finds nothing left"
+rm "$T/hold"
+ok "they end" wait_for 20 tap_gone "$tenant"
+ok "... and nothing is kept of them" wait_for 5 nothing_kept
+
+# A lease that ends while the scheduler does not listen.
+rm -f "$T/hold"
+start tenant "$rgpu" run -p 0.5 -m 64M -- "$program" linear "$T/hold"
+tenant=$pid
+ok "a program with a lease" wait_for 30 test -e "$T/hold"
+like "$(kept "$scheduler")" "^[1-9]" "... of which the scheduler keeps files"
+kill -STOP "$scheduler"
+rm "$T/hold"
+ok "... ends while the scheduler is stopped" wait_for 20 tap_gone "$tenant"
+kill -CONT "$scheduler"
+ok "... which hears of it later" wait_for 10 nothing_kept
 done_testing

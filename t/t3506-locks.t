@@ -41,6 +41,11 @@ start tenant "$rgpu" run -p 0.3 -m 64M -- "$program" linear
 ok "a tenant has his worker under control" wait_for 30 test -s "$T/hostile/ready"
 is "$(cat "$T/hostile/ready")" 0 "... who may open no file that others use, too" ||
     diag "$(grep opened "$T/gpu1.log")"
+# The lease's account has one size, and what has not is memory that counts as the tenant's own.
+is "$(grep -c 'rgpu memory' "$T/hostile/ready.grown")" 0 \
+    "... and cannot change the size of what the lease's workers count in" ||
+    diag "$(cat "$T/hostile/ready.grown")"
+is "$(grep 'on a disk' "$T/hostile/ready.grown")" "" "... and has nothing that lies on a disk"
 for round in 1 2; do
     neighbour
     is "$rc" 0 "a neighbour gets its memory, context and module" || diag "$out $err"

@@ -1,5 +1,6 @@
 #include "scheduler/server.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -120,9 +121,10 @@ void Server::serve(uint64_t number, int64_t now)
     auto client = clients_.find(number);
     if (client == clients_.end()) return;
     char bytes[sizeof(share::Request)];
-    const ssize_t n = share::receive_message(client->second.get(), bytes, sizeof bytes);
+    Fd brought;
+    const ssize_t n = share::receive_message(client->second.get(), bytes, sizeof bytes, &brought);
     if (n < 0 && errno == EAGAIN) return;
-    Answer to = n > 0 ? answer(bytes, static_cast<size_t>(n), now) : Answer();
+    Answer to = n > 0 ? answer(bytes, static_cast<size_t>(n), now, std::move(brought)) : Answer();
     if (to.bytes.empty() || share::send_message(client->second.get(), to.bytes.data(),
                                                 to.bytes.size(), to.descriptor.get()) != 0)
         drop(number, now);
@@ -144,7 +146,21 @@ Server::Gpu *Server::gpu(const std::string &uuid, int64_t now)
     return &found->second;
 }
 
-Server::Answer Server::answer(const void *bytes, size_t size, int64_t now)
+bool Server::keep(const std::string &lease, const std::string &name, Fd brought)
+{
+    if (!brought || lease.empty() || kept_.size() >= share::kMostKept) return false;
+    kept_[{lease, name}] = std::move(brought);
+    return true;
+}
+
+// A copy: it stays here.
+Fd Server::kept(const std::string &lease, const std::string &name) const
+{
+    const auto found = kept_.find({lease, name});
+    return Fd(found == kept_.end() ? -1 : fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd brought)
 {
     share::Request request;
     Answer to;
@@ -164,7 +180,15 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now)
         for (auto worker = workers_.begin(); worker != workers_.end();)
             if (const uint64_t number = (worker++)->first; workers_.at(number).lease == lease)
                 remove(number, now);
+        std::erase_if(kept_, [&](const auto &entry) { return entry.first.first == lease; });
         look(now);
+        break;
+    case share::Ask::keep:
+        reply.failed = !keep(lease, share::text_of(request.gpu), std::move(brought));
+        break;
+    case share::Ask::kept:
+        to.descriptor = kept(lease, share::text_of(request.gpu));
+        reply.failed = !to.descriptor;
         break;
     case share::Ask::seat:
         if ((gpu = this->gpu(share::text_of(request.gpu), now)); gpu && !lease.empty())

@@ -34,7 +34,7 @@ public:
         std::vector<char> bytes;  // empty: this was no request
         Fd descriptor;
     };
-    Answer answer(const void *bytes, size_t size, int64_t now);
+    Answer answer(const void *bytes, size_t size, int64_t now, Fd brought = {});
 
 private:
     struct Gpu {
@@ -60,6 +60,8 @@ private:
     bool watch(int fd, uint32_t events, uint64_t what);
     void accept_one();
     void serve(uint64_t client, int64_t now);
+    bool keep(const std::string &lease, const std::string &name, Fd brought);
+    Fd kept(const std::string &lease, const std::string &name) const;
     void drop(uint64_t client, int64_t now);
     Result<Fd> seat(Gpu &, const std::string &lease, share::Terms, int64_t now);
     void ring(uint64_t worker, int64_t now);
@@ -73,6 +75,7 @@ private:
     std::map<uint64_t, Worker> workers_;
     std::map<uint64_t, Fd> clients_;
     std::map<std::string, Rings> rings_;
+    std::map<std::pair<std::string, std::string>, Fd> kept_;  // by lease and name
     uint64_t last_ = 0;
     int64_t armed_ = 0, unmute_at_ = INT64_MAX, lonely_since_ = 0;
     bool told_to_end_ = false;

@@ -3,7 +3,7 @@
 //
 // rgpud asks and the scheduler answers, in order, with the request's number; an answer to `view` or
 // `collect` is a Reply and behind it `count` TenantViews or Givens. The answer to `seat` brings the
-// worker's descriptor along.
+// worker's descriptor along, that to `kept` what `keep` brought before: so the next rgpud finds it.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,19 @@
 
 namespace rgpu::share {
 
-inline constexpr uint32_t kProtocol = 0x72670001;
+inline constexpr uint32_t kProtocol = 0x72670002;
 inline constexpr size_t kUuidBytes = 64;
 // More than the leases of a host that has them on all its GPUs.
 inline constexpr size_t kMostGpus = 256;
+inline constexpr size_t kMostKept = 16384;  // descriptors
 
 enum class Ask : uint32_t {
     hello,    // are you there, and of my version?
     seat,     // for a worker of `lease` on `gpu`
     view,     // of `gpu`
     collect,  // of `gpu`
+    keep,     // this descriptor, by the name in `gpu`, until the lease ends
+    kept,     // by that name
     end_lease,
     end,  // when no worker is left
 };

@@ -53,12 +53,37 @@ def spoil(fd):
     kept.append(memory)
 
 
+grown = []
+
+
+def grow(fd):
+    """What it gets beyond the size that it was given, and what of that lies on a disk."""
+    state, name = os.fstat(fd), os.readlink(f"/proc/self/fd/{fd}")
+    if not stat.S_ISREG(state.st_mode):
+        return
+    for attempt in (
+        lambda: os.ftruncate(fd, state.st_size + (1 << 20)),
+        lambda: os.posix_fallocate(fd, 0, state.st_size + (1 << 20)),
+        lambda: os.pwrite(fd, b"more", state.st_size),
+        lambda: os.ftruncate(fd, 0),
+    ):
+        try:
+            attempt()
+        except OSError:
+            pass
+        if os.fstat(fd).st_size != state.st_size:
+            grown.append(name)
+    if not name.startswith(("/memfd:", "/dev/shm/")):
+        grown.append("on a disk: " + name)
+
+
 boards = {int(fd) for fd in os.environ.get("RGPU_WORKER_BOARDS", "").split(",") if fd}
 found = 0
 for fd in sorted(int(name) for name in os.listdir("/proc/self/fd")):
     if fd < 3 or fd in boards:
         continue
     lock(fd)
+    grow(fd)
     spoil(fd)
 for top in sys.argv[1:]:
     for folder, below, files in os.walk(top):
@@ -75,6 +100,8 @@ for top in sys.argv[1:]:
             lock(fd)
             spoil(fd)
             kept.append(fd)
+with open(os.environ["HOSTILE_READY"] + ".grown", "w") as file:
+    file.write("\n".join(grown))
 with open(os.environ["HOSTILE_READY"] + ".new", "w") as ready:
     ready.write(f"{found}\n")
 os.rename(os.environ["HOSTILE_READY"] + ".new", os.environ["HOSTILE_READY"])

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include "rgpud/host/process.h"
 #include "share/protocol.h"
@@ -83,20 +84,23 @@ public:
         std::vector<char> rest;
         Fd descriptor;
     };
-    Result<Answer> ask(share::Request request, Time until);
+    Result<Answer> ask(share::Request request, Time until, int brings = -1);
     Result<Answer> ask_gpu(share::Ask, const std::string &uuid, const std::string &lease,
-                           share::Terms, Time until);
+                           share::Terms, Time until, int brings = -1);
+    // Of the leases in `unsaid_`. Those that the scheduler does not answer about stay there.
+    void say_ends(Time until);
 
     std::mutex mutex_;
     const Fd dir_;
     const std::string program_;
     const std::vector<std::string> uuids_;
     std::vector<Gpu> seen_;
+    std::set<std::string> unsaid_;  // leases that have ended
 
 private:
     std::pair<Result<Fd>, int> reach() const;
     Result<void> start();
-    Result<Answer> exchange(share::Request &request, Time until);
+    Result<Answer> exchange(share::Request &request, Time until, int brings = -1);
     sockaddr_un address() const;
 
     Fd socket_;
@@ -172,10 +176,10 @@ Result<void> Boards::Link::start()
 }
 
 // Fails with `disconnected` when it is gone, with `unavailable` when it does not answer in time.
-Result<Boards::Link::Answer> Boards::Link::exchange(share::Request &request, Time until)
+Result<Boards::Link::Answer> Boards::Link::exchange(share::Request &request, Time until, int brings)
 {
     request.number = ++number_;
-    if (const int why = share::send_message(socket_.get(), &request, sizeof request);
+    if (const int why = share::send_message(socket_.get(), &request, sizeof request, brings);
         why && why != EAGAIN) {
         socket_.reset();
         return error(ErrorKind::disconnected, "rgpu-scheduler has ended: %s", strerror(why));
@@ -204,14 +208,15 @@ Result<Boards::Link::Answer> Boards::Link::exchange(share::Request &request, Tim
     }
 }
 
-Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time until)
+Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time until, int brings)
 {
     const Time time = now();
     if (time < rest_until_) return error(ErrorKind::unavailable, "rgpu-scheduler did not answer");
     Result<Answer> answer = error(ErrorKind::unavailable, "not asked");
     for (int tries = 0; tries < 2; ++tries) {
         Result<void> there = connect();
-        answer = there ? exchange(request, until) : Result<Answer>(std::move(there).error());
+        answer = there ? exchange(request, until, brings)
+                       : Result<Answer>(std::move(there).error());
         if (answer || answer.error().kind != ErrorKind::disconnected) break;
         log_error("%s; a new one is started, and the workers of before go on without turns",
                   answer.error().text.c_str());
@@ -229,14 +234,21 @@ Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time unti
 
 Result<Boards::Link::Answer> Boards::Link::ask_gpu(share::Ask ask, const std::string &uuid,
                                                    const std::string &lease, share::Terms terms,
-                                                   Time until)
+                                                   Time until, int brings)
 {
     share::Request request;
     request.ask = ask;
     strncpy(request.gpu, uuid.c_str(), sizeof request.gpu - 1);
     strncpy(request.lease, lease.c_str(), sizeof request.lease - 1);
     request.terms = terms;
-    return this->ask(request, until);
+    return this->ask(request, until, brings);
+}
+
+void Boards::Link::say_ends(Time until)
+{
+    std::erase_if(unsaid_, [&](const std::string &lease) {
+        return ask_gpu(share::Ask::end_lease, {}, lease, {}, until).has_value();
+    });
 }
 
 namespace {
@@ -278,10 +290,27 @@ Fd Boards::seat(const std::string &uuid, const std::string &lease, share::Terms 
     return nobody();
 }
 
+bool Boards::keep(const std::string &lease, const std::string &name, const Fd &file) const
+{
+    std::lock_guard lock(link_->mutex_);
+    Result<Link::Answer> answer =
+        link_->ask_gpu(share::Ask::keep, name, lease, {}, now() + kAnswer, file.get());
+    return answer && !answer->reply.failed;
+}
+
+Fd Boards::kept(const std::string &lease, const std::string &name) const
+{
+    std::lock_guard lock(link_->mutex_);
+    Result<Link::Answer> answer =
+        link_->ask_gpu(share::Ask::kept, name, lease, {}, now() + kAnswer);
+    return answer ? std::move(answer->descriptor) : Fd();
+}
+
 void Boards::end_lease(const std::string &lease) const
 {
     std::lock_guard lock(link_->mutex_);
-    (void)link_->ask_gpu(share::Ask::end_lease, {}, lease, {}, now() + kAnswer).has_value();
+    link_->unsaid_.insert(lease);
+    link_->say_ends(now() + kAnswer);
 }
 
 std::vector<Boards::Gpu> Boards::view() const
@@ -299,6 +328,7 @@ std::vector<Boards::Busy> Boards::collect() const
     std::lock_guard lock(link_->mutex_);
     std::vector<Busy> all;
     const Time until = now() + kAnswer;
+    link_->say_ends(until);
     for (const std::string &uuid : link_->uuids_)
         if (Result<Link::Answer> answer = link_->ask_gpu(share::Ask::collect, uuid, {}, {}, until))
             for (const share::Given &given : records<share::Given>(answer->rest))

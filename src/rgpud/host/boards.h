@@ -32,7 +32,12 @@ public:
     // A place for one worker of the lease (share::Seat::take()). Where there is no scheduler it is
     // one at which nobody answers.
     Fd seat(const std::string &uuid, const std::string &lease, share::Terms) const;
-    // Its workers have ended; any that have not are scheduled no more.
+    // The scheduler keeps what this descriptor is open on for the lease, by that name, over a
+    // restart of rgpud. False: it does not.
+    bool keep(const std::string &lease, const std::string &name, const Fd &file) const;
+    // Nothing: it keeps none.
+    Fd kept(const std::string &lease, const std::string &name) const;
+    // Its workers have ended; any that have not are scheduled no more, and nothing is kept of it.
     void end_lease(const std::string &lease) const;
 
     // How the tenants of each GPU stand, in the GPUs' order; as they stood last, where the

@@ -88,7 +88,7 @@ Result<void> give_state(const RgpudConfig &config, const Account &account)
         if (of_root.count(name) && name != "softgpu") continue;
         if (lchown(entry.path().c_str(), account.uid, account.gid) != 0)
             return failed(entry.path());
-        if (name == "workers" || name == "memory")
+        if (name == "workers")
             for (const fs::directory_entry &inner : fs::directory_iterator(entry.path(), failure))
                 (void)!lchown(inner.path().c_str(), account.uid, account.gid);
     }

@@ -126,7 +126,7 @@ Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::
       topology_(std::move(topology)),
       ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances,
               {driver_.inventory.driver_version, driver_.inventory.driver_release}),
-      tenants_(config, std::move(spawner))
+      tenants_(config, std::move(spawner)), memory_(boards_)
 {}
 
 Result<void> Service::load()
@@ -151,10 +151,7 @@ Result<void> Service::load()
             end_workers(lease);
     std::set<std::string> known;
     for (const pool::Lease &lease : ledger_.leases({0, true}, {}, now())) known.insert(lease.id);
-    Result<void> opened = memory_.open(config_.state_dir + "/memory");
-    if (!opened) return opened;
-    memory_.forget_all_but(known);
-    opened = meters_.open(config_.state_dir);
+    Result<void> opened = meters_.open(config_.state_dir);
     if (opened) meters_.forget_all_but(known);
     return opened;
 }
@@ -535,7 +532,7 @@ void Service::start_next(const std::string &id, Fd taken)
 // The lease as a program sees it that wants some of its GPUs only. Its worker shares the memory
 // account with the others.
 Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
-                                       Environment &more) const
+                                       Environment &more)
 {
     if (gpus.empty()) return lease;
     // Made now, these have room for all of the lease's GPUs.
@@ -668,6 +665,8 @@ Time Service::tend()
         ledger_.let_go(lease);
         if (auto unread = unread_.find(lease); unread != unread_.end())
             close_meter(pool::Lease(unread->second));
+        else
+            boards_.end_lease(lease);
         workers_ended_.notify_all();
         return true;
     });

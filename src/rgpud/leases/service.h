@@ -136,7 +136,7 @@ private:
     Launch worker_launch(const pool::Lease &lease, const Account &account) const;
     std::vector<std::string> devices_of(const pool::Lease &lease) const;
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
-                                  Environment &more) const;
+                                  Environment &more);
     void warm_up(const pool::Lease &lease);
     void start_waiting_worker(const pool::Lease &lease);
 

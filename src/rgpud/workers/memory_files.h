@@ -1,13 +1,18 @@
-// The files by which a lease's workers know of each other's memory: made and opened by rgpud,
-// handed to workers as descriptors. Each belongs to one lease, whose workers may write anything
-// there and hold every lock: rgpud reads none of them and takes no lock, and no other lease's
-// worker has them open.
+// The files by which a lease's workers know of each other's memory: made by rgpud in memory, kept
+// by the scheduler over a restart of rgpud, handed to workers as descriptors.
+//
+// Each belongs to one lease, whose workers may write anything there and hold every lock: rgpud
+// reads none of them and takes no lock, and no other lease's worker has them open. Nobody changes
+// an account's size. The software GPUs' file counts as memory of the tenant that writes it.
+//
+// One thread at a time.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 
 #include "pool/messages/messages.h"
+#include "rgpud/host/boards.h"
 #include "util/fd.h"
 #include "util/result.h"
 
@@ -15,22 +20,23 @@ namespace rgpu::serverd {
 
 class MemoryFiles {
 public:
-    // Makes `directory`, closed to all but rgpud.
-    Result<void> open(const std::string &directory);
+    // `boards` must outlive it.
+    explicit MemoryFiles(const Boards &boards) : boards_(boards) {}
 
     // The lease's account (serverd/memory_account.h), opened anew: each worker's locks are its own.
-    Result<Fd> account(const pool::Lease &lease, int64_t max_workers) const;
+    Result<Fd> account(const pool::Lease &lease, int64_t max_workers);
     // What the lease's processes on software GPUs share (softgpu/driver/base/gpu_host.h), opened
     // anew.
-    Result<Fd> software_gpus(const pool::Lease &lease) const;
+    Result<Fd> software_gpus(const pool::Lease &lease);
 
-    void forget(const std::string &lease) const;
-    // Forgets all but these: an rgpud before this one may have died before it did.
-    void forget_all_but(const std::set<std::string> &leases) const;
+    void forget(const std::string &lease);
 
 private:
-    Result<Fd> open_file(const std::string &name) const;
-    std::string directory_;
+    Result<Fd> open_file(const std::string &lease, const char *name, uint64_t bytes);
+    Result<Fd> make(const std::string &lease, const char *name, uint64_t bytes) const;
+
+    const Boards &boards_;
+    std::map<std::pair<std::string, std::string>, Fd> files_;  // by lease and name
 };
 
 }  // namespace rgpu::serverd

@@ -171,3 +171,33 @@ Test(server, bears_requests_of_random_bytes, .timeout = 60)
         if (kept.size() > 50) kept.clear();
     }
 }
+
+Test(server, what_rgpud_has_it_keep_is_there_until_the_lease_ends)
+{
+    Server server = open_server();
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    Request keep = request(Ask::keep, "memory");
+    Server::Answer answer = server.answer(&keep, sizeof keep, clock_now(), Fd(ends[0]));
+    cr_expect_eq(reply(answer).failed, 0);
+    // Each time a copy of its own.
+    for (int i = 0; i < 3; ++i) {
+        answer = ask(server, request(Ask::kept, "memory"));
+        cr_assert(answer.descriptor);
+        cr_assert_eq(write(ends[1], "x", 1), 1);
+        char byte = 0;
+        cr_expect_eq(read(answer.descriptor.get(), &byte, 1), 1);
+    }
+    for (const Request &other :
+         {request(Ask::kept, "other"), request(Ask::kept, "memory", "another"),
+          request(Ask::keep, "nothing")}) {
+        answer = ask(server, other);
+        cr_expect(!answer.descriptor);
+        cr_expect_eq(reply(answer).failed, 1);
+    }
+    ask(server, request(Ask::end_lease, "", "another"));
+    cr_expect(ask(server, request(Ask::kept, "memory")).descriptor);
+    ask(server, request(Ask::end_lease, ""));
+    cr_expect(!ask(server, request(Ask::kept, "memory")).descriptor);
+    close(ends[1]);
+}
