@@ -1,5 +1,5 @@
-// A worker under its tenant's control, that takes of the host what it can get: threads, memory, or
-// room in rgpud's log.
+// A worker under its tenant's control, that takes of the host what it can get: threads, memory,
+// address space ("mapped"), or room in rgpud's log.
 //
 // usage: bomb KIND FILE       writes into FILE how far it came
 #include <errno.h>
@@ -29,13 +29,13 @@ static long threads(void)
     return n;
 }
 
-static long mebibytes(void)
+static long mebibytes(long most, int used)
 {
     long n = 0;
-    for (; n < 633; ++n) {
+    for (; n < most; ++n) {
         char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) break;
-        memset(p, 1, 1 << 20);
+        if (used) memset(p, 1, 1 << 20);
     }
     return n;
 }
@@ -64,7 +64,8 @@ int main(int argc, char **argv)
         (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
         return 3;
     const long n = !strcmp(argv[1], "threads")  ? threads()
-                   : !strcmp(argv[1], "memory") ? mebibytes()
+                   : !strcmp(argv[1], "memory") ? mebibytes(633, 1)
+                   : !strcmp(argv[1], "mapped") ? mebibytes(8192, 0)
                                                 : lines();
     FILE *told = fopen(argv[2], "w");
     if (!told) return 4;

@@ -20,6 +20,7 @@ exec $python $root/t/lib/tenant.py
 END
     chmod 755 "$T/tenant"
     rgpud "$@" "worker = \"$T/tenant\""
+    cleanup_do release_all "$control"
     rgpud_pid=$pid state=$T/$1.state
     chmod 1777 "$state/softgpu"  # where it tells what it has found
 }
@@ -46,9 +47,10 @@ processes()
 release() { api DELETE "/v1/leases/$1"; }
 
 # These workers end with their leases only.
-release_all()
+release_all()  # CONTROL_PORT
 {
+    control=$1
     api GET /v1/leases
+    [ "$code" = 200 ] || return
     for lease in $(json '" ".join(l["id"] for l in j["leases"])'); do release "$lease"; done
 }
-cleanup_do release_all

@@ -60,7 +60,9 @@ ProcessLimits process_limits(const Limits &limits)
 {
     ProcessLimits one{};
     if (limits.pids) one.processes = static_cast<uint64_t>(limits.pids) + kOthers;
-    if (limits.memory) one.data = sum<uint64_t>(limits.memory, one.processes * kStack, UINT64_MAX);
+    if (limits.memory)
+        one.data =
+            sum<uint64_t>(limits.memory, static_cast<uint64_t>(limits.pids) * kStack, UINT64_MAX);
     return one;
 }
 

@@ -40,6 +40,9 @@ Test(limits, follow_from_the_lease)
     cr_expect_eq(limits.cpu_hundredths, 200);
     cr_expect_eq(limits.cpu_weight, 100);
     cr_expect_eq(limits.memory, 5 << 20);
+    const ProcessLimits one = process_limits(limits);
+    cr_expect_eq(one.processes, 364 + 4096, "beside others of its user");
+    cr_expect_eq(one.data, (5ull << 20) + 364 * (8ull << 20), "with its own threads' stacks");
 }
 
 Test(limits, the_most_workers_with_the_most_threads_do_not_overflow)
