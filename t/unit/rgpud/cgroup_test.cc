@@ -3,13 +3,17 @@
 #include "rgpud/workers/cgroup.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -167,6 +171,83 @@ Test(cgroup, v2_limits_what_is_in_it)
     CgroupBase base = of_this_host(CgroupBase::Way::v2, "v2");
     try_group(base);
     remove_base();
+}
+
+// In a hierarchy that the test mounts, which may lack all controllers, as where they are v1's. What
+// ends a group and finds its processes needs none.
+Test(cgroup, v2_of_the_kernel_ends_what_is_in_a_group)
+{
+    const Directory root;
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", root.path.c_str(), "cgroup2", 0, nullptr) != 0)
+        cr_skip_test("mounting cgroup2 needs root, and a kernel with it: %s", strerror(errno));
+    const fs::path ours = root.path / ("rgpu-cgroup-test-" + std::to_string(getpid()));
+    if (mkdir(ours.c_str(), 0755) != 0) {
+        umount(root.path.c_str());
+        cr_skip_test("%s: %s", ours.c_str(), strerror(errno));
+    }
+    const CgroupBase base({ours}, true);
+    Result<Cgroup> group = base.make("job", {}), other = base.make("other", {});
+    cr_assert(group && other);
+    // Members, one of them with a child in a session of its own; and one who is in no group.
+    std::vector<pid_t> members;
+    for (int i = 0; i < 3; ++i)
+        members.push_back(child([] {
+            for (;;) pause();
+        }));
+    int ends[2];
+    cr_assert(pipe(ends) == 0);
+    members.push_back(child([&] {
+        char go;
+        (void)!::read(ends[0], &go, 1);
+        if (fork() == 0) setsid();
+        for (;;) pause();
+    }));
+    const pid_t neighbour = child([] {
+        for (;;) pause();
+    });
+    for (pid_t pid : members) cr_expect(group->add(pid));
+    cr_expect(other->add(neighbour));
+    (void)!write(ends[1], "x", 1);
+    Result<std::vector<pid_t>> inside = group->pids();
+    for (int i = 0; i < 500 && inside && inside->size() < 5; ++i, usleep(10'000))
+        inside = group->pids();
+    cr_expect(inside && inside->size() == 5, "%zu processes", inside ? inside->size() : 0);
+    cr_expect_eq(group->remove().error().kind, ErrorKind::unavailable);
+    group->kill();
+    for (pid_t pid : members) cr_expect_eq(ended_by(pid), SIGKILL);
+    Result<void> removed = group->remove();
+    for (int i = 0; i < 500 && !removed; ++i, usleep(10'000)) removed = group->remove();
+    cr_expect(removed);
+    cr_expect(group->pids().error().kind == ErrorKind::invalid, "it is gone");
+    cr_expect_eq(base.names(), std::vector<std::string>{"other"});
+    cr_expect_eq(waitpid(neighbour, nullptr, WNOHANG), 0, "another group's process lives");
+    kill(neighbour, SIGKILL);
+    waitpid(neighbour, nullptr, 0);
+    removed = other->remove();
+    for (int i = 0; i < 500 && !removed; ++i, usleep(10'000)) removed = other->remove();
+    base.remove();
+    umount(root.path.c_str());
+}
+
+// A limit that cannot be written is no limit: there is no group then.
+Test(cgroup, that_cannot_be_limited_is_not_made)
+{
+    const Directory root;
+    const fs::path ours = root.path / "workers";
+    for (const char *missing : {"memory.max", "pids.max"}) {
+        new_group(ours / "job-7");
+        fs::remove(ours / "job-7" / missing);
+        Result<Cgroup> group = CgroupBase({ours}, true).make("job-7", kLimits);
+        cr_expect(!group, "without %s", missing);
+        cr_expect(!group && group.error().text.find(missing) != std::string::npos);
+    }
+    // Of processors it does without.
+    new_group(ours / "job-7");
+    fs::remove(ours / "job-7/cpu.max");
+    fs::remove(ours / "job-7/cpu.weight");
+    cr_expect(CgroupBase({ours}, true).make("job-7", kLimits));
 }
 
 Test(cgroup, v2_takes_the_group_that_systemd_gave)
