@@ -32,6 +32,13 @@ hold()
     exec 5> "$T/$1.in"
 }
 
+# The worker of the lease's last program. Others wait for the next program of this or another lease.
+serving()
+{
+    sed -En "s/.*lease ${lease:0:8}: worker ([0-9]+)(, which waited, is)? for 127\..*/\1/p" \
+        "$T/gpu1.log" | tail -n 1
+}
+
 rgpud gpu1 'softgpu_devices = 4'
 server=$pid
 lease 1
@@ -56,7 +63,7 @@ is "$(stat -c %a "$T/gpu1.state/leases.db")" 600 "the file is rgpud's own"
 hold second
 wait_for 10 grep -q accepted "$T/second.log"
 wait_for 10 workers_are 1
-worker=$(workers_of "$server" | head -n 1)
+worker=$(serving)
 dies
 again
 is "$(workers)" 1 "a worker outlives rgpud and is adopted by the next"
@@ -71,7 +78,7 @@ exec 5>&-
 lease 2
 hold third
 wait_for 10 workers_are 1
-worker=$(workers_of "$server" | head -n 1)
+worker=$(serving)
 kill -STOP "$worker"
 api DELETE "/v1/leases/$lease"
 dies
@@ -80,7 +87,8 @@ is "$(free)" '[0, 0, 0, 100]' \
     "GPUs of a lease that ended are nobody's while its worker lives, after a restart too"
 ok "... which is killed" wait_for 6 tap_gone "$worker"
 ok "... and then they are free" wait_for 5 free_is '[0, 100, 100, 100]'
-is "$(ls "$T/gpu1.state/workers")" "" "... and nothing is left of it"
+is "$(grep -l "$lease" "$T/gpu1.state/workers"/*.lease 2> /dev/null)" "" \
+    "... and nothing is left of it"
 exec 5>&-
 api DELETE "/v1/leases/$first"
 

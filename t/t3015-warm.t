@@ -76,8 +76,8 @@ ok "since then one waits again" wait_for 20 ready 15
 
 last=$(waiting)
 kill -9 "$rgpud_pid"; wait "$rgpud_pid" 2>/dev/null
-dead() { ! kill -0 "$last" 2>/dev/null; }
-ok "without rgpud nobody waits" wait_for 20 dead
+# What is left of it is the spawner's until the next rgpud asks.
+ok "without rgpud nobody waits" wait_for 20 tap_gone "$last"
 rm "$T/gpu1.ready"
 rgpud gpu1 "control_port = $first" "data_port = $second"
 try 30 "$rgpu" run --lease gpus -- "$program"
