@@ -53,7 +53,7 @@ Test(account, without_a_spawner_all_are_our_own_user)
     pool::Lease lease;
     lease.id = "1";
     lease.owner.uid = 4000000000u;
-    const auto group = tenants.of(lease, {"null"});
+    const auto group = tenants.of(lease, {"null"}, 1);
     cr_assert(group.has_value());
     cr_assert_eq(group->account.uid, geteuid());
     cr_assert(tenants.gone("1"));
