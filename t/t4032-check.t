@@ -142,7 +142,8 @@ sed -i "s|^exec|[ \$SLURMD_NODENAME = cn1 ] \|\| export RGPU_CONF=$T/other.conf\
     "$cluster/libexec/rgpu/prolog"
 on cn2
 check
-like "$rc $out" '^3 .*configuration: node cn2: its rgpu.conf \(\[client\]\) is not that of most' \
+like "$rc $out" \
+    '^3 .*configuration: node cn2: its rgpu.conf \(\[client\]\) differs from most machines.' \
     "a node with another rgpu.conf"
 is "$(grep -c ^configuration: <<< "$out")" 1 "it alone"
 like "$out" 'srun -w cn2 --gres=rgpu:1 true' "with the cure"
@@ -153,7 +154,7 @@ sed -i 's/ libpath=[^ ]*/ libpath=\/other/' "$cluster/etc/plugstack.conf.d/rgpu.
 on cn1
 cp "$T/spank.conf" "$cluster/etc/plugstack.conf.d/rgpu.conf"
 check
-like "$rc $out" '^3 .*configuration: node cn1: its plugstack.conf .* is not that of most' \
+like "$rc $out" '^3 .*configuration: node cn1: its plugstack.conf .* differs from most machines.' \
     "a node with another plugstack.conf"
 on cn1
 ok "put right, and seen again, they agree" all_agree

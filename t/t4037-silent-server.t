@@ -54,7 +54,7 @@ crash "rgpud.$server"
 crash "rgpud.$other"
 says_none()
 {
-    grep -q 'no server has answered for 1s: is this host.s network in order? No job is given up' \
+    grep -q 'no server has answered for 1s: check this host.s network; no job is given up' \
         "$T/sync"
 }
 ok "no server answers at all" wait_for 60 syncs_until says_none

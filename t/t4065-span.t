@@ -126,7 +126,7 @@ is "$(leases) $(in_file | grep -c "$known")" "2 1" "... goes on with the one tha
 ok "a part of that is lost, too" rgpu release "$known"
 try 30 env "${prolog_env[@]}" rgpu slurm node-prolog
 is "$(cat "$cluster/run/cn1/$job/error")" \
-    "of the GPUs that job $job has of several servers for node cn1 not all are there any more" \
+    "job $job lost a part of its GPUs on node cn1" \
     "then the job's tasks are refused, and why"
 scancel "$job"
 ok "the rest is given back" wait_for 60 all_free

@@ -1,4 +1,4 @@
-// rgpu bench: what the way to a GPU costs, and which programs will mind.
+// rgpu bench: what the way to a GPU costs, and which programs it slows down.
 #include <unistd.h>
 
 #include <cerrno>
@@ -160,8 +160,8 @@ private:
     bool json_ = false;
 };
 
-const Registered<Bench> bench{"", "bench",
-                              "Measure the way to a GPU: latency, bandwidth, and who will mind"};
+const Registered<Bench> bench{
+    "", "bench", "Measure the way to a GPU: latency, bandwidth, and which programs it slows down"};
 
 }  // namespace
 }  // namespace rgpu::cli

@@ -30,10 +30,8 @@ Result<std::vector<pool::Grant>> release_others(pool::Client &client, const slur
 {
     std::vector<pool::Grant> whole = pool::whole_request(grants), rest;
     if (whole.empty())
-        return error(
-            ErrorKind::internal,
-            "of the GPUs that job %s has of several servers for node %s not all are there any more",
-            job.id.c_str(), job.node.c_str());
+        return error(ErrorKind::internal, "job %s lost a part of its GPUs on node %s",
+                     job.id.c_str(), job.node.c_str());
     for (const pool::Grant &grant : grants)
         if (std::none_of(whole.begin(), whole.end(),
                          [&](const pool::Grant &kept) { return kept.lease.id == grant.lease.id; }))

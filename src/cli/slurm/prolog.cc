@@ -123,7 +123,9 @@ std::vector<std::string> lost_before(const slurm::Job &job)
     if (job.run == 0) return names;
     auto record = look_at(job.whole);
     if (!record)
-        slurm::tell_of_job(job, Error(record.error()).in("whether it lost a server is not known"));
+        slurm::tell_of_job(
+            job, Error(record.error())
+                     .in("its AdminComment, which names the servers to avoid, cannot be read"));
     else
         for (slurm::Avoided &server : slurm::avoided(record->comment, time(nullptr)))
             names.push_back(std::move(server.server));

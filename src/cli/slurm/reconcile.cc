@@ -76,7 +76,7 @@ private:
         if (since.size() < pool.size()) return true;
         // Nothing could serve the jobs if they were started again, and perhaps it is this host that
         // sees nobody.
-        tell("no server has answered for %s: is this host's network in order? No job is given up",
+        tell("no server has answered for %s: check this host's network; no job is given up",
              format_duration(slurm_.lost_after).c_str());
         return false;
     }

@@ -109,8 +109,8 @@ int register_options(spank_t spank)
     if (rc == ESPANK_SUCCESS)
         rc = register_one(
             spank, option(slurm::kSpanOption, nullptr,
-                          "[rgpu] GPUs of several servers will do, where no one server has all", 0,
-                          nullptr));
+                          "[rgpu] Allow GPUs of several servers where no single server has enough",
+                          0, nullptr));
     auto filters = slurm::filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
         rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help,

@@ -97,7 +97,7 @@ std::vector<Disagreement> compare_node_configs(const std::vector<pool::NodeConfi
                 if (digest != most->first)
                     out.push_back(
                         {"configuration", node.empty() ? "this machine" : "node " + node,
-                         "its " + called(part) + " is not that of most",
+                         "its " + called(part) + " differs from most machines'",
                          node.empty()
                              ? "have the same on all machines; rgpu config shows what is read"
                              : "have the same on all machines; this was seen when it last ran a "

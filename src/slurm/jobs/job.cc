@@ -95,9 +95,8 @@ Result<pool::Request> request_for(const Job &job, const std::string &node)
     unsigned long each = licences_for(1, static_cast<unsigned>(request.share), job.nodes);
     if (each == 0 || job.licences == 0 || job.licences % each != 0)
         return error(ErrorKind::invalid,
-                     "its licences (rgpu:%lu) are not those of whole requests of %d hundredths of "
-                     "a GPU on %u "
-                     "nodes; was job_submit_rgpu off when it was submitted?",
+                     "its licences (rgpu:%lu) do not divide into whole GPU shares of %d hundredths "
+                     "on %u nodes; was job_submit_rgpu off when it was submitted?",
                      job.licences, request.share, job.nodes);
     request.gpus = static_cast<int>(job.licences / each);
     request.filter = gpu_filter(job);

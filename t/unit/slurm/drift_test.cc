@@ -84,7 +84,7 @@ Test(drift, a_node_that_differs_is_named)
                                       "auth:1 client:1", {"cn1", "cn2", "cn3"});
     cr_assert_eq(found.size(), 1);
     cr_expect(found[0].check == "configuration" && found[0].of == "node cn2" &&
-              found[0].found == "its rgpu.conf ([client]) is not that of most");
+              found[0].found == "its rgpu.conf ([client]) differs from most machines'");
     cr_expect(found[0].cure.find("7 minutes ago") != std::string::npos, "%s",
               found[0].cure.c_str());
 }
