@@ -40,8 +40,8 @@ struct RgpudConfig {
     std::string listen = "0.0.0.0";
     int64_t control_port = defaults::kControlPort;
     int64_t data_port = defaults::kDataPort;
-    std::string driver = "auto";  // "auto", "softgpu" or a path
-    std::string lend = "all";     // "all", or "jobs": what rgpu lend holds
+    std::string driver = "nvidia";  // "nvidia", "softgpu", "auto" or a path
+    std::string lend = "all";       // "all", or "jobs": what rgpu lend holds
     int64_t softgpu_devices = defaults::kSoftgpuDevices;
     uint64_t softgpu_memory = defaults::kSoftgpuMemory;
     std::string softgpu_compute_capability = defaults::kSoftgpuComputeCapability;

@@ -75,8 +75,8 @@ std::vector<ConfigKey> keys()
          .high = 65535},
         {.table = "rgpud",
          .name = "driver",
-         .help = "auto (NVIDIA's driver where it finds a GPU, else software GPUs), softgpu, or the "
-                 "path of a libcuda.so.1.",
+         .help = "nvidia, softgpu (software GPUs), auto (software GPUs where the host has nothing "
+                 "of NVIDIA's), or the path of a libcuda.so.1.",
          .field = FIELD(rgpud, driver),
          .needed = true},
         {.table = "rgpud",

@@ -10,6 +10,7 @@
 #include "rgpud/host/device_files.h"
 #include "util/defaults.h"
 #include "util/log.h"
+#include "util/nvidia_host.h"
 
 namespace rgpu::serverd {
 namespace {
@@ -96,6 +97,19 @@ std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account
     return {};
 }
 
+namespace {
+
+// Users would get a processor in the place of a GPU, and nobody would be told.
+Error without_nvidia(const Error &failure, const std::string &sign)
+{
+    return error(ErrorKind::unavailable,
+                 "NVIDIA's driver gives no GPU: %s%s; mend the driver (nvidia-smi and dmesg say "
+                 "more), or ask for software GPUs with driver = \"softgpu\" below [rgpud]",
+                 failure.text.c_str(), sign.empty() ? "" : (", though " + sign).c_str());
+}
+
+}  // namespace
+
 Result<Driver> find_driver(const RgpudConfig &config)
 {
     if (access(config.worker.c_str(), X_OK) != 0)
@@ -103,9 +117,11 @@ Result<Driver> find_driver(const RgpudConfig &config)
                      config.worker.c_str(), strerror(errno));
     Result<void> made = make_dirs(config);
     if (!made) return std::move(made).error();
-    if (config.driver == "auto") {
+    if (config.driver == "nvidia" || config.driver == "auto") {
         Result<Driver> nvidia = ask(config, kNvidia, false);
         if (nvidia) return nvidia;
+        const std::string sign = nvidia_sign();
+        if (config.driver == "nvidia" || !sign.empty()) return without_nvidia(nvidia.error(), sign);
         log_info("no NVIDIA GPU here (%s); using software GPUs", nvidia.error().text.c_str());
     } else if (config.driver != "softgpu") {
         return ask(config, config.driver, false);

@@ -16,8 +16,8 @@ struct Driver {
 };
 
 // Asks the worker program about the configured driver; with "auto", first about NVIDIA's, and
-// about the software GPU when that one finds nothing. Makes the directories under state_dir. Takes
-// seconds on a host of many GPUs.
+// about the software GPU when that one finds nothing and the host has nothing of NVIDIA's. Makes
+// the directories under state_dir. Takes seconds on a host of many GPUs.
 Result<Driver> find_driver(const RgpudConfig &config);
 
 // Whether this server's workers take a program's offer of UCX (net/ucx/ucx_offer.h).
