@@ -130,6 +130,41 @@ sed -i "s/^name = \"gpu4\"/name = \"other\"/" "$T/rgpu.conf"
 try 60 "$rgpu" health --json
 is "$(of other version)" "[('FATAL', '')]" "a server that calls itself otherwise is told"
 
+# --- all servers together
+
+rgpud gpu5 'max_kernel = "5s"' 'health_check = "1s"'
+fifth=$control
+clients "gpu5=$fifth"
+try 60 "$rgpu" health --json
+is "$(of gpu5 'stream memory operations')" "[('INFO', 'GPU 0'), ('INFO', 'GPU 1')]" \
+    "stream memory operations are told as the driver reports them"
+is "$(of gpu5 'host pointers')" "[('INFO', 'GPU 0'), ('INFO', 'GPU 1')]" "... and host pointers"
+is "$(of gpu5 'NCCL and cuDNN')" "[('INFO', 'libnccl.so.2'), ('INFO', 'libcudnn.so.9')]" \
+    "... and cuDNN and NCCL"
+is "$(of gpu5 network)" "[('PASS', '')]" "server and node share a subnet"
+is "$(of gpu5 'host memory')" "[('SKIPPED', '')]" "software GPUs' memory is the host's own"
+is "$(of gpu5 'driver release')" "[('SKIPPED', '')]" "... and without NVML no release is told"
+rgpud gpu6 'max_kernel = "6s"' 'health_check = "1s"'
+clients "gpu5=$fifth" "gpu6=$control"
+try 60 "$rgpu" health --all
+is "$rc" 3 "servers whose settings differ are MARGINAL"
+told='MARGINAL +settings +encrypt off.* max_kernel 5s.* on gpu5; .* max_kernel 6s.* on gpu6 '
+like "$out" "$told" "... with what each has"
+like "$out" 'set the same below \[rgpud\]' "... and what to do"
+for check in versions drivers kinds; do
+    is "$(grep -cE "^  PASS +$check " <<< "$out")" 1 \
+        "their $check are equal, and it says so"
+done
+if compgen -G '/dev/nvidia*' > /dev/null; then
+    skip "this host has something of NVIDIA's" 2
+else
+    clients "$(hostname -s)=$control"
+    try 60 "$rgpu" health --local
+    is "$rc" 4 "a host that is to lend NVIDIA's GPUs and has none is FATAL"
+    like "$out" "FATAL +driver of this host +this host has nothing of NVIDIA's .*
+ .*driver = \"softgpu\"" "... with what to do"
+fi
+
 # --- what the worker program reads of NVML: one that is made up, with two GPUs and what NVML 580
 # has
 

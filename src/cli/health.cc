@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <map>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -19,9 +20,10 @@ using health::Finding;
 using health::Findings;
 using health::Verdict;
 
-constexpr const char *kFooter = "PASS, MARGINAL (it works, and could work better), SKIPPED (why it "
-                                "could not be looked at) or FATAL (it does not work, or\n"
-                                "gives wrong results). A server with a FATAL check lends nothing "
+constexpr const char *kFooter = "PASS, INFO (neither good nor bad), MARGINAL (it works, and could "
+                                "work better), SKIPPED (why it could not be looked at)\n"
+                                "or FATAL (it does not work, or gives wrong results). A server "
+                                "with a FATAL check lends nothing "
                                 "until it passes. doc/health.md explains each.\n"
                                 "\n"
                                 "Exit status: 0 nothing worse than SKIPPED, 3 something is "
@@ -40,15 +42,16 @@ size_t count(const Part &part, Verdict verdict)
                       [&](const Finding &f) { return f.verdict == verdict; }));
 }
 
-constexpr Verdict kVerdicts[] = {Verdict::pass, Verdict::marginal, Verdict::skipped,
+constexpr Verdict kVerdicts[] = {Verdict::pass, Verdict::info, Verdict::marginal, Verdict::skipped,
                                  Verdict::fatal};
 
 std::string totals(const Part &part)
 {
     std::string text;
     for (Verdict verdict : kVerdicts)
-        text += (text.empty() ? "" : ", ") + std::to_string(count(part, verdict)) + " " +
-                pool::name(verdict);
+        if (verdict != Verdict::info || count(part, verdict))
+            text += (text.empty() ? "" : ", ") + std::to_string(count(part, verdict)) + " " +
+                    pool::name(verdict);
     return text;
 }
 
@@ -60,7 +63,7 @@ public:
                        "Only this server, by name or address; may be repeated")
             ->type_name("NAME");
         app.add_flag("--local", local_, "Only this host; no server is asked");
-        app.add_flag("-a,--all", all_, "Show what passes, too");
+        app.add_flag("-a,--all", all_, "Show what passes and what only informs, too");
         app.add_flag("--json", json_, "Print JSON: everything");
         app.footer(kFooter);
     }
@@ -94,11 +97,25 @@ private:
         health::Host host;
         host.interposer_dir = config.client.interposer_dir;
         host.library_path = config.client.library_path;
-        return {std::string("this host (") + name + ")", health::examine(host)};
+        Part part{std::string("this host (") + name + ")", health::examine(host)};
+        if (lends(config, name))
+            part.findings.push_back(health::configured_driver(host, config.rgpud.driver));
+        return part;
+    }
+
+    // A [[server]] line names this host.
+    static bool lends(const Config &config, std::string_view host)
+    {
+        return std::any_of(config.servers.begin(), config.servers.end(),
+                           [&](const ServerEntry &server) {
+                               return server.name == config.rgpud.name ||
+                                      server.address.substr(0, server.address.rfind(':')) == host;
+                           });
     }
 
     Result<void> ask_servers(Context &context, const Config &config, std::vector<Part> &parts)
     {
+        Told settings;
         Result<pool::Client> client = context.pool();
         if (!client) return std::move(client).error();
         if (Result<void> only = client->only(servers_); !only) return only;
@@ -122,12 +139,63 @@ private:
                     health::skipped(
                         "", "that rgpud does not look at its health ([rgpud] health_check = 0)"));
             } else {
+                for (const Finding &finding : told.answer->findings)
+                    if (finding.check == "settings") add_to(settings, finding.value, told.server);
                 part.findings.insert(part.findings.end(), told.answer->findings.begin(),
                                      told.answer->findings.end());
             }
             parts.push_back(std::move(part));
         }
+        if (config.servers.size() > 1 && servers_.empty())
+            parts.push_back(all_alike(*client, settings));
         return {};
+    }
+
+    // By what they say, the servers that say so.
+    using Told = std::map<std::string, std::string>;
+
+    static void add_to(Told &told, const std::string &what, const std::string &server)
+    {
+        (told[what] += told[what].empty() ? "" : ", ") += server;
+    }
+
+    // Programs find the same on each server only where these are equal.
+    static Part all_alike(pool::Client &client, const Told &settings)
+    {
+        Part part{"all servers", {}};
+        Told versions, drivers, kinds;
+        for (const pool::Told<pool::Inventory> &told : client.inventory()) {
+            if (!told.answer) continue;
+            const pool::Inventory &inventory = *told.answer;
+            add_to(versions, "rgpu " + inventory.version, told.server);
+            add_to(drivers,
+                   inventory.driver_release.empty() ? "a driver that tells no release"
+                                                    : inventory.driver_release,
+                   told.server);
+            add_to(kinds, inventory.software ? "software GPUs" : "GPUs", told.server);
+        }
+        part.findings = {alike("versions", versions, "install the same rgpu on all servers"),
+                         alike("drivers", drivers,
+                               "install the same driver on all servers, or let jobs choose with "
+                               "--rgpu-min-driver"),
+                         alike("kinds", kinds,
+                               "set driver = \"nvidia\" below [rgpud] on servers with real GPUs"),
+                         alike("settings", settings,
+                               "set the same below [rgpud] in rgpu.conf on all servers, then "
+                               "systemctl restart rgpud")};
+        return part;
+    }
+
+    static Finding alike(const char *check, const Told &found, const char *cure)
+    {
+        std::string value;
+        for (const auto &[what, servers] : found)
+            value += (value.empty() ? "" : "; ") + what + " on " + servers;
+        Finding finding = found.empty()       ? health::skipped("", "no server answers")
+                          : found.size() == 1 ? health::pass("", found.begin()->first, "equal")
+                                              : health::marginal("", value, "equal", cure);
+        finding.check = check;
+        return finding;
     }
 
     static void add(Part &part, Finding finding)
@@ -144,7 +212,7 @@ private:
             std::vector<std::vector<std::string>> rows;
             std::vector<const Finding *> shown;
             for (const Finding &f : part.findings)
-                if (all_ || f.verdict != Verdict::pass) shown.push_back(&f);
+                if (all_ || f.verdict > Verdict::info) shown.push_back(&f);
             for (const Finding *f : shown)
                 rows.push_back({"  " + std::string(pool::name(f->verdict)),
                                 f->check + (f->of.empty() ? "" : " of " + f->of),

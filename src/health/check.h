@@ -29,9 +29,14 @@ const std::vector<Check> &checks();
 // All that concern this host. Takes milliseconds, reads files only.
 Findings examine(const Host &host);
 
+// Whether a host can lend the GPUs that rgpu.conf says it lends: asked on the host itself, where
+// rgpud may not run for that very reason. `driver` is [rgpud] driver.
+Finding configured_driver(const Host &host, const std::string &driver);
+
 // --- what a check says
 
 Finding pass(std::string of, std::string value, std::string limit = {});
+Finding info(std::string of, std::string value, std::string cure = {});
 Finding skipped(std::string of, std::string why);
 Finding marginal(std::string of, std::string value, std::string limit, std::string cure);
 Finding fatal(std::string of, std::string value, std::string limit, std::string cure);
@@ -53,14 +58,20 @@ Findings shared_memory(const Host &);
 Findings disk(const Host &);
 Findings memory(const Host &);
 Findings libraries(const Host &);
+Findings host_memory(const Host &);
+Findings users_libraries(const Host &);
+Findings settings(const Host &);
 // network.cc
 Findings mtu(const Host &);
 Findings link_speed(const Host &);
 Findings network_errors(const Host &);
 // gpus.cc
 Findings driver(const Host &);
+Findings driver_release(const Host &);
 Findings cuda(const Host &);
 Findings gpu_count(const Host &);
+Findings stream_memory_operations(const Host &);
+Findings host_pointers(const Host &);
 Findings pcie_width(const Host &);
 Findings pcie_generation(const Host &);
 Findings ecc(const Host &);

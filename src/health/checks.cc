@@ -11,14 +11,20 @@ const std::vector<Check> &checks()
         {"locked memory", Check::everywhere, locked_memory},
         {"shared memory", Check::everywhere, shared_memory},
         {"memory", Check::everywhere, memory},
+        {"host memory", Check::servers, host_memory},
         {"disk", Check::servers, disk},
         {"libraries", Check::everywhere, libraries},
+        {"NCCL and cuDNN", Check::servers, users_libraries},
+        {"settings", Check::servers, settings},
         {"MTU", Check::everywhere, mtu},
         {"link speed", Check::everywhere, link_speed},
         {"network errors", Check::everywhere, network_errors},
         {"driver", Check::servers, driver},
+        {"driver release", Check::servers, driver_release},
         {"CUDA version", Check::servers, cuda},
         {"GPUs", Check::servers, gpu_count},
+        {"stream memory operations", Check::servers, stream_memory_operations},
+        {"host pointers", Check::servers, host_pointers},
         {"PCIe width", Check::servers, pcie_width},
         {"PCIe generation", Check::servers, pcie_generation},
         {"ECC", Check::servers, ecc},
@@ -48,6 +54,11 @@ Findings examine(const Host &host)
 Finding pass(std::string of, std::string value, std::string limit)
 {
     return {"", std::move(of), Verdict::pass, std::move(value), std::move(limit), ""};
+}
+
+Finding info(std::string of, std::string value, std::string cure)
+{
+    return {"", std::move(of), Verdict::info, std::move(value), "", std::move(cure)};
 }
 
 Finding skipped(std::string of, std::string why)

@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "health/check.h"
+#include "util/driver_release.h"
+#include "util/nvidia_host.h"
 
 namespace rgpu::health {
 namespace {
@@ -69,6 +71,43 @@ Findings driver(const Host &host)
                   "restart the host: the driver was updated and the old module is still loaded")};
 }
 
+Finding configured_driver(const Host &host, const std::string &driver)
+{
+    const bool nvidia = driver == "nvidia" || driver == "auto";
+    const std::string sign = nvidia ? nvidia_sign(host.root) : "", module = release_of_module(host);
+    Finding out;
+    if (!nvidia)
+        out = info("", driver == "softgpu" ? "software GPUs, as rgpu.conf asks for" : driver);
+    else if (sign.empty() && driver == "auto")
+        out = info("", "software GPUs, as this host has nothing of NVIDIA's");
+    else if (sign.empty())
+        out = fatal("", "this host has nothing of NVIDIA's", "it has a GPU of NVIDIA's",
+                    "take it out of rgpu.conf's [[server]] lines, or ask for software GPUs with "
+                    "driver = \"softgpu\" below [rgpud]");
+    else if (module.empty())
+        out = fatal("", sign + ", and its driver is not loaded", "the driver is loaded",
+                    "install it and see modprobe nvidia, dmesg and nvidia-smi; then systemctl "
+                    "restart rgpud");
+    else
+        out = pass("", module, "the driver is loaded");
+    out.check = "driver of this host";
+    return out;
+}
+
+Findings driver_release(const Host &host)
+{
+    const std::string &release = host.readings.driver;
+    if (!host.readings.why_not.empty() || release.empty())
+        return {skipped("", host.readings.why_not.empty() ? "NVML tells no release"
+                                                          : host.readings.why_not)};
+    const std::string wanted(host.limits.driver), least(host.limits.least_driver);
+    const char *cure = "install a newer driver on this host, then restart rgpud";
+    if (is_older_release(release, least)) return {fatal("", release, "at least " + least, cure)};
+    if (is_older_release(release, wanted))
+        return {marginal("", release, "at least " + wanted, cure)};
+    return {pass("", release, "at least " + wanted)};
+}
+
 Findings cuda(const Host &host)
 {
     std::string limit = "at least " + version_text(host.limits.cuda);
@@ -100,6 +139,33 @@ Findings gpu_count(const Host &host)
     return {fatal("", lost + " does not answer", "all that were found at start answer",
                   "look for Xid 79 in dmesg (fallen off the bus), reset it with nvidia-smi "
                   "--gpu-reset or restart the host, then restart rgpud")};
+}
+
+namespace {
+
+// What the driver says of each GPU; nothing is wrong with one that cannot do it.
+Findings ability(const Host &host, int Host::Gpu::*of, const char *yes, const char *no)
+{
+    Findings all;
+    for (const Host::Gpu &gpu : host.gpus)
+        all.push_back(gpu.*of < 0 ? skipped(named(gpu.index), "the driver does not tell")
+                                  : info(named(gpu.index), gpu.*of ? yes : no));
+    if (all.empty()) all.push_back(skipped("", "no GPU was found at start"));
+    return all;
+}
+
+}  // namespace
+
+Findings stream_memory_operations(const Host &host)
+{
+    return ability(host, &Host::Gpu::stream_memory_ops, "32 and 64 bits wide",
+                   "32 bits wide: cuStreamWriteValue64 and cuStreamWaitValue64 fail");
+}
+
+Findings host_pointers(const Host &host)
+{
+    return ability(host, &Host::Gpu::host_pointers, "pinned memory has one address on host and GPU",
+                   "pinned memory has another address on the GPU: programs must ask for it");
 }
 
 namespace {

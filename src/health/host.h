@@ -39,6 +39,12 @@ struct Limits {
     double xid_hours = 1;
     // The oldest CUDA version that programs of ours are built for.
     int cuda = 12040;
+    // Releases of NVIDIA's driver: CUDA 12.4's own, and the first of CUDA 12, without which no
+    // program of it starts.
+    std::string_view driver = "550.54.14", least_driver = "525.60.13";
+    // Bytes of host memory for each byte of GPU memory: programs' data passes through it, and a
+    // suspended job's GPU memory goes there.
+    double host_memory = 1;
     // The way to a server: seconds, bytes a second (twice what 1 Gbit/s can; one HTTP reply of 8
     // MiB itself reaches some 0.5 GB/s over loopback), seconds between the clocks (credentials are
     // good for a minute).
@@ -77,11 +83,15 @@ struct Host {
 
     // Of a server.
     std::string state_dir, worker;
+    std::string settings;   // those that programs notice, for a person
     bool software = false;  // its GPUs are
     int cuda = 0;           // the version of the driver that is in use
     struct Gpu {
         int index = 0;
         std::string uuid, pci;
+        uint64_t memory = 0;
+        // As the driver says: 1 or 0; -1: it does not tell.
+        int stream_memory_ops = -1, host_pointers = -1;
     };
     std::vector<Gpu> gpus;  // as found at start
     Readings readings;

@@ -24,6 +24,15 @@ bool limit_of(const Host &host, const std::string &name, uint64_t &value)
     return false;
 }
 
+// Bytes, of a line of /proc/meminfo; 0 where it is not there.
+uint64_t meminfo(const Host &host, const std::string &wanted)
+{
+    std::istringstream lines(text_of(host, "/proc/meminfo"));
+    for (std::string name, rest; lines >> name && std::getline(lines, rest);)
+        if (name == wanted) return strtoull(rest.c_str(), nullptr, 10) << 10;
+    return 0;
+}
+
 Finding judged(Verdict verdict, std::string value, std::string limit, std::string cure)
 {
     Finding finding = pass("", std::move(value), std::move(limit));
@@ -83,16 +92,48 @@ Findings shared_memory(const Host &host)
 
 Findings memory(const Host &host)
 {
-    std::istringstream lines(text_of(host, "/proc/meminfo"));
-    for (std::string name, rest; lines >> name && std::getline(lines, rest);)
-        if (name == "MemAvailable:") {
-            uint64_t bytes = strtoull(rest.c_str(), nullptr, 10) << 10;
-            return {judged(
-                at_least(static_cast<double>(bytes), static_cast<double>(host.limits.memory)),
-                size_text(bytes) + " available", "at least " + size_text(host.limits.memory),
-                "see what takes the memory (ps aux --sort=-rss | head), and end it")};
-        }
-    return {skipped("", "/proc/meminfo tells no MemAvailable")};
+    const uint64_t bytes = meminfo(host, "MemAvailable:");
+    if (!bytes) return {skipped("", "/proc/meminfo tells no MemAvailable")};
+    return {judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.memory)),
+                   size_text(bytes) + " available", "at least " + size_text(host.limits.memory),
+                   "see what takes the memory (ps aux --sort=-rss | head), and end it")};
+}
+
+Findings host_memory(const Host &host)
+{
+    uint64_t gpus = 0;
+    for (const Host::Gpu &gpu : host.gpus) gpus += gpu.memory;
+    const uint64_t bytes = meminfo(host, "MemTotal:");
+    if (host.software) return {skipped("", "the GPUs are software: their memory is the host's")};
+    if (!bytes || !gpus)
+        return {skipped("", bytes ? "no GPU tells its memory" : "/proc/meminfo tells no MemTotal")};
+    const double least = host.limits.host_memory * static_cast<double>(gpus);
+    return {judged(at_least(static_cast<double>(bytes), least), size_text(bytes),
+                   "at least " + size_text(static_cast<uint64_t>(least)) + ", as the GPUs have",
+                   "add memory, or lend fewer GPUs: copies of programs pass through it")};
+}
+
+// What programs bring along, or find in their images; where a server has it, rgpu can use it there.
+Findings users_libraries(const Host &host)
+{
+    Findings all;
+    for (const char *name : {"libnccl.so.2", "libcudnn.so.9"}) {
+        std::string found;
+        for (const char *folder : {"/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/",
+                                   "/usr/local/cuda/lib64/"})
+            if (found.empty() && access((host.root + folder + name).c_str(), R_OK) == 0)
+                found = std::string(folder) + name;
+        all.push_back(found.empty()
+                          ? info(name, "not on this server",
+                                 "nothing to do where programs bring their own, as PyTorch does")
+                          : info(name, found));
+    }
+    return all;
+}
+
+Findings settings(const Host &host)
+{
+    return {host.settings.empty() ? skipped("", "it does not tell them") : info("", host.settings)};
 }
 
 Findings disk(const Host &host)

@@ -1,6 +1,8 @@
 #include "cli/parts/path_checks.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -74,6 +76,68 @@ int toolkit_of(const std::vector<std::string> &folders)
 
 std::string milliseconds(double seconds) { return health::number_text(seconds * 1000, " ms"); }
 
+// The address without its port, for a person; empty where it is none.
+std::string text_of(const sockaddr_storage &address)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    if (address.ss_family == AF_INET)
+        inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in &>(address).sin_addr, text,
+                  sizeof text);
+    else if (address.ss_family == AF_INET6)
+        inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr, text,
+                  sizeof text);
+    return text;
+}
+
+// The bytes of an address.
+std::string_view bytes_of(const sockaddr &address)
+{
+    if (address.sa_family == AF_INET)
+        return {reinterpret_cast<const char *>(
+                    &reinterpret_cast<const sockaddr_in &>(address).sin_addr),
+                4};
+    return {
+        reinterpret_cast<const char *>(&reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr),
+        16};
+}
+
+bool in_one_subnet(std::string_view a, std::string_view b, std::string_view mask)
+{
+    for (size_t i = 0; i < mask.size() && i < a.size() && i < b.size(); ++i)
+        if ((a[i] ^ b[i]) & mask[i]) return false;
+    return a.size() == b.size();
+}
+
+// Whether both ends of the connection lie in one subnet of an interface of this host.
+Finding network_to(int socket)
+{
+    sockaddr_storage here{}, there{};
+    socklen_t size = sizeof here, other = sizeof there;
+    ifaddrs *all = nullptr;
+    if (getsockname(socket, reinterpret_cast<sockaddr *>(&here), &size) != 0 ||
+        getpeername(socket, reinterpret_cast<sockaddr *>(&there), &other) != 0 ||
+        getifaddrs(&all) != 0)
+        return health::skipped("", strerror(errno));
+    const std::string_view mine = bytes_of(reinterpret_cast<sockaddr &>(here)),
+                           its = bytes_of(reinterpret_cast<sockaddr &>(there));
+    std::string interface;
+    bool direct = mine == its;
+    for (ifaddrs *one = all; one; one = one->ifa_next) {
+        if (!one->ifa_addr || !one->ifa_netmask || one->ifa_addr->sa_family != here.ss_family ||
+            bytes_of(*one->ifa_addr) != mine)
+            continue;
+        interface = one->ifa_name;
+        direct |= in_one_subnet(mine, its, bytes_of(*one->ifa_netmask));
+    }
+    freeifaddrs(all);
+    const std::string value = text_of(here) + (interface.empty() ? "" : " (" + interface + ")") +
+                              " to " + text_of(there);
+    if (direct) return health::pass("", value, "one subnet");
+    return health::info("", value + ", through a router",
+                        "where nodes and servers have a faster network in common, give [[server]] "
+                        "address its name there");
+}
+
 class Look {
 public:
     explicit Look(const Path &path) : path_(path) {}
@@ -113,6 +177,7 @@ private:
             return false;
         }
         add("control port", health::pass("", path_.server.address));
+        add("network", network_to(socket->get()));
         host_ = address->host;
         tcp_info info{};
         socklen_t size = sizeof info;

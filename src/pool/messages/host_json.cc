@@ -22,6 +22,7 @@ Result<void> read_finding(const Json &json, std::vector<Finding> &findings)
             known = true;
         }
     if (!known) reader.wrong("verdict", "must be PASS, SKIPPED, MARGINAL or FATAL");
+    if (reader.flag("informs") && finding.verdict == Verdict::pass) finding.verdict = Verdict::info;
     findings.push_back(std::move(finding));
     return reader.done();
 }
@@ -51,13 +52,17 @@ Result<void> read_placed_gpu(const Json &json, std::vector<Topology::Gpu> &gpus)
 std::string encode(const Health &health)
 {
     Json findings = Json::array();
-    for (const Finding &f : health.findings)
+    for (const Finding &f : health.findings) {
+        // Clients before this one know four verdicts.
+        const bool informs = f.verdict == Verdict::info;
         findings.push_back({{"check", f.check},
                             {"of", printable(f.of, defaults::kMaxText)},
-                            {"verdict", name(f.verdict)},
+                            {"verdict", name(informs ? Verdict::pass : f.verdict)},
                             {"value", printable(f.value, kMostSentence)},
                             {"limit", printable(f.limit, kMostSentence)},
                             {"cure", printable(f.cure, kMostSentence)}});
+        if (informs) findings.back()["informs"] = true;
+    }
     return dump(
         {{"name", health.name}, {"age_ms", health.age_ms}, {"checks", std::move(findings)}});
 }

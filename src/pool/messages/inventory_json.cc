@@ -174,6 +174,20 @@ Result<Sharing> decode_sharing(std::string_view text)
     });
 }
 
+namespace {
+
+DriverInventory::Abilities read_abilities(const Json &gpu)
+{
+    // An older worker program, which runs until the host is started anew, does not tell.
+    auto number = [&](const char *name) {
+        auto found = gpu.is_object() ? gpu.find(name) : gpu.end();
+        return found != gpu.end() && found->is_number_integer() ? found->get<int>() != 0 : -1;
+    };
+    return {number("stream_memory_ops"), number("host_pointers")};
+}
+
+}  // namespace
+
 Result<DriverInventory> decode_driver_inventory(std::string_view text)
 {
     return decode<DriverInventory>(text, [](const Json &json) -> Result<DriverInventory> {
@@ -181,7 +195,10 @@ Result<DriverInventory> decode_driver_inventory(std::string_view text)
         DriverInventory inventory;
         inventory.driver_version = reader.count("driver_version");
         inventory.driver_release = reader.text("driver_release", false);
-        reader.each("gpus", [&](const Json &gpu) { return read_gpu(gpu, inventory.gpus, false); });
+        reader.each("gpus", [&](const Json &gpu) {
+            inventory.abilities.push_back(read_abilities(gpu));
+            return read_gpu(gpu, inventory.gpus, false);
+        });
         Result<void> read = reader.done();
         if (!read) return std::move(read).error();
         return inventory;

@@ -20,6 +20,12 @@ struct DriverInventory {
     int driver_version = 0;
     std::string driver_release;  // empty: not known
     std::vector<GpuState> gpus;
+    // Of each of them, what the driver says that it can do: 1 or 0; -1: it does not tell.
+    struct Abilities {
+        int stream_memory_ops = -1;  // of 64 bits
+        int host_pointers = -1;      // pinned memory has one address on both sides
+    };
+    std::vector<Abilities> abilities = {};
 };
 Result<DriverInventory> decode_driver_inventory(std::string_view json);
 

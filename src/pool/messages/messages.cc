@@ -27,7 +27,7 @@ const char *name(Answer answer)
 
 const char *name(Verdict verdict)
 {
-    const char *names[] = {"PASS", "SKIPPED", "MARGINAL", "FATAL"};
+    const char *names[] = {"PASS", "INFO", "SKIPPED", "MARGINAL", "FATAL"};
     return names[static_cast<int>(verdict)];
 }
 

@@ -231,9 +231,9 @@ struct Sharing {
     std::vector<GpuSharing> gpus;
 };
 
-// How bad what a health check found is; the worst last.
-enum class Verdict { pass, skipped, marginal, fatal };
-// "PASS", "SKIPPED", "MARGINAL", "FATAL".
+// How bad what a health check found is; the worst last. `info` is neither good nor bad.
+enum class Verdict { pass, info, skipped, marginal, fatal };
+// "PASS", "INFO", "SKIPPED", "MARGINAL", "FATAL".
 const char *name(Verdict verdict);
 
 // What one health check found of one thing (doc/health.md).

@@ -4,9 +4,22 @@
 
 #include "rgpud/host/driver.h"
 #include "util/log.h"
+#include "util/units.h"
 
 namespace rgpu::serverd {
 namespace {
+
+// All of them on one line: servers of a pool should be alike in these.
+std::string settings_text(const RgpudConfig &config)
+{
+    auto on = [](bool value) { return value ? "on" : "off"; };
+    return std::string("encrypt ") + on(config.encrypt) + ", transport " + config.transport +
+           ", worker_memory " +
+           (config.worker_memory ? health::size_text(config.worker_memory) : "unlimited") +
+           ", max_workers " + std::to_string(config.max_workers) + ", max_kernel " +
+           format_duration(config.max_kernel) + ", max_term " + format_duration(config.max_term) +
+           ", confine_workers " + config.confine_workers + ", warm " + on(config.warm);
+}
 
 health::Host host_of(const RgpudConfig &config, const Driver &driver)
 {
@@ -16,8 +29,14 @@ health::Host host_of(const RgpudConfig &config, const Driver &driver)
     host.worker = config.worker;
     host.software = driver.software;
     host.cuda = driver.inventory.driver_version;
-    for (const pool::GpuState &gpu : driver.inventory.gpus)
-        host.gpus.push_back({gpu.index, gpu.uuid, gpu.pci});
+    host.settings = settings_text(config);
+    for (size_t i = 0; i < driver.inventory.gpus.size(); ++i) {
+        const pool::GpuState &gpu = driver.inventory.gpus[i];
+        const auto &can = driver.inventory.abilities;
+        host.gpus.push_back({gpu.index, gpu.uuid, gpu.pci, gpu.memory,
+                             i < can.size() ? can[i].stream_memory_ops : -1,
+                             i < can.size() ? can[i].host_pointers : -1});
+    }
     host.readings = read_gpus(config, driver);
     return host;
 }

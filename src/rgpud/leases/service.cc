@@ -712,8 +712,8 @@ Service::Count Service::count() const
     count.workers = workers_.count();
     count.workers_started = workers_.started();
     count.leases_granted = leases_granted_;
-    for (auto verdict : {pool::Verdict::pass, pool::Verdict::skipped, pool::Verdict::marginal,
-                         pool::Verdict::fatal})
+    for (auto verdict : {pool::Verdict::pass, pool::Verdict::info, pool::Verdict::skipped,
+                         pool::Verdict::marginal, pool::Verdict::fatal})
         count.checks[pool::name(verdict)] = static_cast<int>(
             std::count_if(findings_.begin(), findings_.end(), [&](const pool::Finding &finding) {
                 return finding.verdict == verdict;

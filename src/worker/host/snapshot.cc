@@ -110,13 +110,15 @@ Result<std::string> inventory_json()
         auto attribute = [&](CUdevice_attribute a) {
             return std::to_string(d.attributes[static_cast<size_t>(a)]);
         };
-        out += (i ? "," : "") + std::string("{\"index\":") + std::to_string(i) +
-               ",\"uuid\":" + json_string(calls::uuid_text(d.uuid)) +
-               ",\"name\":" + json_string(d.name) +
-               ",\"memory\":" + std::to_string(d.total_memory) + ",\"compute_capability\":\"" +
-               attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + "." +
-               attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) +
-               "\",\"pci\":" + json_string(d.pci_bus_id) + "}";
+        out +=
+            (i ? "," : "") + std::string("{\"index\":") + std::to_string(i) +
+            ",\"uuid\":" + json_string(calls::uuid_text(d.uuid)) +
+            ",\"name\":" + json_string(d.name) + ",\"memory\":" + std::to_string(d.total_memory) +
+            ",\"compute_capability\":\"" + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+            "." + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) +
+            "\",\"pci\":" + json_string(d.pci_bus_id) + ",\"stream_memory_ops\":" +
+            attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) + ",\"host_pointers\":" +
+            attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) + "}";
     }
     return out + "]}\n";
 }

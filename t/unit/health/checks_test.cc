@@ -228,6 +228,74 @@ Test(health, an_nvml_that_does_not_start_is_fatal_once)
     cr_assert(parse_readings("{\"why_not\": \"x\", \"broken\": 1}")->broken);
 }
 
+Test(health, host_memory_against_the_gpus)
+{
+    Made made;
+    says(host_memory(made.host), Verdict::skipped);
+    made.gpu();
+    made.host.gpus[0].memory = uint64_t{8} << 30;
+    says(host_memory(made.host), Verdict::skipped);
+    made.file("/proc/meminfo", "MemTotal:       16303428 kB");
+    says(host_memory(made.host), Verdict::pass);
+    made.gpu();
+    made.host.gpus[1].memory = uint64_t{80} << 30;
+    says(host_memory(made.host), Verdict::marginal);
+    cr_assert_eq(host_memory(made.host)[0].limit, "at least 88 GiB, as the GPUs have");
+    made.host.software = true;
+    says(host_memory(made.host), Verdict::skipped);
+}
+
+Test(health, the_least_release_of_the_driver)
+{
+    Made made;
+    made.gpu();
+    says(driver_release(made.host), Verdict::skipped);
+    made.host.readings.driver = "580.65.06";
+    says(driver_release(made.host), Verdict::pass);
+    made.host.readings.driver = "535.104.5";
+    says(driver_release(made.host), Verdict::marginal);
+    made.host.readings.driver = "470.256.02";
+    says(driver_release(made.host), Verdict::fatal);
+}
+
+Test(health, what_only_informs)
+{
+    Made made;
+    made.gpu();
+    says(stream_memory_operations(made.host), Verdict::skipped);
+    says(host_pointers(made.host), Verdict::skipped);
+    says(settings(made.host), Verdict::skipped);
+    made.host.gpus[0].stream_memory_ops = 1;
+    made.host.gpus[0].host_pointers = 0;
+    made.host.settings = "encrypt off";
+    says(stream_memory_operations(made.host), Verdict::info);
+    says(host_pointers(made.host), Verdict::info);
+    says(settings(made.host), Verdict::info);
+    cr_assert(host_pointers(made.host)[0].value.starts_with("pinned memory has another address"));
+    says(users_libraries(made.host), Verdict::info);
+    cr_assert_eq(users_libraries(made.host)[0].value, "not on this server");
+    made.file("/usr/lib/x86_64-linux-gnu/libnccl.so.2", "");
+    cr_assert_eq(users_libraries(made.host)[0].value, "/usr/lib/x86_64-linux-gnu/libnccl.so.2");
+}
+
+Test(health, the_driver_that_rgpu_conf_asks_for)
+{
+    Made made;
+    auto verdict = [&](const char *driver) {
+        return worst({configured_driver(made.host, driver)});
+    };
+    cr_assert_eq(verdict("softgpu"), Verdict::info);
+    cr_assert_eq(verdict("auto"), Verdict::info);
+    cr_assert_eq(verdict("nvidia"), Verdict::fatal, "there is none of NVIDIA's");
+    made.file("/sys/bus/pci/devices/0000:3b:00.0/vendor", "0x10de");
+    made.file("/sys/bus/pci/devices/0000:3b:00.0/class", "0x030200");
+    cr_assert_eq(verdict("auto"), Verdict::fatal, "no software GPUs in the place of a broken one");
+    cr_assert_eq(verdict("nvidia"), Verdict::fatal);
+    made.file("/proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025");
+    cr_assert_eq(verdict("nvidia"), Verdict::pass);
+}
+
 Test(health, driver_and_cuda_versions_against_each_other)
 {
     Made made;
