@@ -55,9 +55,8 @@ status 127 "no such command" run -- /nonexistent/command
 like "$err" '/nonexistent/command: No such file' "... and the error names it"
 status 126 "a command that cannot be run" run -- /etc/passwd
 status 121 "what the pool can never give" run -n 3 -- true
-sentence='the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted; with --span the GPUs '
-sentence+='of several servers would do'
-like "$err" "$sentence" "... with the reason, and a cure"
+is "$err" "rgpu: the pool can never give this: gpu1: it has 2 GPUs, 3 are wanted" \
+    "... with the reason, and no cure where there is none (--span)"
 status 121 "... of memory, too" run -m 1G -- true
 status 2 "an option that is none" run --gpu 1 -- true
 like "$err" 'run has no option --gpu' "... is named"
@@ -78,7 +77,7 @@ hold=$pid
 taken() { "$rgpu" list | grep -q '75%'; }
 ok "a share of a GPU is taken" wait_for 10 taken
 ok "--verbose says what was leased" wait_for 10 grep -q 'gpu1 GPU 0 .*25%, 8M' "$T/hold.log"
-like "$("$rgpu" list)" "75% +56.0 MiB +64.0 MiB +$(id -un): pid $hold on .*\(25%\)" \
+like "$("$rgpu" list)" "75% +$(id -un): pid $hold on .*\(25%\) +56.0 MiB +64.0 MiB" \
     "list says who holds it"
 try 20 "$rgpu" leases --json
 expression='[(l["server"], l["owner"]["pid"], l["gpus"][0]["share"], l["gpus"][0]["memory"]) for l '
@@ -145,8 +144,14 @@ ok "... gives the GPU back" wait_for 5 all_free
 api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "job": "17", "node": "cn1"}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 like "$("$rgpu" list)" 'job 17 on cn1' "a job's lease is shown with job and node"
-is "$("$rgpu" release --job 17 --node cn2 --json)" '{"released": 0}' \
-    "release --job --node: of another node"
+try 20 "$rgpu" release --job 17 --node cn2 --json
+is "$rc $out" '1 {"released": 0}' "release --job --node: of another node"
+try 20 "$rgpu" release --job 99999
+is "$rc $out $err" '1  rgpu: job 99999 has no lease that you may end; see rgpu leases' \
+    "release --job of a job without leases"
+try 20 "$rgpu" list first second third
+is "$rc $err" '2 rgpu: these arguments are too many: first second third; see rgpu --help' \
+    "arguments too many are named in their order"
 is "$("$rgpu" release --job 17 --json)" '{"released": 1}' "release --job"
 status 2 "release of nothing" release
 

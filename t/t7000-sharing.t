@@ -13,7 +13,7 @@ tenants_start 5 "25-100 us=200" "35-100 us=2000 mode=threads" "40-100 us=20000"
 shown() { busy_tenants 3; }
 ok "rgpu top --json shows three tenants that are given time and launch" wait_for 8 shown
 try 10 "$build/bin/rgpu" top --once
-like "$out" "25-100% +25\.0%.*[0-9]+\.[0-9]%.*MiB.*(runs|waits)" \
+like "$out" "(runs|waits).* 25-100% +25\.0%.*[0-9]+\.[0-9]%.*MiB" \
     "rgpu top --once shows what each wants, is due and is given"
 metrics=$(curl -s "http://127.0.0.1:$control/metrics")
 for name in rgpu_share_least rgpu_share_most rgpu_share_due rgpu_share_given \

@@ -19,6 +19,12 @@ private:
         return client.drain(server, {gpu, reason_, 0});
     }
 
+    const char *then() const override
+    {
+        return "is drained: nothing more of it is lent. Who has it keeps it; rgpu leases shows "
+               "whom";
+    }
+
     std::string reason_;
 };
 

@@ -60,6 +60,14 @@ std::string wrong_usage(const CLI::App *app, const CLI::Error &error)
     std::vector<std::string> left = app->remaining(true);
     if (what.find("subcommand") != what.npos && !left.empty())
         what = "there is no subcommand \"" + left.front() + "\"";
+    else if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+        // CLI11 joins them last one first.
+        while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+        left = app->remaining();
+        what = left.size() == 1 ? "this argument is one too many:"
+                                : "these arguments are too many:";
+        for (const std::string &word : left) what += " " + word;
+    }
     return "rgpu: " + what + "; see rgpu --help\n";
 }
 

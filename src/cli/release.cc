@@ -45,7 +45,12 @@ public:
         if (!released)
             return fail(released.error(),
                         released.error().kind == ErrorKind::disconnected ? kNoServer : kFailed);
-        printf(json_ ? "{\"released\": %d}\n" : "%d released\n", *released);
+        if (json_) printf("{\"released\": %d}\n", *released);
+        if (*released == 0 && !job_.empty())
+            return fail(error(ErrorKind::invalid,
+                              "job %s%s%s has no lease that you may end; see rgpu leases",
+                              job_.c_str(), node_.empty() ? "" : " on node ", node_.c_str()));
+        if (!json_) printf("%d released\n", *released);
         return kOk;
     }
 

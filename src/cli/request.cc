@@ -62,7 +62,8 @@ public:
         auto [outcome, signal] = acquire_showing(*client, *request, wait);
         if (!outcome) return fail(outcome.error());
         if (outcome->grants.empty())
-            return signal ? 128 + *signal : wanted_.told_without_lease(*outcome, wait.limit);
+            return signal ? 128 + *signal
+                          : wanted_.told_without_lease(*outcome, wait.limit, *client, *request);
         Result<void> written = signal ? error(ErrorKind::unavailable, "a signal came")
                                       : write_lease_file(file_, outcome->grants);
         if (!written) {

@@ -10,6 +10,8 @@ class Resume : public DrainCommand {
     {
         return client.resume(server, gpu);
     }
+
+    const char *then() const override { return "is lent again"; }
 };
 
 const Registered<Resume> resume{"", "resume", "Lend a drained server or GPU again"};

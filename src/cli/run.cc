@@ -149,7 +149,8 @@ private:
         auto [outcome, signal] = acquire_showing(client, request, wait);
         if (!outcome) return fail(outcome.error(), kOwnFailure);
         if (outcome->grants.empty())
-            return signal ? 128 + *signal : wanted_.told_without_lease(*outcome, wait.limit);
+            return signal ? 128 + *signal
+                          : wanted_.told_without_lease(*outcome, wait.limit, client, request);
         std::deque<HeldLease> held;  // in which nothing is moved
         for (const pool::Grant &grant : outcome->grants) held.emplace_back(client, grant);
         if (signal) return 128 + *signal;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -46,9 +47,7 @@ std::string rate(double per_second)
 
 std::string who(const pool::TenantShare &t)
 {
-    if (t.lease.empty()) return "(another's)";
-    std::string user = t.owner.user.empty() ? std::to_string(t.owner.uid) : t.owner.user;
-    return user + ": " + to_text(t.owner);
+    return t.lease.empty() ? "(another's)" : who_of(t.owner);
 }
 
 std::string state_of(const pool::TenantShare &t)
@@ -59,7 +58,12 @@ std::string state_of(const pool::TenantShare &t)
     return state;
 }
 
-std::vector<std::string> row_of(const std::string &server, int index, const pool::TenantShare &t)
+// Who and what they do come first: where a line is cut, these are still there.
+const std::vector<std::string> kColumns = {"GPU",      "WHO",     "STATE",   "SHARE", "DUE",
+                                           "1S",       "10S",     "1MIN",    "OWED",  "MEMORY",
+                                           "LAUNCH/S", "BYTES/S", "LONGEST", "LEASE"};
+
+std::vector<std::string> row_of(const std::string &gpu, const pool::TenantShare &t)
 {
     std::string wanted = share_text(t.least, t.most);
     if (t.weight != 1) {
@@ -69,8 +73,9 @@ std::vector<std::string> row_of(const std::string &server, int index, const pool
     }
     std::string memory = human_size(t.memory_used);
     if (t.memory) memory += " of " + human_size(t.memory);
-    return {server + " " + std::to_string(index),
-            t.lease.empty() ? "-" : t.lease.substr(0, 8),
+    return {gpu,
+            who(t),
+            state_of(t),
             wanted,
             percent(t.due),
             percent(t.given_1s),
@@ -81,32 +86,65 @@ std::vector<std::string> row_of(const std::string &server, int index, const pool
             rate(t.launches_per_s),
             human_size(static_cast<uint64_t>(t.bytes_per_s)),
             seconds(t.longest_s),
-            state_of(t),
-            who(t)};
+            t.lease.empty() ? "-" : t.lease.substr(0, 8)};
 }
 
-std::string top_table(const Sharings &sharings)
+// A lease on the GPU that has launched nothing there.
+std::vector<std::string> row_of(const std::string &gpu, const pool::Lease &lease,
+                                const pool::Portion &part)
 {
-    std::vector<std::vector<std::string>> rows = {{"GPU", "LEASE", "SHARE", "DUE", "1S", "10S",
-                                                   "1MIN", "OWED", "MEMORY", "LAUNCH/S", "BYTES/S",
-                                                   "LONGEST", "STATE", "WHO"}};
+    std::vector<std::string> row(kColumns.size(), "-");
+    row[0] = gpu;
+    row[1] = who_of(lease.owner);
+    row[2] = lease.workers ? "no launch yet" : "no program yet";
+    row[3] = share_text(part.share, part.most);
+    row.back() = lease.id.substr(0, 8);
+    return row;
+}
+
+std::vector<std::string> row_of(const std::string &gpu, const pool::GpuState &state)
+{
+    if (!state.drained.empty()) return {gpu, "-", "drained: " + state.drained};
+    return state.free_share < kWholeGpu ? std::vector<std::string>{gpu, "(another's)", "-"}
+                                        : std::vector<std::string>{gpu, "-", "free"};
+}
+
+void add_rows(std::vector<std::vector<std::string>> &rows, const pool::Inventory &inventory,
+              const pool::Sharing *sharing, const std::string &server)
+{
+    for (const pool::GpuState &gpu : inventory.gpus) {
+        const std::string name = server + " " + std::to_string(gpu.index);
+        std::set<std::string> shown;
+        const size_t before = rows.size();
+        for (size_t i = 0; sharing && i < sharing->gpus.size(); ++i)
+            if (sharing->gpus[i].uuid == gpu.uuid)
+                for (const pool::TenantShare &tenant : sharing->gpus[i].tenants) {
+                    rows.push_back(row_of(name, tenant));
+                    shown.insert(tenant.lease);
+                }
+        for (const pool::Lease &lease : inventory.leases)
+            for (const pool::Portion &part : lease.gpus)
+                if (part.uuid == gpu.uuid && !shown.count(lease.id))
+                    rows.push_back(row_of(name, lease, part));
+        if (rows.size() == before) rows.push_back(row_of(name, gpu));
+    }
+}
+
+std::string top_table(const Sharings &sharings, const pool::Inventories &inventories)
+{
+    std::vector<std::vector<std::string>> rows = {kColumns};
     std::string silent;
-    size_t idle = 0;
-    for (const auto &told : sharings) {
+    for (const auto &told : inventories) {
         if (!told.answer) {
-            silent += told.server + ": " + told.answer.error().text + "\n";
+            silent += "no answer from " + told.answer.error().text + "\n";
             continue;
         }
-        for (const pool::GpuSharing &gpu : told.answer->gpus) {
-            idle += gpu.tenants.empty();
-            for (const pool::TenantShare &tenant : gpu.tenants)
-                rows.push_back(row_of(told.server, gpu.index, tenant));
-        }
+        const pool::Sharing *sharing = nullptr;
+        for (const auto &one : sharings)
+            if (one.server == told.server && one.answer) sharing = &*one.answer;
+        add_rows(rows, *told.answer, sharing, told.server);
     }
-    std::string text = table(rows);
-    text += std::to_string(idle) + (idle == 1 ? " GPU has" : " GPUs have") +
-            " no tenant that launched anything\n";
-    return text + silent;
+    return table(rows) + silent;
 }
 
 // One line a server, as it said it.
@@ -231,7 +269,8 @@ public:
         if (!once && !json_ && isatty(STDOUT_FILENO)) terminal.emplace();
         for (;;) {
             Sharings sharings = client->sharing();
-            std::string text = json_ ? top_json(sharings) : top_table(sharings);
+            std::string text = json_ ? top_json(sharings)
+                                     : top_table(sharings, client->inventory());
             if (terminal)
                 terminal->show(text);
             else

@@ -204,6 +204,8 @@ private:
 
     static std::string as_json(const std::vector<Row> &rows)
     {
+        // Sums of what is told in thousandths: 17.278, not 17.278000000000002.
+        auto thousandths = [](double seconds) { return std::round(seconds * 1000) / 1000; };
         nlohmann::json all = nlohmann::json::array();
         for (const Row &row : rows) {
             all.push_back({{"user", row.user},
@@ -211,10 +213,10 @@ private:
                            {"gpu", row.used.name},
                            {"runs", row.runs},
                            {"unreported", row.unreported},
-                           {"gpu_seconds", row.used.gpu_seconds},
-                           {"busy_seconds", row.used.busy_seconds},
-                           {"blocked_seconds", row.used.blocked_seconds},
-                           {"throttled_seconds", row.used.throttled_seconds},
+                           {"gpu_seconds", thousandths(row.used.gpu_seconds)},
+                           {"busy_seconds", thousandths(row.used.busy_seconds)},
+                           {"blocked_seconds", thousandths(row.used.blocked_seconds)},
+                           {"throttled_seconds", thousandths(row.used.throttled_seconds)},
                            {"memory_peak", row.used.memory_peak},
                            {"launches", row.used.launches},
                            {"bytes_in", row.used.bytes_in},

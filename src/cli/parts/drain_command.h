@@ -32,7 +32,10 @@ public:
                               what_.c_str(), what_.substr(0, colon).c_str()),
                         kUsage);
         Result<void> done = change(*client, what_.substr(0, colon), gpu);
-        if (done) return kOk;
+        if (done) {
+            printf("%s %s\n", what_.c_str(), then());
+            return kOk;
+        }
         return fail(done.error(),
                     done.error().kind == ErrorKind::disconnected ? kNoServer : kFailed);
     }
@@ -40,6 +43,8 @@ public:
 protected:
     virtual Result<void> change(pool::Client &client, const std::string &server,
                                 const std::string &gpu) = 0;
+    // What it is then, behind its name.
+    virtual const char *then() const = 0;
 
 private:
     std::string what_;

@@ -94,7 +94,8 @@ void GpuOptions::add(CLI::App &app)
         ->type_name("SIZE");
     app.add_option("-w,--wait", wait_, "How long to wait for GPUs in use: 30m; 0 gives up at once")
         ->type_name("TIME");
-    app.add_flag("--span", span_, "GPUs of several servers will do, where no one server has all");
+    app.add_flag("--span", span_,
+                 "Allow GPUs of several servers where no single server has enough");
     app.add_option("--server", servers_, "Only of this server, by name or address; may be repeated")
         ->type_name("NAME");
     app.add_option("--gpu-name", names_,
@@ -200,15 +201,17 @@ Acquired acquire_showing(pool::Client &client, const pool::Request &request, poo
     return {std::move(outcome), signal};
 }
 
-int GpuOptions::told_without_lease(const pool::Outcome &outcome, Milliseconds limit) const
+int GpuOptions::told_without_lease(const pool::Outcome &outcome, Milliseconds limit,
+                                   pool::Client &client, const pool::Request &request) const
 {
     switch (outcome.kind) {
     case pool::Outcome::never:
-        return fail(
-            error(ErrorKind::exhausted, "the pool can never give this: %s%s",
-                  outcome.reason.c_str(),
-                  gpus_ > 1 && !span_ ? "; with --span the GPUs of several servers would do" : ""),
-            kNever);
+        return fail(error(ErrorKind::exhausted, "the pool can never give this: %s%s",
+                          outcome.reason.c_str(),
+                          gpus_ > 1 && !span_ && client.span_would_do(request)
+                              ? "; with --span the GPUs of several servers would do"
+                              : ""),
+                    kNever);
     case pool::Outcome::unreachable:
         return fail(error(ErrorKind::disconnected, "no server answers: %s", outcome.reason.c_str()),
                     kNoServer);

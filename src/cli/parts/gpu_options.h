@@ -19,8 +19,10 @@ public:
     // From here on the client asks the servers of --server, and with --span for GPUs of several.
     // Fails with `invalid`.
     Result<void> choose(pool::Client &client) const;
-    // Tells why nothing was granted; returns the exit status for it.
-    int told_without_lease(const pool::Outcome &outcome, Milliseconds limit) const;
+    // Tells why nothing was granted; returns the exit status for it. The client is asked whether
+    // GPUs of several servers would do.
+    int told_without_lease(const pool::Outcome &outcome, Milliseconds limit, pool::Client &client,
+                           const pool::Request &request) const;
 
 private:
     Result<pool::GpuFilter> filters() const;

@@ -17,11 +17,6 @@ std::string dump(const Json &json)
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string user_of(const pool::Owner &owner)
-{
-    return owner.user.empty() ? std::to_string(owner.uid) : owner.user;
-}
-
 // "alice: job 17 on cn1", one for each lease that holds a part of the GPU.
 std::string holders(const pool::Inventory &inventory, const std::string &uuid)
 {
@@ -30,7 +25,7 @@ std::string holders(const pool::Inventory &inventory, const std::string &uuid)
         for (const pool::Portion &portion : lease.gpus)
             if (portion.uuid == uuid) {
                 all += all.empty() ? "" : "; ";
-                all += user_of(lease.owner) + ": " + to_text(lease.owner);
+                all += who_of(lease.owner);
                 if (portion.share != kWholeGpu)
                     all += " (" + share_text(portion.share, portion.most) + ")";
             }
@@ -70,6 +65,13 @@ std::string age(int64_t granted_at)
 
 }  // namespace
 
+std::string user_of(const pool::Owner &owner)
+{
+    return owner.user.empty() ? std::to_string(owner.uid) : owner.user;
+}
+
+std::string who_of(const pool::Owner &owner) { return user_of(owner) + ": " + to_text(owner); }
+
 std::string human_size(uint64_t bytes)
 {
     const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -87,7 +89,7 @@ std::string human_size(uint64_t bytes)
 std::string pool_table(const pool::Inventories &inventories)
 {
     std::vector<std::vector<std::string>> rows = {
-        {"SERVER", "GPU", "NAME", "CC", "DRIVER", "FREE", "MEMORY FREE", "MEMORY", "HELD BY"}};
+        {"SERVER", "GPU", "NAME", "FREE", "HELD BY", "MEMORY FREE", "MEMORY", "CC", "DRIVER"}};
     int64_t free = 0, all = 0;
     for (const auto &told : inventories) {
         if (!told.answer) continue;
@@ -96,10 +98,12 @@ std::string pool_table(const pool::Inventories &inventories)
             const std::string &driver = told.answer->driver_release;
             bool hidden = who.empty() && gpu.free_share < kWholeGpu;
             std::string drained = gpu.drained.empty() ? "" : "[drained: " + gpu.drained + "] ";
+            // Who has it stands where a terminal of 80 columns still shows it.
             rows.push_back({told.server, std::to_string(gpu.index), gpu.name,
-                            gpu.compute_capability, driver.empty() ? "-" : driver,
-                            std::to_string(gpu.free_share) + "%", human_size(gpu.free_memory),
-                            human_size(gpu.memory), drained + (hidden ? "(another user)" : who)});
+                            std::to_string(gpu.free_share) + "%",
+                            drained + (hidden ? "(another user)" : who),
+                            human_size(gpu.free_memory), human_size(gpu.memory),
+                            gpu.compute_capability, driver.empty() ? "-" : driver});
             free += gpu.drained.empty() ? gpu.free_share : 0;
             all += kWholeGpu;
         }

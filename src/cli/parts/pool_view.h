@@ -16,6 +16,10 @@ std::string pool_json(const pool::Inventories &inventories);
 std::string lease_table(const pool::Inventories &inventories);
 std::string lease_json(const pool::Inventories &inventories);
 
+// "alice", or the number of a user whose name nobody told; "alice: job 17 on cn1".
+std::string user_of(const pool::Owner &owner);
+std::string who_of(const pool::Owner &owner);
+
 // "2.0 GiB": for people, not exact.
 std::string human_size(uint64_t bytes);
 

@@ -119,8 +119,9 @@ private:
                               " with GPUs of the pool, " + std::to_string(seen.leases) +
                               (seen.leases == 1 ? " lease" : " leases");
         return out + counted + ": " +
-               (seen.all.empty() ? "all agree"
-                                 : std::to_string(seen.all.size()) + " things disagree") +
+               (seen.all.empty()       ? "all agree"
+                : seen.all.size() == 1 ? "1 thing disagrees"
+                                       : std::to_string(seen.all.size()) + " things disagree") +
                "\n";
     }
 

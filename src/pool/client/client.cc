@@ -504,6 +504,17 @@ Result<Outcome> Client::acquire_span(const Request &request, std::vector<Told<Of
     return outcome;
 }
 
+bool Client::span_would_do(const Request &wanted)
+{
+    Request request = wanted;
+    request.span = random_id();
+    const std::vector<Told<Offer>> told = offers(request);
+    reject(told);
+    int fitting = 0;
+    for (const Told<Offer> &one : told) fitting += one.answer ? one.answer->fitting : 0;
+    return fitting >= request.gpus;
+}
+
 void Client::without_secrets() { state_->secrets = false; }
 
 std::vector<Told<std::vector<Lease>>> Client::leases(const LeaseFilter &filter)

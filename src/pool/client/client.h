@@ -109,6 +109,10 @@ public:
     // fewest that do (span.h).
     void span();
 
+    // Whether GPUs of several servers could ever serve the request, as far as those that answer
+    // tell.
+    bool span_would_do(const Request &request);
+
     // From here on acquire() takes an offer of a server on this Slurm node ([[server]] node) before
     // any other; empty: of none.
     void prefer(const std::string &node);
