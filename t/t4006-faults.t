@@ -30,15 +30,29 @@ submitted --gres=rgpu:1 -o "$T/out2" -e "$T/err2" --wrap "exec $steady $T/mark2"
 ok "another job finds its GPU on the other server" wait_for 60 [ -e "$T/mark2" ]
 is "$(server_of "$job")" "$other" "which is $other"
 kill -9 $(workers)
-ok "its worker dies, and the program ends" wait_for 30 ended
-is "$(exit_code)" 3 "with a CUDA error"
-like "$(cat "$T/out2")" 'cuda[A-Za-z]+: cudaError' "which the program can name"
-like "$(cat "$T/err2")" "$other" "its stderr names the server"
-is "$(job_state "$job") $(restarts "$job")" "FAILED 0" \
-    "the server lives: the job is not started again"
+is_requeued() { [ "$(job_state "$job") $(restarts "$job")" = "PENDING 1" ] ||
+    { scontrol show job "$job"; return 1; }; }
+ok "its worker dies: the program ends, and the job is requeued as if it had lost the server" \
+    wait_for 40 is_requeued
+like "$(cat "$T/out2")" 'cuda[A-Za-z]+: cudaError' "the program can name the error"
+told="lost the GPU server $other .*: connection closed by the server: the server lives, and this "
+told+="program's worker died there"
+like "$(cat "$T/err2")" "$told" "its stderr names the server and the cause"
+like "$(note_of "$job")" "^rgpu: lost its worker on server $other \(worker [0-9]+ was ended by \
+signal 9, as when memory runs out\): requeued" "its comment says what happened"
+log=$cluster/log/rgpud.$other
+ok "the server's log has a warning" grep -q 'warning: .*worker .* was ended by signal 9' "$log"
+scancel "$job"
+
+submitted --no-requeue --gres=rgpu:1 -o "$T/out4" -e "$T/err4" --wrap "exec $steady $T/mark4"
+ok "the server serves on" wait_for 60 [ -e "$T/mark4" ]
+rgpu release --job "$job" > /dev/null
+ok "an administrator ends its lease, and the program ends" wait_for 30 ended
+like "$(cat "$T/err4")" "lost the GPU server $other .*: connection closed by the server: the lease \
+was ended there \(rgpu release" "... and its stderr says so"
 
 submitted --no-requeue --gres=rgpu:1 -o "$T/out3" -e "$T/err3" --wrap "exec $steady $T/mark3"
-ok "the server serves on" wait_for 60 [ -e "$T/mark3" ]
+wait_for 60 [ -e "$T/mark3" ]
 # All of the host at once, as when it loses power.
 kill -9 "$(cat "$cluster/pid/rgpud.$other")" $(workers)
 ok "its host dies mid-run, and the program ends" wait_for 30 ended

@@ -69,7 +69,7 @@ ok "... that says how long it was throttled" holds 'g["throttled_seconds"] > 0.2
 # cancelled.
 gpu=$(first_gpu)
 for name in first second; do
-    submitted --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 --wrap \
+    submitted --no-requeue --gres=rgpu:1 --rgpu-uuid="$gpu" --rgpu-share=20-100 --wrap \
         "$build/cuda/tenant-static us=2000 seconds=300"
     eval "$name=$job"
 done

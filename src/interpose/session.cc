@@ -18,6 +18,7 @@
 #include "interpose/callback.h"
 #include "interpose/lanes.h"
 #include "interpose/log.h"
+#include "interpose/lost.h"
 #include "interpose/packing.h"
 #include "interpose/servers.h"
 #include "interpose/stats.h"
@@ -659,9 +660,10 @@ bool Session::receive_raw(void *data, size_t bytes)
         if (!spin.until(look)) n = transport_->receive(to, room, -1);
         if (n > 0) count_received(static_cast<size_t>(n));
         if (n <= 0) {
-            die(n == 0           ? "connection closed by the server"
-                : errno == EBADF ? kNotOurs
-                                 : strerror(errno));
+            if (n == 0 || errno == ECONNRESET)
+                die(("connection closed by the server: " + why_lost(server_)).c_str());
+            else
+                die(errno == EBADF ? kNotOurs : strerror(errno));
             return false;
         }
         if (direct) {

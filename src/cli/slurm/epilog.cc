@@ -28,8 +28,8 @@ constexpr Milliseconds kRestartLimit{30'000};
 struct Ended {
     unsigned leases = 0;
     int gpus = 0;
-    std::vector<slurm::LostServer>
-        lost;  // servers whose host was started again under the job, or that took its GPUs back
+    std::vector<slurm::LostServer> lost;  // servers whose host was started again under the job,
+                                          // that took its GPUs back, or on which its worker died
     slurm::JobUsage used;
 };
 
@@ -76,6 +76,9 @@ Unreleased release(pool::Client &client, const slurm::Job &job, bool usage, Mill
                     ended.lost.push_back(
                         {told.server,
                          "GPUs of server " + told.server + ", whose own host needs them", false});
+                if (!told.answer->died.empty())
+                    ended.lost.push_back(
+                        {told.server, slurm::kDied + told.server + " (" + told.answer->died + ")"});
                 continue;
             }
             ended.used.silent.push_back(told.server);

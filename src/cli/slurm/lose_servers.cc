@@ -12,6 +12,7 @@ Result<std::string> lose_servers(const SlurmConfig &slurm, const std::string &jo
                                  const std::vector<slurm::LostServer> &lost, bool running)
 {
     slurm::Fate fate = slurm::fate_of(record, slurm.lost_server, running);
+    if (fate == slurm::Fate::requeue && slurm::dies_again(record, lost)) fate = slurm::Fate::hold;
     slurm::FateStep step = slurm::step_of(fate, job, running);
     std::string note = slurm::what_happened(lost) + ": " + step.done;
     std::vector<slurm::Avoided> avoid =

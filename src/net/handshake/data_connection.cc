@@ -76,6 +76,21 @@ Result<Lane> connect_lane(const std::string &address, const std::string &lease,
     }
 }
 
+std::string why_ended(const std::string &address, const std::string &lease,
+                      const std::string &secret, Deadline deadline)
+{
+    auto fd = connect(address, deadline);
+    if (!fd) return "the server is gone (" + fd.error().text + ")";
+    // No worker has this number: where the lease is known, nothing comes of it.
+    auto accepted = client_handshake(fd->get(), lease, secret, 0, deadline, wire::Purpose::lane);
+    if (accepted || accepted.error().text.find(kUnknownLease) == std::string::npos)
+        return accepted || accepted.error().kind == ErrorKind::invalid
+                   ? "the server lives, and this program's worker died there (out of memory, or "
+                     "killed: rgpud's log says how)"
+                   : "the server does not answer (" + accepted.error().text + ")";
+    return "the lease was ended there (rgpu release, or its time was over)";
+}
+
 void DataConnection::leave_to_parent()
 {
     fd.reset();

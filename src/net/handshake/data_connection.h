@@ -37,6 +37,10 @@ struct Lane {
 Result<Lane> connect_lane(const std::string &address, const std::string &lease,
                           const std::string &secret, uint64_t worker, Deadline);
 
+// Why a connection to a worker has ended, for a person: asks the server, once.
+std::string why_ended(const std::string &address, const std::string &lease,
+                      const std::string &secret, Deadline);
+
 // How long an rgpud that is started again may take until it listens.
 inline constexpr std::chrono::seconds kRestartTime{15};
 

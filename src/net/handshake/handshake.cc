@@ -133,7 +133,7 @@ Result<Client> answer_hello(int fd, const wire::ServerHello &mine, const wire::C
     bool right = hello.flags == mine.flags &&
                  equal_in_constant_time(expected.data(), hello.proof.data(), expected.size());
     if (!secret || !right) {
-        refuse(fd, "this lease is not known here, or has ended", deadline);
+        refuse(fd, kUnknownLease, deadline);
         return error(ErrorKind::invalid, "%s",
                      secret ? "wrong secret" : "unknown or expired lease");
     }

@@ -38,6 +38,9 @@ struct Client {
     TunnelKey key;
 };
 
+// What a server says of a lease that it does not know, or whose secret is another.
+inline constexpr const char *kUnknownLease = "this lease is not known here, or has ended";
+
 // The secret (raw bytes) of a lease that may connect now, or nothing.
 using SecretLookup = std::function<std::optional<std::string>(const std::string &lease)>;
 

@@ -81,12 +81,16 @@ Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
 
 }  // namespace
 
+// Of how a worker died, for a job's comment.
+constexpr size_t kMostReason = 200;
+
 std::string encode(const Released &released)
 {
     Json json = {{"released", released.count}, {"lost", released.lost}};
     if (released.gpus) json["gpus"] = released.gpus;
     if (released.busy) json["busy"] = released.busy;
     if (released.withdrawn) json["withdrawn"] = released.withdrawn;
+    if (!released.died.empty()) json["died"] = released.died;
     for (const LeaseUsage &usage : released.usage) json["usage"].push_back(to_json(usage));
     return dump(json);
 }
@@ -101,6 +105,7 @@ Result<Released> decode_released(std::string_view text)
         released.gpus = reader.count<int>("gpus", false);
         released.busy = reader.count<int>("busy", false);
         released.withdrawn = reader.count<int>("withdrawn", false);
+        released.died = printable(reader.text("died", false), kMostReason);
         if (reader.member("usage", false))
             reader.each("usage",
                         [&](const Json &usage) { return read_usage(usage, released.usage); });

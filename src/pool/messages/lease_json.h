@@ -18,8 +18,8 @@ struct Leases {
 std::string encode(const Leases &leases);
 Result<Leases> decode_leases(std::string_view json);
 
-// {"released": n, "lost": k, "gpus": g, "withdrawn": w, "usage": [...]}; without the last two where
-// there are none
+// {"released": n, "lost": k, "gpus": g, "withdrawn": w, "died": "...", "usage": [...]}; without the
+// last three where there are none
 std::string encode(const Released &released);
 Result<Released> decode_released(std::string_view json);
 

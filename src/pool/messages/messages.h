@@ -186,6 +186,7 @@ struct Released {
         usage;          // where asked for: of these, and of leases of the job that ended before
     int withdrawn = 0;  // with it: leases of the job that ended before, as their GPUs were
                         // withdrawn; each is told once
+    std::string died;   // with it: how a worker of the job died that nobody had told to end
 };
 
 // All that `rgpu list` shows of one server.

@@ -225,6 +225,7 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     if (!lease) return lease;
     ++leases_granted_;
     withdrawn_.erase(lease->owner.job);
+    died_.erase(lease->owner.job);
     if (Result<Fd> meter = meters_.file(*lease); !meter)
         log_warning("lease %s: what it uses is not counted: %s", short_id(lease->id).c_str(),
                     meter.error().text.c_str());
@@ -293,6 +294,8 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller,
         done.usage = meters_.take(caller, filter);
         if (auto withdrawn = withdrawn_.extract(filter.job); withdrawn && caller.admin)
             done.withdrawn = withdrawn.mapped();
+        note_died();
+        if (auto died = died_.extract(filter.job); died && caller.admin) done.died = died.mapped();
     }
     return done;
 }
@@ -645,6 +648,15 @@ void Service::end_withdrawn(Time time)
     }
 }
 
+// A job's epilog asks what became of it.
+void Service::note_died()
+{
+    for (Workers::Died &died : workers_.died())
+        if (const std::string &job = died.lease.owner.job;
+            !job.empty() && (died_.size() < kMostWithdrawn || died_.count(job)))
+            died_[job] = std::move(died.how);
+}
+
 Time Service::tend()
 {
     std::lock_guard lock(mutex_);
@@ -652,6 +664,7 @@ Time Service::tend()
     end_withdrawn(time);
     collect_busy(nullptr);
     Time next = workers_.tend(now());
+    note_died();
     for (const std::string &id : workers_.without_client())
         if (const pool::Lease *lease = ledger_.find(id, time)) warm_up(*lease);
     tenants_.tend();

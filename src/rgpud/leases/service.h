@@ -129,6 +129,7 @@ private:
     void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     void end_withdrawn(Time time);
+    void note_died();
     void offer_lent();
     Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
                                const std::string &who, Fd channel = {},
@@ -156,6 +157,7 @@ private:
     std::optional<Lends> lends_;       // with [rgpud] lend = "jobs"
     std::map<std::string, int>
         withdrawn_;  // by job: leases that ended with a lend, until its epilog asks
+    std::map<std::string, std::string> died_;    // by job: how a worker of it died, likewise
     std::map<std::string, pool::Lease> unread_;  // of them, those whose meters are open
     std::condition_variable workers_ended_;
     uint64_t leases_granted_ = 0;

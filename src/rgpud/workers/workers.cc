@@ -180,6 +180,12 @@ std::vector<std::string> Workers::without_client()
     return leases;
 }
 
+std::vector<Workers::Died> Workers::died()
+{
+    std::lock_guard lock(mutex_);
+    return std::exchange(died_, {});
+}
+
 Result<void> Workers::give_lane(const std::string &lease, uint64_t number, const Fd &lane)
 {
     std::lock_guard lock(mutex_);
@@ -223,6 +229,14 @@ bool Workers::has_ended(const std::string &name, Worker &worker)
         kill(-worker.pid, SIGKILL);
         int status = 0;
         if (waitpid(worker.pid, &status, WNOHANG) == worker.pid) how = status;
+    }
+    if (how && WIFSIGNALED(*how) && worker.kill_at == kNever && !worker.channel) {
+        const std::string text = "worker " + std::to_string(worker.pid) + " " + ended_how(*how) +
+                                 (WTERMSIG(*how) == SIGKILL ? ", as when memory runs out" : "");
+        log_warning("lease %s (%s): %s", short_id(worker.lease.id).c_str(),
+                    to_text(worker.lease.owner).c_str(), text.c_str());
+        died_.push_back({worker.lease, text});
+        return true;
     }
     log_info("lease %s: worker %d %s", short_id(worker.lease.id).c_str(), worker.pid,
              how ? ended_how(*how).c_str() : "ended");

@@ -46,6 +46,14 @@ public:
     // Leases of which a worker with a client has ended since the last call, and none has one now.
     std::vector<std::string> without_client();
 
+    // Workers with a client that have died since the last call: ended by a signal that rgpud did
+    // not send.
+    struct Died {
+        pool::Lease lease;
+        std::string how;
+    };
+    std::vector<Died> died();
+
     // Gives a lane to that worker of the lease, which has told its client its number. Fails with
     // `invalid` where there is none, and as reaching it does.
     Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane);
@@ -88,6 +96,7 @@ private:
     Fd ends_;                                // epoll(7) of all workers' pidfds
     std::map<std::string, Worker> workers_;  // by the name in the directory
     std::vector<std::string> ended_;         // leases of workers that had a client
+    std::vector<Died> died_;
     uint64_t started_ = 0;
 };
 

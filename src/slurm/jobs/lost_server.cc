@@ -18,6 +18,13 @@ bool failed_by_itself(const JobRecord &job)
     return job.reason == "NonZeroExitCode" || job.reason == "JobLaunchFailure";
 }
 
+bool dies_again(const JobRecord &job, const std::vector<LostServer> &lost)
+{
+    return job.comment.find(kDied) != job.comment.npos &&
+           std::any_of(lost.begin(), lost.end(),
+                       [](const LostServer &one) { return one.why.starts_with(kDied); });
+}
+
 std::string what_happened(const std::vector<LostServer> &lost)
 {
     std::string out = "lost ";

@@ -27,6 +27,13 @@ enum class Fate {
 // its user: another part of it may do well without the GPUs, and they may come back.
 Fate fate_of(const JobRecord &job, const std::string &lost_server, bool running);
 
+// What a LostServer says whose worker for the job died, while the server lives.
+inline constexpr const char *kDied = "its worker on server ";
+
+// The worker died, as it did in an earlier run of the job: that the job itself is the cause is
+// likely enough for a person to look.
+bool dies_again(const JobRecord &job, const std::vector<LostServer> &lost);
+
 // What the note of a job says that runs and is left.
 inline constexpr const char *kRunsOn = "it cannot be requeued, and runs on";
 

@@ -45,3 +45,14 @@ Test(lost_server, only_a_job_that_failed_by_itself_did)
         cr_expect(!failed_by_itself(record), "%s", reason);
     }
 }
+
+Test(lost_server, a_worker_that_dies_twice_is_for_a_person)
+{
+    JobRecord record = job(true, true);
+    const std::vector<LostServer> died = {{"gpu1", std::string(kDied) + "gpu1 (signal 9)"}},
+                                  silent = {{"gpu1", "server gpu1: no answer"}};
+    cr_expect(!dies_again(record, died), "the first time");
+    record.comment = "rgpu: " + what_happened(died) + ": requeued";
+    cr_expect(dies_again(record, died));
+    cr_expect(!dies_again(record, silent));
+}
