@@ -67,9 +67,11 @@ gone() { ! rgpu list; }
 wait_for 5 gone
 submitted --gres=rgpu:1 --no-requeue --wrap true
 comment() { scontrol show job "$job" | sed -n 's/^ *AdminComment=//p'; }
-has_comment() { [ -n "$(comment)" ]; }
-ok "without any server the prolog gives up" wait_for 30 has_comment
-like "$(comment)" 'rgpu: no server of the pool answers: .*gpu1' "the job's comment says why"
+says() { [[ $(comment) =~ $1 ]] || { comment; return 1; }; }
+ok "without any server the job's comment says for what it waits" wait_for 30 says \
+    '^rgpu: waits for 1 GPU since [-0-9T:]+: .*gpu1.*cannot connect'
+ok "... and, when the prolog gives up, why" wait_for 30 says \
+    '^rgpu: no server of the pool answers: .*gpu1'
 scancel "$job"
 started=$SECONDS
 try 40 srun --gres=rgpu:1 true

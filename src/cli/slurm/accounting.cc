@@ -72,7 +72,6 @@ bool keeps_records()
 Result<void> record_usage(const slurm::Job &job, const slurm::JobUsage &used,
                           const std::string &note)
 {
-    if (used.empty()) return {};
     Result<slurm::JobRecord> record = look_at(job.name);
     const std::string comment =
         slurm::to_comment(used, with_note_if_any(record ? record->comment : "", note));

@@ -31,6 +31,7 @@ struct Ended {
     std::vector<slurm::LostServer> lost;  // servers whose host was started again under the job,
                                           // that took its GPUs back, or on which its worker died
     slurm::JobUsage used;
+    int run = -1;  // of the leases that are in `used`
 };
 
 // What could not be given back, and why not.
@@ -46,6 +47,23 @@ bool is_all(const slurm::Job &job, const Ended &ended)
     if (!job.span) return ended.leases >= job.nodes;
     auto request = slurm::request_for(job, "");
     return request && ended.gpus >= request->gpus * static_cast<int>(job.nodes);
+}
+
+// Adds up what the job's latest run used: what an earlier one used on a server that was away when
+// it ended is not this one's. Of a job that is being requeued Slurm has counted the next run
+// already.
+void add_usage(Ended &ended, const std::string &server, std::vector<pool::LeaseUsage> usage)
+{
+    for (const pool::LeaseUsage &one : usage)
+        if (one.owner.run > ended.run) {
+            ended.run = one.owner.run;
+            ended.used.gpus.clear();
+            ended.used.servers.clear();
+        }
+    std::erase_if(usage, [&](const pool::LeaseUsage &one) {
+        return one.owner.run >= 0 && one.owner.run < ended.run;
+    });
+    add(ended.used, server, usage);
 }
 
 // When all has ended (`ended` counts it, try by try), a server that does not answer holds nothing.
@@ -67,7 +85,7 @@ Unreleased release(pool::Client &client, const slurm::Job &job, bool usage, Mill
                 busy |= told.answer->busy > 0;
                 ended.leases += static_cast<unsigned>(told.answer->count);
                 ended.gpus += told.answer->gpus;
-                add(ended.used, told.server, told.answer->usage);
+                add_usage(ended, told.server, told.answer->usage);
                 if (told.answer->lost)
                     ended.lost.push_back(
                         {told.server,

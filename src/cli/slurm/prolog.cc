@@ -12,6 +12,7 @@
 #include "cli/slurm/job_record.h"
 #include "cli/slurm/pay_for.h"
 #include "cli/slurm/tool.h"
+#include "cli/slurm/waiting.h"
 #include "pool/client/backoff.h"
 #include "pool/client/client.h"
 #include "slurm/conf/hostlist.h"
@@ -57,14 +58,14 @@ Result<pool::Outcome> acquire_once(pool::Client &client, const slurm::Job &job,
         if (auto released = client.release(had); !released) return released.error();
         return answer;
     }
-    return pool::Outcome{pool::Outcome::granted, {}, {}};
+    return pool::Outcome{pool::Outcome::granted, {}, std::move(had)};
 }
 
 // Waits for GPUs that others hold; licences say that there are enough of them, but they may lie on
 // several servers, or a server may be away. Servers that `good` leaves out are asked only where
 // none of its own could ever serve the job.
-Result<void> acquire(pool::Client &good, pool::Client &all, const slurm::Job &job,
-                     const SlurmConfig &slurm)
+Result<std::vector<pool::Grant>> acquire(pool::Client &good, pool::Client &all,
+                                         const slurm::Job &job, const SlurmConfig &slurm)
 {
     const Milliseconds limit = slurm.wait;
     pool::Client *client = &good;
@@ -75,11 +76,15 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const slurm::Job &jo
                      "SLURM_JOB_NODELIST '%s' does not have SLURM_JOB_NUM_NODES (%u) nodes",
                      job.node_list.c_str(), job.nodes);
     pool::Backoff backoff(kShortPauses);
+    Waiting waiting(job, all);
     Time start = now(), answered = start;
     for (int n = 0;; ++n) {
         auto outcome = acquire_once(*client, job, *nodes, slurm.local_first);
         if (!outcome) return outcome.error();
-        if (outcome->kind == pool::Outcome::granted) return {};
+        if (outcome->kind == pool::Outcome::granted) {
+            waiting.over();
+            return std::move(outcome->grants);
+        }
         if (outcome->kind == pool::Outcome::never && client != &all) {
             client = &all;
             continue;
@@ -89,14 +94,16 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const slurm::Job &jo
                          outcome->reason.c_str());
         if (outcome->kind == pool::Outcome::later) {
             answered = now();
-            // A prolog of this run before this one, with which its slurmctld died, may be who has
-            // what the job wants.
-            if (n == kShortPauses) (void)all.release_each(job.id);
+            // The job itself may be who has what it wants: by a prolog of this run before this
+            // one, with which its slurmctld died, or by an earlier run, on a server that was away
+            // when that ended and has just come back.
+            if (n == kShortPauses || job.run > 0) (void)all.release_each(job.id);
         }
         if (now() - answered >= std::min(kUnreachableLimit, limit) &&
             outcome->kind != pool::Outcome::later)
             return error(ErrorKind::unavailable, "no server of the pool answers: %s",
                          outcome->reason.c_str());
+        waiting.still(outcome->reason);
         if (now() - start >= limit)
             return error(ErrorKind::unavailable, "no GPUs within %s: %s",
                          format_duration(limit).c_str(), outcome->reason.c_str());
@@ -107,13 +114,26 @@ Result<void> acquire(pool::Client &good, pool::Client &all, const slurm::Job &jo
     }
 }
 
-// The user sees of a failed prolog only that it failed; the reason stands in the job's
-// AdminComment, behind which servers the job still avoids.
-void note_in_job(const slurm::Job &job, const std::string &text)
+// Trying again cannot help: the request can never be served, or the configuration is wrong.
+bool is_final(const Error &error)
+{
+    return error.kind == ErrorKind::invalid || error.kind == ErrorKind::unsupported;
+}
+
+// Of a failed prolog Slurm tells the user only that it failed, so the reason goes to the job's
+// terminal first, and into its AdminComment. Slurm would start a batch job again and again: one
+// that cannot be served is held.
+void give_up(const slurm::Job &job, const Error &why)
 {
     auto record = look_at(job.whole);
-    std::string comment = record ? record->comment : "";
-    (void)put_note(job.whole, comment, text, slurm::avoided(comment, time(nullptr))).has_value();
+    const bool held = is_final(why) && record && record->batch && record->requeue;
+    std::string text = why.text;
+    if (held) text += "; it is held: when that is mended, scontrol release " + job.whole;
+    note_in_job(job, text);
+    notify_job(job, text);
+    slurm::tell_of_job(job, Error{why.kind, text});
+    // Ends this prolog, too.
+    if (held) (void)run_tool({"scontrol", "requeuehold", job.whole}).has_value();
 }
 
 // The servers that runs of the job before this one lost.
@@ -176,8 +196,11 @@ Result<void> prolog(slurm::Job &job, Context &context)
         others->without(lost);
     }
     auto acquired = acquire(others ? *others : *client, *client, job, (*config)->slurm);
-    if (!acquired) (void)client->release_job(job.id).has_value();
-    return acquired;
+    if (!acquired) {
+        (void)client->release_job(job.id).has_value();
+        return std::move(acquired).error();
+    }
+    return {};
 }
 
 class Prolog : public JobCommand {
@@ -186,8 +209,8 @@ public:
     {
         auto done = prolog(job, context);
         if (done) return kOk;
-        note_in_job(job, done.error().text);
-        return fail_job(job, done.error());
+        give_up(job, done.error());
+        return kFailed;
     }
 };
 

@@ -39,6 +39,7 @@ slurm::PoolServer summary(const pool::Inventory &inventory, const std::string &n
     out.driver = inventory.driver_release;
     for (const pool::GpuState &gpu : inventory.gpus) {
         out.memory = std::max(out.memory, gpu.memory);
+        out.uuids.push_back(gpu.uuid);
         slurm::PoolModel one = model_of(inventory, gpu);
         auto same =
             std::find_if(out.models.begin(), out.models.end(), [&](const slurm::PoolModel &m) {

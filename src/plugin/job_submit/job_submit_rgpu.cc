@@ -1,6 +1,6 @@
 // job_submit_rgpu.so: carries what slurmctld knows of a job to decision.h, and the answer back.
 //
-// Runs in slurmctld under its locks: the one file it reads is the pool snapshot (at most a page).
+// Runs in slurmctld under its locks: the one file it reads is the pool snapshot (a few pages).
 // Uses Slurm's public headers only, but for the one function described at job_common_env_vars.
 #include <algorithm>
 #include <cstdlib>

@@ -74,16 +74,28 @@ bool right_model(const PoolModel &m, const Request &request)
            m.compute_capability >= f.compute_capability && (m.cuda == 0 || m.cuda >= f.cuda);
 }
 
+// How many of the server's GPUs the list of UUIDs leaves.
+unsigned named_gpus(const PoolServer &s, const Filters &filters)
+{
+    if (filters.uuids.empty() || s.uuids.empty()) return s.gpus;
+    return static_cast<unsigned>(
+        std::count_if(s.uuids.begin(), s.uuids.end(), [&](const std::string &uuid) {
+            return std::find(filters.uuids.begin(), filters.uuids.end(), uuid) !=
+                   filters.uuids.end();
+        }));
+}
+
 // How many of the server's GPUs are of the kind, with so much memory. What the snapshot does not
 // tell is taken to be right.
 unsigned right_gpus(const PoolServer &s, const Request &request, uint64_t memory)
 {
     if (!right_server(s, request.filters)) return 0;
-    if (s.models.empty()) return s.memory >= std::max(memory, request.filters.memory) ? s.gpus : 0;
+    const unsigned named = named_gpus(s, request.filters);
+    if (s.models.empty()) return s.memory >= std::max(memory, request.filters.memory) ? named : 0;
     unsigned sum = 0;
     for (const PoolModel &m : s.models)
         if (m.memory >= memory && right_model(m, request)) sum += m.gpus;
-    return sum;
+    return std::min(sum, named);
 }
 
 bool has_filters(const Request &request)
@@ -145,18 +157,42 @@ std::string drivers_text(const Snapshot &pool, const Filters &filters)
     return out.empty() ? out : out + (shown > kServersInSentence ? ", ...)" : ")");
 }
 
-// Refuses more GPUs on a node than one server has, or all with a span.
+// With --rgpu-span such a request could be served.
+bool span_would_do(const Snapshot &pool, Request request)
+{
+    request.span = true;
+    return pool.complete() && places(pool, request) > 0;
+}
+
+// Refuses more GPUs on a node than one server has, or all with a span, whatever their kind.
 Result<void> refuse_size(const Snapshot &pool, const Request &request)
 {
     const unsigned most = request.span ? pool.total_gpus : pool.servers.front().gpus;
-    if (request.gpus <= most) return {};
-    const bool would_span = !request.span && request.gpus <= pool.total_gpus;
+    if (request.gpus <= most || (has_filters(request) && pool.complete())) return {};
+    const bool would_span = !request.span && span_would_do(pool, request);
     return error(
         ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u%s%s",
         gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were",
         request.span ? "the whole pool has" : "no server has more than", most,
         list_text(pool).c_str(), most, request.gpus <= pool.total_gpus ? ", or for more nodes" : "",
         would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
+}
+
+// Refuses a UUID that no server has, where those of all are known.
+Result<void> refuse_unknown_uuid(const Snapshot &pool, const Filters &filters)
+{
+    if (!pool.complete()) return {};
+    for (const PoolServer &s : pool.servers)
+        if (s.uuids.size() != s.gpus) return {};
+    for (const std::string &uuid : filters.uuids)
+        if (std::none_of(pool.servers.begin(), pool.servers.end(), [&](const PoolServer &s) {
+                return std::find(s.uuids.begin(), s.uuids.end(), uuid) != s.uuids.end();
+            }))
+            return error(ErrorKind::invalid,
+                         "--rgpu-uuid=%.80s: no server of the pool has this GPU; rgpu list --json "
+                         "names them all",
+                         uuid.c_str());
+    return {};
 }
 
 // Refuses filters that no server passes with as many GPUs.
@@ -172,6 +208,7 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
         return error(ErrorKind::invalid,
                      "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
                      request.filters.uuids.size(), gpus_text(request.gpus).c_str());
+    if (auto known = refuse_unknown_uuid(pool, request.filters); !known) return known;
     const unsigned long most = most_right(pool, request);
     if (!pool.complete() || most >= request.gpus) return {};
     std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
@@ -180,11 +217,14 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     of += request.filters.servers.empty() ? "" : ")";
     return error(
         ErrorKind::invalid,
-        "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is",
+        "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is%s",
         gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
         request.span && most ? ", nor all together," : "",
         most ? ("more than " + std::to_string(most) + " of them").c_str() : "any",
-        models_text(pool).c_str(), drivers_text(pool, request.filters).c_str());
+        models_text(pool).c_str(), drivers_text(pool, request.filters).c_str(),
+        !request.span && span_would_do(pool, request)
+            ? ", or for GPUs of several servers (--rgpu-span)"
+            : "");
 }
 
 }  // namespace
@@ -194,6 +234,61 @@ std::string snapshot_path()
     const char *path = getenv("RGPU_SNAPSHOT");
     return path && *path ? path : defaults::kSnapshotPath;
 }
+
+namespace {
+
+PoolServer *server_named(Snapshot &pool, std::string_view name)
+{
+    for (PoolServer &server : pool.servers)
+        if (server.name == name) return &server;
+    return nullptr;
+}
+
+// Each reads the rest of a line; false where it is not understood.
+bool read_model(Snapshot &pool, std::string_view line)
+{
+    PoolServer *of = server_named(pool, word(line));
+    PoolModel m;
+    if (!of || !number(word(line), m.gpus) || !number(word(line), m.memory) ||
+        !number(word(line), m.compute_capability) || !number(word(line), m.cuda) ||
+        line.size() <= 1)
+        return false;
+    m.name = line.substr(1);
+    of->models.push_back(std::move(m));
+    return true;
+}
+
+bool read_driver(Snapshot &pool, std::string_view line)
+{
+    std::string_view release = word(line);
+    if (release != kUntold && !is_driver_release(release)) return false;
+    for (std::string_view name = word(line); !name.empty(); name = word(line)) {
+        PoolServer *of = server_named(pool, name);
+        if (!of) return false;
+        of->driver = release == kUntold ? "" : release;
+    }
+    return true;
+}
+
+bool read_uuids(Snapshot &pool, std::string_view line)
+{
+    PoolServer *of = server_named(pool, word(line));
+    if (!of) return false;
+    for (std::string_view uuid = word(line); !uuid.empty(); uuid = word(line))
+        of->uuids.emplace_back(uuid);
+    return true;
+}
+
+bool read_server(Snapshot &pool, std::string_view line)
+{
+    PoolServer s{std::string(word(line)), 0, 0};
+    if (s.name.empty() || !number(word(line), s.gpus) || !number(word(line), s.memory))
+        return false;
+    pool.servers.push_back(std::move(s));
+    return true;
+}
+
+}  // namespace
 
 Result<Snapshot> parse_snapshot(std::string_view text)
 {
@@ -211,30 +306,13 @@ Result<Snapshot> parse_snapshot(std::string_view text)
             good = number(word(line), out.total_servers) && number(word(line), out.total_gpus);
             total = true;
         } else if (kind == "server") {
-            PoolServer s{std::string(word(line)), 0, 0};
-            good = !s.name.empty() && number(word(line), s.gpus) && number(word(line), s.memory);
-            out.servers.push_back(std::move(s));
+            good = read_server(out, line);
         } else if (kind == "model") {
-            std::string_view server = word(line);
-            auto of = std::find_if(out.servers.begin(), out.servers.end(),
-                                   [&](const auto &s) { return s.name == server; });
-            PoolModel m;
-            good = of != out.servers.end() && number(word(line), m.gpus) &&
-                   number(word(line), m.memory) && number(word(line), m.compute_capability) &&
-                   number(word(line), m.cuda) && line.size() > 1;
-            if (good) {
-                m.name = line.substr(1);
-                of->models.push_back(std::move(m));
-            }
+            good = read_model(out, line);
         } else if (kind == "driver") {
-            std::string_view release = word(line);
-            good = release == kUntold || is_driver_release(release);
-            for (std::string_view name = word(line); good && !name.empty(); name = word(line)) {
-                auto of = std::find_if(out.servers.begin(), out.servers.end(),
-                                       [&](const auto &s) { return s.name == name; });
-                if ((good = of != out.servers.end()))
-                    of->driver = release == kUntold ? "" : release;
-            }
+            good = read_driver(out, line);
+        } else if (kind == "uuid") {
+            good = read_uuids(out, line);
         }
         if (!good) return error(ErrorKind::invalid, "line %u is not understood", line_number);
     }
@@ -264,6 +342,7 @@ std::string format_snapshot(std::vector<PoolServer> servers)
                       std::to_string(m.memory) + " " + std::to_string(m.compute_capability) + " " +
                       std::to_string(m.cuda) + " " + m.name + "\n";
     if (out.size() + models.size() > kSnapshotBytes) return out;
+    out += models;
     std::map<std::string_view, std::string> drivers;
     for (const PoolServer &s : servers)
         if (s.driver)
@@ -272,21 +351,28 @@ std::string format_snapshot(std::vector<PoolServer> servers)
     std::string releases;
     for (const auto &[release, of] : drivers)
         (releases += "driver ") += std::string(release) + of + "\n";
-    return out + models +
-           (out.size() + models.size() + releases.size() <= kSnapshotBytes ? releases : "");
+    if (out.size() + releases.size() <= kSnapshotBytes) out += releases;
+    std::string uuids;
+    for (const PoolServer &s : servers) {
+        if (s.uuids.empty()) continue;
+        uuids += "uuid " + s.name;
+        for (const std::string &uuid : s.uuids) uuids += " " + uuid;
+        uuids += "\n";
+    }
+    return out + (out.size() + uuids.size() <= kSnapshotBytes ? uuids : "");
 }
 
 Result<Snapshot> read_snapshot(const std::string &path)
 {
     int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return error(ErrorKind::unavailable, "%s: %s", path.c_str(), strerror(errno));
-    char buffer[kSnapshotBytes + 1];
+    std::string text(kSnapshotBytes + 1, '\0');
     size_t have = 0;
     ssize_t n;
-    while (have < sizeof buffer && (n = read(fd, buffer + have, sizeof buffer - have)) > 0)
+    while (have < text.size() && (n = read(fd, text.data() + have, text.size() - have)) > 0)
         have += static_cast<size_t>(n);
     close(fd);
-    auto out = parse_snapshot(std::string_view(buffer, have));
+    auto out = parse_snapshot(std::string_view(text).substr(0, have));
     if (!out) return std::move(out).error().in(path);
     return out;
 }

@@ -7,11 +7,13 @@
 //   total SERVERS GPUS
 //   server NAME GPUS MEMORY     (bytes of its largest GPU), the largest servers first
 //   model SERVER GPUS MEMORY CC CUDA NAME     (8.0 is 80, CUDA 12.4 is 12040), the server's GPUs of
-//   one kind driver RELEASE SERVER...     (580.95.05; - does not tell), the servers with this
-//   release of NVIDIA's driver
+//   one kind
+//   driver RELEASE SERVER...    (580.95.05; - does not tell), the servers with this release of
+//   NVIDIA's driver
+//   uuid SERVER UUID...         all GPUs of the server
 //
 // A pool with too many servers for the file leaves out the smallest; total counts all. Where the
-// models of all do not fit, none is there, and no driver.
+// models of all do not fit, none is there, and no driver; the same with the UUIDs.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,7 @@
 
 namespace rgpu::slurm {
 
-inline constexpr size_t kSnapshotBytes = 4096;
+inline constexpr size_t kSnapshotBytes = 16384;
 
 // GPUs of one server that are alike.
 struct PoolModel {
@@ -43,6 +45,13 @@ struct PoolServer {
     std::vector<PoolModel> models = {};  // empty: not known
     std::optional<std::string> driver =
         {};  // its release: empty where the server does not tell; without: not known
+    std::vector<std::string> uuids = {};  // of its GPUs; empty: not known
+};
+
+// What else job_submit is told.
+struct SlurmFacts {
+    bool gpus_mean_rgpu = false;
+    bool no_node_gpus = false;
 };
 
 struct Snapshot {

@@ -35,7 +35,7 @@ Test(snapshot, reads_what_it_writes)
     cr_expect(pool->servers[0].name == "large" && pool->servers[0].memory == 80 * kGiB);
 }
 
-Test(snapshot, stays_within_a_page_however_many_servers_there_are)
+Test(snapshot, stays_small_however_many_servers_there_are)
 {
     std::vector<PoolServer> servers;
     for (unsigned i = 0; i < 1000; ++i)
@@ -267,7 +267,7 @@ Test(snapshot, without_kinds_everything_may_be_of_one)
     request.type = "h100";
     cr_expect(can_ever_fit(two_by_two(), request, 2));
     std::vector<PoolServer> many;
-    for (unsigned i = 0; i < 60; ++i)
+    for (unsigned i = 0; i < 240; ++i)
         many.push_back(
             {"gpu" + std::to_string(i), 8, kGiB, {{8, kGiB, 90, 13000, std::string(50, 'x')}}});
     auto pool = parse_snapshot(format_snapshot(many));
