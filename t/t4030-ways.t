@@ -116,7 +116,8 @@ holds 0 "it has ended, too"
 
 try 40 salloc --gres=rgpu:2 sh -c \
     "srun sh -c '$uuids'; srun sh -c '$uuids'; srun --gres=rgpu:1 --exact -n1 true && echo one;
-    scontrol -o show lic | grep -o Used=[0-9]*; rgpu leases | grep -c 'job '"
+    scontrol -o show lic | sed -n 's/^LicenseName=rgpu .*\(Used=[0-9]*\).*/\1/p'
+    rgpu leases | grep -c 'job '"
 is "$(xargs <<< "$out")" "2 2 one Used=200 1" \
     "salloc, then three steps: one lease of two GPUs for all" || diag "$err"
 holds 0 "salloc has ended"
@@ -148,7 +149,8 @@ not_ok "its licences are not the user's to change" scontrol update job="$range" 
 not_ok "nor its GPUs, without a number of nodes" scontrol update job="$range" gres=rgpu:2
 scontrol release "$range"
 holds 100 "-N 1-2 where one node is free"
-is "$(squeue -h -j "$range" -o '%W %D')" "rgpu:100 1" "its licences follow the nodes"
+like "$(squeue -h -j "$range" -o '%W %D')" '^rgpu:100,rgpu_[ah]100:100 1$' \
+    "its licences follow the nodes, and the type that it got"
 touch "$T/busy"
 wait_for 20 is_state "$busy" COMPLETED
 scontrol requeuehold "$range"

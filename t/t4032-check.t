@@ -74,7 +74,7 @@ agrees "0 jobs with GPUs of the pool, 0 leases" "then all agree"
 rgpu drain gpu2 --reason test
 check
 like "$rc $out" \
-    '^3 .*reservation: reservation rgpu_missing: it holds 0 licences, and 200 cannot be given now' \
+    '^3 .*reservation rgpu_missing: it holds 0 licences of rgpu, and 200 cannot be given now' \
     "a drained server before rgpu slurm sync"
 like "$out" '    rgpu slurm sync' "the cure is sync"
 rgpu slurm sync > "$T/sync"

@@ -92,9 +92,14 @@ private:
         }
         add(slurm::compare_jobs(jobs, pool));
         if (auto licences = slurm::parse_licences(*lic))
-            add(slurm::compare_licences(
-                *licences, jobs, pool, known, slurm.reservation,
-                slurm::parse_reserved(*reservations, slurm.reservation).value_or(0)));
+            add_licences(
+                *licences, slurm::parse_type_licences(*lic),
+                slurm::parse_reserved(*reservations, slurm.reservation)
+                    .value_or(slurm::OwnLicences()),
+                [&](const slurm::Licences &sold, unsigned long reserved, const std::string &type) {
+                    add(slurm::compare_licences(sold, jobs, pool, known, slurm.reservation,
+                                                reserved, type));
+                });
         else
             add({{"licence count", "licence rgpu", "Slurm does not sell it",
                   "rgpu slurm setup --apply writes the Licenses= line"}});
@@ -108,6 +113,16 @@ private:
         add(slurm::compare_node_configs(configs, slurm::config_digests(config),
                                         slurm::node_names(*nodes)));
         return out;
+    }
+
+    // Of the sum, and of each type: compare(what Slurm has, what is reserved, type).
+    template <class Compare>
+    static void add_licences(const slurm::Licences &sum,
+                             const std::map<std::string, slurm::Licences> &types,
+                             slurm::OwnLicences reserved, Compare compare)
+    {
+        compare(sum, reserved.sum, std::string());
+        for (const auto &[type, licences] : types) compare(licences, reserved.types[type], type);
     }
 
     static std::string as_text(const Seen &seen)

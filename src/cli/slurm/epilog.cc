@@ -160,7 +160,7 @@ public:
             rest = lose(*client, slurm, job, std::move(rest), ended, note);
         // One that was requeued may get other nodes the next time. Slurm refuses it for a job that
         // has ended.
-        (void)pay_for(job, job.most_nodes).has_value();
+        (void)pay_as_submitted(job).has_value();
         // Slurm goes on with the job only when this ends: after what others wait for.
         if (auto kept = recorded ? record_usage(job, ended.used, note) : Result<void>(); !kept)
             slurm::tell_of_job(job, std::move(kept).error());

@@ -1,13 +1,23 @@
-// How many licences a running job holds: Slurm lets its operators change it.
+// The licences of a job whose number of nodes, or whose type of GPU, is known only when it starts.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "pool/client/client.h"
 #include "slurm/jobs/job.h"
-#include "util/result.h"
 
 namespace rgpu::cli {
 
-// Makes the job hold the licences of so many nodes. Of a range of nodes a job has paid for the most
-// until its prolog knows them; other jobs are left as they are. `job` has the new number then.
+// Sets the job's licences to those of so many nodes, in Slurm and in `job`; another job's than one
+// with a range of nodes stay. Its types are those that it took at submit.
 Result<void> pay_for(slurm::Job &job, unsigned nodes);
+
+// Sets the licences of types to those of the GPUs that the job has been granted, where Slurm sells
+// such; the sum stays.
+Result<void> pay_for_types(slurm::Job &job, const std::vector<pool::Grant> &grants);
+
+// The opposite, for a job that may start again and get others: back to what it took at submit.
+Result<void> pay_as_submitted(slurm::Job &job);
 
 }  // namespace rgpu::cli

@@ -92,9 +92,17 @@ private:
         auto licences = slurm::parse_licences(*lic);
         if (!licences || settings->find("reclaim_licenses") != settings->npos)
             return std::vector<slurm::Victim>{};
-        unsigned long reserved = slurm::parse_reserved(*reservations, reservation).value_or(0);
-        return slurm::victims(queue, slurm::parse_qos(*qos),
-                              licences->total > reserved ? licences->total - reserved : 0);
+        const slurm::OwnLicences reserved =
+            slurm::parse_reserved(*reservations, reservation).value_or(slurm::OwnLicences());
+        auto without = [](unsigned long total, unsigned long part) {
+            return total > part ? total - part : 0;
+        };
+        slurm::OwnLicences sold{without(licences->total, reserved.sum), {}};
+        for (const auto &[type, of] : slurm::parse_type_licences(*lic)) {
+            auto held = reserved.types.find(type);
+            sold.types[type] = without(of.total, held == reserved.types.end() ? 0 : held->second);
+        }
+        return slurm::victims(queue, slurm::parse_qos(*qos), sold);
     }
 
     bool dry_run_ = false;

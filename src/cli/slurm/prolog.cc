@@ -200,6 +200,10 @@ Result<void> prolog(slurm::Job &job, Context &context)
         (void)client->release_job(job.id).has_value();
         return std::move(acquired).error();
     }
+    // Jobs of this type then wait in Slurm for what this one has. Until the licences say so, rgpu
+    // slurm sync reserves them.
+    if (auto paid = pay_for_types(job, *acquired); !paid)
+        slurm::tell_of_job(job, std::move(paid).error());
     return {};
 }
 

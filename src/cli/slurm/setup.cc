@@ -14,6 +14,8 @@
 #include "slurm/conf/hostlist.h"
 #include "slurm/conf/plan.h"
 #include "slurm/conf/version.h"
+#include "slurm/terms/filters.h"
+#include "slurm/terms/licences.h"
 #include "slurm/terms/snapshot.h"
 #include "util/next_token.h"
 #include "util/units.h"
@@ -137,8 +139,13 @@ public:
         if (!site) return fail(site.error());
         auto own = slurm::read_own_lines(lines_);
         if (!own) return fail(std::move(own).error().in("--lines"));
-        if (!wishes->licences && slurm::needs_licences(*site))
-            wishes->licences = pool_licences(context);
+        const std::vector<std::string> types = wishes->types.empty() ? slurm::types_of(*site)
+                                                                     : wishes->types;
+        if ((!wishes->licences && slurm::needs_licences(*site)) || !types.empty())
+            if (auto sold = pool_licences(context, types)) {
+                if (!wishes->licences && slurm::needs_licences(*site)) wishes->licences = sold->sum;
+                wishes->type_licences = sold->types;
+            }
         slurm::Plan plan = slurm::plan_setup(*site, *own, *wishes);
         look_at_plugins(*own, plan.obstacles);
         look_at_config(context, *site, *own, plan.obstacles);
@@ -167,23 +174,34 @@ private:
         return out;
     }
 
-    // Hundredths of all GPUs: of servers that are away what they had at the last sync. Nothing
-    // where it is not known.
-    static std::optional<unsigned long> pool_licences(Context &context)
+    // Hundredths of all GPUs, and of those of each type: of servers that are away what they had at
+    // the last sync. Nothing where it is not known.
+    static std::optional<slurm::OwnLicences> pool_licences(Context &context,
+                                                           const std::vector<std::string> &types)
     {
         auto config = context.config();
         auto client = config ? context.pool() : Result<pool::Client>(config.error());
         if (!client) return {};
+        slurm::OwnLicences out;
         pool::Inventories pool = client->inventory();
         if (unanswered(pool) != 0) {
             auto known = slurm::read_snapshot((*config)->slurm.snapshot);
-            return known && known->total_gpus
-                       ? std::optional(known->total_gpus * static_cast<unsigned long>(kWholeGpu))
-                       : std::nullopt;
+            if (!known || known->total_gpus == 0) return {};
+            out.sum = known->total_gpus * static_cast<unsigned long>(kWholeGpu);
+            for (const slurm::PoolServer &server : known->servers)
+                for (const std::string &type : types)
+                    if (known->complete() && !server.models.empty())
+                        out.types[type] += gpus_of_type(server, type) *
+                                           static_cast<unsigned long>(kWholeGpu);
+            return out;
         }
-        unsigned long gpus = 0;
-        for (const auto &told : pool) gpus += told.answer->gpus.size();
-        return gpus ? std::optional(gpus * static_cast<unsigned long>(kWholeGpu)) : std::nullopt;
+        for (const auto &told : pool)
+            for (const pool::GpuState &gpu : told.answer->gpus) {
+                out.sum += kWholeGpu;
+                for (const std::string &type : types)
+                    if (slurm::is_of_type(gpu.name, type)) out.types[type] += kWholeGpu;
+            }
+        return out.sum ? std::optional(out) : std::nullopt;
     }
 
     // What Slurm's scripts need of rgpu.conf.

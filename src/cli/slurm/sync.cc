@@ -71,12 +71,14 @@ Fd only_one(const std::string &snapshot)
 
 // Makes the reservation as large as `wanted`; `now` is how large it is, nothing where there is
 // none.
-Result<void> resize(const std::string &name, std::optional<unsigned long> now, unsigned long wanted)
+Result<void> resize(const std::string &name, const std::optional<slurm::OwnLicences> &now,
+                    const slurm::OwnLicences &wanted)
 {
-    std::string licences = "licenses=rgpu:" + std::to_string(wanted);
+    std::string licences = "licenses=" + to_text(wanted);
     std::vector<std::string> command;
-    if (now.value_or(0) == wanted) return {};
-    if (wanted == 0)
+    const slurm::OwnLicences none;
+    if (now.value_or(none) == wanted) return {};
+    if (wanted == none)
         command = {"scontrol", "delete", "reservation=" + name};
     else if (now)
         command = {"scontrol", "update", "reservation=" + name, licences};
@@ -167,9 +169,6 @@ private:
                                   const slurm::Snapshot *before, unsigned gpus,
                                   const std::vector<slurm::JobRun> &runs)
     {
-        std::set<std::string> active;
-        for (const slurm::JobRun &run : runs)
-            if (run.state != "PENDING") active.insert(run.id);
         auto shown = run_tool({"scontrol", "-o", "show", "lic"});
         if (!shown)
             return std::move(shown).error().in(
@@ -185,7 +184,8 @@ private:
                     "rgpu: the pool has %u GPUs, and Slurm sells less (rgpu:%lu); set "
                     "Licenses=rgpu:%u in slurm.conf\n",
                     gpus, licences->total, gpus * kWholeGpu);
-        unsigned long missing = slurm::missing_licences(pool, before, *licences, &active);
+        const slurm::OwnLicences missing =
+            missing_of(pool, before, *licences, slurm::parse_type_licences(*shown), runs);
         auto reservations = run_tool({"scontrol", "-o", "show", "reservation"});
         if (!reservations)
             return std::move(reservations)
@@ -194,10 +194,33 @@ private:
         if (auto done = resize(name, slurm::parse_reserved(*reservations, name), missing); !done)
             return done;
         if (!quiet_)
-            printf("%lu of %lu licences can be sold now%s\n", licences->total - missing,
+            printf("%lu of %lu licences can be sold now%s\n", licences->total - missing.sum,
                    licences->total,
-                   missing ? (", reservation " + name + " holds the rest").c_str() : "");
+                   missing.sum ? (", reservation " + name + " holds the rest").c_str() : "");
         return {};
+    }
+
+    // Of the sum, and of each type that Slurm sells.
+    static slurm::OwnLicences missing_of(const pool::Inventories &pool,
+                                         const slurm::Snapshot *before, const slurm::Licences &sum,
+                                         const std::map<std::string, slurm::Licences> &types,
+                                         const std::vector<slurm::JobRun> &runs)
+    {
+        auto active_of = [&](const std::string &type) {
+            std::set<std::string> active;
+            for (const slurm::JobRun &run : runs)
+                if (run.state != "PENDING" && (type.empty() || run.types.contains(type)))
+                    active.insert(run.id);
+            return active;
+        };
+        std::set<std::string> active = active_of("");
+        slurm::OwnLicences out{slurm::missing_licences(pool, before, sum, &active), {}};
+        for (const auto &[type, licences] : types) {
+            active = active_of(type);
+            if (auto missing = slurm::missing_licences(pool, before, licences, &active, type))
+                out.types[type] = missing;
+        }
+        return out;
     }
 
     bool quiet_ = false, snapshot_only_ = false;

@@ -100,9 +100,10 @@ Result<std::optional<Terms>> judge_submission(const Submission &job, const slurm
     if (pool && nodes.range())
         nodes.most = std::max(nodes.least, slurm::nodes_that_fit(*pool, *request, nodes.most));
     unsigned long each = licences_of_node(*request);
-    auto licences = slurm::with_rgpu(job.licences, each * nodes.most);
+    std::vector<std::string> types = slurm::types_of(pool, *request, job.types_sold);
+    auto licences = slurm::with_rgpu(job.licences, slurm::all_of_types(each * nodes.most, types));
     if (!licences) return licences.error();
-    return std::optional<Terms>{Terms{*licences, nodes, each, request->type}};
+    return std::optional<Terms>{Terms{*licences, nodes, each, request->type, types}};
 }
 
 namespace {
@@ -163,6 +164,20 @@ Result<slurm::Request> request_after(const KnownJob &job, std::string_view tres,
     return request;
 }
 
+// The same licences for another sum. Of types the prolog may tell others, when it knows them.
+slurm::OwnLicences licences_after(const KnownJob &job, const Update &update, unsigned long sum)
+{
+    slurm::OwnLicences now = slurm::own_licences(job.licences);
+    if (update.by_slurm && update.licences && slurm::names_rgpu(*update.licences)) {
+        slurm::OwnLicences asked = slurm::own_licences(*update.licences);
+        for (auto &[type, count] : asked.types) count = std::min(count, sum);
+        return {sum, std::move(asked.types)};
+    }
+    for (auto &[type, count] : now.types)
+        if (now.sum != 0) count = count * sum / now.sum;
+    return {sum, std::move(now.types)};
+}
+
 // Licences for one of the numbers of nodes of a range, by the prolog that knows it, or its epilog.
 bool counts_nodes(const KnownJob &job, const Update &update, unsigned long count)
 {
@@ -192,7 +207,8 @@ Result<std::optional<std::string>> judge_update(const KnownJob &job, const Updat
                            "; they follow from --gres=rgpu:N and cannot be set to another number");
         count = asked;
     }
-    auto licences = slurm::with_rgpu(update.licences.value_or(job.licences), count);
+    auto licences = slurm::with_rgpu(update.licences.value_or(job.licences),
+                                     licences_after(job, update, count));
     if (!licences) return licences.error();
     return std::optional<std::string>{*licences};
 }

@@ -31,15 +31,17 @@ struct Submission {
     std::string_view licences;
     Options options;
     std::optional<unsigned> min_nodes, max_nodes, tasks, tasks_per_node;
-    unsigned named_nodes = 0;  // in --nodelist
+    unsigned named_nodes = 0;                  // in --nodelist
+    std::vector<std::string> types_sold = {};  // of which Slurm sells licences (terms/licences.h)
 };
 
 // What to write into the job.
 struct Terms {
     std::string licences;
     slurm::Nodes nodes;
-    unsigned long each = 0;  // licences of one node
-    std::string type;        // of rgpu:TYPE:N; empty without
+    unsigned long each = 0;               // licences of one node
+    std::string type;                     // of rgpu:TYPE:N; empty without
+    std::vector<std::string> types = {};  // whose licences it takes
 };
 
 // Nothing for a job that does not ask for the pool's GPUs. pool is null where there is no snapshot:

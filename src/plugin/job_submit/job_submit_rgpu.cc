@@ -13,6 +13,7 @@
 
 #include "plugin/guard.h"
 #include "plugin/job_submit/decision.h"
+#include "slurm/terms/licences.h"
 
 // What is handed to slurmctld, or freed there, comes from its own allocator; these are exported by
 // it, but no public header declares them.
@@ -26,6 +27,9 @@ void slurm_xfree(void **);
 // job_record_t is opaque, so this is how the plugin learns what the job has. Exported by every
 // slurmctld since 20.11; weak, so that the plugin also loads (and is stricter) where it is not.
 [[gnu::weak]] char **job_common_env_vars(void *job_record, bool is_complete);
+
+// slurm.conf as slurmctld has read it: its type is public, and plugins of Slurm's own read it.
+[[gnu::weak]] extern slurm_conf_t slurm_conf;
 }
 
 namespace rgpu::plugin {
@@ -35,7 +39,9 @@ namespace {
 // one, and the type in rgpu:TYPE:N.
 constexpr const char *kEach = "RGPU_EACH";
 constexpr const char *kType = "RGPU_TYPE";
-constexpr const char *kMarks[] = {slurm::kNodesMark, kEach, kType};
+// Of the SPANK plugin in salloc.
+constexpr const char *kSalloc = "RGPU_SALLOC";
+constexpr const char *kMarks[] = {slurm::kNodesMark, kEach, kType, slurm::kTypesMark, kSalloc};
 
 std::string_view text(const char *s) { return s ? s : ""; }
 
@@ -127,6 +133,7 @@ Submission submission_of(const job_desc_msg_t &job)
     out.tasks = optional_number(job.num_tasks);
     out.tasks_per_node = optional_number16(job.ntasks_per_node);
     out.named_nodes = count_names(job.req_nodes);
+    if (&slurm_conf) out.types_sold = slurm::types_sold(text(slurm_conf.licenses));
     out.options = options_of([&](const std::string &name) {
         std::optional<std::string_view> found;
         for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
@@ -188,6 +195,9 @@ std::vector<std::string> marks_of(const Terms &terms)
                                  slurm::to_text(terms.nodes)};
     if (terms.nodes.range()) out.push_back(std::string(kEach) + "=" + std::to_string(terms.each));
     if (!terms.type.empty()) out.push_back(std::string(kType) + "=" + terms.type);
+    std::string types;
+    for (const std::string &type : terms.types) types += (types.empty() ? "" : ",") + type;
+    if (!types.empty()) out.push_back(std::string(slurm::kTypesMark) + "=" + types);
     return out;
 }
 

@@ -349,11 +349,36 @@ void Client::reject(const std::vector<Told<Offer>> &offers, const std::vector<st
 
 namespace {
 
+// How much would be left of each type of GPU that is offered, on all servers together.
+std::map<std::string, int> left_of_types(const std::vector<Told<Offer>> &offers)
+{
+    std::map<std::string, int> left;
+    for (const Told<Offer> &told : offers)
+        if (is_now(told) && !told.answer->gpus.empty())
+            left[told.answer->gpus[0].name] += told.answer->fit.share_left;
+    return left;
+}
+
+// Whom any type would do gets the one of which most is free: requests for a type of which little is
+// left can be served that much longer.
 const Told<Offer> *best_of(const std::vector<Told<Offer>> &offers)
 {
+    std::map<std::string, int> left = left_of_types(offers);
+    auto left_of = [&](const Offer &offer) {
+        return offer.gpus.empty() ? 0 : left[offer.gpus[0].name];
+    };
     const Told<Offer> *best = nullptr;
-    for (const Told<Offer> &told : offers)
-        if (is_now(told) && (!best || better(told.answer->fit, best->answer->fit))) best = &told;
+    for (const Told<Offer> &told : offers) {
+        if (!is_now(told)) continue;
+        if (!best) {
+            best = &told;
+            continue;
+        }
+        const Offer &a = *told.answer, &b = *best->answer;
+        const bool more = left_of(a) > left_of(b), less = left_of(a) < left_of(b);
+        if (a.fit.here != b.fit.here ? a.fit.here : more || (!less && better(a.fit, b.fit)))
+            best = &told;
+    }
     return best;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "slurm/conf/hostlist.h"
+#include "slurm/terms/filters.h"
 #include "slurm/terms/licences.h"
 #include "util/next_token.h"
 
@@ -123,7 +124,9 @@ std::vector<ActiveJob> parse_jobs(std::string_view printed)
         job.name = next_token(line, "|");
         job.state = next_token(line, "|");
         job.nodes = next_token(line, "|");
-        job.licences = rgpu_licences(line);
+        OwnLicences own = own_licences(line);
+        job.licences = own.sum;
+        job.types = std::move(own.types);
         if (!job.id.empty()) out.push_back(std::move(job));
     }
     return out;
@@ -153,39 +156,66 @@ std::vector<Disagreement> compare_jobs(const std::vector<ActiveJob> &jobs,
     return out;
 }
 
+namespace {
+
+// Hundredths of the GPUs of this type that the pool has, the silent servers' as the snapshot says.
+unsigned long whole_pool(const pool::Inventories &pool, const Snapshot *snapshot,
+                         const std::string &type)
+{
+    unsigned long gpus = 0;
+    for (const auto &told : pool) {
+        if (told.answer)
+            for (const pool::GpuState &gpu : told.answer->gpus) gpus += is_of_type(gpu.name, type);
+        for (size_t i = 0; !told.answer && snapshot && i < snapshot->servers.size(); ++i)
+            if (snapshot->servers[i].name == told.server)
+                gpus += gpus_of_type(snapshot->servers[i], type);
+    }
+    return gpus * static_cast<unsigned long>(kWholeGpu);
+}
+
+unsigned long licences_of(const ActiveJob &job, const std::string &type)
+{
+    if (type.empty()) return job.licences;
+    auto found = job.types.find(type);
+    return found == job.types.end() ? 0 : found->second;
+}
+
+}  // namespace
+
 std::vector<Disagreement> compare_licences(const Licences &licences,
                                            const std::vector<ActiveJob> &jobs,
                                            const pool::Inventories &pool, const Snapshot *snapshot,
-                                           const std::string &name, unsigned long reserved)
+                                           const std::string &name, unsigned long reserved,
+                                           const std::string &type)
 {
     std::vector<Disagreement> out;
-    unsigned long used = 0, whole = 0;
-    for (const ActiveJob &job : jobs) used += job.licences;
+    const std::string licence = type.empty() ? "rgpu" : "rgpu_" + type;
+    unsigned long used = 0;
+    for (const ActiveJob &job : jobs) used += licences_of(job, type);
     if (used != licences.used && std::all_of(jobs.begin(), jobs.end(), is_settled))
         out.push_back(
-            {"licence count", "licence rgpu",
+            {"licence count", "licence " + licence,
              "Slurm counts " + number(licences.used) + " in use, and its jobs have " + number(used),
              "restart slurmctld, which counts anew"});
-    for (const auto &told : pool) {
-        if (told.answer) whole += told.answer->gpus.size() * static_cast<unsigned long>(kWholeGpu);
-        for (size_t i = 0; !told.answer && snapshot && i < snapshot->servers.size(); ++i)
-            if (snapshot->servers[i].name == told.server)
-                whole += snapshot->servers[i].gpus * static_cast<unsigned long>(kWholeGpu);
-    }
+    const unsigned long whole = whole_pool(pool, snapshot, type);
     if (whole != licences.total && (all_answered(pool) || snapshot))
-        out.push_back({"licence count", "licence rgpu",
+        out.push_back({"licence count", "licence " + licence,
                        "Slurm sells " + number(licences.total) + ", and the pool has " +
                            number(whole) + " hundredths of GPUs",
-                       "set Licenses=rgpu:" + number(whole) +
-                           " in slurm.conf (rgpu slurm setup --apply --licences " + number(whole) +
-                           "), then scontrol reconfigure"});
+                       type.empty() ? "set Licenses=rgpu:" + number(whole) +
+                                          " in slurm.conf (rgpu slurm setup --apply --licences " +
+                                          number(whole) + "), then scontrol reconfigure"
+                                    : "write " + licence + ":" + number(whole) +
+                                          " into the Licenses= line of slurm.conf (rgpu slurm "
+                                          "setup --apply), then scontrol reconfigure"});
     std::set<std::string> active;
-    for (const ActiveJob &job : jobs) active.insert(job.id);
-    unsigned long missing = missing_licences(pool, snapshot, licences, &active);
+    for (const ActiveJob &job : jobs)
+        if (type.empty() || licences_of(job, type)) active.insert(job.id);
+    unsigned long missing = missing_licences(pool, snapshot, licences, &active, type);
     if (!name.empty() && missing != reserved)
         out.push_back({"reservation", "reservation " + name,
-                       "it holds " + number(reserved) + " licences, and " + number(missing) +
-                           " cannot be given now",
+                       "it holds " + number(reserved) + " licences of " + licence + ", and " +
+                           number(missing) + " cannot be given now",
                        "rgpu slurm sync; is rgpu-sync.timer active?"});
     return out;
 }

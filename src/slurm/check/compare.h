@@ -2,6 +2,7 @@
 // check, and what they read of squeue and scontrol. Pure functions.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +15,11 @@ namespace rgpu::slurm {
 // A job that Slurm has started and not yet forgotten.
 struct ActiveJob {
     std::string id;
-    std::string name;            // "17", "14_3", "22+1"
-    std::string state;           // RUNNING, CONFIGURING, COMPLETING, ...
-    std::string nodes;           // as Slurm writes lists
-    unsigned long licences = 0;  // of rgpu
+    std::string name;                                 // "17", "14_3", "22+1"
+    std::string state;                                // RUNNING, CONFIGURING, COMPLETING, ...
+    std::string nodes;                                // as Slurm writes lists
+    unsigned long licences = 0;                       // of rgpu
+    std::map<std::string, unsigned long> types = {};  // of rgpu_TYPE
 };
 
 // What squeue is to print for parse_jobs().
@@ -40,11 +42,13 @@ std::vector<Disagreement> compare_jobs(const std::vector<ActiveJob> &jobs,
 
 // The licence's total against the pool, what is in use against the jobs' own, and the reservation
 // against what is missing. `reserved` is the licences of the reservation `name`, which rgpu slurm
-// sync keeps; without a name none is kept.
+// sync keeps; without a name none is kept. With a `type` all of it is about the licences of that
+// type.
 std::vector<Disagreement> compare_licences(const Licences &licences,
                                            const std::vector<ActiveJob> &jobs,
                                            const pool::Inventories &pool, const Snapshot *snapshot,
-                                           const std::string &name, unsigned long reserved);
+                                           const std::string &name, unsigned long reserved,
+                                           const std::string &type = {});
 
 // The snapshot that job_submit reads, against the servers.
 std::vector<Disagreement> compare_snapshot(const Snapshot *snapshot, const pool::Inventories &pool);

@@ -191,7 +191,7 @@ public:
 
     Plan plan()
     {
-        types_ = wishes_.types.empty() ? types_of_site() : wishes_.types;
+        types_ = wishes_.types.empty() ? types_of(site_) : wishes_.types;
         for (const OwnLine &line : own_.slurm)
             if (applies(line.entry.settings[0].key)) put(line);
         put_gres();
@@ -274,9 +274,18 @@ private:
         }
     }
 
+    // Slurm's accounting counts the licences of types, too.
+    std::string own_words(const OwnLine &line) const
+    {
+        std::string out = line.entry.settings[0].value;
+        if (same_key(line.entry.settings[0].key, "AccountingStorageTRES"))
+            for (const std::string &type : types_) out += ",license/rgpu_" + type;
+        return out;
+    }
+
     void put_words(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
     {
-        const std::string &own = line.entry.settings[0].value;
+        const std::string own = own_words(line);
         if (!there) return add(line, rule, own);
         std::vector<std::string> words = words_of(there->entry.settings[0].value);
         std::string missing;
@@ -362,43 +371,37 @@ private:
         return site_.slurm.files[there.file].path + ":" + std::to_string(there.entry.line);
     }
 
+    // What Slurm is to sell, where it sells this now.
+    OwnLicences sold_after(OwnLicences now) const
+    {
+        if (wishes_.licences) now.sum = *wishes_.licences;
+        for (const std::string &type : types_) {
+            auto known = wishes_.type_licences.find(type);
+            if (known != wishes_.type_licences.end() && known->second != 0 &&
+                (wishes_.licences || !now.types.contains(type)))
+                now.types[type] = known->second;
+        }
+        return now;
+    }
+
     void put_licence(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
     {
         std::string value = there ? there->entry.settings[0].value : "";
-        bool named = names_rgpu(value);
-        if (named && (!wishes_.licences || rgpu_licences(value) == *wishes_.licences)) return;
-        if (!wishes_.licences)
+        const OwnLicences now = own_licences(value), wanted = sold_after(now);
+        if (now.sum != 0 && now == wanted) return;
+        if (wanted.sum == 0)
             return refuse(rule.key, "no server of the pool tells how many GPUs there are",
                           "give their number in hundredths: --licences 400");
-        std::string own = "rgpu:" + std::to_string(*wishes_.licences);
-        if (!there) return add(line, rule, own);
-        if (!named) return append(*there, "," + own, line, rule);
-        auto all = with_rgpu(value, *wishes_.licences);
+        if (!there) return add(line, rule, to_text(wanted));
+        if (!names_rgpu(value)) return append(*there, "," + to_text(wanted), line, rule);
+        auto all = with_rgpu(value, wanted);
         if (!all)
             return refuse(rule.key, where(*there) + ": " + all.error().text,
-                          "write " + own + " into it by hand");
+                          "write " + to_text(wanted) + " into it by hand");
         replace(*there, *all, line, rule);
     }
 
     // --- nodes
-
-    std::vector<std::string> types_of_site() const
-    {
-        std::vector<std::string> out;
-        for (const PlacedEntry &placed : site_.slurm.entries) {
-            const ConfSetting *gres = same_key(placed.entry.settings[0].key, "NodeName")
-                                          ? placed.entry.find("Gres")
-                                          : nullptr;
-            for (const std::string &word :
-                 gres ? words_of(gres->value) : std::vector<std::string>{}) {
-                std::vector<std::string> parts = tokens(word, ":");
-                bool typed = parts.size() > 2 && parts[0] == "rgpu" && parts[1] != "no_consume";
-                if (typed && std::find(out.begin(), out.end(), parts[1]) == out.end())
-                    out.push_back(parts[1]);
-            }
-        }
-        return out;
-    }
 
     // "rgpu:1024" with each type.
     std::string node_gres(const std::string &untyped) const
@@ -608,6 +611,23 @@ Result<Site> read_site(const std::string &slurm_conf)
 Plan plan_setup(const Site &site, const OwnLines &own, const Wishes &wishes)
 {
     return Planner(site, own, wishes).plan();
+}
+
+std::vector<std::string> types_of(const Site &site)
+{
+    std::vector<std::string> out;
+    for (const PlacedEntry &placed : site.slurm.entries) {
+        const ConfSetting *gres = same_key(placed.entry.settings[0].key, "NodeName")
+                                      ? placed.entry.find("Gres")
+                                      : nullptr;
+        for (const std::string &word : gres ? words_of(gres->value) : std::vector<std::string>{}) {
+            std::vector<std::string> parts = tokens(word, ":");
+            bool typed = parts.size() > 2 && parts[0] == "rgpu" && parts[1] != "no_consume";
+            if (typed && std::find(out.begin(), out.end(), parts[1]) == out.end())
+                out.push_back(parts[1]);
+        }
+    }
+    return out;
 }
 
 bool needs_licences(const Site &site)

@@ -4,6 +4,7 @@
 // in; here is only how each of them goes together with what a site has.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,9 @@ struct Wishes {
         licences;  // how many rgpu: Slurm is to sell; nothing leaves a number that is there
     std::vector<std::string> nodes;  // those that may use the pool; empty: all
     std::vector<std::string> types;  // of GPUs, that --gres=rgpu:TYPE:N can name
+    // How many rgpu_TYPE: Slurm is to sell; with `licences` also in the place of a number that is
+    // there.
+    std::map<std::string, unsigned long> type_licences = {};
 };
 
 // Something that only a person can decide.
@@ -74,5 +78,8 @@ Plan plan_setup(const Site &site, const OwnLines &own, const Wishes &wishes);
 
 // A number of licences must be known for the plan: slurm.conf sells none yet.
 bool needs_licences(const Site &site);
+
+// The types that the site's nodes have (Gres=rgpu:TYPE:N).
+std::vector<std::string> types_of(const Site &site);
 
 }  // namespace rgpu::slurm

@@ -8,6 +8,7 @@
 #include "slurm/terms/licences.h"
 #include "slurm/terms/nodes.h"
 #include "slurm/terms/request.h"
+#include "util/next_token.h"
 
 namespace rgpu::slurm {
 namespace {
@@ -62,6 +63,7 @@ Result<Job> read_job()
         job.each = strtoul(variable("SPANK_RGPU_EACH").c_str(), nullptr, 10);
     }
     job.type = variable("SPANK_RGPU_TYPE");
+    job.types_paid = tokens(variable((std::string("SPANK_") + kTypesMark).c_str()), ",");
     job.share = option("rgpu-share");
     job.memory = option("rgpu-mem");
     job.span = getenv(("SPANK_" + option_variable(kSpanOption)).c_str()) != nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "pool/messages/messages.h"
 #include "slurm/terms/filters.h"
@@ -16,16 +17,17 @@ struct Job {
     std::string node;       // slurmd's name of this node; empty on the controller
     std::string node_list;  // as Slurm writes it
     unsigned nodes = 0;
-    std::string all_licences;    // as Slurm writes them, on the controller only
-    unsigned long licences = 0;  // of rgpu among them
-    bool ours = false;           // it asked for GPUs of the pool
-    std::string share, memory;   // --rgpu-share and --rgpu-mem as typed; empty without
-    Filters filters;             // of our other options
-    bool span = false;           // --rgpu-span
-    std::string type;            // of rgpu:TYPE:N; empty without
-    unsigned most_nodes = 0;     // of a range of nodes; 0 without
-    unsigned long each = 0;      // with most_nodes: the licences of one node
-    std::string qos;             // on the controller only, from Slurms that say it to their scripts
+    std::string all_licences;             // as Slurm writes them, on the controller only
+    unsigned long licences = 0;           // of rgpu among them
+    std::vector<std::string> types_paid;  // whose licences it took at submit
+    bool ours = false;                    // it asked for GPUs of the pool
+    std::string share, memory;            // --rgpu-share and --rgpu-mem as typed; empty without
+    Filters filters;                      // of our other options
+    bool span = false;                    // --rgpu-span
+    std::string type;                     // of rgpu:TYPE:N; empty without
+    unsigned most_nodes = 0;              // of a range of nodes; 0 without
+    unsigned long each = 0;               // with most_nodes: the licences of one node
+    std::string qos;      // on the controller only, from Slurms that say it to their scripts
     bool failed = false;  // it has ended with another status than 0; known to EpilogSlurmctld only
     int run = 0;          // how often Slurm has started it again; known on the controller only
     // What Slurm's commands call it: one task of an array ("14_3") may have the array's number, by

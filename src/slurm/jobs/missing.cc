@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "slurm/terms/licences.h"
+#include "slurm/terms/filters.h"
 
 namespace rgpu::slurm {
 namespace {
@@ -60,6 +60,26 @@ unsigned long paid(const pool::Lease &lease)
     return sum;
 }
 
+void add_types(const pool::Lease &lease, const std::vector<std::string> &types,
+               std::map<std::string, unsigned long> &to)
+{
+    for (const pool::Portion &portion : lease.gpus)
+        for (const std::string &type : types)
+            if (is_of_type(portion.name, type))
+                to[type] += licences_for(1, static_cast<unsigned>(portion.share), 1);
+}
+
+std::map<std::string, Licences> parse_type_licences(std::string_view shown)
+{
+    std::map<std::string, Licences> out;
+    each_line(shown, [&](std::string_view line) {
+        for (const std::string &type : types_sold(value_of(line, "LicenseName")))
+            out[type] = {number_of(value_of(line, "Total")), number_of(value_of(line, "Used"))};
+        return false;
+    });
+    return out;
+}
+
 std::optional<Licences> parse_licences(std::string_view shown)
 {
     std::optional<Licences> found;
@@ -71,29 +91,32 @@ std::optional<Licences> parse_licences(std::string_view shown)
     return found;
 }
 
-std::optional<unsigned long> parse_reserved(std::string_view shown, std::string_view name)
+std::optional<OwnLicences> parse_reserved(std::string_view shown, std::string_view name)
 {
-    std::optional<unsigned long> found;
+    std::optional<OwnLicences> found;
     each_line(shown, [&](std::string_view line) {
         if (value_of(line, "ReservationName") != name) return false;
-        found = rgpu_licences(value_of(line, "Licenses"));
+        found = own_licences(value_of(line, "Licenses"));
         return true;
     });
     return found;
 }
 
 unsigned long missing_licences(const pool::Inventories &pool, const Snapshot *before,
-                               const Licences &licences, const std::set<std::string> *active)
+                               const Licences &licences, const std::set<std::string> *active,
+                               const std::string &type)
 {
     unsigned long there = 0, held = 0, away = 0;
     for (const auto &told : pool) {
         if (!told.answer) {
             for (size_t i = 0; before && i < before->servers.size(); ++i)
                 if (before->servers[i].name == told.server)
-                    away += static_cast<unsigned long>(before->servers[i].gpus) * kWholeGpu;
+                    away += gpus_of_type(before->servers[i], type) *
+                            static_cast<unsigned long>(kWholeGpu);
             continue;
         }
         for (const pool::GpuState &gpu : told.answer->gpus) {
+            if (!is_of_type(gpu.name, type)) continue;
             unsigned long of_jobs = held_by_jobs(*told.answer, gpu.uuid, active);
             auto free = static_cast<unsigned long>(gpu.drained.empty() ? gpu.free_share : 0);
             there += std::min<unsigned long>(of_jobs + free,

@@ -38,7 +38,9 @@ std::vector<JobRun> parse_runs(std::string_view printed)
         run.name = next_token(line, "|");
         run.state = next_token(line, "|");
         run.restarts = atoi(std::string(next_token(line, "|")).c_str());
-        run.licences = rgpu_licences(next_token(line, "|"));
+        OwnLicences own = own_licences(next_token(line, "|"));
+        run.licences = own.sum;
+        run.types = std::move(own.types);
         if (!run.id.empty()) out.push_back(std::move(run));
     }
     return out;

@@ -2,6 +2,7 @@
 // on. Pure functions.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,8 @@ struct JobRun {
     std::string name;   // "17", "14_3", "22+1"
     std::string state;  // PENDING, RUNNING, ...
     int restarts = 0;
-    unsigned long licences = 0;  // of rgpu
+    unsigned long licences = 0;                       // of rgpu
+    std::map<std::string, unsigned long> types = {};  // of rgpu_TYPE
     // Its prolog has ended, and its epilog has not begun.
     bool runs() const { return state == "RUNNING" || state == "SUSPENDED"; }
     // What scontrol requeues and changes: of a heterogeneous job the leader.

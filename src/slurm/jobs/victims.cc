@@ -4,8 +4,6 @@
 #include <charconv>
 #include <map>
 
-#include "slurm/terms/licences.h"
-
 namespace rgpu::slurm {
 namespace {
 
@@ -44,40 +42,76 @@ bool younger(const QueuedJob &a, const QueuedJob &b)
     return a.start != b.start ? a.start > b.start : number_of(a.id) > number_of(b.id);
 }
 
+// Licences by type, the sum under an empty name.
+using Amounts = std::map<std::string, long>;
+
+Amounts amounts_of(unsigned long sum, const std::map<std::string, unsigned long> &types)
+{
+    Amounts out;
+    out[""] = static_cast<long>(sum);
+    for (const auto &[type, count] : types) out[type] = static_cast<long>(count);
+    return out;
+}
+
+Amounts amounts_of(const QueuedJob &job) { return amounts_of(job.licences, job.types); }
+
+void add(Amounts &to, const Amounts &more, long sign = 1)
+{
+    for (const auto &[type, count] : more) to[type] += sign * count;
+}
+
+// Of each of those needed there is enough.
+bool covers(const Amounts &there, const Amounts &needed)
+{
+    return std::all_of(needed.begin(), needed.end(), [&](const auto &one) {
+        auto found = there.find(one.first);
+        return (found == there.end() ? 0 : found->second) >= one.second;
+    });
+}
+
+// One more such job brings nearer what is needed: it has some of what is not there.
+bool helps(const Amounts &there, const Amounts &needed, const Amounts &more)
+{
+    return std::any_of(needed.begin(), needed.end(), [&](const auto &one) {
+        auto has = there.find(one.first), brings = more.find(one.first);
+        return (has == there.end() ? 0 : has->second) < one.second && brings != more.end() &&
+               brings->second > 0;
+    });
+}
+
 class Books {
 public:
-    Books(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all, unsigned long sold)
-        : all_(all)
+    Books(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all, const OwnLicences &sold)
+        : all_(all), free_(amounts_of(sold.sum, sold.types))
     {
-        unsigned long used = 0;
         for (const QueuedJob &job : queue)
             if (holds(job)) {
-                used += job.licences;
+                add(free_, amounts_of(job), -1);
                 held_[job.qos] += job.licences;
                 running_.push_back(&job);
             }
-        free_ = static_cast<long>(sold) - static_cast<long>(used);
     }
 
     void serve(const QueuedJob &job, std::vector<Victim> &out)
     {
         const Qos *qos = find(all_, job.qos);
         if (!qos || (qos->guarantee && held_[job.qos] + job.licences > *qos->guarantee)) return;
-        auto chosen = choose(*qos, static_cast<long>(job.licences));
+        auto chosen = choose(*qos, amounts_of(job));
         if (!chosen) return;
         for (const QueuedJob *victim : *chosen) {
             out.push_back({victim->name, victim->qos, job.name, job.qos});
-            free_ += static_cast<long>(victim->licences);
+            add(free_, amounts_of(*victim));
             held_[victim->qos] -= victim->licences;
             std::erase(running_, victim);
         }
-        free_ -= static_cast<long>(job.licences);
+        add(free_, amounts_of(job), -1);
         held_[job.qos] += job.licences;
     }
 
 private:
     // Those that must go so that so many licences are free; nothing where all would not do.
-    std::optional<std::vector<const QueuedJob *>> choose(const Qos &qos, long needed) const
+    std::optional<std::vector<const QueuedJob *>> choose(const Qos &qos,
+                                                         const Amounts &needed) const
     {
         std::vector<const QueuedJob *> may;
         for (const QueuedJob *job : running_)
@@ -91,17 +125,19 @@ private:
             return priority(a) != priority(b) ? priority(a) < priority(b) : younger(*a, *b);
         });
         std::vector<const QueuedJob *> chosen;
-        long freed = free_;
-        for (size_t i = 0; i < may.size() && freed < needed; ++i) {
+        Amounts freed = free_;
+        for (size_t i = 0; i < may.size() && !covers(freed, needed); ++i) {
+            if (!helps(freed, needed, amounts_of(*may[i]))) continue;
             chosen.push_back(may[i]);
-            freed += static_cast<long>(may[i]->licences);
+            add(freed, amounts_of(*may[i]));
         }
-        if (freed < needed) return {};
+        if (!covers(freed, needed)) return {};
         // A large one may have made small ones before it needless.
         std::erase_if(chosen, [&](const QueuedJob *job) {
-            const auto its = static_cast<long>(job->licences);
-            const bool needless = freed - its >= needed;
-            freed -= needless ? its : 0;
+            Amounts without = freed;
+            add(without, amounts_of(*job), -1);
+            const bool needless = covers(without, needed);
+            if (needless) freed = std::move(without);
             return needless;
         });
         return chosen;
@@ -110,7 +146,7 @@ private:
     const std::vector<Qos> &all_;
     std::vector<const QueuedJob *> running_;
     std::map<std::string, unsigned long> held_;  // by QOS
-    long free_ = 0;                              // below 0: a server went away under running jobs
+    Amounts free_;                               // below 0: a server went away under running jobs
 };
 
 }  // namespace
@@ -129,7 +165,9 @@ std::vector<QueuedJob> parse_queue(std::string_view printed)
         job.qos = cut(line, '|');
         job.start = cut(line, '|');
         job.priority = number_of(cut(line, '|'));
-        job.licences = rgpu_licences(line);
+        OwnLicences own = own_licences(line);
+        job.licences = own.sum;
+        job.types = std::move(own.types);
         if (!job.id.empty() && job.licences) out.push_back(std::move(job));
     }
     return out;
@@ -161,7 +199,7 @@ bool waits_for_licences(const QueuedJob &job)
 }
 
 std::vector<Victim> victims(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all,
-                            unsigned long sold)
+                            const OwnLicences &sold)
 {
     std::vector<const QueuedJob *> waiting;
     for (const QueuedJob &job : queue)

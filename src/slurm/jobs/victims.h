@@ -5,10 +5,13 @@
 // (PreemptType=preempt/qos, reclaim_licenses).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "slurm/terms/licences.h"
 
 namespace rgpu::slurm {
 
@@ -21,7 +24,8 @@ struct QueuedJob {
     std::string qos;
     std::string start;  // as Slurm writes times, so that a later one is greater
     unsigned long priority = 0;
-    unsigned long licences = 0;  // of rgpu
+    unsigned long licences = 0;                       // of rgpu
+    std::map<std::string, unsigned long> types = {};  // of rgpu_TYPE
 };
 
 // What squeue is to print for parse_queue(). Jobs without licences of rgpu are left out.
@@ -50,11 +54,12 @@ struct Victim {
     std::string for_job, for_qos;
 };
 
-// Whom to requeue now. `sold` is how many licences Slurm may have in use at once. A job that waits
-// for licences gets victims if its QOS' guarantee has room for it, and they are enough: running
-// jobs of QOS that its own preempts, those of the lowest priority first, the youngest of them
-// first, and none that is not needed. The one of the highest priority is served first.
+// Whom to requeue now. `sold` is how many licences Slurm may have in use at once, also of types. A
+// job that waits for licences gets victims if its QOS' guarantee has room for it, and they are
+// enough: running jobs of QOS that its own preempts, those of the lowest priority first, the
+// youngest of them first, and none that is not needed. The one of the highest priority is served
+// first.
 std::vector<Victim> victims(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all,
-                            unsigned long sold);
+                            const OwnLicences &sold);
 
 }  // namespace rgpu::slurm

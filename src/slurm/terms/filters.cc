@@ -116,6 +116,11 @@ std::string name_of_type(std::string_view type)
     return out;
 }
 
+bool is_of_type(std::string_view gpu, std::string_view type)
+{
+    return type.empty() || holds(gpu, name_of_type(type));
+}
+
 bool holds(std::string_view name, std::string_view part)
 {
     return std::search(name.begin(), name.end(), part.begin(), part.end(),

@@ -48,6 +48,9 @@ Result<std::string> parse_driver_release(std::string_view text);
 // there.
 std::string name_of_type(std::string_view type);
 
+// The GPU of this name is of the type; of the empty type all are.
+bool is_of_type(std::string_view gpu, std::string_view type);
+
 // `part` stands somewhere in `name`, whatever the case.
 bool holds(std::string_view name, std::string_view part);
 

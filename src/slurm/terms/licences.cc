@@ -6,7 +6,19 @@
 namespace rgpu::slurm {
 namespace {
 
-constexpr std::string_view kSeparators = ",;|";
+constexpr std::string_view kSeparators = ",;|", kSum = "rgpu", kTyped = "rgpu_";
+
+bool is_ours(std::string_view name)
+{
+    return name == kSum || (name.starts_with(kTyped) && name.size() > kTyped.size());
+}
+
+unsigned long number_of(std::string_view text)
+{
+    unsigned long value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+}
 
 // Calls see(whole element, name, count text) for each licence in the list.
 template <class See> void each(std::string_view licences, See &&see)
@@ -30,28 +42,57 @@ unsigned long licences_for(unsigned gpus, unsigned share, unsigned nodes)
     return static_cast<unsigned long>(gpus) * (share ? share : 1) * nodes;
 }
 
-unsigned long rgpu_licences(std::string_view licences)
+OwnLicences own_licences(std::string_view licences)
 {
-    unsigned long total = 0;
+    OwnLicences out;
     each(licences, [&](std::string_view, std::string_view name, std::string_view count) {
-        unsigned long value = 0;
-        if (name == "rgpu" &&
-            std::from_chars(count.data(), count.data() + count.size(), value).ec == std::errc())
-            total += value;
+        if (name == kSum)
+            out.sum += number_of(count);
+        else if (const unsigned long value = is_ours(name) ? number_of(count) : 0)
+            out.types[std::string(name.substr(kTyped.size()))] += value;
     });
-    return total;
+    return out;
 }
+
+OwnLicences all_of_types(unsigned long sum, const std::vector<std::string> &types)
+{
+    OwnLicences out{sum, {}};
+    if (sum != 0)
+        for (const std::string &type : types) out.types[type] = sum;
+    return out;
+}
+
+std::vector<std::string> types_sold(std::string_view licences)
+{
+    std::vector<std::string> out;
+    each(licences, [&](std::string_view, std::string_view name, std::string_view) {
+        if (is_ours(name) && name != kSum) out.emplace_back(name.substr(kTyped.size()));
+    });
+    return out;
+}
+
+std::string to_text(const OwnLicences &own)
+{
+    std::string out = own.sum ? std::string(kSum) + ":" + std::to_string(own.sum) : "";
+    for (const auto &[type, count] : own.types)
+        if (count != 0)
+            (out += out.empty() ? "" : ",") += std::string(kTyped) + type + ":" +
+                                               std::to_string(count);
+    return out;
+}
+
+unsigned long rgpu_licences(std::string_view licences) { return own_licences(licences).sum; }
 
 bool names_rgpu(std::string_view licences)
 {
     bool named = false;
     each(licences, [&](std::string_view, std::string_view name, std::string_view) {
-        named |= name == "rgpu";
+        named |= is_ours(name);
     });
     return named;
 }
 
-Result<std::string> with_rgpu(std::string_view licences, unsigned long count)
+Result<std::string> with_rgpu(std::string_view licences, const OwnLicences &own)
 {
     if (licences.find('|') != licences.npos)
         return error(
@@ -61,10 +102,10 @@ Result<std::string> with_rgpu(std::string_view licences, unsigned long count)
             static_cast<int>(licences.size()), licences.data());
     std::string out;
     each(licences, [&](std::string_view element, std::string_view name, std::string_view) {
-        if (name != "rgpu") (out += out.empty() ? "" : ",") += element;
+        if (!is_ours(name)) (out += out.empty() ? "" : ",") += element;
     });
-    if (count != 0) (out += out.empty() ? "" : ",") += "rgpu:" + std::to_string(count);
-    return out;
+    const std::string ours = to_text(own);
+    return out + (out.empty() || ours.empty() ? "" : ",") + ours;
 }
 
 }  // namespace rgpu::slurm

@@ -422,6 +422,38 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
     return {};
 }
 
+unsigned gpus_of_type(const PoolServer &server, const std::string &type)
+{
+    if (server.models.empty()) return server.gpus;
+    unsigned sum = 0;
+    for (const PoolModel &m : server.models) sum += is_of_type(m.name, type) ? m.gpus : 0;
+    return sum;
+}
+
+std::vector<std::string> types_of(const Snapshot *pool, const Request &request,
+                                  const std::vector<std::string> &types)
+{
+    std::vector<const PoolModel *> right;
+    bool known = pool && pool->complete();
+    for (size_t i = 0; known && i < pool->servers.size(); ++i) {
+        const PoolServer &s = pool->servers[i];
+        if (right_gpus(s, request, request.memory.value_or(0)) == 0) continue;
+        known = !s.models.empty();
+        for (const PoolModel &m : s.models)
+            if (right_model(m, request) && m.memory >= request.memory.value_or(0))
+                right.push_back(&m);
+    }
+    std::vector<std::string> out;
+    for (const std::string &type : types) {
+        const bool named = holds(type, request.type) && holds(request.type, type);
+        const bool all = known && !right.empty() &&
+                         std::all_of(right.begin(), right.end(),
+                                     [&](const PoolModel *m) { return is_of_type(m->name, type); });
+        if (named || all) out.push_back(type);
+    }
+    return out;
+}
+
 unsigned nodes_that_fit(const Snapshot &pool, const Request &request, unsigned nodes)
 {
     return pool.complete() && request.gpus

@@ -79,6 +79,14 @@ Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> ser
 // Refuses, with a sentence for the user, what this pool could not give if all of it were free.
 Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes);
 
+// How many of the server's GPUs are of the type; all of them where their names are not known.
+unsigned gpus_of_type(const PoolServer &server, const std::string &type);
+
+// Those of the types that all GPUs are of which such a request can be given: their licences are
+// what it takes. Without a snapshot that is the type that it names.
+std::vector<std::string> types_of(const Snapshot *pool, const Request &request,
+                                  const std::vector<std::string> &types);
+
 // On how many nodes such a request can be served at most, as far as the snapshot tells; never more
 // than `nodes`.
 unsigned nodes_that_fit(const Snapshot &pool, const Request &request, unsigned nodes);

@@ -27,7 +27,7 @@ Test(licences, reads_its_own_count)
 
 static void expect_merged(const char *user, unsigned long count, const char *merged)
 {
-    auto got = with_rgpu(user, count);
+    auto got = with_rgpu(user, {count, {}});
     cr_assert(got);
     cr_expect(*got == merged, "'%s' gave '%s', not '%s'", user, got->c_str(), merged);
 }
@@ -43,4 +43,20 @@ Test(licences, keeps_the_users_own_and_replaces_a_forged_rgpu)
     expect_merged(",,matlab,", 100, "matlab,rgpu:100");
 }
 
-Test(licences, refuses_alternatives) { cr_expect(!with_rgpu("matlab|octave", 100)); }
+Test(licences, refuses_alternatives) { cr_expect(!with_rgpu("matlab|octave", {100, {}})); }
+
+Test(licences, reads_and_writes_those_of_types)
+{
+    const char *all = "matlab:1,rgpu:300,rgpu_a100:200,rgpu_h100:100";
+    OwnLicences own = own_licences(all);
+    cr_expect(own.sum == 300 && own.types.size() == 2 && own.types["a100"] == 200);
+    cr_expect(to_text(own) == "rgpu:300,rgpu_a100:200,rgpu_h100:100");
+    cr_expect(rgpu_licences(all) == 300, "the sum alone");
+    cr_expect(types_sold(all) == std::vector<std::string>({"a100", "h100"}));
+    cr_expect(own_licences("rgpu_:5,rgpux:3").types.empty());
+    cr_expect(names_rgpu("rgpu_a100:1") && !names_rgpu("rgpux:1"));
+    cr_expect(all_of_types(200, {"a100"}) == own_licences("rgpu:200,rgpu_a100:200"));
+    cr_expect(to_text({0, {}}).empty());
+    auto merged = with_rgpu("rgpu_h100:900,matlab:1", {100, {{"a100", 100}}});
+    cr_expect(merged && *merged == "matlab:1,rgpu:100,rgpu_a100:100", "a forged type is replaced");
+}

@@ -48,8 +48,8 @@ Test(missing, reads_what_scontrol_shows)
     const char *reservations =
         "ReservationName=other StartTime=x Licenses=rgpu:7 State=ACTIVE\n"
         "ReservationName=rgpu_missing StartTime=x Licenses=matlab:1,rgpu:200 State=ACTIVE\n";
-    cr_assert_eq(parse_reserved(reservations, "rgpu_missing").value_or(0), 200ul);
-    cr_assert_eq(parse_reserved(reservations, "other").value_or(0), 7ul);
+    cr_assert_eq(parse_reserved(reservations, "rgpu_missing")->sum, 200ul);
+    cr_assert_eq(parse_reserved(reservations, "other")->sum, 7ul);
     cr_assert_not(parse_reserved(reservations, "missing"));
     cr_assert_not(parse_reserved("No reservations in the system\n", "rgpu_missing"));
 }
@@ -123,4 +123,25 @@ Test(missing, a_server_that_is_configured_no_more_is_missing)
     pool::Inventories pool = {server("a")};
     cr_assert_eq(missing_licences(pool, nullptr, {400, 0}), 200ul);
     cr_assert_eq(missing_licences(pool, nullptr, {100, 0}), 0ul, "Slurm sells less than there is");
+}
+
+Test(missing, of_a_type_what_jobs_hold_without_its_licences_is_missing)
+{
+    pool::Inventories pool = {server("a"), server("b")};
+    for (auto &gpu : pool[0].answer->gpus) gpu.name = "NVIDIA A100";
+    for (auto &gpu : pool[1].answer->gpus) gpu.name = "NVIDIA H100";
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 0}, nullptr, "a100"), 0ul);
+    lease(pool[0], 0, 100, "17");
+    std::set<std::string> typed = {"17"};
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 100}, &typed, "a100"), 0ul);
+    typed.clear();
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 0}, &typed, "a100"), 100ul,
+                 "17 got its GPU, and its licences do not say so yet");
+    cr_assert_eq(missing_licences(pool, nullptr, {200, 0}, &typed, "h100"), 0ul);
+    const char *shown = "LicenseName=rgpu Total=400 Used=1 Free=1 Reserved=0 Remote=no\n"
+                        "LicenseName=rgpu_a100 Total=200 Used=30 Free=1 Reserved=0 Remote=no\n";
+    auto types = parse_type_licences(shown);
+    cr_assert_eq(types.size(), 1ul);
+    cr_assert_eq(types["a100"].total, 200ul);
+    cr_assert_eq(types["a100"].used, 30ul);
 }

@@ -299,3 +299,23 @@ Test(plan, fits_into_odd_files)
         cr_expect(*taken_back(plan.files[0], plan.files[0].after) == c.before);
     }
 }
+
+Test(plan, types_are_sold_beside_the_sum)
+{
+    Wishes wishes{400, {}, {"a100", "h100"}, {{"a100", 200}, {"h100", 200}}};
+    auto line = [&](const std::string &there, const char *wanted) {
+        std::string text = after(planned(there, wishes));
+        cr_expect(text.find(wanted) != std::string::npos, "%s", text.c_str());
+    };
+    line("Licenses=matlab:1\n", "Licenses=matlab:1,rgpu:400,rgpu_a100:200,rgpu_h100:200\n");
+    wishes.licences.reset();
+    line("Licenses=rgpu:300\n", "Licenses=rgpu:300,rgpu_a100:200,rgpu_h100:200\n");
+    line("Licenses=rgpu:300,rgpu_a100:100\n", "Licenses=rgpu:300,rgpu_a100:100,rgpu_h100:200\n");
+    line("AccountingStorageType=accounting_storage/slurmdbd\n"
+         "AccountingStorageTRES=license/rgpu\n",
+         "AccountingStorageTRES=license/rgpu,gres/rgpu,license/rgpu_a100,license/rgpu_h100\n");
+    wishes = {};
+    std::string text = after(planned("Licenses=rgpu:300,rgpu_a100:100\nGresTypes=rgpu\n", wishes));
+    cr_expect(text.find("\nLicenses=") == std::string::npos && text.find("_h100") == text.npos,
+              "without types nothing is added");
+}

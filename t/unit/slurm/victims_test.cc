@@ -28,7 +28,7 @@ QueuedJob waits(const char *id, const char *qos, unsigned long licences, unsigne
 std::string who(const std::vector<QueuedJob> &queue, unsigned long sold = 400)
 {
     std::string out;
-    for (const Victim &v : victims(queue, kAll, sold))
+    for (const Victim &v : victims(queue, kAll, {sold, {}}))
         out += (out.empty() ? "" : " ") + v.name + ">" + v.for_job;
     return out;
 }
@@ -150,4 +150,19 @@ Test(victims, reads_what_slurm_prints)
     cr_expect_eq(qos[2].priority, 100u);
     cr_expect_eq(qos[2].preempts, (std::vector<std::string>{"spare", "scratch"}));
     cr_expect_eq(qos[2].guarantee.value_or(0), 250u);
+}
+
+Test(victims, of_a_type_only_those_who_have_it_make_way)
+{
+    auto typed = [](QueuedJob job, const char *type) {
+        job.types[type] = job.licences;
+        return job;
+    };
+    QueuedJob a100 = typed(kOld, "a100"), h100 = typed(kYoung, "h100");
+    const std::vector<QueuedJob> queue = {a100, h100, typed(waits("9", "a", 100), "a100")};
+    auto chosen = victims(queue, kAll, {400, {{"a100", 100}, {"h100", 100}}});
+    cr_assert(chosen.size() == 1);
+    cr_expect(chosen[0].name == a100.name, "the younger one has another type");
+    cr_expect(victims(queue, kAll, {400, {{"a100", 200}, {"h100", 100}}}).empty(),
+              "there is one left");
 }
