@@ -99,6 +99,7 @@ struct SlurmConfig {
     Milliseconds lost_after = defaults::kLostAfter;
     Milliseconds lost_avoid = defaults::kLostAvoid;
     bool local_first = false;
+    bool gpus_mean_rgpu = false;
 };
 
 struct Config {

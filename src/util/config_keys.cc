@@ -392,6 +392,11 @@ std::vector<ConfigKey> keys()
                  "give it all of them now; programs reach "
                  "these through shared memory.",
          .field = FIELD(slurm, local_first)},
+        {.table = "slurm",
+         .name = "gpus_mean_rgpu",
+         .help = "Batch jobs that ask for GPUs in Slurm's own ways (--gpus, --gres=gpu:N, ...) get "
+                 "GPUs of the pool, where no node has any of its own.",
+         .field = FIELD(slurm, gpus_mean_rgpu)},
     };
 }
 

@@ -17,6 +17,7 @@
 #include "cli/slurm/reconcile.h"
 #include "cli/slurm/tool.h"
 #include "slurm/jobs/missing.h"
+#include "slurm/terms/nodes.h"
 #include "util/fd.h"
 
 namespace rgpu::cli {
@@ -119,7 +120,9 @@ public:
         auto before = slurm::read_snapshot(slurm.snapshot);
         pool::Inventories pool = client->inventory();
         std::vector<slurm::PoolServer> servers = summaries(pool, before ? &*before : nullptr);
-        auto written = slurm::write_snapshot(slurm.snapshot, servers);
+        const slurm::SlurmFacts facts{slurm.gpus_mean_rgpu,
+                                      no_node_gpus(before && before->facts.no_node_gpus)};
+        auto written = slurm::write_snapshot(slurm.snapshot, servers, facts);
         if (!written) return fail(written.error());
         unsigned gpus = 0;
         for (const slurm::PoolServer &server : servers) gpus += server.gpus;
@@ -134,6 +137,14 @@ public:
     }
 
 private:
+    // Where Slurm cannot be asked, what was known stays.
+    bool no_node_gpus(bool known) const
+    {
+        auto shown = snapshot_only_ ? Result<std::string>(std::string())
+                                    : run_tool({"sinfo", "-h", "-a", "-o", "%G"});
+        return shown && !shown->empty() ? !slurm::names_node_gpus(*shown) : known;
+    }
+
     std::vector<slurm::PoolServer> summaries(const pool::Inventories &pool,
                                              const slurm::Snapshot *before)
     {

@@ -13,7 +13,9 @@
 
 #include "plugin/guard.h"
 #include "plugin/job_submit/decision.h"
+#include "plugin/job_submit/gpu_habits.h"
 #include "slurm/terms/licences.h"
+#include "util/next_token.h"
 
 // What is handed to slurmctld, or freed there, comes from its own allocator; these are exported by
 // it, but no public header declares them.
@@ -66,6 +68,13 @@ std::optional<std::string_view> value_of(std::string_view entry, std::string_vie
     if (!entry.starts_with(name) || entry.size() <= name.size() || entry[name.size()] != '=')
         return {};
     return entry.substr(name.size() + 1);
+}
+
+bool has_word(std::string_view list, std::string_view word)
+{
+    while (!list.empty())
+        if (next_token(list, ",") == word) return true;
+    return false;
 }
 
 void tell(char **err_msg, const std::string &sentence)
@@ -209,8 +218,88 @@ bool names_rgpu_anywhere(const Submission &job)
     return false;
 }
 
+// Where a node may have GPUs of its own, Slurm's options for GPUs mean those. GresTypes must name
+// gpu all the same: Slurm's commands refuse the options by themselves otherwise.
+bool nodes_have_gpus(const std::optional<slurm::Snapshot> &pool)
+{
+    if (&slurm_conf && !has_word(text(slurm_conf.gres_plugins), "gpu")) return false;
+    return !pool || !pool->facts.no_node_gpus;
+}
+
+void clear(char *&slurm_string) { slurm_xfree(reinterpret_cast<void **>(&slurm_string)); }
+
+// srun in the script would read these, and ask its step for the same GPUs again.
+void forget_gpu_variables(job_desc_msg_t &job)
+{
+    constexpr const char *names[] = {
+        "SLURM_GPUS",         "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET",
+        "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU",   "SLURM_GPU_BIND",      "SLURM_GPU_FREQ"};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < job.env_size; ++i) {
+        char *entry = job.environment[i];
+        const bool goes = std::any_of(std::begin(names), std::end(names), [&](const char *name) {
+            return value_of(text(entry), name).has_value();
+        });
+        if (goes)
+            clear(entry);
+        else
+            job.environment[kept++] = entry;
+    }
+    job.env_size = kept;
+}
+
+void apply(job_desc_msg_t &job, const Translation &translation)
+{
+    replace(job.tres_per_node, translation.tres_per_node);
+    for (char **gone : {&job.tres_per_job, &job.tres_per_task, &job.cpus_per_tres,
+                        &job.mem_per_tres, &job.tres_bind, &job.tres_freq})
+        clear(*gone);
+    if (translation.cpus_per_task) {
+        job.cpus_per_task = static_cast<uint16_t>(*translation.cpus_per_task);
+        job.min_cpus = *translation.cpus_per_task *
+                       std::max(1u, optional_number(job.num_tasks).value_or(1));
+    }
+    if (translation.memory) job.pn_min_memory = *translation.memory;
+    forget_gpu_variables(job);
+}
+
+// Answers or translates what asks for GPUs that no node has; true where it was translated.
+Result<bool> mend_habits(job_desc_msg_t &job, const slurm::Snapshot *pool, char **err_msg)
+{
+    GpuHabits asked;
+    asked.cpus_per_tres = text(job.cpus_per_tres);
+    asked.mem_per_tres = text(job.mem_per_tres);
+    asked.tres_bind = text(job.tres_bind);
+    asked.tres_freq = text(job.tres_freq);
+    asked.batch = job.script != nullptr && job.environment != nullptr;
+    asked.translate = pool && pool->facts.gpus_mean_rgpu;
+    auto translation = translate_habits(submission_of(job), asked);
+    if (!translation) return translation.error();
+    if (!*translation) return false;
+    apply(job, **translation);
+    tell(err_msg, (*translation)->told);
+    return true;
+}
+
+bool names_gpus(const job_desc_msg_t &job)
+{
+    for (const char *tres :
+         {job.tres_per_node, job.tres_per_job, job.tres_per_socket, job.tres_per_task,
+          job.cpus_per_tres, job.mem_per_tres, job.tres_bind, job.tres_freq})
+        if (text(tres).find("gpu") != std::string_view::npos) return true;
+    return false;
+}
+
 int submit(job_desc_msg_t &job, char **err_msg)
 {
+    std::optional<slurm::Snapshot> pool;
+    if (names_gpus(job)) pool = pool_snapshot();
+    if (names_gpus(job) && !nodes_have_gpus(pool)) {
+        if (auto mended = mend_habits(job, pool ? &*pool : nullptr, err_msg); !mended) {
+            tell(err_msg, mended.error().text);
+            return ESLURM_INVALID_GRES;
+        }
+    }
     Submission submission = submission_of(job);
     if (!names_rgpu_anywhere(submission) && !has_forged_marks(job)) {
         if (submission.options.any())
@@ -218,7 +307,7 @@ int submit(job_desc_msg_t &job, char **err_msg)
                           "--gres=rgpu:N there is none");
         return SLURM_SUCCESS;
     }
-    auto pool = pool_snapshot();
+    if (!pool) pool = pool_snapshot();
     auto judged = judge_submission(submission, pool ? &*pool : nullptr);
     if (!judged) {
         tell(err_msg, judged.error().text);

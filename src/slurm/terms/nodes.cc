@@ -2,7 +2,18 @@
 
 #include <charconv>
 
+#include "util/next_token.h"
+
 namespace rgpu::slurm {
+
+bool names_node_gpus(std::string_view printed)
+{
+    while (!printed.empty()) {
+        std::string_view gres = next_token(printed, ",\n");
+        if (gres.substr(0, gres.find_first_of(":(")) == "gpu") return true;
+    }
+    return false;
+}
 
 Nodes parse_nodes(std::string_view text)
 {

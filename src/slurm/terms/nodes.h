@@ -22,6 +22,10 @@ struct Nodes {
     bool range() const { return most > least; }
 };
 
+// Whether any node has GPUs of its own, in what sinfo prints of their GRES
+// ("gpu:a100:2(S:0),rgpu:8", one line for nodes that are alike).
+bool names_node_gpus(std::string_view printed);
+
 // "2", "1-4"; what is neither is no nodes.
 Nodes parse_nodes(std::string_view text);
 std::string to_text(const Nodes &nodes);

@@ -62,11 +62,11 @@ bool is_type(std::string_view text)
 }
 
 // What one element of the list asks for; count 0 where it is not ours.
-Result<TresGpus> gpus_in_element(std::string_view element)
+Result<TresGpus> gpus_in_element(std::string_view element, std::string_view gres)
 {
     std::string_view rest = element;
     if (rest.starts_with("gres:") || rest.starts_with("gres/")) rest.remove_prefix(5);
-    if (next_token(rest, ":=") != "rgpu") return TresGpus{};
+    if (next_token(rest, ":=") != gres) return TresGpus{};
     TresGpus out{1, {}};
     if (is_type(rest.substr(0, rest.find_first_of(":=")))) out.type = next_token(rest, ":=");
     if (rest.empty()) return out;
@@ -82,11 +82,11 @@ Result<TresGpus> gpus_in_element(std::string_view element)
 
 }  // namespace
 
-Result<TresGpus> gpus_in_tres(std::string_view tres)
+Result<TresGpus> gpus_in_tres(std::string_view tres, std::string_view gres)
 {
     TresGpus total;
     for (bool first = true; !tres.empty();) {
-        auto gpus = gpus_in_element(next_token(tres, ",;"));
+        auto gpus = gpus_in_element(next_token(tres, ",;"), gres);
         if (!gpus) return gpus.error();
         if (gpus->count == 0) continue;
         if (!first && gpus->type != total.type)

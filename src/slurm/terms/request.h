@@ -40,8 +40,8 @@ struct TresGpus {
 
 // The GPUs that a TRES list names: "gres:rgpu:2,gres:gpu:1" gives 2, "gres:rgpu" 1,
 // "gres:rgpu:h100:2" 2 of type h100, a list without rgpu (or "gres:none") 0. Slurm writes gres:NAME
-// up to 22.05 and gres/NAME later. One type a list.
-Result<TresGpus> gpus_in_tres(std::string_view tres);
+// up to 22.05 and gres/NAME later. One type a list. `gres`: those of another GRES.
+Result<TresGpus> gpus_in_tres(std::string_view tres, std::string_view gres = "rgpu");
 
 // --rgpu-share: "50", "50%" (never less, never more), "30-100", or "0-100" (only what others
 // leave).

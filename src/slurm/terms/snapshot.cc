@@ -305,6 +305,10 @@ Result<Snapshot> parse_snapshot(std::string_view text)
         if (kind == "total") {
             good = number(word(line), out.total_servers) && number(word(line), out.total_gpus);
             total = true;
+        } else if (kind == "gpus_mean_rgpu") {
+            out.facts.gpus_mean_rgpu = true;
+        } else if (kind == "no_node_gpus") {
+            out.facts.no_node_gpus = true;
         } else if (kind == "server") {
             good = read_server(out, line);
         } else if (kind == "model") {
@@ -322,13 +326,15 @@ Result<Snapshot> parse_snapshot(std::string_view text)
     return out;
 }
 
-std::string format_snapshot(std::vector<PoolServer> servers)
+std::string format_snapshot(std::vector<PoolServer> servers, const SlurmFacts &facts)
 {
     std::sort(servers.begin(), servers.end(), larger);
     unsigned gpus = 0;
     for (const PoolServer &s : servers) gpus += s.gpus;
     std::string out = std::string(kFirstLine) + "total " + std::to_string(servers.size()) + " " +
-                      std::to_string(gpus) + "\n";
+                      std::to_string(gpus) + "\n" +
+                      (facts.gpus_mean_rgpu ? "gpus_mean_rgpu\n" : "") +
+                      (facts.no_node_gpus ? "no_node_gpus\n" : "");
     for (const PoolServer &s : servers) {
         std::string line = "server " + s.name + " " + std::to_string(s.gpus) + " " +
                            std::to_string(s.memory) + "\n";
@@ -377,9 +383,10 @@ Result<Snapshot> read_snapshot(const std::string &path)
     return out;
 }
 
-Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> servers)
+Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> servers,
+                            const SlurmFacts &facts)
 {
-    std::string text = format_snapshot(std::move(servers));
+    std::string text = format_snapshot(std::move(servers), facts);
     std::string fresh = path + ".new." + std::to_string(getpid());
     auto failed = [&](const char *doing) {
         Error e = error(ErrorKind::internal, "%s %s: %s", doing, fresh.c_str(), strerror(errno));

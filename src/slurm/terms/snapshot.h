@@ -6,6 +6,8 @@
 //   rgpu-pool 1
 //   total SERVERS GPUS
 //   server NAME GPUS MEMORY     (bytes of its largest GPU), the largest servers first
+//   gpus_mean_rgpu              ([slurm] gpus_mean_rgpu of rgpu.conf is true)
+//   no_node_gpus                (no node of Slurm's has a GPU of its own, gres/gpu)
 //   model SERVER GPUS MEMORY CC CUDA NAME     (8.0 is 80, CUDA 12.4 is 12040), the server's GPUs of
 //   one kind
 //   driver RELEASE SERVER...    (580.95.05; - does not tell), the servers with this release of
@@ -58,6 +60,7 @@ struct Snapshot {
     std::vector<PoolServer> servers;
     unsigned total_servers = 0;
     unsigned total_gpus = 0;
+    SlurmFacts facts = {};
 
     bool complete() const { return servers.size() == total_servers; }
 };
@@ -68,13 +71,14 @@ std::string snapshot_path();
 Result<Snapshot> parse_snapshot(std::string_view text);
 
 // Sorts the servers, and counts the totals itself.
-std::string format_snapshot(std::vector<PoolServer> servers);
+std::string format_snapshot(std::vector<PoolServer> servers, const SlurmFacts &facts = {});
 
 // ErrorKind::unavailable where there is no such file, invalid where it is not ours or too large.
 Result<Snapshot> read_snapshot(const std::string &path);
 
 // Replaces the file at once, so that a reader sees the old one or the new one.
-Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> servers);
+Result<void> write_snapshot(const std::string &path, std::vector<PoolServer> servers,
+                            const SlurmFacts &facts = {});
 
 // Refuses, with a sentence for the user, what this pool could not give if all of it were free.
 Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned nodes);

@@ -282,3 +282,70 @@ Test(snapshot, path_comes_from_the_environment)
     unsetenv("RGPU_SNAPSHOT");
     cr_expect(snapshot_path().starts_with("/"));
 }
+
+Test(snapshot, knows_uuids_and_what_gpus_mean)
+{
+    std::vector<PoolServer> servers = {{"gpu1", 2, kGiB, {}, {}, {"GPU-a", "GPU-b"}},
+                                       {"gpu2", 1, kGiB, {}, {}, {"GPU-c"}}};
+    auto pool = parse_snapshot(format_snapshot(servers, {true, true}));
+    cr_assert(pool);
+    cr_expect(pool->facts.gpus_mean_rgpu && pool->facts.no_node_gpus &&
+              pool->servers[0].uuids == servers[0].uuids);
+    Request request = gpus(1);
+    request.filters.uuids = {"GPU-c"};
+    cr_expect(can_ever_fit(*pool, request, 1));
+    request.filters.uuids = {"GPU-d"};
+    auto refused = can_ever_fit(*pool, request, 1);
+    cr_expect(!refused &&
+              refused.error().text.find("--rgpu-uuid=GPU-d: no server") != std::string::npos);
+    request.gpus = 2;
+    request.filters.uuids = {"GPU-b", "GPU-c"};
+    cr_expect(!can_ever_fit(*pool, request, 1), "two servers");
+    request.span = true;
+    cr_expect(can_ever_fit(*pool, request, 1));
+    pool->servers[1].uuids.clear();
+    request.gpus = 1;
+    request.filters.uuids = {"GPU-d"};
+    cr_expect(can_ever_fit(*pool, request, 1), "a server that does not tell may have it");
+}
+
+Test(snapshot, advises_a_span_only_where_it_would_do)
+{
+    PoolModel a100{2, kGiB, 80, 13000, "NVIDIA A100"}, h100{2, kGiB, 90, 13000, "NVIDIA H100"};
+    auto pool =
+        parse_snapshot(format_snapshot({{"gpu1", 2, kGiB, {a100}}, {"gpu2", 2, kGiB, {h100}}}));
+    cr_assert(pool);
+    Request request = gpus(3);
+    request.type = "a100";
+    auto refused = can_ever_fit(*pool, request, 1);
+    cr_assert(!refused);
+    cr_expect(refused.error().text.find("--rgpu-span") == std::string::npos, "%s",
+              refused.error().text.c_str());
+    cr_expect(refused.error().text.find("more than 2 of them") != std::string::npos);
+    request.type.clear();
+    refused = can_ever_fit(*pool, request, 1);
+    cr_expect(!refused && refused.error().text.find("--rgpu-span") != std::string::npos);
+}
+
+Test(snapshot, says_of_which_types_a_request_must_be)
+{
+    using Types = std::vector<std::string>;
+    PoolModel a100{2, kGiB, 80, 13000, "NVIDIA A100"}, h100{2, kGiB, 90, 13000, "NVIDIA H100"};
+    auto pool =
+        parse_snapshot(format_snapshot({{"gpu1", 2, kGiB, {a100}}, {"gpu2", 2, kGiB, {h100}}}));
+    cr_assert(pool);
+    const Types sold = {"a100", "h100"};
+    Request request = gpus(1);
+    cr_expect(types_of(&*pool, request, sold).empty(), "any will do");
+    cr_expect(types_of(&*pool, request, {"nvidia"}) == Types{"nvidia"}, "all are of this one");
+    request.filters.compute_capability = 90;
+    cr_expect(types_of(&*pool, request, sold) == Types{"h100"}, "one is left");
+    request.filters = {};
+    request.type = "A100";
+    cr_expect(types_of(nullptr, request, sold) == Types{"a100"}, "named, whatever is known");
+    request.type = "nvidia_a100";
+    cr_expect(types_of(nullptr, request, sold).empty());
+    cr_expect(types_of(&*pool, request, sold) == Types{"a100"});
+    cr_expect(gpus_of_type(pool->servers[0], "a100") == 2);
+    cr_expect(gpus_of_type({"x", 3, kGiB}, "a100") == 3, "names that are not known may be it");
+}
