@@ -1,6 +1,6 @@
 #!/bin/bash
-# A requeued job that comes back to its node so soon that slurmd leaves out its Prolog: its tasks
-# are refused, with cause and cure.
+# A requeued job that comes back to its node so soon that slurmd leaves out its Prolog: its leases
+# are fetched all the same. Where that fails its tasks are refused, with cause and cure.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
 cluster_up
@@ -29,12 +29,26 @@ chmod 755 "$prolog"
 # Not at once: slurmd takes the credential of a job that starts in the second in which its last run
 # ended for that one, which was revoked.
 scontrol update JobId="$job" StartTime=now+2
-is_over() { is_state "$job" FAILED; }
-ok "it comes back without a Prolog, and ends" wait_for 60 is_over
-is "$(grep -c '^run' "$T/out")" 1 "its script does not run without its GPU"
-told="rgpu: this job's GPUs cannot be used on cn1: slurmd left out the Prolog of this run, "
-told+=".* requeue it \(scontrol requeue $job\)"
-like "$(cat "$T/out")" "$told" "what was the matter, and what to do, is told"
+has_run_again() { grep -q "^run 1 lease $nodes/$job/lease.json" "$T/out"; }
+ok "it comes back without a Prolog, and has its GPU all the same" wait_for 60 has_run_again
+is "$(in_folder "$job")" "lease.json 400" "... and its node knows it as any other"
+like "$(cat "$cluster/log/slurmd.cn1")" "job $job: slurmd left out its Prolog; its leases were \
+fetched now" "... slurmd's log says what happened"
+touch "$T/go"
+ok "... and it ends well" wait_for 60 is_state "$job" COMPLETED
+rm "$T/go"
+
+# Where they cannot be fetched, its script does not run without its GPU.
+plugstack=$cluster/etc/plugstack.conf.d/rgpu.conf
+cp "$plugstack" "$T/plugstack"
+sed -i 's| rgpu=[^ ]*| rgpu=/bin/false|' "$plugstack"
+submitted -w cn1 --gres=rgpu:1 -o "$T/out2" --open-mode=append "$T/job"
+ok "another job, whose leases cannot be fetched, ends" wait_for 60 is_state "$job" FAILED
+is "$(grep -c '^run' "$T/out2")" 0 "... and its script does not run without its GPU"
+told="rgpu: this job's GPUs cannot be used on cn1: its Prolog left nothing here, and its GPUs "
+told+="could not be fetched without; .*requeue it \(scontrol requeue $job\)"
+like "$(cat "$T/out2")" "$told" "... what was the matter, and what to do, is told"
+cp "$T/plugstack" "$plugstack"
 
 # Nor does any other job whose Prolog found no lease.
 next=$((job + 1))
@@ -58,20 +72,18 @@ touch "$nodes/$next/ended"
 try 60 srun -w cn1 echo run
 is "$rc $out" "0 run" "a job without GPUs minds no mark of another that had its number"
 
-# Nor one of which the node knows nothing: slurmctld had forgotten that it was here before, or
-# slurmd was killed in its Prolog.
-submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
-ok "a batch script of which no Prolog tells anything fails" wait_for 60 is_state "$job" FAILED
-told="rgpu: this job's GPUs cannot be used on cn1: its Prolog left nothing here: "
-like "$(cat "$T/next")" $'^[^\n]*'"$told.* \(scontrol requeue $job\)" "... with cause and cure"
-unlike "$(cat "$T/next")" '^run|
-run' "... and does not run"
+# One of which the node knows nothing: slurmctld had forgotten that it was here before, or slurmd
+# was killed in its Prolog.
+submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo "run $RGPU_LEASE"'
+ok "a batch script of which no Prolog tells anything has its GPU all the same" wait_for 60 \
+    is_state "$job" COMPLETED
+is "$(cat "$T/next")" "run $nodes/$job/lease.json" "... by its own lease"
 mkdir -p "$nodes/$((job + 1))"
 touch "$nodes/$((job + 1))/ended"
-submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo run'
-ok "so does one that was here before and of which slurmctld says that it is its first run" \
-    wait_for 60 is_state "$job" FAILED
-like "$(cat "$T/next")" "slurmd left out the Prolog of this run" "... with the reason"
+submitted -w cn1 --gres=rgpu:1 -o "$T/next" --wrap 'echo "run $RGPU_LEASE"'
+ok "so has one that was here before and of which slurmctld says that it is its first run" \
+    wait_for 60 is_state "$job" COMPLETED
+is "$(cat "$T/next")" "run $nodes/$job/lease.json" "... its own, too"
 # slurmd kills what a Prolog leaves in its process group.
 cat > "$prolog" <<END
 #!/bin/sh

@@ -39,7 +39,7 @@ names=$(grep -ohE '"rgpus?-[a-z-]+"' \
     sort -u | sed 's/^/--/')
 arguments=$(grep -oE '\{"[a-z]+", &out\.' "$root/src/plugin/spank/settings.cc" | cut -d'"' -f2 |
     sed 's/$/=/')
-is "$(wc -w <<< "$names $arguments")" 16 "the SPANK plugin has twelve options and four arguments"
+is "$(wc -w <<< "$names $arguments")" 17 "the SPANK plugin has twelve options and five arguments"
 is "$(for name in $names $arguments; do plain "$man/spank_rgpu.8.in" | grep -qF -- "$name" ||
     echo "$name"; done)" "" "spank_rgpu(8) has them all"
 

@@ -15,6 +15,8 @@
 
 #include <slurm/slurm.h>
 
+#include "plugin/spank/advice.h"
+#include "plugin/spank/fetch.h"
 #include "plugin/spank/options.h"
 #include "plugin/spank/settings.h"
 #include "plugin/spank/step_gpus.h"
@@ -110,18 +112,36 @@ std::string prolog_error(spank_t spank, const Settings &settings, uint32_t job)
     // slurmctld lost its state.
     if (fd < 0 && access(slurm::ended_path(lease).c_str(), F_OK) == 0 &&
         (is_our_script || !job_variable(spank, "SLURM_RESTART_COUNT").empty()))
-        return "slurmd left out the Prolog of this run, as the job was on this node a moment ago "
-               "and its credential is still good; " +
-               requeue +
-               ", and let Slurm choose when it starts, AuthInfo=cred_expire (two minutes) later";
+        return "slurmd left out the Prolog of this run, and its GPUs could not be fetched without; "
+               "slurmd's log on this node says why; " +
+               requeue;
     if (fd < 0)
-        return is_our_script ? "its Prolog left nothing here: slurmd was started again meanwhile, "
-                               "or did not run it; " +
+        return is_our_script ? "its Prolog left nothing here, and its GPUs could not be fetched "
+                               "without; slurmd's log on this node says why; " +
                                    requeue
                              : "";
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
     return n > 0 ? std::string(text, static_cast<size_t>(n)) : "no reason is known";
+}
+
+// The Prolog of this run was left out: the node knows the job from a run before, or knows nothing
+// of a script that job_submit has marked.
+bool lacks_prolog(spank_t spank, const std::string &lease)
+{
+    if (access(lease.c_str(), F_OK) == 0 || access(slurm::error_path(lease).c_str(), F_OK) == 0)
+        return false;
+    return is_our_script || (access(slurm::ended_path(lease).c_str(), F_OK) == 0 &&
+                             !job_variable(spank, "SLURM_RESTART_COUNT").empty());
+}
+
+void fetch_if_missing(spank_t spank, const Settings &settings, uint32_t job)
+{
+    const std::string node = node_name(spank);
+    uid_t user = 0;
+    if (lacks_prolog(spank, slurm::lease_path(settings.rundir, node, std::to_string(job))) &&
+        spank_get_item(spank, S_JOB_UID, &user) == ESPANK_SUCCESS)
+        fetch_leases(settings, job, user, node);
 }
 
 // Calls body(settings, job id), with what both callbacks need; without a job there is nothing to
@@ -194,6 +214,7 @@ int remote_post_opt(spank_t spank, int count, char **arguments)
             spank_unsetenv(spank, slurm::kNodesMark);
             await_prolog(slurm::lease_path(settings.rundir, node_name(spank), std::to_string(job)));
         }
+        fetch_if_missing(spank, settings, job);
         std::string lease = find_lease(spank, settings, job);
         if (!lease.empty()) start_watch(settings, own_name(spank, job), lease);
         if (lease.empty() || step_options().per_step == 0 || !is_srun_step(spank))

@@ -12,7 +12,8 @@ Result<Settings> parse_settings(int count, char **arguments)
     } known[] = {{"rundir", &out.rundir},
                  {"interposer", &out.interposer},
                  {"libpath", &out.libpath},
-                 {"rgpu", &out.rgpu}};
+                 {"rgpu", &out.rgpu},
+                 {"conf", &out.conf}};
     for (int i = 0; i < count; ++i) {
         std::string_view argument = arguments[i];
         size_t equals = argument.find('=');
@@ -27,7 +28,7 @@ Result<Settings> parse_settings(int count, char **arguments)
             return error(ErrorKind::invalid,
                          "plugstack.conf: '%s' is no argument of spank_rgpu.so; it knows rundir=, "
                          "interposer=, "
-                         "libpath= and rgpu=",
+                         "libpath=, rgpu= and conf=",
                          arguments[i]);
     }
     return out;

@@ -13,7 +13,9 @@ struct Settings {
     std::string rundir = defaults::kRundir;  // %n in it stands for the node's name
     std::string interposer;                  // folder of our libcuda.so.1
     std::string libpath;                     // folders behind it, separated by colons; may be empty
-    std::string rgpu = "rgpu";               // the program that ends a job whose slurmstepd died
+    std::string rgpu = "rgpu";  // the program that fetches leases, and ends a job whose slurmstepd
+                                // died
+    std::string conf;           // the rgpu.conf that it reads; empty: its own default
 };
 
 // ErrorKind::invalid for an argument that is not NAME=VALUE with one of the names above.
