@@ -198,6 +198,16 @@ bool has_forged_marks(const job_desc_msg_t &job)
     return false;
 }
 
+// salloc's shell, which Slurm does not start on the node.
+bool stays_here(const job_desc_msg_t &job)
+{
+    if (!&slurm_conf || has_word(text(slurm_conf.launch_params), "use_interactive_step"))
+        return false;
+    for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
+        if (value_of(text(job.spank_job_env[i]), kSalloc)) return true;
+    return false;
+}
+
 std::vector<std::string> marks_of(const Terms &terms)
 {
     std::vector<std::string> out{std::string(slurm::kNodesMark) + "=" +
@@ -320,6 +330,9 @@ int submit(job_desc_msg_t &job, char **err_msg)
                       "of the pool there");
         return ESLURM_INVALID_GRES;
     }
+    if (terms && stays_here(job))
+        tell(err_msg, "this shell stays where it is, without GPUs: start programs with srun, which "
+                      "runs them on the job's node");
     note(job, terms ? marks_of(*terms) : std::vector<std::string>());
     if (terms) {
         replace(job.licenses, terms->licences);

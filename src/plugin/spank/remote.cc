@@ -19,6 +19,7 @@
 #include "plugin/spank/fetch.h"
 #include "plugin/spank/options.h"
 #include "plugin/spank/settings.h"
+#include "plugin/spank/shell.h"
 #include "plugin/spank/step_gpus.h"
 #include "plugin/spank/watch.h"
 #include "slurm/terms/nodes.h"
@@ -203,6 +204,31 @@ bool is_of_local_gpus(spank_t spank)
     return !list.empty() && list == job_variable(spank, "GPU_DEVICE_ORDINAL");
 }
 
+// A value from the submitting shell means that machine's GPUs: it becomes the job's, as Slurm's gpu
+// plugin does it. One that the job has set stays, and is remarked on where it is wrong.
+void mend_devices(spank_t spank, const std::string &lease)
+{
+    const std::string visible = job_variable(spank, "CUDA_VISIBLE_DEVICES");
+    const std::string shell = job_variable(spank, kShellDevices);
+    spank_unsetenv(spank, kShellDevices);
+    auto gpus = visible.empty() ? Result<unsigned>(0u) : gpus_in_lease(lease);
+    if (!gpus || *gpus == 0) return;
+    if (visible == shell)
+        (void)set(spank, "CUDA_VISIBLE_DEVICES", all_devices(*gpus));
+    else if (std::string advice = devices_advice(visible, *gpus); !advice.empty())
+        slurm_error("rgpu: %s", advice.c_str());
+}
+
+void advise(spank_t spank, const Settings &settings, int task)
+{
+    std::string advice = interposer_advice(settings);
+    if (!advice.empty()) slurm_error("rgpu: %s", advice.c_str());
+    // One task of the node asks for all.
+    if (task != 0 || !is_srun_step(spank)) return;
+    advice = master_advice(job_variable(spank, "MASTER_ADDR"));
+    if (!advice.empty()) slurm_error("rgpu: %s", advice.c_str());
+}
+
 }  // namespace
 
 int remote_post_opt(spank_t spank, int count, char **arguments)
@@ -250,6 +276,8 @@ int remote_task_init(spank_t spank, int count, char **arguments)
         // the container (rgpu container, by oci.conf) has this process's.
         setenv("RGPU_LEASE", lease.c_str(), 1);
         if (is_of_local_gpus(spank)) spank_unsetenv(spank, "CUDA_VISIBLE_DEVICES");
+        mend_devices(spank, lease);
+        advise(spank, settings, task);
         if (!is_srun_step(spank)) return ESPANK_SUCCESS;
         auto gpus = visible(lease, static_cast<unsigned>(task));
         if (!gpus) refuse_task(gpus.error().text);

@@ -2,6 +2,7 @@
 #include "plugin/guard.h"
 #include "plugin/spank/options.h"
 #include "plugin/spank/remote.h"
+#include "plugin/spank/shell.h"
 
 using namespace rgpu::plugin;
 
@@ -30,6 +31,8 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
     return guard("init_post_opt", ESPANK_ERROR, [&]() -> int {
         switch (spank_context()) {
         case S_CTX_REMOTE: return remote_post_opt(spank, count, arguments);
+        case S_CTX_LOCAL: return shell_post_opt(spank, true);
+        case S_CTX_ALLOCATOR: return shell_post_opt(spank, false);
         default: return ESPANK_SUCCESS;
         }
     });
