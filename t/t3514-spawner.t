@@ -136,16 +136,22 @@ is "$(stat -c %u "$T/gpu1.state" "$T/gpu1.state/leases.db" | sort -u)" \
 stop "$pid"
 rm "$T/gpu1.ready"
 rgpud gpu2 'user = "nobody"'
+rgpud_pid=$pid
 api POST /v1/offers '{"gpus": 1, "owner": {"uid": 4000000001, "host": "here", "pid": 1}}'
 api POST "/v1/offers/$(json 'j["id"]')/accept"
 lease=$(json 'j["leases"][0]["id"]')
-warms() { [ "$(logged gpu2 'worker [0-9]+ for whoever comes')" = 1 ]; }
-wait_for 10 warms || bail "no worker: $(cat "$T/gpu2.log")"
+mkfifo "$T/held"
+start program sh -c "exec python3 $root/t/lib/data_client.py $data $lease \
+    $(json 'j["leases"][0]["secret"]') --hold < $T/held"
+program=$pid
+exec 5> "$T/held"
+wait_for 10 grep -q accepted "$T/program.log" || bail "no worker: $(cat "$T/gpu2.log")"
 again()  # LINE...
 {
-    stop "$pid"
+    stop "$rgpud_pid"
     rm "$T/gpu2.ready"
     rgpud gpu2 'user = "nobody"' "$@"
+    rgpud_pid=$pid
 }
 differ() { sed -n 's/.*other settings than rgpu.conf has now (\(.*\)), and.*/\1/p' "$T/gpu2.log"; }
 again
@@ -155,5 +161,7 @@ is "$(differ)" "[rgpud] worker_uids" \
     "rgpud says which settings of rgpu.conf its spawner does not have"
 like "$(cat "$T/gpu2.log")" 'it ends with its last worker once rgpud has ended' \
     "... and what helps"
+exec 5>&-
+wait_for 10 tap_gone "$program"
 api DELETE "/v1/leases/$lease"
 done_testing

@@ -38,4 +38,17 @@ stop "$rgpud_pid"
 spawner() { pgrep -f "rgpu-spawner $state\$" > /dev/null; }
 ended() { ! spawner; }
 ok "a spawner that rgpud started ends when both have gone" wait_for 10 ended
+
+# A worker that waits for a program ends with rgpud, and nobody asks the spawner to reap it.
+rgpud gpu2
+state=$T/gpu2.state
+api POST /v1/offers '{"gpus": 1, "owner": {"uid": 0, "host": "here", "pid": 1}}'
+api POST "/v1/offers/$(json 'j["id"]')/accept"
+lease=$(json 'j["leases"][0]["id"]')
+waits() { [ -n "$(processes "$lease")" ]; }
+ok "a worker waits for a program" wait_for 10 waits
+ok "... under a spawner" spawner
+stop "$pid"
+ok "... and ends with rgpud, as the spawner does" wait_for 10 ended ||
+    diag "$(ps -eo pid,ppid,stat,cmd | grep 'rgpu-[siw]')"
 done_testing

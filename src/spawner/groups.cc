@@ -205,16 +205,17 @@ int Groups::end(const std::string &key)
     if (const uid_t uid = first->second.uid; !settings_.namespaces && in_pool(uid))
         in_child(-1, [=] { return setresuid(uid, uid, uid) == 0 && kill(-1, SIGKILL) == 0; });
     bool lives = Cgroup(settings_, key).kill();
-    auto last = first;
-    for (; last != all_.end() && last->first.starts_with(key); ++last) {
-        kill(last->second.pid, SIGKILL);
-        kill(-last->second.pid, SIGKILL);
-        lives = !last->second.ended() || lives;
+    // The first one is the namespace's: it ends when all others there have ended and been taken.
+    for (auto next = first; next != all_.end() && next->first.starts_with(key);) {
+        const auto process = next++;
+        kill(process->second.pid, SIGKILL);
+        kill(-process->second.pid, SIGKILL);
+        const bool ended = process->second.ended();
+        lives = lives || !ended;
+        if (ended && process != first) process->second.take(), all_.erase(process);
     }
     if (lives) return EBUSY;
-    for (auto process = first; process != last; ++process) process->second.take();
-    all_.erase(first, last);
-    return 0;
+    return first->second.take(), all_.erase(first), 0;
 }
 
 void Groups::end_idle()

@@ -60,7 +60,8 @@ int run(const Settings &settings)
     while (peer || !settings.once || !groups.empty()) {
         // One rgpud at a time: the next one is taken when this one has gone.
         pollfd look[] = {{told.get(), POLLIN, 0}, {peer ? peer.get() : listener.get(), POLLIN, 0}};
-        if (poll(look, 2, -1) < 0) continue;
+        // What ends need not be a child.
+        if (poll(look, 2, peer || groups.empty() ? -1 : 1000) < 0) continue;
         signalfd_siginfo info;
         while (read(told.get(), &info, sizeof info) == sizeof info)
             if (info.ssi_signo != SIGCHLD) return 0;
