@@ -68,12 +68,13 @@ under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
 
-archives := util calls wire net pool share health slurm
+archives := util calls wire net pool share health slurm view
 $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
 NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
-nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/log.cc))
+nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/addresses.cc src/interpose/log.cc))
+smi_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/smi)))
 # The contract between rgpud and its workers is in both.
 serverd_objs := $(call obj,$(call under,src/serverd))
 rgpud_objs := $(serverd_objs) $(call obj,$(call under,src/rgpud))
@@ -95,6 +96,7 @@ product = $(if $(strip $1),$(O)/$2)
 
 INTERPOSE := $(call product,$(interpose_objs),lib/interpose/libcuda.so.1)
 NVML := $(call product,$(nvml_objs),lib/interpose/libnvidia-ml.so.1)
+SMI := $(call product,$(smi_objs),lib/smi/nvidia-smi)
 SOFTGPU := $(call product,$(softgpu_objs),lib/softgpu/libcuda.so.1)
 SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
 RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
@@ -106,7 +108,7 @@ SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 # A libcuda.so.1 for tests that notes its calls.
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
-PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) \
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SMI) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) \
 	$(SCHEDULER) $(CLI) \
 	$(SPANK) $(JOB_SUBMIT)
 
@@ -114,7 +116,7 @@ PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SOFTGPU) $(SOFTGP
 all: $(PRODUCTS) ## build everything but the tests (the default)
 	@:
 libs: $(call archive,$(archives)) ## the static libraries
-nvml: $(NVML) ## libnvidia-ml.so.1 for the user's program
+nvml: $(NVML) $(SMI) ## libnvidia-ml.so.1 for the user's program, and nvidia-smi
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
 serverd: $(RGPUD) $(WORKER) $(SPAWNER) $(SCHEDULER) ## rgpud, rgpu-worker, rgpu-spawner and rgpu-scheduler
@@ -123,7 +125,7 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
 # --- rules
 
-$(O)/obj/src/nvml/% $(O)/obj/t/unit/nvml/%: CPP += -isystem $(NVML_INCLUDE)
+$(O)/obj/src/nvml/% $(O)/obj/src/smi/% $(O)/obj/t/unit/nvml/% $(O)/obj/t/unit/smi/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
 
 # Where UCX's headers are. Elsewhere the transport says that it was left out.
@@ -180,6 +182,9 @@ $(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(call archive,net wire calls
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1 \
 	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL)
 
+$(O)/lib/smi/nvidia-smi: $(smi_objs) $(call archive,util)
+	$(call say,LD)$(call link,-pie $(own_runtime),-ldl)
+
 $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call map,src/softgpu/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags),\
 	    $(SOFTGPU_LIBS)) && ln -sf libcuda.so.1 $(@D)/libcuda.so
@@ -211,11 +216,11 @@ $(O)/libexec/rgpu-scheduler: $(scheduler_objs) $(call archive,share util)
 	$(call say,LD)$(call link,-pie $(own_runtime))
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
-$(O)/bin/rgpu: $(cli_objs) $(call archive,net wire calls slurm pool health util)
+$(O)/bin/rgpu: $(cli_objs) $(call archive,net wire calls slurm pool health view util)
 	$(call say,LD)$(call link,-pie -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/../lib/rgpu/deps',$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
-$(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,slurm util) $(call map,src/plugin/spank/spank_rgpu.map)
+$(O)/lib/slurm/spank_rgpu.so: $(spank_objs) $(call archive,slurm view util) $(call map,src/plugin/spank/spank_rgpu.map)
 	$(call say,LD)$(call link,-shared $(version_script) $(own_runtime) \
 	    -Wl$(comma)--exclude-libs$(comma)ALL)
 
@@ -226,7 +231,7 @@ $(O)/lib/slurm/job_submit_rgpu.so: $(job_submit_objs) $(call archive,slurm util)
 # --- unit tests: t/unit/<dir>/<file>_test.cc, one program each
 
 # Those of nvml only where there is an nvml.h.
-unit_sources := $(filter-out $(if $(NVML_INCLUDE),,t/unit/nvml/%),$(filter t/unit/%_test.cc,$(sources)))
+unit_sources := $(filter-out $(if $(NVML_INCLUDE),,t/unit/nvml/% t/unit/smi/%),$(filter t/unit/%_test.cc,$(sources)))
 unit_program = $(patsubst t/unit/%.cc,$(O)/t/%,$1)
 UNIT := $(call unit_program,$(unit_sources))
 
@@ -243,7 +248,8 @@ spawner_all := $(spawner_objs)
 nvml_all := $(nvml_objs)
 plugin_all := $(sort $(spank_objs) $(job_submit_objs))
 softgpu_all := $(sort $(softgpu_objs) $(softgpu_ptx_objs))
-parts := interpose nvml serverd rgpud worker spawner scheduler cli plugin softgpu
+smi_all := $(smi_objs)
+parts := interpose nvml smi serverd rgpud worker spawner scheduler cli plugin softgpu
 define part_rule
 $(O)/obj/lib$1.a: $$(call no_main,$$($1_all))
 	$$(call say,AR)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$(call no_main,$$($1_all))
@@ -259,16 +265,18 @@ unit_archives_share := $(call archive,share util)
 unit_archives_scheduler := $(O)/obj/libscheduler.a $(call archive,share util)
 unit_archives_health := $(call archive,health pool util)
 unit_archives_nvml = $(O)/obj/libnvml.a $(unit_archives_net)
+unit_archives_smi = $(O)/obj/libsmi.a $(call archive,util)
 unit_archives_slurm := $(call archive,slurm pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_rgpud := $(O)/obj/librgpud.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health)
 unit_archives_worker := $(O)/obj/libworker.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,util)
-unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,slurm pool health)
+unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,slurm pool health view)
+unit_archives_view := $(call archive,view util)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libworker.a $(O)/obj/libinterpose.a \
 	$(unit_archives_net) $(call archive,pool share)
-unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,slurm util)
+unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,slurm view util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)
 unit_libs_net = $(OPENSSL_LIBS)
@@ -513,6 +521,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(WORKER),install $(WORKER) $(SPAWNER) $(SCHEDULER) $(D)$(libexecdir))
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
 	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
+	$(if $(SMI),install -d $(D)$(pkglibdir)/smi && install $(SMI) $(D)$(pkglibdir)/smi)
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "calls/versions.h"
+#include "interpose/addresses.h"
 #include "interpose/background.h"
 #include "interpose/callback.h"
 #include "interpose/lanes.h"
@@ -22,6 +23,7 @@
 #include "interpose/packing.h"
 #include "interpose/servers.h"
 #include "interpose/stats.h"
+#include "interpose/thread_name.h"
 #include "interpose/waiting.h"
 #include "interpose/way.h"
 #include "net/handshake/data_connection.h"
@@ -200,6 +202,7 @@ Result<Session *> Session::open(const LeaseServer &server)
         return error(ErrorKind::invalid,
                      "the server's snapshot names addresses that no program has");
     s->snapshot_ = std::move(*snapshot);
+    readdress(s->snapshot_, read_addresses());
     s->call_numbers_ = match_calls(s->snapshot_);
     s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
     s->images.learn(s->snapshot_);
@@ -862,6 +865,7 @@ void Session::take_pushes()
 // Sends what was gathered and then forgotten, and takes copies that arrive while nobody waits.
 void Session::pump()
 {
+    pthread_setname_np(pthread_self(), kThreadName);
     auto busy_until = std::chrono::steady_clock::now();
     std::unique_lock lock(send_);
     while (!state()) {

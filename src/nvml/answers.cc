@@ -1,68 +1,23 @@
-// The NVML functions that can be answered for a remote GPU (ANSWER in functions.def). exports.cc
+// The NVML functions that can be answered for a remote GPU (ANSWER in calls/nvml.def). exports.cc
 // makes the symbols from them.
-#include <poll.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstring>
 
 #include "calls/cuda_api.h"
 #include "nvml/answers.h"
-#include "nvml/pool.h"
+#include "nvml/use.h"
 
 namespace {
 
 using namespace rgpu;
 using nvml::Device;
+using nvml::give;
+using nvml::give_text;
 using nvml::Pool;
+using nvml::with;
+using nvml::with_pool;
 using wire::DeviceStatus;
-
-std::mutex mutex;
-int users = 0;
-Pool *the_pool;  // of the last nvmlInit that found a lease; kept after nvmlShutdown
-std::atomic<Pool *> in_use{nullptr};
-
-nvmlReturn_t initialise()
-{
-    std::lock_guard lock(mutex);
-    if (!the_pool && !(the_pool = nvml::open_pool())) return NVML_ERROR_DRIVER_NOT_LOADED;
-    users++;
-    in_use = the_pool;
-    return NVML_SUCCESS;
-}
-
-// Carries `f(pool)` out between nvmlInit and nvmlShutdown.
-template <class F> nvmlReturn_t with_pool(F &&f)
-{
-    Pool *p = in_use;
-    return p ? f(*p) : NVML_ERROR_UNINITIALIZED;
-}
-
-// Carries `f(device)` out for a live handle.
-template <class F> nvmlReturn_t with(nvmlDevice_t handle, F &&f)
-{
-    return with_pool([&](Pool &p) -> nvmlReturn_t {
-        for (auto &d : p.devices)
-            if (reinterpret_cast<nvmlDevice_t>(d.get()) == handle) return f(*d);
-        return NVML_ERROR_INVALID_ARGUMENT;
-    });
-}
-
-template <class T, class V> nvmlReturn_t give(T *to, V value)
-{
-    if (!to) return NVML_ERROR_INVALID_ARGUMENT;
-    *to = static_cast<T>(value);
-    return NVML_SUCCESS;
-}
-
-nvmlReturn_t give_text(char *to, unsigned room, const std::string &text)
-{
-    if (!to) return NVML_ERROR_INVALID_ARGUMENT;
-    if (room < text.size() + 1) return NVML_ERROR_INSUFFICIENT_SIZE;
-    memcpy(to, text.c_str(), text.size() + 1);
-    return NVML_SUCCESS;
-}
 
 // A number of the device's status, or NOT_SUPPORTED where the server does not know it.
 template <class T>
@@ -102,9 +57,8 @@ nvmlReturn_t find(nvmlDevice_t *to, bool (*matches)(Device &, const char *), con
 // "00000000:3b:00.0" and "0000:3B:00.0" are the same.
 bool same_bus(Device &d, const char *id)
 {
-    const auto *s = d.link->snapshot(d.gpu.uuid);
     unsigned a[3] = {}, b[3] = {};
-    return s && sscanf(s->pci_bus_id.c_str(), "%x:%x:%x", a, a + 1, a + 2) == 3 &&
+    return sscanf(d.gpu.pci.c_str(), "%x:%x:%x", a, a + 1, a + 2) == 3 &&
            sscanf(id, "%x:%x:%x", b, b + 1, b + 2) == 3 && !memcmp(a, b, sizeof a);
 }
 
@@ -123,12 +77,11 @@ nvmlReturn_t pci_info(nvmlDevice_t handle, nvmlPciInfo_t *info)
 {
     return with(handle, [&](Device &d) -> nvmlReturn_t {
         if (!info) return NVML_ERROR_INVALID_ARGUMENT;
-        const auto *s = d.link->snapshot(d.gpu.uuid);
-        if (!s) return NVML_ERROR_UNKNOWN;
         *info = {};
-        if (sscanf(s->pci_bus_id.c_str(), "%x:%x:%x", &info->domain, &info->bus, &info->device) !=
-            3)
+        if (sscanf(d.gpu.pci.c_str(), "%x:%x:%x", &info->domain, &info->bus, &info->device) != 3)
             return NVML_ERROR_NOT_SUPPORTED;
+        info->pciDeviceId = 0x000110de;  // as /sys has it (view/files.cc)
+        info->pciSubSystemId = 0x000110de;
         snprintf(info->busId, sizeof info->busId, "%08X:%02X:%02X.0", info->domain, info->bus,
                  info->device);
         snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%04X:%02X:%02X.0", info->domain,
@@ -158,16 +111,15 @@ namespace rgpu::nvml::answers {
 
 // --- library and system
 
-nvmlReturn_t nvmlInit_v2(void) { return initialise(); }
-nvmlReturn_t nvmlInit(void) { return initialise(); }
-nvmlReturn_t nvmlInitWithFlags(unsigned) { return initialise(); }
-
+nvmlReturn_t nvmlInit_v2(void)
+{
+    return nvml::begin_use() ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
+}
+nvmlReturn_t nvmlInit(void) { return answers::nvmlInit_v2(); }
+nvmlReturn_t nvmlInitWithFlags(unsigned) { return answers::nvmlInit_v2(); }
 nvmlReturn_t nvmlShutdown(void)
 {
-    std::lock_guard lock(mutex);
-    if (!users) return NVML_ERROR_UNINITIALIZED;
-    if (--users == 0) in_use = nullptr;
-    return NVML_SUCCESS;
+    return nvml::end_use() ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 }
 
 const char *nvmlErrorString(nvmlReturn_t r)
@@ -229,33 +181,6 @@ nvmlReturn_t nvmlUnitGetCount(unsigned *count)
     return with_pool([&](Pool &) { return give(count, 0); });
 }
 
-// --- events: none ever comes (nvmlDeviceRegisterEvents is not supported)
-
-nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
-{
-    static char any;
-    return with_pool([&](Pool &) {
-        return set ? (*set = reinterpret_cast<nvmlEventSet_t>(&any), NVML_SUCCESS)
-                   : NVML_ERROR_INVALID_ARGUMENT;
-    });
-}
-nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t)
-{
-    return with_pool([](Pool &) { return NVML_SUCCESS; });
-}
-nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *data, unsigned milliseconds)
-{
-    return with_pool([&](Pool &) -> nvmlReturn_t {
-        if (!data) return NVML_ERROR_INVALID_ARGUMENT;
-        poll(nullptr, 0, static_cast<int>(std::min(milliseconds, 1u << 30)));
-        return NVML_ERROR_TIMEOUT;
-    });
-}
-nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned milliseconds)
-{
-    return answers::nvmlEventSetWait_v2(set, data, milliseconds);
-}
-
 // --- which devices there are
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
@@ -280,6 +205,15 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
     return find(
         device, [](Device &d, const char *u) { return d.gpu.uuid == u; }, uuid);
+}
+nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
+{
+    const auto has = [](Device &d, const char *wanted) {
+        char own[NVML_DEVICE_SERIAL_BUFFER_SIZE] = "";
+        return !::nvmlDeviceGetSerial(reinterpret_cast<nvmlDevice_t>(&d), own, sizeof own) &&
+               strcmp(own, wanted) == 0;
+    };
+    return find(device, has, serial);
 }
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device)
 {
@@ -376,6 +310,19 @@ nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type
         return r;
     *mhz /= 1000;  // from kHz
     return NVML_SUCCESS;
+}
+
+// --- instances of a GPU (MIG): a lease has none
+
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is)
+{
+    return with(device, [&](Device &) { return give(is, 0); });
+}
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned, nvmlDevice_t *to)
+{
+    return with(device, [&](Device &) -> nvmlReturn_t {
+        return to ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
+    });
 }
 
 // --- how it stands

@@ -1,4 +1,4 @@
-// The functions that are answered: answers::nvmlX for each line ANSWER(nvmlX) of functions.def,
+// The functions that are answered: answers::nvmlX for each line ANSWER(nvmlX) of nvml.def,
 // with nvml.h's prototype.
 //
 // Any thread may call them. No exception is caught here: exports.cc does that for C programs.
@@ -9,8 +9,6 @@
 namespace rgpu::nvml::answers {
 
 #define ANSWER(name) decltype(::name) name [[gnu::visibility("hidden")]];
-#include "nvml/functions.def"
-#undef ANSWER
-#undef NONE
+#include "calls/nvml.def"
 
 }  // namespace rgpu::nvml::answers

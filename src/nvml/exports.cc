@@ -57,4 +57,4 @@ template <class... A, auto implementation> struct Exported<const char *(A...), i
     } \
     extern "C" [[gnu::visibility("default")]] decltype(::name) name \
         __attribute__((ifunc("rgpu_resolve_" #name)));
-#include "nvml/functions.def"
+#include "calls/nvml.def"

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -10,10 +11,12 @@
 
 #include "calls/calls.h"
 #include "calls/uuid.h"
+#include "interpose/addresses.h"
 #include "interpose/log.h"
 #include "util/json_reader.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
+#include "wire/nvml.h"
 
 namespace rgpu::nvml {
 
@@ -55,6 +58,9 @@ bool Link::connected()
             return error(ErrorKind::unavailable, "its driver does not start");
         auto snapshot = wire::decode_snapshot(body.data(), body.size());
         if (!snapshot) return std::move(snapshot).error();
+        there_.clear();
+        for (const auto &d : snapshot->devices) there_.push_back(d.pci_bus_id);
+        interpose::readdress(*snapshot, interpose::read_addresses());
         snapshot_ = std::make_unique<wire::Snapshot>(std::move(*snapshot));
         to_ = std::move(*to);
         return {};
@@ -82,23 +88,58 @@ const wire::DeviceSnapshot *Link::snapshot(const std::string &uuid)
     return i < 0 ? nullptr : &snapshot_->devices[static_cast<size_t>(i)];
 }
 
-bool Link::ask(std::vector<wire::DeviceStatus> &all)
+bool Link::exchange(uint16_t type, const std::vector<uint8_t> &body, std::vector<uint8_t> &answer)
 {
     const auto deadline = net::Clock::now() + kPatience;
     wire::FrameHeader h;
-    h.type = wire::kStatusCall;
+    h.type = type;
+    h.bytes = static_cast<uint32_t>(body.size());
     h.flags = wire::kWantsReply;
     h.sequence = ++sequence_;
-    std::vector<uint8_t> body;
-    if (!net::send_all(to_.fd.get(), &h, sizeof h, deadline)) return false;
+    if (!net::send_all(to_.fd.get(), &h, sizeof h, deadline) ||
+        !net::send_all(to_.fd.get(), body.data(), body.size(), deadline))
+        return false;
     do {
-        if (!receive(to_.fd.get(), h, body, deadline)) return false;
+        if (!receive(to_.fd.get(), h, answer, deadline)) return false;
     } while (h.type != static_cast<uint16_t>(wire::ServerFrame::reply) || h.sequence != sequence_);
+    return true;
+}
+
+bool Link::ask(std::vector<wire::DeviceStatus> &all)
+{
+    std::vector<uint8_t> body;
+    if (!exchange(wire::kStatusCall, {}, body)) return false;
     wire::Reader r(body.data(), body.size());
     all.resize(r.count(sizeof(wire::DeviceStatus)));
     for (wire::DeviceStatus &s : all) s = r.value<wire::DeviceStatus>();
     release_ = r.string();
     return r.ok();
+}
+
+std::optional<std::vector<uint8_t>> Link::nvml(const std::vector<uint8_t> &body)
+{
+    std::lock_guard lock(mutex_);
+    std::vector<uint8_t> answer;
+    for (int i = 0; i < 2 && !older_ && connected(); i++) {
+        if (exchange(wire::kNvmlCall, body, answer)) return answer;
+        to_ = {};  // a server that was restarted, say: once more
+        older_ = i == 1;
+    }
+    return std::nullopt;
+}
+
+std::string Link::address_of(const std::string &there)
+{
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; snapshot_ && i < there_.size() && i < snapshot_->devices.size(); i++)
+        if (there_[i] == there) return snapshot_->devices[i].pci_bus_id;
+    return {};
+}
+
+int Link::number(const std::string &uuid)
+{
+    std::lock_guard lock(mutex_);
+    return snapshot_ || connected() ? index_of(uuid) : -1;
 }
 
 wire::DeviceStatus Link::status(const std::string &uuid)
@@ -148,7 +189,7 @@ Result<std::vector<std::vector<Gpu>>> read_gpus(const char *path)
             auto &gpus = all.emplace_back();
             if (const Json *list = s.get("gpus"); list && list->array())
                 for (const Json &g : *list->array())
-                    gpus.push_back({g.text("uuid"), g.text("name"), positive(g.get("memory"))});
+                    gpus.push_back({g.text("uuid"), g.text("name"), positive(g.get("memory")), {}});
         }
     return all;
 }
@@ -167,14 +208,45 @@ Pool *open_pool()
         return nullptr;
     }
     auto *pool = new Pool;
+    auto addresses = interpose::read_addresses();
     for (size_t i = 0; i < servers->size(); i++) {
         Link *link =
             pool->links.emplace_back(std::make_unique<Link>(std::move((*servers)[i]))).get();
-        for (const Gpu &gpu : (*gpus)[i])
+        for (Gpu &gpu : (*gpus)[i]) {
+            gpu.pci = addresses[gpu.uuid];
             pool->devices.push_back(std::make_unique<Device>(
-                Device{gpu, static_cast<unsigned>(pool->devices.size()), link}));
+                Device{std::move(gpu), static_cast<unsigned>(pool->devices.size()), link}));
+        }
     }
     return pool;
+}
+
+namespace {
+
+std::mutex mutex;
+int users = 0;
+Pool *the_pool;  // of the last nvmlInit that found a lease; kept after nvmlShutdown
+std::atomic<Pool *> in_use{nullptr};
+
+}  // namespace
+
+Pool *pool_in_use() { return in_use; }
+
+bool begin_use()
+{
+    std::lock_guard lock(mutex);
+    if (!the_pool && !(the_pool = open_pool())) return false;
+    users++;
+    in_use = the_pool;
+    return true;
+}
+
+bool end_use()
+{
+    std::lock_guard lock(mutex);
+    if (!users) return false;
+    if (--users == 0) in_use = nullptr;
+    return true;
 }
 
 }  // namespace rgpu::nvml

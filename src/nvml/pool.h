@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Gpu {
     std::string uuid;  // as nvidia-smi prints it
     std::string name;
     uint64_t memory = 0;  // the lease's cap, in bytes
+    std::string pci;      // the address that programs see
 };
 
 // One connection to one server.
@@ -30,11 +32,20 @@ public:
     const wire::DeviceSnapshot *snapshot(const std::string &uuid);
     // How it stands now; all unknown if the server cannot be asked.
     wire::DeviceStatus status(const std::string &uuid);
+    // The answer to a frame of kNvmlCall (wire/nvml.h); nothing where the server cannot be asked.
+    std::optional<std::vector<uint8_t>> nvml(const std::vector<uint8_t> &body);
+    // A GPU's number in the snapshot; -1 if the server cannot be asked or does not know it.
+    int number(const std::string &uuid);
     int driver_version();          // 0: not known
     std::string driver_release();  // "": not known
 
+    // What programs see for an address on the server; empty where no GPU of the lease has it.
+    std::string address_of(const std::string &there);
+
 private:
     bool connected();
+    // Sends a frame and gets the answer's body.
+    bool exchange(uint16_t type, const std::vector<uint8_t> &body, std::vector<uint8_t> &answer);
     bool ask(std::vector<wire::DeviceStatus> &all);
     int index_of(const std::string &uuid) const;
 
@@ -43,9 +54,11 @@ private:
     net::DataConnection to_;
     pid_t process_ = 0;
     bool refused_ = false;
+    bool older_ = false;  // ends the connection where it is asked with kNvmlCall
     uint32_t sequence_ = 0;
     std::string release_;
     std::unique_ptr<wire::Snapshot> snapshot_;
+    std::vector<std::string> there_;  // the devices' addresses on the server
 };
 
 struct Device {
@@ -57,9 +70,24 @@ struct Device {
 struct Pool {
     std::vector<std::unique_ptr<Link>> links;
     std::vector<std::unique_ptr<Device>> devices;
+
+    // Of a handle that a program has; null where it is none.
+    Device *find(const void *handle) const
+    {
+        for (auto &d : devices)
+            if (d.get() == handle) return d.get();
+        return nullptr;
+    }
 };
 
 // Reads the lease: null without one, or when it cannot be read (which is said once).
 Pool *open_pool();
+
+// The pool of the lease between nvmlInit and nvmlShutdown, which are counted; else null.
+Pool *pool_in_use();
+// False where there is none to be opened.
+bool begin_use();
+// False where it is not in use.
+bool end_use();
 
 }  // namespace rgpu::nvml

@@ -1,8 +1,12 @@
-// What cannot be answered for a remote GPU. nvml.h is not included: these functions look at no
-// argument, and a function that this toolkit's header does not know is answered all the same.
+// What is asked of the server, and what is refused. nvml.h is not included: these functions look at
+// no argument, and a function that this toolkit's header does not know is answered all the same.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+
+#include "calls/nvml.h"
+#include "nvml/forward.h"
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 
@@ -16,9 +20,27 @@ static int none()
     return r ? r : 3;
 }
 
+static int denied()
+{
+    unsigned count = 0;
+    const int r = nvmlDeviceGetCount_v2(&count);
+    return r ? r : rgpu::calls::kNvmlNoPermission;
+}
+
+// As many parameters as any has, each in a register or a place on the stack.
+using Word = uint64_t;
+#define FORWARD(name, parameters, software) \
+    EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f, Word g) \
+    { \
+        static const rgpu::calls::NvmlFunction *const function = rgpu::calls::find_nvml(#name); \
+        return rgpu::nvml::forward(*function, {a, b, c, d, e, f, g}); \
+    }
+#define PAIR(name, parameters, software, apart) FORWARD(name, parameters, software)
+#define DENIED(name) \
+    EXPORT int name() { return denied(); }
 #define NONE(name) \
     EXPORT int name() { return none(); }
-#include "nvml/functions.def"
+#include "calls/nvml.def"
 
 // NVIDIA's nvidia-smi does not begin without this: by an UUID it gets a table of functions that
 // nobody documents (its size in bytes, then the functions). It takes NOT_SUPPORTED from each (seen

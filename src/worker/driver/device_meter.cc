@@ -69,6 +69,13 @@ NvmlDevice find(const Driver &driver, int device)
 
 }  // namespace
 
+void *nvml_device(const Driver &driver, int device) { return find(driver, device); }
+
+void *nvml_function(const char *name)
+{
+    return nvml().library ? dlsym(nvml().library, name) : nullptr;
+}
+
 std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device)
 {
     NvmlDevice handle = find(driver, device);

@@ -18,6 +18,11 @@ std::optional<uint64_t> device_memory_in_use(const Driver &driver, int device);
 // where neither tells. NVML is asked for each and takes long.
 std::optional<uint64_t> device_memory_of_process(const Driver &driver, int device);
 
+// NVML's handle of a device, and a function of NVML's by name; null where the driver is not
+// NVIDIA's, or its NVML has none.
+void *nvml_device(const Driver &driver, int device);
+void *nvml_function(const char *name);
+
 // Fills in what NVML knows of the device's load, heat and clocks.
 void meter_device(const Driver &driver, int device, wire::DeviceStatus &);
 

@@ -25,6 +25,7 @@ wire::DeviceStatus look_at(int d)
     else if (auto in_use = device_memory_in_use(driver(), d))
         s.memory_used = static_cast<int64_t>(*in_use);
     meter_device(driver(), d, s);
+    if (driver().symbol(kSoftwareMark)) s.performance_state = 0;  // it is never slowed down
     return s;
 }
 

@@ -7,11 +7,13 @@
 #include "calls/errors.h"
 #include "net/handshake/shared_offer.h"
 #include "net/ucx/ucx_offer.h"
+#include "wire/nvml.h"
 #include "wire/packing.h"
 #include "wire/status.h"
 #include "worker/connection/lanes.h"
 #include "worker/dispatch/overtaking.h"
 #include "worker/driver/driver.h"
+#include "worker/host/nvml.h"
 #include "worker/host/status.h"
 #include "worker/limits/confine.h"
 
@@ -131,6 +133,20 @@ Result<void> Session::first_frame(const wire::FrameHeader &h, bool &taken)
     return r ? deny_sockets() : r;
 }
 
+namespace {
+
+Result<void> take_nvml(Session &session, const wire::FrameHeader &h)
+{
+    if (h.bytes > wire::kMaxCallBytes)
+        return error(ErrorKind::invalid, "a question to NVML of %u bytes", h.bytes);
+    auto body = session.input.body(h.bytes);
+    if (!body) return std::move(body).error();
+    session.sender.reply(h.sequence, CUDA_SUCCESS, answer_nvml(wire::Reader(*body, h.bytes)));
+    return {};
+}
+
+}  // namespace
+
 // A program has so many threads that wait, and so many copies and host functions under way, at
 // most.
 constexpr size_t kMostBehind = 16384;
@@ -145,6 +161,7 @@ Result<void> Session::step(const wire::FrameHeader &h)
         sender.reply(h.sequence, CUDA_SUCCESS, device_status());
         return {};
     }
+    if (h.type == wire::kNvmlCall) return take_nvml(*this, h);
     if (h.type == wire::kLanesCall) return take_lanes_call(h);
     if (h.type == wire::kPackingCall) return packing_.take(h);
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)

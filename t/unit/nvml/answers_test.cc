@@ -87,13 +87,23 @@ Test(nvml_answers, what_only_the_server_knows_is_unknown_without_it)
     cr_assert_eq(answers::nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
     nvmlMemory_t memory{};
     cr_expect_eq(answers::nvmlDeviceGetMemoryInfo(device, &memory), NVML_ERROR_UNKNOWN);
-    nvmlPciInfo_t pci{};
-    cr_expect_eq(answers::nvmlDeviceGetPciInfo_v3(device, &pci), NVML_ERROR_UNKNOWN);
     int version = 0;
     cr_expect_eq(answers::nvmlSystemGetCudaDriverVersion(&version), NVML_ERROR_UNKNOWN);
     unsigned temperature = 0;
     cr_expect_eq(answers::nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &temperature),
                  NVML_ERROR_NOT_SUPPORTED);
+}
+
+Test(nvml_answers, an_address_is_known_from_the_lease)
+{
+    initialise();
+    nvmlDevice_t device = nullptr, found = nullptr;
+    cr_assert_eq(answers::nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
+    nvmlPciInfo_t pci{};
+    cr_expect_eq(answers::nvmlDeviceGetPciInfo_v3(device, &pci), NVML_SUCCESS);
+    cr_expect_eq(pci.domain >> 12, 7u);
+    cr_expect_eq(answers::nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &found), NVML_SUCCESS);
+    cr_expect_eq(found, device);
 }
 
 Test(nvml_answers, no_event_ever_comes)
@@ -119,8 +129,7 @@ Test(nvml_answers, every_line_is_answered)
 {
     const void *functions[] = {
 #define ANSWER(name) reinterpret_cast<const void *>(&answers::name),
-#include "nvml/functions.def"
-#undef ANSWER
+#include "calls/nvml.def"
     };
     for (const void *function : functions) cr_expect(function);
 }

@@ -1,0 +1,36 @@
+#include "calls/nvml.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rgpu::calls {
+namespace {
+
+// In the order of their names, as the lines are.
+constexpr NvmlFunction kFunctions[] = {
+#define FORWARD(name, parameters, software) {#name, parameters, software, -1},
+#define PAIR(name, parameters, software, apart) {#name, parameters, software, apart},
+#include "calls/nvml.def"
+};
+
+}  // namespace
+
+const NvmlFunction *find_nvml(std::string_view name)
+{
+    auto found = std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                              [&](const NvmlFunction &f) { return f.name == name; });
+    return found == std::end(kFunctions) ? nullptr : found;
+}
+
+std::vector<NvmlParameter> nvml_parameters(std::string_view text)
+{
+    std::vector<NvmlParameter> all;
+    for (char c : text)
+        if (c >= '0' && c <= '9')
+            all.back().bytes = all.back().bytes * 10 + static_cast<uint32_t>(c - '0');
+        else
+            all.push_back({c, 0});
+    return all;
+}
+
+}  // namespace rgpu::calls
