@@ -181,6 +181,19 @@ uint64_t tools_module_functions(CUcontext, CUmodule module, Visit visit, void *v
 
 Slot tools_module[8] = {};  // up to the one slot that anybody asks for
 
+// --- what CUPTI needs of a driver: JAX asks CUPTI's version, for which the table must be there. To
+// profile is refused.
+
+CUresult no_profiler() { return CUDA_ERROR_NOT_SUPPORTED; }
+
+Slot profiler[128] = {};
+
+void fill_profiler()
+{
+    profiler[0] = table_size<sizeof profiler / sizeof *profiler>();
+    for (size_t i = 1; i < sizeof profiler / sizeof *profiler; i++) profiler[i] = SLOT(no_profiler);
+}
+
 // --- the integrity check
 
 Slot integrity[3] = {};
@@ -225,6 +238,7 @@ template <size_t words> void fill(Slot (&table)[words])
 
 void make_tables()
 {
+    fill_profiler();
     fill(cudart);
     cudart[2] = SLOT(cudart_primary_context);
     fill(hooks);
@@ -277,6 +291,9 @@ const Named kTables[] = {
     {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
       0x1e},
      tools_module},
+    {{0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42, 0xa4, 0x84, 0xbe, 0xb6, 0x6e, 0x6a, 0xed,
+      0x7f},
+     profiler},
 };
 
 }  // namespace
