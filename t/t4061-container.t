@@ -74,6 +74,9 @@ if slurm_is 24.11; then  # 22.05 takes one task on a node
 else
     skip "this Slurm runs one task of a container's step on a node"
 fi
+see plain --gres=rgpu:2 sh -c 'echo /dev/nvidia[0-9c]*; exec nvidia-smi -L'
+like "$rc:$out" '^0:/dev/nvidia0 /dev/nvidia1 /dev/nvidiactl
+GPU 0: .*GPU 1: ' "it has device files and nvidia-smi" || diag "$out$err"
 see plain see_gpus
 like "$rc:$out" '^1:no libcuda.so.1|^1:.*file too short' \
     "a bundle in a job without GPUs sees none" || diag "$out$err"
@@ -165,8 +168,9 @@ if try 20 bwrap --bind "$T/own/rootfs" / --proc /proc --dev /dev /bin/sh -c 'ech
         "what enroot's hook names puts a job's GPUs into a container" ||
         diag "$out$err$(cat "$T/fstab" "$T/environ")"
     like "$(tail -n 4 "$T/environ" | xargs)" \
-        'LD_LIBRARY_PATH=/run/rgpu:/image/lib NVIDIA_VISIBLE_DEVICES=void' \
-        "with the image's own LD_LIBRARY_PATH behind" || diag "$(cat "$T/environ")"
+        'LD_LIBRARY_PATH=/run/rgpu:/image/lib PATH=/bin:/run/rgpu NVIDIA_VISIBLE_DEVICES=void' \
+        "the image's own LD_LIBRARY_PATH is behind, and nvidia-smi last in PATH" ||
+        diag "$(cat "$T/environ")"
     try 60 srun --gres=rgpu:2 env -u RGPU_LEASE sh -c ": > '$T/fstab'; '$hook' && cat '$T/fstab'"
     like "$rc:$out" \
         "^0:.*/run/cn[12]/[0-9]+/lease.json /run/rgpu/lease.json none x-create=file,bind,ro" \

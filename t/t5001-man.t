@@ -24,6 +24,12 @@ for key in user spawner worker worker_uids worker_user state_dir confine_workers
         "$man/rgpu-spawner.8.in"
 done
 is "$(missing_options rgpu.1.in "$rgpu")" "" "rgpu(1) has every option of rgpu"
+if [ -x "$build/lib/smi/nvidia-smi" ]; then
+    is "$(missing_options rgpu-nvidia-smi.1.in "$build/lib/smi/nvidia-smi")" "" \
+        "rgpu-nvidia-smi(1) has every option"
+else
+    skip "nvidia-smi is not built: no nvml.h"
+fi
 commands() { "$rgpu" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z-]*\) .*/\1/p'; }
 for command in $(commands) $(commands slurm | sed 's/^/slurm:/'); do
     # shellcheck disable=SC2086 # two words for rgpu slurm NAME
@@ -39,7 +45,7 @@ names=$(grep -ohE '"rgpus?-[a-z-]+"' \
     sort -u | sed 's/^/--/')
 arguments=$(grep -oE '\{"[a-z]+", &out\.' "$root/src/plugin/spank/settings.cc" | cut -d'"' -f2 |
     sed 's/$/=/')
-is "$(wc -w <<< "$names $arguments")" 17 "the SPANK plugin has twelve options and five arguments"
+is "$(wc -w <<< "$names $arguments")" 19 "the SPANK plugin has thirteen options and six arguments"
 is "$(for name in $names $arguments; do plain "$man/spank_rgpu.8.in" | grep -qF -- "$name" ||
     echo "$name"; done)" "" "spank_rgpu(8) has them all"
 

@@ -181,6 +181,8 @@ private:
         std::string text = parts.empty() ? "" : "tmpfs " + parts.directory + "\n";
         for (const BindMount &mount : parts.mounts)
             text += "mount " + mount.source + " " + mount.destination + "\n";
+        for (const BindMount &device : parts.devices)
+            text += "device " + device.source + " " + device.destination + "\n";
         for (const auto &[name, value] : parts.environment)
             text += "set " + name + "=" + value + "\n";
         return text;
@@ -189,12 +191,17 @@ private:
     static std::string as_json(const ContainerParts &parts)
     {
         using Json = nlohmann::ordered_json;
-        Json json = {
-            {"tmpfs", Json::array()}, {"mounts", Json::array()}, {"environment", Json::object()}};
+        Json json = {{"tmpfs", Json::array()},
+                     {"mounts", Json::array()},
+                     {"devices", Json::array()},
+                     {"environment", Json::object()}};
         if (!parts.empty()) json["tmpfs"].push_back(parts.directory);
         for (const BindMount &mount : parts.mounts)
             json["mounts"].push_back(
                 {{"source", mount.source}, {"destination", mount.destination}});
+        for (const BindMount &device : parts.devices)
+            json["devices"].push_back(
+                {{"source", device.source}, {"destination", device.destination}});
         for (const auto &[name, value] : parts.environment) json["environment"][name] = value;
         return json.dump(2) + "\n";
     }

@@ -8,6 +8,7 @@
 
 #include "cli/parts/child.h"
 #include "cli/parts/command.h"
+#include "cli/parts/device_view.h"
 #include "cli/parts/gpu_options.h"
 #include "cli/parts/holder.h"
 #include "cli/parts/lease_file.h"
@@ -83,6 +84,9 @@ public:
         app.add_option("-l,--lease", lease_,
                        "Use the GPUs that rgpu request holds with this file, and leave them held")
             ->type_name("FILE");
+        app.add_flag("--no-devices", no_devices_,
+                     "Show no device files of the GPUs (/dev/nvidia0): for programs that become "
+                     "another user or make containers (sudo, podman)");
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
         app.prefix_command();
         app.footer(kFooter);
@@ -137,10 +141,12 @@ private:
             return fail(error(ErrorKind::invalid, "%s: %s; rgpu request makes it", file.c_str(),
                               strerror(errno)),
                         kOwnFailure);
-        set_environment(path, config);
+        const std::string lease = path;
         free(path);
+        set_environment(lease, config);
         hold_signals();
-        return run_command(command, HeldLease::kTend, [] {});
+        return run_command(
+            command, HeldLease::kTend, [] {}, devices(lease));
     }
 
     int lease_and_run(pool::Client &client, const Config &config, const pool::Request &request,
@@ -159,9 +165,15 @@ private:
         Result<LeaseFile> file = LeaseFile::write(outcome->grants);
         if (!file) return fail(file.error(), kOwnFailure);
         set_environment(file->path(), config.client);
-        return run_command(command, HeldLease::kTend, [&] {
+        const auto tend = [&] {
             for (HeldLease &lease : held) lease.tend();
-        });
+        };
+        return run_command(command, HeldLease::kTend, tend, devices(file->path()));
+    }
+
+    Preparation devices(const std::string &lease_file) const
+    {
+        return no_devices_ ? Preparation{} : device_view(lease_file);
     }
 
     static void tell(const pool::Grant &grant)
@@ -176,7 +188,7 @@ private:
     GpuOptions wanted_;
     std::string lease_;
     std::vector<const CLI::Option *> choosing_;  // those that say which GPUs
-    bool verbose_ = false;
+    bool verbose_ = false, no_devices_ = false;
 };
 
 const Registered<Run> run{"", "run", "Run a command on remote GPUs"};

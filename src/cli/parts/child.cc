@@ -1,5 +1,6 @@
 #include "cli/parts/child.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "cli/parts/command.h"
 #include "util/clock.h"
+#include "util/fd.h"
 
 namespace rgpu::cli {
 namespace {
@@ -48,6 +50,38 @@ sigset_t held()
     _exit(why == ENOENT ? kNotFound : kNotExecutable);
 }
 
+pid_t start(const std::vector<std::string> &command)
+{
+    pid_t pid = fork();
+    if (pid == 0) become_command(command);
+    return pid;
+}
+
+// The same, with what comes first. The pipe closes when the command begins.
+pid_t start_prepared(const std::vector<std::string> &command, const Preparation &preparation)
+{
+    int ends[2];
+    if (!preparation.in_child || pipe2(ends, O_CLOEXEC) != 0) return start(command);
+    Fd from(ends[0]), to(ends[1]);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (auto prepared = preparation.in_child(); !prepared) {
+            const std::string &why = prepared.error().text;
+            _exit(write(to.get(), why.data(), why.size()) < 0 ? kOwnFailure : kOk);
+        }
+        become_command(command);
+    }
+    to.reset();
+    std::string why;
+    char buffer[512];
+    for (ssize_t n; (n = read(from.get(), buffer, sizeof buffer)) > 0;)
+        why.append(buffer, static_cast<size_t>(n));
+    if (why.empty() || pid < 0) return pid;
+    waitpid(pid, nullptr, 0);
+    preparation.otherwise(why);
+    return start(command);
+}
+
 }  // namespace
 
 void hold_signals()
@@ -65,10 +99,9 @@ std::optional<int> ending_signal(Milliseconds within)
 }
 
 int run_command(const std::vector<std::string> &command, Milliseconds period,
-                const std::function<void()> &tick)
+                const std::function<void()> &tick, const Preparation &preparation)
 {
-    pid_t pid = fork();
-    if (pid == 0) become_command(command);
+    pid_t pid = start_prepared(command, preparation);
     if (pid < 0)
         return fail(
             error(ErrorKind::exhausted, "cannot start %s: %s", command[0].c_str(), strerror(errno)),

@@ -10,6 +10,9 @@
 
 #include "cli/parts/container_image.h"
 #include "slurm/terms/paths.h"
+#include "view/gpus.h"
+#include "view/programs.h"
+#include "view/show.h"
 
 namespace rgpu::cli {
 namespace {
@@ -20,6 +23,7 @@ constexpr const char *kLibraries[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
 constexpr const char *kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr const char *kTmpfsOptions[] = {"nosuid", "nodev", "mode=0755", "size=64k"};
 constexpr const char *kBindOptions[] = {"bind", "ro", "nosuid", "nodev"};
+constexpr const char *kDeviceOptions[] = {"bind", "nosuid", "noexec"};
 
 bool is_directory(const std::string &path)
 {
@@ -52,6 +56,26 @@ std::vector<BindMount> beside(const std::string &interposer_dir, const std::stri
                               directory + "/openssl/" + entry->d_name});
     if (own) closedir(own);
     return mounts;
+}
+
+// As view/show.h has them.
+std::vector<BindMount> devices_for(size_t gpus)
+{
+    std::vector<BindMount> devices;
+    for (const std::string &name : view::device_names(gpus))
+        devices.push_back({"/dev/null", "/dev/" + name});
+    return devices;
+}
+
+// nvidia-smi, which is last in the container's PATH.
+void add_programs(ContainerParts &parts, const Container &container,
+                  const std::string &interposer_dir)
+{
+    const std::string programs = view::programs_dir(interposer_dir);
+    if (programs.empty()) return;
+    parts.mounts.push_back({programs + "/nvidia-smi", parts.directory + "/nvidia-smi"});
+    parts.environment.emplace_back(
+        "PATH", view::search_path(value_of(container.environment, "PATH"), parts.directory));
 }
 
 Environment environment_in(const Json &config)
@@ -182,11 +206,13 @@ Result<ContainerParts> parts_for(const Container &container, const std::string &
             version + " that rgpu's libcuda.so.1 needs");
     for (BindMount &mount : beside(interposer_dir, parts.directory))
         parts.mounts.push_back(std::move(mount));
+    if (auto gpus = view::read_gpus(lease)) parts.devices = devices_for(gpus->size());
     parts.environment.emplace_back("RGPU_LEASE", parts.directory + "/lease.json");
     // By this `rgpu slurm lost` knows the job's processes, from outside.
     parts.environment.emplace_back("RGPU_LEASE_OUTSIDE", lease);
     parts.environment.emplace_back(
         "LD_LIBRARY_PATH", search.empty() ? parts.directory : parts.directory + ":" + search);
+    add_programs(parts, container, interposer_dir);
     // NVIDIA's own hooks would look for a driver on this host, and fail or put it in front.
     if (find_variable(container.environment, "NVIDIA_VISIBLE_DEVICES"))
         parts.environment.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");
@@ -217,6 +243,10 @@ Result<std::vector<std::string>> add_to_bundle(Json &config, const std::string &
     add_mount(config, "tmpfs", "tmpfs", parts->directory, kTmpfsOptions);
     for (const BindMount &mount : parts->mounts)
         add_mount(config, "bind", mount.source, mount.destination, kBindOptions);
+    const bool own_dev = std::find(container.tmpfs.begin(), container.tmpfs.end(), "/dev") !=
+                         container.tmpfs.end();
+    for (const BindMount &device : parts->devices)
+        if (own_dev) add_mount(config, "bind", device.source, device.destination, kDeviceOptions);
     for (const auto &[name, value] : parts->environment)
         set_variable(container.environment, name, value);
     config["process"]["env"] = container.environment;

@@ -32,7 +32,8 @@ struct BindMount {
 
 struct ContainerParts {
     std::string directory;  // kInContainer, or another place where that cannot be made: a tmpfs
-    std::vector<BindMount> mounts;  // of files, in this order, all read-only
+    std::vector<BindMount> mounts;   // of files, in this order, all read-only
+    std::vector<BindMount> devices;  // of device files, for a runtime that makes /dev itself
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> warnings;
 

@@ -12,6 +12,7 @@
 
 #include "pool/messages/lease_json.h"
 #include "util/fd.h"
+#include "view/programs.h"
 
 namespace rgpu::cli {
 namespace {
@@ -95,6 +96,10 @@ void set_environment(const std::string &lease_file, const ClientConfig &config)
     if (config.compression != "auto") setenv("RGPU_COMPRESSION", config.compression.c_str(), 0);
     if (config.connections != "auto") setenv("RGPU_CONNECTIONS", config.connections.c_str(), 0);
     std::string libraries = interposer_dir(config);
+    if (std::string programs = view::programs_dir(libraries); !programs.empty()) {
+        const char *before = getenv("PATH");
+        setenv("PATH", view::search_path(before ? before : "", programs).c_str(), 1);
+    }
     for (const std::string &dir : config.library_path) libraries += ":" + dir;
     if (const char *before = getenv("LD_LIBRARY_PATH"); before && *before)
         libraries += std::string(":") + before;

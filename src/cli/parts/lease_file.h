@@ -37,7 +37,7 @@ std::string interposer_dir(const ClientConfig &config);
 
 // Sets RGPU_LEASE, and RGPU_TRANSPORT, RGPU_COMPRESSION and RGPU_CONNECTIONS where [client] says
 // more than auto and nobody has set them, and puts the interposer's directory in front and [client]
-// library_path behind it in LD_LIBRARY_PATH, of this process.
+// library_path behind it in LD_LIBRARY_PATH, of this process. nvidia-smi is in PATH then.
 void set_environment(const std::string &lease_file, const ClientConfig &config);
 
 }  // namespace rgpu::cli

@@ -62,6 +62,12 @@ int check_per_step(int, const char *value, int)
                  [&] { return keep(parse_per_step(value ? value : ""), step.per_step); });
 }
 
+int note_no_devices(int, const char *, int)
+{
+    step.no_devices = true;
+    return ESPANK_SUCCESS;
+}
+
 // SPANK's table wants char *, and writes to none of them.
 spank_option option(const char *name, const char *argument, const char *help, int value,
                     spank_opt_cb_f check)
@@ -111,6 +117,11 @@ int register_options(spank_t spank)
             spank, option(slurm::kSpanOption, nullptr,
                           "[rgpu] Allow GPUs of several servers where no single server has enough",
                           0, nullptr));
+    if (rc == ESPANK_SUCCESS)
+        rc = register_one(
+            spank, option("rgpu-no-devices", nullptr,
+                          "[rgpu] no device files of the GPUs: for rootless containers in the job",
+                          0, note_no_devices));
     auto filters = slurm::filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
         rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help,

@@ -10,10 +10,11 @@ namespace rgpu::plugin {
 struct StepOptions {
     Bind bind;
     unsigned per_step = 0;  // 0: all of the job's GPUs
+    bool no_devices = false;
 };
 const StepOptions &step_options();
 
-// Registers --rgpu-share, --rgpu-mem, those of filters.h, --rgpu-bind and --rgpus-per-step; for
+// Registers --rgpu-share, --rgpu-mem, those of filters.h and those of a step; for
 // slurm_spank_init, in every context where options are parsed. A wrong value is told where it is
 // typed. ESPANK_SUCCESS or Slurm's code.
 int register_options(spank_t spank);

@@ -24,6 +24,10 @@
 #include "plugin/spank/watch.h"
 #include "slurm/terms/nodes.h"
 #include "slurm/terms/paths.h"
+#include "view/gpus.h"
+#include "view/namespaces.h"
+#include "view/programs.h"
+#include "view/show.h"
 
 namespace rgpu::plugin {
 namespace {
@@ -197,6 +201,15 @@ Result<std::optional<std::vector<unsigned>>> visible(const std::string &lease, u
     _exit(1);
 }
 
+// Nothing of the user's but the file's numbers and names has a part in it.
+Result<void> show_devices(const std::string &lease)
+{
+    auto gpus = view::read_gpus(lease);
+    if (!gpus) return std::move(gpus).error();
+    if (auto entered = view::enter_mount_namespace(); !entered) return entered;
+    return view::show(*gpus);
+}
+
 // Slurm sets both to the node's own GPUs of the step, which our libcuda.so.1 does not know.
 bool is_of_local_gpus(spank_t spank)
 {
@@ -256,8 +269,31 @@ int remote_user_init(spank_t spank, int count, char **arguments)
         std::string lease = find_lease(spank, settings, job);
         if (lease.empty()) return ESPANK_SUCCESS;
         if (int rc = set(spank, "RGPU_LEASE", lease); rc != ESPANK_SUCCESS) return rc;
+        const std::string path = job_variable(spank, "PATH");
+        const std::string with_ours =
+            view::search_path(path, view::programs_dir(settings.interposer));
+        if (with_ours != path)
+            if (int rc = set(spank, "PATH", with_ours); rc != ESPANK_SUCCESS) return rc;
         return set(spank, "LD_LIBRARY_PATH",
                    library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
+    });
+}
+
+int remote_task_privileged(spank_t spank, int count, char **arguments)
+{
+    return with_job(spank, count, arguments, [&](const Settings &settings, uint32_t job) -> int {
+        // What makes a container needs a /proc without anything mounted in it; rgpu container
+        // shows the devices in there.
+        if (settings.devices == "no" || step_options().no_devices ||
+            !job_variable(spank, "SLURM_CONTAINER").empty())
+            return ESPANK_SUCCESS;
+        const std::string lease = find_lease(spank, settings, job);
+        if (lease.empty()) return ESPANK_SUCCESS;
+        if (auto shown = show_devices(lease); !shown)
+            slurm_error("rgpu: %s on %s: %s; devices=no in plugstack.conf leaves them out without "
+                        "this line",
+                        view::kNotShown, node_name(spank).c_str(), shown.error().text.c_str());
+        return ESPANK_SUCCESS;
     });
 }
 

@@ -13,6 +13,11 @@ int remote_post_opt(spank_t spank, int count, char **arguments);
 // fetched. For slurm_spank_user_init.
 int remote_user_init(spank_t spank, int count, char **arguments);
 
+// Shows a task the leased GPUs as devices of its node (view/show.h), in a mount namespace of its
+// own; says in one line where that cannot be, and lets it run. For
+// slurm_spank_task_init_privileged, which is called as root in the task's own process.
+int remote_task_privileged(spank_t spank, int count, char **arguments);
+
 // Sets CUDA_VISIBLE_DEVICES of one task where --rgpu-bind or --rgpus-per-step say so, and takes
 // away one that Slurm made for the node's own GPUs. For slurm_spank_task_init.
 int remote_task_init(spank_t spank, int count, char **arguments);

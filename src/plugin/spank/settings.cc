@@ -9,11 +9,9 @@ Result<Settings> parse_settings(int count, char **arguments)
     struct {
         std::string_view name;
         std::string *value;
-    } known[] = {{"rundir", &out.rundir},
-                 {"interposer", &out.interposer},
-                 {"libpath", &out.libpath},
-                 {"rgpu", &out.rgpu},
-                 {"conf", &out.conf}};
+    } known[] = {{"rundir", &out.rundir},   {"interposer", &out.interposer},
+                 {"libpath", &out.libpath}, {"rgpu", &out.rgpu},
+                 {"conf", &out.conf},       {"devices", &out.devices}};
     for (int i = 0; i < count; ++i) {
         std::string_view argument = arguments[i];
         size_t equals = argument.find('=');
@@ -27,10 +25,12 @@ Result<Settings> parse_settings(int count, char **arguments)
         if (!found)
             return error(ErrorKind::invalid,
                          "plugstack.conf: '%s' is no argument of spank_rgpu.so; it knows rundir=, "
-                         "interposer=, "
-                         "libpath=, rgpu= and conf=",
+                         "interposer=, libpath=, rgpu=, conf= and devices=",
                          arguments[i]);
     }
+    if (out.devices != "yes" && out.devices != "no")
+        return error(ErrorKind::invalid, "plugstack.conf: devices=%s: give yes or no",
+                     out.devices.c_str());
     return out;
 }
 

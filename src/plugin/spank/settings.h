@@ -16,6 +16,7 @@ struct Settings {
     std::string rgpu = "rgpu";  // the program that fetches leases, and ends a job whose slurmstepd
                                 // died
     std::string conf;           // the rgpu.conf that it reads; empty: its own default
+    std::string devices = "yes";  // no: tasks see no device files
 };
 
 // ErrorKind::invalid for an argument that is not NAME=VALUE with one of the names above.

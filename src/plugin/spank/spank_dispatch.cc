@@ -48,6 +48,16 @@ int slurm_spank_user_init(spank_t spank, int count, char **arguments)
     });
 }
 
+int slurm_spank_task_init_privileged(spank_t spank, int count, char **arguments)
+{
+    return guard("task_init_privileged", ESPANK_ERROR, [&]() -> int {
+        switch (spank_context()) {
+        case S_CTX_REMOTE: return remote_task_privileged(spank, count, arguments);
+        default: return ESPANK_SUCCESS;
+        }
+    });
+}
+
 int slurm_spank_task_init(spank_t spank, int count, char **arguments)
 {
     return guard("task_init", ESPANK_ERROR, [&]() -> int {
