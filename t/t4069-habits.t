@@ -26,8 +26,13 @@ says "--gres=gpu:2: .*with --gres=rgpu:a100:2" "--gpus-per-node is answered, wit
 try 20 srun -n 2 -N 1 --gpus-per-task=1 true
 says "--gpus-per-task=1: .*with --gres=rgpu:2" "--gpus-per-task is answered"
 try 20 srun --gres=rgpu:1 --cpus-per-gpu=2 true
-says "--cpus-per-gpu: $none; ask for processors with --cpus-per-task" \
-    "--cpus-per-gpu beside GPUs of the pool is answered"
+# Later Slurms refuse it by themselves.
+if slurm_is 23.02; then
+    told='did not request any GPU'
+else
+    told="rgpu: --cpus-per-gpu: $none; ask for processors with --cpus-per-task"
+fi
+like "$err" "$told" "--cpus-per-gpu beside GPUs of the pool is answered"
 try 20 srun --gres=gpu:1 --mem-per-gpu=1G true
 says "--gres=gpu:1: .*with --gres=rgpu:1, and ask for memory of the node with --mem" \
     "--mem-per-gpu is answered"

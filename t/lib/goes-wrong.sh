@@ -75,7 +75,7 @@ wait_for 30 reason > /dev/null
 see "squeue --name=mine -o '%j %T %r'"
 see "scontrol show lic"
 end_all
-text "GPUs are free, and an administrator has drained their server:"
+text "GPUs are free, and an administrator has drained their servers:"
 rgpu drain gpu1 --reason 'new fans' > /dev/null
 rgpu drain gpu2 --reason 'new fans' > /dev/null
 rgpu slurm sync > /dev/null
@@ -84,16 +84,17 @@ wait_for 30 reason > /dev/null
 see "squeue --name=mine -o '%j %T %r'"
 see "scontrol show lic"
 see "rgpu list"
-end_all
-rgpu resume gpu1 > /dev/null; rgpu resume gpu2 > /dev/null
+for server in gpu1 gpu2; do rgpu resume $server > /dev/null; done
 rgpu slurm sync > /dev/null
+end_all
 
 title "A job that waits in its prolog"
 text "A job has all GPUs of the only server that will do. Slurm starts the next, as licences are
 free; it waits in its prolog:"
 submitted --gres=rgpu:2 --rgpu-server=gpu1 --wrap "$(until_file "$T/end")"; first=$job
 wait_for 30 is_state "$first" RUNNING
-(wait_for 30 [ -n "$(squeue -h -t CF -o %A)" ]; sleep 4; touch "$T/end") > /dev/null 2>&1 &
+waits() { [[ $(note_of $((first + 1))) =~ "waits for" ]]; }
+(wait_for 30 waits; touch "$T/end") > /dev/null 2>&1 &
 see "srun --gres=rgpu:1 --rgpu-server=gpu1 echo it runs"
 wait_for 30 all_free > /dev/null
 
