@@ -1,0 +1,50 @@
+#!/bin/bash
+# Programs from PyPI and Debian that look for GPUs before they use any, unchanged, in a Slurm job:
+# they see the leased GPUs, with no variable set.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/../lib/slurm.sh"
+. "$(dirname "$0")/../lib/python.sh"
+[ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null || skip_all "no mount namespaces here"
+compgen -G '/dev/nvidia*' > /dev/null && skip_all "this machine has NVIDIA's device files"
+cluster_up
+unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES XLA_FLAGS JAX_PLATFORMS
+
+# --- lstopo
+
+if command -v lstopo-no-graphics > /dev/null; then
+    try 60 srun --gres=rgpu:2 lstopo-no-graphics --of console
+    is "$rc:$(grep -c 'PCI 7[0-9a-f]*:0[1-9]:00.0 (3D)' <<< "$out")" 0:2 \
+        "lstopo shows two 3D controllers" || diag "$out$err"
+    try 60 srun lstopo-no-graphics --of console
+    is "$rc:$(grep -c '(3D)' <<< "$out")" 0:0 "and none in a job without GPUs" || diag "$out$err"
+else
+    skip "no lstopo (Debian: hwloc-nox)" 2
+fi
+
+# --- nvitop, gpustat
+
+if python_env nvml nvidia-ml-py==13.580.82 gpustat==1.1.1 nvitop==1.7.2; then
+    try 60 srun --gres=rgpu:2 env TERM=xterm "${python%/*}/nvitop" -1 --ascii
+    is "$rc:$(grep -c 'rgpu software GPU .* 00007' <<< "$out")" 0:2 \
+        "nvitop -1 shows two GPUs at addresses of ours" || diag "$out$err"
+    try 60 srun --gres=rgpu:2 "${python%/*}/gpustat" --no-color
+    is "$rc:$(grep -c 'rgpu software GPU' <<< "$out")" 0:2 "gpustat, too" || diag "$out$err"
+else
+    skip "no nvitop, gpustat: $(tail -n 1 <<< "$err")" 2
+fi
+
+# --- JAX
+
+if { ls -d "$test_cache"/jax-* > /dev/null 2>&1 || [ -n "${RGPU_TEST_JAX:-}" ]; } &&
+    python_env jax 'jax[cuda13]==0.10.2'; then
+    devices='import jax; print([d.platform for d in jax.devices()], len(jax.devices("cuda")))'
+    try 120 srun --gres=rgpu:2 "$python" -c "$devices"
+    is "$rc:$out" "0:['gpu', 'gpu'] 2" "JAX shows two CUDA devices" || diag "$err"
+    try 120 srun --gres=rgpu:2 --rgpu-no-devices "$python" -c \
+        'import jax; print(jax.devices()[0].platform)'
+    is "$rc:$out" "0:cpu" "without device files it computes on the CPU" || diag "$err"
+else
+    skip "RGPU_TEST_JAX=1 lets it take JAX from PyPI, which is 4 GB" 2
+fi
+ok "everything is free" wait_for 10 all_free
+done_testing
