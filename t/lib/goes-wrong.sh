@@ -30,7 +30,13 @@ text() { printf '\n%s\n' "$*"; }
 title() { printf '\n## %s\n' "$*"; }
 note() { printf '\n'; note_of "$1" | told | sed 's/^/    AdminComment=/'; }
 steady=$build/cuda/steady-static
-end_all() { squeue -h -o %i | xargs -r scancel 2> /dev/null; wait_for 60 all_free > /dev/null; }
+nobody() { [ -z "$(squeue -h -o %i)" ] && [ "$(sold)" = 0 ]; }
+end_all()
+{
+    squeue -h -o %i | xargs -r scancel 2> /dev/null
+    wait_for 60 all_free > /dev/null
+    wait_for 60 nobody > /dev/null
+}
 rgpu slurm sync > /dev/null
 sed -i '/^\[slurm\]/a lost_after = "5s"' "$RGPU_CONF"
 
