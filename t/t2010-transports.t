@@ -57,7 +57,7 @@ waiting()  # NAME: starts it, its standard input is descriptor 5
     wait_for 30 grep -q ready "$T/$1.log"
 }
 # Workers that share memory with a program.
-sharing() { local w; for w in $(workers_of "$rgpud_pid"); do ! grep -q memfd:rgpu \
+sharing() { local w; for w in $(workers_of "$rgpud_pid"); do ! grep -q '/memfd:rgpu (deleted)$' \
     "/proc/$w/maps" 2> /dev/null || echo "$w"; done; }
 one() { [ "$(sharing | wc -l)" = 1 ]; }
 none() { [ -z "$(sharing)" ]; }
