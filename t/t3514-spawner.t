@@ -161,7 +161,6 @@ is "$(differ)" "[rgpud] worker_uids" \
     "rgpud says which settings of rgpu.conf its spawner does not have"
 like "$(cat "$T/gpu2.log")" 'it ends with its last worker once rgpud has ended' \
     "... and what helps"
-exec 5>&-
-wait_for 10 tap_gone "$program"
+stop "$program"
 api DELETE "/v1/leases/$lease"
 done_testing
