@@ -12,12 +12,7 @@ two_servers()
 {
     local server
     for server in gpu1 gpu2; do
-        # No worker but those of programs. Where each server's files have a file system of their
-        # own, the numbers of their files are alike, and so the first addresses of their software
-        # GPUs.
-        mkdir -p "$T/$server.state"
-        mount -t tmpfs -o mode=755 rgpu-test "$T/$server.state" 2> /dev/null &&
-            cleanup_do umount -l "$T/$server.state"
+        # No worker but those of programs: the first addresses of their software GPUs are equal.
         rgpud "$server" 'softgpu_devices = 2' 'softgpu_memory = "512M"' 'warm = false'
         declare -g "control_$server=$control" "pid_$server=$pid"
     done

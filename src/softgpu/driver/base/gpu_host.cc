@@ -138,9 +138,12 @@ Result<void> GpuHost::enter(Fd file, const std::string &name)
                      "%s is of another version of rgpu: end its users, then remove it",
                      name.c_str());
 
-    // Processes that share no file have different addresses, too, as far as there are some: a stray
-    // pointer of another program is rarely taken for one of this program's.
-    const int first = static_cast<int>(st.st_ino % static_cast<ino_t>(addresses_.slots)) * 7 %
+    // Processes whose files have names are on one host, and have different addresses as far as
+    // there are some: a stray pointer of another program is rarely taken for one of this program's.
+    // A file without a name is a lease's. There every process starts from the same address, as with
+    // NVIDIA's driver, so that the client of several servers is used to equal ones.
+    const ino_t number = st.st_nlink ? st.st_ino : 0;
+    const int first = static_cast<int>(number % static_cast<ino_t>(addresses_.slots)) * 7 %
                       addresses_.slots;
     for (int i = 0; i < addresses_.slots; i++) {
         Result<bool> taken = take_slot((first + i) % addresses_.slots);
