@@ -73,7 +73,7 @@ try 20 "$rgpu" run --min-cuda 12.4 -- true
 is "$rc" 0 "--min-cuda: as new as needed"
 is "$("$rgpu" list --json | json_value '[s["driver_release"] for s in j["servers"]]')" \
     "580.65.06 570.9" "rgpu list --json: each server's driver"
-is "$("$rgpu" list | awk '$1 ~ /^gpu/ { print $1, $7 }' | sort -u | xargs)" \
+is "$("$rgpu" list | awk '$1 ~ /^gpu/ { print $1, $NF }' | sort -u | xargs)" \
     "gpu1 580.65.06 gpu2 570.9" "... and rgpu list"
 try 20 "$rgpu" run --min-driver 570.86.10 -v -- true
 like "$rc $err" '^0 rgpu: gpu1 ' "--min-driver: 570.9 is older than 570.86.10"
@@ -113,7 +113,8 @@ like "$rc $err" '^2 .*--min-cc: "eight" is no version: write it like 8.0' "a wro
 
 # --- drained
 
-is "$("$rgpu" drain gpu2 --reason 'new fans'; echo $?)" 0 "a server is drained"
+try 20 "$rgpu" drain gpu2 --reason 'new fans'
+like "$rc $out" "^0 gpu2 is drained: nothing more of it is lent" "a server is drained, and says so"
 like "$("$rgpu" list)" 'gpu2 .*\[drained: new fans\]' "... rgpu list says why"
 is "$(free)" "2 of 4 GPUs free" "... and counts it out"
 try 20 "$rgpu" run --wait 0 --server gpu2 -- true
