@@ -4,9 +4,11 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "calls/md2.h"
 
@@ -25,21 +27,44 @@ template <size_t words> constexpr Slot table_size()
 }
 #define SLOT(function) reinterpret_cast<Slot>(function)
 
-CUresult nothing() { return CUDA_SUCCESS; }
-#define UNUSED SLOT(nothing)
-
 // --- cudart's own interface
+
+// The runtime of CUDA 11 loads its modules here: a fat binary's wrapper, as cuModuleLoadFatBinary
+// takes it, or the fat binary itself. What the numbers behind it say is not known.
+CUresult cudart_load(CUmodule *module, const void *wrapper)
+{
+    return facts.load_module(module, wrapper);
+}
+
+CUresult cudart_load_wrapper(CUmodule *module, const void *wrapper, void *, void *, unsigned)
+{
+    return facts.load_module(module, wrapper);
+}
+
+CUresult cudart_load_binary(const void *binary, CUmodule *module, void *, void *, unsigned)
+{
+    return facts.load_module(module, binary);
+}
 
 CUresult cudart_primary_context(CUcontext *context, CUdevice device)
 {
     return facts.primary_context(context, device);
 }
 
+// A wrapper ends (CUDA 11, at exit). The driver has kept nothing of it.
+CUresult cudart_wrapper_ends(const void *) { return CUDA_SUCCESS; }
+
+// The runtime of CUDA 13.5 asks for the compilers before all else. The driver needs none of its
+// own.
+CUresult cudart_compilers() { return CUDA_SUCCESS; }
+
 Slot cudart[13] = {};
 
 // --- hooks for tools: two buffers that say that no tool is there
 
-char hook_buffer[1024], hook_flags[14];
+// A word for each function of the runtime. The runtime of 13.0 reads that of function 0x13a,
+// whatever size it is told.
+char hook_buffer[16384], hook_flags[1024];
 
 void hooks_buffer(void **buffer, size_t *bytes)
 {
@@ -133,6 +158,9 @@ CUresult check_context(CUcontext, uint32_t *zero, const void **)
     if (zero) *zero = 0;
     return CUDA_SUCCESS;
 }
+
+// cudart asks it once, before all else, and goes on with 0.
+CUresult check_nothing() { return CUDA_SUCCESS; }
 
 Slot checks[17] = {};
 
@@ -230,34 +258,69 @@ CUresult integrity_check(uint32_t version, uint64_t unix_seconds, uint64_t resul
 
 // --- all of them
 
-template <size_t words> void fill(Slot (&table)[words])
+enum class Name {
+    cudart,
+    hooks,
+    context_storage,
+    thread_storage,
+    checks,
+    tools_context,
+    tools_module,
+    integrity
+};
+constexpr const char *kNames[] = {"cudart interface", "runtime hooks",  "context storage",
+                                  "thread storage",   "context checks", "tools' context",
+                                  "tools' module",    "integrity check"};
+
+// What nothing is known of. Its caller may take a success for something that was done.
+template <Name name, size_t slot> CUresult unknown()
 {
+    static std::atomic<bool> said;
+    if (!said.exchange(true)) facts.unknown_slot(kNames[static_cast<size_t>(name)], slot);
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+template <Name name, size_t words, size_t... i>
+void fill(Slot (&table)[words], std::index_sequence<i...>)
+{
+    ((table[i] = SLOT((unknown<name, i>))), ...);
     table[0] = table_size<words>();
-    for (size_t i = 1; i < words; i++) table[i] = UNUSED;
+}
+
+template <Name name, size_t words> void fill(Slot (&table)[words])
+{
+    fill<name>(table, std::make_index_sequence<words>());
 }
 
 void make_tables()
 {
     fill_profiler();
-    fill(cudart);
+    fill<Name::cudart>(cudart);
+    cudart[1] = SLOT(cudart_load);
     cudart[2] = SLOT(cudart_primary_context);
-    fill(hooks);
+    cudart[6] = SLOT(cudart_load_wrapper);
+    cudart[7] = SLOT(cudart_wrapper_ends);
+    cudart[8] = SLOT(cudart_load_binary);
+    cudart[12] = SLOT(cudart_compilers);
+    fill<Name::hooks>(hooks);
     hooks[2] = SLOT(hooks_buffer);
     hooks[6] = SLOT(hooks_flags);
+    fill<Name::context_storage>(context_storage);
     context_storage[0] = SLOT(storage_put);
     context_storage[1] = SLOT(storage_delete);
     context_storage[2] = SLOT(storage_get);
-    fill(thread_storage);
+    fill<Name::thread_storage>(thread_storage);
     thread_storage[2] = SLOT(tools_thread_storage);
-    fill(checks);
+    fill<Name::checks>(checks);
     checks[2] = SLOT(check_context);
-    fill(tools_context);
+    checks[3] = SLOT(check_nothing);
+    fill<Name::tools_context>(tools_context);
     tools_context[4] = SLOT(tools_context_number);
     tools_context[39] = SLOT(tools_context_state);
     tools_context[51] = SLOT(tools_context_object);
-    fill(tools_module);
+    fill<Name::tools_module>(tools_module);
     tools_module[7] = SLOT(tools_module_functions);
-    fill(integrity);
+    fill<Name::integrity>(integrity);
     integrity[1] = SLOT(integrity_check);
 }
 

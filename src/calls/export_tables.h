@@ -19,7 +19,10 @@ struct DriverFacts {
     CUresult (*device_pci)(int *domain, int *bus, int *device, CUdevice) = nullptr;
     CUresult (*function_count)(unsigned *, CUmodule) = nullptr;  // cuModuleGetFunctionCount
     CUresult (*functions)(CUfunction *, unsigned room,
-                          CUmodule) = nullptr;  // cuModuleEnumerateFunctions
+                          CUmodule) = nullptr;                         // cuModuleEnumerateFunctions
+    CUresult (*load_module)(CUmodule *, const void *image) = nullptr;  // cuModuleLoadData
+    // Tells the user, once for each, that a client called a slot that nothing is known of.
+    void (*unknown_slot)(const char *table, unsigned slot) = nullptr;
 };
 
 // Once, before the first get_export_table.

@@ -2,7 +2,9 @@
 #include "calls/export_tables.h"
 #include "interpose/between.h"
 #include "interpose/callback.h"
+#include "interpose/entry.h"
 #include "interpose/family.h"
+#include "interpose/log.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/stub.h"
@@ -154,6 +156,12 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
         facts.function_count =
             guarded<&remote<CallId::cuModuleGetFunctionCount, unsigned *, CUmodule>>;
         facts.functions = guarded<own::cuModuleEnumerateFunctions>;
+        facts.load_module = entry<CallId::cuModuleLoadData>();
+        facts.unknown_slot = [](const char *table, unsigned slot) {
+            say("slot %u of the private table \"%s\" is not known: it answers "
+                "CUDA_ERROR_NOT_SUPPORTED",
+                slot, table);
+        };
         calls::set_driver_facts(facts);
         return true;
     }();

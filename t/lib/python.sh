@@ -5,6 +5,8 @@
 #                                         these packages, kept by
 #                                         content under ~/.cache/rgpu-tests; 1 where it cannot be
 #                                         made, with why in $err
+#   python_wheel PACKAGE==VERSION         sets $wheel to a folder that has this package alone, kept
+#                                         beside them; 1 as above
 
 test_cache=${RGPU_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rgpu-tests}
 
@@ -29,4 +31,17 @@ python_env()
     fi
     exec {env_lock}>&-
     [ -e "$folder/.done" ]
+}
+
+python_wheel()
+{
+    local folder=$test_cache/wheels/$1
+    wheel=$folder
+    [ -e "$folder/.done" ] && return
+    python_env wheels pip==24.0 || return
+    note "getting $1, once"
+    rm -rf "$folder"
+    try 300 "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$folder" \
+        "$1"
+    [ "$rc" = 0 ] && touch "$folder/.done"
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "calls/md2.h"
 
@@ -65,6 +67,15 @@ CUresult functions(CUfunction *out, unsigned room, CUmodule)
     return CUDA_SUCCESS;
 }
 
+// A module is the image that it was loaded from.
+CUresult load_module(CUmodule *module, const void *image)
+{
+    *module = static_cast<CUmodule>(const_cast<void *>(image));
+    return CUDA_SUCCESS;
+}
+
+std::vector<std::string> unknown_slots;
+
 const void *const *table(const CUuuid &id)
 {
     const void *t = nullptr;
@@ -74,8 +85,13 @@ const void *const *table(const CUuuid &id)
 
 void setup()
 {
-    set_driver_facts(
-        {13000, current_context, primary, device_count, uuid, pci, function_count, functions});
+    DriverFacts facts{13000, current_context, primary,  device_count, uuid,
+                      pci,   function_count,  functions};
+    facts.load_module = load_module;
+    facts.unknown_slot = [](const char *name, unsigned slot) {
+        unknown_slots.push_back(name + (" " + std::to_string(slot)));
+    };
+    set_driver_facts(facts);
 }
 
 }  // namespace
@@ -99,6 +115,49 @@ Test(export_tables, cudart_table_names_its_size_and_the_primary_context)
     auto get = reinterpret_cast<CUresult (*)(CUcontext *, CUdevice)>(const_cast<void *>(t[2]));
     cr_expect_eq(get(&c, 1), CUDA_SUCCESS);
     cr_expect_eq(c, other);
+}
+
+Test(export_tables, cudart_11_loads_its_modules_through_slots)
+{
+    const void *const *t = table(kCudart);
+    const char wrapper = 0, binary = 0;
+    CUmodule m = nullptr;
+    auto load = reinterpret_cast<CUresult (*)(CUmodule *, const void *)>(const_cast<void *>(t[1]));
+    cr_expect_eq(load(&m, &wrapper), CUDA_SUCCESS);
+    cr_expect_eq(static_cast<const void *>(m), &wrapper);
+    auto load_wrapper =
+        reinterpret_cast<CUresult (*)(CUmodule *, const void *, void *, void *, unsigned)>(
+            const_cast<void *>(t[6]));
+    m = nullptr;
+    cr_expect_eq(load_wrapper(&m, &wrapper, nullptr, nullptr, 0), CUDA_SUCCESS);
+    cr_expect_eq(static_cast<const void *>(m), &wrapper);
+    auto load_binary =
+        reinterpret_cast<CUresult (*)(const void *, CUmodule *, void *, void *, unsigned)>(
+            const_cast<void *>(t[8]));
+    cr_expect_eq(load_binary(&binary, &m, nullptr, nullptr, 0), CUDA_SUCCESS);
+    cr_expect_eq(static_cast<const void *>(m), &binary);
+    auto ends = reinterpret_cast<CUresult (*)(const void *)>(const_cast<void *>(t[7]));
+    cr_expect_eq(ends(&wrapper), CUDA_SUCCESS);
+}
+
+Test(export_tables, cudart_13_5_asks_for_compilers_first)
+{
+    auto compilers = reinterpret_cast<CUresult (*)()>(const_cast<void *>(table(kCudart)[12]));
+    cr_expect_eq(compilers(), CUDA_SUCCESS);
+}
+
+Test(export_tables, what_is_not_known_is_refused_and_told_once)
+{
+    const CUuuid *const ids[] = {&kCudart, &kStorage, &kIntegrity, &kModules};
+    const unsigned slots[] = {3, 3, 2, 5};
+    for (size_t i = 0; i < std::size(ids); i++) {
+        auto f = reinterpret_cast<CUresult (*)()>(const_cast<void *>(table(*ids[i])[slots[i]]));
+        cr_expect_eq(f(), CUDA_ERROR_NOT_SUPPORTED);
+        cr_expect_eq(f(), CUDA_ERROR_NOT_SUPPORTED);
+    }
+    const std::vector<std::string> told = {"cudart interface 3", "context storage 3",
+                                           "integrity check 2", "tools' module 5"};
+    cr_expect(unknown_slots == told);
 }
 
 Test(export_tables, null_context_of_put_is_the_current_one)

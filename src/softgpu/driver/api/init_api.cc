@@ -6,6 +6,7 @@
 #include "calls/versions.h"
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/api/symbols.h"
+#include "softgpu/driver/base/log.h"
 #include "softgpu/driver/state/attributes.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/current.h"
@@ -89,13 +90,28 @@ CUresult get_proc_address_v1(const char *symbol, void **function, int version, c
 // An exported call of ours, whoever else in the process has one of that name.
 #define EXPORTED(name) reinterpret_cast<decltype(&name)>(symbol_address(calls::CallId::name))
 
+void unknown_slot(const char *table, unsigned slot)
+{
+    complain("slot %u of the private table \"%s\" is not known to the software GPU: it answers "
+             "CUDA_ERROR_NOT_SUPPORTED",
+             slot, table);
+}
+
 CUresult get_export_table(const void **table, const CUuuid *id)
 {
     [[maybe_unused]] static const bool once = [] {
-        calls::set_driver_facts({kDriverVersion, current_handle, primary_handle,
-                                 [] { return static_cast<int>(driver().devices.size()); },
-                                 device_uuid, device_pci, EXPORTED(cuModuleGetFunctionCount),
-                                 EXPORTED(cuModuleEnumerateFunctions)});
+        calls::DriverFacts facts;
+        facts.driver_version = kDriverVersion;
+        facts.current_context = current_handle;
+        facts.primary_context = primary_handle;
+        facts.device_count = [] { return static_cast<int>(driver().devices.size()); };
+        facts.device_uuid = device_uuid;
+        facts.device_pci = device_pci;
+        facts.function_count = EXPORTED(cuModuleGetFunctionCount);
+        facts.functions = EXPORTED(cuModuleEnumerateFunctions);
+        facts.load_module = EXPORTED(cuModuleLoadData);
+        facts.unknown_slot = unknown_slot;
+        calls::set_driver_facts(facts);
         return true;
     }();
     return calls::get_export_table(table, id);
