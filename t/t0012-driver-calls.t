@@ -15,6 +15,8 @@ rows=$(grep -cE '^\| cu' "$page")
 [ "$rows" -gt 400 ] && pass "$rows rows" || fail "$rows rows"
 like "$(sed -n 's/^[0-9]* functions.*/&/p' "$page")" \
     "^[0-9]+ functions, [0-9]+ of them carried out, [1-9][0-9]* tested on softgpu" "the page counts"
+is "$(grep -E '^\| cu.*\| no: ' "$page" | grep -vE '\| no: [^|]+: [^|]+\|')" "" \
+    "each refused call says what a program sees or does instead"
 known=$(sed -nE 's/^\| (cu[A-Za-z0-9_]+).*/\1/p' "$page")
 is "$(cat "$root"/t/lib/calls-*.list | grep -v '^#' | sed -E 's/_pt[ds][sz]$//' | sort -u |
     comm -23 - <(sort -u <<< "$known"))" "" "the lists name calls of the table"

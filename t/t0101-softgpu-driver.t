@@ -22,6 +22,16 @@ symbols()
 }
 is "$(comm -23 <(symbols "$cuda_libs/stubs/libcuda.so") <(symbols "$softgpu/libcuda.so.1"))" "" \
     "no symbol of libcuda.so is missing"
+graphics()
+{
+    sed -nE 's/.*CUresult CUDAAPI (cu\w+)\(.*/\1/p' "${cuda_libs%/*}"/include/cuda{GL,EGL,VDPAU}.h |
+        grep -v ^cuWGL | sort -u
+}
+ok "the headers of OpenGL, EGL and VDPAU name calls" [ "$(graphics | wc -l)" -gt 25 ]
+is "$(comm -23 <(graphics) <(symbols "$softgpu/libcuda.so.1"))" "" \
+    "... and no symbol of theirs is missing"
+is "$(comm -23 <(graphics) <(symbols "$interpose/libcuda.so.1"))" "" \
+    "... nor is one for a remote GPU"
 
 # --- several processes on one GPU host
 

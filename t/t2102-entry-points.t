@@ -10,6 +10,9 @@ clients "gpu1=$control"
 sed -i '/^interposer_dir/a library_path = ["'"$cuda_libs"'"]' "$RGPU_CONF"
 include=${cuda_libs%/*}/include
 symbols=$(nm -D --defined-only "$cuda_libs/stubs/libcuda.so" | awk '{print $3}' | grep ^cu)
+# Those of OpenGL, EGL and VDPAU are not in the toolkit's stub.
+symbols+=$'\n'$(sed -nE 's/^NONE\((\w+).*/\1/p; s/^NONE_(PT[DS][SZ])\((\w+).*/\2\n\2_\L\1/p' \
+    "$root/src/calls/table/graphics.def")
 version=$(sed -nE 's/^#define CUDA_VERSION ([0-9]+)/\1/p' "$include/cuda.h")
 
 echo "$symbols" > "$T/symbols"

@@ -1,5 +1,5 @@
 """What cuGetProcAddress_v2 gives for every name, at every version and flag, against what
-cudaTypedefs.h says.
+cudaTypedefs.h and its like say.
 
 entry_points.py INCLUDE_DIR DRIVER_VERSION [CALL-THAT-IS-MISSING...]
 
@@ -14,12 +14,11 @@ import re
 import sys
 
 include, driver_version, missing = sys.argv[1], int(sys.argv[2]), set(sys.argv[3:])
-text = ''.join(
-    open(f'{include}/{name}').read() for name in ('cudaTypedefs.h', 'cudaProfilerTypedefs.h')
-)
+headers = ('', 'Profiler', 'GL', 'EGL', 'VDPAU')
+text = ''.join(open(f'{include}/cuda{name}Typedefs.h').read() for name in headers)
 versions = {}
 per_thread = {}
-for name, version, suffix in re.findall(r'\*PFN_(cu\w+?)_v(\d+)(_pt[ds][zs])?\)', text):
+for name, version, suffix in re.findall(r'\*PFN_(cu(?!WGL)\w+?)_v(\d+)(_pt[ds][zs])?\)', text):
     (per_thread if suffix else versions).setdefault(name, set()).add(int(version))
 cuda = ctypes.CDLL('libcuda.so.1')
 exported = set(open('/dev/stdin').read().split())

@@ -42,6 +42,8 @@ constexpr Reason kTakesNone[] = {
     {"cuLibraryGetKernel|cuLibraryEnumerateKernels",
      "names: the code comes with cuKernelGetFunction or a launch"},
     {"cuLink.*", "linking is done in host memory; what it makes is loaded like any image"},
+    {"cuLogsRegisterCallback|cuDeviceRegisterAsyncNotification",
+     "what the client notes of a program's interest"},
     {"cuLaunchHostFunc(_ptsz)?|cuUserObject.*|cuGraph(Retain|Release)UserObject",
      "runs on the host"},
     {"cuDeviceGet(Default)?MemPool|cuMemGet(Default)?MemPool",

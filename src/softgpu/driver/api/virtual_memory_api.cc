@@ -61,19 +61,25 @@ void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
 CUmemGenericAllocationHandle handle_of(const Physical &p) { return reinterpret_cast<uint64_t>(&p); }
 bool whole_pages(uint64_t n) { return n && n % kPage == 0; }
 
-CUresult check(const CUmemAllocationProp *p)
+// Where the memory is to be.
+CUresult check_place(const CUmemAllocationProp *p)
 {
     if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     return find_device(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+CUresult check(const CUmemAllocationProp *p)
+{
+    if (CUresult rc = check_place(p)) return rc;
+    return p->requestedHandleTypes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
+// The same for memory that other processes may be given: to ask is not to make it.
 CUresult granularity(size_t *bytes, const CUmemAllocationProp *p, CUmemAllocationGranularity_flags)
 {
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult rc = check(p)) return rc;
+    if (CUresult rc = check_place(p)) return rc;
     *bytes = kPage;
     return CUDA_SUCCESS;
 }
