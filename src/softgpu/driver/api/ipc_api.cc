@@ -89,7 +89,15 @@ CUresult get_memory_handle(CUipcMemHandle *handle, CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-CUresult map_memory(Context &c, const Handle &h, uint64_t &address)
+Device *device_named(const CUuuid &uuid)
+{
+    for (Device *device : driver().devices)
+        if (!memcmp(&uuid, &device->uuid, sizeof uuid)) return device;
+    return nullptr;
+}
+
+// Memory of `device`, which the context uses.
+CUresult map_memory(Context &c, Device &device, const Handle &h, uint64_t &address)
 {
     auto file = open_shared_file(h.file);
     struct stat st = {};
@@ -100,12 +108,12 @@ CUresult map_memory(Context &c, const Handle &h, uint64_t &address)
     const auto bytes = static_cast<uint64_t>(st.st_size);
     if (!bytes || bytes % Arena::kPage || h.offset > bytes || h.bytes > bytes - h.offset)
         return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t base = c.device.arena.reserve(bytes, Arena::kPage);
+    const uint64_t base = device.arena.reserve(bytes, Arena::kPage);
     if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
     void *p = reinterpret_cast<void *>(base);
     if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(), 0) ==
         MAP_FAILED) {
-        c.device.arena.unreserve(base, bytes);
+        device.arena.unreserve(base, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     madvise(p, bytes, MADV_DONTFORK);
@@ -113,7 +121,7 @@ CUresult map_memory(Context &c, const Handle &h, uint64_t &address)
     r.base = base + h.offset;
     r.bytes = h.bytes;
     r.memory = Memory::imported;
-    r.device = c.device.index;
+    r.device = device.index;
     r.context = &c;
     r.mapped_base = base;
     r.mapped_bytes = bytes;
@@ -131,14 +139,18 @@ CUresult open_memory(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags
         return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = may_call_unsafe()) return rc;
     if (h.file.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (memcmp(&h.device, &c->device.uuid, sizeof h.device)) return CUDA_ERROR_INVALID_CONTEXT;
+    Device *device = device_named(h.device);
+    if (!device) return CUDA_ERROR_INVALID_DEVICE;
+    // Another device's memory is reached as a peer's, where the caller says so.
+    if (device != &c->device && !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
+        return CUDA_ERROR_INVALID_CONTEXT;
     Imports &s = imports();
     std::lock_guard lock(s.mutex);
     Opened &o = s.opened[{c, std::string(handle.reserved, sizeof handle.reserved)}];
     auto still = o.references ? driver().ranges.find(o.address) : std::nullopt;
     if (!still || still->memory != Memory::imported) {
         o = {};
-        if (CUresult rc = map_memory(*c, h, o.address)) return rc;
+        if (CUresult rc = map_memory(*c, *device, h, o.address)) return rc;
     }
     o.references++;
     *address = o.address;
