@@ -212,6 +212,8 @@ template <class T> struct Slot<RoleKind::found_n, T> {
     T pass(size_t count)
     {
         if (!present || count > kMaxOutBytes / sizeof(Pointee<T>)) return nullptr;
+        // An array of no room is another question than no array: its address is not null.
+        value.reserve(count + 1);
         value.resize(count);
         return value.data();
     }

@@ -57,12 +57,12 @@ CUresult find_in_clone(CUgraphNode *found, CUgraphNode original, CUgraph handle)
 }
 
 // --- what is in it. Without an array: how many there are. With one: as many as fit, and null for
-// what is left of it.
+// what is left of it. An array of no room is a mistake.
 
 template <class Item, class Get>
 CUresult list(const std::vector<Item> &all, CUgraphNode *out, size_t *count, Get get)
 {
-    if (!count) return CUDA_ERROR_INVALID_VALUE;
+    if (!count || (out && !*count)) return CUDA_ERROR_INVALID_VALUE;
     if (out)
         for (size_t i = 0; i < *count; i++) out[i] = i < all.size() ? get(all[i]) : nullptr;
     if (!out || *count > all.size()) *count = all.size();
@@ -219,7 +219,8 @@ CUresult print_dot(CUgraph handle, const char *path, unsigned)
     static constexpr const char *names[] = {"KERNEL",         "MEMCPY",       "MEMSET",
                                             "HOST",           "GRAPH",        "EMPTY",
                                             "EVENT_WAIT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
-                                            "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE"};
+                                            "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",
+                                            "BATCH_MEM_OP"};
     FIND(graph, graphs, handle)
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     FILE *f = fopen(path, "w");

@@ -206,6 +206,7 @@ RGPU_EXPORT(cuGraphExecKernelNodeSetParams_v2, set_kernel<CUDA_KERNEL_NODE_PARAM
 RGPU_EXPORT(cuGraphExecMemcpyNodeSetParams, set_in_context<CUDA_MEMCPY3D>)
 RGPU_EXPORT(cuGraphExecMemsetNodeSetParams, set_in_context<CUDA_MEMSET_NODE_PARAMS>)
 RGPU_EXPORT(cuGraphExecHostNodeSetParams, set<CUDA_HOST_NODE_PARAMS>)
+RGPU_EXPORT(cuGraphExecBatchMemOpNodeSetParams, set<CUDA_BATCH_MEM_OP_NODE_PARAMS>)
 RGPU_EXPORT(cuGraphExecChildGraphNodeSetParams, set_child)
 RGPU_EXPORT(cuGraphExecEventRecordNodeSetEvent, set_event<make_record>)
 RGPU_EXPORT(cuGraphExecEventWaitNodeSetEvent, set_event<make_wait>)

@@ -22,9 +22,9 @@ template <class... P> CUresult make_and_add(CUgraphNode *node, CUgraph graph,
     return add_graph_node(node, graph, after, count, std::move(work));
 }
 
-template <class Parameters> CUresult add_kernel(CUgraphNode *node, CUgraph graph,
-                                                const CUgraphNode *after, size_t count,
-                                                const Parameters *p)
+template <class Parameters> CUresult add_described(CUgraphNode *node, CUgraph graph,
+                                                   const CUgraphNode *after, size_t count,
+                                                   const Parameters *p)
 {
     return make_and_add(node, graph, after, count, p);
 }
@@ -114,12 +114,14 @@ template <class W> const W *find_work(CUgraphNode handle, NodeRef &node)
     return node ? std::get_if<W>(node->work.get()) : nullptr;
 }
 
-template <class Parameters> CUresult get_kernel(CUgraphNode handle, Parameters *p)
+// What the program is shown lies in the work.
+template <class W, class Parameters> CUresult show(CUgraphNode handle, Parameters *p)
 {
     std::lock_guard lock(graph_lock());
     NodeRef node;
-    const auto *w = find_work<KernelWork>(handle, node);
+    const auto *w = find_work<W>(handle, node);
     if (!w || !p) return CUDA_ERROR_INVALID_VALUE;
+    if (node->shown.empty() || node->shown.back() != node->work) node->shown.push_back(node->work);
     describe(*w, *p);
     return CUDA_SUCCESS;
 }
@@ -240,8 +242,8 @@ CUresult set_kernel_attribute(CUgraphNode handle, CUkernelNodeAttrID which,
     return CUDA_SUCCESS;
 }
 
-RGPU_EXPORT(cuGraphAddKernelNode, add_kernel<CUDA_KERNEL_NODE_PARAMS_v1>)
-RGPU_EXPORT(cuGraphAddKernelNode_v2, add_kernel<CUDA_KERNEL_NODE_PARAMS_v2>)
+RGPU_EXPORT(cuGraphAddKernelNode, add_described<CUDA_KERNEL_NODE_PARAMS_v1>)
+RGPU_EXPORT(cuGraphAddKernelNode_v2, add_described<CUDA_KERNEL_NODE_PARAMS_v2>)
 RGPU_EXPORT(cuGraphAddMemcpyNode, add_copy)
 RGPU_EXPORT(cuGraphAddMemsetNode, add_fill)
 RGPU_EXPORT(cuGraphAddHostNode, add_host)
@@ -251,8 +253,15 @@ RGPU_EXPORT(cuGraphAddEventRecordNode, add_record)
 RGPU_EXPORT(cuGraphAddEventWaitNode, add_wait)
 RGPU_EXPORT(cuGraphAddNode, add_any)
 RGPU_EXPORT(cuGraphAddNode_v2, add_any_v2)
-RGPU_EXPORT(cuGraphKernelNodeGetParams, get_kernel<CUDA_KERNEL_NODE_PARAMS_v1>)
-RGPU_EXPORT(cuGraphKernelNodeGetParams_v2, get_kernel<CUDA_KERNEL_NODE_PARAMS_v2>)
+// A comma would end the macro's argument.
+constexpr auto get_kernel_v1 = show<KernelWork, CUDA_KERNEL_NODE_PARAMS_v1>;
+constexpr auto get_kernel_v2 = show<KernelWork, CUDA_KERNEL_NODE_PARAMS_v2>;
+constexpr auto get_memory_op = show<MemoryOpWork, CUDA_BATCH_MEM_OP_NODE_PARAMS>;
+RGPU_EXPORT(cuGraphKernelNodeGetParams, get_kernel_v1)
+RGPU_EXPORT(cuGraphKernelNodeGetParams_v2, get_kernel_v2)
+RGPU_EXPORT(cuGraphAddBatchMemOpNode, add_described<CUDA_BATCH_MEM_OP_NODE_PARAMS>)
+RGPU_EXPORT(cuGraphBatchMemOpNodeGetParams, get_memory_op)
+RGPU_EXPORT(cuGraphBatchMemOpNodeSetParams, set<CUDA_BATCH_MEM_OP_NODE_PARAMS>)
 RGPU_EXPORT(cuGraphMemcpyNodeGetParams, get<CopyWork>)
 RGPU_EXPORT(cuGraphMemsetNodeGetParams, get<FillWork>)
 RGPU_EXPORT(cuGraphHostNodeGetParams, get<HostWork>)

@@ -1,17 +1,16 @@
 // Streams and events: CUDA Driver API, "Stream Management", "Event Management", "Stream Memory
 // Operations".
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/base/printing.h"
 #include "softgpu/driver/graph/capture.h"
+#include "softgpu/driver/graph/node_work.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/current.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/event.h"
-#include "softgpu/driver/state/memory.h"
+#include "softgpu/driver/state/memory_op.h"
 #include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {
@@ -214,109 +213,47 @@ CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end)
 
 // --- waiting for and writing values in memory
 
-template <class Value> bool reached(Value seen, Value wanted, unsigned how)
-{
-    switch (how & 3) {
-    case CU_STREAM_WAIT_VALUE_GEQ:
-        return static_cast<std::make_signed_t<Value>>(seen - wanted) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ: return seen == wanted;
-    case CU_STREAM_WAIT_VALUE_AND: return seen & wanted;
-    default: return ~(seen | wanted);
-    }
-}
-
-// CAN_FLUSH_REMOTE_WRITES is 0.
-CUresult check_wait(unsigned flags)
-{
-    if (flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
-    return flags & ~unsigned{CU_STREAM_WAIT_VALUE_NOR} ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-CUresult check_write(unsigned flags)
-{
-    return flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER} ? CUDA_ERROR_INVALID_VALUE
-                                                                      : CUDA_SUCCESS;
-}
-
-template <class Value>
-CUresult wait_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned how)
-{
-    std::shared_ptr<Stream> s;
-    if (CUresult rc = find_stream(handle, s)) return rc;
-    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, false))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult rc = check_wait(how)) return rc;
-    if (CUresult rc = may_work(*s)) return rc;
-    s->enqueue([address, wanted, how] {
-        // Whoever writes it, a kernel or the host, tells nobody.
-        std::atomic_ref value(*reinterpret_cast<Value *>(address));
-        while (!reached(value.load(), wanted, how)) std::this_thread::yield();
-    });
-    return CUDA_SUCCESS;
-}
-
-template <class Value>
-CUresult write_value(CUstream handle, CUdeviceptr address, Value wanted, unsigned flags)
-{
-    std::shared_ptr<Stream> s;
-    if (CUresult rc = find_stream(handle, s)) return rc;
-    if (address % sizeof wanted || !device_may_touch(address, sizeof wanted, true))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult rc = check_write(flags)) return rc;
-    if (CUresult rc = may_work(*s)) return rc;
-    s->enqueue(
-        [address, wanted] { std::atomic_ref(*reinterpret_cast<Value *>(address)).store(wanted); });
-    return CUDA_SUCCESS;
-}
-
-CUresult check_one(const CUstreamBatchMemOpParams &p)
-{
-    auto there = [&p](CUdeviceptr address, size_t bytes, bool write) {
-        if (address % bytes || !device_may_touch(address, bytes, write))
-            return CUDA_ERROR_INVALID_VALUE;
-        return write ? check_write(p.writeValue.flags) : check_wait(p.waitValue.flags);
-    };
-    switch (p.operation) {
-    case CU_STREAM_MEM_OP_WAIT_VALUE_32: return there(p.waitValue.address, 4, false);
-    case CU_STREAM_MEM_OP_WAIT_VALUE_64: return there(p.waitValue.address, 8, false);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32: return there(p.writeValue.address, 4, true);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64: return there(p.writeValue.address, 8, true);
-    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_ERROR_NOT_SUPPORTED;  // as above
-    case CU_STREAM_MEM_OP_BARRIER: return CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
 // In order; all or none.
-CUresult batch_mem_op(CUstream stream, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
+CUresult batch_mem_op(CUstream handle, unsigned count, CUstreamBatchMemOpParams *p, unsigned flags)
 {
-    if ((count && !p) || count > 256 || flags)
-        return CUDA_ERROR_INVALID_VALUE;  // 256: CUDA's own limit
-    for (unsigned i = 0; i < count; i++)
-        if (CUresult rc = check_one(p[i])) return rc;
-    for (unsigned i = 0; i < count; i++) {
-        const auto &wait = p[i].waitValue;
-        const auto &write = p[i].writeValue;
-        CUresult rc = CUDA_SUCCESS;
-        switch (p[i].operation) {
-        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-            rc = wait_value<cuuint32_t>(stream, wait.address, wait.value, wait.flags);
-            break;
-        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-            rc = wait_value<cuuint64_t>(stream, wait.address, wait.value64, wait.flags);
-            break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-            rc = write_value<cuuint32_t>(stream, write.address, write.value, write.flags);
-            break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-            rc = write_value<cuuint64_t>(stream, write.address, write.value64, write.flags);
-            break;
-        default: break;  // each of the above is a barrier
-        }
-        if (rc) return rc;
-    }
+    std::shared_ptr<Stream> s;
+    if (CUresult rc = find_stream(handle, s)) return rc;
+    if ((count && !p) || count > kMostMemoryOps || flags) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<CUstreamBatchMemOpParams> operations(p, p + count);
+    for (const auto &o : operations)
+        if (CUresult rc = check(o)) return rc;
+    if (s->capturing) return capture_work(*s, memory_op_work(s->context, std::move(operations)));
+    if (CUresult rc = may_work(*s)) return rc;
+    for (const auto &o : operations) s->enqueue([o] { perform(o); });
     return CUDA_SUCCESS;
 }
+
+template <CUstreamBatchMemOpType type, class Value>
+CUresult wait_value(CUstream stream, CUdeviceptr address, Value wanted, unsigned how)
+{
+    CUstreamBatchMemOpParams p{};
+    p.waitValue.operation = type;
+    p.waitValue.address = address;
+    p.waitValue.value64 = wanted;
+    p.waitValue.flags = how;
+    return batch_mem_op(stream, 1, &p, 0);
+}
+
+template <CUstreamBatchMemOpType type, class Value>
+CUresult write_value(CUstream stream, CUdeviceptr address, Value value, unsigned flags)
+{
+    CUstreamBatchMemOpParams p{};
+    p.writeValue.operation = type;
+    p.writeValue.address = address;
+    p.writeValue.value64 = value;
+    p.writeValue.flags = flags;
+    return batch_mem_op(stream, 1, &p, 0);
+}
+
+constexpr auto wait_value_32 = wait_value<CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t>;
+constexpr auto wait_value_64 = wait_value<CU_STREAM_MEM_OP_WAIT_VALUE_64, cuuint64_t>;
+constexpr auto write_value_32 = write_value<CU_STREAM_MEM_OP_WRITE_VALUE_32, cuuint32_t>;
+constexpr auto write_value_64 = write_value<CU_STREAM_MEM_OP_WRITE_VALUE_64, cuuint64_t>;
 
 RGPU_EXPORT(cuStreamCreate, create)
 RGPU_EXPORT(cuStreamCreateWithPriority, create_with_priority)
@@ -341,10 +278,10 @@ RGPU_EXPORT(cuEventQuery, event_query)
 RGPU_EXPORT(cuEventSynchronize, event_synchronize)
 RGPU_EXPORT(cuEventElapsedTime, event_elapsed)
 RGPU_EXPORT(cuEventElapsedTime_v2, event_elapsed)
-RGPU_EXPORT_PTSZ(cuStreamWaitValue32_v2, wait_value<cuuint32_t>)
-RGPU_EXPORT_PTSZ(cuStreamWaitValue64_v2, wait_value<cuuint64_t>)
-RGPU_EXPORT_PTSZ(cuStreamWriteValue32_v2, write_value<cuuint32_t>)
-RGPU_EXPORT_PTSZ(cuStreamWriteValue64_v2, write_value<cuuint64_t>)
+RGPU_EXPORT_PTSZ(cuStreamWaitValue32_v2, wait_value_32)
+RGPU_EXPORT_PTSZ(cuStreamWaitValue64_v2, wait_value_64)
+RGPU_EXPORT_PTSZ(cuStreamWriteValue32_v2, write_value_32)
+RGPU_EXPORT_PTSZ(cuStreamWriteValue64_v2, write_value_64)
 RGPU_EXPORT_PTSZ(cuStreamBatchMemOp_v2, batch_mem_op)
 
 }  // namespace

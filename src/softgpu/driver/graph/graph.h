@@ -28,6 +28,9 @@ public:
     const uint64_t origin;  // id of the node that this is a clone of; 0
     Graph *graph;           // null once it was destroyed
     WorkRef work;
+    // What it had before, as far as the program was shown it: kernelParams lie in it, and programs
+    // use them after they have set others.
+    std::vector<WorkRef> shown;
     std::vector<GraphNode *> after,
         before;  // dependencies, dependents: in the order they were given
 

@@ -1,6 +1,7 @@
 #include "softgpu/driver/graph/graph_work.h"
 
 #include "softgpu/driver/state/context.h"
+#include "softgpu/driver/state/memory_op.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -20,6 +21,8 @@ bool may_replace(const Work &old, const Work &now)
         return c->context == std::get<CopyWork>(now).context;
     if (const auto *f = std::get_if<FillWork>(&old))
         return f->context == std::get<FillWork>(now).context;
+    if (const auto *m = std::get_if<MemoryOpWork>(&old))
+        return m->context == std::get<MemoryOpWork>(now).context;
     if (const auto *a = std::get_if<AllocWork>(&old))
         return a->memory == std::get<AllocWork>(now).memory;
     if (const auto *f = std::get_if<FreeWork>(&old))
@@ -41,6 +44,11 @@ CUresult runnable(const Work &work)
         if (CUresult rc = f->context->usable()) return rc;
         return check(fill_of(f->parameters));
     }
+    if (const auto *m = std::get_if<MemoryOpWork>(&work)) {
+        if (CUresult rc = m->context->usable()) return rc;
+        for (const auto &o : m->operations)
+            if (CUresult rc = check(o)) return rc;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -56,6 +64,9 @@ void perform(const Work &work, Context &fallback)
         if (!f->context->error()) perform(fill_of(f->parameters));
     } else if (const auto *h = std::get_if<HostWork>(&work)) {
         h->parameters.fn(h->parameters.userData);
+    } else if (const auto *m = std::get_if<MemoryOpWork>(&work)) {
+        if (!m->context->error())
+            for (const auto &o : m->operations) perform(o);
     }
 }
 

@@ -57,9 +57,15 @@ struct FreeWork {
     std::shared_ptr<GraphMemory> memory;
 };
 
+struct MemoryOpWork {
+    Context *context = nullptr;
+    std::vector<CUstreamBatchMemOpParams> operations;
+};
+
 // In the order of CUgraphNodeType.
-using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork,
-                          RecordWork, SignalWork, ExternalWaitWork, AllocWork, FreeWork>;
+using Work =
+    std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork,
+                 RecordWork, SignalWork, ExternalWaitWork, AllocWork, FreeWork, MemoryOpWork>;
 using WorkRef = std::shared_ptr<const Work>;
 
 inline CUgraphNodeType type_of(const Work &w) { return static_cast<CUgraphNodeType>(w.index()); }

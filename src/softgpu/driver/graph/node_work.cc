@@ -8,6 +8,7 @@
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/event.h"
 #include "softgpu/driver/state/library.h"
+#include "softgpu/driver/state/memory_op.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -159,6 +160,19 @@ CUresult make_free(CUdeviceptr address, WorkRef &made)
     return CUDA_SUCCESS;
 }
 
+CUresult make_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, WorkRef &made)
+{
+    if (!p || p->count > kMostMemoryOps || (p->count && !p->paramArray) || p->flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    Context *c;
+    if (CUresult rc = node_context(p->ctx, c)) return rc;
+    MemoryOpWork w{c, {p->paramArray, p->paramArray + p->count}};
+    for (const auto &o : w.operations)
+        if (CUresult rc = check(o)) return rc;
+    made = ref(std::move(w));
+    return CUDA_SUCCESS;
+}
+
 CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
 {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
@@ -202,6 +216,11 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
         return make_alloc(&same, made);
     }
     case CU_GRAPH_NODE_TYPE_MEM_FREE: return make_free(p->free.dptr, made);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+        const CUDA_BATCH_MEM_OP_NODE_PARAMS same = {p->memOp.ctx, p->memOp.count,
+                                                    p->memOp.paramArray, p->memOp.flags};
+        return make_work(&same, made);
+    }
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -238,6 +257,11 @@ WorkRef copy_work(Context &context, const Copy &c)
 WorkRef fill_work(Context &context, const Fill &f)
 {
     return ref(FillWork{&context, {f.address, f.pitch, f.value, f.element, f.width, f.height}});
+}
+
+WorkRef memory_op_work(Context &context, std::vector<CUstreamBatchMemOpParams> operations)
+{
+    return ref(MemoryOpWork{&context, std::move(operations)});
 }
 
 // --- attributes of kernels
@@ -307,6 +331,14 @@ void describe(const KernelWork &w, CUDA_KERNEL_NODE_PARAMS_v2 &p)
     // cudart knows kernels by this handle, whichever it passed.
     p.kern = w.launch.function->library_kernel;
     if (auto module = w.module.lock(); module && p.kern) p.ctx = module->context.handle();
+}
+
+void describe(const MemoryOpWork &w, CUDA_BATCH_MEM_OP_NODE_PARAMS &p)
+{
+    p = {};
+    p.ctx = w.context->handle();
+    p.count = static_cast<unsigned>(w.operations.size());
+    p.paramArray = const_cast<CUstreamBatchMemOpParams *>(w.operations.data());
 }
 
 }  // namespace rgpu::softgpu::driver

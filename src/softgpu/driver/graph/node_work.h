@@ -19,12 +19,14 @@ CUresult make_wait(CUevent, WorkRef &);
 CUresult make_record(CUevent, WorkRef &);
 CUresult make_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *, WorkRef &);
 CUresult make_free(CUdeviceptr, WorkRef &);
+CUresult make_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *, WorkRef &);
 // Of any type that a CUgraphNodeParams can describe; NOT_SUPPORTED for the others.
 CUresult make_work(const CUgraphNodeParams *, WorkRef &);
 // For what was found in a stream that is being captured.
 WorkRef kernel_work(KernelLaunch, CUfunction as_named);
 WorkRef copy_work(Context &, const Copy &);
 WorkRef fill_work(Context &, const Fill &);
+WorkRef memory_op_work(Context &, std::vector<CUstreamBatchMemOpParams>);
 
 // The same work with other kernel attributes.
 CUresult set_attribute(const KernelWork &, CUlaunchAttributeID, const CUlaunchAttributeValue &,
@@ -33,5 +35,6 @@ CUresult get_attribute(const KernelWork &, CUlaunchAttributeID, CUlaunchAttribut
 
 void describe(const KernelWork &, CUDA_KERNEL_NODE_PARAMS_v1 &);
 void describe(const KernelWork &, CUDA_KERNEL_NODE_PARAMS_v2 &);
+void describe(const MemoryOpWork &, CUDA_BATCH_MEM_OP_NODE_PARAMS &);
 
 }  // namespace rgpu::softgpu::driver
