@@ -157,6 +157,8 @@ void rt_free(rgpu_block *, void *pointer);
 [[noreturn]] void rt_assertfail(rgpu_block *, const char *message, const char *file, uint32_t line,
                                 const char *function, uint64_t char_size);
 [[noreturn]] void rt_trap(rgpu_block *);
+// The kernel came to an instruction that is not known; `text` says which.
+[[noreturn]] void rt_unknown(rgpu_block *, const char *text);
 // Some access was not aligned as its PTX type demands; `address` is 0 where it is not known.
 [[noreturn]] void rt_misaligned(rgpu_block *, uint64_t address);
 uint64_t rt_clock(void);        // %clock64

@@ -87,7 +87,7 @@ def bad(size):
     handle = c.c_void_p()
     assert (
         cuda.cuModuleLoadData(
-            c.byref(handle), ptx(1, size).replace(b'st.global.u32', b'st.nowhere.u3')
+            c.byref(handle), ptx(1, size).replace(b'st.global.u32', b'st.global.u )')
         )
         != 0
     )

@@ -106,6 +106,13 @@ void rt_trap(rgpu_block *state)
     stop(b, FaultKind::trap, 0);
 }
 
+void rt_unknown(rgpu_block *state, const char *text)
+{
+    Block &b = block_of(state);
+    scratch(b).append(text).append(", in ").append(where(b));
+    stop(b, FaultKind::illegal_instruction, 0);
+}
+
 void rt_misaligned(rgpu_block *state, uint64_t address)
 {
     Block &b = block_of(state);

@@ -93,6 +93,7 @@ void add_runtime(Table &t)
     ADD(rt_free);
     ADD(rt_assertfail);
     ADD(rt_trap);
+    ADD(rt_unknown);
     ADD(rt_misaligned);
     ADD(rt_tex);
     ADD(rt_clock);

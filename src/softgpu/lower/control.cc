@@ -1,5 +1,6 @@
 // Branches, calls, returns, fences.
 #include <algorithm>
+#include <cstdio>
 
 #include "softgpu/lower/external.h"
 #include "softgpu/lower/lower.h"
@@ -42,6 +43,25 @@ void trap(Lower &l)
 {
     l.name_thread();
     l.runtime("void", "rt_trap", "ptr", "ptr " + l.block_state(), "noreturn nounwind cold");
+    l.unreachable();
+}
+
+// What no row of the table is for.
+void unknown(Lower &l)
+{
+    const std::string text = refuse(l.instruction(), kUnknown).text;
+    std::string bytes;
+    for (const unsigned char c : text) {
+        char hex[4];
+        snprintf(hex, sizeof hex, "\\%02X", c);
+        bytes += hex;
+    }
+    const std::string name = "@t." + std::to_string(l.unit().constants.size());
+    l.unit().constants.insert(join(name, " = private constant [", std::to_string(text.size() + 1),
+                                   " x i8] c\"", bytes, "\\00\""));
+    l.name_thread();
+    l.runtime("void", "rt_unknown", "ptr, ptr", join("ptr ", l.block_state(), ", ptr ", name),
+              "noreturn nounwind cold");
     l.unreachable();
 }
 
@@ -238,6 +258,13 @@ const Row kRows[] = {
 };
 
 }  // namespace
+
+const Form *unknown_form()
+{
+    static constexpr Row row = {"", "", 0, 255, unknown};
+    static const Form form{.row = &row, .modifiers = {}, .types = {}};
+    return &form;
+}
 
 std::span<const Row> control_rows() { return kRows; }
 

@@ -18,12 +18,16 @@ using Forms = std::vector<const Form *>;
 // than the text of what it has seen.
 class FormFinder {
 public:
-    // `unsupported` where the table does not have an instruction, with the instruction's text.
+    // An instruction that the table does not have fails the kernel that reaches it: programs carry
+    // some that never run. With RGPU_SOFTGPU_STRICT=1 in the environment it is `unsupported` here,
+    // with its text.
     Result<Forms> find(const ptx::Body &);
 
 private:
     std::unordered_map<std::string_view, const Form *> known_;
 };
+
+inline constexpr char kUnknown[] = "the software GPU does not know this instruction";
 
 // "PTX line 12: 'add.s32 ...': why"
 Error refuse(const ptx::Instruction &, const char *why, ErrorKind = ErrorKind::unsupported);

@@ -214,6 +214,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     std::set<std::string> seen;
     for (const std::string &d : unit.declarations)
         if (seen.insert(declared_name(d)).second) head += d + "\n";
+    for (const std::string &c : unit.constants) head += c + "\n";
     for (const std::string &g : unit.globals) head += join("@\"g.", g, "\" = external global i8\n");
     facts.entry = "k." + name;
     facts.per_thread = unit.per_thread;

@@ -63,6 +63,9 @@ struct Form {
 // ever; any thread.
 const Form *find_form(std::string_view opcode);
 
+// The form of what the table lacks, any operands: a kernel that reaches it ends with its text.
+const Form *unknown_form();
+
 // The groups.
 std::span<const Row> integer_rows();
 std::span<const Row> logic_rows();

@@ -23,6 +23,7 @@ struct Unit {
     std::set<std::string, std::less<>> declarations;  // of what the kernel uses
     std::set<std::string, std::less<>> helpers;       // of the prelude
     std::set<std::string, std::less<>> globals;       // module variables used
+    std::set<std::string, std::less<>> constants;     // definitions of the kernel's own texts
     std::map<std::string_view, uint32_t> shared;      // offsets of .shared variables
     // Looks a name up in the module.
     struct Symbol {
