@@ -31,7 +31,13 @@ for source in "$root"/t/cuda/features/*.cu "$root"/t/cuda/features/*/main.cu; do
     clusters_sm90) like "$err" "wants clusters of 2 blocks" "the log says what was refused" ;;
     read_only_mapping) like "$err" "illegal address: the kernel writes to" \
         "the log says what was written to" ;;
+    unknown_instruction) like "$err" \
+        "PTX line [0-9]+: 'multimem.*does not know this instruction, in block" \
+        "the log says which instruction" ;;
     esac
 done
+RGPU_SOFTGPU_STRICT=1 try 120 "$build/cuda/features/unknown_instruction"
+like "$rc $err" "^1 .*'multimem.*does not know this instruction" \
+    "RGPU_SOFTGPU_STRICT=1 refuses the module"
 
 done_testing

@@ -62,6 +62,13 @@ for program in vector_add matmul_tiled warp_reduce streams two_device_sum unaske
         "... with the results of one thread, directly"
 done
 
+# --- single features, as t0102 runs them directly
+
+for program in not_in_use ends_early told_at_once memory_op_nodes unknown_instruction; do
+    remote 2 "$build/cuda/features/$program"
+    is "$rc $(tail -n 1 <<< "$out")" "0 right" "$program" || diag "$out$err"
+done
+
 # --- handles
 
 remote 1 "$build/cuda/parts-static" 200

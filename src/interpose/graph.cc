@@ -39,7 +39,7 @@ CUresult destroyed(CUgraphExec *exec, CUresult why)
 // The memory that an allocation node will give is known from now on.
 void note_node_memory(CUresult r, CUdeviceptr base, size_t bytes)
 {
-    if (!r && base && !is_known_here(base)) note_allocation(base, bytes);
+    if (!r && base && !is_known_here(base)) note_graph_memory(base, bytes);
 }
 
 }  // namespace

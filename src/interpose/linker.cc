@@ -81,6 +81,8 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     auto bytes = read_whole(path);
     if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
+    if (!state_of(state)) return CUDA_ERROR_INVALID_HANDLE;
+    if (bytes->empty()) return CUDA_ERROR_INVALID_IMAGE;
     return own::cuLinkAddData_v2(state, type, bytes->data(),
                                  bytes->size() + (type == CU_JIT_INPUT_PTX), path, count, options,
                                  values);

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "interpose/between.h"
+#include "interpose/capture.h"
 #include "interpose/log.h"
 #include "interpose/one_space.h"
 #include "interpose/own.h"
@@ -162,6 +163,10 @@ void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
 {
     std::lock_guard lock(ranges().mutex);
     hull().include(base, base + bytes);
+    // A graph's memory that the driver has given away was no more.
+    auto &all = ranges().device();
+    for (auto it = all.lower_bound(base); it != all.end() && it->first - base < bytes;)
+        it = it->second.graph ? all.erase(it) : std::next(it);
     ranges().device()[base] = {
         base,   bytes, current_context(), current_device(), ranges().next_buffer_id++,
         mapped, mapped};
@@ -205,13 +210,32 @@ void note_imported(CUdeviceptr base, size_t bytes)
     ranges().device()[base].imported = true;
 }
 
+void note_graph_memory(CUdeviceptr base, size_t bytes)
+{
+    note_allocation(base, bytes);
+    std::lock_guard lock(ranges().mutex);
+    ranges().device()[base].graph = true;
+}
+
+bool note_sync_memops(CUdeviceptr address, bool set)
+{
+    std::lock_guard lock(ranges().mutex);
+    if (DeviceRange *r = holding(address)) {
+        r->sync_memops = set;
+        return true;
+    }
+    HostRange *r = holding(ranges().host, static_cast<uintptr_t>(address));
+    if (r) r->sync_memops = set;
+    return r;
+}
+
 bool forget_allocation(CUdeviceptr base)
 {
     std::lock_guard lock(ranges().mutex);
     auto &all = ranges().device();
     auto it = all.find(base);
     if (it == all.end() || it->second.mapped) return false;
-    all.erase(it);
+    if (!it->second.graph) all.erase(it);
     return true;
 }
 
@@ -442,13 +466,23 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     return remote<CallId::cuMemFree_v2>(base);
 }
 
+namespace {
+
+// Memory that a stream gave; while there is a capture, perhaps a graph's.
+void note_in_stream(CUdeviceptr base, size_t bytes)
+{
+    any_capture() ? note_graph_memory(base, bytes) : note_allocation(base, bytes);
+}
+
+}  // namespace
+
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
     return in_one_space(
         out, [&] { return bytes; },
         [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
         [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
-        [&] { note_allocation(*out, bytes); });
+        [&] { note_in_stream(*out, bytes); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -457,7 +491,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
         out, [&] { return bytes; },
         [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
         [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
-        [&] { note_allocation(*out, bytes); });
+        [&] { note_in_stream(*out, bytes); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)

@@ -20,6 +20,9 @@ struct DeviceRange {
     bool no_access = false;  // mapped, and cuMemSetAccess has not been called for it
     bool managed = false;
     bool imported = false;  // another process's (cuIpcOpenMemHandle)
+    // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as it was set.
+    bool sync_memops = false;
+    bool graph = false;  // of a graph, whose next launch allocates it again: known when freed, too
 };
 
 struct HostRange {
@@ -29,6 +32,7 @@ struct HostRange {
     bool allocated = false;  // by us (cuMemHostAlloc), else registered
     HandleId context = 0;
     CUdevice device = 0;
+    bool sync_memops = false;
 };
 
 // Remembers device memory that a call of the current context gave. Any thread, like all here.
@@ -39,7 +43,10 @@ void note_access(CUdeviceptr base, size_t bytes, bool allowed);
 void forget_mappings(CUdeviceptr base, size_t bytes);
 void note_managed(CUdeviceptr base, size_t bytes);
 void note_imported(CUdeviceptr base, size_t bytes);
-// Forgets what starts exactly at `base`; false when nothing does.
+void note_graph_memory(CUdeviceptr base, size_t bytes);
+// False where no memory that is known holds the address.
+bool note_sync_memops(CUdeviceptr address, bool set);
+// Forgets what starts exactly at `base`; false when nothing does. A graph's memory stays known.
 bool forget_allocation(CUdeviceptr base);
 // Everything of a context that has ended.
 void forget_allocations(HandleId context);

@@ -22,6 +22,7 @@ struct Known {
     CUdevice ordinal() const { return device ? in_device.device : in_host.device; }
     CUdeviceptr base() const { return device ? in_device.base : in_host.base; }
     size_t bytes() const { return device ? in_device.bytes : in_host.bytes; }
+    bool sync_memops() const { return device ? in_device.sync_memops : in_host.sync_memops; }
 };
 
 Known look_at(CUdeviceptr p)
@@ -47,6 +48,9 @@ CUresult device_pointer(const Known &k, CUdeviceptr &out)
     out = base + (k.address - k.in_host.base);
     return shared::find(base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+// CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, since CUDA 12.8; the last one that there is.
+constexpr auto kHardwareDecompress = static_cast<CUpointer_attribute>(21);
 
 template <class T> CUresult put(void *to, T value)
 {
@@ -81,11 +85,17 @@ CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(to, 1u);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(to, 0ull);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(to, 0u);
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(to, 0u);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(to, unsigned{k.sync_memops()});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(to, static_cast<CUmemoryPool>(nullptr));
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return put(to, k.bytes());
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(to, k.base());
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return put(to, k.device ? k.in_device.buffer_id : k.in_host.base);
+    default:
+        if (which == kHardwareDecompress) return put(to, 0u);
+        return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
@@ -101,7 +111,8 @@ size_t size_of(CUpointer_attribute which)
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return 4;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case kHardwareDecompress: return 4;
     default: return 8;
     }
 }
@@ -119,9 +130,11 @@ CUresult cuPointerGetAttribute(void *to, CUpointer_attribute which, CUdeviceptr 
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute which, CUdeviceptr p)
 {
     if (!session()) return not_ready();
-    if (!value || !look_at(p).device) return CUDA_ERROR_INVALID_VALUE;
-    // Synchronous copies are synchronous here in any case.
-    return which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    if (!value || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    // Synchronous copies are synchronous here in any case: the flag is only kept.
+    unsigned set;
+    memcpy(&set, value, sizeof set);
+    return note_sync_memops(p, set) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, void **to,
@@ -130,7 +143,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *which, 
     if (!session()) return not_ready();
     if (!which || !to || !count) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++)
-        if (!to[i] || which[i] < CU_POINTER_ATTRIBUTE_CONTEXT) return CUDA_ERROR_INVALID_VALUE;
+        if (!to[i] || which[i] < CU_POINTER_ATTRIBUTE_CONTEXT || which[i] > kHardwareDecompress)
+            return CUDA_ERROR_INVALID_VALUE;
     Known k = look_at(p);
     for (unsigned i = 0; i < count; i++) {
         memset(to[i], 0, size_of(which[i]));

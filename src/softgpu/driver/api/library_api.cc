@@ -24,7 +24,9 @@ CUresult load_with(CUlibrary *library, const JitOptions &options, const Load &lo
     std::string log;
     CUresult rc = load(options.max_registers(), ptx, log);
     if (!rc) rc = Library::create(std::move(ptx), made, log);
-    options.write_logs(log);
+    options.write_logs(log, rc ? ""
+                               : "info: " + std::to_string(made->kernels().size()) +
+                                     " kernels, each compiled at its first launch\n");
     if (rc) {
         complain("loading a library: %s", log.c_str());
         return rc;

@@ -119,7 +119,9 @@ CUresult add_file(CUlinkState state, CUjitInputType type, const char *path, unsi
     if (!path || !own.valid()) return CUDA_ERROR_INVALID_VALUE;
     std::ifstream file(path, std::ios::binary);
     if (!file) return fail(*l, CUDA_ERROR_FILE_NOT_FOUND, std::string(path) + ": cannot be read");
-    return add(*l, type, std::string(std::istreambuf_iterator<char>(file), {}), own);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    if (bytes.empty()) return fail(*l, CUDA_ERROR_INVALID_IMAGE, std::string(path) + ": is empty");
+    return add(*l, type, bytes, own);
 }
 
 CUresult complete(CUlinkState state, void **image, size_t *bytes)
@@ -135,7 +137,7 @@ CUresult complete(CUlinkState state, void **image, size_t *bytes)
     if (!parsed) return fail(*l, to_result(parsed.error()), parsed.error().text);
     l->image = "// rgpu software GPU image 1\n" + *linked;
     l->image.push_back(0);
-    l->options.write_logs("");
+    l->options.write_logs("", "info: " + std::to_string(l->inputs.size()) + " inputs linked\n");
     *image = l->image.data();
     if (bytes) *bytes = l->image.size();
     return CUDA_SUCCESS;

@@ -27,7 +27,9 @@ CUresult load_with(CUmodule *module, const JitOptions &options, const Load &load
     std::string log;
     CUresult rc = load(options.max_registers(), ptx, log);
     if (!rc) rc = Module::create(*c, std::move(ptx), {}, made, log);
-    options.write_logs(log);
+    options.write_logs(log, rc ? ""
+                               : "info: " + std::to_string(made->functions().size()) +
+                                     " kernels, each compiled at its first launch\n");
     if (rc) {
         complain("loading a module: %s", log.c_str());
         return rc;

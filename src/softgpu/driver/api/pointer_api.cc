@@ -30,7 +30,7 @@ CUresult known(void *data, CUpointer_attribute which, CUdeviceptr address, const
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         if (!host && !managed) return CUDA_ERROR_INVALID_VALUE;
         return store<CUdeviceptr>(data, address);
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return store<unsigned>(data, 0);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return store<unsigned>(data, r.sync_memops);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return store<unsigned long long>(data, r.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return store<unsigned>(data, managed);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return store<int>(data, r.device);
@@ -96,10 +96,11 @@ CUresult get_many(unsigned count, CUpointer_attribute *which, void **data, CUdev
 
 CUresult set_one(const void *value, CUpointer_attribute which, CUdeviceptr address)
 {
-    // All copies of such memory are synchronous enough here: only the flag is accepted.
-    if (!value || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !driver().ranges.find(address))
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
+    if (!value || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    // Synchronous copies are synchronous here in any case: the flag is only kept.
+    unsigned set;
+    memcpy(&set, value, sizeof set);
+    return driver().ranges.set_sync_memops(address, set) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 RGPU_EXPORT(cuPointerGetAttribute, get_one)

@@ -19,6 +19,7 @@ namespace rgpu::softgpu::driver {
 namespace {
 
 struct Object {
+    ~Object() { texture.magic = 0; }
     Texture texture;
     CUDA_RESOURCE_DESC resource;
     CUDA_TEXTURE_DESC description;
@@ -27,7 +28,7 @@ struct Object {
 
 struct Objects {
     std::mutex mutex;
-    std::map<CUtexObject, std::unique_ptr<Object>> objects;
+    std::map<CUtexObject, std::shared_ptr<Object>> objects;
 };
 Objects &all_objects()
 {
@@ -132,7 +133,7 @@ CUresult create(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
     if (CUresult rc = usable_context(c)) return rc;
     if (!object || !resource || !description) return CUDA_ERROR_INVALID_VALUE;
     if (view) return CUDA_ERROR_NOT_SUPPORTED;
-    auto made = std::make_unique<Object>();
+    auto made = std::make_shared<Object>();
     made->resource = *resource;
     made->description = *description;
     if (CUresult rc = set_resource(*made, *resource)) return rc;
@@ -143,17 +144,20 @@ CUresult create(CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
     return CUDA_SUCCESS;
 }
 
+// Kernels that were launched before may still use it.
 CUresult destroy(CUtexObject object)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    std::unique_ptr<Object> gone;
-    std::lock_guard lock(all_objects().mutex);
-    auto it = all_objects().objects.find(object);
-    if (it == all_objects().objects.end()) return CUDA_ERROR_INVALID_VALUE;
-    gone = std::move(it->second);
-    gone->texture.magic = 0;
-    all_objects().objects.erase(it);
+    std::shared_ptr<Object> gone;
+    {
+        std::lock_guard lock(all_objects().mutex);
+        auto it = all_objects().objects.find(object);
+        if (it == all_objects().objects.end()) return CUDA_ERROR_INVALID_VALUE;
+        gone = std::move(it->second);
+        all_objects().objects.erase(it);
+    }
+    c->streams.keep(std::move(gone));
     return CUDA_SUCCESS;
 }
 

@@ -63,6 +63,15 @@ bool Ranges::contains(uint64_t address, uint64_t bytes, bool write) const
     return bytes <= left;
 }
 
+bool Ranges::set_sync_memops(uint64_t address, bool value)
+{
+    std::unique_lock lock(mutex_);
+    auto it = holding(ranges_, address);
+    if (it == ranges_.end()) return false;
+    it->second.sync_memops = value;
+    return true;
+}
+
 std::vector<Range> Ranges::remove_all(const Context *context)
 {
     std::vector<Range> gone;

@@ -36,6 +36,7 @@ struct Range {
     uint64_t mapped_base = 0, mapped_bytes = 0;  // imported: the pages that hold it
 
     bool writable = true;
+    bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as it was set
 
     bool on_device() const { return memory <= Memory::managed; }
 };
@@ -51,6 +52,8 @@ public:
     // True when [address, address + bytes) lies in one known range that may be written, if `write`.
     // No bytes lie anywhere.
     bool contains(uint64_t address, uint64_t bytes, bool write = false) const;
+    // False where no range holds the address.
+    bool set_sync_memops(uint64_t address, bool value);
     // Takes out all of a context.
     std::vector<Range> remove_all(const Context *);
 

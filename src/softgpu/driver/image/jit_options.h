@@ -26,11 +26,11 @@ public:
         void **value = find(CU_JIT_MAX_REGISTERS);
         return value ? static_cast<unsigned>(reinterpret_cast<uintptr_t>(*value)) : 0;
     }
-    // Puts the text where the caller wants errors, and leaves the other log empty.
-    void write_logs(const std::string &errors) const
+    // Puts the texts where the caller wants errors, and what there is to know.
+    void write_logs(const std::string &errors, const std::string &information = "") const
     {
         write(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, errors);
-        write(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+        write(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, information);
     }
 
 private:

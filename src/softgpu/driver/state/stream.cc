@@ -179,6 +179,13 @@ std::vector<TaskRef> Streams::tails_of(const Stream &stream)
     return all;
 }
 
+void Streams::keep(std::shared_ptr<const void> object)
+{
+    std::vector<TaskRef> after = tails();
+    auto task = std::make_shared<Task>([object = std::move(object)] {});
+    driver().scheduler.add(task, after);
+}
+
 CUresult Streams::synchronize()
 {
     for (const TaskRef &t : tails()) driver().scheduler.wait(t);

@@ -83,6 +83,8 @@ public:
     std::vector<TaskRef> tails_of(const Stream &);
     // Waits for all work, and lets out what kernels printed. Returns the error.
     CUresult synchronize();
+    // Keeps it until all work given so far is done. Returns at once.
+    void keep(std::shared_ptr<const void>);
 
 private:
     std::shared_ptr<Stream> make(Stream::Kind, unsigned flags, int priority);

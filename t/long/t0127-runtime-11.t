@@ -1,0 +1,45 @@
+#!/bin/bash
+# What people install that brings a CUDA runtime of its own, from 11.0 on: CatBoost, CuPy for CUDA
+# 11, 12 and 13, XGBoost. Each computes remotely what it computes on the software GPU itself.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$root/t/lib/rgpud.sh"
+. "$root/t/lib/python.sh"
+
+chmod 755 "$T"
+export XDG_CACHE_HOME=$T/cache RGPU_SOFTGPU_MEMORY=4G RGPU_SOFTGPU_CACHE=$T/kernels
+export CUPY_CACHE_DIR=$T/cupy CUPY_COMPILE_WITH_PTX=1 CUPY_ACCELERATORS=
+
+# NAME, CAPABILITY, PROGRAM, LIBRARIES, PACKAGE...
+runs()
+{
+    local name=$1 capability=$2 program=$3 libraries=$4 site direct
+    shift 4
+    if ! python_env "$name" "$@"; then
+        skip "$*: $(tail -n 1 <<< "$err")" 3
+        return
+    fi
+    site=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+    libraries=${libraries//@/$site/nvidia}
+    export CUDA_PATH=$site/nvidia/cuda_runtime RGPU_SOFTGPU_COMPUTE_CAPABILITY=$capability
+    [ -d "$CUDA_PATH" ] || CUDA_PATH=$site/nvidia/cu13
+    try 1200 env LD_LIBRARY_PATH="$softgpu:$libraries" RGPU_SOFTGPU_HOST="$T/direct" "$python" \
+        "$root/t/clients/$program.py"
+    is "$rc" 0 "$name on the software GPU itself" || diag "$out" "$(tail -n 15 <<< "$err")"
+    direct=$out
+    rgpud "$name" "softgpu_memory = \"4G\"" "softgpu_compute_capability = \"$capability\""
+    clients "$name=$control"
+    try 1200 env LD_LIBRARY_PATH="$libraries" "$build/bin/rgpu" run --wait 20s -- "$python" \
+        "$root/t/clients/$program.py"
+    is "$rc" 0 "$name remotely" || diag "$out" "$(tail -n 15 <<< "$err")"
+    is "$out" "$direct" "$name: the same results" && note "$name: $direct"
+}
+
+runs cupy-cuda11x 8.0 cupy_client @/cuda_nvrtc/lib:@/cuda_runtime/lib cupy-cuda11x==13.6.0 \
+    numpy==2.3.5 nvidia-cuda-nvrtc-cu11==11.8.89 nvidia-cuda-runtime-cu11==11.8.89
+runs cupy-cuda12x 8.0 cupy_client @/cuda_nvrtc/lib:@/cuda_runtime/lib cupy-cuda12x==13.6.0 \
+    numpy==2.3.5 nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-runtime-cu12==12.9.79
+runs cupy-cuda13x 8.0 cupy_client @/cu13/lib cupy-cuda13x==14.2.0 numpy==2.4.6 \
+    nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96
+runs catboost 8.0 catboost_client "" catboost==1.2.10 numpy==2.3.5
+runs xgboost 13.0 xgboost_client "" xgboost==3.2.0 numpy==2.4.6
+done_testing
