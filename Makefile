@@ -73,7 +73,7 @@ $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
 NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
-nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/lease.cc src/interpose/addresses.cc src/interpose/log.cc))
+nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/base/lease.cc src/interpose/base/addresses.cc src/interpose/base/log.cc))
 smi_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/smi)))
 # The contract between rgpud and its workers is in both.
 serverd_objs := $(call obj,$(call under,src/serverd))

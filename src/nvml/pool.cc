@@ -11,8 +11,8 @@
 
 #include "calls/calls.h"
 #include "calls/uuid.h"
-#include "interpose/addresses.h"
-#include "interpose/log.h"
+#include "interpose/base/addresses.h"
+#include "interpose/base/log.h"
 #include "util/json_reader.h"
 #include "wire/codec.h"
 #include "wire/frame.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/lease.h"
+#include "interpose/base/lease.h"
 #include "net/handshake/data_connection.h"
 #include "wire/snapshot.h"
 #include "wire/status.h"

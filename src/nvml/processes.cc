@@ -13,7 +13,7 @@
 #include <iterator>
 #include <memory>
 
-#include "interpose/thread_name.h"
+#include "interpose/base/thread_name.h"
 #include "util/visible_devices.h"
 
 namespace rgpu::nvml {

@@ -1,5 +1,5 @@
-// How bodies begin that more than one place here reads: the halves of interpose/copy.cc and
-// interpose/launch.cc.
+// How bodies begin that more than one place here reads: the halves of interpose/api/copy.cc and
+// interpose/api/launch.cc.
 #pragma once
 
 #include "calls/cuda_api.h"

@@ -1,5 +1,5 @@
 // Structs that cannot cross the wire as they are, because they hold handles or pointers: the
-// server's half of interpose/carried.h, where their layouts are described.
+// server's half of interpose/stub/carried.h, where their layouts are described.
 #pragma once
 
 #include <memory>

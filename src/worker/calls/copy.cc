@@ -1,5 +1,5 @@
 // Copies between the client and the device, through pinned chunks. The layout of the body is
-// described in interpose/copy.cc.
+// described in interpose/api/copy.cc.
 #include "worker/calls/bodies.h"
 #include "worker/calls/own.h"
 #include "worker/dispatch/overtaking.h"

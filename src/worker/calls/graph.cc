@@ -1,5 +1,5 @@
 // The graph calls that the table's roles cannot describe. The layouts are described in
-// interpose/graph.cc and capture.cc.
+// interpose/api/graph.cc and capture.cc.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Kernel launches. The layout of the body is described in interpose/launch.cc.
+// Kernel launches. The layout of the body is described in interpose/api/launch.cc.
 #include "wire/launch_event.h"
 #include "worker/calls/bodies.h"
 #include "worker/calls/own.h"

@@ -1,4 +1,4 @@
-// The linker. The layouts are described in interpose/linker.cc.
+// The linker. The layouts are described in interpose/api/linker.cc.
 #include <map>
 #include <memory>
 

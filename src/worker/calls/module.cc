@@ -1,4 +1,5 @@
-// Modules, libraries and the functions in them. The layouts are described in interpose/module.cc.
+// Modules, libraries and the functions in them. The layouts are described in
+// interpose/api/module.cc.
 #include "wire/launch_limits.h"
 #include "worker/calls/image.h"
 #include "worker/calls/jit.h"

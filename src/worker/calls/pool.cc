@@ -1,4 +1,5 @@
-// Attributes of memory pools and of graphs' memory. The layout is described in interpose/pool.cc.
+// Attributes of memory pools and of graphs' memory. The layout is described in
+// interpose/api/pool.cc.
 #include "worker/calls/own.h"
 #include "worker/driver/driver.h"
 

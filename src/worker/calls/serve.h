@@ -1,5 +1,5 @@
 // serve<I>: the server's handler of a table line, made from its roles. The layout of the body
-// and of the answer is described in interpose/stub.h, the client's half.
+// and of the answer is described in interpose/stub/stub.h, the client's half.
 #pragma once
 
 #include <algorithm>

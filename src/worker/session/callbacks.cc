@@ -1,4 +1,5 @@
-// A gate for each host function. The layout of the body is described in interpose/callback.cc.
+// A gate for each host function. The layout of the body is described in
+// interpose/stream/callback.cc.
 #include "worker/session/callbacks.h"
 
 #include "worker/calls/own.h"

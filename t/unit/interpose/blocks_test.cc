@@ -1,6 +1,6 @@
 // How far a program is ahead of a server on its own host with the blocks of something large. The
 // server is the test.
-#include "interpose/blocks.h"
+#include "interpose/link/blocks.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // No exception leaves libcuda.so.1: whatever a call throws becomes the CUresult that the table in
 // result.cc says. Stands in for trace.cc, whose observing() every call passes.
-#include "interpose/guard.h"
+#include "interpose/base/guard.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "calls/calls.h"
-#include "interpose/trace.h"
+#include "interpose/api/trace.h"
 
 using namespace rgpu;
 using namespace rgpu::interpose;

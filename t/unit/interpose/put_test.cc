@@ -9,7 +9,7 @@
 #include <new>
 #include <vector>
 
-#include "interpose/blocks.h"
+#include "interpose/link/blocks.h"
 #include "net/transport/socket_transport.h"
 
 using namespace rgpu;

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "interpose/callback.h"
+#include "interpose/stream/callback.h"
 #include "t/unit/recorder/support.h"
 
 using namespace rgpu;

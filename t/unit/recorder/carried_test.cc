@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <unistd.h>
 
-#include "interpose/own.h"
+#include "interpose/stub/by_hand.h"
 #include "t/unit/recorder/support.h"
 
 using namespace rgpu;

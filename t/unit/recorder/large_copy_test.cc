@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <unistd.h>
 
-#include "interpose/memory.h"
+#include "interpose/state/ranges.h"
 #include "t/unit/recorder/support.h"
 
 using namespace rgpu;

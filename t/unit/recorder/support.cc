@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "interpose/log.h"
-#include "interpose/own.h"
+#include "interpose/base/log.h"
+#include "interpose/stub/by_hand.h"
 
 namespace rgpu::test {
 
@@ -185,7 +185,7 @@ bool Victim::takes(const Bytes &stream)
 
 }  // namespace rgpu::test
 
-// --- in place of interpose/process.cc and log.cc
+// --- in place of interpose/state/process.cc and log.cc
 
 namespace rgpu::interpose {
 

@@ -1,6 +1,6 @@
 // A client session and a worker session in one process, the recording driver under the worker, and
-// a tap on the wire between them. Stands in for interpose/process.cc: the session is the one made
-// here.
+// a tap on the wire between them. Stands in for interpose/state/process.cc: the session is the one
+// made here.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/stub.h"
+#include "interpose/stub/stub.h"
 #include "net/transport/socket_transport.h"
 #include "t/recorder/record.h"
 #include "worker/calls/serve.h"

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <set>
 
-#include "interpose/memory.h"
-#include "interpose/own.h"
+#include "interpose/state/ranges.h"
+#include "interpose/stub/by_hand.h"
 #include "t/unit/recorder/support.h"
 
 using namespace rgpu;

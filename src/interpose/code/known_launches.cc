@@ -1,0 +1,81 @@
+#include "interpose/code/known_launches.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+namespace rgpu::interpose {
+
+namespace {
+
+constexpr size_t kMostShapes = 4096;
+
+struct Shapes {
+    std::mutex mutex;
+    std::set<LaunchShape> taken;
+};
+
+Shapes &shapes()
+{
+    static Shapes &s = *new Shapes;  // programs launch while static objects are destroyed
+    return s;
+}
+
+}  // namespace
+
+std::atomic<uint16_t> Accepted::generation_{0};
+
+Accepted::Accepted(const Accepted &other)
+{
+    for (size_t i = 0; i < kDevices; i++)
+        known_[i] = other.known_[i].load(std::memory_order_relaxed);
+}
+
+Accepted::Known Accepted::known(CUdevice device) const
+{
+    Known k = known_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
+    if (const auto now = generation_.load(std::memory_order_relaxed); k.generation != now)
+        k = {k.threads, now, 0};
+    return k;
+}
+
+bool Accepted::covers(CUdevice device, uint32_t threads, uint32_t dynamic_shared) const
+{
+    if (device < 0 || static_cast<size_t>(device) >= kDevices) return false;
+    const Known k = known(device);
+    return threads <= k.threads && dynamic_shared <= k.dynamic_shared;
+}
+
+void Accepted::add(CUdevice device, wire::LaunchLimits l)
+{
+    if (device < 0 || static_cast<size_t>(device) >= kDevices || !l.threads) return;
+    Known k = known(device);
+    k.threads =
+        std::max(k.threads, static_cast<uint16_t>(std::min<uint32_t>(l.threads, UINT16_MAX)));
+    k.dynamic_shared = std::max(k.dynamic_shared, l.dynamic_shared);
+    known_[static_cast<size_t>(device)].store(k, std::memory_order_relaxed);
+}
+
+void Accepted::set_dynamic_shared(CUdevice device, uint32_t bytes)
+{
+    if (device < 0 || static_cast<size_t>(device) >= kDevices) return;
+    if (bytes < known(device).dynamic_shared) generation_++;
+    Known k = known(device);
+    k.dynamic_shared = bytes;
+    known_[static_cast<size_t>(device)].store(k, std::memory_order_relaxed);
+}
+
+bool was_taken(const LaunchShape &shape)
+{
+    std::lock_guard lock(shapes().mutex);
+    return shapes().taken.contains(shape);
+}
+
+void note_taken(const LaunchShape &shape)
+{
+    std::lock_guard lock(shapes().mutex);
+    if (shapes().taken.size() >= kMostShapes) shapes().taken.clear();
+    shapes().taken.insert(shape);
+}
+
+}  // namespace rgpu::interpose

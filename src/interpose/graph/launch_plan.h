@@ -1,0 +1,27 @@
+// What a launch of an executable graph needs from the client: bytes to send before it and to fetch
+// after it, and host functions that it will call.
+#pragma once
+
+#include <memory>
+
+#include "interpose/graph/host_copies.h"
+
+namespace rgpu::interpose {
+
+// Reads the graph's nodes, if any graph of this process has such needs, and remembers them for
+// `exec`.
+CUresult plan_launches(CUgraphExec exec, CUgraph graph);
+// A node of the executable graph alone was changed.
+CUresult replan_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy);
+CUresult replan_host(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host);
+void forget_plan(HandleId exec);
+
+// Launches with all that it needs.
+CUresult launch_with_plan(CUgraphExec exec, CUstream stream);
+
+// Before and after a host node's function runs, in the thread that runs it: the program's memory is
+// as the graph's copies before it left it, and copies behind it will see what it wrote.
+void before_host_node(uint64_t token);
+void after_host_node(uint64_t token);
+
+}  // namespace rgpu::interpose

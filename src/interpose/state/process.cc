@@ -1,0 +1,295 @@
+// The process's state. Nothing here is ever destroyed.
+#include "interpose/state/process.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "interpose/base/log.h"
+#include "interpose/base/result.h"
+#include "interpose/state/servers.h"
+#include "interpose/stub/stub.h"
+#include "util/visible_devices.h"
+#include "wire/lease_name.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+struct Process {
+    std::mutex mutex;
+    bool tried = false;
+    CUresult result = CUDA_ERROR_NOT_INITIALIZED;
+    std::vector<Session *> sessions;        // one for each server that has GPUs for this program
+    std::atomic<Session *> ready{nullptr};  // set by cuInit
+    std::atomic<bool> forked{false};
+};
+
+Process &process()
+{
+    static Process &p = *new Process;
+    return p;
+}
+
+struct Thread {
+    std::vector<HandleId> contexts;
+    struct Stream {
+        HandleId id = 0;
+        uint32_t stamp = 0;
+    };
+    std::map<HandleId, Stream> default_streams;  // by context
+};
+// A plain pointer: cudart calls on threads whose thread_locals are gone already.
+thread_local Thread *this_thread;
+
+Thread &thread()
+{
+    if (!this_thread) this_thread = new Thread;
+    return *this_thread;
+}
+
+// After cuInit CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and
+// fork"). A parent that has only asked for versions or entry points has not begun yet, and its
+// child may. Either way the connection is the parent's, and a child that outlives it must not keep
+// it open. Locks may be held by threads that are not here.
+void in_forked_child()
+{
+    Process &p = process();
+    const bool begun = p.forked || p.ready;
+    for (Session *s : p.sessions) s->leave_to_parent();
+    new (&p) Process;
+    forget_servers();
+    p.forked = begun;
+}
+
+// The program's GPUs: of all those of the servers, one after the other, the ones that
+// CUDA_VISIBLE_DEVICES lets it see, in its order. Servers without any are left out; the others'
+// lease names say which GPUs are seen. False where none is.
+bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
+{
+    std::vector<std::string> uuids;
+    std::vector<Place> all;
+    for (unsigned s = 0; s < servers.size(); s++)
+        for (const std::string &uuid : servers[s].gpus) {
+            all.push_back({s, static_cast<CUdevice>(all.empty() || all.back().server != s
+                                                        ? 0
+                                                        : all.back().number + 1)});
+            uuids.push_back(uuid);
+        }
+    // A lease file without GPUs is another version's, for one server: all of them then.
+    if (all.empty()) return servers.resize(1), true;
+    std::vector<std::vector<int>> seen(servers.size());
+    for (int place : visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids)) {
+        const Place &p = all[static_cast<size_t>(place)];
+        devices.push_back({p.server, static_cast<CUdevice>(seen[p.server].size())});
+        seen[p.server].push_back(p.number);
+    }
+    std::vector<LeaseServer> used;
+    for (unsigned s = 0; s < servers.size(); s++) {
+        if (seen[s].empty()) continue;
+        for (Place &p : devices)
+            if (p.server == s) p.server = static_cast<unsigned>(used.size());
+        LeaseServer &server = used.emplace_back(std::move(servers[s]));
+        const bool whole = seen[s].size() == server.gpus.size() &&
+                           std::is_sorted(seen[s].begin(), seen[s].end());
+        if (!whole) server.lease = wire::to_text({server.lease, seen[s]});
+    }
+    servers = std::move(used);
+    return !servers.empty();
+}
+
+CUresult open_session(const LeaseServer &server, Session *&out)
+{
+    auto session = Session::open(server);
+    if (session) {
+        out = *session;
+        return CUDA_SUCCESS;
+    }
+    say("no GPU from server %s (%s): %s", server.name.c_str(), server.address.c_str(),
+        session.error().text.c_str());
+    return result_of(session.error().kind, Doing::connecting);
+}
+
+// All at once: each takes some round trips, and perhaps the start of a worker. Where there are no
+// threads, one after the other.
+CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<Session *> &sessions)
+{
+    std::vector<CUresult> results(servers.size());
+    const auto open = [&](size_t i) {
+        results[i] = guard("cuInit", [&] { return open_session(servers[i], sessions[i]); });
+    };
+    std::vector<std::thread> others;
+    others.reserve(servers.size());
+    size_t begun = 1;
+    try {
+        for (; begun < servers.size(); begun++)
+            others.emplace_back([&open, i = begun] { open(i); });
+    } catch (const std::exception &) {
+        // The rest below.
+    }
+    open(0);
+    for (size_t i = begun; i < servers.size(); i++) open(i);
+    for (std::thread &t : others) t.join();
+    for (CUresult r : results)
+        if (r) return r;
+    return CUDA_SUCCESS;
+}
+
+CUresult open_sessions(Process &p)
+{
+    const char *path = getenv("RGPU_LEASE");
+    if (!path || !*path) {
+        say("this program holds no lease on a GPU (RGPU_LEASE is not set); "
+            "start it with srun --gres=rgpu:1 or rgpu run -n 1");
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    auto servers = read_lease(path);
+    if (!servers) {
+        say("%s", servers.error().text.c_str());
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    std::vector<Place> devices;
+    if (!choose_gpus(*servers, devices)) return CUDA_ERROR_NO_DEVICE;
+    if (servers->size() > kMostServers) {
+        say("lease file %s names %zu servers with GPUs for this program; one program can use those "
+            "of %zu",
+            path, servers->size(), kMostServers);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (!Handles::get().is_there()) {
+        say("the table of CUDA's handles finds no room among this process's addresses; raise "
+            "ulimit -v");
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    std::vector<Session *> sessions(servers->size());
+    if (CUresult r = open_all(*servers, sessions)) return r;
+    p.sessions = sessions;
+    if (sessions.size() > 1) set_servers(sessions, std::move(devices));
+    for (Session *s : sessions) reserve_device_range(*s);
+    pthread_atfork(nullptr, nullptr, in_forked_child);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult connect_once()
+{
+    Process &p = process();
+    if (p.forked) return CUDA_ERROR_NOT_INITIALIZED;
+    std::lock_guard lock(p.mutex);
+    if (!p.tried) {
+        p.result = open_sessions(p);
+        p.tried = true;  // not where it threw: the next call may find more memory
+    }
+    return p.result;
+}
+
+int driver_version()
+{
+    if (connect_once()) return CUDA_VERSION;
+    int lowest = process().sessions.front()->snapshot().driver_version;
+    for (const Session *s : process().sessions)
+        lowest = std::min(lowest, s->snapshot().driver_version);
+    return lowest;
+}
+
+bool server_has(calls::CallId id)
+{
+    if (calls::info(id).mode == calls::Mode::local || connect_once()) return true;
+    const auto &all = process().sessions;
+    return std::all_of(all.begin(), all.end(),
+                       [id](const Session *s) { return s->server_has(id); });
+}
+
+void set_initialized() { process().ready = process().sessions.front(); }
+
+Session *session()
+{
+    Session *s = process().ready.load(std::memory_order_acquire);
+    return s && spanning() ? session_at(here()) : s;
+}
+
+CUresult not_ready()
+{
+    Process &p = process();
+    return p.tried && p.result && !p.forked ? p.result : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+int device_count()
+{
+    const Session *s = session();
+    return static_cast<int>(!s ? 0 : spanning() ? places().size() : s->snapshot().devices.size());
+}
+
+const wire::DeviceSnapshot *device(CUdevice d)
+{
+    const Session *s = session();
+    if (s && spanning()) {
+        if (d < 0 || static_cast<size_t>(d) >= places().size()) return nullptr;
+        const Place &p = places()[static_cast<size_t>(d)];
+        s = session_at(p.server), d = p.number;
+    }
+    if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
+    return &s->snapshot().devices[static_cast<size_t>(d)];
+}
+
+HandleId current_context()
+{
+    return this_thread && !this_thread->contexts.empty() ? this_thread->contexts.back() : 0;
+}
+
+void set_current(HandleId context)
+{
+    auto &stack = thread().contexts;
+    if (!stack.empty()) stack.pop_back();
+    if (context) stack.push_back(context);
+}
+
+void push_context(HandleId context) { thread().contexts.push_back(context); }
+
+HandleId pop_context()
+{
+    auto &stack = thread().contexts;
+    if (stack.empty()) return 0;
+    HandleId top = stack.back();
+    stack.pop_back();
+    return top;
+}
+
+CUresult context_state()
+{
+    const HandleId here = current_context();
+    if (!here) return CUDA_ERROR_INVALID_CONTEXT;
+    const Slot &s = *Handles::get().at(here);
+    const bool lives = s.kind.load(std::memory_order_relaxed) == HandleKind::context &&
+                       !s.done.load(std::memory_order_relaxed);
+    return lives ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+void forget_context(HandleId context)
+{
+    if (current_context() == context) pop_context();
+    thread().default_streams.erase(context);
+}
+
+HandleId thread_stream()
+{
+    Thread::Stream &stream = thread().default_streams[current_context()];
+    const auto lives = [&stream](const Slot *s) {
+        return s->kind.load(std::memory_order_acquire) == HandleKind::stream &&
+               s->stamp == stream.stamp;
+    };
+    // It ends with a primary context that is reset.
+    if (stream.id && !lives(Handles::get().at(stream.id))) stream = {};
+    if (!stream.id) {
+        CUstream made = nullptr;
+        if (remote<calls::CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT) == CUDA_SUCCESS)
+            if (const Slot *s = Handles::get().slot(made))
+                stream = {*Handles::get().id(made), s->stamp};
+    }
+    return stream.id;
+}
+
+}  // namespace rgpu::interpose

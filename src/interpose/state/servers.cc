@@ -1,0 +1,130 @@
+#include "interpose/state/servers.h"
+
+#include "interpose/state/process.h"
+
+namespace rgpu::interpose {
+
+std::atomic<bool> g_spanning{false};
+
+namespace {
+
+struct Servers {
+    std::vector<Session *> sessions;
+    std::vector<Place> devices;
+};
+
+Servers &servers()
+{
+    static Servers &s = *new Servers;
+    return s;
+}
+
+// Plain: cudart calls on threads whose thread_locals are gone already.
+constinit thread_local int t_server = -1;  // -1: the current context's
+
+}  // namespace
+
+void set_servers(std::vector<Session *> sessions, std::vector<Place> devices)
+{
+    Servers &s = servers();
+    for (unsigned i = 0; i < sessions.size(); i++) sessions[i]->set_index(i);
+    s.sessions = std::move(sessions);
+    s.devices = std::move(devices);
+    Handles::get().make_room(s.sessions.size());
+    g_spanning.store(true, std::memory_order_release);
+}
+
+void forget_servers()
+{
+    new (&servers()) Servers;
+    g_spanning = false;
+    t_server = -1;
+}
+
+unsigned server_count()
+{
+    return spanning() ? static_cast<unsigned>(servers().sessions.size()) : 1;
+}
+Session *session_at(unsigned server) { return spanning() ? servers().sessions[server] : session(); }
+const std::vector<Place> &places() { return servers().devices; }
+
+unsigned here()
+{
+    if (!spanning()) return 0;
+    if (t_server >= 0) return static_cast<unsigned>(t_server);
+    const HandleId context = current_context();
+    return context ? Handles::get().at(context)->server : servers().devices.front().server;
+}
+
+bool is_here(HandleId id)
+{
+    if (!spanning() || id < calls::kFirstHandle) return true;
+    const uint8_t server = Handles::get().at(id)->server;
+    return server == kEverywhere || server == here();
+}
+
+HandleId context_of(HandleId id)
+{
+    constexpr int kDeepest =
+        8;  // a node of a graph in a graph; a function, its module, the context
+    for (int i = 0; id >= calls::kFirstHandle && i < kDeepest; i++) {
+        const Slot *s = Handles::get().at(id);
+        if (s->kind.load(std::memory_order_acquire) == HandleKind::context) return id;
+        id = s->parent;
+    }
+    return calls::kNoHandle;
+}
+
+unsigned server_of(CUdevice d)
+{
+    return spanning() ? servers().devices[static_cast<size_t>(d)].server : 0;
+}
+
+CUdevice to_wire(CUdevice d)
+{
+    if (!spanning()) return d;
+    const auto &all = servers().devices;
+    if (d < 0 || static_cast<size_t>(d) >= all.size())
+        return d;  // the driver knows what to say to it
+    const Place &p = all[static_cast<size_t>(d)];
+    return p.server == here() ? p.number : -1;
+}
+
+CUdevice from_wire(CUdevice number)
+{
+    if (!spanning()) return number;
+    const auto &all = servers().devices;
+    for (size_t d = 0; d < all.size(); d++)
+        if (all[d].server == here() && all[d].number == number) return static_cast<CUdevice>(d);
+    return number;
+}
+
+void renumber(CUmemLocation &l, CUdevice (*number)(CUdevice))
+{
+    if (l.type == CU_MEM_LOCATION_TYPE_DEVICE) l.id = number(l.id);
+}
+void renumber(CUmemAllocationProp &p, CUdevice (*number)(CUdevice))
+{
+    renumber(p.location, number);
+}
+void renumber(CUmemAccessDesc &d, CUdevice (*number)(CUdevice)) { renumber(d.location, number); }
+void renumber(CUmemPoolProps &p, CUdevice (*number)(CUdevice)) { renumber(p.location, number); }
+
+void At::go(unsigned server, HandleId context)
+{
+    if (gone_ || (!spanning() && !context)) return;
+    if (context) push_context(context);  // first: it may throw
+    pushed_ = context != calls::kNoHandle;
+    gone_ = true;
+    before_ = t_server;
+    if (spanning()) t_server = static_cast<int>(server);
+}
+
+At::~At()
+{
+    if (!gone_) return;
+    if (pushed_) pop_context();
+    t_server = before_;
+}
+
+}  // namespace rgpu::interpose

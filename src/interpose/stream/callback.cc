@@ -1,0 +1,206 @@
+// The table of functions that are waiting for their streams, and the threads that run them.
+//
+// Body of a cuLaunchHostFunc frame: step, then (enqueue, capture) number of the stream and token,
+// or (done) token.
+#include "interpose/stream/callback.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "interpose/base/background.h"
+#include "interpose/graph/launch_plan.h"
+#include "interpose/mirror/mirror.h"
+#include "interpose/state/capture.h"
+#include "interpose/state/servers.h"
+#include "interpose/stub/by_hand.h"
+#include "interpose/stub/stub.h"
+#include "util/waiters.h"
+
+namespace rgpu::interpose {
+
+namespace {
+
+struct Function {
+    CUhostFn plain = nullptr;
+    CUstreamCallback with_status = nullptr;
+    CUstream stream = nullptr;
+    void *data = nullptr;
+    std::function<void(CUresult)> job = nullptr;
+
+    void run(CUresult status) const
+    {
+        if (with_status)
+            with_status(stream, status, data);
+        else if (status == CUDA_SUCCESS)  // a host function does not run in a failed context
+            plain(data);
+    }
+};
+
+struct Callbacks {
+    std::mutex mutex;
+    std::map<uint64_t, Function> waiting;
+    std::map<uint64_t, Function> graphs;  // of graphs' nodes; these stay
+    std::map<std::pair<CUhostFn, void *>, uint64_t> graph_tokens;
+    std::atomic<bool> any_graphs{false};
+    uint64_t next_token = 1;
+    std::atomic<size_t> under_way{0};  // the program's, but for those of graphs
+    Waiters threads;                   // jobs: one for each stream that stands at a function
+};
+
+Callbacks &callbacks()
+{
+    static Callbacks &c = *new Callbacks;
+    return c;
+}
+
+void run(Session &s, uint64_t token, CUresult status)
+{
+    const At at(s.index());
+    Callbacks &c = callbacks();
+    Function f;
+    bool of_graph = false;
+    {
+        std::lock_guard lock(c.mutex);
+        if (auto it = c.waiting.find(token); it != c.waiting.end()) {
+            f = std::move(it->second);
+            c.waiting.erase(it);
+        } else if (auto graph = c.graphs.find(token); graph != c.graphs.end()) {
+            f = graph->second;
+            of_graph = true;
+        } else {
+            return;
+        }
+    }
+    in_our_thread(s, [&] {
+        if (of_graph) before_host_node(token);
+        shared::before_host_function();
+    });
+    if (f.job)
+        in_our_thread(s, [&] { f.job(status); });
+    else
+        f.run(status);  // what the program's function throws is its own
+    in_our_thread(s, [&] {
+        shared::after_host_function();
+        if (of_graph) after_host_node(token);
+        if (!of_graph && !f.job) c.under_way--;
+        s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle,
+               [&](wire::Writer &w) { w.value(CallbackStep::done), w.value(token); });
+    });
+}
+
+CUresult enqueue(const Function &f)
+{
+    Session *s = session();
+    if (!s) return not_ready();
+    if (CUresult r = context_state()) return r;
+    if (!f.plain && !f.with_status && !f.job) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult r = may_call_back(*s)) return r;
+    HandleId stream = 0;
+    if (CUresult r = detail::id_in(f.stream, stream)) return r;
+    if (CUresult r = may_give_work(stream)) return r;
+    if (is_captured(stream)) {
+        // CUDA: "cuStreamAddCallback ... is not supported in a capture".
+        if (f.with_status || f.job) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        const uint64_t token = graph_function(f.plain, f.data);
+        return s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
+            w.value(CallbackStep::capture), w.value(stream), w.value(token);
+        });
+    }
+    Callbacks &c = callbacks();
+    uint64_t token;
+    {
+        std::lock_guard lock(c.mutex);
+        token = c.next_token++;
+        c.waiting.emplace(token, f);
+    }
+    if (!f.job) c.under_way++;
+    Unless posted([&] {
+        std::lock_guard lock(c.mutex);
+        if (c.waiting.erase(token) && !f.job) c.under_way--;
+    });
+    s->expect_callbacks(1);
+    Unless sent([&] { s->expect_fewer_callbacks(1); });
+    CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
+        w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
+    });
+    sent.keep();
+    if (!r) posted.keep();
+    return r;
+}
+
+}  // namespace
+
+void callback_due(Session &s, uint64_t token, uint32_t status)
+{
+    callbacks().threads.run([&s, token, status] { run(s, token, static_cast<CUresult>(status)); });
+}
+
+CUresult may_call_back(Session &s)
+{
+    try {
+        callbacks().threads.prepare();
+    } catch (const std::exception &e) {
+        say_no_thread(e.what());
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    return s.hears_by_itself() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+bool any_function_under_way() { return callbacks().under_way != 0; }
+
+CUresult call_in_stream(CUstream stream, CUhostFn function, void *data)
+{
+    return enqueue({function, nullptr, stream, data});
+}
+
+CUresult call_in_stream(CUstream stream, std::function<void(CUresult)> job)
+{
+    Function f;
+    f.stream = stream, f.job = std::move(job);
+    return enqueue(f);
+}
+
+uint64_t graph_function(CUhostFn function, void *data)
+{
+    Callbacks &c = callbacks();
+    std::lock_guard lock(c.mutex);
+    if (auto it = c.graph_tokens.find({function, data}); it != c.graph_tokens.end())
+        return it->second;
+    // The function first: a stream that stands at a token of no function would stand there for
+    // ever.
+    const uint64_t token = c.next_token++;
+    c.graphs[token] = {function, nullptr, nullptr, data};
+    c.graph_tokens[{function, data}] = token;
+    c.any_graphs = true;
+    return token;
+}
+
+bool find_graph_function(uint64_t token, CUhostFn &function, void *&data)
+{
+    Callbacks &c = callbacks();
+    std::lock_guard lock(c.mutex);
+    auto it = c.graphs.find(token);
+    if (it == c.graphs.end()) return false;
+    function = it->second.plain, data = it->second.data;
+    return true;
+}
+
+bool any_graph_function() { return callbacks().any_graphs; }
+
+namespace own {
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
+{
+    return call_in_stream(stream, function, data);
+}
+
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data,
+                             unsigned int flags)
+{
+    return flags ? CUDA_ERROR_INVALID_VALUE : enqueue({nullptr, function, stream, data});
+}
+
+}  // namespace own
+
+}  // namespace rgpu::interpose
