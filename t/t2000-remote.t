@@ -64,10 +64,14 @@ done
 
 # --- single features, as t0102 runs them directly
 
-for program in not_in_use ends_early told_at_once memory_op_nodes unknown_instruction; do
+for program in not_in_use ends_early told_at_once memory_op_nodes unknown_instruction \
+    waiting_ends; do
     remote 2 "$build/cuda/features/$program"
     is "$rc $(tail -n 1 <<< "$out")" "0 right" "$program" || diag "$out$err"
 done
+try 120 "$build/bin/rgpu" run -n 1 -m 256M --wait 30s -- "$build/cuda/features/waiting_ends"
+is "$rc $(tail -n 1 <<< "$out")" "0 right" "... waiting_ends under a cap on memory" ||
+    diag "$out$err"
 
 # --- handles
 

@@ -7,14 +7,11 @@
 
 namespace rgpu::worker {
 
-void Frees::start(CUcontext context, CUdeviceptr address, std::function<void(CUresult)> answer)
+void Frees::start(Free f)
 {
-    CUcontext owner = nullptr;
-    if (DRIVER(cuPointerGetAttribute)(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address) || !owner)
-        owner = context;
     {
         std::lock_guard lock(mutex_);
-        waiting_.push_back({context, owner, address, std::move(answer)});
+        waiting_.push_back(std::move(f));
     }
     waiters_.run([this] { carry_out_next(); });
 }
@@ -32,7 +29,7 @@ bool Frees::carry_out_next(std::optional<CUcontext> owner)
         under_way_.insert(next.owner);
     }
     const CUresult r = DRIVER(cuCtxSetCurrent)(next.context);
-    next.answer(r ? r : DRIVER(cuMemFree_v2)(next.address));
+    next.answer(r ? r : next.call());
     std::lock_guard lock(mutex_);
     under_way_.erase(under_way_.find(next.owner));
     fewer_.notify_all();

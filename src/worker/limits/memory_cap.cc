@@ -49,7 +49,6 @@ int MemoryCap::device_of(CUstream stream) const
     return device;
 }
 
-// What this process holds on the device, where the driver says so.
 std::optional<uint64_t> MemoryCap::own(int device) const
 {
     return held_here_ ? held_here_(device) : device_memory_of_process(real, device);

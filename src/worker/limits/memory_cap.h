@@ -145,12 +145,15 @@ public:
     const Driver real;
     const bool is_software;  // the driver is the software GPU's
     std::recursive_mutex mutex;
+    uint64_t entries = 0;  // calls that have counted, so far
+
+    // What this process holds on the device, where the driver says so.
+    std::optional<uint64_t> own(int device) const;
 
     // A context has gone: with the last one of its device all that this worker held there.
     void forget_context(int device, CUcontext context);
 
 private:
-    std::optional<uint64_t> own(int device) const;
     std::optional<uint64_t> in_use(int device);
     uint64_t cost_of_another_context(int device);
     uint64_t told_of_graphs(int device) const;

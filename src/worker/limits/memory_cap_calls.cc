@@ -126,29 +126,68 @@ CUresult allocate_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_
 }
 
 // What a pool's memory counts for when its pool can be asked no more, or is asked now.
-void pooled_is_freed(CUdeviceptr address)
+void pooled_is_freed(const std::pair<CUmemoryPool, MemoryCap::Held> &gone)
 {
-    auto at = the_cap->pooled.find(address);
-    if (at == the_cap->pooled.end()) return;
-    auto [pool, held] = at->second;
-    the_cap->pooled.erase(at);
+    const auto &[pool, held] = gone;
     if (the_cap->pools.count(pool))
         the_cap->refresh(held.device);
     else
         the_cap->give(held.device, held.bytes);
 }
 
+void pooled_is_freed(CUdeviceptr address)
+{
+    if (auto known = the_cap->pooled.extract(address)) pooled_is_freed(known.mapped());
+}
+
+// Linear or pooled memory that is being freed: it is not known at its address any more, which the
+// driver may give to another at any moment, and it counts until the driver has it back.
+class Leaving {
+public:
+    explicit Leaving(CUdeviceptr address)
+        : large_(the_cap->held.extract(address)), small_(the_cap->small.extract(address)),
+          pooled_(the_cap->pooled.extract(address))
+    {
+        if (large_) gone_ = large_.mapped();
+        if (small_) gone_ = {small_.mapped().device, drop_small(address, small_.mapped().bytes)};
+    }
+
+    void is_free()
+    {
+        if (gone_.device >= 0)
+            the_cap->give(gone_.device, gone_.bytes);
+        else if (pooled_)
+            pooled_is_freed(pooled_.mapped());
+        else if (const int device = the_cap->current_device(); the_cap->has(device))
+            the_cap->refresh(device);
+    }
+
+    void stays()
+    {
+        if (small_) hold_small(small_.key(), small_.mapped().device, small_.mapped().bytes);
+        if (large_) the_cap->held.insert(std::move(large_));
+        if (pooled_) the_cap->pooled.insert(std::move(pooled_));
+    }
+
+private:
+    decltype(MemoryCap::held)::node_type large_, small_;
+    decltype(MemoryCap::pooled)::node_type pooled_;
+    MemoryCap::Held gone_{-1, 0};
+};
+
+// The driver waits for the device's work first. Other calls go on meanwhile: the work may be
+// waiting for what they bring.
 CUresult free_linear(CUdeviceptr address)
 {
+    std::optional<Leaving> leaving;
+    {
+        Entry cap;
+        leaving.emplace(address);
+    }
+    const CUresult r = REAL(cuMemFree_v2)(address);
     Entry cap;
-    if (CUresult r = REAL(cuMemFree_v2)(address)) return r;
-    if (const auto gone = forget_linear(address); gone.device >= 0)
-        cap->give(gone.device, gone.bytes);
-    else if (cap->pooled.count(address))
-        pooled_is_freed(address);
-    else if (const int device = cap->current_device(); cap->has(device))
-        cap->refresh(device);
-    return CUDA_SUCCESS;
+    r ? leaving->stays() : leaving->is_free();
+    return r;
 }
 
 template <CallId Id> CUresult free_later(CUdeviceptr address, CUstream stream)
@@ -492,8 +531,8 @@ void put_in_front(Driver &driver, MemoryCap &cap)
     measure_array<CallId::cuArrayCreate_v2, CallId::cuArrayDestroy>(driver);
     measure_array<CallId::cuArray3DCreate_v2, CallId::cuArrayDestroy>(driver);
     measure_array<CallId::cuMipmappedArrayCreate, CallId::cuMipmappedArrayDestroy>(driver);
-    measure_end<CallId::cuArrayDestroy>(driver);
-    measure_end<CallId::cuMipmappedArrayDestroy>(driver);
+    measure_waiting_end<CallId::cuArrayDestroy>(driver);
+    measure_waiting_end<CallId::cuMipmappedArrayDestroy>(driver);
 
     put_graphs_in_front(driver);
     put_code_in_front(driver);

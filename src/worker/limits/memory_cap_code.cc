@@ -176,8 +176,8 @@ void put_code_in_front(Driver &driver)
     measure_made<CallId::cuModuleLoadFatBinary, CallId::cuModuleUnload>(driver);
     measure_made<CallId::cuLibraryLoadData, CallId::cuLibraryUnload>(driver);
     measure_made<CallId::cuLibraryLoadFromFile, CallId::cuLibraryUnload>(driver);
-    measure_end<CallId::cuModuleUnload>(driver);
-    measure_end<CallId::cuLibraryUnload>(driver);
+    measure_waiting_end<CallId::cuModuleUnload>(driver);
+    measure_waiting_end<CallId::cuLibraryUnload>(driver);
     // With lazy loading, these bring code and variables to the device.
     measure<CallId::cuModuleGetFunction>(driver);
     measure<CallId::cuModuleGetGlobal_v2>(driver);

@@ -12,8 +12,9 @@ extern MemoryCap *the_cap;
 
 #define REAL(name) (::rgpu::worker::capped::the_cap->real.call<::rgpu::calls::CallId::name>())
 
-// All of them are carried out one after the other.
+// All of them are carried out one after the other, but for those that wait (end_waiting).
 struct Entry {
+    Entry() { the_cap->entries++; }
     std::lock_guard<std::recursive_mutex> lock{the_cap->mutex};
     MemoryCap *operator->() const { return the_cap; }
 };
@@ -62,10 +63,47 @@ template <CallId Id> void measure_end(Driver &driver)
 {
     driver.replace<Id>([](auto handle) -> CUresult {
         Entry cap;
-        // A function that comes after may have the same handle.
-        if constexpr (Id == CallId::cuModuleUnload || Id == CallId::cuLibraryUnload)
-            cap->launched.clear();
         return end_measured(handle, [&] { return the_cap->real.call<Id>()(handle); });
+    });
+}
+
+// One that may wait for the device's work. Other calls go on meanwhile: the work may be waiting for
+// what they bring. What it gave back is measured only if there were none, and else is what was
+// counted.
+template <class End> CUresult end_waiting(const void *object, End end)
+{
+    MemoryCap::Held held;
+    std::optional<uint64_t> before;
+    uint64_t entries = 0;
+    bool known = false;
+    {
+        Entry cap;
+        const auto at = cap->objects.find(object);
+        known = at != cap->objects.end();
+        held = known ? at->second : MemoryCap::Held{cap->current_device(), 0};
+        if (known) cap->objects.erase(at);
+        if (cap->has(held.device)) before = cap->own(held.device);
+        entries = cap->entries;
+    }
+    const CUresult r = end();
+    Entry cap;
+    if (r && known) cap->objects[object] = held;
+    if (r || !cap->has(held.device)) return r;
+    const auto after = before && cap->entries == entries + 1 ? cap->own(held.device) : std::nullopt;
+    cap->give(held.device, after ? *before - std::min(*before, *after) : held.bytes);
+    return CUDA_SUCCESS;
+}
+
+template <CallId Id> void measure_waiting_end(Driver &driver)
+{
+    driver.replace<Id>([](auto handle) -> CUresult {
+        const CUresult r = end_waiting(handle, [&] { return the_cap->real.call<Id>()(handle); });
+        // A function that comes after may have the same handle.
+        if constexpr (Id == CallId::cuModuleUnload || Id == CallId::cuLibraryUnload) {
+            Entry cap;
+            cap->launched.clear();
+        }
+        return r;
     });
 }
 

@@ -400,7 +400,8 @@ Test(wire_path, the_list_of_rows_is_true)
     if (const char *to = getenv("RGPU_WRITE_RECORDER_LIST")) {
         std::ofstream out(to);
         out << "# Calls whose arguments and results t/unit/recorder/wire_path_test.cc sends over "
-               "the wire; it checks this list.\n";
+               "the "
+               "wire; it checks\n# this list.\n";
         for (const std::string &s : plain) out << s << '\n';
     }
     std::ifstream list("t/lib/calls-recorder.list");
