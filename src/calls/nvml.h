@@ -50,6 +50,8 @@ enum NvmlResult : int {
     kNvmlInsufficientSize = 7,
     kNvmlFunctionNotFound = 13,
     kNvmlGpuIsLost = 15,
+    kNvmlMemory = 20,
+    kNvmlArgumentVersionMismatch = 25,
     kNvmlUnknown = 999,
 };
 

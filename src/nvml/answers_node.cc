@@ -53,7 +53,7 @@ template <class Info> nvmlReturn_t processes(nvmlDevice_t handle, unsigned *coun
 }
 
 // Graphics, and MPS: none.
-nvmlReturn_t no_processes(nvmlDevice_t handle, unsigned *count)
+nvmlReturn_t no_processes(nvmlDevice_t handle, unsigned *count, const void *)
 {
     return with(handle, [&](Device &) { return give(count, 0); });
 }
@@ -110,51 +110,25 @@ nvmlReturn_t nvmlSystemGetHicVersion(unsigned *count, nvmlHwbcEntry_t *)
     return with_pool([&](Pool &) { return give(count, 0); });
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
-                                                     nvmlProcessInfo_t *infos)
-{
-    return processes(device, count, infos);
-}
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *count,
-                                                     nvmlProcessInfo_v2_t *infos)
-{
-    return processes(device, count, infos);
-}
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *count,
-                                                  nvmlProcessInfo_v1_t *infos)
-{
-    return processes(device, count, infos);
-}
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
-                                                      nvmlProcessInfo_t *)
-{
-    return no_processes(device, count);
-}
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned *count,
-                                                      nvmlProcessInfo_v2_t *)
-{
-    return no_processes(device, count);
-}
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned *count,
-                                                   nvmlProcessInfo_v1_t *)
-{
-    return no_processes(device, count);
-}
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
-                                                        nvmlProcessInfo_t *)
-{
-    return no_processes(device, count);
-}
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *count,
-                                                        nvmlProcessInfo_v2_t *)
-{
-    return no_processes(device, count);
-}
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned *count,
-                                                     nvmlProcessInfo_v1_t *)
-{
-    return no_processes(device, count);
-}
+// The three forms of a list of processes, which differ in the struct.
+#define PROCESS_LIST(name, answer) \
+    nvmlReturn_t name##_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos) \
+    { \
+        return answer(device, count, infos); \
+    } \
+    nvmlReturn_t name##_v2(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos) \
+    { \
+        return answer(device, count, infos); \
+    } \
+    nvmlReturn_t name(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos) \
+    { \
+        return answer(device, count, infos); \
+    }
+PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses, processes)
+PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses, no_processes)
+PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses, no_processes)
+#undef PROCESS_LIST
+
 // No samples are taken of single processes: as where none ran since then.
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *,
                                              unsigned *count, unsigned long long)

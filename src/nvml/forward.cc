@@ -16,8 +16,6 @@ namespace {
 using calls::NvmlFunction;
 using calls::NvmlParameter;
 
-constexpr int kVersionMismatch = 25, kNoMemory = 20;
-
 uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 template <class T> T *pointer(uint64_t word) { return reinterpret_cast<T *>(word); }
 
@@ -77,7 +75,8 @@ private:
         uint32_t size = 0;
         memcpy(&size, pointer<void>(word), sizeof size);
         size &= 0xffffff;
-        if (size < sizeof size || size > calls::kMostNvmlBytes) return kVersionMismatch;
+        if (size < sizeof size || size > calls::kMostNvmlBytes)
+            return calls::kNvmlArgumentVersionMismatch;
         return w.value(size), put_bytes(w, word, size);
     }
 
@@ -198,7 +197,7 @@ int forward(const NvmlFunction &function, const NvmlArguments &arguments)
     } catch (abi::__forced_unwind &) {  // a thread that the program cancels
         throw;
     } catch (const std::bad_alloc &) {
-        return kNoMemory;
+        return calls::kNvmlMemory;
     } catch (...) {
         return calls::kNvmlUnknown;
     }

@@ -3,24 +3,15 @@
 #include <sys/time.h>
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <ctime>
+
+#include "util/format.h"
 
 namespace rgpu::smi {
 namespace {
 
 using Device = nvmlDevice_t;
-
-[[gnu::format(printf, 1, 2)]] std::string text(const char *format, ...)
-{
-    char buffer[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(buffer, sizeof buffer, format, arguments);
-    va_end(arguments);
-    return buffer;
-}
 
 // By reference: the call that fills the value in and these are arguments of one call, in any order.
 template <class T> Value number(nvmlReturn_t r, const T &value)
@@ -33,7 +24,7 @@ Value mib(nvmlReturn_t r, const unsigned long long &bytes)
 }
 Value watts(nvmlReturn_t r, const unsigned &milliwatts)
 {
-    return r ? Value() : Value(text("%u.%02u", milliwatts / 1000, milliwatts % 1000 / 10));
+    return r ? Value() : Value(format("%u.%02u", milliwatts / 1000, milliwatts % 1000 / 10));
 }
 template <class T> Value enabled(nvmlReturn_t r, const T &on)
 {
@@ -41,41 +32,23 @@ template <class T> Value enabled(nvmlReturn_t r, const T &on)
 }
 
 // For functions of a device with one result, two of which one is told, and one by a kind.
-#define NUMBER(function) \
+#define TOLD(type, function, how) \
     [](Device d) { \
-        unsigned v = 0; \
-        return number(ASK(function, d, &v), v); \
+        type v{}; \
+        return how(ASK(function, d, &v), v); \
     }
-#define ENABLED(function) \
+#define OF_TWO(type, function, how, which) \
     [](Device d) { \
-        nvmlEnableState_t v{}; \
-        return enabled(ASK(function, d, &v), v); \
+        type first{}, second{}; \
+        return how(ASK(function, d, &first, &second), which); \
     }
-#define FIRST_ENABLED(function) \
-    [](Device d) { \
-        nvmlEnableState_t a{}, b{}; \
-        return enabled(ASK(function, d, &a, &b), a); \
-    }
-#define SECOND_ENABLED(function) \
-    [](Device d) { \
-        nvmlEnableState_t a{}, b{}; \
-        return enabled(ASK(function, d, &a, &b), b); \
-    }
-#define FIRST_UNSIGNED(function, how) \
-    [](Device d) { \
-        unsigned a = 0, b = 0; \
-        return how(ASK(function, d, &a, &b), a); \
-    }
-#define SECOND_UNSIGNED(function, how) \
-    [](Device d) { \
-        unsigned a = 0, b = 0; \
-        return how(ASK(function, d, &a, &b), b); \
-    }
-#define WATTS(function) \
-    [](Device d) { \
-        unsigned v = 0; \
-        return watts(ASK(function, d, &v), v); \
-    }
+#define NUMBER(function) TOLD(unsigned, function, number)
+#define WATTS(function) TOLD(unsigned, function, watts)
+#define ENABLED(function) TOLD(nvmlEnableState_t, function, enabled)
+#define FIRST_ENABLED(function) OF_TWO(nvmlEnableState_t, function, enabled, first)
+#define SECOND_ENABLED(function) OF_TWO(nvmlEnableState_t, function, enabled, second)
+#define FIRST_UNSIGNED(function, how) OF_TWO(unsigned, function, how, first)
+#define SECOND_UNSIGNED(function, how) OF_TWO(unsigned, function, how, second)
 #define TEXT(function) \
     [](Device d) { \
         char v[256] = ""; \
@@ -120,7 +93,7 @@ template <class T> Value enabled(nvmlReturn_t r, const T &on)
 #define REASONS(function) \
     [](Device d) { \
         unsigned long long v = 0; \
-        return ASK(function, d, &v) ? Value() : Value(text("0x%016llx", v)); \
+        return ASK(function, d, &v) ? Value() : Value(format("0x%016llx", v)); \
     }
 
 Value driver_version(Device)
@@ -140,7 +113,7 @@ Value capability(Device d)
     int major = 0, minor = 0;
     return ASK(nvmlDeviceGetCudaComputeCapability, d, &major, &minor)
                ? Value()
-               : Value(text("%d.%d", major, minor));
+               : Value(format("%d.%d", major, minor));
 }
 
 Value compute_mode(Device d)
@@ -157,7 +130,7 @@ Value compute_mode(Device d)
 Value performance_state(Device d)
 {
     nvmlPstates_t v{};
-    return ASK(nvmlDeviceGetPerformanceState, d, &v) ? Value() : Value(text("P%d", v));
+    return ASK(nvmlDeviceGetPerformanceState, d, &v) ? Value() : Value(format("P%d", v));
 }
 
 Value temperature(Device d)
@@ -198,11 +171,11 @@ const std::vector<Fact> kFacts = {
     {"architecture", "", "", architecture},
     {"board_part_number", "", "", TEXT(nvmlDeviceGetBoardPartNumber)},
     {"pci.bus_id", "gpu_bus_id", "", PCI(std::string(pci.busId))},
-    {"pci.domain", "", "", PCI(text("0x%04X", pci.domain))},
-    {"pci.bus", "", "", PCI(text("0x%02X", pci.bus))},
-    {"pci.device", "", "", PCI(text("0x%02X", pci.device))},
-    {"pci.device_id", "", "", PCI(text("0x%08X", pci.pciDeviceId))},
-    {"pci.sub_device_id", "", "", PCI(text("0x%08X", pci.pciSubSystemId))},
+    {"pci.domain", "", "", PCI(format("0x%04X", pci.domain))},
+    {"pci.bus", "", "", PCI(format("0x%02X", pci.bus))},
+    {"pci.device", "", "", PCI(format("0x%02X", pci.device))},
+    {"pci.device_id", "", "", PCI(format("0x%08X", pci.pciDeviceId))},
+    {"pci.sub_device_id", "", "", PCI(format("0x%08X", pci.pciSubSystemId))},
     {"pcie.link.gen.current", "pcie.link.gen.gpucurrent", "",
      NUMBER(nvmlDeviceGetCurrPcieLinkGeneration)},
     {"pcie.link.gen.max", "pcie.link.gen.hostmax", "", NUMBER(nvmlDeviceGetMaxPcieLinkGeneration)},
@@ -302,13 +275,13 @@ const std::vector<Fact> kFacts = {
     {"gsp.mode.default", "", "", SECOND_UNSIGNED(nvmlDeviceGetGspFirmwareMode, enabled)},
 };
 
-std::string format_now(const char *format)
+std::string format_now(const char *pattern)
 {
     char buffer[64];
     const time_t now = time(nullptr);
     tm local{};
     localtime_r(&now, &local);
-    strftime(buffer, sizeof buffer, format, &local);
+    strftime(buffer, sizeof buffer, pattern, &local);
     return buffer;
 }
 
@@ -365,7 +338,7 @@ std::string timestamp()
 {
     timeval now{};
     gettimeofday(&now, nullptr);
-    return format_now("%Y/%m/%d %H:%M:%S") + text(".%03ld", now.tv_usec / 1000);
+    return format_now("%Y/%m/%d %H:%M:%S") + format(".%03ld", now.tv_usec / 1000);
 }
 
 std::string date() { return format_now("%a %b %e %H:%M:%S %Y"); }
@@ -373,7 +346,8 @@ std::string date() { return format_now("%a %b %e %H:%M:%S %Y"); }
 std::string cuda_version()
 {
     int v = 0;
-    return ASK(nvmlSystemGetCudaDriverVersion_v2, &v) ? "" : text("%d.%d", v / 1000, v % 1000 / 10);
+    return ASK(nvmlSystemGetCudaDriverVersion_v2, &v) ? ""
+                                                      : format("%d.%d", v / 1000, v % 1000 / 10);
 }
 
 }  // namespace rgpu::smi

@@ -8,6 +8,7 @@
 #include "smi/options.h"
 #include "smi/report.h"
 #include "smi/views.h"
+#include "util/next_token.h"
 
 namespace rgpu::smi {
 
@@ -65,7 +66,7 @@ Result<std::vector<nvmlDevice_t>> chosen(const std::string &list)
     std::vector<nvmlDevice_t> devices;
     unsigned count = 0;
     ASK(nvmlDeviceGetCount_v2, &count);
-    std::vector<std::string> names = split(list);
+    std::vector<std::string> names = tokens(list, ", ");
     for (unsigned i = 0; names.empty() && list.empty() && i < count; i++) {
         nvmlDevice_t d = nullptr;
         if (!ASK(nvmlDeviceGetHandleByIndex_v2, i, &d)) devices.push_back(d);

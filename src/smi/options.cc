@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 
+#include "util/next_token.h"
 #include "util/units.h"
 
 namespace rgpu::smi {
@@ -21,7 +22,7 @@ Error wrong(const std::string &argument)
 Result<void> set_format(Options &o, const std::string &text)
 {
     bool csv = false;
-    for (const std::string &word : split(text))
+    for (const std::string &word : tokens(text, ", "))
         if (word == "csv")
             csv = true;
         else if (word == "noheader")
@@ -52,7 +53,7 @@ const std::map<std::string, Set> &valued()
             return o.devices = v, Result<void>();
         };
         const Set display = [](Options &o, const std::string &v) {
-            return o.display = split(v), Result<void>();
+            return o.display = tokens(v, ", "), Result<void>();
         };
         const Set seconds = [](Options &o, const std::string &v) { return set_loop(o, v, 1000); };
         const Set ms = [](Options &o, const std::string &v) { return set_loop(o, v, 1); };
@@ -60,10 +61,10 @@ const std::map<std::string, Set> &valued()
             return o.file = v, Result<void>();
         };
         const Set gpu = [](Options &o, const std::string &v) {
-            return o.verb = Options::query_gpu, o.fields = split(v), Result<void>();
+            return o.verb = Options::query_gpu, o.fields = tokens(v, ", "), Result<void>();
         };
         const Set apps = [](Options &o, const std::string &v) {
-            return o.verb = Options::query_compute_apps, o.fields = split(v), Result<void>();
+            return o.verb = Options::query_compute_apps, o.fields = tokens(v, ", "), Result<void>();
         };
         m["-i"] = m["--id"] = id;
         m["-d"] = m["--display"] = display;
@@ -144,20 +145,6 @@ Result<void> check(const Options &o, bool formatted)
 }
 
 }  // namespace
-
-std::vector<std::string> split(const std::string &text, char at)
-{
-    std::vector<std::string> words;
-    for (size_t from = 0; from <= text.size();) {
-        size_t end = std::min(text.find(at, from), text.size());
-        const size_t first = text.find_first_not_of(' ', from);
-        std::string word = first < end ? text.substr(first, end - first) : "";
-        while (word.ends_with(' ')) word.pop_back();
-        if (!word.empty()) words.push_back(word);
-        from = end + 1;
-    }
-    return words;
-}
 
 Result<Options> parse(int count, char **arguments)
 {

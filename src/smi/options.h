@@ -46,6 +46,4 @@ struct Options {
 
 Result<Options> parse(int count, char **arguments);
 
-std::vector<std::string> split(const std::string &text, char at = ',');
-
 }  // namespace rgpu::smi

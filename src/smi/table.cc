@@ -4,6 +4,7 @@
 
 #include "smi/facts.h"
 #include "smi/views.h"
+#include "util/format.h"
 
 namespace rgpu::smi {
 namespace {
@@ -25,13 +26,6 @@ std::string columns(const std::string &a, const std::string &b, const std::strin
     char buffer[128];
     snprintf(buffer, sizeof buffer, "|%-41.41s|%-24.24s|%-22.22s|\n", a.c_str(), b.c_str(),
              c.c_str());
-    return buffer;
-}
-
-template <class... A> std::string text(const char *format, A... arguments)
-{
-    char buffer[160];
-    snprintf(buffer, sizeof buffer, format, arguments...);
     return buffer;
 }
 
@@ -66,18 +60,19 @@ std::string of_gpu(nvmlDevice_t d)
     std::string compute = told("compute_mode", d);
     if (compute == "Exclusive_Process") compute = "E. Process";
     std::string rows =
-        columns(text(" %3s  %-28s %4s  ", told("index", d).c_str(),
-                     short_name(told("name", d), 28).c_str(), persistent ? "On" : "Off"),
-                text("   %16s %3s ", told("pci.bus_id", d).c_str(), shown ? "On" : "Off"),
-                text(" %20s ", ecc(d).c_str()));
+        columns(format(" %3s  %-28s %4s  ", told("index", d).c_str(),
+                       short_name(told("name", d), 28).c_str(), persistent ? "On" : "Off"),
+                format("   %16s %3s ", told("pci.bus_id", d).c_str(), shown ? "On" : "Off"),
+                format(" %20s ", ecc(d).c_str()));
     rows += columns(
-        text(" %3s  %4s    %-3s%15s / %5s ", or_none(bare("fan.speed", d), "%").c_str(),
-             or_none(bare("temperature.gpu", d), "C").c_str(), told("pstate", d).c_str(),
-             watts(bare("power.draw", d)).c_str(), watts(bare("enforced.power.limit", d)).c_str()),
-        text("%11s / %9s ", or_none(bare("memory.used", d), "MiB").c_str(),
-             or_none(bare("memory.total", d), "MiB").c_str()),
-        text("%8s %12s ", or_none(bare("utilization.gpu", d), "%").c_str(), compute.c_str()));
-    return rows + columns("", "", text(" %20s ", mig ? mig->c_str() : "N/A")) + kParts;
+        format(" %3s  %4s    %-3s%15s / %5s ", or_none(bare("fan.speed", d), "%").c_str(),
+               or_none(bare("temperature.gpu", d), "C").c_str(), told("pstate", d).c_str(),
+               watts(bare("power.draw", d)).c_str(),
+               watts(bare("enforced.power.limit", d)).c_str()),
+        format("%11s / %9s ", or_none(bare("memory.used", d), "MiB").c_str(),
+               or_none(bare("memory.total", d), "MiB").c_str()),
+        format("%8s %12s ", or_none(bare("utilization.gpu", d), "%").c_str(), compute.c_str()));
+    return rows + columns("", "", format(" %20s ", mig ? mig->c_str() : "N/A")) + kParts;
 }
 
 std::string process_rows(const std::vector<nvmlDevice_t> &devices)
@@ -85,9 +80,9 @@ std::string process_rows(const std::vector<nvmlDevice_t> &devices)
     std::string rows;
     for (nvmlDevice_t d : devices)
         for (const Process &p : processes(d))
-            rows +=
-                line(text(" %4s   N/A  N/A %15u      C   %-38s %7s", told("index", d).c_str(),
-                          p.pid, short_name(p.name, 38).c_str(), or_none(p.memory, "MiB").c_str()));
+            rows += line(format(" %4s   N/A  N/A %15u      C   %-38s %7s", told("index", d).c_str(),
+                                p.pid, short_name(p.name, 38).c_str(),
+                                or_none(p.memory, "MiB").c_str()));
     return rows.empty() ? line("  No running processes found") : rows;
 }
 
@@ -96,10 +91,10 @@ std::string process_rows(const std::vector<nvmlDevice_t> &devices)
 std::string table(const std::vector<nvmlDevice_t> &devices)
 {
     const std::string driver = told("driver_version", devices[0]);
-    std::string all = text("%-31s\n", date().c_str());
+    std::string all = format("%-31s\n", date().c_str());
     all += kFull;
-    all += line(text(" NVIDIA-SMI %-22s Driver Version: %-14s CUDA Version: %-8s", driver.c_str(),
-                     driver.c_str(), cuda_version().c_str()));
+    all += line(format(" NVIDIA-SMI %-22s Driver Version: %-14s CUDA Version: %-8s", driver.c_str(),
+                       driver.c_str(), cuda_version().c_str()));
     all += kParts;
     all += columns(" GPU  Name                 Persistence-M", " Bus-Id          Disp.A",
                    " Volatile Uncorr. ECC");
@@ -135,9 +130,9 @@ std::string versions()
     char driver[96] = "N/A";
     if (ASK(nvmlSystemGetDriverVersion, driver, static_cast<unsigned>(sizeof driver)))
         strcpy(driver, "N/A");
-    return text("NVIDIA-SMI version  : %s (rgpu %s)\nNVML version        : %s\n"
-                "DRIVER version      : %s\nCUDA Version        : %s\n",
-                driver, RGPU_VERSION, nvml, driver, cuda_version().c_str());
+    return format("NVIDIA-SMI version  : %s (rgpu %s)\nNVML version        : %s\n"
+                  "DRIVER version      : %s\nCUDA Version        : %s\n",
+                  driver, RGPU_VERSION, nvml, driver, cuda_version().c_str());
 }
 
 }  // namespace rgpu::smi

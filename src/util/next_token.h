@@ -26,4 +26,12 @@ inline std::vector<std::string> tokens(std::string_view list, std::string_view s
     return out;
 }
 
+// Whether it is one of a list with commas, as slurm.conf has them.
+inline bool has_token(std::string_view list, std::string_view token)
+{
+    while (!list.empty())
+        if (next_token(list, ",") == token) return true;
+    return false;
+}
+
 }  // namespace rgpu

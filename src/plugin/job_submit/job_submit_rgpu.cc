@@ -41,9 +41,8 @@ namespace {
 // one, and the type in rgpu:TYPE:N.
 constexpr const char *kEach = "RGPU_EACH";
 constexpr const char *kType = "RGPU_TYPE";
-// Of the SPANK plugin in salloc.
-constexpr const char *kSalloc = "RGPU_SALLOC";
-constexpr const char *kMarks[] = {slurm::kNodesMark, kEach, kType, slurm::kTypesMark, kSalloc};
+constexpr const char *kMarks[] = {slurm::kNodesMark, kEach, kType, slurm::kTypesMark,
+                                  slurm::kSallocMark};
 
 std::string_view text(const char *s) { return s ? s : ""; }
 
@@ -68,13 +67,6 @@ std::optional<std::string_view> value_of(std::string_view entry, std::string_vie
     if (!entry.starts_with(name) || entry.size() <= name.size() || entry[name.size()] != '=')
         return {};
     return entry.substr(name.size() + 1);
-}
-
-bool has_word(std::string_view list, std::string_view word)
-{
-    while (!list.empty())
-        if (next_token(list, ",") == word) return true;
-    return false;
 }
 
 void tell(char **err_msg, const std::string &sentence)
@@ -201,10 +193,10 @@ bool has_forged_marks(const job_desc_msg_t &job)
 // salloc's shell, which Slurm does not start on the node.
 bool stays_here(const job_desc_msg_t &job)
 {
-    if (!&slurm_conf || has_word(text(slurm_conf.launch_params), "use_interactive_step"))
+    if (!&slurm_conf || has_token(text(slurm_conf.launch_params), "use_interactive_step"))
         return false;
     for (uint32_t i = 0; i < job.spank_job_env_size; ++i)
-        if (value_of(text(job.spank_job_env[i]), kSalloc)) return true;
+        if (value_of(text(job.spank_job_env[i]), slurm::kSallocMark)) return true;
     return false;
 }
 
@@ -232,7 +224,7 @@ bool names_rgpu_anywhere(const Submission &job)
 // gpu all the same: Slurm's commands refuse the options by themselves otherwise.
 bool nodes_have_gpus(const std::optional<slurm::Snapshot> &pool)
 {
-    if (&slurm_conf && !has_word(text(slurm_conf.gres_plugins), "gpu")) return false;
+    if (&slurm_conf && !has_token(text(slurm_conf.gres_plugins), "gpu")) return false;
     return !pool || !pool->facts.no_node_gpus;
 }
 

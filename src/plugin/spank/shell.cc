@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "slurm/terms/nodes.h"
+
 namespace rgpu::plugin {
 
 int shell_post_opt(spank_t spank, bool local)
@@ -17,7 +19,7 @@ int shell_post_opt(spank_t spank, bool local)
             unsetenv(kShellDevices);
     }
     if (!local && std::string_view(program_invocation_short_name) == "salloc")
-        (void)spank_job_control_setenv(spank, kSallocMark, "1", 1);
+        (void)spank_job_control_setenv(spank, slurm::kSallocMark, "1", 1);
     return ESPANK_SUCCESS;
 }
 

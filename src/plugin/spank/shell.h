@@ -8,8 +8,6 @@ namespace rgpu::plugin {
 
 // Where the value of the shell's CUDA_VISIBLE_DEVICES stands in the job's environment.
 constexpr const char *kShellDevices = "RGPU_SHELL_DEVICES";
-// In the control environment of a job of salloc, for job_submit.
-constexpr const char *kSallocMark = "RGPU_SALLOC";
 
 // For slurm_spank_init_post_opt in srun (`local`), sbatch and salloc.
 int shell_post_opt(spank_t spank, bool local);

@@ -80,13 +80,6 @@ std::string setting(std::string_view shown, std::string_view name)
     return {};
 }
 
-bool has_word(std::string_view list, std::string_view word)
-{
-    while (!list.empty())
-        if (next_token(list, ",") == word) return true;
-    return false;
-}
-
 // The value of NAME= in a line of words; reasons have spaces, and go up to the next "[" or the
 // line's end.
 std::string word_of(std::string_view line, std::string_view name)
@@ -257,7 +250,7 @@ std::vector<Disagreement> compare_config(std::string_view shown)
                  {"JobSubmitPlugins", "rgpu",
                   "append rgpu as the last: without it jobs get GPUs and pay nothing"}};
     for (const auto &l : lists)
-        if (std::string value = setting(shown, l.name); !has_word(value, l.word))
+        if (std::string value = setting(shown, l.name); !has_token(value, l.word))
             missing(l.name, value, l.cure);
     for (const char *name : {"PrologSlurmctld", "EpilogSlurmctld", "Prolog", "Epilog"})
         if (std::string value = setting(shown, name); value.empty() || value == "(null)")
@@ -265,7 +258,7 @@ std::vector<Disagreement> compare_config(std::string_view shown)
                     "set it to the script of libexec/rgpu, or call rgpu slurm from yours "
                     "(doc/slurm.md)");
     std::string flags = setting(shown, "PrologFlags");
-    if (!has_word(flags, "Alloc") && !has_word(flags, "Contain"))
+    if (!has_token(flags, "Alloc") && !has_token(flags, "Contain"))
         missing("PrologFlags", flags,
                 "add Alloc: the lease file must be there before the first step");
     return out;

@@ -13,6 +13,8 @@ constexpr const char *kNodesMark = "RGPU_NODES";
 
 // Beside it: the types whose licences the job took at submit, with commas.
 constexpr const char *kTypesMark = "RGPU_TYPES";
+// In that of a job of salloc.
+constexpr const char *kSallocMark = "RGPU_SALLOC";
 
 // The nodes that a job's licences were counted for. Of a range the licences are those of `most`
 // until the controller's prolog knows the nodes (rgpu slurm prolog lowers them, the epilog of a

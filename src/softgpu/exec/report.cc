@@ -2,22 +2,12 @@
 #include "softgpu/exec/report.h"
 
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
+
+#include "util/format.h"
 
 namespace rgpu::softgpu::exec {
 
 namespace {
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char *f, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, f);
-    vsnprintf(text, sizeof text, f, args);
-    va_end(args);
-    return text;
-}
 
 std::string triple(uint32_t x, uint32_t y, uint32_t z) { return format("%u,%u,%u", x, y, z); }
 
