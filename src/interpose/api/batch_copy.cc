@@ -1,6 +1,7 @@
 // Batches of 3D copies: in one stream they do what their copies do one after the other.
 #include "calls/array_format.h"
-#include "interpose/state/ranges.h"
+#include "interpose/mirror/addresses.h"
+#include "interpose/stream/copies.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 

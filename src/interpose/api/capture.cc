@@ -1,12 +1,7 @@
-// The captures under way, and the calls that begin, join, watch and end them.
+// The calls that begin, join, watch and end captures.
 #include "interpose/state/capture.h"
 
 #include <algorithm>
-#include <atomic>
-#include <list>
-#include <mutex>
-#include <set>
-#include <thread>
 
 #include "interpose/graph/node_memory.h"
 #include "interpose/mirror/mirror.h"
@@ -19,90 +14,21 @@ namespace rgpu::interpose {
 
 namespace {
 
-struct Capture {
-    HandleId origin = 0;
-    CUstreamCaptureMode mode{};
-    std::thread::id thread = std::this_thread::get_id();
-    std::set<HandleId> streams, events;  // that belong to it
-    bool invalid = false;                // by a call that this client refused
-};
-
-struct Captures {
-    std::atomic<size_t> count{0};
-    std::mutex mutex;
-    std::list<Capture> active;
-};
-
-Captures &captures()
-{
-    static Captures &c = *new Captures;
-    return c;
-}
-
-thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-
 bool known(CUstreamCaptureMode m)
 {
     return m == CU_STREAM_CAPTURE_MODE_GLOBAL || m == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
            m == CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
-// The capture that a stream or event belongs to, with the lock held; null when none.
-Capture *of_stream(HandleId stream)
-{
-    for (Capture &c : captures().active)
-        if (c.streams.contains(stream)) return &c;
-    return nullptr;
-}
-Capture *of_event(HandleId event)
-{
-    for (Capture &c : captures().active)
-        if (c.events.contains(event)) return &c;
-    return nullptr;
-}
-
-// Begins a capture on the server by `call`. What notes it is made before, as a capture that only
-// the server knew would never end.
+// Begins a capture on the server by `call`.
 template <class Call> CUresult begin(CUstream stream, CUstreamCaptureMode mode, Call call)
 {
-    std::list<Capture> one(1);
-    Capture &c = one.front();
-    if (CUresult r = detail::id_in(stream, c.origin)) return r;
-    c.mode = mode;
-    c.streams.insert(c.origin);
+    HandleId origin = 0;
+    if (CUresult r = detail::id_in(stream, origin)) return r;
+    NewCapture capture(origin, mode);
     if (CUresult r = call()) return r;
-    std::lock_guard lock(captures().mutex);
-    captures().active.splice(captures().active.end(), one);
-    captures().count++;
+    capture.begun();
     return CUDA_SUCCESS;
-}
-
-// The event now stands for the stream's work so far: for that of a capture, or no longer.
-void note_record(CUevent event, CUstream stream)
-{
-    HandleId s = 0, e = 0;
-    if (!any_capture() || detail::id_in(stream, s) || detail::id_in(event, e)) return;
-    std::lock_guard lock(captures().mutex);
-    for (Capture &c : captures().active) c.events.erase(e);
-    if (Capture *c = of_stream(s)) c->events.insert(e);
-}
-
-// Work in the legacy default stream would wait for the context's blocking streams, and be waited
-// for by them: while one of those is captured that is no longer possible, nor is the capture. With
-// the lock held.
-CUresult implicit_dependency()
-{
-    CUresult r = CUDA_SUCCESS;
-    for (Capture &c : captures().active)
-        for (HandleId stream : c.streams) {
-            const Slot *s = Handles::get().at(stream);
-            if (stream < calls::kFirstHandle || s->flags & CU_STREAM_NON_BLOCKING ||
-                s->parent != current_context())
-                continue;
-            c.invalid = true;
-            r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-        }
-    return r;
 }
 
 // Records by `call`, and lets everyone know who has to.
@@ -110,7 +36,7 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
 {
     HandleId s = 0, e = 0;
     if (!session() || detail::id_in(stream, s) || detail::id_in(event, e)) return call();
-    if (!(flags & CU_EVENT_RECORD_EXTERNAL)) note_record(event, stream);
+    if (!(flags & CU_EVENT_RECORD_EXTERNAL) && any_capture()) note_captured_record(e, s);
     if (shared::active()) shared::note_event(event, stream);
     idle::recording(e);
     CUresult r = call();
@@ -123,10 +49,7 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
 bool leaves_capture(HandleId event, unsigned flags)
 {
     if (!any_capture() || flags & CU_EVENT_WAIT_EXTERNAL) return false;
-    std::lock_guard lock(captures().mutex);
-    Capture *c = of_event(event);
-    if (!c) return false;
-    c->invalid = true;
+    if (!invalidate_capture_of(event)) return false;
     between::not_in_graph();
     return true;
 }
@@ -152,11 +75,7 @@ CUresult capture_info(CUstream stream, const Info &out)
     if (!out.status) return CUDA_ERROR_INVALID_VALUE;
     *out.status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (!any_capture()) return CUDA_SUCCESS;
-    bool invalid = false;
-    {
-        std::lock_guard lock(captures().mutex);
-        if (Capture *c = of_stream(number)) invalid = c->invalid;
-    }
+    const bool invalid = is_invalid_capture(number);
     Reply reply;
     CUresult r = session()->ask(
         CallId::cuStreamGetCaptureInfo_v3, current_context(),
@@ -199,53 +118,6 @@ CUresult capture_info(CUstream stream, const Info &out)
 
 }  // namespace
 
-bool any_capture() { return captures().count.load(std::memory_order_relaxed) != 0; }
-
-bool is_captured(HandleId stream)
-{
-    if (!any_capture()) return false;
-    std::lock_guard lock(captures().mutex);
-    return of_stream(stream) != nullptr;
-}
-
-CUresult may_give_work(HandleId stream)
-{
-    if (!any_capture()) return CUDA_SUCCESS;
-    std::lock_guard lock(captures().mutex);
-    const bool legacy = stream == 0 || stream == static_cast<HandleId>(
-                                                     reinterpret_cast<uintptr_t>(CU_STREAM_LEGACY));
-    if (legacy) return implicit_dependency();
-    Capture *c = of_stream(stream);
-    return c && c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-}
-
-void note_capture_result(HandleId stream, CUresult result)
-{
-    const bool invalidates = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
-                             result == CUDA_ERROR_STREAM_CAPTURE_MERGE ||
-                             result == CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-    if (!invalidates || !any_capture()) return;
-    std::lock_guard lock(captures().mutex);
-    if (Capture *c = of_stream(stream)) c->invalid = true;
-}
-
-CUresult may_call_unsafe()
-{
-    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
-    CUresult r = CUDA_SUCCESS;
-    std::lock_guard lock(captures().mutex);
-    for (Capture &c : captures().active) {
-        const bool forbids = c.thread == std::this_thread::get_id()
-                                 ? c.mode != CU_STREAM_CAPTURE_MODE_RELAXED
-                                 : c.mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                                       thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-        if (!forbids) continue;
-        c.invalid = true;
-        r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return r;
-}
-
 namespace own {
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
@@ -280,23 +152,14 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     HandleId number = 0;
     if (CUresult r = detail::id_in(stream, number)) return r;
     bool invalid = false;
-    {
-        std::lock_guard lock(captures().mutex);
-        if (Capture *c = of_stream(number); c && c->origin == number) {
-            const bool theirs = c->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-                                c->thread != std::this_thread::get_id();
-            if (theirs) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-            invalid = c->invalid;
-        }
+    if (const auto ending = ending_capture(number)) {
+        if (ending->wrong_thread) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+        invalid = ending->invalid;
     }
     CUresult r = remote<CallId::cuStreamEndCapture>(stream, graph);
     // A stream that is not the origin of a capture leaves it as it was.
     if (r == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) return r;
-    {
-        std::lock_guard lock(captures().mutex);
-        captures().count -=
-            std::erase_if(captures().active, [&](const Capture &c) { return c.origin == number; });
-    }
+    end_capture(number);
     if (!r && invalid) {
         if (graph && *graph) own::cuGraphDestroy(*graph);
         if (graph) *graph = nullptr;
@@ -310,7 +173,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     if (!session()) return not_ready();
     if (!mode || !known(*mode)) return CUDA_ERROR_INVALID_VALUE;
-    std::swap(*mode, thread_mode);
+    *mode = exchange_capture_mode(*mode);
     return CUDA_SUCCESS;
 }
 
@@ -357,16 +220,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
         return leaves_capture(e, flags) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
                                         : between::wait_event(stream, event);
     if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) &&
-        !detail::id_in(event, e)) {
-        std::lock_guard lock(captures().mutex);
-        Capture *of_its_own = of_stream(s), *of_the_event = of_event(e);
-        if (of_its_own && of_its_own != of_the_event) {
-            of_its_own->invalid = true;
-            return of_the_event ? CUDA_ERROR_STREAM_CAPTURE_MERGE
-                                : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-        }
-        if (of_the_event) of_the_event->streams.insert(s);
-    }
+        !detail::id_in(event, e))
+        if (CUresult r = join_capture(s, e)) return r;
     return remote<CallId::cuStreamWaitEvent>(stream, event, flags);
 }
 
@@ -374,12 +229,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
     HandleId id = 0;
-    if (any_capture() && !detail::id_in(stream, id)) {
-        std::lock_guard lock(captures().mutex);
-        captures().count -=
-            std::erase_if(captures().active, [&](const Capture &c) { return c.origin == id; });
-        for (Capture &c : captures().active) c.streams.erase(id);
-    }
+    if (any_capture() && !detail::id_in(stream, id)) forget_captured_stream(id);
     return remote<CallId::cuStreamDestroy_v2>(stream);
 }
 CUresult cuStreamDestroy(CUstream stream) { return own::cuStreamDestroy_v2(stream); }

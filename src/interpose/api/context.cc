@@ -2,9 +2,9 @@
 #include "calls/export_tables.h"
 #include "interpose/api/entry.h"
 #include "interpose/base/log.h"
+#include "interpose/mirror/addresses.h"
 #include "interpose/span/relay.h"
 #include "interpose/state/family.h"
-#include "interpose/state/ranges.h"
 #include "interpose/stream/callback.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
@@ -134,12 +134,6 @@ CUresult made(CUcontext context, unsigned flags, CUdevice d)
 }
 
 }  // namespace
-
-CUdevice current_device()
-{
-    Slot *s = current_slot();
-    return s ? s->device : -1;
-}
 
 namespace own {
 

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 
 #include "interpose/code/jit.h"
-#include "interpose/link/known_images.h"
+#include "interpose/link/image_call.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -69,7 +69,8 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     jit.write(w);
     const std::string_view image(static_cast<const char *>(data), bytes);
     Reply reply;
-    CUresult r = ask_with_image(CallId::cuLinkAddData_v2, head, {&image, 1}, reply);
+    CUresult r = ask_with_image(*session(), current_context(), CallId::cuLinkAddData_v2, head,
+                                {&image, 1}, reply);
     s->jit.take_logs(reply.body);
     return r;
 }

@@ -11,7 +11,7 @@
 #include "interpose/code/function_info.h"
 #include "interpose/code/image.h"
 #include "interpose/code/jit.h"
-#include "interpose/link/known_images.h"
+#include "interpose/link/image_call.h"
 #include "interpose/state/family.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
@@ -172,7 +172,9 @@ CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &j
     for (auto part : measured->parts) w.value(uint64_t{part.size()});
     jit.write(w);
     Reply reply;
-    const auto ask = [&] { return ask_with_image(id, head, measured->parts, reply); };
+    const auto ask = [&] {
+        return ask_with_image(*session(), current_context(), id, head, measured->parts, reply);
+    };
     std::string errors;
     CUresult r = ask();
     if (!r) made.keep();

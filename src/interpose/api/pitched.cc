@@ -3,11 +3,12 @@
 // copy; between arrays and the program's memory they go through device memory that is allocated for
 // the time.
 #include "interpose/link/waiting.h"
+#include "interpose/mirror/addresses.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/span/relay.h"
 #include "interpose/state/capture.h"
-#include "interpose/state/ranges.h"
 #include "interpose/stream/box.h"
+#include "interpose/stream/copies.h"
 #include "interpose/stream/sync_copies.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"

@@ -1,6 +1,7 @@
 // Streams: what the client knows of them without asking. And which events there can be.
 #include <algorithm>
 
+#include "interpose/state/idle.h"
 #include "interpose/stream/read_ahead.h"
 #include "interpose/stream/sync_copies.h"
 #include "interpose/stub/by_hand.h"
@@ -50,6 +51,18 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
                                  !(flags & CU_EVENT_DISABLE_TIMING);
     if (current_context() && (flags & ~known || timed_elsewhere)) return CUDA_ERROR_INVALID_VALUE;
     return remote<CallId::cuEventCreate>(out, flags);
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+    idle::events_elsewhere();
+    return remote<CallId::cuIpcGetEventHandle>(handle, event);
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+    idle::events_elsewhere();
+    return remote<CallId::cuIpcOpenEventHandle>(event, handle);
 }
 
 CUresult cuStreamCreate(CUstream *out, unsigned int flags)

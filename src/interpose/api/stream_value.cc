@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "interpose/link/waiting.h"
+#include "interpose/mirror/addresses.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/span/relay.h"
 #include "interpose/stream/callback.h"

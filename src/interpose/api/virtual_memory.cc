@@ -1,7 +1,7 @@
 // Virtual memory management and memory of other processes: which addresses are memory, the client
 // must know.
+#include "interpose/mirror/addresses.h"
 #include "interpose/span/address_space.h"
-#include "interpose/state/ranges.h"
 #include "interpose/stream/read_ahead.h"
 #include "interpose/stream/sync_copies.h"
 #include "interpose/stub/by_hand.h"

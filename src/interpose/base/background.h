@@ -1,4 +1,5 @@
-// Threads of ours that run behind the program's back, and are never joined.
+// Threads of ours that run behind the program's back, and are never joined. A thread that finds no
+// memory to go on gives up its connection (a Session, or whatever else has lose()).
 #pragma once
 
 #include <cxxabi.h>
@@ -8,13 +9,12 @@
 #include <utility>
 
 #include "interpose/base/result.h"
-#include "interpose/link/session.h"
 
 namespace rgpu::interpose {
 
 // Carries `body` out in a thread of ours. An exception ends the connection, whose callers get an
 // error then, and not the program.
-template <class Body> void in_our_thread(Session &session, Body &&body)
+template <class Connection, class Body> void in_our_thread(Connection &connection, Body &&body)
 {
     try {
         body();
@@ -22,16 +22,16 @@ template <class Body> void in_our_thread(Session &session, Body &&body)
         throw;
     } catch (...) {
         result_of_exception("a thread of rgpu's");
-        session.lose("this process lacks the memory to go on");
+        connection.lose("this process lacks the memory to go on");
     }
 }
 
 // Starts a thread for `body`. False where there is none to be had, which is said once.
-template <class Body> bool start_thread(Session &session, Body body)
+template <class Connection, class Body> bool start_thread(Connection &connection, Body body)
 {
     try {
-        std::thread([&session, body = std::move(body)]() mutable {
-            in_our_thread(session, body);
+        std::thread([&connection, body = std::move(body)]() mutable {
+            in_our_thread(connection, body);
         }).detach();
         return true;
     } catch (const std::exception &e) {  // no thread, or no memory for its beginning

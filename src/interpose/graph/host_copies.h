@@ -6,7 +6,8 @@
 // long as their context.
 #pragma once
 
-#include "interpose/state/ranges.h"
+#include "interpose/mirror/addresses.h"
+#include "interpose/stream/copies.h"
 
 namespace rgpu::interpose {
 

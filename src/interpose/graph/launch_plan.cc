@@ -233,6 +233,30 @@ void finish_launch(void *data)
     in_our_thread(*session(), [&] { finish(*held); });
 }
 
+// Before and after a host node's function runs, in the thread that runs it: the program's memory is
+// as the graph's copies before it left it, and copies behind it will see what it wrote.
+void before_host_node(uint64_t token)
+{
+    Called called = find_called(token);
+    if (!called.node) return;
+    InContext context(called.plan->context);
+    Plan::Launch &launch = *called.plan->launch_of_call(called.node->calls);
+    fetch(*called.plan, launch, [&](CUgraphNode n) { return called.node->before.contains(n); });
+}
+
+void after_host_node(uint64_t token)
+{
+    Called called = find_called(token);
+    if (!called.node) return;
+    InContext context(called.plan->context);
+    bool sent = false;
+    for (const auto &[node, copy] : called.plan->copies)
+        if (copy->to_device && !called.node->before.contains(node))
+            copy_box(copy->transfer, called.plan->side, CopyWait::never), sent = true;
+    if (sent) remote<CallId::cuStreamSynchronize>(called.plan->side);
+    called.node->calls++;
+}
+
 }  // namespace
 
 CUresult plan_launches(CUgraphExec exec, CUgraph graph)
@@ -247,9 +271,11 @@ CUresult plan_launches(CUgraphExec exec, CUgraph graph)
         forget_plan(*number);
         return CUDA_SUCCESS;
     }
-    if (!plan->host_nodes.empty())
+    if (!plan->host_nodes.empty()) {
+        set_around_graph_functions(before_host_node, after_host_node);
         if (CUresult r = own::cuStreamCreateWithPriority(&plan->side, CU_STREAM_NON_BLOCKING, 0))
             return r;
+    }
     std::lock_guard lock(plans().mutex);
     plans().by_exec[*number] = plan;
     plans().any = true;
@@ -336,7 +362,7 @@ CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
     const size_t callbacks = plan->host_nodes.size();
     plan->launches.emplace_back();
     Unless launched([&] { plan->launches.pop_back(); });
-    session()->expect_callbacks(callbacks);
+    session()->expect_callbacks(callbacks, callback_due);
     Unless sent([&] { session()->expect_fewer_callbacks(callbacks); });
     CUresult r = launch(exec, stream, in);
     sent.keep();
@@ -345,28 +371,6 @@ CUresult launch_with_plan(CUgraphExec exec, CUstream stream)
     r = call_in_stream(stream, finish_launch, held.get());
     if (!r) (void)held.release();  // the function's
     return r;
-}
-
-void before_host_node(uint64_t token)
-{
-    Called called = find_called(token);
-    if (!called.node) return;
-    InContext context(called.plan->context);
-    Plan::Launch &launch = *called.plan->launch_of_call(called.node->calls);
-    fetch(*called.plan, launch, [&](CUgraphNode n) { return called.node->before.contains(n); });
-}
-
-void after_host_node(uint64_t token)
-{
-    Called called = find_called(token);
-    if (!called.node) return;
-    InContext context(called.plan->context);
-    bool sent = false;
-    for (const auto &[node, copy] : called.plan->copies)
-        if (copy->to_device && !called.node->before.contains(node))
-            copy_box(copy->transfer, called.plan->side, CopyWait::never), sent = true;
-    if (sent) remote<CallId::cuStreamSynchronize>(called.plan->side);
-    called.node->calls++;
 }
 
 }  // namespace rgpu::interpose

@@ -19,9 +19,4 @@ void forget_plan(HandleId exec);
 // Launches with all that it needs.
 CUresult launch_with_plan(CUgraphExec exec, CUstream stream);
 
-// Before and after a host node's function runs, in the thread that runs it: the program's memory is
-// as the graph's copies before it left it, and copies behind it will see what it wrote.
-void before_host_node(uint64_t token);
-void after_host_node(uint64_t token);
-
 }  // namespace rgpu::interpose

@@ -8,7 +8,6 @@
 #include "calls/handles.h"
 #include "interpose/base/background.h"
 #include "interpose/base/log.h"
-#include "interpose/link/session.h"
 #include "net/handshake/data_connection.h"
 
 namespace rgpu::interpose {
@@ -36,7 +35,6 @@ void say_alone(const std::string &server, const std::string &why)
 
 void Lanes::begin()
 {
-    if (begun_.exchange(true)) return;
     start_thread(session_, [this] { run(); });  // where there is none, it goes on as it is
 }
 

@@ -2,19 +2,17 @@
 // says, opened when there was enough to carry.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "interpose/base/lease.h"
+#include "interpose/link/session.h"
 #include "util/result.h"
 #include "wire/lanes.h"
 
 namespace rgpu::interpose {
-
-class Session;
 
 // Tells the user that there is one connection, where more were named.
 void say_alone(const std::string &server, const std::string &why);
@@ -29,21 +27,18 @@ public:
     static constexpr size_t kLanes = 4;
     static constexpr uint64_t kWorthIt = 16 << 20;
 
-    Lanes(Session &session, const LeaseServer &server, std::optional<size_t> wanted)
-        : session_(session), server_(server), count_(wanted.value_or(kLanes)),
-          always_(wanted.has_value())
+    // For a session that lives as long as the process. `count`: what wanted() says.
+    Lanes(Session &session, const LeaseServer &server, std::optional<size_t> count)
+        : session_(session), server_(server), count_(count.value_or(kLanes)),
+          always_(count.has_value())
     {}
 
-    // So many bytes of a copy went or came. Any thread, with any lock.
-    void carried(size_t bytes)
-    {
-        if (!begun_.load(std::memory_order_relaxed) &&
-            bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= (always_ ? 1 : kWorthIt))
-            begin();
-    }
+    // From how many bytes on they are opened: at once where a number is named.
+    uint64_t worth_it() const { return always_ ? 1 : kWorthIt; }
+    // Opens them, in a thread of ours. To be called once; any thread, with any lock.
+    void begin();
 
 private:
-    void begin();
     void run();
     Result<void> open();
 
@@ -51,8 +46,6 @@ private:
     const LeaseServer server_;
     const size_t count_;
     const bool always_;
-    std::atomic<uint64_t> bytes_{0};
-    std::atomic<bool> begun_{false};
 };
 
 }  // namespace rgpu::interpose

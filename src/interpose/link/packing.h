@@ -1,34 +1,34 @@
-// Packed frames of one session (net/packing/packer.h): as RGPU_COMPRESSION says, agreed on with the
-// server when either side finds the link slow, or at once where a method is named.
+// How the frames of one connection are packed (net/packing/packer.h), both ways, and whether its
+// link is slow. What is agreed on with the server is packing_agreement.h's.
 #pragma once
 
 #include <atomic>
-#include <mutex>
+#include <functional>
 
 #include "net/packing/link_meter.h"
 #include "net/packing/packer.h"
 #include "net/packing/unpacker.h"
-#include "util/result.h"
 
 namespace rgpu::interpose {
 
-class Session;
-
 class Packing {
 public:
-    enum class Wanted { automatic, off, lz4, zstd };
-    // Fails with `invalid` on another word.
-    static Result<Wanted> wanted();
-
-    Packing(Session &session, Wanted wanted);
+    // `always`: a method is named, and frames are packed over a fast link, too.
+    explicit Packing(bool always);
 
     net::Packer out;
     net::Unpacker in;
 
-    // What is said of it to the server, first.
-    wire::Packing greeting() const { return {}; }
-    // Where a method is named: agrees on it, in the calling thread.
-    void agree_now();
+    bool always() const { return always_; }
+
+    // `changed` is called when either side finds that the link is slow, or as slow as before no
+    // longer. To be said before the first frame comes; the reading thread calls it, with locks that
+    // others need.
+    void when_link_changes(std::function<void()> changed) { changed_ = std::move(changed); }
+    // Bytes a second that come from the server, as measured here. 0: fast, or not known. Any
+    // thread.
+    uint64_t rate() const { return rate_; }
+
     // The server tells how our bytes come to it; 0: fast. The reading thread's.
     void link_is(uint64_t rate);
     // So many bytes of a large block came; `waits`: more are to come, and were not there. The
@@ -36,19 +36,10 @@ public:
     void received(size_t bytes, bool waits);
 
 private:
-    void agree_later();
-    void run();
-    void agree();
-    unsigned wanted_methods() const;
-    bool always() const { return wanted_ != Wanted::automatic; }
-
-    Session &session_;
-    const Wanted wanted_;
+    const bool always_;
+    std::function<void()> changed_ = [] {};
     net::LinkMeter meter_;
     std::atomic<uint64_t> rate_{0};  // what the meter says
-    std::mutex mutex_;
-    bool changed_ = false, running_ = false;  // there is something to agree on; a thread does so
-    bool never_ = false;                      // it was tried, and cannot be
 };
 
 }  // namespace rgpu::interpose

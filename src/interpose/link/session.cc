@@ -13,20 +13,16 @@
 #include <unordered_map>
 #include <utility>
 
+#include "calls/handles.h"
 #include "calls/versions.h"
 #include "interpose/base/addresses.h"
 #include "interpose/base/background.h"
 #include "interpose/base/log.h"
 #include "interpose/base/stats.h"
 #include "interpose/base/thread_name.h"
-#include "interpose/link/lanes.h"
 #include "interpose/link/lost.h"
 #include "interpose/link/packing.h"
-#include "interpose/link/transport_choice.h"
 #include "interpose/link/waiting.h"
-#include "interpose/state/servers.h"
-#include "interpose/stream/callback.h"
-#include "net/handshake/data_connection.h"
 #include "net/transport/pacing.h"
 
 namespace rgpu::interpose {
@@ -37,7 +33,6 @@ using namespace std::chrono_literals;
 using wire::FrameHeader;
 using wire::ServerFrame;
 
-constexpr auto kConnectTimeout = 10s;
 constexpr size_t kFlushAt = 32 << 10;          // bytes gathered before they leave by themselves
 constexpr size_t kGatheredPayload = 8 << 10;   // what is copied rather than sent by itself
 constexpr uint64_t kServerIdleAfter = 20'000;  // ns since the last flush: then send at once
@@ -68,15 +63,6 @@ std::vector<uint16_t> match_calls(const wire::Snapshot &theirs)
     return numbers;
 }
 
-// Addresses that a process can have, and not so many that the program would lack them.
-bool is_sane(const wire::Snapshot &s)
-{
-    constexpr uint64_t kPage = 4096, kEnd = uint64_t{1} << 47, kMost = uint64_t{1} << 44;
-    if (!s.device_size) return true;
-    return s.device_size <= kMost && s.device_base <= kEnd - s.device_size &&
-           s.device_base % kPage == 0 && s.device_size % kPage == 0;
-}
-
 void say_unserved(calls::CallId id)
 {
     static std::array<std::atomic<bool>, calls::kCallCount> said{};
@@ -84,18 +70,6 @@ void say_unserved(calls::CallId id)
         say("%s answers CUDA_ERROR_NOT_SUPPORTED: the GPU server runs another version of rgpu, "
             "which does not carry it out",
             calls::info(id).symbol.data());
-}
-
-// Through shared memory and over UCX nobody expects it.
-void say_unpacked(const std::string &server, std::string_view transport)
-{
-    if (transport == "tls")
-        say("copies to and from %s go unpacked: the connection is encrypted, and their sizes would "
-            "tell of what is in them",
-            server.c_str());
-    else if (transport == "tcp")
-        say("copies to and from %s go unpacked: its version of rgpu knows no compression",
-            server.c_str());
 }
 
 // A thread of the program that it cancels goes to the end of its call: others wait for what it
@@ -149,77 +123,31 @@ Waiting::Waiting(bool wait) : wait_(wait) { waiting += wait; }
 Waiting::~Waiting() { waiting -= wait_; }
 
 Session::Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host)
-    : transport_(std::move(transport)), server_(std::move(server)), one_host_(one_host)
+    : transport_(std::move(transport)),
+      laned_(dynamic_cast<net::LanedTransport *>(transport_.get())), server_(std::move(server)),
+      one_host_(one_host)
 {}
 
 Session::~Session() = default;
 
-Result<Session *> Session::open(const LeaseServer &server)
+void Session::learn(wire::Snapshot snapshot)
 {
-    auto way = Way::wanted();
-    if (!way) return std::move(way).error();
-    const auto packing = Packing::wanted();
-    if (!packing) return packing.error();
-    const auto lanes = Lanes::wanted();
-    if (!lanes) return lanes.error();
-    auto connection = net::connect_data(server.address, server.lease, server.secret,
-                                        calls::table_digest(), kConnectTimeout,
-                                        [&] { say_waiting(server); });
-    if (!connection) return std::move(connection).error();
-    const auto deadline = net::Clock::now() + kConnectTimeout;
-    const int fd = connection->fd.get();
-    const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes,
-               far = !net::on_one_host(fd);
+    snapshot_ = std::move(snapshot);
+    readdress(snapshot_, read_addresses());
+    call_numbers_ = match_calls(snapshot_);
+    server_calls_.insert(snapshot_.calls.begin(), snapshot_.calls.end());
+    images.learn(snapshot_);
+}
 
-    if (auto r = way->offer(*connection, deadline); !r) return std::move(r).error();
-    FrameHeader h;
-    std::vector<uint8_t> body;
-    auto read_snapshot = [&]() -> Result<void> {
-        if (auto r = net::receive_all(fd, &h, sizeof h, deadline); !r) return r;
-        if (h.type != static_cast<uint16_t>(ServerFrame::snapshot) ||
-            h.bytes > wire::kMaxServerBytes)
-            return error(ErrorKind::invalid, "unexpected answer instead of a snapshot");
-        if (h.value != CUDA_SUCCESS)
-            return error(ErrorKind::unavailable,
-                         "the server's driver does not start (CUDA error %u)", h.value);
-        body.resize(h.bytes);
-        return net::receive_all(fd, body.data(), body.size(), deadline);
-    };
-    if (auto r = read_snapshot(); !r) return std::move(r).error();
-    auto settled = way->settle(*connection, deadline);
-    if (!settled) return std::move(settled).error();
-    std::unique_ptr<net::Transport> transport = std::move(*settled);
-    const char *const name = transport->name();
-    const std::string_view transport_name = name;
-    note_transport(name);
+void Session::start_pump()
+{
+    has_no_pump_ = !start_thread(*this, [this] { pump(); });
+}
 
-    auto s = std::make_unique<Session>(std::move(transport),
-                                       server.name + " (" + server.address + ")",
-                                       !far && transport_name == "tcp");
-    auto snapshot = wire::decode_snapshot(body.data(), body.size());
-    if (!snapshot) return std::move(snapshot).error();
-    if (!is_sane(*snapshot))
-        return error(ErrorKind::invalid,
-                     "the server's snapshot names addresses that no program has");
-    s->snapshot_ = std::move(*snapshot);
-    readdress(s->snapshot_, read_addresses());
-    s->call_numbers_ = match_calls(s->snapshot_);
-    s->server_calls_.insert(s->snapshot_.calls.begin(), s->snapshot_.calls.end());
-    s->images.learn(s->snapshot_);
-    if (takes_packed && transport_name == "tcp" && *packing != Packing::Wanted::off)
-        s->use(std::make_unique<Packing>(*s, *packing));
-    else if (*packing == Packing::Wanted::lz4 || *packing == Packing::Wanted::zstd)
-        say_unpacked(s->server_, transport_name);
-    s->laned_ = dynamic_cast<net::LanedTransport *>(s->transport_.get());
-    if (s->laned_ && takes_lanes && (*lanes ? **lanes > 1 : far))
-        s->lanes_ = std::make_unique<Lanes>(*s, server, *lanes);
-    else if (s->laned_ && lanes->value_or(1) > 1)
-        say_alone(s->server_, transport_name == "tls" ? "it is encrypted"
-                                                      : "its version of rgpu knows no more");
-    // Never deleted: cudart calls the driver after static destructors ran.
-    Session *const open = s.release();
-    open->has_no_pump_ = !start_thread(*open, [open] { open->pump(); });
-    return open;
+void Session::set_one_of_several(unsigned index, ContextThere context_there)
+{
+    index_ = index;
+    context_there_ = context_there;
 }
 
 bool Session::hears_by_itself()
@@ -229,19 +157,14 @@ bool Session::hears_by_itself()
     return !has_no_pump_;
 }
 
-// Says so to the server, with the first call that leaves.
 void Session::use(std::unique_ptr<Packing> packing)
 {
     packing_ = std::move(packing);
-    {
-        std::lock_guard lock(send_);
-        const size_t at =
-            begin(static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle, 0);
-        wire::Writer(out_).value(packing_->greeting());
-        constexpr uint32_t bytes = sizeof(wire::Packing);
-        memcpy(&out_[at], &bytes, sizeof bytes);
-    }
-    packing_->agree_now();
+    std::lock_guard lock(send_);
+    const size_t at = begin(static_cast<calls::CallId>(wire::kPackingCall), calls::kNoHandle, 0);
+    wire::Writer(out_).value(wire::Packing());
+    constexpr uint32_t bytes = sizeof(wire::Packing);
+    memcpy(&out_[at], &bytes, sizeof bytes);
 }
 
 void Session::use(std::vector<net::OwnSocket> lanes, bool always)
@@ -292,10 +215,8 @@ size_t Session::begin(calls::CallId id, uint32_t context, uint16_t flags)
     h.flags = flags;
     h.sequence = ++sequence_;
     sent_.fetch_add(1, std::memory_order_release);
-    // A context of another server means nothing to this one.
-    h.value = spanning() && context && Handles::get().at(context)->server != index_
-                  ? calls::kNoHandle
-                  : context;
+    const ContextThere there = context_there_.load(std::memory_order_relaxed);
+    h.value = there && context ? there(context, index_) : context;
     size_t at = out_.size();
     wire::Writer(out_).value(h);
     return at;
@@ -325,7 +246,7 @@ CUresult Session::commit(calls::CallId id, size_t at, Payload payload, Awaited a
     expect(awaited);
 
     // From here on nothing throws.
-    if (lanes_ && payload.bytes) lanes_->carried(payload.bytes);
+    if (payload.bytes) large_copies.carried(payload.bytes);
     // The pump is for what stays behind here, and for what comes while nobody waits.
     if (pump_asleep_ && (later || pushes_expected())) pump_wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
@@ -731,7 +652,7 @@ bool Session::take_data(const FrameHeader &h)
     }
     if (p->news) heard_.fetch_add(1, std::memory_order_release);
     if (!receive(p->to, h.bytes)) return false;
-    if (lanes_) lanes_->carried(h.bytes);
+    large_copies.carried(h.bytes);
     p->to += h.bytes, p->left -= h.bytes;
     if (h.value) p->reply.result = static_cast<CUresult>(h.value), note_broken(h.value);
     if (!(h.flags & wire::kLast)) return true;
@@ -765,7 +686,8 @@ bool Session::take_callback(const FrameHeader &h)
     if (!receive(&token, sizeof token)) return false;
     heard_.fetch_add(1, std::memory_order_release);
     expect_fewer_callbacks(1);
-    callback_due(*this, token, h.value);
+    if (const CallbackDue due = callback_due_.load(std::memory_order_acquire))
+        due(*this, token, h.value);
     return true;
 }
 
@@ -779,6 +701,12 @@ bool Session::take_link(const FrameHeader &h)
     if (!receive(&rate, sizeof rate)) return false;
     packing_->link_is(rate);
     return true;
+}
+
+void Session::expect_callbacks(size_t n, CallbackDue due)
+{
+    callback_due_.store(due, std::memory_order_release);
+    callbacks_under_way_ += n;
 }
 
 // One that nobody expected must not make the count huge, which would keep the pump awake for ever.
@@ -831,7 +759,7 @@ void Session::die(const char *why)
     CUresult alive = CUDA_SUCCESS;
     if (dead_.compare_exchange_strong(alive, CUDA_ERROR_EXTERNAL_DEVICE))
         say("lost the GPU server %s: %s; every CUDA call %sfails from now on", server_.c_str(), why,
-            spanning() ? "for its GPUs " : "");
+            context_there_.load() ? "for its GPUs " : "");
     transport_->shutdown();
 }
 

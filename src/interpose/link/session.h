@@ -21,7 +21,7 @@
 
 #include "calls/calls.h"
 #include "interpose/base/guard.h"
-#include "interpose/base/lease.h"
+#include "interpose/link/copy_meter.h"
 #include "interpose/link/known_images.h"
 #include "net/transport/laned_transport.h"
 #include "util/spin.h"
@@ -42,7 +42,6 @@ struct Payload {
     size_t bytes = 0;
 };
 
-class Lanes;
 class Packing;
 
 // RGPU_SYNC=1: every call waits for its answer, so that an error belongs to the call that returns
@@ -51,18 +50,28 @@ bool every_call_waits();
 
 class Session {
 public:
-    // Connects, proves the lease, and reads the snapshot.
-    static Result<Session *> open(const LeaseServer &server);
-    // Over a connection that stands already and whose server has the same table; nothing reads by
-    // itself. `one_host`: both ends are on one, and the server reads from a socket.
+    // Over a connection that stands already and whose server has the same table, until learn() says
+    // otherwise; nothing reads by itself, until start_pump(). `one_host`: both ends are on one, and
+    // the server reads from a socket.
     Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host = false);
     ~Session();
 
+    // Before the first call, by the one thread that knows of the session: what the server is, how
+    // frames are packed (the server hears of it with the first call), and the thread that sends
+    // what was gathered.
+    void learn(wire::Snapshot snapshot);
+    void use(std::unique_ptr<Packing> packing);
+    void start_pump();
+    // Counts the bytes of large copies.
+    CopyMeter large_copies;
+
     const wire::Snapshot &snapshot() const { return snapshot_; }
 
-    // Which of several servers it is of (servers.h).
+    // Of several servers: which one it is of, and what a context's number means to that one. 0
+    // unless it is a context of its own.
+    using ContextThere = uint32_t (*)(uint32_t context, unsigned index);
+    void set_one_of_several(unsigned index, ContextThere context_there);
     unsigned index() const { return index_; }
-    void set_index(unsigned index) { index_ = index; }
     const std::string &server() const { return server_; }
 
     // CUDA_SUCCESS while the connection stands, else the code that every call answers from then on.
@@ -125,8 +134,10 @@ public:
     uint64_t heard() const { return heard_.load(std::memory_order_acquire); }
 
     // Host functions were put into a stream: their callback frames will come while nobody may be
-    // waiting.
-    void expect_callbacks(size_t n) { callbacks_under_way_ += n; }
+    // waiting. `due` is called for each by whichever thread reads, which it must not hold up; it is
+    // the same for all of a session.
+    using CallbackDue = void (*)(Session &, uint64_t token, uint32_t status);
+    void expect_callbacks(size_t n, CallbackDue due);
     // So many of them will not: the call that was to put them there was not sent.
     void expect_fewer_callbacks(size_t n);
 
@@ -151,6 +162,8 @@ public:
     // Whether something is to come that nobody may be waiting for.
     bool pushes_expected() const { return callbacks_under_way_ || copies_under_way_; }
 
+    // Whether use() can add further connections.
+    bool takes_lanes() const { return laned_; }
     // Further connections, in the server's order, carry what is large from now on, `always` or
     // where that is faster; returns when they do both ways, or the session is over.
     void use(std::vector<net::OwnSocket> lanes, bool always);
@@ -209,7 +222,6 @@ private:
     bool packs(size_t at, size_t bytes, Payload payload);
     size_t begin_parts(size_t at, Payload &payload);
     CUresult send_parts(size_t begun, Payload payload);
-    void use(std::unique_ptr<Packing>);
     void begin_lanes();
 
     CUresult wait(Pending &p);
@@ -238,11 +250,12 @@ private:
     void wait_ahead(Ahead &);
 
     std::unique_ptr<net::Transport> transport_;
-    std::unique_ptr<Packing> packing_;      // null: nothing is ever packed
-    std::unique_ptr<Lanes> lanes_;          // null: there is one connection, whatever comes
-    net::LanedTransport *laned_ = nullptr;  // transport_, where more can join it
+    std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
+    net::LanedTransport *const laned_;  // transport_, where more can join it
     std::string server_;
     unsigned index_ = 0;
+    std::atomic<ContextThere> context_there_{nullptr};  // null: there is one server
+    std::atomic<CallbackDue> callback_due_{nullptr};
     wire::Snapshot snapshot_;
     std::vector<uint16_t> call_numbers_;                 // ours -> the server's; empty when equal
     std::unordered_set<std::string_view> server_calls_;  // by name, when not equal

@@ -28,18 +28,19 @@ Error not_so(const char *wanted, const std::string &why)
 
 }  // namespace
 
-Result<Way> Way::wanted(std::optional<bool> rdma)
+Result<TransportChoice> TransportChoice::wanted(std::optional<bool> rdma)
 {
     const char *v = getenv("RGPU_TRANSPORT");
     const std::string_view wanted = v ? v : "";
-    if (wanted.empty() || wanted == "auto") return Way(Wanted::any, rdma);
-    if (wanted == "tcp") return Way(Wanted::tcp, rdma);
-    if (wanted == "shm") return Way(Wanted::shm, rdma);
-    if (wanted == "ucx") return Way(Wanted::ucx, rdma);
+    if (wanted.empty() || wanted == "auto") return TransportChoice(Wanted::any, rdma);
+    if (wanted == "tcp") return TransportChoice(Wanted::tcp, rdma);
+    if (wanted == "shm") return TransportChoice(Wanted::shm, rdma);
+    if (wanted == "ucx") return TransportChoice(Wanted::ucx, rdma);
     return error(ErrorKind::invalid, "RGPU_TRANSPORT is \"%s\": auto, tcp, shm or ucx", v);
 }
 
-Result<void> Way::offer_shared(const net::DataConnection &connection, net::Deadline deadline)
+Result<void> TransportChoice::offer_shared(const net::DataConnection &connection,
+                                           net::Deadline deadline)
 {
     auto sent = connection.takes_offers
                     ? net::SharedOffer::send(connection.fd.get(), deadline)
@@ -51,7 +52,8 @@ Result<void> Way::offer_shared(const net::DataConnection &connection, net::Deadl
     return {};
 }
 
-Result<void> Way::offer_ucx(const net::DataConnection &connection, net::Deadline deadline)
+Result<void> TransportChoice::offer_ucx(const net::DataConnection &connection,
+                                        net::Deadline deadline)
 {
     if (connection.tunnel && wanted_ == Wanted::ucx)
         return not_so("ucx", "the server encrypts its data connections (encrypt = true), which UCX "
@@ -68,7 +70,7 @@ Result<void> Way::offer_ucx(const net::DataConnection &connection, net::Deadline
     return {};
 }
 
-Result<void> Way::offer(const net::DataConnection &connection, net::Deadline deadline)
+Result<void> TransportChoice::offer(const net::DataConnection &connection, net::Deadline deadline)
 {
     switch (wanted_) {
     case Wanted::tcp: return {};
@@ -80,8 +82,8 @@ Result<void> Way::offer(const net::DataConnection &connection, net::Deadline dea
     return rdma_.value_or(net::has_rdma()) ? offer_ucx(connection, deadline) : Result<void>();
 }
 
-Result<std::unique_ptr<net::Transport>> Way::settle(net::DataConnection &connection,
-                                                    net::Deadline deadline)
+Result<std::unique_ptr<net::Transport>> TransportChoice::settle(net::DataConnection &connection,
+                                                                net::Deadline deadline)
 {
     if (shared_) {
         auto settled = shared_->settle(connection.fd, deadline);

@@ -1,4 +1,4 @@
-// The way that a connection's bytes go: TCP, or what client and worker agree on at its beginning.
+// What carries a connection's bytes: TCP, or what client and worker agree on at its beginning.
 // RGPU_TRANSPORT says which.
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace rgpu::interpose {
 
-class Way {
+class TransportChoice {
 public:
     // As RGPU_TRANSPORT says: auto (shared memory on one host; else UCX, where this host has an
     // RDMA device and the server takes it; else TCP), tcp, shm or ucx. Fails with `invalid` on
     // another word. `rdma`: whether there is one, where the caller knows.
-    static Result<Way> wanted(std::optional<bool> rdma = {});
+    static Result<TransportChoice> wanted(std::optional<bool> rdma = {});
 
     // Before anything else is sent: makes the offer, where there is one to make. Fails where what
     // is wanted cannot be had.
@@ -28,7 +28,7 @@ public:
 
 private:
     enum class Wanted { any, tcp, shm, ucx };
-    Way(Wanted wanted, std::optional<bool> rdma) : wanted_(wanted), rdma_(rdma) {}
+    TransportChoice(Wanted wanted, std::optional<bool> rdma) : wanted_(wanted), rdma_(rdma) {}
     Result<void> offer_shared(const net::DataConnection &, net::Deadline);
     Result<void> offer_ucx(const net::DataConnection &, net::Deadline);
 

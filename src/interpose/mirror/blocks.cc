@@ -7,7 +7,6 @@
 
 #include "interpose/base/log.h"
 #include "interpose/mirror/state.h"
-#include "interpose/span/address_space.h"
 #include "interpose/state/capture.h"
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
@@ -138,8 +137,8 @@ CUresult reserve(const State &st, uint64_t bytes, int protection, uint64_t &addr
         wire::Reader answer(reply.body.data(), reply.body.size());
         address = answer.value<uint64_t>();
         if (!answer.at_end()) return CUDA_ERROR_UNKNOWN;
-        if (is_segment_place(st, address, bytes) && !taken_elsewhere(address, bytes) &&
-            map_here(address, bytes, protection))
+        if (is_segment_place(st, address, bytes) && !addresses_elsewhere(address, bytes) &&
+            !is_range_elsewhere(address, bytes) && map_here(address, bytes, protection))
             return CUDA_SUCCESS;
         refused.all.push_back(address);
         hint = free_place(bytes);

@@ -1,7 +1,7 @@
 #include "interpose/span/address_space.h"
 
 #include "interpose/base/log.h"
-#include "interpose/state/ranges.h"
+#include "interpose/mirror/addresses.h"
 #include "interpose/stub/stub.h"
 
 namespace rgpu::interpose {
@@ -51,12 +51,6 @@ bool fill_page(CUdeviceptr base, size_t bytes)
 }
 
 }  // namespace
-
-std::unique_lock<std::mutex> hold_space()
-{
-    static std::mutex &space = *new std::mutex;
-    return spanning() ? std::unique_lock(space) : std::unique_lock<std::mutex>();
-}
 
 CUresult detail::move_apart(CUdeviceptr *base, const std::function<size_t()> &bytes,
                             const std::function<CUresult()> &allocate,

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 
 #include "interpose/base/guard.h"
+#include "interpose/state/ranges.h"
 #include "interpose/state/servers.h"
 
 namespace rgpu::interpose {
@@ -22,11 +22,6 @@ CUresult move_apart(CUdeviceptr *base, const std::function<size_t()> &bytes,
                     const std::function<void(CUdeviceptr)> &give_back);
 
 }  // namespace detail
-
-// Held from before a server is asked for addresses until they are noted (state/ranges.h,
-// mirror/blocks.cc): two servers may give the same at the same time. Not where there is one. Inside
-// the order of shared memory, outside of its tables.
-std::unique_lock<std::mutex> hold_space();
 
 // Carries out `allocate`, which writes *base, until that is no other server's, and notes it. Where
 // it never is, standard error says what to do.

@@ -11,8 +11,9 @@
 #include <atomic>
 #include <functional>
 
-#include "interpose/state/ranges.h"
+#include "interpose/mirror/addresses.h"
 #include "interpose/state/servers.h"
+#include "interpose/stream/copies.h"
 
 namespace rgpu::interpose::between {
 

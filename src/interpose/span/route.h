@@ -8,7 +8,7 @@
 #pragma once
 
 #include "calls/roles.h"
-#include "interpose/state/ranges.h"
+#include "interpose/mirror/addresses.h"
 #include "interpose/state/servers.h"
 #include "interpose/stub/stub.h"
 

@@ -5,8 +5,6 @@
 
 #include <new>
 
-#include "interpose/state/servers.h"
-
 namespace rgpu::interpose {
 
 Handles &Handles::get()
@@ -27,9 +25,10 @@ void Handles::map(size_t servers)
     base_ = p == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(p);
 }
 
-void Handles::make_room(size_t servers)
+void Handles::span(size_t servers, unsigned (*here)())
 {
     std::lock_guard lock(mutex_);
+    here_.store(here, std::memory_order_relaxed);
     if (base_) munmap(reinterpret_cast<void *>(base_), size_t{end_} * kSlotBytes);
     map(servers);
 }
@@ -52,9 +51,9 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
     Slot *s = new (at(id)) Slot;
     s->parent = parent;
     s->stamp = ++last_stamp_;
-    const bool everywhere = spanning() &&
-                            (kind == HandleKind::library || kind == HandleKind::kernel);
-    s->server = everywhere ? kEverywhere : static_cast<uint8_t>(here());
+    const auto here = here_.load(std::memory_order_relaxed);
+    const bool everywhere = here && (kind == HandleKind::library || kind == HandleKind::kernel);
+    s->server = everywhere ? kEverywhere : static_cast<uint8_t>(here ? here() : 0);
     s->kind.store(kind, std::memory_order_release);
     return id;
 }
@@ -62,7 +61,8 @@ HandleId Handles::make(HandleKind kind, HandleId parent)
 Slot *Handles::adopt(HandleKind kind, HandleId &id, HandleId parent)
 {
     if (id < calls::kFirstHandle || id >= calls::kMaxHandles || !base_) return nullptr;
-    const unsigned server = here();
+    const auto here = here_.load(std::memory_order_relaxed);
+    const unsigned server = here ? here() : 0;
     if (id >= calls::kFirstServerHandle) id += server * calls::kFirstServerHandle;
     std::lock_guard lock(mutex_);
     if (at(id)->kind.load() == kind) return at(id);

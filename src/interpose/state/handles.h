@@ -49,8 +49,11 @@ public:
     // False where the process has no room for it: then there can be no handles.
     bool is_there() const { return base_ != 0; }
 
-    // For so many servers, before there is a handle.
-    void make_room(size_t servers);
+    // Makes room for the numbers of so many servers. `here` says where an object is that the
+    // calling thread makes; without it there is one server. Before there is a handle.
+    void span(size_t servers, unsigned (*here)());
+    // One server again, in the child of a fork: takes no lock that the parent's threads may hold.
+    void forget_servers() { here_.store(nullptr, std::memory_order_relaxed); }
 
     // A new number of this kind; 0 when all are in use.
     HandleId make(HandleKind kind, HandleId parent = 0);
@@ -94,6 +97,7 @@ private:
 
     void map(size_t servers);
 
+    std::atomic<unsigned (*)()> here_{nullptr};
     uintptr_t base_ = 0;
     HandleId end_ = calls::kMaxHandles;  // of all numbers
     std::mutex mutex_;

@@ -6,12 +6,10 @@
 #include <limits>
 
 #include "interpose/state/capture.h"
-#include "interpose/stub/by_hand.h"
-#include "interpose/stub/stub.h"
+#include "interpose/state/contexts.h"
+#include "interpose/state/servers.h"
 
-namespace rgpu::interpose {
-
-namespace idle {
+namespace rgpu::interpose::idle {
 
 namespace {
 
@@ -114,22 +112,4 @@ void recorded_in(HandleId event, HandleId stream)
 
 void events_elsewhere() { elsewhere.store(true, std::memory_order_relaxed); }
 
-}  // namespace idle
-
-namespace own {
-
-CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
-{
-    idle::events_elsewhere();
-    return remote<CallId::cuIpcGetEventHandle>(handle, event);
-}
-
-CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
-{
-    idle::events_elsewhere();
-    return remote<CallId::cuIpcOpenEventHandle>(event, handle);
-}
-
-}  // namespace own
-
-}  // namespace rgpu::interpose
+}  // namespace rgpu::interpose::idle

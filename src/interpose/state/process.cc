@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
+#include "interpose/base/guard.h"
 #include "interpose/base/log.h"
 #include "interpose/base/result.h"
-#include "interpose/state/servers.h"
-#include "interpose/stub/stub.h"
+#include "interpose/link/connect.h"
+#include "interpose/state/ranges.h"
 #include "util/visible_devices.h"
 #include "wire/lease_name.h"
 
@@ -22,8 +22,6 @@ struct Process {
     std::mutex mutex;
     bool tried = false;
     CUresult result = CUDA_ERROR_NOT_INITIALIZED;
-    std::vector<Session *> sessions;        // one for each server that has GPUs for this program
-    std::atomic<Session *> ready{nullptr};  // set by cuInit
     std::atomic<bool> forked{false};
 };
 
@@ -33,23 +31,6 @@ Process &process()
     return p;
 }
 
-struct Thread {
-    std::vector<HandleId> contexts;
-    struct Stream {
-        HandleId id = 0;
-        uint32_t stamp = 0;
-    };
-    std::map<HandleId, Stream> default_streams;  // by context
-};
-// A plain pointer: cudart calls on threads whose thread_locals are gone already.
-thread_local Thread *this_thread;
-
-Thread &thread()
-{
-    if (!this_thread) this_thread = new Thread;
-    return *this_thread;
-}
-
 // After cuInit CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and
 // fork"). A parent that has only asked for versions or entry points has not begun yet, and its
 // child may. Either way the connection is the parent's, and a child that outlives it must not keep
@@ -57,8 +38,8 @@ Thread &thread()
 void in_forked_child()
 {
     Process &p = process();
-    const bool begun = p.forked || p.ready;
-    for (Session *s : p.sessions) s->leave_to_parent();
+    const bool begun = p.forked || session();
+    for (Session *s : all_sessions()) s->leave_to_parent();
     new (&p) Process;
     forget_servers();
     p.forked = begun;
@@ -102,7 +83,7 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
 
 CUresult open_session(const LeaseServer &server, Session *&out)
 {
-    auto session = Session::open(server);
+    auto session = connect(server);
     if (session) {
         out = *session;
         return CUDA_SUCCESS;
@@ -137,7 +118,7 @@ CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<Session *
     return CUDA_SUCCESS;
 }
 
-CUresult open_sessions(Process &p)
+CUresult open_sessions()
 {
     const char *path = getenv("RGPU_LEASE");
     if (!path || !*path) {
@@ -165,8 +146,7 @@ CUresult open_sessions(Process &p)
     }
     std::vector<Session *> sessions(servers->size());
     if (CUresult r = open_all(*servers, sessions)) return r;
-    p.sessions = sessions;
-    if (sessions.size() > 1) set_servers(sessions, std::move(devices));
+    set_servers(sessions, std::move(devices));
     for (Session *s : sessions) reserve_device_range(*s);
     pthread_atfork(nullptr, nullptr, in_forked_child);
     return CUDA_SUCCESS;
@@ -180,7 +160,7 @@ CUresult connect_once()
     if (p.forked) return CUDA_ERROR_NOT_INITIALIZED;
     std::lock_guard lock(p.mutex);
     if (!p.tried) {
-        p.result = open_sessions(p);
+        p.result = open_sessions();
         p.tried = true;  // not where it threw: the next call may find more memory
     }
     return p.result;
@@ -189,107 +169,23 @@ CUresult connect_once()
 int driver_version()
 {
     if (connect_once()) return CUDA_VERSION;
-    int lowest = process().sessions.front()->snapshot().driver_version;
-    for (const Session *s : process().sessions)
-        lowest = std::min(lowest, s->snapshot().driver_version);
+    int lowest = all_sessions().front()->snapshot().driver_version;
+    for (const Session *s : all_sessions()) lowest = std::min(lowest, s->snapshot().driver_version);
     return lowest;
 }
 
 bool server_has(calls::CallId id)
 {
     if (calls::info(id).mode == calls::Mode::local || connect_once()) return true;
-    const auto &all = process().sessions;
+    const auto &all = all_sessions();
     return std::all_of(all.begin(), all.end(),
                        [id](const Session *s) { return s->server_has(id); });
-}
-
-void set_initialized() { process().ready = process().sessions.front(); }
-
-Session *session()
-{
-    Session *s = process().ready.load(std::memory_order_acquire);
-    return s && spanning() ? session_at(here()) : s;
 }
 
 CUresult not_ready()
 {
     Process &p = process();
     return p.tried && p.result && !p.forked ? p.result : CUDA_ERROR_NOT_INITIALIZED;
-}
-
-int device_count()
-{
-    const Session *s = session();
-    return static_cast<int>(!s ? 0 : spanning() ? places().size() : s->snapshot().devices.size());
-}
-
-const wire::DeviceSnapshot *device(CUdevice d)
-{
-    const Session *s = session();
-    if (s && spanning()) {
-        if (d < 0 || static_cast<size_t>(d) >= places().size()) return nullptr;
-        const Place &p = places()[static_cast<size_t>(d)];
-        s = session_at(p.server), d = p.number;
-    }
-    if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
-    return &s->snapshot().devices[static_cast<size_t>(d)];
-}
-
-HandleId current_context()
-{
-    return this_thread && !this_thread->contexts.empty() ? this_thread->contexts.back() : 0;
-}
-
-void set_current(HandleId context)
-{
-    auto &stack = thread().contexts;
-    if (!stack.empty()) stack.pop_back();
-    if (context) stack.push_back(context);
-}
-
-void push_context(HandleId context) { thread().contexts.push_back(context); }
-
-HandleId pop_context()
-{
-    auto &stack = thread().contexts;
-    if (stack.empty()) return 0;
-    HandleId top = stack.back();
-    stack.pop_back();
-    return top;
-}
-
-CUresult context_state()
-{
-    const HandleId here = current_context();
-    if (!here) return CUDA_ERROR_INVALID_CONTEXT;
-    const Slot &s = *Handles::get().at(here);
-    const bool lives = s.kind.load(std::memory_order_relaxed) == HandleKind::context &&
-                       !s.done.load(std::memory_order_relaxed);
-    return lives ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-void forget_context(HandleId context)
-{
-    if (current_context() == context) pop_context();
-    thread().default_streams.erase(context);
-}
-
-HandleId thread_stream()
-{
-    Thread::Stream &stream = thread().default_streams[current_context()];
-    const auto lives = [&stream](const Slot *s) {
-        return s->kind.load(std::memory_order_acquire) == HandleKind::stream &&
-               s->stamp == stream.stamp;
-    };
-    // It ends with a primary context that is reset.
-    if (stream.id && !lives(Handles::get().at(stream.id))) stream = {};
-    if (!stream.id) {
-        CUstream made = nullptr;
-        if (remote<calls::CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT) == CUDA_SUCCESS)
-            if (const Slot *s = Handles::get().slot(made))
-                stream = {*Handles::get().id(made), s->stamp};
-    }
-    return stream.id;
 }
 
 }  // namespace rgpu::interpose

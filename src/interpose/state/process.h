@@ -1,10 +1,9 @@
-// What this process is to rgpu: its lease, its sessions, and the calling thread's contexts.
+// The connection of this process: made at the first call that needs one.
 #pragma once
 
-#include <cstdint>
-
-#include "interpose/link/session.h"
-#include "interpose/state/handles.h"
+#include "calls/calls.h"
+#include "interpose/state/contexts.h"
+#include "interpose/state/servers.h"
 
 namespace rgpu::interpose {
 
@@ -22,33 +21,6 @@ int driver_version();
 // a server.
 bool server_has(calls::CallId id);
 
-// The session after a successful cuInit, or null; of several the one that the calling thread's
-// calls go to (servers.h).
-Session *session();
 // What a call answers when session() is null: NOT_INITIALIZED, or why cuInit failed.
 CUresult not_ready();
-// Called by cuInit once connect_once() succeeded.
-void set_initialized();
-
-// How many devices the program has, 0 before cuInit.
-int device_count();
-// The snapshot of device `d`, or null when there is no such device.
-const wire::DeviceSnapshot *device(CUdevice d);
-
-// The calling thread's stack of contexts (their handle numbers). current_context() is 0 with none.
-HandleId current_context();
-void set_current(HandleId context);  // replaces the top
-void push_context(HandleId context);
-HandleId pop_context();  // 0 when empty
-// What a driver says of the current context before all else: INVALID_CONTEXT with none,
-// CONTEXT_IS_DESTROYED.
-CUresult context_state();
-// A context that ends is no longer current for the caller. Elsewhere it stays, and calls answer
-// that it is destroyed.
-void forget_context(HandleId context);
-
-// The calling thread's own default stream in its current context (cuda.h: CU_STREAM_PER_THREAD),
-// made at first use. 0 when it cannot be made.
-HandleId thread_stream();
-
 }  // namespace rgpu::interpose

@@ -1,11 +1,15 @@
-// What the client knows of memory: which addresses are the server's, which are pinned here.
+// What the client knows of addresses: which ranges are device memory, which are pinned memory of
+// the program, and where each server's memory lies. Memory that kernels share with the program is
+// in mirror/; mirror/addresses.h answers for both. Any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "calls/cuda_api.h"
+#include "interpose/link/session.h"
 #include "interpose/state/handles.h"
 
 namespace rgpu::interpose {
@@ -35,7 +39,13 @@ struct HostRange {
     bool sync_memops = false;
 };
 
-// Remembers device memory that a call of the current context gave. Any thread, like all here.
+// Whose memory an address is, where several servers are (servers.h), and a context of it.
+struct AddressOwner {
+    unsigned server = 0;
+    HandleId context = 0;
+};
+
+// Remembers device memory that a call of the current context gave.
 void note_allocation(CUdeviceptr base, size_t bytes, bool mapped = false);
 // The mapped pieces that lie in a range may be accessed now, or no longer.
 void note_access(CUdeviceptr base, size_t bytes, bool allowed);
@@ -49,54 +59,46 @@ bool note_sync_memops(CUdeviceptr address, bool set);
 // Forgets what starts exactly at `base`; false when nothing does. A graph's memory stays known.
 bool forget_allocation(CUdeviceptr base);
 // Everything of a context that has ended.
-void forget_allocations(HandleId context);
-
+void forget_ranges(HandleId context);
 // Of several servers the one that calls go to is looked at first.
 std::optional<DeviceRange> find_device(CUdeviceptr address);
 // Whether it is memory of that server.
 bool is_known_here(CUdeviceptr address);
 std::optional<HostRange> find_host(const void *address);
 
-// Where several servers (servers.h) are: whose memory an address is, and a context of it; nothing
-// for what is no device memory.
-struct AddressOwner {
-    unsigned server = 0;
-    HandleId context = 0;
-};
-std::optional<AddressOwner> owner_of_address(CUdeviceptr address);
-// Whether bytes there are memory, or reserved addresses, of another server than the calls' own.
-bool taken_elsewhere(CUdeviceptr base, size_t bytes);
+// Memory of the program that is pinned from now on; forgets what begins at `base`, if `allocated`
+// is as it was noted.
+void note_host(const HostRange &);
+std::optional<HostRange> forget_host(uintptr_t base, bool allocated);
+
+// The owner of allocated or reserved addresses; nothing for what is neither.
+std::optional<AddressOwner> owner_of_range(CUdeviceptr address);
+// Whether bytes there are allocated, reserved or pinned for another server than the calls' own.
+bool is_range_elsewhere(CUdeviceptr base, size_t bytes);
+// Whether bytes from `address` on are allocated and may be accessed. Nothing where no allocation is
+// known: `address` is then the first such byte.
+std::optional<bool> is_allocated(CUdeviceptr &address, size_t bytes);
+// Whether the address lies where some server's memory does, or is allocated.
+bool is_server_address(CUdeviceptr address);
+// Whether the calls' server has said where its memory lies.
+bool knows_place_of_memory();
+
 // Addresses that cuMemAddressReserve gave; forgets those that begin at `base`.
 void note_reservation(CUdeviceptr base, size_t bytes);
 void forget_reservation(CUdeviceptr base);
 
+// Keeps the program from ever using an address that the server uses for device memory.
+void reserve_device_range(const Session &);
 // True when these addresses were reserved here for the server's memory.
 bool in_reserved_range(CUdeviceptr address, size_t bytes);
-
-// True for an address that means memory of the server, shared memory too.
-bool is_device_address(CUdeviceptr address);
 
 // True for bytes that are no device memory, lie where some was, and are none of the program's
 // either: the program has freed them.
 bool is_freed(CUdeviceptr address, size_t bytes);
 
-// True for bytes that a copy may touch as device memory: not past the end of the allocation they
-// begin in. Pinned memory is shared from then on.
-bool is_device_range(CUdeviceptr address, size_t bytes);
-
-// Copies of plain ranges in a stream, for all calls that copy. With `wait` the bytes are there on
-// return; to the device: they are taken from where they are, and the program may change them.
-CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream, bool wait);
-CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult copy_to_host(void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait);
-
-// When a copy of a box is over for the caller: always, as CUDA says for the memory it goes to, or
-// not at all.
-enum class CopyWait { always, as_memory_says, never };
-// Copies between the program's memory and the server's, or within either.
-CUresult copy_box(const CUDA_MEMCPY3D &, CUstream stream, CopyWait);
-
-// Device of the calling thread's context, -1 with none.
-CUdevice current_device();
+// Held from before a server is asked for addresses until they are noted, here or in mirror/: two
+// servers may give the same at the same time. Not where there is one. Inside the order of shared
+// memory, outside of its tables.
+std::unique_lock<std::mutex> hold_space();
 
 }  // namespace rgpu::interpose

@@ -1,6 +1,6 @@
 #include "interpose/state/servers.h"
 
-#include "interpose/state/process.h"
+#include <new>
 
 namespace rgpu::interpose {
 
@@ -11,6 +11,7 @@ namespace {
 struct Servers {
     std::vector<Session *> sessions;
     std::vector<Place> devices;
+    std::atomic<Session *> ready{nullptr};
 };
 
 Servers &servers()
@@ -22,24 +23,43 @@ Servers &servers()
 // Plain: cudart calls on threads whose thread_locals are gone already.
 constinit thread_local int t_server = -1;  // -1: the current context's
 
+// A context of another server means nothing to this one.
+uint32_t context_there(uint32_t context, unsigned server)
+{
+    return Handles::get().at(context)->server == server ? context : calls::kNoHandle;
+}
+
 }  // namespace
 
 void set_servers(std::vector<Session *> sessions, std::vector<Place> devices)
 {
     Servers &s = servers();
-    for (unsigned i = 0; i < sessions.size(); i++) sessions[i]->set_index(i);
     s.sessions = std::move(sessions);
+    if (s.sessions.size() < 2) return;
+    for (unsigned i = 0; i < s.sessions.size(); i++)
+        s.sessions[i]->set_one_of_several(i, context_there);
     s.devices = std::move(devices);
-    Handles::get().make_room(s.sessions.size());
+    Handles::get().span(s.sessions.size(), here);
     g_spanning.store(true, std::memory_order_release);
 }
+
+void set_initialized() { servers().ready = servers().sessions.front(); }
 
 void forget_servers()
 {
     new (&servers()) Servers;
+    Handles::get().forget_servers();
     g_spanning = false;
     t_server = -1;
 }
+
+Session *session()
+{
+    Session *s = servers().ready.load(std::memory_order_acquire);
+    return s && spanning() ? session_at(here()) : s;
+}
+
+const std::vector<Session *> &all_sessions() { return servers().sessions; }
 
 unsigned server_count()
 {
@@ -47,6 +67,24 @@ unsigned server_count()
 }
 Session *session_at(unsigned server) { return spanning() ? servers().sessions[server] : session(); }
 const std::vector<Place> &places() { return servers().devices; }
+
+int device_count()
+{
+    const Session *s = session();
+    return static_cast<int>(!s ? 0 : spanning() ? places().size() : s->snapshot().devices.size());
+}
+
+const wire::DeviceSnapshot *device(CUdevice d)
+{
+    const Session *s = session();
+    if (s && spanning()) {
+        if (d < 0 || static_cast<size_t>(d) >= places().size()) return nullptr;
+        const Place &p = places()[static_cast<size_t>(d)];
+        s = session_at(p.server), d = p.number;
+    }
+    if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
+    return &s->snapshot().devices[static_cast<size_t>(d)];
+}
 
 unsigned here()
 {

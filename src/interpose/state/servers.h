@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "calls/cuda_api.h"
+#include "interpose/link/session.h"
+#include "interpose/state/contexts.h"
 #include "interpose/state/handles.h"
 
 namespace rgpu::interpose {
-
-class Session;
 
 inline constexpr size_t kMostServers = 32;
 
@@ -34,14 +34,28 @@ struct Place {
     CUdevice number = 0;  // its own number there
 };
 
-// Once, before the first call: several sessions, and the program's devices.
+// Once, before the first call: a session for each server, and, of several, the program's devices.
+// The sessions live as long as the process.
 void set_servers(std::vector<Session *> sessions, std::vector<Place> devices);
-// In the child of a fork: none any more.
+// Calls may be made from now on.
+void set_initialized();
+// In the child of a fork: none any more. Takes no lock.
 void forget_servers();
+
+// The session after set_initialized(), or null before; of several the one that the calling thread's
+// calls go to.
+Session *session();
+// Those of all servers, as soon as there are any.
+const std::vector<Session *> &all_sessions();
 
 unsigned server_count();
 Session *session_at(unsigned server);
 const std::vector<Place> &places();
+
+// How many devices the program has, 0 before set_initialized().
+int device_count();
+// The snapshot of device `d`, or null when there is no such device.
+const wire::DeviceSnapshot *device(CUdevice d);
 
 // The server that the calling thread's calls go to now: without a context the first device's.
 unsigned here();

@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "interpose/base/background.h"
-#include "interpose/graph/launch_plan.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
 #include "interpose/state/servers.h"
@@ -43,6 +42,7 @@ struct Callbacks {
     std::map<uint64_t, Function> graphs;  // of graphs' nodes; these stay
     std::map<std::pair<CUhostFn, void *>, uint64_t> graph_tokens;
     std::atomic<bool> any_graphs{false};
+    std::atomic<void (*)(uint64_t)> before_graphs{nullptr}, after_graphs{nullptr};
     uint64_t next_token = 1;
     std::atomic<size_t> under_way{0};  // the program's, but for those of graphs
     Waiters threads;                   // jobs: one for each stream that stands at a function
@@ -73,7 +73,7 @@ void run(Session &s, uint64_t token, CUresult status)
         }
     }
     in_our_thread(s, [&] {
-        if (of_graph) before_host_node(token);
+        if (const auto before = c.before_graphs.load(); of_graph && before) before(token);
         shared::before_host_function();
     });
     if (f.job)
@@ -82,7 +82,7 @@ void run(Session &s, uint64_t token, CUresult status)
         f.run(status);  // what the program's function throws is its own
     in_our_thread(s, [&] {
         shared::after_host_function();
-        if (of_graph) after_host_node(token);
+        if (const auto after = c.after_graphs.load(); of_graph && after) after(token);
         if (!of_graph && !f.job) c.under_way--;
         s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle,
                [&](wire::Writer &w) { w.value(CallbackStep::done), w.value(token); });
@@ -119,7 +119,7 @@ CUresult enqueue(const Function &f)
         std::lock_guard lock(c.mutex);
         if (c.waiting.erase(token) && !f.job) c.under_way--;
     });
-    s->expect_callbacks(1);
+    s->expect_callbacks(1, callback_due);
     Unless sent([&] { s->expect_fewer_callbacks(1); });
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
         w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
@@ -187,6 +187,12 @@ bool find_graph_function(uint64_t token, CUhostFn &function, void *&data)
 }
 
 bool any_graph_function() { return callbacks().any_graphs; }
+
+void set_around_graph_functions(void (*before)(uint64_t token), void (*after)(uint64_t token))
+{
+    callbacks().before_graphs = before;
+    callbacks().after_graphs = after;
+}
 
 namespace own {
 

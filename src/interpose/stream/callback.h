@@ -11,18 +11,16 @@
 #include <functional>
 
 #include "calls/cuda_api.h"
+#include "interpose/link/session.h"
 
 namespace rgpu::interpose {
-
-class Session;
 
 // The first word of the body of a cuLaunchHostFunc frame: what it says.
 // capture: like enqueue, but the stream is being captured, and the token is a graph's
 // (graph_function()).
 enum class CallbackStep : uint32_t { enqueue, done, capture };
 
-// A callback frame came: its function is to run. Called by whichever thread reads, which it does
-// not hold up.
+// A callback frame came: its function is to run. For Session::expect_callbacks().
 void callback_due(Session &, uint64_t token, uint32_t status);
 
 // CUDA_SUCCESS where a function that is put into a stream now would be called: there is a thread
@@ -46,5 +44,8 @@ uint64_t graph_function(CUhostFn function, void *data);
 bool find_graph_function(uint64_t token, CUhostFn &function, void *&data);
 // False as long as no graph calls a host function.
 bool any_graph_function();
+// What the functions of graphs' nodes are run between, in the thread that runs them
+// (launch_plan.h). From now on.
+void set_around_graph_functions(void (*before)(uint64_t token), void (*after)(uint64_t token));
 
 }  // namespace rgpu::interpose

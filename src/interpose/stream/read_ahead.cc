@@ -7,10 +7,10 @@
 #include <map>
 #include <mutex>
 
+#include "interpose/mirror/addresses.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
 #include "interpose/state/process.h"
-#include "interpose/state/ranges.h"
 #include "interpose/state/servers.h"
 
 namespace rgpu::interpose::read_ahead {

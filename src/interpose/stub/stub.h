@@ -22,6 +22,10 @@
 
 namespace rgpu::interpose {
 
+// The calling thread's own default stream in its current context, made at first use. 0 when it
+// cannot be made.
+HandleId thread_stream();
+
 using calls::CallId;
 using calls::Mode;
 using calls::RoleKind;
@@ -296,8 +300,5 @@ template <CallId Id, class... A> CUresult remote(A... args)
 {
     return detail::Typed<Id, typename calls::Row<Id>::Function>::run(args...);
 }
-
-// Keeps the program from ever using an address that the server uses for device memory.
-void reserve_device_range(const Session &);
 
 }  // namespace rgpu::interpose

@@ -1,4 +1,4 @@
-// Which way a connection goes, by what is wanted and what there is. The worker is a thread.
+// What carries a connection, by what is wanted and what there is. The worker is a thread.
 #include "interpose/link/transport_choice.h"
 
 #include <criterion/criterion.h>
@@ -32,12 +32,12 @@ struct Link {
 
 net::Deadline soon() { return net::Clock::now() + 60s; }
 
-Way way(const char *wanted, bool rdma)
+TransportChoice choice(const char *wanted, bool rdma)
 {
     setenv("RGPU_TRANSPORT", wanted, 1);
     setenv("RGPU_UCX_TLS", "tcp", 0);
     setenv("RGPU_UCX_NET_DEVICES", "lo", 0);
-    auto w = Way::wanted(rdma);
+    auto w = TransportChoice::wanted(rdma);
     cr_assert(w.has_value());
     return std::move(*w);
 }
@@ -61,7 +61,7 @@ bool decline(int fd)
 }
 
 // What carries a connection to such a worker, or the error.
-std::string carried_by(Way w, Link &link, bool &offered)
+std::string carried_by(TransportChoice w, Link &link, bool &offered)
 {
     std::thread worker([&] { offered = decline(link.theirs.get()); });
     std::string result;
@@ -85,51 +85,51 @@ bool built_with_ucx()
 
 }  // namespace
 
-Test(way, what_is_no_way_is_refused)
+Test(transport_choice, an_unknown_name_is_refused)
 {
     setenv("RGPU_TRANSPORT", "pigeon", 1);
-    auto w = Way::wanted();
+    auto w = TransportChoice::wanted();
     cr_assert(!w && w.error().kind == ErrorKind::invalid);
 }
 
-Test(way, auto_offers_ucx_where_there_is_rdma_alone)
+Test(transport_choice, auto_offers_ucx_where_there_is_rdma_alone)
 {
     if (!built_with_ucx()) cr_skip_test("built without UCX");
     bool offered = false;
     Link without(true);
-    cr_expect_str_eq(carried_by(way("auto", false), without, offered).c_str(), "tcp");
+    cr_expect_str_eq(carried_by(choice("auto", false), without, offered).c_str(), "tcp");
     cr_expect(!offered);
     Link with(true);
-    cr_expect_str_eq(carried_by(way("auto", true), with, offered).c_str(), "tcp",
+    cr_expect_str_eq(carried_by(choice("auto", true), with, offered).c_str(), "tcp",
                      "declined: TCP, without a word");
     cr_expect(offered);
     Link old(false);
-    cr_expect_str_eq(carried_by(way("auto", true), old, offered).c_str(), "tcp");
+    cr_expect_str_eq(carried_by(choice("auto", true), old, offered).c_str(), "tcp");
     cr_expect(!offered, "a server that does not take it is not asked");
     Link tcp(true);
-    cr_expect_str_eq(carried_by(way("tcp", true), tcp, offered).c_str(), "tcp");
+    cr_expect_str_eq(carried_by(choice("tcp", true), tcp, offered).c_str(), "tcp");
     cr_expect(!offered);
 }
 
-Test(way, auto_needs_no_library)
+Test(transport_choice, auto_needs_no_library)
 {
     setenv("RGPU_UCX_LIBRARY", "/nonexistent/libucp.so.0", 1);
     bool offered = false;
     Link link(true);
-    cr_expect_str_eq(carried_by(way("auto", true), link, offered).c_str(), "tcp");
+    cr_expect_str_eq(carried_by(choice("auto", true), link, offered).c_str(), "tcp");
     cr_expect(!offered);
 }
 
-Test(way, ucx_says_why_not)
+Test(transport_choice, ucx_says_why_not)
 {
     bool offered = false;
     Link link(true), old(false);
     if (built_with_ucx()) {
-        const std::string why = carried_by(way("ucx", false), link, offered);
+        const std::string why = carried_by(choice("ucx", false), link, offered);
         cr_expect(offered && why == "RGPU_TRANSPORT is ucx, and on the server: no such thing", "%s",
                   why.c_str());
     }
-    const std::string why = carried_by(way("ucx", false), old, offered);
+    const std::string why = carried_by(choice("ucx", false), old, offered);
     cr_expect(!offered && why.find("transport = \"ucx\" below [rgpud]") != why.npos, "%s",
               why.c_str());
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "interpose/state/ranges.h"
+#include "interpose/stream/copies.h"
 #include "t/unit/recorder/support.h"
 
 using namespace rgpu;

@@ -16,8 +16,6 @@ namespace rgpu::test {
 
 namespace {
 
-interpose::Session *the_session;
-HandleId the_context;
 void *library;
 
 template <class F> F symbol(const char *name)
@@ -84,8 +82,12 @@ Note note_of(CallId id)
 
 void answer(CUresult result) { symbol<void (*)(CUresult)>("rgpu_recorder_answer")(result); }
 
-void use_session(interpose::Session *s) { the_session = s; }
-void use_context(HandleId id) { the_context = id; }
+void use_session(interpose::Session *s)
+{
+    interpose::set_servers({s}, {});
+    interpose::set_initialized();
+}
+void use_context(HandleId id) { interpose::set_current(id); }
 
 Bytes Frame::bytes() const
 {
@@ -185,24 +187,10 @@ bool Victim::takes(const Bytes &stream)
 
 }  // namespace rgpu::test
 
-// --- in place of interpose/state/process.cc and log.cc
+// --- in place of interpose/base/log.cc
 
 namespace rgpu::interpose {
 
-CUresult connect_once() { return CUDA_SUCCESS; }
-Session *session() { return test::the_session; }
-CUresult not_ready() { return CUDA_ERROR_NOT_INITIALIZED; }
-void set_initialized() {}
-const wire::DeviceSnapshot *device(CUdevice) { return nullptr; }
-int device_count() { return 0; }
-int driver_version() { return CUDA_VERSION; }
-HandleId current_context() { return test::the_context; }
-CUresult context_state() { return CUDA_SUCCESS; }
-void set_current(HandleId) {}
-void push_context(HandleId) {}
-HandleId pop_context() { return 0; }
-void forget_context(HandleId) {}
-HandleId thread_stream() { return 0; }
 void say(const char *, ...) {}
 
 }  // namespace rgpu::interpose

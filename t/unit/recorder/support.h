@@ -1,6 +1,5 @@
 // A client session and a worker session in one process, the recording driver under the worker, and
-// a tap on the wire between them. Stands in for interpose/state/process.cc: the session is the one
-// made here.
+// a tap on the wire between them.
 #pragma once
 
 #include <sys/socket.h>

@@ -1,0 +1,15 @@
+// The beginning of a connection: proves the lease, agrees on what carries the bytes and how they
+// are packed, and reads what the server says of itself.
+#pragma once
+
+#include "interpose/base/lease.h"
+#include "interpose/link/session.h"
+#include "util/result.h"
+
+namespace rgpu::interpose {
+
+// A session with this server, which is never deleted. Waits for some round trips, and longer where
+// the server refuses connections for a while; says so then. Any thread.
+Result<Session *> connect(const LeaseServer &server);
+
+}  // namespace rgpu::interpose

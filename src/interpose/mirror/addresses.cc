@@ -1,0 +1,45 @@
+#include "interpose/mirror/addresses.h"
+
+#include "interpose/mirror/mirror.h"
+
+namespace rgpu::interpose {
+
+std::optional<AddressOwner> owner_of_address(CUdeviceptr address)
+{
+    if (const auto owner = owner_of_range(address)) return owner;
+    if (!shared::any()) return std::nullopt;
+    const auto b = shared::find(address);
+    return b && b->shared && b->context
+               ? std::optional(AddressOwner{Handles::get().at(b->context)->server, b->context})
+               : std::nullopt;
+}
+
+bool taken_elsewhere(CUdeviceptr base, size_t bytes)
+{
+    return shared::addresses_elsewhere(base, bytes) || is_range_elsewhere(base, bytes);
+}
+
+bool is_device_address(CUdeviceptr address)
+{
+    if (shared::any())
+        if (auto b = shared::find(address)) return b->shared;
+    return is_server_address(address);
+}
+
+bool is_device_range(CUdeviceptr address, size_t bytes)
+{
+    if (shared::any())
+        if (auto b = shared::find(address))
+            return bytes <= b->bytes - (address - b->device) && !shared::share(address);
+    if (const auto allocated = is_allocated(address, bytes)) return *allocated;
+    // Where the server's memory lies is known beforehand: there, what no call gave is nothing.
+    return !knows_place_of_memory() && is_device_address(address);
+}
+
+void forget_allocations(HandleId context)
+{
+    shared::forget_context(context);
+    forget_ranges(context);
+}
+
+}  // namespace rgpu::interpose
