@@ -16,13 +16,13 @@
 #include "serverd/handover.h"
 #include "util/version.h"
 #include "worker/connection/control.h"
+#include "worker/dispatch/dispatcher.h"
 #include "worker/driver/driver.h"
 #include "worker/driver/warm.h"
 #include "worker/host/readings.h"
 #include "worker/host/snapshot.h"
 #include "worker/limits/confine.h"
 #include "worker/limits/memory_cap.h"
-#include "worker/session/session.h"
 
 namespace {
 
@@ -188,9 +188,10 @@ int serve(Connection &connection)
         dup2(visitor->socket.get(), kSocket);
         table = visitor->table_digest;
     }
-    static worker::Session &session = *new worker::Session(connection.fd, console);
-    if (takes_ucx()) session.take_ucx(std::move(ucx));
-    session.close_later(std::move(channel));
+    static worker::Dispatcher &dispatcher = *new worker::Dispatcher(connection.fd, console);
+    worker::Session &session = dispatcher.session;
+    if (takes_ucx()) dispatcher.take_ucx(std::move(ucx));
+    dispatcher.close_later(std::move(channel));
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
         session.sender.snapshot(CUDA_ERROR_SYSTEM_NOT_READY, {});
@@ -200,7 +201,7 @@ int serve(Connection &connection)
     snapshot->keeps_images = session.images.keeps();
     snapshot->images = session.images.tags();
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
-    auto r = session.run();
+    auto r = dispatcher.run();
     return r ? 0 : refuse(r.error());
 }
 

@@ -1,5 +1,5 @@
-// How bodies begin that more than one place here reads: the halves of interpose/api/copy.cc and
-// interpose/api/launch.cc.
+// How bodies begin that more than one place here reads: the halves of interpose/api/copy.cc,
+// interpose/api/launch.cc and interpose/stream/callback.cc.
 #pragma once
 
 #include "calls/cuda_api.h"
@@ -23,5 +23,9 @@ struct CopyTarget {
 struct LaunchHead {
     uint32_t function, grid[3], block[3], shared, stream, cooperative, attributes;
 };
+
+// What a host function's call says: put it into a stream, the client has run it, or put it into a
+// stream that is being captured.
+enum class HostFunctionStep : uint32_t { enqueue, done, capture };
 
 }  // namespace rgpu::worker

@@ -77,7 +77,7 @@ CUresult Carried<CUDA_HOST_NODE_PARAMS>::decode(wire::Reader &r, Session &s,
                                                 CUDA_HOST_NODE_PARAMS &p, CarriedMemory &)
 {
     p.fn = Callbacks::graph_reached;
-    p.userData = s.callbacks.graph_function(s, r.value<uint64_t>());
+    p.userData = s.callbacks.graph_function(r.value<uint64_t>());
     return CUDA_SUCCESS;
 }
 

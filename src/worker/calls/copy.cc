@@ -2,8 +2,8 @@
 // described in interpose/api/copy.cc.
 #include "worker/calls/bodies.h"
 #include "worker/calls/own.h"
-#include "worker/dispatch/overtaking.h"
 #include "worker/driver/driver.h"
+#include "worker/session/stream_order.h"
 
 namespace rgpu::worker::own {
 

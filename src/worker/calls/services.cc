@@ -1,4 +1,6 @@
 // Which handler serves which line of the table.
+#include "worker/calls/services.h"
+
 #include "worker/calls/own.h"
 #include "worker/calls/serve.h"
 

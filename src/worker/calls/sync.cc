@@ -1,7 +1,7 @@
 // Calls that wait for the GPU: handed to a waiter, answered when it gets there.
 #include "worker/calls/own.h"
-#include "worker/dispatch/overtaking.h"
 #include "worker/driver/driver.h"
+#include "worker/session/stream_order.h"
 
 namespace rgpu::worker::own {
 

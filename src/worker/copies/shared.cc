@@ -7,8 +7,8 @@
 
 #include "wire/codec.h"
 #include "wire/diff.h"
+#include "worker/driver/device_memory.h"
 #include "worker/driver/driver.h"
-#include "worker/session/addresses.h"
 
 namespace rgpu::worker {
 

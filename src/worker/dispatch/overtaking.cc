@@ -2,28 +2,13 @@
 
 #include "worker/calls/bodies.h"
 #include "worker/driver/driver.h"
+#include "worker/session/stream_order.h"
 
 namespace rgpu::worker {
 
 namespace {
 
-bool is_default(Copies::Key stream) { return static_cast<HandleId>(stream) < calls::kFirstHandle; }
-
-bool waits_for_default(CUstream stream)
-{
-    unsigned flags = 0;
-    return DRIVER(cuStreamGetFlags)(stream, &flags) || !(flags & CU_STREAM_NON_BLOCKING);
-}
-
-// Whether an order binds two streams to each other.
-bool binds(Copies::Key key, CUstream stream, Copies::Key other_key, CUstream other)
-{
-    if (key == other_key) return true;
-    return is_default(key) != is_default(other_key) &&
-           waits_for_default(is_default(key) ? other : stream);
-}
-
-bool is_apart(Session &s, const Call &call, HandleId id)
+bool stream_is_apart(Session &s, const Call &call, HandleId id)
 {
     CUstream stream = nullptr;
     return !s.objects.get(id, stream) && is_apart(s, stream_key(call, id), stream);
@@ -62,18 +47,20 @@ Place place_of(Session &s, const Call &call)
         const bool opens = !call.caller_waits() && t.bytes >= Copies::kLarge;
         const auto same = [key = stream_key(call, t.stream)](
                               Copies::Key stream, const Copies::Copy &) { return stream == key; };
-        return apart((opens && !s.copies.which_open(same).empty()) || is_apart(s, call, t.stream));
+        return apart((opens && !s.copies.which_open(same).empty()) ||
+                     stream_is_apart(s, call, t.stream));
     }
     case CallId::cuLaunchKernel: {
         const auto head = r.value<LaunchHead>();
         return apart(!head.attributes &&
-                     is_apart(s, call, head.stream));  // an attribute may name an event
+                     stream_is_apart(s, call, head.stream));  // an attribute may name an event
     }
     // The word that a host function is over, which a stream with an open copy may wait for.
-    case CallId::cuLaunchHostFunc: return apart(Callbacks::is_done(call.body));
+    case CallId::cuLaunchHostFunc:
+        return apart(r.value<HostFunctionStep>() == HostFunctionStep::done);
     case CallId::cuStreamQuery: {
         const auto stream = r.value<HandleId>();
-        if (is_apart(s, call, stream)) return Place::apart;
+        if (stream_is_apart(s, call, stream)) return Place::apart;
         CUstream known = nullptr;
         if (!r.at_end() || s.objects.get(stream, known)) return Place::unknown;
         s.finish(call, CUDA_ERROR_NOT_READY);
@@ -88,41 +75,17 @@ Place place_of(Session &s, const Call &call)
     case CallId::cuEventRecord: {
         const auto event = r.value<HandleId>(), stream = r.value<HandleId>();
         if (r.at_end() && record_behind(s, call, event, stream)) return Place::behind;
-        return apart(!s.copies.behind_what(event) && is_apart(s, call, stream));
+        return apart(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
     }
     case CallId::cuStreamWaitEvent: {
         const auto stream = r.value<HandleId>(), event = r.value<HandleId>();
-        return apart(!s.copies.behind_what(event) && is_apart(s, call, stream));
+        return apart(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
     }
     default: return Place::unknown;
     }
 }
 
 }  // namespace
-
-Copies::Key stream_key(const Call &call, HandleId stream)
-{
-    const bool is_default = stream < calls::kFirstHandle;
-    return Copies::Key{is_default ? call.header.value : 0} << 32 | (is_default ? 0 : stream);
-}
-
-bool is_apart(Session &s, Copies::Key key, CUstream stream)
-{
-    return copies_in_front(s, key, stream).empty();
-}
-
-std::vector<uint64_t> copies_in_front(Session &s, Copies::Key key, CUstream stream)
-{
-    return s.copies.which_open([&](Copies::Key other_key, const Copies::Copy &other) {
-        return binds(key, stream, other_key, other.stream);
-    });
-}
-
-void close_copies(Session &s)
-{
-    s.copies.close_all();
-    DRIVER(cuCtxSetCurrent)(s.context());
-}
 
 bool stays_behind(Session &s, Call &call)
 {

@@ -10,15 +10,6 @@
 
 namespace rgpu::worker {
 
-Copies::Key stream_key(const Call &, HandleId stream);
-
-// Whether the stream is in no order with those that have open copies.
-bool is_apart(Session &, Copies::Key, CUstream);
-// The open copies that it is in some order with.
-std::vector<uint64_t> copies_in_front(Session &, Copies::Key, CUstream);
-// Gives all that is left of open copies to the GPU.
-void close_copies(Session &);
-
 // Before a call is carried out while copies are open. True: it has been answered, or will be done
 // behind them.
 bool stays_behind(Session &, Call &);

@@ -7,9 +7,9 @@
 
 #include "calls/errors.h"
 #include "calls/uuid.h"
+#include "worker/calls/services.h"
 #include "worker/driver/device_meter.h"
 #include "worker/driver/driver.h"
-#include "worker/session/session.h"
 
 namespace rgpu::worker {
 

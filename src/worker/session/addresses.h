@@ -7,7 +7,7 @@
 // A kernel's parameters are not looked at: what a kernel reads or writes the GPU checks. A kernel
 // on a software GPU is native code in this process, and not held by anything here.
 //
-// Dispatcher only, but for the functions outside the class.
+// Dispatcher only.
 #pragma once
 
 #include <cstddef>
@@ -66,9 +66,5 @@ private:
     std::map<uint64_t, uint64_t> reserved_;
     std::map<std::pair<Tokens, uint64_t>, unsigned> tokens_;
 };
-
-// Whether the driver says that all these bytes are memory of a GPU. All such memory in this process
-// is its one client's. Any thread.
-bool is_device_memory(uint64_t address, uint64_t bytes);
 
 }  // namespace rgpu::worker

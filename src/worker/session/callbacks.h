@@ -2,23 +2,27 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "calls/cuda_api.h"
-#include "wire/codec.h"
+#include "worker/connection/sender.h"
+#include "worker/limits/turns.h"
 
 namespace rgpu::worker {
 
-class Session;
-
 class Callbacks {
 public:
+    // The client hears through `sender` which function its stream stands at, after `send_past` has
+    // sent all that the client may look at then.
+    Callbacks(Turns &turns, Sender &sender, std::function<void()> send_past)
+        : turns_(turns), sender_(sender), send_past_(std::move(send_past))
+    {}
+
     // Puts a host function into the stream. Dispatcher only.
-    CUresult enqueue(Session &, CUstream, uint64_t token);
-    // Whether the body of a cuLaunchHostFunc says that a function is over.
-    static bool is_done(wire::Reader body);
+    CUresult enqueue(CUstream, uint64_t token);
     // The client has run it. False for a token that is not waiting.
     bool done(uint64_t token);
     // Whether a stream stands, or will stand, at a host function: then what waits for that stream
@@ -27,27 +31,28 @@ public:
 
     // Graphs' host nodes call graph_reached() with what graph_function() gives for the client's
     // token, any number of times; that lives as long as the session.
-    void *graph_function(Session &, uint64_t token);
+    void *graph_function(uint64_t token);
     static uint64_t token_of(const void *graph_function);
     static void CUDA_CB graph_reached(void *graph_function);
     // Puts such a function into a stream that is being captured. Dispatcher only.
-    CUresult capture(Session &, CUstream, uint64_t token);
+    CUresult capture(CUstream, uint64_t token);
 
 private:
     struct Gate {
-        Session *session = nullptr;
         Callbacks *all = nullptr;
         uint64_t token = 0;
         bool open = false;
     };
     static void reached(void *gate);
 
+    Turns &turns_;
+    Sender &sender_;
+    const std::function<void()> send_past_;
     std::mutex mutex_;
     std::condition_variable opened_;
     std::map<uint64_t, std::unique_ptr<Gate>> gates_;
 
     struct GraphFunction {
-        Session *session = nullptr;
         Callbacks *all = nullptr;
         uint64_t token = 0;
         size_t done = 0;  // times that the client has run it and no node has gone on yet

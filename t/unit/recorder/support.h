@@ -15,7 +15,7 @@
 #include "net/transport/socket_transport.h"
 #include "t/recorder/record.h"
 #include "worker/calls/serve.h"
-#include "worker/session/session.h"
+#include "worker/dispatch/dispatcher.h"
 
 namespace rgpu::test {
 
@@ -47,7 +47,7 @@ public:
     Wire();
 
     interpose::Session &client() { return *client_; }
-    worker::Session &server() { return *server_; }
+    worker::Session &server() { return server_->session; }
 
     // Waits until the worker has carried out everything that was sent.
     CUresult barrier();
@@ -60,7 +60,7 @@ public:
     template <class T> T handle(T driver)
     {
         HandleId id = interpose::Handles::get().make(calls::kHandleKind<T>);
-        server_->objects.set(id, driver);
+        server_->session.objects.set(id, driver);
         return interpose::Handles::get().handle<T>(id);
     }
 
@@ -68,7 +68,7 @@ private:
     void pass(int from, int to, bool up);
 
     interpose::Session *client_;
-    worker::Session *server_;
+    worker::Dispatcher *server_;
     std::mutex mutex_;
     std::map<uint16_t, Frame> calls_;
     std::map<uint32_t, Frame> replies_;
@@ -83,7 +83,7 @@ public:
 
 private:
     worker::Objects objects_;
-    worker::Session *session_;
+    worker::Dispatcher *worker_;
 };
 
 // Calls f(session) with a session whose server sends `stream` and closes.

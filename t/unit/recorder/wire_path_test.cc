@@ -10,6 +10,7 @@
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
 #include "t/unit/recorder/support.h"
+#include "worker/calls/services.h"
 
 using namespace rgpu;
 using namespace rgpu::test;

@@ -1,0 +1,95 @@
+// The loop over frames, and what is refused before a handler sees it.
+#include "worker/dispatch/dispatcher.h"
+
+#include <utility>
+
+#include "wire/lanes.h"
+#include "wire/nvml.h"
+#include "wire/packing.h"
+#include "wire/status.h"
+#include "worker/calls/services.h"
+#include "worker/dispatch/overtaking.h"
+#include "worker/host/nvml.h"
+#include "worker/host/status.h"
+
+namespace rgpu::worker {
+
+Result<void> Dispatcher::run()
+{
+    session.input.on_pause([this] { return session.turns.waited_for(); },
+                           [this] {
+                               session.turns.mark();
+                               channel_.reset();
+                           });
+    auto r = carry_out();
+    channel_.reset();
+    return r;
+}
+
+Result<void> Dispatcher::carry_out()
+{
+    for (;;) {
+        auto h = session.input.header();
+        if (!h) session.turns.look_at_memory();
+        if (!h && h.error().text.empty()) return {};  // the client has ended
+        if (!h) return std::move(h).error();
+        if (auto r = step(*h); !r) return r;
+    }
+}
+
+namespace {
+
+Result<void> take_nvml(Session &session, const wire::FrameHeader &h)
+{
+    if (h.bytes > wire::kMaxCallBytes)
+        return error(ErrorKind::invalid, "a question to NVML of %u bytes", h.bytes);
+    auto body = session.input.body(h.bytes);
+    if (!body) return std::move(body).error();
+    session.sender.reply(h.sequence, CUDA_SUCCESS, answer_nvml(wire::Reader(*body, h.bytes)));
+    return {};
+}
+
+}  // namespace
+
+// A program has so many threads that wait, and so many copies and host functions under way, at
+// most.
+constexpr size_t kMostBehind = 16384;
+
+Result<void> Dispatcher::step(const wire::FrameHeader &h)
+{
+    if (session.waiters.behind() > kMostBehind)
+        return error(ErrorKind::invalid, "more calls wait than any program makes");
+    if (bool taken = false; std::exchange(first_, false))
+        if (auto r = offers_.take_first(h, taken); !r || taken) return r;
+    if (h.type == wire::kStatusCall && !h.bytes) {
+        session.sender.reply(h.sequence, CUDA_SUCCESS, device_status());
+        return {};
+    }
+    if (h.type == wire::kNvmlCall) return take_nvml(session, h);
+    if (h.type == wire::kLanesCall) return offers_.take_lanes(h);
+    if (h.type == wire::kPackingCall) return packing_.take(h);
+    if (h.type >= calls::kCallCount || !kServices[h.type].handle)
+        return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends",
+                     h.type,
+                     h.type < calls::kCallCount ? calls::kCalls[h.type].symbol.data() : "unknown");
+    const Service &service = kServices[h.type];
+    Call call{h, static_cast<calls::CallId>(h.type)};
+    if (h.bytes > service.max_bytes)
+        return error(ErrorKind::invalid, "%s: %u bytes announced, %u allowed",
+                     calls::info(call.id).symbol.data(), h.bytes, service.max_bytes);
+    if (!service.streams) {
+        auto body = session.input.body(h.bytes);
+        if (!body) return std::move(body).error();
+        call.body = wire::Reader(*body, h.bytes);
+    }
+    if (session.copies.any_open() && stays_behind(session, call)) return {};
+    if (CUresult r = session.enter(h.value, call.context_gone); r && !service.streams) {
+        session.finish(call, r);
+        return {};
+    }
+    auto served = service.handle(session, call);
+    if (!served) return std::move(served).error().in(calls::info(call.id).symbol);
+    return {};
+}
+
+}  // namespace rgpu::worker

@@ -1,0 +1,45 @@
+// The server's end of one connection: takes calls off the socket in order and carries them out.
+//
+// The dispatcher (run()) is one thread and never waits for the GPU: handlers give what has to wait
+// to Waiters, which answer it. Nothing off the wire is believed: calls/serve.h and
+// connection/input.h check it.
+#pragma once
+
+#include <memory>
+
+#include "worker/connection/packing.h"
+#include "worker/dispatch/offers.h"
+#include "worker/session/session.h"
+
+namespace rgpu::worker {
+
+class Dispatcher {
+public:
+    // Over this socket, and through shared memory or UCX where the client offers that.
+    Dispatcher(int fd, Console &console) : session(fd, console), offers_(session, fd) {}
+
+    // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes.
+    // Before run().
+    void take_ucx(std::unique_ptr<net::UcxTransport> ready) { offers_.take_ucx(std::move(ready)); }
+
+    // Closed when the client first rests, or goes: what waits for that does not disturb its start.
+    // Before run().
+    void close_later(Fd channel) { channel_ = std::move(channel); }
+
+    // Carries out calls until the client goes. Fails with `invalid` when the client sends what no
+    // client may.
+    Result<void> run();
+
+    Session session;
+
+private:
+    Result<void> carry_out();
+    Result<void> step(const wire::FrameHeader &);
+
+    Offers offers_;
+    Packing packing_{session.input, session.sender};
+    Fd channel_;
+    bool first_ = true;  // frame
+};
+
+}  // namespace rgpu::worker
