@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "calls/cuda_api.h"
+#include "calls/facts.h"
 
 namespace rgpu::calls {
 
@@ -19,7 +20,7 @@ constexpr bool by_client(Code c) { return c == Code::client || c == Code::both; 
 constexpr bool by_server(Code c) { return c == Code::server || c == Code::both; }
 
 enum class CallId : uint16_t {
-#define ROW(symbol, since, mode, code, text) symbol,
+#define ROW(symbol, ...) symbol,
 #include "calls/table.def"
 };
 
@@ -29,22 +30,32 @@ struct CallInfo {
     Mode mode;
     Code code;
     std::string_view text;  // roles; for Mode::none why it is not carried out
+    Facts facts;
 };
 
+namespace words {  // the table's
 inline constexpr CallInfo kCalls[] = {
-#define ROW(symbol, since, mode, code, text) {#symbol, since, Mode::mode, Code::code, text},
+#define ROW(symbol, since, mode, code, text, facts) \
+    {#symbol, since, Mode::mode, Code::code, text, facts},
 #include "calls/table.def"
 };
+}  // namespace words
+using words::kCalls;
 inline constexpr size_t kCallCount = sizeof kCalls / sizeof *kCalls;
 
 constexpr const CallInfo &info(CallId id) { return kCalls[static_cast<size_t>(id)]; }
 
-// Whether a client sends frames of this call: the server takes no others.
-constexpr bool is_sent(const CallInfo &c)
+// The variants that use the calling thread's default stream, and how long their suffix is.
+constexpr bool is_per_thread(std::string_view symbol)
 {
-    const bool travels = c.mode == Mode::post || c.mode == Mode::ask || c.mode == Mode::wait;
-    return travels && !c.symbol.ends_with("_ptsz") && !c.symbol.ends_with("_ptds");
+    return symbol.ends_with("_ptsz") || symbol.ends_with("_ptds");
 }
+inline constexpr size_t kPerThreadSuffix = 5;
+
+// Whether frames of a line with this mode exist.
+constexpr bool travels(Mode m) { return m == Mode::post || m == Mode::ask || m == Mode::wait; }
+// Whether a client sends frames of this call: the server takes no others.
+constexpr bool is_sent(const CallInfo &c) { return travels(c.mode) && !is_per_thread(c.symbol); }
 
 // A call that is sent: whoever sends another does not compile. Numbers past the table are the
 // wire's own (doc/protocol.md).
@@ -63,7 +74,7 @@ private:
 
 // A line at compile time: Row<CallId::cuInit>::Function is the type of a pointer to cuInit.
 template <CallId> struct Row;
-#define ROW(symbol_, since_, mode_, code_, text_) \
+#define ROW(symbol_, ...) \
     template <> struct Row<CallId::symbol_> { \
         using Function = decltype(&::symbol_); \
         static constexpr CallInfo info = kCalls[static_cast<size_t>(CallId::symbol_)]; \

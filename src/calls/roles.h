@@ -29,6 +29,9 @@ enum class RoleKind {
 // server holds a client to it (worker/session/addresses.h).
 enum class Use {
     value,
+    // Nothing needs to be looked up for these two.
+    device,      // a device's number
+    flags,       // of an address's type, and none
     mem,         // an address: bytes are read or written there, which must be the session's
     gives,       // the address of memory that the session has from now on,
     frees,       // ... or has no longer
@@ -44,6 +47,15 @@ enum class Use {
     token_end
 };
 
+// The objects that the driver gives numbers to, each kind in a space of its own.
+enum class Token { none, memory, texture, surface };
+
+// Whether the server has to find such a number among the session's.
+constexpr bool is_looked_up(Use use)
+{
+    return use != Use::value && use != Use::device && use != Use::flags && use != Use::spot;
+}
+
 struct Role {
     RoleKind kind = RoleKind::in;
     std::string_view name;
@@ -51,6 +63,7 @@ struct Role {
     Use use = Use::value;
     int element = -1;  // index of the parameter that is as large as an element; else it is a byte
     int pitch = -1, height = -1;  // of rows of so many elements
+    Token token = Token::none;
 };
 
 namespace detail {
@@ -62,6 +75,8 @@ struct NamedRole {
 };
 inline constexpr NamedRole kRoleWords[] = {
     {"in", RoleKind::in},
+    {"device", RoleKind::in, Use::device},
+    {"flags", RoleKind::in, Use::flags},
     {"ends", RoleKind::ends},
     {"ref", RoleKind::ref},
     {"out", RoleKind::out},
@@ -102,6 +117,19 @@ consteval NamedRole named_role(std::string_view word)
     throw "calls/table: unknown role";
 }
 
+constexpr bool is_token(Use use)
+{
+    return use == Use::token || use == Use::token_out || use == Use::token_end;
+}
+
+consteval Token named_token(std::string_view word)
+{
+    if (word == "memory") return Token::memory;
+    if (word == "texture") return Token::texture;
+    if (word == "surface") return Token::surface;
+    throw "calls/table: a token is of memory, a texture or a surface";
+}
+
 consteval size_t role_count(std::string_view text)
 {
     if (text == "none()") return 0;
@@ -131,6 +159,7 @@ template <size_t N> consteval std::array<Role, N> parse_roles(std::string_view t
         roles[i].kind = named.kind;
         roles[i].use = named.use;
         roles[i].name = take_word(inside);
+        if (is_token(named.use)) roles[i].token = named_token(take_word(inside));
         rest[i] = inside;
         text.remove_prefix(close + 1);
     }

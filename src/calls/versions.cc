@@ -8,8 +8,6 @@ namespace rgpu::calls {
 
 namespace {
 
-constexpr std::string_view kPerThread[] = {"_ptsz", "_ptds"};
-
 struct Variant {
     std::string_view base;
     int since = 0;
@@ -35,15 +33,9 @@ const std::array<Variant, kCallCount> &index()
 
 }  // namespace
 
-bool is_per_thread(std::string_view symbol)
-{
-    return std::any_of(std::begin(kPerThread), std::end(kPerThread),
-                       [&](std::string_view s) { return symbol.ends_with(s); });
-}
-
 std::string_view base_name(std::string_view symbol)
 {
-    if (is_per_thread(symbol)) symbol.remove_suffix(kPerThread[0].size());
+    if (is_per_thread(symbol)) symbol.remove_suffix(kPerThreadSuffix);
     size_t v = symbol.rfind("_v");
     if (v == symbol.npos || v + 2 == symbol.size()) return symbol;
     bool digits = symbol.find_first_not_of("0123456789", v + 2) == symbol.npos;

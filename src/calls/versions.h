@@ -11,9 +11,6 @@ namespace rgpu::calls {
 // "cuMemcpyHtoD_v2_ptds" -> "cuMemcpyHtoD": the name that programs ask for.
 std::string_view base_name(std::string_view symbol);
 
-// True for the variants that use the calling thread's default stream (_ptsz, _ptds).
-bool is_per_thread(std::string_view symbol);
-
 struct Lookup {
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     CallId id{};  // valid with CU_GET_PROC_ADDRESS_SUCCESS

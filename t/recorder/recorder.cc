@@ -188,7 +188,7 @@ using namespace rgpu::recorder;
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 
-#define ROW(symbol, since, mode, code, text) \
+#define ROW(symbol, ...) \
     EXPORT decltype(::symbol) symbol __attribute__((ifunc("rgpu_record_" #symbol))); \
     extern "C" decltype(&::symbol) rgpu_record_##symbol() \
     { \

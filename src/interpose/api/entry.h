@@ -16,16 +16,11 @@ CUresult unsupported(CallId id);
 
 namespace detail {
 
-constexpr bool ends_with_pt(std::string_view s)
-{
-    return s.ends_with("_ptsz") || s.ends_with("_ptds");
-}
-
 // The line of "cuX" for that of "cuX_ptsz".
 consteval CallId plain_row(CallId id)
 {
     std::string_view want = calls::info(id).symbol;
-    want.remove_suffix(5);
+    want.remove_suffix(calls::kPerThreadSuffix);
     for (size_t i = static_cast<size_t>(id); i-- > 0;)
         if (calls::kCalls[i].symbol == want) return static_cast<CallId>(i);
     throw "calls/table: a per-thread line without its plain one";
@@ -60,12 +55,12 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
     }
     static CUresult carry_out(A... args)
     {
-        if constexpr (is_unsafe_in_capture(Id))
+        if constexpr (info.facts.unsafe_in_capture)
             if (any_capture())
                 if (CUresult r = may_call_unsafe()) return r;
         if constexpr (info.mode == Mode::none)
             return unsupported(Id);
-        else if constexpr (ends_with_pt(info.symbol) && takes_stream)
+        else if constexpr (calls::is_per_thread(info.symbol) && takes_stream)
             return Entry<plain_row(Id), CUresult (*)(A...)>::carry_out(per_thread_stream(args)...);
         else if constexpr (calls::by_client(info.code))
             return Own<Id>::function(args...);

@@ -30,7 +30,7 @@ void *entry(CallId id)
 
 using namespace rgpu::interpose;
 
-#define ROW(symbol, since, mode, code, text) \
+#define ROW(symbol, ...) \
     extern "C" [[gnu::visibility("default")]] decltype(::symbol) symbol \
         __attribute__((ifunc("rgpu_resolve_" #symbol))); \
     extern "C" [[gnu::no_sanitize("thread")]] decltype(&::symbol) rgpu_resolve_##symbol() \

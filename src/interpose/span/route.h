@@ -78,25 +78,19 @@ template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_de
 template <CallId Id, class... A> void turn_to(Turn &turn, A... args)
 {
     constexpr auto roles = calls::roles<Id>();
-    constexpr std::string_view symbol = calls::Row<Id>::info.symbol;
-    // Synchronous copies and sets.
-    constexpr bool in_order = symbol.starts_with("cuMemcpy") || symbol.starts_with("cuMemset");
-    // A copy between contexts is for the current one; its own code looks where the two are.
-    constexpr bool between = symbol.starts_with("cuMemcpyPeer") ||
-                             symbol.starts_with("cuCtxEnable") ||
-                             symbol.starts_with("cuCtxDisable");
+    constexpr calls::Facts facts = calls::Row<Id>::info.facts;
     [&]<size_t... I>(std::index_sequence<I...>)
     {
         [[maybe_unused]] const auto one = [&]<size_t N, class T>(T arg) {
-            if constexpr (between && !std::is_same_v<T, CUstream>)
+            if constexpr (facts.current_only && !std::is_same_v<T, CUstream>)
                 return;
             else
-                detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N, T>());
+                detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N>());
         };
         (one.template operator()<I>(args), ...);
     }
     (std::index_sequence_for<A...>());
-    turn.go(in_order);
+    turn.go(facts.default_order);
 }
 
 }  // namespace rgpu::interpose

@@ -26,21 +26,9 @@ CUresult may_give_work(HandleId stream);
 // A call about the stream gave `result`: some of them make its capture invalid.
 void note_capture_result(HandleId stream, CUresult result);
 
-// Before a call that CUDA calls potentially unsafe: an error while a capture forbids it to this
+// Before a call whose line says unsafe_in_capture: an error while a capture forbids it to this
 // thread, and that capture is then invalid (CUDA Driver API, cuThreadExchangeStreamCaptureMode).
 CUresult may_call_unsafe();
-
-// The calls for which that holds. (cuStreamSynchronize and others are refused by the server's
-// driver.)
-consteval bool is_unsafe_in_capture(calls::CallId id)
-{
-    using enum calls::CallId;
-    for (calls::CallId unsafe :
-         {cuMemAlloc_v2, cuMemAllocPitch_v2, cuMemFree_v2, cuMemAllocHost_v2, cuMemHostAlloc,
-          cuMemFreeHost, cuMemAllocManaged, cuCtxSynchronize, cuEventQuery})
-        if (id == unsafe) return true;
-    return false;
-}
 
 // --- for the calls that begin, join and end captures (api/capture.cc). Streams and events are
 // numbers.

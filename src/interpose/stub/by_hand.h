@@ -12,8 +12,7 @@ template <class F> struct Prototype<F *> {
     using type = F;
 };
 
-#define ROW(symbol, since, mode, code, text) \
-    Prototype<calls::Row<calls::CallId::symbol>::Function>::type symbol;
+#define ROW(symbol, ...) Prototype<calls::Row<calls::CallId::symbol>::Function>::type symbol;
 #include "calls/table.def"
 
 }  // namespace rgpu::interpose::own
@@ -22,7 +21,7 @@ namespace rgpu::interpose {
 
 // Own<I>::function: the hand-written function of line I.
 template <calls::CallId> struct Own;
-#define ROW(symbol, since, mode, code, text) \
+#define ROW(symbol, ...) \
     template <> struct Own<calls::CallId::symbol> { \
         static constexpr auto function = &own::symbol; \
     };

@@ -185,12 +185,9 @@ template <CallId Id, size_t I, class Args> size_t count_of(const Args &args)
 }
 
 // Whether parameter I is a device's number.
-template <CallId Id, size_t I, class T> consteval bool is_device()
+template <CallId Id, size_t I> consteval bool is_device()
 {
-    const std::string_view name = calls::roles<Id>()[I].name;
-    const bool named = name == "dev" || name.ends_with("Dev") || name == "device" ||
-                       name.ends_with("Device");
-    return std::is_same_v<T, CUdevice> && calls::roles<Id>()[I].kind == RoleKind::in && named;
+    return calls::roles<Id>()[I].use == calls::Use::device;
 }
 
 // Of all arrays of a call: frames are limited.
@@ -199,8 +196,9 @@ inline constexpr size_t kMostElements = wire::kMaxCallBytes / 64;
 // Posted calls that name neither an object nor a device work in the current context.
 template <CallId Id> consteval bool wants_context()
 {
-    return calls::Row<Id>::info.mode == Mode::post && Id != CallId::cuDevicePrimaryCtxRelease &&
-           Id != CallId::cuDevicePrimaryCtxRelease_v2;
+    for (const calls::Role &role : calls::roles<Id>())
+        if (role.use == calls::Use::device) return false;
+    return calls::Row<Id>::info.mode == Mode::post;
 }
 
 // What a call is about: the graph that a new or found node belongs to, and the object whose
@@ -222,7 +220,7 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     if (spanning())
         ((std::get<I>(args) =
               [](A arg) {
-                  if constexpr (is_device<Id, I, A>())
+                  if constexpr (is_device<Id, I>())
                       return to_wire(arg);
                   else
                       return arg;

@@ -48,9 +48,10 @@ concept Inspected = requires(Session &s, T &v)
 // Of type T, in a parameter of this role.
 template <class T> consteval bool may_come(const calls::Role &role)
 {
+    if (role.use == calls::Use::device) return std::is_same_v<T, CUdevice>;
     if (role.use != calls::Use::value) return true;  // looked up: serve.h, may_use()
-    // CUdeviceptr, the driver's numbers of objects, and flags are of one type.
-    if (std::is_same_v<T, CUdeviceptr>) return role.name == "flags";
+    // The driver's addresses and its numbers of objects are of this type.
+    if (std::is_same_v<T, CUdeviceptr>) return false;
     return kFlat<T> || Inspected<T>;
 }
 

@@ -1,26 +1,24 @@
-// Which of the calls that are served from their roles put work on the GPU, and so need a turn
-// (turns.h).
-//
-// All copies that are served from their roles are copies on the device, of boxes and arrays too.
-// Copies between host and GPU need none: copy engines do them beside the kernels.
+// The turn of a call that is served from its roles: where its line says that it puts work on the
+// GPU, its driver call waits for the turn (turns.h).
 #pragma once
 
 #include <optional>
 
-#include "calls/calls.h"
+#include "calls/roles.h"
 #include "worker/session/session.h"
 
 namespace rgpu::worker {
 
-consteval bool puts_work(calls::CallId id)
+// Whether one of the parameters is a stream that the call ends.
+template <calls::CallId Id> consteval bool ends_stream()
 {
-    using calls::CallId;
-    const std::string_view symbol = calls::info(id).symbol;
-    return symbol.starts_with("cuMemset") || symbol.starts_with("cuMemcpy") ||
-           id == CallId::cuGraphLaunch;
+    return []<class... A>(CUresult (*)(A...)) {
+        [[maybe_unused]] constexpr auto roles = calls::roles<Id>();
+        [[maybe_unused]] size_t i = 0;
+        return ((roles[i++].kind == calls::RoleKind::ends && std::is_same_v<A, CUstream>) || ... ||
+                false);
+    }(typename calls::Row<Id>::Function(nullptr));
 }
-
-consteval bool ends_stream(calls::CallId id) { return id == calls::CallId::cuStreamDestroy_v2; }
 
 // Stands around the driver's call: waits for the turn if the call needs one. Slots: serve.h.
 template <calls::CallId Id> class MayLaunch {
@@ -28,8 +26,8 @@ public:
     template <class... Slots>
     explicit MayLaunch([[maybe_unused]] Session &s, [[maybe_unused]] const Slots &...slots)
     {
-        if constexpr (ends_stream(Id)) s.turns.mark();
-        if constexpr (puts_work(Id)) {
+        if constexpr (ends_stream<Id>()) s.turns.mark();
+        if constexpr (calls::Row<Id>::info.facts.work) {
             // A graph is known by its own handle; of the others all calls are one kind.
             const void *work = &calls::kCalls[static_cast<size_t>(Id)];
             CUstream stream = nullptr;

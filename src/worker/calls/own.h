@@ -6,7 +6,7 @@
 
 namespace rgpu::worker::own {
 
-#define ROW(symbol, since, mode, code, text) Result<void> symbol(Session &, Call &);
+#define ROW(symbol, ...) Result<void> symbol(Session &, Call &);
 #include "calls/table.def"
 
 }  // namespace rgpu::worker::own

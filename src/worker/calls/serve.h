@@ -297,14 +297,6 @@ template <class T> uint64_t as_number(T v)
         return static_cast<uint64_t>(v);
 }
 
-consteval Addresses::Tokens tokens_of(CallId id)
-{
-    const std::string_view symbol = calls::info(id).symbol;
-    return symbol.starts_with("cuTex")    ? Addresses::Tokens::textures
-           : symbol.starts_with("cuSurf") ? Addresses::Tokens::surfaces
-                                          : Addresses::Tokens::memory;
-}
-
 // The bytes of a row that parameter I is the address of. False where there are none so many.
 template <CallId Id, size_t I, class Slots> bool width_of(Slots &slots, uint64_t &bytes)
 {
@@ -322,7 +314,7 @@ template <CallId Id, size_t I, class Slots>
 CUresult may_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
 {
     constexpr calls::Role role = calls::roles<Id>()[I];
-    if constexpr (role.kind == RoleKind::in && role.use != Use::value && role.use != Use::spot) {
+    if constexpr (role.kind == RoleKind::in && calls::is_looked_up(role.use)) {
         const uint64_t number = as_number(std::get<I>(slots).value);
         uint64_t bytes = 0;
         if (!width_of<Id, I>(slots, bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -336,7 +328,7 @@ CUresult may_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
         else if constexpr (role.use == Use::frees)
             has = !number || s.addresses.has(number, 1);
         else if constexpr (role.use == Use::token || role.use == Use::token_end)
-            has = s.addresses.has(tokens_of(Id), number);
+            has = s.addresses.has(role.token, number);
         else
             has = s.addresses.has_reserved(number, bytes);
         if (!has) return CUDA_ERROR_INVALID_VALUE;
@@ -351,7 +343,7 @@ template <CallId Id, size_t I, class Slots>
 void note_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
 {
     constexpr calls::Role role = calls::roles<Id>()[I];
-    if constexpr (role.use != Use::value) {
+    if constexpr (calls::is_looked_up(role.use)) {
         auto &slot = std::get<I>(slots);
         const uint64_t number = as_number(slot.value);
         uint64_t bytes = 0;
@@ -365,8 +357,8 @@ void note_use([[maybe_unused]] Session &s, [[maybe_unused]] Slots &slots)
         if constexpr (role.use == Use::unmaps) s.addresses.take(number, bytes);
         if constexpr (role.use == Use::reserves) s.addresses.reserve(number, bytes);
         if constexpr (role.use == Use::unreserves) s.addresses.unreserve(number);
-        if constexpr (role.use == Use::token_out) s.addresses.give(tokens_of(Id), number);
-        if constexpr (role.use == Use::token_end) s.addresses.take(tokens_of(Id), number);
+        if constexpr (role.use == Use::token_out) s.addresses.give(role.token, number);
+        if constexpr (role.use == Use::token_end) s.addresses.take(role.token, number);
     }
 }
 

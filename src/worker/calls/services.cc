@@ -25,7 +25,7 @@ template <CallId Id> inline constexpr bool kByServer =
     calls::by_server(calls::Row<Id>::info.code) && calls::is_sent(calls::Row<Id>::info);
 
 template <CallId> struct Hand;
-#define ROW(symbol, since, mode, code, text) \
+#define ROW(symbol, ...) \
     template <> struct Hand<CallId::symbol> { \
         static constexpr Handler get() \
         { \
@@ -35,27 +35,30 @@ template <CallId> struct Hand;
     };
 #include "calls/table.def"
 
-constexpr Service streaming(Service s, uint32_t max_bytes)
+// How many bytes the handler of such bodies may read.
+constexpr uint32_t most_bytes(calls::Body body)
 {
-    s.max_bytes = max_bytes;
-    s.streams = true;
-    return s;
+    switch (body) {
+    case calls::Body::whole: break;
+    case calls::Body::copy: return wire::kMaxCopyBytes;
+    case calls::Body::image: return wire::kMaxImageBytes;
+    }
+    return wire::kMaxCallBytes;
 }
 
 template <CallId Id> constexpr Service entry()
 {
+    constexpr calls::Body body = calls::Row<Id>::info.facts.body;
     Service s = service<Id>(Hand<Id>::get());
-    if constexpr (Id == CallId::cuMemcpyHtoDAsync_v2) return streaming(s, wire::kMaxCopyBytes);
-    if constexpr (Id == CallId::cuModuleLoadDataEx || Id == CallId::cuLibraryLoadData ||
-                  Id == CallId::cuLinkAddData_v2)
-        return streaming(s, wire::kMaxImageBytes);
+    s.max_bytes = most_bytes(body);
+    s.streams = body != calls::Body::whole;
     return s;
 }
 
 }  // namespace
 
 constinit const Service kServices[calls::kCallCount] = {
-#define ROW(symbol, since, mode, code, text) entry<CallId::symbol>(),
+#define ROW(symbol, ...) entry<CallId::symbol>(),
 #include "calls/table.def"
 };
 

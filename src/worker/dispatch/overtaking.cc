@@ -1,3 +1,4 @@
+// The rules of calls for which their line's word is not enough, and what follows from a rule.
 #include "worker/dispatch/overtaking.h"
 
 #include "worker/calls/bodies.h"
@@ -6,7 +7,20 @@
 
 namespace rgpu::worker {
 
+// Where a call belongs while copies are open. `behind`: it was seen to. `unknown`: the copies have
+// to be closed first.
+enum class Place { apart, behind, unknown };
+
+// rules::cuX for every line that says overtakes_by_rule. They read the parameters ahead of the
+// handler, from a copy of the body.
+namespace rules {
+#define ROW(symbol, ...) Place symbol(Session &, const Call &);
+#include "calls/table.def"
+}  // namespace rules
+
 namespace {
+
+Place apart_if(bool yes) { return yes ? Place::apart : Place::unknown; }
 
 bool stream_is_apart(Session &s, const Call &call, HandleId id)
 {
@@ -25,64 +39,102 @@ bool record_behind(Session &s, const Call &call, HandleId event_id, HandleId str
     });
 }
 
-enum class Place { apart, behind, unknown };
+}  // namespace
 
-// What a call's own parameters say; `behind`: it was seen to.
-Place place_of(Session &s, const Call &call)
+Place rules::cuMemcpyDtoHAsync_v2(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
-    const auto apart = [](bool yes) { return yes ? Place::apart : Place::unknown; };
-    switch (call.id) {
-    // In no order with streams, or seen to in their own code.
-    case CallId::cuCtxSynchronize:
-    case CallId::cuEventCreate:
-    case CallId::cuEventSynchronize:
-    case CallId::cuMemAlloc_v2:
-    case CallId::cuMemGetInfo_v2:
-    case CallId::cuMemcpyHtoDAsync_v2:
-    case CallId::cuStreamCreateWithPriority:
-    case CallId::cuStreamSynchronize: return Place::apart;
-    case CallId::cuMemcpyDtoHAsync_v2: {
-        const CopyTarget t(r);
-        const bool opens = !call.caller_waits() && t.bytes >= Copies::kLarge;
-        const auto same = [key = stream_key(call, t.stream)](
-                              Copies::Key stream, const Copies::Copy &) { return stream == key; };
-        return apart((opens && !s.copies.which_open(same).empty()) ||
-                     stream_is_apart(s, call, t.stream));
+    const CopyTarget t(r);
+    const bool opens = !call.caller_waits() && t.bytes >= Copies::kLarge;
+    const auto same = [key = stream_key(call, t.stream)](Copies::Key stream, const Copies::Copy &) {
+        return stream == key;
+    };
+    return apart_if((opens && !s.copies.which_open(same).empty()) ||
+                    stream_is_apart(s, call, t.stream));
+}
+
+// An attribute may name an event.
+Place rules::cuLaunchKernel(Session &s, const Call &call)
+{
+    wire::Reader r = call.body;
+    const auto head = r.value<LaunchHead>();
+    return apart_if(!head.attributes && stream_is_apart(s, call, head.stream));
+}
+
+// The word that a host function is over, which a stream with an open copy may wait for.
+Place rules::cuLaunchHostFunc(Session &, const Call &call)
+{
+    wire::Reader r = call.body;
+    return apart_if(r.value<HostFunctionStep>() == HostFunctionStep::done);
+}
+
+Place rules::cuStreamQuery(Session &s, const Call &call)
+{
+    wire::Reader r = call.body;
+    const auto stream = r.value<HandleId>();
+    if (stream_is_apart(s, call, stream)) return Place::apart;
+    CUstream known = nullptr;
+    if (!r.at_end() || s.objects.get(stream, known)) return Place::unknown;
+    s.finish(call, CUDA_ERROR_NOT_READY);
+    return Place::behind;
+}
+
+Place rules::cuEventQuery(Session &s, const Call &call)
+{
+    wire::Reader r = call.body;
+    const auto event = r.value<HandleId>();
+    if (!r.at_end() || !s.copies.behind_what(event)) return Place::apart;
+    s.finish(call, CUDA_ERROR_NOT_READY);
+    return Place::behind;
+}
+
+Place rules::cuEventRecord(Session &s, const Call &call)
+{
+    wire::Reader r = call.body;
+    const auto event = r.value<HandleId>(), stream = r.value<HandleId>();
+    if (r.at_end() && record_behind(s, call, event, stream)) return Place::behind;
+    return apart_if(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
+}
+
+Place rules::cuStreamWaitEvent(Session &s, const Call &call)
+{
+    wire::Reader r = call.body;
+    const auto stream = r.value<HandleId>(), event = r.value<HandleId>();
+    return apart_if(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
+}
+
+namespace {
+
+using Rule = Place (*)(Session &, const Call &);
+
+// Names a rule only where there is one.
+template <CallId> struct RuleOf;
+#define ROW(symbol, ...) \
+    template <> struct RuleOf<CallId::symbol> { \
+        static constexpr Rule get() \
+        { \
+            constexpr calls::CallInfo info = calls::Row<CallId::symbol>::info; \
+            if constexpr (calls::is_sent(info) && \
+                          info.facts.overtakes == calls::Overtakes::by_rule) \
+                return rules::symbol; \
+            return nullptr; \
+        } \
+    };
+#include "calls/table.def"
+
+constinit const Rule kRules[calls::kCallCount] = {
+#define ROW(symbol, ...) RuleOf<CallId::symbol>::get(),
+#include "calls/table.def"
+};
+
+Place place_of(Session &s, const Call &call)
+{
+    switch (calls::info(call.id).facts.overtakes) {
+    case calls::Overtakes::never: break;
+    case calls::Overtakes::always: return Place::apart;
+    case calls::Overtakes::by_rule: return kRules[static_cast<size_t>(call.id)](s, call);
     }
-    case CallId::cuLaunchKernel: {
-        const auto head = r.value<LaunchHead>();
-        return apart(!head.attributes &&
-                     stream_is_apart(s, call, head.stream));  // an attribute may name an event
-    }
-    // The word that a host function is over, which a stream with an open copy may wait for.
-    case CallId::cuLaunchHostFunc:
-        return apart(r.value<HostFunctionStep>() == HostFunctionStep::done);
-    case CallId::cuStreamQuery: {
-        const auto stream = r.value<HandleId>();
-        if (stream_is_apart(s, call, stream)) return Place::apart;
-        CUstream known = nullptr;
-        if (!r.at_end() || s.objects.get(stream, known)) return Place::unknown;
-        s.finish(call, CUDA_ERROR_NOT_READY);
-        return Place::behind;
-    }
-    case CallId::cuEventQuery: {
-        const auto event = r.value<HandleId>();
-        if (!r.at_end() || !s.copies.behind_what(event)) return Place::apart;
-        s.finish(call, CUDA_ERROR_NOT_READY);
-        return Place::behind;
-    }
-    case CallId::cuEventRecord: {
-        const auto event = r.value<HandleId>(), stream = r.value<HandleId>();
-        if (r.at_end() && record_behind(s, call, event, stream)) return Place::behind;
-        return apart(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
-    }
-    case CallId::cuStreamWaitEvent: {
-        const auto stream = r.value<HandleId>(), event = r.value<HandleId>();
-        return apart(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
-    }
-    default: return Place::unknown;
-    }
+    return Place::unknown;
 }
 
 }  // namespace

@@ -99,7 +99,8 @@ template <CallId Id> void measure_waiting_end(Driver &driver)
     driver.replace<Id>([](auto handle) -> CUresult {
         const CUresult r = end_waiting(handle, [&] { return the_cap->real.call<Id>()(handle); });
         // A function that comes after may have the same handle.
-        if constexpr (Id == CallId::cuModuleUnload || Id == CallId::cuLibraryUnload) {
+        using Handle = decltype(handle);
+        if constexpr (std::is_same_v<Handle, CUmodule> || std::is_same_v<Handle, CUlibrary>) {
             Entry cap;
             cap->launched.clear();
         }

@@ -113,7 +113,7 @@ bool Addresses::has_reserved(uint64_t address, uint64_t bytes) const
     return true;
 }
 
-void Addresses::take(Tokens of, uint64_t number)
+void Addresses::take(calls::Token of, uint64_t number)
 {
     const auto it = tokens_.find({of, number});
     if (it != tokens_.end() && !--it->second) tokens_.erase(it);

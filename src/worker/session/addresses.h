@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "calls/cuda_api.h"
+#include "calls/roles.h"
 
 namespace rgpu::worker {
 
@@ -48,10 +49,9 @@ public:
 
     // Objects that the driver gives numbers to, in spaces of their own. One may be given out
     // several times, and ends as often.
-    enum class Tokens { memory, textures, surfaces };
-    void give(Tokens of, uint64_t number) { tokens_[{of, number}]++; }
-    void take(Tokens of, uint64_t number);
-    bool has(Tokens of, uint64_t number) const { return tokens_.contains({of, number}); }
+    void give(calls::Token of, uint64_t number) { tokens_[{of, number}]++; }
+    void take(calls::Token of, uint64_t number);
+    bool has(calls::Token of, uint64_t number) const { return tokens_.contains({of, number}); }
 
 private:
     struct Grant {
@@ -64,7 +64,7 @@ private:
     std::map<uint64_t, Grant> grants_;        // none overlaps another
     uint64_t last_begin_ = 0, last_end_ = 0;  // the one of `grants_` that was found last
     std::map<uint64_t, uint64_t> reserved_;
-    std::map<std::pair<Tokens, uint64_t>, unsigned> tokens_;
+    std::map<std::pair<calls::Token, uint64_t>, unsigned> tokens_;
 };
 
 }  // namespace rgpu::worker

@@ -130,6 +130,46 @@ Test(roles, stand_for_the_parameters_in_order)
     static_assert(roles<CallId::cuProfilerStart>().size() == 0);
 }
 
+template <size_t I> static void expect_devices_to_be_said()
+{
+    constexpr auto id = static_cast<CallId>(I);
+    if constexpr (Row<id>::info.mode != Mode::none)
+        []<class... A>(CUresult (*)(A...)) {
+            [[maybe_unused]] size_t i = 0;
+            [[maybe_unused]] constexpr auto all = roles<id>();
+            [[maybe_unused]] const auto one = [&](bool is_int) {
+                const Role &r = all[i++];
+                const bool named = r.name == "dev" || r.name.ends_with("Dev") ||
+                                   r.name == "device" || r.name.ends_with("Device");
+                cr_expect(!is_int || !named || r.kind != RoleKind::in || r.use == Use::device,
+                          "%s: %.*s is a device", info(id).symbol.data(),
+                          static_cast<int>(r.name.size()), r.name.data());
+            };
+            (one(std::is_same_v<A, CUdevice>), ...);
+        }(typename Row<id>::Function(nullptr));
+}
+
+Test(roles, say_which_number_is_a_devices)
+{
+    [&]<size_t... I>(std::index_sequence<I...>) { (expect_devices_to_be_said<I>(), ...); }
+    (std::make_index_sequence<kCallCount>());
+    cr_expect(roles<CallId::cuDeviceGetName>()[2].use == Use::device);
+}
+
+Test(facts, are_those_of_the_line_and_of_its_per_thread_variant)
+{
+    const Facts copy = info(CallId::cuMemcpyHtoDAsync_v2).facts;
+    cr_expect(copy.overtakes == Overtakes::always && copy.body == Body::copy && !copy.work);
+    cr_expect(info(CallId::cuMemAlloc_v2).facts.memory == Memory::taken);
+    cr_expect(info(CallId::cuCtxGetDevice).facts.memory == Memory::unsaid);
+    for (const CallInfo &c : kCalls) {
+        if (!is_per_thread(c.symbol)) continue;
+        const std::string_view plain = c.symbol.substr(0, c.symbol.size() - kPerThreadSuffix);
+        for (const CallInfo &p : kCalls)
+            if (p.symbol == plain) cr_expect(p.facts == c.facts, "%s", c.symbol.data());
+    }
+}
+
 Test(errors, have_names_and_words)
 {
     cr_expect_str_eq(error_name(CUDA_ERROR_INVALID_VALUE), "CUDA_ERROR_INVALID_VALUE");

@@ -117,10 +117,10 @@ Test(addresses, reservations_and_tokens)
     cr_expect(!a.has_reserved(kPlace, 0) && !a.has(kPlace, 1), "addresses are no memory");
     a.unreserve(kPlace);
     cr_expect(!a.has_reserved(kPlace, 1));
-    a.give(Addresses::Tokens::memory, 5), a.give(Addresses::Tokens::memory, 5);
-    cr_expect(!a.has(Addresses::Tokens::textures, 5));
-    a.take(Addresses::Tokens::memory, 5);
-    cr_expect(a.has(Addresses::Tokens::memory, 5));
-    a.take(Addresses::Tokens::memory, 5);
-    cr_expect(!a.has(Addresses::Tokens::memory, 5));
+    a.give(calls::Token::memory, 5), a.give(calls::Token::memory, 5);
+    cr_expect(!a.has(calls::Token::texture, 5));
+    a.take(calls::Token::memory, 5);
+    cr_expect(a.has(calls::Token::memory, 5));
+    a.take(calls::Token::memory, 5);
+    cr_expect(!a.has(calls::Token::memory, 5));
 }

@@ -51,12 +51,11 @@ void make_sound(CUmemPoolProps &p) { p.win32SecurityAttributes = nullptr; }
 // A number that is looked up, of a parameter with this use.
 uint64_t sound_number(worker::Addresses &known, calls::Use use)
 {
+    using calls::Token;
     using calls::Use;
-    using Tokens = worker::Addresses::Tokens;
     const uint64_t number = use == Use::spot ? dice() : recorder::kMemory + 64 * (dice() % 4096);
     if (use == Use::token || use == Use::token_end)
-        for (Tokens of : {Tokens::memory, Tokens::textures, Tokens::surfaces})
-            known.give(of, number);
+        for (Token of : {Token::memory, Token::texture, Token::surface}) known.give(of, number);
     else if (use != Use::mem && use != Use::frees && use != Use::spot)
         known.reserve(number, 64);
     return number;
@@ -207,8 +206,7 @@ template <CallId Id, class... A> struct Random<Id, CUresult (*)(A...)> {
     template <size_t I> static size_t refused_at(Wire &wire)
     {
         constexpr calls::Role role = calls::roles<Id>()[I];
-        if constexpr (role.kind != RoleKind::in || role.use == calls::Use::value ||
-                      role.use == calls::Use::spot) {
+        if constexpr (role.kind != RoleKind::in || !calls::is_looked_up(role.use)) {
             return 0;
         } else {
             static char ours[4096];
@@ -274,7 +272,7 @@ template <class F> void for_plain_rows(F &&f)
     auto one = [&]<CallId Id>() {
         if constexpr (is_plain<Id>()) f.template operator()<Id>();
     };
-#define ROW(symbol, since, mode, code, text) one.template operator()<CallId::symbol>();
+#define ROW(symbol, ...) one.template operator()<CallId::symbol>();
 #include "calls/table.def"
 }
 

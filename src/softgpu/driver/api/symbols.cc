@@ -5,7 +5,7 @@ namespace rgpu::softgpu::driver {
 void *symbol_address(calls::CallId id)
 {
     static void *const addresses[] = {
-#define ROW(symbol, since, mode, code, text) reinterpret_cast<void *>(&::symbol),
+#define ROW(symbol, ...) reinterpret_cast<void *>(&::symbol),
 #include "calls/table.def"
     };
     return addresses[static_cast<size_t>(id)];

@@ -17,7 +17,7 @@ CUresult refuse(const char *symbol, std::atomic<bool> &said)
 
 }  // namespace
 
-#define ROW(symbol, since, mode, code, text) \
+#define ROW(symbol, ...) \
     extern "C" \
         [[gnu::weak, gnu::visibility("default")]] CUresult refuse_##symbol() __asm__(#symbol); \
     CUresult refuse_##symbol() \
