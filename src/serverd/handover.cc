@@ -4,9 +4,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -42,21 +39,6 @@ Result<void> get_ready(int channel) { return sent(channel, &kGetReady, sizeof kG
 Result<void> hand_over(int channel, int socket, uint64_t table_digest)
 {
     return sent(channel, &table_digest, sizeof table_digest, {&socket, 1});
-}
-
-std::string format_worker_number(uint64_t number)
-{
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, number);
-    return text;
-}
-
-uint64_t parse_worker_number(const std::string &text)
-{
-    uint64_t number = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-    return text.size() == 16 && failure == std::errc() && end == text.data() + text.size() ? number
-                                                                                           : 0;
 }
 
 // The worker says nothing: it closes its end.

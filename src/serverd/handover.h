@@ -35,13 +35,6 @@ Result<void> hand_over(int channel, int socket, uint64_t table_digest);
 // client first rests or has gone, or the time is over.
 void wait_taken(int channel, Milliseconds most);
 
-// Each worker has a number, not to be guessed, by which its client's lanes find it (wire/lanes.h).
-// Where a worker finds its own (environment), as 16 digits of hex.
-inline constexpr char kWorkerNumberVariable[] = "RGPU_WORKER_NUMBER";
-std::string format_worker_number(uint64_t);
-// 0: this is none.
-uint64_t parse_worker_number(const std::string &);
-
 // The worker's side: waits, and calls `ready` when it shall get ready. Nothing when rgpud has
 // closed its end.
 std::optional<Visitor> take_over(int channel, const std::function<void()> &ready);

@@ -14,6 +14,7 @@
 #include "net/transport/openssl.h"
 #include "net/transport/tunnel.h"
 #include "serverd/handover.h"
+#include "serverd/worker_start.h"
 #include "util/version.h"
 #include "worker/connection/control.h"
 #include "worker/dispatch/dispatcher.h"
@@ -23,14 +24,12 @@
 #include "worker/host/snapshot.h"
 #include "worker/limits/confine.h"
 #include "worker/limits/memory_cap.h"
+#include "worker/limits/metering.h"
 
 namespace {
 
 using namespace rgpu;
-
-// What rgpud gives it: the client's connection (or the channel that it comes by), its own control
-// socket, the lease's memory account. From 6 on its places at the GPUs' boards (turns.h).
-constexpr int kSocket = 3, kControl = 4, kAccount = 5;
+using serverd::WorkerStart;
 
 constexpr char kHelp[] =
     "usage: rgpu-worker [--inventory | --readings | --help | --version]\n"
@@ -44,70 +43,59 @@ constexpr char kHelp[] =
     "  --version     print the version and end\n"
     "\n"
     "Environment: RGPU_DRIVER (path of the libcuda.so.1 to use), CUDA_VISIBLE_DEVICES (UUIDs),\n"
-    "RGPU_WORKER_MEMORY (cap of each of them),\n"
-    "RGPU_WORKER_PLACES, RGPU_WORKER_LEASE_GPUS (place in the lease, where they are not all of its "
-    "GPUs),\n"
-    "RGPU_WORKER_BOARDS, RGPU_WORKER_SHARE, RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (turns on "
-    "the\n"
-    "GPUs: descriptors of places, what the lease may have, milliseconds), RGPU_WORKER_IMAGES,\n"
-    "RGPU_WORKER_IMAGES_BYTES (where module images are kept, and how much of them),\n"
-    "RGPU_WORKER_LEASE, RGPU_WORKER_SERVER (for messages), RGPU_WORKER_CLIENT_TABLE (digest of "
-    "the\n"
-    "client's call table), RGPU_WORKER_WARM (the client comes later), RGPU_WORKER_DUMPABLE\n"
-    "(other workers of its user may see its memory), RGPU_WORKER_CONFINE (the system call\n"
-    "filter: 0 for none, software for what a software GPU needs, log to have others logged),\n"
-    "RGPU_WORKER_KEY (descriptor with the key of an encrypted connection),\n"
-    "RGPU_WORKER_METER (descriptor of the file that counts what the lease uses),\n"
-    "RGPU_WORKER_UCX (offers of UCX are taken), RGPU_UCX_* (its settings),\n"
+    "RGPU_WORKER_* (what rgpud says of the lease: src/serverd/worker_start.h),\n"
+    "RGPU_UCX_* (UCX's settings),\n"
     "RGPU_SOFTGPU_* (the software GPU's settings).\n"
     "\n"
     "Exit status: 0 the client ended, 1 the driver does not start, 2 wrong use, 3 the client sent "
     "what no\n"
     "client may, 4 a kernel ran past the limit.\n";
 
-// Of a client that is there already.
-uint64_t client_table()
-{
-    const char *digest = getenv("RGPU_WORKER_CLIENT_TABLE");
-    return digest ? strtoull(digest, nullptr, 16) : 0;
-}
-
 enum class Use { inventory, client };
 
-Result<void> start_driver(Use use)
+Result<void> start_driver(Use use, const WorkerStart &start)
 {
     const char *path = getenv("RGPU_DRIVER");
     auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
     if (!opened) return std::move(opened).error();
     if (use != Use::inventory)
-        if (auto enforced = worker::enforce_memory_cap(*opened, kAccount); !enforced)
+        if (auto enforced = worker::enforce_memory_cap(*opened, serverd::kAccountDescriptor, start);
+            !enforced)
             return enforced;
     worker::set_driver(*opened);
     return {};
 }
 
 // Whether an offer of UCX is taken.
-bool takes_ucx() { return getenv("RGPU_WORKER_UCX") && !getenv("RGPU_WORKER_KEY"); }
+bool takes_ucx(const WorkerStart &start)
+{
+    return start.takes_ucx && start.key == serverd::kNoDescriptor;
+}
+
+worker::Filter filter_of(serverd::Confinement confinement)
+{
+    switch (confinement) {
+    case serverd::Confinement::software: return worker::Filter::software;
+    case serverd::Confinement::log: return worker::Filter::logs;
+    default: return worker::Filter::denies_by_name;
+    }
+}
 
 // Before the driver is opened and anything of the client's is read.
-bool confined(worker::Sockets sockets = worker::Sockets::denied)
+bool confined(const WorkerStart &start, worker::Sockets sockets = worker::Sockets::denied)
 {
-    const char *told = getenv("RGPU_WORKER_CONFINE");
-    if (told && !strcmp(told, "0")) return true;
-    const auto filter = told && !strcmp(told, "software") ? worker::Filter::software
-                        : told && !strcmp(told, "log")    ? worker::Filter::logs
-                                                          : worker::Filter::denies_by_name;
-    auto r = worker::confine(filter, sockets);
+    if (start.confinement == serverd::Confinement::none) return true;
+    auto r = worker::confine(filter_of(start.confinement), sockets);
     if (!r)
         fprintf(stderr, "rgpu-worker: %s; see [rgpud] confine_workers in rgpu.conf\n",
                 r.error().text.c_str());
     return r.has_value();
 }
 
-int inventory()
+int inventory(const WorkerStart &start)
 {
-    if (!confined()) return 1;
-    auto started = start_driver(Use::inventory);
+    if (!confined(start)) return 1;
+    auto started = start_driver(Use::inventory, start);
     auto json = started ? worker::inventory_json()
                         : Result<std::string>(std::move(started).error());
     if (!json) {
@@ -118,9 +106,9 @@ int inventory()
     return 0;
 }
 
-int readings()
+int readings(const WorkerStart &start)
 {
-    if (!confined()) return 1;
+    if (!confined(start)) return 1;
     fputs(worker::readings_json().c_str(), stdout);
     return 0;
 }
@@ -129,7 +117,7 @@ constexpr auto kTunnelTimeout = std::chrono::seconds(10);
 
 // Where frames come from and go to: the client's connection, or the near end of a tunnel around it.
 struct Connection {
-    int fd = kSocket;
+    int fd = serverd::kSocketDescriptor;
     std::shared_ptr<net::Tunnel> tunnel;
 
     // Before the process ends: what was sent is sent.
@@ -139,58 +127,60 @@ struct Connection {
     }
 };
 
-Result<void> open_tunnel(Connection &connection)
+Result<void> open_tunnel(Connection &connection, const WorkerStart &start)
 {
-    const char *where = getenv("RGPU_WORKER_KEY");
-    if (!where) return {};
-    Fd from(atoi(where));
+    if (start.key == serverd::kNoDescriptor) return {};
+    Fd from(start.key);
     Digest key;
     if (read(from.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
         return error(ErrorKind::internal, "no key from rgpud");
-    auto tunnel = net::Tunnel::open(Fd(kSocket), net::Side::server, key, net::common_openssl,
-                                    net::Clock::now() + kTunnelTimeout);
+    auto tunnel = net::Tunnel::open(Fd(serverd::kSocketDescriptor), net::Side::server, key,
+                                    net::common_openssl, net::Clock::now() + kTunnelTimeout);
     if (!tunnel) return std::move(tunnel).error();
     connection.fd = (*tunnel)->take_plain().release();
     connection.tunnel = std::move(*tunnel);
     return {};
 }
 
-int refuse(const Error &error)
+int refuse(const WorkerStart &start, const Error &error)
 {
-    const char *lease = getenv("RGPU_WORKER_LEASE");
-    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n", lease ? lease : "?",
-            error.text.c_str());
+    fprintf(stderr, "rgpu-worker: lease %.8s: connection closed: %s\n",
+            start.lease.empty() ? "?" : start.lease.c_str(), error.text.c_str());
     return error.kind == ErrorKind::disconnected ? 0 : 3;
 }
 
-int serve(Connection &connection)
+int serve(Connection &connection, const WorkerStart &start)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
-    if (!confined(takes_ucx() ? worker::Sockets::until_settled : worker::Sockets::denied)) return 1;
-    worker::serve_control(kControl);
-    if (auto opened = open_tunnel(connection); !opened) return refuse(opened.error());
+    if (!confined(start,
+                  takes_ucx(start) ? worker::Sockets::until_settled : worker::Sockets::denied))
+        return 1;
+    if (start.meter != serverd::kNoDescriptor)
+        worker::Metering::here().open(start.meter, start.places);
+    worker::serve_control(serverd::kControlDescriptor, start.lease);
+    if (auto opened = open_tunnel(connection, start); !opened) return refuse(start, opened.error());
     static worker::Console &console = *new worker::Console;
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
-    auto started = start_driver(Use::client);
-    auto snapshot = started ? worker::take_snapshot()
+    auto started = start_driver(Use::client, start);
+    auto snapshot = started ? worker::take_snapshot(start.server)
                             : Result<wire::Snapshot>(std::move(started).error());
-    uint64_t table = client_table();
+    uint64_t table = start.client_table;
     Fd channel;
     std::unique_ptr<net::UcxTransport> ucx;
-    if (getenv("RGPU_WORKER_WARM")) {
-        if (takes_ucx())  // where it fails now, it is asked again when there is an offer
+    if (start.waits) {
+        if (takes_ucx(start))  // where it fails now, it is asked again when there is an offer
             if (auto opened = net::UcxTransport::open()) ucx = std::move(*opened);
-        auto visitor = serverd::take_over(kSocket, [&] {
+        auto visitor = serverd::take_over(serverd::kSocketDescriptor, [&] {
             if (snapshot) worker::prepare_context();
         });
         if (!visitor) return 0;
-        channel.reset(fcntl(kSocket, F_DUPFD_CLOEXEC, 0));
-        dup2(visitor->socket.get(), kSocket);
+        channel.reset(fcntl(serverd::kSocketDescriptor, F_DUPFD_CLOEXEC, 0));
+        dup2(visitor->socket.get(), serverd::kSocketDescriptor);
         table = visitor->table_digest;
     }
-    static worker::Dispatcher &dispatcher = *new worker::Dispatcher(connection.fd, console);
+    static worker::Dispatcher &dispatcher = *new worker::Dispatcher(connection.fd, console, start);
     worker::Session &session = dispatcher.session;
-    if (takes_ucx()) dispatcher.take_ucx(std::move(ucx));
+    if (takes_ucx(start)) dispatcher.take_ucx(std::move(ucx));
     dispatcher.close_later(std::move(channel));
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());
@@ -202,31 +192,37 @@ int serve(Connection &connection)
     snapshot->images = session.images.tags();
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
     auto r = dispatcher.run();
-    return r ? 0 : refuse(r.error());
+    return r ? 0 : refuse(start, r.error());
 }
 
 // Others of this user read and write its memory no more, nor open its descriptors. Where GPUs are
 // software its job's other workers must: CUDA IPC goes through /proc/PID/fd there. NVIDIA's driver
 // passes what it shares by itself.
-void hide_memory()
+void hide_memory(const WorkerStart &start)
 {
-    if (!getenv("RGPU_WORKER_DUMPABLE")) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (!start.dumpable) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 }  // namespace
 
 int main(int argc, char **argv)
 {
-    hide_memory();
+    const auto told = serverd::decode_worker_start([](const char *name) { return getenv(name); });
+    const WorkerStart start = told ? *told : WorkerStart();
+    hide_memory(start);
     int status = 2;
-    if (argc == 1 && lseek(kSocket, 0, SEEK_CUR) == -1 && errno == ESPIPE) {
+    if (!told) {
+        fprintf(stderr, "rgpu-worker: %s\n", told.error().text.c_str());
+        status = 1;
+    } else if (argc == 1 && lseek(serverd::kSocketDescriptor, 0, SEEK_CUR) == -1 &&
+               errno == ESPIPE) {
         static Connection &connection = *new Connection;
-        status = serve(connection);
+        status = serve(connection, start);
         connection.finish();
     } else if (argc == 2 && !strcmp(argv[1], "--inventory")) {
-        status = inventory();
+        status = inventory(start);
     } else if (argc == 2 && !strcmp(argv[1], "--readings")) {
-        status = readings();
+        status = readings(start);
     } else if (argc == 2 && !strcmp(argv[1], "--help")) {
         fputs(kHelp, stdout);
         status = 0;

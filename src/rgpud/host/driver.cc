@@ -67,6 +67,7 @@ Result<Driver> ask(const RgpudConfig &config, const std::string &path, bool soft
     Launch inventory;
     inventory.command = {config.worker, "--inventory"};
     inventory.environment = worker_environment(config, driver, own_account());
+    inventory.environment.merge(encode(worker_start(config, driver)));
     Result<std::string> text =
         output_of(std::move(inventory), defaults::kInventoryTimeout, kMaxInventory);
     if (!text) return std::move(text).error().in("driver " + path);
@@ -163,12 +164,6 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["HOME"] = "/nonexistent";
     environment["USER"] = account.name;
     environment["RGPU_DRIVER"] = driver.path;
-    if (offers_ucx(config)) environment["RGPU_WORKER_UCX"] = "1";
-    // What software GPUs need is known (worker/limits/confine.h).
-    environment["RGPU_WORKER_CONFINE"] = config.confine_workers == "log"     ? "log"
-                                         : config.confine_workers == "false" ? "0"
-                                         : driver.software                   ? "software"
-                                                                             : "1";
     // They mean nothing to another driver.
     environment["RGPU_SOFTGPU_DEVICES"] = std::to_string(config.softgpu_devices);
     environment["RGPU_SOFTGPU_MEMORY"] = std::to_string(config.softgpu_memory);
@@ -177,9 +172,22 @@ Environment worker_environment(const RgpudConfig &config, const Driver &driver,
     environment["RGPU_SOFTGPU_DEVICES_FILE"] = "none";  // a lease's workers get the lease's
     environment["RGPU_SOFTGPU_CACHE"] = account.pool ? own_dir(config) + "/cache"
                                                      : cache_dir(config, account.uid);
-    // Workers of one job open each other's descriptors (CUDA IPC).
-    if (driver.software) environment["RGPU_WORKER_DUMPABLE"] = "1";
     return environment;
+}
+
+WorkerStart worker_start(const RgpudConfig &config, const Driver &driver)
+{
+    WorkerStart start;
+    start.server = config.name;
+    start.takes_ucx = offers_ucx(config);
+    // What software GPUs need is known (worker/limits/confine.h).
+    start.confinement = config.confine_workers == "log"     ? Confinement::log
+                        : config.confine_workers == "false" ? Confinement::none
+                        : driver.software                   ? Confinement::software
+                                                            : Confinement::by_name;
+    // Workers of one job open each other's descriptors (CUDA IPC).
+    start.dumpable = driver.software;
+    return start;
 }
 
 }  // namespace rgpu::serverd

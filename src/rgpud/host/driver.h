@@ -4,6 +4,7 @@
 #include "pool/messages/inventory_json.h"
 #include "rgpud/host/account.h"
 #include "rgpud/host/process.h"
+#include "serverd/worker_start.h"
 #include "util/config.h"
 #include "util/result.h"
 
@@ -27,10 +28,14 @@ bool offers_ucx(const RgpudConfig &config);
 std::vector<std::string> worker_devices(const RgpudConfig &config, const Driver &driver,
                                         const std::vector<std::string> &uuids);
 
-// The whole environment of a worker of this driver, for an account. rgpud's own variables
-// RGPU_SOFTGPU_*, RGPU_UCX_*, RGPU_LOG and RGPU_TRACE go through; nothing else does.
+// The environment of a worker of this driver, for an account, but for what worker_start() says.
+// rgpud's own variables RGPU_SOFTGPU_*, RGPU_UCX_*, RGPU_LOG and RGPU_TRACE go through; nothing
+// else does.
 Environment worker_environment(const RgpudConfig &config, const Driver &driver,
                                const Account &account);
+
+// What every worker of this driver is told.
+WorkerStart worker_start(const RgpudConfig &config, const Driver &driver);
 
 // Where the images of an owner's programs are kept, for workers of this account; made when missing,
 // by the spawner where there is one. Owners who share an account do not share images. Empty when it

@@ -60,6 +60,7 @@ health::Readings read_gpus(const RgpudConfig &config, const Driver &driver)
     Launch launch;
     launch.command = {config.worker, "--readings"};
     launch.environment = worker_environment(config, driver, own_account());
+    launch.environment.merge(encode(worker_start(config, driver)));
     Result<std::string> text =
         output_of(std::move(launch), defaults::kReadingsTimeout, defaults::kMaxReadings);
     Result<health::Readings> readings = text ? health::parse_readings(*text)

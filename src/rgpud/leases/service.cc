@@ -17,10 +17,6 @@
 namespace rgpu::serverd {
 namespace {
 
-// The worker's descriptors 3 to 5 are its socket, what Workers::start() puts behind it, and the
-// memory account.
-constexpr int kFirstBoard = 6;
-
 // Of the file system that a tenant without an account has for caches, in memory.
 constexpr uint64_t kOwnImages = uint64_t{512} << 20;
 
@@ -465,39 +461,33 @@ std::vector<std::string> Service::devices_of(const pool::Lease &lease) const
     return worker_devices(config_, driver_, uuids);
 }
 
-Launch Service::worker_launch(const pool::Lease &lease, const Account &account) const
+WorkerLaunch Service::worker_launch(const pool::Lease &lease, const Account &account,
+                                    WorkerStart start) const
 {
-    Launch launch;
+    WorkerLaunch launch;
     launch.command = {config_.worker};
     launch.environment = worker_environment(config_, driver_, account);
-    std::string uuids, memory, shares, boards;
+    std::string uuids;
     std::vector<size_t> places;
-    int board = kFirstBoard;
+    // In the order of CUDA_VISIBLE_DEVICES.
     for (const pool::Portion &gpu : lease.gpus) {
-        const char *comma = uuids.empty() ? "" : ",";
-        uuids += comma + gpu.uuid;
-        memory += comma + std::to_string(gpu.memory);
-        shares += comma + std::to_string(gpu.share) + "-" + std::to_string(gpu.most);
-        boards += comma + std::to_string(board++);
+        uuids += (uuids.empty() ? "" : ",") + gpu.uuid;
+        start.memory.push_back(static_cast<uint64_t>(gpu.memory));
+        start.shares.push_back({gpu.share, gpu.most});
         for (size_t i = 0; i < driver_.inventory.gpus.size(); ++i)
             if (driver_.inventory.gpus[i].uuid == gpu.uuid) places.push_back(i);
     }
     launch.cpus = topology_.cpus_of(places);
     launch.environment["CUDA_VISIBLE_DEVICES"] = uuids;
-    // In the order of CUDA_VISIBLE_DEVICES.
-    launch.environment["RGPU_WORKER_MEMORY"] = memory;
-    launch.environment["RGPU_WORKER_SHARE"] = shares;
-    launch.environment["RGPU_WORKER_BOARDS"] = boards;
-    launch.environment["RGPU_WORKER_WEIGHT"] = std::to_string(weight_of(config_, lease.owner.qos));
-    launch.environment["RGPU_WORKER_MAX_KERNEL"] = std::to_string(config_.max_kernel.count());
+    start.weight = weight_of(config_, lease.owner.qos);
+    start.max_kernel = config_.max_kernel.count();
     if (config_.image_cache) {
-        launch.environment["RGPU_WORKER_IMAGES"] =
-            make_image_dir(config_, lease.owner.uid, account);
-        launch.environment["RGPU_WORKER_IMAGES_BYTES"] = std::to_string(
-            account.pool ? std::min(config_.image_cache, kOwnImages) : config_.image_cache);
+        start.images = make_image_dir(config_, lease.owner.uid, account);
+        start.image_bytes = account.pool ? std::min(config_.image_cache, kOwnImages)
+                                         : config_.image_cache;
     }
-    launch.environment["RGPU_WORKER_LEASE"] = lease.id;
-    launch.environment["RGPU_WORKER_SERVER"] = config_.name;
+    start.lease = lease.id;
+    launch.start = std::move(start);
     return launch;
 }
 
@@ -512,12 +502,12 @@ Result<Fd> Service::start_worker(const std::string &id, Fd socket, const Peer &p
                      workers_.count(id));
     if (peer.gpus.empty())
         if (Fd taken = workers_.hand_over(id, socket, peer.table_digest, peer.who)) return taken;
-    char digest[20];
-    snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(peer.table_digest));
-    Environment more = {{"RGPU_WORKER_CLIENT_TABLE", digest}};
-    Result<pool::Lease> seen = seen_part(*lease, peer.gpus, more);
+    WorkerStart start = worker_start(config_, driver_);
+    start.client_table = peer.table_digest;
+    Result<pool::Lease> seen = seen_part(*lease, peer.gpus, start);
     if (!seen) return std::move(seen).error();
-    if (Result<void> started = launch_worker(*seen, socket, more, peer.who, {}, peer.key); !started)
+    if (Result<void> started = launch_worker(*seen, socket, start, peer.who, {}, peer.key);
+        !started)
         return std::move(started).error();
     return Fd();
 }
@@ -535,7 +525,7 @@ void Service::start_next(const std::string &id, Fd taken)
 // The lease as a program sees it that wants some of its GPUs only. Its worker shares the memory
 // account with the others.
 Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
-                                       Environment &more)
+                                       WorkerStart &start)
 {
     if (gpus.empty()) return lease;
     // Made now, these have room for all of the lease's GPUs.
@@ -544,20 +534,18 @@ Result<pool::Lease> Service::seen_part(const pool::Lease &lease, const std::vect
     (void)meters_.file(lease).has_value();
     pool::Lease seen = lease;
     seen.gpus.clear();
-    std::string places;
     for (int place : gpus) {
         if (static_cast<size_t>(place) >= lease.gpus.size())
             return error(ErrorKind::invalid, "the lease has %zu GPUs, and number %d is asked for",
                          lease.gpus.size(), place);
         seen.gpus.push_back(lease.gpus[static_cast<size_t>(place)]);
-        places += (places.empty() ? "" : ",") + std::to_string(place);
+        start.places.push_back(static_cast<uint64_t>(place));
     }
-    more["RGPU_WORKER_PLACES"] = places;
-    more["RGPU_WORKER_LEASE_GPUS"] = std::to_string(lease.gpus.size());
+    start.lease_gpus = lease.gpus.size();
     return seen;
 }
 
-Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
+Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, WorkerStart start,
                                     const std::string &who, Fd channel,
                                     const std::optional<Digest> &given)
 {
@@ -568,30 +556,20 @@ Result<void> Service::launch_worker(const pool::Lease &lease, const Fd &socket, 
     if (!group) return std::move(group).error();
     Result<Fd> memory = memory_.account(lease, config_.max_workers);
     if (!memory) return std::move(memory).error();
-    Launch launch = worker_launch(lease, group->account);
-    launch.descriptors = {socket.get(), memory->get()};
+    WorkerLaunch launch = worker_launch(lease, group->account, std::move(start));
+    launch.give(socket.get(), memory->get());
     const std::vector<Fd> places = seats(boards_, lease, weight_of(config_, lease.owner.qos));
-    for (const Fd &place : places) launch.descriptors.push_back(place.get());
-    launch.environment.merge(more);
-    // Workers::start() puts one in front of all but the first.
-    auto number_of_next = [&] { return std::to_string(3 + 1 + launch.descriptors.size()); };
+    for (const Fd &place : places) launch.start.boards.push_back(launch.give(place.get()));
     Result<Fd> meter = meters_.file(lease);
-    if (meter) {
-        launch.environment["RGPU_WORKER_METER"] = number_of_next();
-        launch.descriptors.push_back(meter->get());
-    }
+    if (meter) launch.start.meter = launch.give(meter->get());
     Result<Fd> software = driver_.software ? memory_.software_gpus(lease) : Result<Fd>(Fd());
     if (!software) return std::move(software).error();
-    if (*software) {
-        launch.environment["RGPU_SOFTGPU_DEVICES_FILE"] = number_of_next();
-        launch.descriptors.push_back(software->get());
-    }
+    if (*software)
+        launch.environment["RGPU_SOFTGPU_DEVICES_FILE"] =
+            std::to_string(launch.give(software->get()));
     Result<Fd> key = key_pipe(given);
     if (!key) return std::move(key).error();
-    if (*key) {
-        launch.environment["RGPU_WORKER_KEY"] = number_of_next();
-        launch.descriptors.push_back(key->get());
-    }
+    if (*key) launch.start.key = launch.give(key->get());
     Result<Fd> errors = log_.open(lease.id);
     if (!errors) return std::move(errors).error();
     launch.errors = errors->get();
@@ -616,10 +594,11 @@ void Service::warm_up(const pool::Lease &lease)
 void Service::start_waiting_worker(const pool::Lease &lease)
 {
     auto channel = open_channel();
-    Result<void> started = channel
-                               ? launch_worker(lease, channel->second, {{"RGPU_WORKER_WARM", "1"}},
-                                               "whoever comes", std::move(channel->first))
-                               : Result<void>(std::move(channel).error());
+    WorkerStart start = worker_start(config_, driver_);
+    start.waits = true;
+    Result<void> started = channel ? launch_worker(lease, channel->second, start, "whoever comes",
+                                                   std::move(channel->first))
+                                   : Result<void>(std::move(channel).error());
     if (!started)
         log_warning("lease %s: no worker is ready for it: %s", short_id(lease.id).c_str(),
                     started.error().text.c_str());

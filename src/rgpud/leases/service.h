@@ -131,13 +131,14 @@ private:
     void end_withdrawn(Time time);
     void note_died();
     void offer_lent();
-    Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, Environment more,
+    Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, WorkerStart start,
                                const std::string &who, Fd channel = {},
                                const std::optional<Digest> &key = {});
-    Launch worker_launch(const pool::Lease &lease, const Account &account) const;
+    WorkerLaunch worker_launch(const pool::Lease &lease, const Account &account,
+                               WorkerStart start) const;
     std::vector<std::string> devices_of(const pool::Lease &lease) const;
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
-                                  Environment &more);
+                                  WorkerStart &start);
     void warm_up(const pool::Lease &lease);
     void start_waiting_worker(const pool::Lease &lease);
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -100,15 +101,17 @@ std::vector<pool::Lease> Workers::leases() const
     return leases;
 }
 
-Result<pid_t> Workers::start(const pool::Lease &lease, const Group &group, Launch what,
+Result<pid_t> Workers::start(const pool::Lease &lease, const Group &group, WorkerLaunch what,
                              const std::string &who, Fd channel)
 {
     // Held over the start: tend() must not meet a process that is not in the table yet.
     std::lock_guard lock(mutex_);
     Result<WorkerDir::Made> made = dir_->make(lease);
     if (!made) return std::move(made).error();
-    what.environment[kWorkerNumberVariable] = made->name;  // which is one
-    what.descriptors.insert(what.descriptors.begin() + 1, made->control.get());
+    const char *end = made->name.data() + made->name.size();
+    std::from_chars(made->name.data(), end, what.start.number, 16);  // which the name is
+    what.descriptors[kControlDescriptor - kSocketDescriptor] = made->control.get();
+    what.environment.merge(encode(what.start));
     Result<Spawner::Started> started = spawner_ ? spawner_->start(group, made->name, what)
                                                 : start_child(what);
     if (!started) {

@@ -16,9 +16,25 @@
 #include "rgpud/host/process.h"
 #include "rgpud/workers/spawner.h"
 #include "rgpud/workers/worker_dir.h"
+#include "serverd/worker_start.h"
 #include "util/clock.h"
 
 namespace rgpu::serverd {
+
+// A worker's start. Workers::start() fills in the control socket, and the number by which lanes
+// find the worker.
+struct WorkerLaunch : Launch {
+    WorkerStart start;
+
+    // Its connection or channel, and its lease's memory account, at their agreed numbers.
+    void give(int socket, int account) { descriptors = {socket, kNoDescriptor, account}; }
+    // Returns the number that the descriptor gets in the worker.
+    int give(int descriptor)
+    {
+        descriptors.push_back(descriptor);
+        return kSocketDescriptor + static_cast<int>(descriptors.size()) - 1;
+    }
+};
 
 class Workers {
 public:
@@ -30,10 +46,9 @@ public:
     // The leases of all workers, one entry each, as they were when they started.
     std::vector<pool::Lease> leases() const;
 
-    // Starts one of this tenant; `who` is for the log. To the launch's descriptors is added, behind
-    // the first, its control socket (4). With a channel (handover.h) it is one that waits for its
-    // client.
-    Result<pid_t> start(const pool::Lease &lease, const Group &group, Launch launch,
+    // Starts one of this tenant; `who` is for the log. With a channel (handover.h) it is one that
+    // waits for its client.
+    Result<pid_t> start(const pool::Lease &lease, const Group &group, WorkerLaunch launch,
                         const std::string &who, Fd channel = {});
     // Gives a client to a waiting worker of its lease: what is left of its channel, for
     // wait_taken(); nothing when none took it.

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -31,11 +30,10 @@ void serve(int peer, const std::string &line)
     if (auto given = serverd::take_over(peer, [] {})) keep_lane(std::move(given->socket));
 }
 
-[[noreturn]] void answer(int fd)
+[[noreturn]] void answer(int fd, const std::string &lease)
 {
-    const char *lease = getenv("RGPU_WORKER_LEASE");
-    const std::string line = "{\"pid\": " + std::to_string(getpid()) + ", \"lease\": \"" +
-                             (lease ? lease : "") + "\"}\n";
+    const std::string line = "{\"pid\": " + std::to_string(getpid()) + ", \"lease\": \"" + lease +
+                             "\"}\n";
     for (;;) {
         Fd peer(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
         if (peer)
@@ -47,7 +45,7 @@ void serve(int peer, const std::string &line)
 
 }  // namespace
 
-void serve_control(int fd)
+void serve_control(int fd, const std::string &lease)
 {
     // listen() in this process is what makes its pid the one that the kernel tells.
     int type = 0;
@@ -56,7 +54,7 @@ void serve_control(int fd)
         listen(fd, kBacklog) != 0)
         return;
     try {
-        std::thread(answer, fd).detach();
+        std::thread(answer, fd, lease).detach();
     } catch (const std::system_error &failure) {
         fprintf(stderr, "rgpu-worker: no control thread: %s\n", failure.what());
     }

@@ -2,10 +2,8 @@
 
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <mutex>
 
-#include "serverd/handover.h"
 #include "wire/lanes.h"
 
 namespace rgpu::worker {
@@ -17,12 +15,6 @@ std::vector<net::OwnSocket> &kept = *new std::vector<net::OwnSocket>;
 bool taken = false;
 
 }  // namespace
-
-uint64_t worker_number()
-{
-    const char *number = getenv(serverd::kWorkerNumberVariable);
-    return number && !getenv("RGPU_WORKER_KEY") ? serverd::parse_worker_number(number) : 0;
-}
 
 void keep_lane(Fd lane)
 {

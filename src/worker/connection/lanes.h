@@ -3,15 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "net/transport/own_socket.h"
 
 namespace rgpu::worker {
-
-// By which lanes find this worker; 0: they cannot, or its client's connection is encrypted.
-uint64_t worker_number();
 
 // Keeps it, and says on it which one it is. One too many is closed. Any thread.
 void keep_lane(Fd lane);

@@ -15,8 +15,11 @@ namespace rgpu::worker {
 
 class Dispatcher {
 public:
-    // Over this socket, and through shared memory or UCX where the client offers that.
-    Dispatcher(int fd, Console &console) : session(fd, console), offers_(session, fd) {}
+    // Over this socket, and through shared memory or UCX where the client offers that. `start` says
+    // what the lease may have.
+    Dispatcher(int fd, Console &console, const serverd::WorkerStart &start)
+        : session(fd, console, start), offers_(session, fd, number_for_lanes(start))
+    {}
 
     // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes.
     // Before run().
@@ -33,6 +36,11 @@ public:
     Session session;
 
 private:
+    // Lanes are not encrypted: where the connection is, there are none.
+    static uint64_t number_for_lanes(const serverd::WorkerStart &start)
+    {
+        return start.key == serverd::kNoDescriptor ? start.number : 0;
+    }
     Result<void> carry_out();
     Result<void> step(const wire::FrameHeader &);
 

@@ -60,7 +60,7 @@ Result<void> Offers::take_lanes(const wire::FrameHeader &h)
     net::LanedTransport *laned = session_.laned();
     if (!told.lanes) {
         std::vector<uint8_t> body;
-        wire::Writer(body).value(laned ? worker_number() : 0);
+        wire::Writer(body).value(laned ? number_ : 0);
         session_.sender.reply(h.sequence, CUDA_SUCCESS, body);
         return {};
     }

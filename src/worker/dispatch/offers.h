@@ -13,8 +13,9 @@ namespace rgpu::worker {
 
 class Offers {
 public:
-    // For a session over this socket.
-    Offers(Session &session, int fd) : session_(session), fd_(fd) {}
+    // For a session over this socket. `number`: by which lanes find this worker; 0: they cannot.
+    Offers(Session &session, int fd, uint64_t number) : session_(session), fd_(fd), number_(number)
+    {}
 
     // An offer of UCX may come (Dispatcher::take_ucx).
     void take_ucx(std::unique_ptr<net::UcxTransport> ready)
@@ -34,6 +35,7 @@ private:
 
     Session &session_;
     const int fd_;
+    const uint64_t number_;
     bool takes_ucx_ = false;
     std::unique_ptr<net::UcxTransport> ucx_;
 };

@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "calls/errors.h"
 #include "calls/uuid.h"
 #include "worker/calls/services.h"
@@ -66,13 +64,12 @@ std::string json_string(const std::string &s)
 
 }  // namespace
 
-Result<wire::Snapshot> take_snapshot()
+Result<wire::Snapshot> take_snapshot(const std::string &server)
 {
     wire::Snapshot s;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    const char *name = getenv("RGPU_WORKER_SERVER");
-    s.server = name ? name : host;
+    s.server = server.empty() ? host : server;
     s.worker_pid = static_cast<uint32_t>(getpid());
     int count = 0;
     if (CUresult r = DRIVER(cuDriverGetVersion)(&s.driver_version))

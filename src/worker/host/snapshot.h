@@ -7,8 +7,9 @@
 
 namespace rgpu::worker {
 
-// Asks the driver everything that does not change.
-Result<wire::Snapshot> take_snapshot();
+// Asks the driver everything that does not change. `server` is this server's name; empty: the
+// host's.
+Result<wire::Snapshot> take_snapshot(const std::string &server = "");
 
 // Adds the calls of this side's table, in order, and which of them it carries out: what a client
 // needs whose table is another.

@@ -2,9 +2,7 @@
 #include "worker/limits/memory_cap.h"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "util/units.h"
 #include "worker/driver/device_meter.h"
 
 namespace rgpu::worker {
@@ -306,56 +304,33 @@ void MemoryCap::forget_context(int device, CUcontext context)
 }
 
 namespace {
-
-// "a,b,c" in the environment, as numbers.
-Result<std::vector<uint64_t>> list(const char *name)
-{
-    const char *text = getenv(name);
-    std::vector<uint64_t> numbers;
-    for (std::string rest = text ? text : ""; !rest.empty();) {
-        size_t comma = std::min(rest.find(','), rest.size());
-        auto number = parse_integer(rest.substr(0, comma), 0, INT64_MAX);
-        if (!number) return std::move(number).error().in(name);
-        numbers.push_back(static_cast<uint64_t>(*number));
-        rest.erase(0, comma + 1);
-    }
-    return numbers;
-}
-
-}  // namespace
-
-namespace {
 MemoryCap *enforced;
 }
 
 MemoryCap *memory_cap() { return enforced; }
 
-Result<void> enforce_memory_cap(Driver &driver, int account)
+Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::WorkerStart &start)
 {
-    auto caps = list("RGPU_WORKER_MEMORY");
-    if (!caps) return std::move(caps).error();
+    std::vector<uint64_t> caps = start.memory;
     int count = 0;
     if (CUresult r = driver.call<CallId::cuDeviceGetCount>()(&count))
         return error(ErrorKind::unavailable, "cuDeviceGetCount: %d", r);
-    if (caps->empty()) return {};  // nothing was said
+    if (caps.empty()) return {};  // nothing was said
     bool partial = false;
-    if (caps->size() != static_cast<size_t>(count))
-        return error(ErrorKind::internal, "%zu caps for %d GPUs", caps->size(), count);
+    if (caps.size() != static_cast<size_t>(count))
+        return error(ErrorKind::internal, "%zu caps for %d GPUs", caps.size(), count);
     for (int d = 0; d < count; d++) {
         size_t total = 0;
         if (CUresult r = driver.call<CallId::cuDeviceTotalMem_v2>()(&total, d))
             return error(ErrorKind::unavailable, "cuDeviceTotalMem: %d", r);
-        uint64_t &cap = (*caps)[static_cast<size_t>(d)];
+        uint64_t &cap = caps[static_cast<size_t>(d)];
         partial |= cap < total;
         cap = std::min<uint64_t>(cap, total);
     }
     if (!partial) return {};
-    auto places = list("RGPU_WORKER_PLACES"), gpus = list("RGPU_WORKER_LEASE_GPUS");
-    if (!places || !gpus) return std::move(places ? gpus : places).error();
-    auto opened = MemoryAccount::open(Fd(account), *caps, {places->begin(), places->end()},
-                                      gpus->empty() ? 0 : gpus->front());
+    auto opened = MemoryAccount::open(Fd(account), caps, start.places, start.lease_gpus);
     if (!opened) return std::move(opened).error();
-    auto &cap = *new MemoryCap(driver, std::move(*opened), caps->size());
+    auto &cap = *new MemoryCap(driver, std::move(*opened), caps.size());
     put_in_front(driver, cap);
     enforced = &cap;
     return {};

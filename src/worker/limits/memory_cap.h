@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "serverd/memory_account.h"
+#include "serverd/worker_start.h"
 #include "worker/driver/driver.h"
 
 namespace rgpu::worker {
@@ -166,9 +167,9 @@ private:
     std::vector<uint64_t> counted_, seen_;  // the two ways to count
 };
 
-// Enforces RGPU_WORKER_MEMORY (doc/protocol.md) in front of the process's driver, with the
-// descriptor that rgpud gave.
-Result<void> enforce_memory_cap(Driver &driver, int account);
+// Enforces the caps that `start` has, if any, in front of the process's driver. `account` is the
+// descriptor of the lease's memory account.
+Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::WorkerStart &start);
 
 // The cap that is enforced in this process, or null.
 MemoryCap *memory_cap();

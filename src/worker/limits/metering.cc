@@ -1,7 +1,5 @@
 #include "worker/limits/metering.h"
 
-#include <cstdlib>
-
 #include "share/pages.h"
 #include "share/window.h"
 #include "worker/driver/driver.h"
@@ -23,19 +21,15 @@ Metering &Metering::here()
     return one;
 }
 
-Metering::Metering() : lease_(&nowhere)
+Metering::Metering() : lease_(&nowhere) {}
+
+void Metering::open(int fd, const std::vector<uint64_t> &places)
 {
-    const char *fd = getenv("RGPU_WORKER_METER");
-    if (!fd) return;
-    auto opened = serverd::Meter::map(atoi(fd));
+    auto opened = serverd::Meter::map(fd);
     if (!opened) return;
     meter_ = new serverd::Meter(std::move(*opened));
     lease_ = &meter_->lease();
-    const char *places = getenv("RGPU_WORKER_PLACES");
-    for (char *end = nullptr; places && *places; places = *end == ',' ? end + 1 : end) {
-        places_.push_back(strtoul(places, &end, 10));
-        if (end == places) break;
-    }
+    places_ = places;
 }
 
 serverd::GpuMeter &Metering::gpu(CUdevice device)

@@ -1,5 +1,5 @@
-// What this worker counts into its lease's meter (serverd/meter.h). Without one (RGPU_WORKER_METER)
-// nobody asks, and the numbers go nowhere.
+// What this worker counts into its lease's meter (serverd/meter.h). Without one nobody asks, and
+// the numbers go nowhere.
 #pragma once
 
 #include <vector>
@@ -13,6 +13,9 @@ class Metering {
 public:
     // The process's. Any thread.
     static Metering &here();
+    // Counts into the file that `fd` is open on. `places` are those of the devices in the lease;
+    // empty: as they are. Before anybody counts.
+    void open(int fd, const std::vector<uint64_t> &places);
 
     void received(size_t bytes) { lease_->bytes_in.fetch_add(bytes, std::memory_order_relaxed); }
     void sent(size_t bytes) { lease_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); }
@@ -27,7 +30,7 @@ private:
     Metering();
     serverd::LeaseMeter *lease_;
     const serverd::Meter *meter_ = nullptr;
-    std::vector<size_t> places_;  // of the devices in the lease; empty: as they are
+    std::vector<uint64_t> places_;
     std::atomic<int64_t> looked_{0};
 };
 

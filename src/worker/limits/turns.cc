@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cstdio>
 
 #include "util/units.h"
 #include "worker/driver/driver.h"
@@ -12,39 +12,16 @@ namespace rgpu::worker {
 
 namespace {
 
-// The words of a list, cut at commas.
-std::vector<std::string> words(const char *name)
-{
-    std::vector<std::string> all;
-    const char *value = getenv(name);
-    std::string rest = value ? value : "";
-    while (!rest.empty()) {
-        const size_t comma = rest.find(',');
-        all.push_back(rest.substr(0, comma));
-        rest = comma == rest.npos ? "" : rest.substr(comma + 1);
-    }
-    return all;
-}
-
-int64_t number(const char *name, int64_t otherwise)
-{
-    const char *value = getenv(name);
-    return value && *value ? strtoll(value, nullptr, 10) : otherwise;
-}
-
 constexpr int kExitLimit = 4;  // a kernel ran past max_kernel
 
 }  // namespace
 
-Turns::Turns(std::function<void(const std::string &)> tell) : tell_(std::move(tell))
+Turns::Turns(std::function<void(const std::string &)> tell, const serverd::WorkerStart &start)
+    : tell_(std::move(tell)), lease_(start.lease.empty() ? "?" : start.lease),
+      boards_(start.boards), max_kernel_(start.max_kernel)
 {
-    for (const std::string &fd : words("RGPU_WORKER_BOARDS")) boards_.push_back(atoi(fd.c_str()));
-    for (const std::string &text : words("RGPU_WORKER_SHARE")) {
-        share::Terms t;
-        if (sscanf(text.c_str(), "%d-%d", &t.least, &t.most) != 2) t = {};
-        t.weight = static_cast<int32_t>(number("RGPU_WORKER_WEIGHT", 100));
-        terms_.push_back(t);
-    }
+    for (const serverd::GpuShare &s : start.shares)
+        terms_.push_back({s.least, s.most, start.weight});
     terms_.resize(boards_.size());
 }
 
@@ -67,12 +44,11 @@ Turn *Turns::of_device(CUdevice device)
         return nullptr;
     std::atomic<Turn *> &slot = of_device_[device];
     if (slot) return slot;
-    const char *lease = getenv("RGPU_WORKER_LEASE");
     Turn::Settings settings;
-    settings.lease = lease ? lease : "?";
+    settings.lease = lease_;
     settings.terms = terms_[static_cast<size_t>(device)];
     settings.meter = &Metering::here().gpu(device);
-    settings.max_kernel = number("RGPU_WORKER_MAX_KERNEL", 0) * share::kMillisecond;
+    settings.max_kernel = max_kernel_ * share::kMillisecond;
     settings.broke_limit = [this, lease = settings.lease, limit = settings.max_kernel,
                             device](int64_t ran) {
         char text[256];
@@ -88,7 +64,7 @@ Turn *Turns::of_device(CUdevice device)
     auto started = Turn::start(boards_[static_cast<size_t>(device)], std::move(settings));
     if (!started) {
         fprintf(stderr, "rgpu-worker: lease %.8s: GPU %d is used without turns: %s\n",
-                lease ? lease : "?", device, started.error().text.c_str());
+                lease_.c_str(), device, started.error().text.c_str());
         return nullptr;
     }
     slot = *started;

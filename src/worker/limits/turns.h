@@ -1,8 +1,6 @@
 // This worker's turns on all its GPUs: which Turn a context's launches belong to.
 //
-// rgpud says in the environment what the lease may have: RGPU_WORKER_BOARDS (descriptors of its
-// places at the GPUs' boards, share/seat.h), RGPU_WORKER_SHARE ("25-100", one of each GPU),
-// RGPU_WORKER_WEIGHT, RGPU_WORKER_MAX_KERNEL (milliseconds). Without boards nothing is scheduled.
+// rgpud says what the lease may have (serverd/worker_start.h). Without boards nothing is scheduled.
 #pragma once
 
 #include <atomic>
@@ -11,14 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "serverd/worker_start.h"
 #include "worker/limits/turn.h"
 
 namespace rgpu::worker {
 
 class Turns {
 public:
-    // What is told to the program before its worker ends.
-    explicit Turns(std::function<void(const std::string &)> tell);
+    // `tell` gets what is told to the program before its worker ends.
+    Turns(std::function<void(const std::string &)> tell, const serverd::WorkerStart &);
 
     // Around each launch, with its context current. Dispatcher only, as all but gate().
     void begin(CUcontext context, const void *work, CUstream stream)
@@ -60,7 +59,9 @@ private:
 
     static constexpr int kMaxDevices = 64;
     std::function<void(const std::string &)> tell_;
-    std::vector<int> boards_;
+    const std::string lease_;
+    const std::vector<int> boards_;
+    const int64_t max_kernel_;  // milliseconds
     std::vector<share::Terms> terms_;
     CUcontext last_context_ = nullptr;
     Turn *last_ = nullptr;

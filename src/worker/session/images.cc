@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "wire/frame.h"
@@ -18,17 +17,10 @@ uint64_t look_every(uint64_t bound) { return std::min(uint64_t{32} << 20, bound 
 
 }  // namespace
 
-Images::Images()
-    : Images(getenv("RGPU_WORKER_IMAGES"), [] {
-          const char *bytes = getenv("RGPU_WORKER_IMAGES_BYTES");
-          return bytes ? strtoull(bytes, nullptr, 10) : 0;
-      }())
-{}
-
-Images::Images(const char *directory, uint64_t bound)
-    : bound_(bound),
-      files_(directory ? directory : "", FileCache::Layout::flat, bound, wire::kMaxImageBytes),
-      keeps_(directory && *directory && bound), since_look_(look_every(bound))
+Images::Images(const std::string &directory, uint64_t bound)
+    : directory_(directory), bound_(bound),
+      files_(directory, FileCache::Layout::flat, bound, wire::kMaxImageBytes),
+      keeps_(!directory.empty() && bound), since_look_(look_every(bound))
 {}
 
 std::vector<uint64_t> Images::tags() const
@@ -70,7 +62,7 @@ void Images::keep(std::span<const uint8_t> image)
                       image)) {
         fprintf(stderr,
                 "rgpu-worker: cannot keep module images in %s: %m; they are sent anew each time\n",
-                getenv("RGPU_WORKER_IMAGES"));
+                directory_.c_str());
         keeps_ = false;
         return;
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "util/file_cache.h"
@@ -16,9 +17,8 @@ namespace rgpu::worker {
 
 class Images {
 public:
-    // The place and its size from RGPU_WORKER_IMAGES and RGPU_WORKER_IMAGES_BYTES; without them
-    // nothing is kept.
-    Images();
+    // In this directory, so many bytes of them. Without either nothing is kept.
+    Images(const std::string &directory, uint64_t bound);
 
     bool keeps() const { return keeps_; }
     // The tags (wire/image.h) of what is there.
@@ -30,8 +30,7 @@ public:
     bool would_keep(size_t bytes) const;
 
 private:
-    Images(const char *directory, uint64_t bound);
-
+    std::string directory_;
     uint64_t bound_;
     FileCache files_;
     bool keeps_;

@@ -11,6 +11,7 @@
 
 #include "calls/calls.h"
 #include "net/transport/laned_transport.h"
+#include "serverd/worker_start.h"
 #include "wire/codec.h"
 #include "worker/connection/console.h"
 #include "worker/connection/input.h"
@@ -46,13 +47,15 @@ struct Call {
 
 class Session {
 public:
-    // Over this socket, until use() is called. The console outlives the session.
-    Session(int fd, Console &console)
+    // Over this socket, until use() is called; `start` says what the lease may have. The console
+    // outlives the session.
+    Session(int fd, Console &console, const serverd::WorkerStart &start)
         : transport_(std::make_unique<net::LanedTransport>(Fd(fd), nullptr, Input::kMoment)),
           input(*transport_), sender(*transport_),
           copies(sender, console, staging, large_staging, waiters),
           long_copies(sender, copies, large_staging, waiters),
-          turns([this](const std::string &text) { sender.text(text); }), console_(console)
+          turns([this](const std::string &text) { sender.text(text); }, start),
+          images(start.images, start.image_bytes), console_(console)
     {}
 
     // Everything goes this way from now on.

@@ -103,7 +103,7 @@ Wire::Wire()
     auto [up_out, server_end] = two_sockets();
     client_ =
         new interpose::Session(std::make_unique<net::SocketTransport>(Fd(client_end)), "test");
-    server_ = new worker::Dispatcher(server_end, console());
+    server_ = new worker::Dispatcher(server_end, console(), {});
     std::thread([this, in = up_in, out = up_out] { pass(in, out, true); }).detach();
     std::thread([this, in = up_out, out = up_in] { pass(in, out, false); }).detach();
     std::thread([this] {
@@ -160,7 +160,7 @@ std::map<uint16_t, Frame> Wire::last_calls()
 Victim::Victim(const worker::Objects &objects) : objects_(objects)
 {
     auto [mine, its] = two_sockets();
-    worker_ = new worker::Dispatcher(its, console());
+    worker_ = new worker::Dispatcher(its, console(), {});
     std::thread(read_to_the_end, mine).detach();
 }
 

@@ -62,13 +62,14 @@ Test(memory_calls, each_that_takes_device_memory_has_a_case)
     cr_assert(mkdtemp(directory));
     setenv("RGPU_SOFTGPU_HOST", directory, 1);
     setenv("RGPU_SOFTGPU_MEMORY", "64M", 1);
-    setenv("RGPU_WORKER_MEMORY", "1000000", 1);
     auto raw = Driver::open(path);
     cr_assert(raw.has_value());
     Driver capped = *raw;
     const int account = open(directory, O_TMPFILE | O_RDWR, 0600);
     cr_assert_eq(ftruncate(account, static_cast<off_t>(MemoryAccount::file_bytes(4, 1))), 0);
-    cr_assert(enforce_memory_cap(capped, account).has_value());
+    serverd::WorkerStart start;
+    start.memory = {1000000};
+    cr_assert(enforce_memory_cap(capped, account, start).has_value());
     std::filesystem::remove_all(directory);
 
     int in_front = 0;

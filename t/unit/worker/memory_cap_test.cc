@@ -27,8 +27,6 @@ struct Host {
         setenv("RGPU_SOFTGPU_CACHE", (path + "/cache").c_str(), 1);
         setenv("RGPU_SOFTGPU_DEVICES", "2", 1);
         setenv("RGPU_SOFTGPU_MEMORY", std::to_string(kDevice).c_str(), 1);
-        setenv("RGPU_WORKER_MEMORY", (std::to_string(kCap) + "," + std::to_string(kDevice)).c_str(),
-               1);
         unsetenv("CUDA_VISIBLE_DEVICES");
         int account = open((path + "/account").c_str(), O_RDWR | O_CREAT, 0600);
         cr_assert_eq(ftruncate(account, static_cast<off_t>(MemoryAccount::file_bytes(4, 2))), 0);
@@ -50,7 +48,9 @@ struct Host {
         if (!opened) return opened.error().text;
         raw = *opened;
         int account = open((path + "/account").c_str(), O_RDWR);
-        if (auto enforced = enforce_memory_cap(*opened, account); !enforced)
+        serverd::WorkerStart start;
+        start.memory = {kCap, kDevice};
+        if (auto enforced = enforce_memory_cap(*opened, account, start); !enforced)
             return enforced.error().text;
         set_driver(*opened);
         CUcontext context = nullptr;
