@@ -6,11 +6,13 @@ namespace rgpu::cli {
 
 Result<slurm::JobRecord> look_at(const std::string &job)
 {
-    auto shown = run_tool({"scontrol", "show", "job", job});
-    if (!shown) return std::move(shown).error();
-    auto record = slurm::parse_job(*shown);
+    // In the order of their numbers: the leader of a heterogeneous job is its first part.
+    auto printed = run_tool(
+        {"squeue", "-h", "-a", "-t", "all", "-S", "i", "-j", job, "-O", slurm::kRecordFormat});
+    if (!printed) return std::move(printed).error();
+    auto record = slurm::parse_job(*printed);
     return record ? Result<slurm::JobRecord>(std::move(*record))
-                  : Error{ErrorKind::unavailable, "scontrol show job " + job + " shows no job"};
+                  : Error{ErrorKind::unavailable, "squeue -j " + job + " shows no job"};
 }
 
 Result<void> put_note(const std::string &job, std::string_view comment, std::string_view note,

@@ -7,6 +7,7 @@
 namespace rgpu::slurm {
 namespace {
 
+constexpr std::string_view kField = "|", kEnd = "\x1f";  // of kRecordFormat
 constexpr std::string_view kOurs = "rgpu: ", kBefore = " | ", kAvoids = "; avoids ",
                            kUntil = " until ";
 constexpr const char *kTime = "%Y-%m-%dT%H:%M:%SZ";
@@ -17,17 +18,6 @@ std::string_view cut(std::string_view &rest, std::string_view separator)
     std::string_view part = rest.substr(0, end);
     rest = end == rest.npos ? std::string_view{} : rest.substr(end + separator.size());
     return part;
-}
-
-// The value of " NAME=" among the words of a line.
-std::string_view word(std::string_view line, std::string_view name)
-{
-    for (size_t at = 0; (at = line.find(name, at)) != line.npos; at += name.size()) {
-        std::string_view rest = line.substr(at + name.size());
-        if ((at == 0 || line[at - 1] == ' ') && rest.starts_with('='))
-            return rest.substr(1, rest.find(' ') - 1);
-    }
-    return {};
 }
 
 int64_t parse_time(std::string_view text)
@@ -56,32 +46,19 @@ size_t ours(std::string_view comment)
 
 }  // namespace
 
-std::optional<JobRecord> parse_job(std::string_view shown)
+std::optional<JobRecord> parse_job(std::string_view printed)
 {
-    constexpr std::string_view kComment = "AdminComment=";
-    std::optional<JobRecord> out;
-    while (!shown.empty()) {
-        std::string_view line = cut(shown, "\n");
-        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-        if (line.starts_with("JobId=")) {
-            if (out) break;
-            out.emplace();
-        }
-        if (!out) continue;
-        if (line.starts_with("JobState=")) {
-            out->state = word(line, "JobState");
-            out->reason = word(line, "Reason");
-        } else if (line.starts_with("Requeue=")) {
-            out->requeue = word(line, "Requeue") == "1";
-            out->batch = word(line, "BatchFlag") != "0";
-            out->restarts = atoi(std::string(word(line, "Restarts")).c_str());
-        } else if (line.starts_with("StartTime=")) {
-            out->ended = word(line, "EndTime") != "Unknown";
-        } else if (line.starts_with(kComment)) {
-            out->comment =
-                line.substr(kComment.size(), line.find_last_not_of(' ') + 1 - kComment.size());
-        }
-    }
+    std::string_view first = cut(printed, kEnd);
+    if (std::count(first.begin(), first.end(), '|') < 6) return {};
+    JobRecord out;
+    out.state = cut(first, kField);
+    out.restarts = atoi(std::string(cut(first, kField)).c_str());
+    out.batch = cut(first, kField) != "0";
+    out.requeue = cut(first, kField) == "1";
+    std::string_view end = cut(first, kField);  // or NONE, N/A
+    out.ended = !end.empty() && end[0] >= '0' && end[0] <= '9';
+    out.reason = cut(first, kField);
+    out.comment = first == "(null)" ? std::string_view() : first;
     return out;
 }
 

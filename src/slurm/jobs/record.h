@@ -10,7 +10,6 @@
 
 namespace rgpu::slurm {
 
-// As `scontrol show job` prints it.
 struct JobRecord {
     std::string state, reason;
     int restarts = 0;
@@ -19,8 +18,12 @@ struct JobRecord {
                           // it requeued
     std::string comment;  // AdminComment
 };
+// What squeue -O is to print for parse_job(): nothing that a user can write. In what scontrol
+// shows, a job's name or comment may hold lines that look like Slurm's.
+inline constexpr const char *kRecordFormat =
+    "State:|,RestartCnt:|,BatchFlag:|,Requeue:|,EndTime:|,Reason:|,admin_comment:\x1f";
 // The first of those printed; nothing where there is none.
-std::optional<JobRecord> parse_job(std::string_view shown);
+std::optional<JobRecord> parse_job(std::string_view printed);
 
 // A server that the next runs of a job keep away from.
 struct Avoided {

@@ -7,32 +7,32 @@ using namespace rgpu::slurm;
 
 // As Slurm 22.05 prints a job that has lost its server, and the second part of a heterogeneous one
 // behind it.
-static constexpr char kShown[] =
-    "JobId=17 ArrayJobId=14 ArrayTaskId=3 JobName=wrap\n"
-    "   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"
-    "   JobState=COMPLETING Reason=NonZeroExitCode Dependency=(null)\n"
-    "   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=5:0\n"
-    "   StartTime=2026-11-22T10:47:41 EndTime=2026-11-22T10:47:43 Deadline=N/A\n"
-    "   AdminComment=rgpu: lost gpu1: requeued; avoids gpu1 until 2026-11-22T02:00:00Z \n"
-    "   Comment=AdminComment=mine\n"
-    "\n"
-    "JobId=18 JobName=wrap\n"
-    "   JobState=RUNNING Reason=None Dependency=(null)\n";
+static constexpr char kPrinted[] =
+    "COMPLETING|2|1|1|2026-11-22T10:47:43|NonZeroExitCode|rgpu: lost gpu1: requeued; avoids gpu1 "
+    "until 2026-11-22T02:00:00Z\x1f\n"
+    "RUNNING|0|1|1|NONE|None|\x1f\n";
 
-Test(record, is_what_scontrol_prints_of_the_first_job)
+Test(record, is_what_squeue_prints_of_the_first_job)
 {
-    auto job = parse_job(kShown);
+    auto job = parse_job(kPrinted);
     cr_assert(job.has_value());
     cr_expect(job->state == "COMPLETING" && job->reason == "NonZeroExitCode" &&
               job->restarts == 2 && job->batch && job->requeue && job->ended);
     cr_expect(job->comment == "rgpu: lost gpu1: requeued; avoids gpu1 until 2026-11-22T02:00:00Z",
               "[%s]", job->comment.c_str());
-    job =
-        parse_job("JobId=9 JobName=bash\n   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=0 "
-                  "BatchFlag=0 Reboot=0\n   StartTime=2026-11-22T10:47:45 EndTime=Unknown\n");
+    job = parse_job("RUNNING|0|0|0|NONE|None|\x1f\n");
     cr_assert(job.has_value());
     cr_expect(!job->batch && !job->requeue && !job->ended && job->comment.empty());
-    cr_expect(!parse_job("No jobs in the system\n").has_value());
+    for (const char *none : {"", "\n", "slurm_load_jobs error: Invalid job id specified\n"})
+        cr_expect(!parse_job(none).has_value(), "[%s]", none);
+}
+
+Test(record, an_administrators_comment_may_hold_anything)
+{
+    auto job = parse_job("PENDING|1|1|1|N/A|Licenses|two\nlines | of RUNNING|9|\x1f\n");
+    cr_assert(job.has_value());
+    cr_expect(job->state == "PENDING" && job->restarts == 1 && !job->ended);
+    cr_expect(job->comment == "two\nlines | of RUNNING|9|", "[%s]", job->comment.c_str());
 }
 
 Test(record, a_note_is_read_back)
