@@ -2,10 +2,9 @@
 
 #include <cstdlib>
 #include <ctime>
-#include <fcntl.h>
 #include <thread>
-#include <unistd.h>
 
+#include "cli/slurm/behind.h"
 #include "cli/slurm/job_record.h"
 #include "cli/slurm/tool.h"
 #include "pool/client/backoff.h"
@@ -43,19 +42,12 @@ Result<void> keep(const slurm::Job &job, const std::string &comment)
     }
 }
 
-// In a process that nobody waits for; here where there can be none.
 Result<void> keep_behind(const slurm::Job &job, const std::string &comment)
 {
-    pid_t child = fork();
-    if (child < 0) return keep(job, comment);
-    if (child > 0) return {};
-    // slurmctld ends its script's process group, and reads what that prints until nobody has it
-    // open.
-    setsid();
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; null >= 0 && fd <= 2; ++fd) dup2(null, fd);
-    if (auto kept = keep(job, comment); !kept) slurm::tell_of_job(job, kept.error());
-    _exit(0);
+    behind([&] {
+        if (auto kept = keep(job, comment); !kept) slurm::tell_of_job(job, kept.error());
+    });
+    return {};
 }
 
 }  // namespace

@@ -158,9 +158,8 @@ public:
         Unreleased rest = release(*client, job, job.failed || recorded, Milliseconds(0), ended);
         if (job.failed && (!rest.unreachable.empty() || !ended.lost.empty()))
             rest = lose(*client, slurm, job, std::move(rest), ended, note);
-        // One that was requeued may get other nodes the next time. Slurm refuses it for a job that
-        // has ended.
-        (void)pay_as_submitted(job).has_value();
+        // One that was requeued may get other nodes the next time.
+        pay_as_submitted(job);
         // Slurm goes on with the job only when this ends: after what others wait for.
         if (auto kept = recorded ? record_usage(job, ended.used, note) : Result<void>(); !kept)
             slurm::tell_of_job(job, std::move(kept).error());

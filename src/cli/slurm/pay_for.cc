@@ -1,14 +1,23 @@
 #include "cli/slurm/pay_for.h"
 
 #include <cstdlib>
+#include <thread>
 
+#include "cli/slurm/behind.h"
+#include "cli/slurm/job_record.h"
 #include "cli/slurm/tool.h"
+#include "pool/client/backoff.h"
 #include "slurm/conf/conf.h"
 #include "slurm/jobs/missing.h"
 #include "slurm/terms/licences.h"
+#include "util/clock.h"
 
 namespace rgpu::cli {
 namespace {
+
+// A node that does not answer keeps a job completing for longer; that job pays as it did.
+constexpr Milliseconds kEpilogLimit{120'000};
+constexpr int kLongPause = 3;
 
 Result<void> set_licences(slurm::Job &job, const slurm::OwnLicences &own)
 {
@@ -21,6 +30,19 @@ Result<void> set_licences(slurm::Job &job, const slurm::OwnLicences &own)
     job.all_licences = *licences;
     job.licences = own.sum;
     return {};
+}
+
+// What the job's state is when slurmctld has done with this run of it. Until then its record names
+// what it gives back.
+Result<std::string> state_after_epilog(const slurm::Job &job)
+{
+    pool::Backoff backoff;
+    for (const Time end = now() + kEpilogLimit;;) {
+        auto record = look_at(job.name);
+        if (!record) return std::move(record).error();
+        if (record->state != "COMPLETING" || now() >= end) return record->state;
+        std::this_thread::sleep_for(backoff.pause(kLongPause));
+    }
 }
 
 // Those that slurm.conf sells: the script's SLURM_CONF names it.
@@ -50,10 +72,16 @@ Result<void> pay_for_types(slurm::Job &job, const std::vector<pool::Grant> &gran
     return set_licences(job, own);
 }
 
-Result<void> pay_as_submitted(slurm::Job &job)
+void pay_as_submitted(slurm::Job &job)
 {
     const unsigned long sum = job.most_nodes ? job.each * job.most_nodes : job.licences;
-    return set_licences(job, slurm::all_of_types(sum, job.types_paid));
+    const slurm::OwnLicences own = slurm::all_of_types(sum, job.types_paid);
+    if (own == slurm::own_licences(job.all_licences)) return;
+    behind([&] {
+        if (auto state = state_after_epilog(job); state && *state == "PENDING")
+            if (auto paid = set_licences(job, own); !paid)
+                slurm::tell_of_job(job, std::move(paid).error());
+    });
 }
 
 }  // namespace rgpu::cli

@@ -17,7 +17,9 @@ Result<void> pay_for(slurm::Job &job, unsigned nodes);
 // such; the sum stays.
 Result<void> pay_for_types(slurm::Job &job, const std::vector<pool::Grant> &grants);
 
-// The opposite, for a job that may start again and get others: back to what it took at submit.
-Result<void> pay_as_submitted(slurm::Job &job);
+// The opposite, for a job that may start again and get others: back to what it took at submit. For
+// its epilog. Slurm takes back what the job's record names when the epilog has ended, so this is
+// done behind it, and only where the job is pending then.
+void pay_as_submitted(slurm::Job &job);
 
 }  // namespace rgpu::cli
