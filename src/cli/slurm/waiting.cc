@@ -7,6 +7,7 @@
 #include "cli/slurm/job_record.h"
 #include "cli/slurm/tool.h"
 #include "pool/ledger/placement.h"
+#include "slurm/jobs/lost_server.h"
 
 namespace rgpu::cli {
 namespace {
@@ -70,7 +71,9 @@ void note_in_job(const slurm::Job &job, const std::string &text)
 {
     auto record = look_at(job.whole);
     std::string comment = record ? record->comment : "";
-    (void)put_note(job.whole, comment, text, slurm::avoided(comment, time(nullptr))).has_value();
+    (void)put_note(job.whole, comment, text + slurm::died_before(comment),
+                   slurm::avoided(comment, time(nullptr)))
+        .has_value();
 }
 
 void notify_job(const slurm::Job &job, const std::string &text)

@@ -25,6 +25,15 @@ bool dies_again(const JobRecord &job, const std::vector<LostServer> &lost)
                        [](const LostServer &one) { return one.why.starts_with(kDied); });
 }
 
+std::string died_before(std::string_view comment)
+{
+    const size_t at = comment.rfind(kDied);
+    if (at == comment.npos) return {};
+    const std::string_view rest = comment.substr(at);
+    return "; a run before lost " + std::string(rest.substr(0, rest.find(')'))) +
+           (rest.find(')') == rest.npos ? "" : ")");
+}
+
 std::string what_happened(const std::vector<LostServer> &lost)
 {
     std::string out = "lost ";

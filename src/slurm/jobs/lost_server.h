@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slurm/jobs/record.h"
@@ -29,6 +30,9 @@ Fate fate_of(const JobRecord &job, const std::string &lost_server, bool running)
 
 // What a LostServer says whose worker for the job died, while the server lives.
 inline constexpr const char *kDied = "its worker on server ";
+// "; a run before lost its worker on server ...", where the job's note says so: what is written in
+// its place says it, too. Empty otherwise.
+std::string died_before(std::string_view comment);
 
 // The worker died, as it did in an earlier run of the job: that the job itself is the cause is
 // likely enough for a person to look.

@@ -46,6 +46,21 @@ Test(lost_server, only_a_job_that_failed_by_itself_did)
     }
 }
 
+Test(lost_server, a_worker_that_died_is_remembered_through_other_notes)
+{
+    JobRecord record;
+    record.comment =
+        with_note("", "lost its worker on server gpu1 (worker 7 was ended by signal 9): requeued",
+                  {{"gpu1", 1795312800}});
+    for (int wait = 0; wait < 3; ++wait)
+        record.comment = with_note("", "waited 9 s for its GPUs" + died_before(record.comment), {});
+    cr_expect(record.comment == "rgpu: waited 9 s for its GPUs; a run before lost its worker on "
+                                "server gpu1 (worker 7 was ended by signal 9)",
+              "[%s]", record.comment.c_str());
+    cr_expect(dies_again(record, {{"gpu2", std::string(kDied) + "gpu2 (...)"}}));
+    cr_expect(died_before("rgpu: waited 9 s for its GPUs").empty());
+}
+
 Test(lost_server, a_worker_that_dies_twice_is_for_a_person)
 {
     JobRecord record = job(true, true);
