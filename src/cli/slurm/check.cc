@@ -128,8 +128,12 @@ private:
     static std::string as_text(const Seen &seen)
     {
         std::string out;
-        for (const slurm::Disagreement &d : seen.all)
-            out += d.check + ": " + d.of + ": " + d.found + "\n    " + d.cure + "\n";
+        for (const slurm::Disagreement &d : seen.all) {
+            // Each is named once.
+            if (!d.of.starts_with(d.check + " ")) out += d.check + ": ";
+            if (!d.found.starts_with(d.of)) out += d.of + ": ";
+            out += d.found + "\n    " + d.cure + "\n";
+        }
         std::string counted = std::to_string(seen.jobs) + (seen.jobs == 1 ? " job" : " jobs") +
                               " with GPUs of the pool, " + std::to_string(seen.leases) +
                               (seen.leases == 1 ? " lease" : " leases");

@@ -126,9 +126,12 @@ bool is_final(const Error &error)
 void give_up(const slurm::Job &job, const Error &why)
 {
     auto record = look_at(job.whole);
-    const bool held = is_final(why) && record && record->batch && record->requeue;
+    const bool again = record && record->batch && record->requeue, held = again && is_final(why);
     std::string text = why.text;
-    if (held) text += "; it is held: when that is mended, scontrol release " + job.whole;
+    if (held)
+        text += "; it is held: when that is mended, scontrol release " + job.whole;
+    else if (again && !stopped)
+        text += "; it is requeued, and tries again in some minutes";
     note_in_job(job, text);
     notify_job(job, text);
     slurm::tell_of_job(job, Error{why.kind, text});

@@ -98,8 +98,8 @@ Result<pool::Request> request_for(const Job &job, const std::string &node)
     if (each == 0 || job.licences == 0 || job.licences % each != 0)
         return error(ErrorKind::invalid,
                      "its licences (rgpu:%lu) do not divide into whole GPU shares of %d hundredths "
-                     "on %u nodes; was job_submit_rgpu off when it was submitted?",
-                     job.licences, request.share, job.nodes);
+                     "on %u node%s; was job_submit_rgpu off when it was submitted?",
+                     job.licences, request.share, job.nodes, job.nodes == 1 ? "" : "s");
     request.gpus = static_cast<int>(job.licences / each);
     request.filter = gpu_filter(job);
     request.owner.uid = job.uid;
