@@ -81,7 +81,7 @@ is $rc 0 "--rgpu-min-cc, --rgpu-min-cuda, --rgpu-min-driver, --rgpu-min-memory t
 for filter in --rgpu-min-cc=9.9 --rgpu-min-cuda=90.0 --rgpu-min-driver=900 --rgpu-min-memory=64G \
     --rgpu-name=v100; do
     try 20 srun --gres=rgpu:1 "$filter" true
-    like "$rc $err" '^1 .*of this kind on one node was asked for, but no server has any' \
+    like "$rc $err" '^1 .*of this kind \(.*\) on one node was asked for, but no server has any' \
         "$filter: refused, as no GPU is so"
 done
 try 20 srun --gres=rgpu:1 --rgpu-min-cc=nine true

@@ -48,6 +48,9 @@ touch "$T/end1"
 ok "the second one runs when the first has ended" wait_for 60 is_state "$two" COMPLETED
 touch "$T/end3"
 wait_for 20 all_free
+try 20 srun --gres=rgpu:A100:1 true
+like "$rc $err" '^1 .*rgpu:A100: Slurm knows this type as a100; ask with --gres=rgpu:a100:1' \
+    "a type that is spelt in another way than slurm.conf does is answered"
 
 # --- a job that any type would do
 
@@ -67,6 +70,9 @@ scontrol requeue "$five"
 back() { [ "$(job_state "$five")" = PENDING ]; }
 wait_for 40 back
 ok "requeued, it may have any type again" wait_for 20 has_licences "$five" rgpu:100
+used() { scontrol -o show lic | sed -n "s/.*LicenseName=$1 .* Used=\([0-9]*\) .*/\1/p"; }
+is "$(used rgpu) $(used rgpu_a100) $(used rgpu_h100)" "100 100 0" \
+    "... and those of the type that it had are given back, too"
 scancel "$five"
 touch "$T/end4"
 wait_for 20 all_free

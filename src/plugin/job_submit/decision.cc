@@ -68,6 +68,18 @@ slurm::Nodes nodes_of(const Submission &job)
     return {least, std::max(least, job.max_nodes.value_or(0))};
 }
 
+// Slurm's types have one spelling, and of another it only says that there is no such node.
+Result<void> refuse_spelling(const slurm::Request &request, const std::vector<std::string> &sold)
+{
+    if (request.type.empty() || std::find(sold.begin(), sold.end(), request.type) != sold.end())
+        return {};
+    for (const std::string &type : sold)
+        if (type.size() == request.type.size() && slurm::holds(type, request.type))
+            return refused("rgpu:" + request.type + ": Slurm knows this type as " + type +
+                           "; ask with --gres=rgpu:" + type + ":" + number(request.gpus));
+    return {};
+}
+
 Result<void> refuse_unfit(const slurm::Snapshot *pool, const slurm::Request &request,
                           unsigned nodes)
 {
@@ -95,6 +107,7 @@ Result<std::optional<Terms>> judge_submission(const Submission &job, const slurm
                 "the licences itself");
         return std::optional<Terms>{};
     }
+    if (auto spelt = refuse_spelling(*request, job.types_sold); !spelt) return spelt.error();
     slurm::Nodes nodes = nodes_of(job);
     if (auto fit = refuse_unfit(pool, *request, nodes.least); !fit) return fit.error();
     if (pool && nodes.range())
@@ -151,7 +164,10 @@ Result<slurm::Request> request_after(const KnownJob &job, std::string_view tres,
                        "other GPUs");
     auto gpus = slurm::gpus_in_tres(tres);
     if (!gpus) return gpus.error();
-    if (gpus->count != 0 && gpus->type != job.type) {
+    if (gpus->count == 0)
+        return refused("the job was submitted with GPUs of the pool, which its nodes wait for; "
+                       "submit it again to have none");
+    if (gpus->type != job.type) {
         std::string now = job.type.empty() ? "without a type" : "of type " + std::string(job.type);
         return refused("the job asks for GPUs " + now +
                        ", and an update cannot change that; write gres=rgpu:" +

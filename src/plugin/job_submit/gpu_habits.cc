@@ -61,10 +61,21 @@ Spread spread_of(const Submission &job)
     return out;
 }
 
-// What the option asks for on each node; count 0 where it asks for nothing, or where that cannot be
-// told.
+// "2", "a100:2"
+std::string typed(const slurm::TresGpus &gpus)
+{
+    return (gpus.type.empty() ? "" : gpus.type + ":") + std::to_string(gpus.count);
+}
+
+// --gpus=rgpu:2 means the pool's, of any type.
+std::string gres_of(const slurm::TresGpus &gpus)
+{
+    return "rgpu:" + (gpus.type == "rgpu" ? std::to_string(gpus.count) : typed(gpus));
+}
+
+// What the option asks for on each node; count 0 where that cannot be told.
 struct Asked {
-    std::string option;  // as it is typed
+    std::string option;  // as it is typed; empty where no GPU is asked for, as by --gres=gpu:0
     slurm::TresGpus gpus;
 };
 
@@ -76,24 +87,22 @@ Result<Asked> asked_for(const Submission &job, const Spread &spread)
          socket = slurm::gpus_in_tres(job.tres_per_socket, kGpu);
     for (auto *one : {&node, &whole, &task, &socket})
         if (!*one) return one->error();
-    if (node->count) return Asked{"--gres=gpu:" + std::to_string(node->count), *node};
+    // Slurm has one word for both.
+    if (node->count)
+        return Asked{"--gres=gpu:" + typed(*node) + " (--gpus-per-node=" + typed(*node) + ")",
+                     *node};
     Asked out;
     if (whole->count) {
-        out = {"--gpus=" + std::to_string(whole->count), *whole};
+        out = {"--gpus=" + typed(*whole), *whole};
         const unsigned nodes = spread.nodes.value_or(0);
         out.gpus.count = nodes && whole->count % nodes == 0 ? whole->count / nodes : 0;
     } else if (task->count) {
-        out = {"--gpus-per-task=" + std::to_string(task->count), *task};
+        out = {"--gpus-per-task=" + typed(*task), *task};
         out.gpus.count = task->count * spread.tasks_of_node.value_or(0);
     } else if (socket->count) {
         out.option = "--gpus-per-socket";
     }
     return out;
-}
-
-std::string gres_of(const slurm::TresGpus &gpus)
-{
-    return "rgpu:" + (gpus.type.empty() ? "" : gpus.type + ":") + std::to_string(gpus.count);
 }
 
 Error refused(std::string text) { return Error{ErrorKind::invalid, std::move(text)}; }
@@ -123,15 +132,11 @@ const char *instead_of(std::string_view option)
 Result<std::optional<Translation>> translate_habits(const Submission &job, const GpuHabits &asked)
 {
     const std::string_view by_gpu = option_by_gpu(asked);
-    bool names_gpus = false;
-    for (std::string_view tres :
-         {job.tres_per_node, job.tres_per_job, job.tres_per_task, job.tres_per_socket})
-        names_gpus |= parts_of(tres).gpus;
-    if (!names_gpus && by_gpu.empty()) return std::optional<Translation>{};
-    if (!names_gpus) return refused(std::string(by_gpu) + kNone + instead_of(by_gpu));
     const Spread spread = spread_of(job);
     auto gpus = asked_for(job, spread);
     if (!gpus) return gpus.error();
+    if (gpus->option.empty() && by_gpu.empty()) return std::optional<Translation>{};
+    if (gpus->option.empty()) return refused(std::string(by_gpu) + kNone + instead_of(by_gpu));
     auto ours = slurm::gpus_in_tres(job.tres_per_node);
     if (!ours) return ours.error();
     if (ours->count)

@@ -230,16 +230,13 @@ bool nodes_have_gpus(const std::optional<slurm::Snapshot> &pool)
 
 void clear(char *&slurm_string) { slurm_xfree(reinterpret_cast<void **>(&slurm_string)); }
 
-// srun in the script would read these, and ask its step for the same GPUs again.
-void forget_gpu_variables(job_desc_msg_t &job)
+// Takes these variables from the environment of a batch script.
+void forget_variables(job_desc_msg_t &job, std::initializer_list<const char *> names)
 {
-    constexpr const char *names[] = {
-        "SLURM_GPUS",         "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET",
-        "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU",   "SLURM_GPU_BIND",      "SLURM_GPU_FREQ"};
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < job.env_size; ++i) {
+    for (uint32_t i = 0; job.environment && i < job.env_size; ++i) {
         char *entry = job.environment[i];
-        const bool goes = std::any_of(std::begin(names), std::end(names), [&](const char *name) {
+        const bool goes = std::any_of(names.begin(), names.end(), [&](const char *name) {
             return value_of(text(entry), name).has_value();
         });
         if (goes)
@@ -247,6 +244,9 @@ void forget_gpu_variables(job_desc_msg_t &job)
         else
             job.environment[kept++] = entry;
     }
+    if (!job.environment) return;
+    // Slurm goes by the number, and elsewhere by the null at the end.
+    std::fill(job.environment + kept, job.environment + job.env_size, nullptr);
     job.env_size = kept;
 }
 
@@ -262,7 +262,10 @@ void apply(job_desc_msg_t &job, const Translation &translation)
                        std::max(1u, optional_number(job.num_tasks).value_or(1));
     }
     if (translation.memory) job.pn_min_memory = *translation.memory;
-    forget_gpu_variables(job);
+    // srun in the script would read these, and ask its step for the same GPUs again.
+    forget_variables(job, {"SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK",
+                           "SLURM_GPUS_PER_SOCKET", "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_GPU",
+                           "SLURM_GPU_BIND", "SLURM_GPU_FREQ"});
 }
 
 // Answers or translates what asks for GPUs that no node has; true where it was translated.
@@ -294,6 +297,8 @@ bool names_gpus(const job_desc_msg_t &job)
 
 int submit(job_desc_msg_t &job, char **err_msg)
 {
+    // The node takes this one for ours.
+    if (job.script) forget_variables(job, {slurm::kNodesMark});
     std::optional<slurm::Snapshot> pool;
     if (names_gpus(job)) pool = pool_snapshot();
     if (names_gpus(job) && !nodes_have_gpus(pool)) {

@@ -51,8 +51,9 @@ std::string job_variable(spank_t spank, const char *name)
 std::string node_name(spank_t spank)
 {
     if (const char *name = getenv("SLURMD_NODENAME")) return name;
+    // The user may have written this one: it becomes a part of paths that root opens.
     std::string name = job_variable(spank, "SLURMD_NODENAME");
-    if (!name.empty()) return name;
+    if (!name.empty() && name[0] != '.' && name.find('/') == name.npos) return name;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     name = host;

@@ -12,6 +12,7 @@ namespace rgpu::slurm {
 namespace {
 
 constexpr size_t kMostValues = 64;  // of one option: what is more is a mistake
+constexpr size_t kLongest = 4096;   // of a value; servers take requests of some times as much
 
 // "8.0": major and minor, each a plain number, the minor of one digit.
 std::optional<std::pair<int, int>> version(std::string_view text)
@@ -87,7 +88,15 @@ std::span<const FilterOption> filter_options() { return kOptions; }
 
 Result<void> add_filter(const FilterOption &option, std::string_view value, Filters &out)
 {
-    auto added = option.add(value, out);
+    const bool plain = std::none_of(value.begin(), value.end(), [](unsigned char c) {
+        return c < ' ' || c == 0x7f;  // it stands in logs and on terminals
+    });
+    auto added = value.size() > kLongest
+                     ? error(ErrorKind::invalid, "it has %zu characters; %zu are the most",
+                             value.size(), kLongest)
+                 : plain ? option.add(value, out)
+                         : Error{ErrorKind::invalid, "it has a line break or another control "
+                                                     "character in it; leave that out"};
     return added ? added : std::move(added).error().in(std::string("--") + option.name);
 }
 

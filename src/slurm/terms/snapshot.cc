@@ -157,6 +157,51 @@ std::string drivers_text(const Snapshot &pool, const Filters &filters)
     return out.empty() ? out : out + (shown > kServersInSentence ? ", ...)" : ")");
 }
 
+// "40G", as it is typed.
+std::string short_size(uint64_t bytes)
+{
+    const char *unit = "";
+    for (const char *next : {"K", "M", "G", "T"})
+        if (bytes % 1024 == 0) {
+            bytes /= 1024;
+            unit = next;
+        } else {
+            break;
+        }
+    return std::to_string(bytes) + unit;
+}
+
+std::string joined(const std::vector<std::string> &names)
+{
+    std::string out;
+    for (const std::string &name : names) (out += out.empty() ? "" : ",") += name;
+    return out.size() > 80 ? out.substr(0, 80) + "..." : out;
+}
+
+// "of type a100 (--rgpu-server=gpu1 --rgpu-min-cc=9.0)": what the GPUs have to be.
+std::string kind_text(const Request &request)
+{
+    const Filters &f = request.filters;
+    const auto cc = static_cast<unsigned>(f.compute_capability),
+               cuda = static_cast<unsigned>(f.cuda);
+    const std::pair<const char *, std::string> asked[] = {
+        {"server", joined(f.servers)},
+        {"name", joined(f.names)},
+        {"uuid", joined(f.uuids)},
+        {"min-memory", f.memory ? short_size(f.memory) : ""},
+        {"min-cc", cc ? std::to_string(cc / 10) + "." + std::to_string(cc % 10) : ""},
+        {"min-cuda",
+         cuda ? std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10) : ""},
+        {"min-driver", f.driver}};
+    std::string options;
+    for (const auto &[option, value] : asked)
+        if (!value.empty())
+            (options += options.empty() ? " (--rgpu-" : " --rgpu-") += std::string(option) + "=" +
+                                                                       value;
+    return (request.type.empty() ? "of this kind" : "of type " + request.type) + options +
+           (options.empty() ? "" : ")");
+}
+
 // With --rgpu-span such a request could be served.
 bool span_would_do(const Snapshot &pool, Request request)
 {
@@ -202,8 +247,9 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     for (const std::string &name : request.filters.servers)
         if (pool.complete() && std::none_of(pool.servers.begin(), pool.servers.end(),
                                             [&](const auto &s) { return s.name == name; }))
-            return error(ErrorKind::invalid, "--rgpu-server=%s: the pool has no such server (%s)",
-                         name.c_str(), list_text(pool).c_str());
+            return error(ErrorKind::invalid,
+                         "--rgpu-server=%.80s: the pool has no such server (%s)", name.c_str(),
+                         list_text(pool).c_str());
     if (!request.filters.uuids.empty() && request.filters.uuids.size() < request.gpus)
         return error(ErrorKind::invalid,
                      "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
@@ -211,10 +257,7 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     if (auto known = refuse_unknown_uuid(pool, request.filters); !known) return known;
     const unsigned long most = most_right(pool, request);
     if (!pool.complete() || most >= request.gpus) return {};
-    std::string of = request.type.empty() ? "of this kind" : "of type " + request.type;
-    for (const std::string &name : request.filters.servers)
-        of += (&name == &request.filters.servers.front() ? " (--rgpu-server=" : ",") + name;
-    of += request.filters.servers.empty() ? "" : ")";
+    const std::string of = kind_text(request);
     return error(
         ErrorKind::invalid,
         "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is%s",

@@ -198,8 +198,10 @@ Test(decision, other_gpus_of_a_pending_job_are_other_licences)
     Update update;
     update.tres_per_node = "gres:rgpu:1";
     cr_expect(updated(pending(), update) == "matlab:1,rgpu:100");
-    update.tres_per_node = "gres:none";
-    cr_expect(updated(pending(), update) == "matlab:1");
+    for (const char *none : {"gres:none", "gres:rgpu:0", "", "gres:tape:1"}) {
+        update.tres_per_node = none;
+        update_refused(pending(), update);  // its node does not start a script without its GPUs
+    }
     KnownJob job = pending();
     job.options.share = "50";
     update.tres_per_node = "gres:rgpu:2";
@@ -259,6 +261,16 @@ Test(decision, a_type_is_part_of_the_terms_and_stays)
     update_refused(job, update);
     update.tres_per_node = "gres:rgpu:1";
     update_refused(job, update);
+}
+
+Test(decision, a_type_is_spelt_as_slurm_has_it)
+{
+    Submission job = asking("gres:rgpu:A100:1");
+    job.types_sold = {"a100", "h100"};
+    cr_expect(refused(job).find("ask with --gres=rgpu:a100:1") != std::string::npos);
+    job.tres_per_node = "gres:rgpu:v100:1";
+    slurm::Snapshot snapshot = pool();
+    cr_expect(judge_submission(job, &snapshot), "Slurm need not sell each type");
 }
 
 Test(decision, gpus_of_a_running_job_stay)

@@ -29,9 +29,11 @@ static std::string refusal(const Submission &job, const GpuHabits &asked = {})
 Test(gpu_habits, leaves_jobs_without_gpus_alone)
 {
     Submission job;
-    job.tres_per_node = "gres:rgpu:2,gres:mygpu:1";
-    auto out = translate_habits(job, {});
-    cr_expect(out && !*out);
+    for (const char *tres : {"gres:rgpu:2,gres:mygpu:1", "gres:gpu:0", "gres:rgpu:1,gres:gpu:0"}) {
+        job.tres_per_node = tres;
+        auto out = translate_habits(job, {});
+        cr_expect(out && !*out, "%s", tres);
+    }
 }
 
 Test(gpu_habits, counts_by_node)
@@ -78,6 +80,12 @@ Test(gpu_habits, says_what_to_write)
     job.tres_per_job = "gres:gpu:2";
     cr_expect(refusal(job).find("--gpus=2: ") == 0);
     cr_expect(refusal(job).find("with --gres=rgpu:2") != std::string::npos);
+    job.tres_per_job = "gres:gpu:a100:2";
+    cr_expect(refusal(job).find("--gpus=a100:2: ") == 0);
+    job.tres_per_job = "gres:gpu:rgpu:2";
+    cr_expect(refusal(job).find("with --gres=rgpu:2") != std::string::npos, "%s",
+              refusal(job).c_str());
+    job.tres_per_job = "gres:gpu:2";
     GpuHabits interactive = translated();
     interactive.batch = false;
     cr_expect(refusal(job, interactive).find("with --gres=rgpu:2") != std::string::npos,

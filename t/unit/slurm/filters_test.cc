@@ -47,6 +47,13 @@ Test(filters, refuses_wrong_values_by_the_option)
     std::string many = "a";
     for (int i = 0; i < 1000; ++i) many += ",a";
     cr_expect(!add("rgpu-name", many, f));
+    for (const char *name : {"rgpu-name", "rgpu-server", "rgpu-uuid", "rgpu-min-memory"}) {
+        cr_expect(!add(name, std::string(100'000, 'x'), f), "--%s", name);
+        for (const char *text : {"a\nb", "\x1b[31mred", "\x7f"})
+            cr_expect(!add(name, text, f), "--%s", name);
+    }
+    Filters fresh;
+    cr_expect(add("rgpu-name", "Größe", fresh));
 }
 
 Test(filters, a_type_is_a_part_of_the_name_whatever_the_case)
