@@ -21,13 +21,11 @@ uint64_t whole_pages(uint64_t bytes)
 }
 
 MemoryCap::MemoryCap(const Driver &d, MemoryAccount account, size_t devices)
-    : graphs(devices), promised(devices), contexts(devices), real(d),
+    : graphs(devices, d.symbol(kSoftwareMark)), contexts(devices), real(d),
       is_software(real.symbol(kSoftwareMark)),
       held_here_(reinterpret_cast<uint64_t (*)(int)>(real.symbol("rgpu_softgpu_memory_held"))),
-      account_(std::move(account)), counted_(devices), seen_(devices)
-{
-    nodes_take_memory = is_software;
-}
+      account_(std::move(account)), counted_(devices), seen_(devices), promised_(devices)
+{}
 
 int MemoryCap::current_device() const
 {
@@ -47,6 +45,13 @@ int MemoryCap::device_of(CUstream stream) const
     return device;
 }
 
+std::unique_lock<std::recursive_mutex> MemoryCap::lock()
+{
+    std::unique_lock held(mutex_);
+    entries_++;
+    return held;
+}
+
 std::optional<uint64_t> MemoryCap::own(int device) const
 {
     return held_here_ ? held_here_(device) : device_memory_of_process(real, device);
@@ -59,7 +64,7 @@ std::optional<uint64_t> MemoryCap::in_use(int device)
     if (current_device() == device)
         return REAL(cuMemGetInfo_v2)(&free, &total) ? std::nullopt
                                                     : std::optional<uint64_t>(total - free);
-    for (CUcontext context : contexts[static_cast<size_t>(device)]) {
+    for (CUcontext context : contexts.of(device)) {
         CUcontext popped = nullptr;
         if (REAL(cuCtxPushCurrent_v2)(context)) continue;
         CUresult r = REAL(cuMemGetInfo_v2)(&free, &total);
@@ -155,12 +160,11 @@ CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bou
     const uint64_t of_graphs = told_of_graphs(device);
     cost -= std::min(cost, of_graphs - std::min(graphs_before, of_graphs));
     // What was promised before is counted already.
-    const uint64_t kept_promise = std::min(cost, promised[d]);
-    promised[d] -= kept_promise;
+    const uint64_t kept_promise = unpromise(device, cost);
     cost -= kept_promise;
     if (took(device, cost)) return CUDA_SUCCESS;
     if (undo && undo() == CUDA_SUCCESS) {
-        promised[d] += kept_promise;
+        promise(device, kept_promise);
         look(device);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -209,54 +213,62 @@ uint64_t MemoryCap::told_of_graphs(int device) const
 {
     cuuint64_t now = 0;
     auto get = REAL(cuDeviceGetGraphMemAttribute);
-    return has_graph_memory && get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now)
-               ? now
-               : 0;
+    return graphs.any() && get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now) ? now
+                                                                                             : 0;
 }
 
 bool MemoryCap::settle_graphs(int device, bool anyway)
 {
-    Graphs &g = graphs[static_cast<size_t>(device)];
-    const uint64_t told = told_of_graphs(device);
-    g.gone = std::min(g.gone, told);
-    const uint64_t now = nodes_take_memory ? told : std::max(told, add(g.live, g.gone));
-    uint64_t &counted = counted_[static_cast<size_t>(device)];
-    const uint64_t then = add(counted - std::min(counted, g.counted), now);
+    const uint64_t now = graphs.holds(device, told_of_graphs(device));
+    uint64_t &counted = counted_[static_cast<size_t>(device)], &of_graphs = graphs.counted(device);
+    const uint64_t then = add(counted - std::min(counted, of_graphs), now);
     // Not taken yet: it comes on top of what was seen.
     if (!anyway && then > counted && !hold(device, [&] {
             return add(std::max(counted, seen(device)), then - std::min(then, counted));
         }))
         return false;
     counted = then;
-    g.counted = now;
+    of_graphs = now;
     give(device, 0);
     return true;
 }
 
+void MemoryCap::promise(int device, uint64_t bytes)
+{
+    uint64_t &promised = promised_[static_cast<size_t>(device)];
+    promised = add(promised, bytes);
+}
+
+uint64_t MemoryCap::unpromise(int device, uint64_t bytes)
+{
+    uint64_t &promised = promised_[static_cast<size_t>(device)];
+    const uint64_t less = std::min(promised, bytes);
+    promised -= less;
+    return less;
+}
+
 void MemoryCap::poll_leaving()
 {
-    std::erase_if(leaving, [&](const auto &l) {
-        if (REAL(cuEventQuery)(l.first) == CUDA_ERROR_NOT_READY) return false;
-        REAL(cuEventDestroy_v2)(l.first);
-        give(l.second.device, l.second.bytes);
+    leaving.poll([&](CUevent event, const Held &held) {
+        if (REAL(cuEventQuery)(event) == CUDA_ERROR_NOT_READY) return false;
+        REAL(cuEventDestroy_v2)(event);
+        give(held.device, held.bytes);
         return true;
     });
 }
 
 void MemoryCap::refresh(int device)
 {
-    const auto d = static_cast<size_t>(device);
     poll_leaving();
-    cuuint64_t now = 0;
-    for (auto &[pool, state] : pools) {
-        if (state.device != device ||
-            REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now))
-            continue;
-        counted_[d] = add(counted_[d] - std::min(counted_[d], state.counted), now);
-        state.counted = now;
-    }
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    pools.each(device, [&](CUmemoryPool pool, uint64_t &of_pool) {
+        cuuint64_t now = 0;
+        if (REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now)) return;
+        counted = add(counted - std::min(counted, of_pool), now);
+        of_pool = now;
+    });
     give(device, 0);
-    if (has_graph_memory) settle_graphs(device, true);
+    if (graphs.any()) settle_graphs(device, true);
 }
 
 void MemoryCap::look(int device)
@@ -274,40 +286,19 @@ uint64_t MemoryCap::left(int device)
 
 void MemoryCap::forget_context(int device, CUcontext context)
 {
-    const auto d = static_cast<size_t>(device);
-    contexts[d].erase(context);
-    launched.clear();
-    if (!contexts[d].empty()) return;
-    // Virtual memory belongs to no context.
-    uint64_t kept = 0;
-    for (const auto &[handle, p] : physical)
-        if (p.held.device == device) kept = add(kept, p.held.bytes);
-    counted_[d] = kept;
-    promised[d] = 0;
-    const auto here = [&](const Held &h) { return h.device == device; };
-    for (const auto &[address, piece] : small)
-        if (here(piece))
-            for (uint64_t page = address / kMemoryPage;
-                 page <= (address + piece.bytes - 1) / kMemoryPage; page++)
-                pages.erase(page);
-    std::erase_if(small, [&](const auto &p) { return here(p.second); });
-    std::erase_if(held, [&](const auto &h) { return here(h.second); });
-    std::erase_if(objects, [&](const auto &o) { return here(o.second); });
-    std::erase_if(imported, [&](const auto &i) { return here(i.second.held); });
-    std::erase_if(pooled, [&](const auto &p) { return here(p.second.second); });
-    std::erase_if(leaving, [&](const auto &l) { return here(l.second); });
-    for (auto &[pool, state] : pools)
-        if (state.device == device) state.counted = 0;
-    graphs[d] = {};
-    for (auto &[graph, needs] : executables) needs[d] = 0;
+    contexts.ended(device, context);
+    contexts.launch_anew();
+    if (!contexts.of(device).empty()) return;
+    counted_[static_cast<size_t>(device)] = physical.bytes_on(device);
+    promised_[static_cast<size_t>(device)] = 0;
+    linear.forget(device);
+    objects.forget(device);
+    opened.forget(device);
+    pools.forget(device);
+    leaving.forget(device);
+    graphs.forget(device);
     look(device);
 }
-
-namespace {
-MemoryCap *enforced;
-}
-
-MemoryCap *memory_cap() { return enforced; }
 
 Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::WorkerStart &start)
 {
@@ -332,7 +323,6 @@ Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::Work
     if (!opened) return std::move(opened).error();
     auto &cap = *new MemoryCap(driver, std::move(*opened), caps.size());
     put_in_front(driver, cap);
-    enforced = &cap;
     return {};
 }
 

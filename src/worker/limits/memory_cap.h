@@ -21,25 +21,17 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "serverd/memory_account.h"
 #include "serverd/worker_start.h"
 #include "worker/driver/driver.h"
+#include "worker/limits/held_memory.h"
 
 namespace rgpu::worker {
 
-constexpr uint64_t kMemoryPage = uint64_t{2}
-                                 << 20;  // what the driver takes from the device at a time
-constexpr uint64_t kSharesPages = kMemoryPage / 2;  // requests up to this size share pages
-
-// Sums that stop at the largest number: sizes come from a client.
-inline uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 uint64_t times(uint64_t a, uint64_t b);
 uint64_t whole_pages(uint64_t bytes);
 
@@ -89,64 +81,32 @@ public:
     int current_device() const;
     int device_of(CUstream stream) const;
 
-    // What stands for linear memory with pages of its own, managed memory, and whatever has a
-    // handle.
-    struct Held {
-        int device = 0;
-        uint64_t bytes = 0;
-    };
-    std::map<CUdeviceptr, Held> held;
-    std::map<const void *, Held> objects;  // by handle
-    std::map<CUdeviceptr, Held> small;     // pieces that share pages: their own sizes
-    std::map<uint64_t, uint64_t> pages;    // by number: how many pieces lie in it
-    struct Imported {
-        Held held;
-        int references = 0;
-    };
-    std::map<CUdeviceptr, Imported> imported;
-
-    struct Pool {
-        int device = 0;
-        uint64_t counted = 0;
-    };
-    std::map<CUmemoryPool, Pool> pools;
-    std::map<CUdeviceptr, std::pair<CUmemoryPool, Held>> pooled;
-    // Freed in a stream's order: the device has it until the event comes.
-    std::vector<std::pair<CUevent, Held>> leaving;
-
-    // Virtual memory: alive as long as a handle or a mapping is.
-    struct Physical {
-        Held held;
-        int references = 1;
-    };
-    std::map<CUmemGenericAllocationHandle, Physical> physical;
-    std::map<CUdeviceptr, std::pair<uint64_t, CUmemGenericAllocationHandle>>
-        mapped;  // address -> bytes, what
-
-    // Graphs' own memory, by device. NVIDIA's driver takes it when an executable graph is launched,
-    // and may share it among graphs that do not run at the same time: each counts in full from its
-    // making on. What one had that has gone may be kept for the next, which the driver tells.
-    struct Graphs {
-        uint64_t counted = 0, live = 0, gone = 0;
-    };
-    std::vector<Graphs> graphs;
-    std::map<CUgraphExec, std::vector<uint64_t>> executables;
-    std::set<CUgraphExec> launched_graphs;
-    bool has_graph_memory = false;
-    bool nodes_take_memory;  // the software GPU's nodes have their memory from their making on, and
-                             // it tells how much
     // Counts what graphs hold; false when that does not fit.
     bool settle_graphs(int device, bool anyway);
 
-    // What limits (the heap of kernels, their stack) let the driver take when it comes to it.
-    std::vector<uint64_t> promised;
-    std::vector<std::set<CUcontext>> contexts;  // by device, the primary one too
-    std::set<std::pair<CUfunction, int>> launched;
+    // What limits (the heap of kernels, their stack) let the driver take when it comes to it; it is
+    // counted already. unpromise() takes back as much as there is, and says how much.
+    void promise(int device, uint64_t bytes);
+    uint64_t unpromise(int device, uint64_t bytes);
 
+    // What stands for each piece.
+    LinearMemory linear;
+    HeldObjects objects;
+    OpenedMemory opened;
+    HeldPools pools;
+    LeavingMemory leaving;
+    PhysicalMemory physical;
+    GraphMemory graphs;
+    HeldContexts contexts;
+
+    // The driver's own calls, and whether it is the software GPU's.
     const Driver real;
-    const bool is_software;  // the driver is the software GPU's
-    std::recursive_mutex mutex;
-    uint64_t entries = 0;  // calls that have counted, so far
+    const bool is_software;
+    // All calls in front of the driver are carried out one after the other, but for those that wait
+    // (memory_cap_front.h).
+    std::unique_lock<std::recursive_mutex> lock();
+    // How often the lock was taken so far. With the lock held.
+    uint64_t entries() const { return entries_; }
 
     // What this process holds on the device, where the driver says so.
     std::optional<uint64_t> own(int device) const;
@@ -162,9 +122,12 @@ private:
     uint64_t seen(int device);
     bool hold(int device, const std::function<uint64_t()> &target);
 
+    std::recursive_mutex mutex_;
+    uint64_t entries_ = 0;
     uint64_t (*const held_here_)(int device);  // the software GPU's
     MemoryAccount account_;
     std::vector<uint64_t> counted_, seen_;  // the two ways to count
+    std::vector<uint64_t> promised_;
 };
 
 // Enforces the caps that `start` has, if any, in front of the process's driver. `account` is the
@@ -174,7 +137,8 @@ Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::Work
 // The cap that is enforced in this process, or null.
 MemoryCap *memory_cap();
 
-// The calls, in front of the driver's own; the cap lives as long as the process.
+// The calls, in front of the driver's own; the cap lives as long as the process, and is
+// memory_cap() from now on. Once.
 void put_in_front(Driver &driver, MemoryCap &cap);
 
 }  // namespace rgpu::worker

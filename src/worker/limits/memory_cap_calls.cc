@@ -6,93 +6,52 @@
 
 namespace rgpu::worker {
 
-MemoryCap *capped::the_cap = nullptr;
-
 namespace {
+
+MemoryCap *enforced = nullptr;  // the process's
 
 using namespace capped;
 
 // --- linear and managed
 
-// The pages of a small piece that no other has.
-uint64_t new_pages(CUdeviceptr address, uint64_t bytes)
-{
-    uint64_t fresh = 0;
-    for (uint64_t page = address / kMemoryPage; page <= (address + bytes - 1) / kMemoryPage; page++)
-        if (!the_cap->pages.count(page)) fresh++;
-    return fresh * kMemoryPage;
-}
-
-void hold_small(CUdeviceptr address, int device, uint64_t bytes)
-{
-    the_cap->small[address] = {device, bytes};
-    for (uint64_t page = address / kMemoryPage; page <= (address + bytes - 1) / kMemoryPage; page++)
-        the_cap->pages[page]++;
-}
-
-// Which pages that leaves empty.
-uint64_t drop_small(CUdeviceptr address, uint64_t bytes)
-{
-    uint64_t empty = 0;
-    for (uint64_t page = address / kMemoryPage; page <= (address + bytes - 1) / kMemoryPage; page++)
-        if (auto at = the_cap->pages.find(page); at != the_cap->pages.end() && !--at->second) {
-            the_cap->pages.erase(at);
-            empty++;
-        }
-    return empty * kMemoryPage;
-}
-
-// What is counted for linear memory at the address, which is known no more.
-MemoryCap::Held forget_linear(CUdeviceptr address)
-{
-    MemoryCap::Held gone{-1, 0};
-    if (auto at = the_cap->held.find(address); at != the_cap->held.end()) {
-        gone = at->second;
-        the_cap->held.erase(at);
-    } else if (auto piece = the_cap->small.find(address); piece != the_cap->small.end()) {
-        gone = {piece->second.device, drop_small(address, piece->second.bytes)};
-        the_cap->small.erase(piece);
-    }
-    return gone;
-}
-
 // `call` makes linear memory of so many bytes.
 CUresult allocate_linear(CUdeviceptr *address, uint64_t bytes, const MemoryCap::Call &call)
 {
-    const int device = the_cap->current_device();
-    if (!the_cap->has(device) || !bytes) return call();
+    MemoryCap &cap = the_cap();
+    const int device = cap.current_device();
+    if (!cap.has(device) || !bytes) return call();
     if (bytes > kSharesPages) {
         uint64_t held = 0;
-        CUresult r = the_cap->sized(device, bytes, held, call);
-        if (!r) the_cap->held[*address] = {device, held};
+        CUresult r = cap.sized(device, bytes, held, call);
+        if (!r) cap.linear.hold(*address, {device, held});
         return r;
     }
     // Where it lies says whether it takes a page: until then one is counted.
-    if (!the_cap->take(device, kMemoryPage)) {
+    if (!cap.take(device, kMemoryPage)) {
         // It may fit into a page that is there.
-        if (the_cap->pages.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!cap.linear.has_shared_pages()) return CUDA_ERROR_OUT_OF_MEMORY;
         if (CUresult r = call()) return r;
-        const uint64_t fresh = new_pages(*address, bytes);
-        if (fresh && !the_cap->took(device, fresh)) {
+        const uint64_t fresh = cap.linear.new_pages(*address, bytes);
+        if (fresh && !cap.took(device, fresh)) {
             REAL(cuMemFree_v2)(*address);
-            the_cap->look(device);
+            cap.look(device);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        hold_small(*address, device, bytes);
+        cap.linear.hold_small(*address, {device, bytes});
         return CUDA_SUCCESS;
     }
     CUresult r = call();
-    const uint64_t fresh = r ? 0 : new_pages(*address, bytes);
-    if (!r) hold_small(*address, device, bytes);
+    const uint64_t fresh = r ? 0 : cap.linear.new_pages(*address, bytes);
+    if (!r) cap.linear.hold_small(*address, {device, bytes});
     // It lies in two pages at most.
-    if (fresh > kMemoryPage && !the_cap->took(device, fresh - kMemoryPage)) {
-        forget_linear(*address);
-        the_cap->give(device, kMemoryPage);
+    if (fresh > kMemoryPage && !cap.took(device, fresh - kMemoryPage)) {
+        cap.linear.freed(*address);
+        cap.give(device, kMemoryPage);
         REAL(cuMemFree_v2)(*address);
-        the_cap->look(device);
+        cap.look(device);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    the_cap->give(device, kMemoryPage - std::min(fresh, kMemoryPage));
+    cap.give(device, kMemoryPage - std::min(fresh, kMemoryPage));
     return r;
 }
 
@@ -126,67 +85,63 @@ CUresult allocate_pitch(CUdeviceptr *address, size_t *pitch, size_t width, size_
 }
 
 // What a pool's memory counts for when its pool can be asked no more, or is asked now.
-void pooled_is_freed(const std::pair<CUmemoryPool, MemoryCap::Held> &gone)
+void pooled_is_freed(const std::pair<CUmemoryPool, Held> &gone)
 {
     const auto &[pool, held] = gone;
-    if (the_cap->pools.count(pool))
-        the_cap->refresh(held.device);
+    if (the_cap().pools.device_of(pool))
+        the_cap().refresh(held.device);
     else
-        the_cap->give(held.device, held.bytes);
+        the_cap().give(held.device, held.bytes);
 }
 
 void pooled_is_freed(CUdeviceptr address)
 {
-    if (auto known = the_cap->pooled.extract(address)) pooled_is_freed(known.mapped());
+    if (const auto gone = the_cap().pools.freed(address)) pooled_is_freed(*gone);
 }
 
 // Linear or pooled memory that is being freed: it is not known at its address any more, which the
 // driver may give to another at any moment, and it counts until the driver has it back.
-class Leaving {
+class BeingFreed {
 public:
-    explicit Leaving(CUdeviceptr address)
-        : large_(the_cap->held.extract(address)), small_(the_cap->small.extract(address)),
-          pooled_(the_cap->pooled.extract(address))
-    {
-        if (large_) gone_ = large_.mapped();
-        if (small_) gone_ = {small_.mapped().device, drop_small(address, small_.mapped().bytes)};
-    }
+    explicit BeingFreed(CUdeviceptr address)
+        : address_(address), linear_(the_cap().linear.freed(address)),
+          pooled_(the_cap().pools.freed(address))
+    {}
 
-    void is_free()
+    void is_free() const
     {
-        if (gone_.device >= 0)
-            the_cap->give(gone_.device, gone_.bytes);
+        if (linear_)
+            the_cap().give(linear_->device, linear_->bytes);
         else if (pooled_)
-            pooled_is_freed(pooled_.mapped());
-        else if (const int device = the_cap->current_device(); the_cap->has(device))
-            the_cap->refresh(device);
+            pooled_is_freed(*pooled_);
+        else if (const int device = the_cap().current_device(); the_cap().has(device))
+            the_cap().refresh(device);
     }
 
-    void stays()
+    void stays() const
     {
-        if (small_) hold_small(small_.key(), small_.mapped().device, small_.mapped().bytes);
-        if (large_) the_cap->held.insert(std::move(large_));
-        if (pooled_) the_cap->pooled.insert(std::move(pooled_));
+        if (linear_) the_cap().linear.stays(address_, *linear_);
+        if (pooled_) the_cap().pools.hold(address_, pooled_->first, pooled_->second);
     }
 
 private:
-    decltype(MemoryCap::held)::node_type large_, small_;
-    decltype(MemoryCap::pooled)::node_type pooled_;
-    MemoryCap::Held gone_{-1, 0};
+    CUdeviceptr address_;
+    std::optional<LinearMemory::Freed> linear_;
+    std::optional<std::pair<CUmemoryPool, Held>> pooled_;
 };
 
 // The driver waits for the device's work first. Other calls go on meanwhile: the work may be
 // waiting for what they bring.
 CUresult free_linear(CUdeviceptr address)
 {
-    std::optional<Leaving> leaving;
+    std::optional<BeingFreed> memory;
     {
         Entry cap;
-        leaving.emplace(address);
+        memory.emplace(address);
     }
     const CUresult r = REAL(cuMemFree_v2)(address);
     Entry cap;
-    r ? leaving->stays() : leaving->is_free();
+    r ? memory->stays() : memory->is_free();
     return r;
 }
 
@@ -194,15 +149,15 @@ template <CallId Id> CUresult free_later(CUdeviceptr address, CUstream stream)
 {
     Entry cap;
     if (CUresult r = cap->real.call<Id>()(address, stream)) return r;
-    const auto gone = forget_linear(address);
+    const auto gone = cap->linear.freed(address);
     CUevent event = nullptr;
-    if (gone.device < 0)
+    if (!gone)
         pooled_is_freed(address);
-    else if (gone.bytes && !REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) &&
+    else if (gone->bytes && !REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) &&
              !REAL(cuEventRecord)(event, stream))
-        cap->leaving.emplace_back(event, gone);  // the device has it until the stream gets there
+        cap->leaving.add(event, *gone);  // the device has it until the stream gets there
     else
-        cap->give(gone.device, gone.bytes);
+        cap->give(gone->device, gone->bytes);
     return CUDA_SUCCESS;
 }
 
@@ -211,12 +166,12 @@ template <CallId Id> CUresult free_later(CUdeviceptr address, CUstream stream)
 // The device whose memory a pool gives; -1 where that is the host's.
 int device_of(CUmemoryPool pool)
 {
-    if (auto at = the_cap->pools.find(pool); at != the_cap->pools.end()) return at->second.device;
-    int device = the_cap->current_device();
-    for (int d = 0; the_cap->has(d); d++)
+    if (const auto known = the_cap().pools.device_of(pool)) return *known;
+    int device = the_cap().current_device();
+    for (int d = 0; the_cap().has(d); d++)
         if (CUmemoryPool own = nullptr; !REAL(cuDeviceGetDefaultMemPool)(&own, d) && own == pool)
             device = d;
-    if (the_cap->has(device)) the_cap->pools[pool] = {device, 0};
+    if (the_cap().has(device)) the_cap().pools.add(pool, device);
     return device;
 }
 
@@ -225,7 +180,7 @@ CUresult create_pool(CUmemoryPool *pool, const CUmemPoolProps *props)
     Entry cap;
     CUresult r = REAL(cuMemPoolCreate)(pool, props);
     if (!r && cap->has(props->location.id))  // the host's counts as the device's of that number
-        cap->pools[*pool] = {props->location.id, 0};
+        cap->pools.add(*pool, props->location.id);
     return r;
 }
 
@@ -239,15 +194,16 @@ bool is_capturing(CUstream stream)
 // In a stream that is being captured the graph gets a node instead.
 CUresult capture_allocation(int device, size_t bytes, const MemoryCap::Call &call)
 {
-    the_cap->has_graph_memory = true;
-    if (the_cap->has(device) && bytes > the_cap->cap(device)) return CUDA_ERROR_OUT_OF_MEMORY;
-    return the_cap->nodes_take_memory ? the_cap->told(device, whole_pages(bytes), call) : call();
+    the_cap().graphs.seen();
+    if (the_cap().has(device) && bytes > the_cap().cap(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    return the_cap().graphs.nodes_take_memory() ? the_cap().told(device, whole_pages(bytes), call)
+                                                : call();
 }
 
 CUresult allocate_pooled(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream,
                          const MemoryCap::Call &call)
 {
-    MemoryCap *cap = the_cap;
+    MemoryCap *cap = &the_cap();
     const int device = pool ? device_of(pool) : -1;
     if (is_capturing(stream)) return capture_allocation(device, bytes, call);
     if (!cap->has(device)) return call();
@@ -263,7 +219,7 @@ CUresult allocate_pooled(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
         REAL(cuMemFreeAsync)(*address, stream);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    cap->pooled[*address] = {pool, {device, (bytes + 511) / 512 * 512}};
+    cap->pools.hold(*address, pool, {device, (bytes + 511) / 512 * 512});
     return CUDA_SUCCESS;
 }
 
@@ -274,7 +230,7 @@ template <CallId Id> CUresult allocate_async(CUdeviceptr *address, size_t bytes,
     const int device = cap->device_of(stream);
     if (device >= 0) REAL(cuDeviceGetMemPool)(&pool, device);
     return allocate_pooled(address, bytes, pool, stream,
-                           [&] { return the_cap->real.call<Id>()(address, bytes, stream); });
+                           [&] { return the_cap().real.call<Id>()(address, bytes, stream); });
 }
 
 template <CallId Id>
@@ -282,23 +238,18 @@ CUresult allocate_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool poo
 {
     Entry cap;
     return allocate_pooled(address, bytes, pool, stream,
-                           [&] { return the_cap->real.call<Id>()(address, bytes, pool, stream); });
+                           [&] { return the_cap().real.call<Id>()(address, bytes, pool, stream); });
 }
 
 CUresult destroy_pool(CUmemoryPool pool)
 {
     Entry cap;
-    auto at = cap->pools.find(pool);
-    if (at == cap->pools.end()) return REAL(cuMemPoolDestroy)(pool);
-    cap->refresh(at->second.device);
-    const MemoryCap::Pool state = at->second;
+    const auto device = cap->pools.device_of(pool);
+    if (!device) return REAL(cuMemPoolDestroy)(pool);
+    cap->refresh(*device);
     if (CUresult r = REAL(cuMemPoolDestroy)(pool)) return r;
-    cap->pools.erase(pool);
-    // What is allocated from it lives on, and is given back piece by piece.
-    uint64_t alive = 0;
-    for (const auto &[address, p] : cap->pooled)
-        if (p.first == pool) alive += p.second.bytes;
-    cap->give(state.device, state.counted - std::min(alive, state.counted));
+    const Held gone = cap->pools.destroyed(pool);
+    cap->give(gone.device, gone.bytes);
     return CUDA_SUCCESS;
 }
 
@@ -306,7 +257,7 @@ CUresult trim_pool(CUmemoryPool pool, size_t keep)
 {
     Entry cap;
     CUresult r = REAL(cuMemPoolTrimTo)(pool, keep);
-    if (auto at = cap->pools.find(pool); at != cap->pools.end()) cap->refresh(at->second.device);
+    if (const auto device = cap->pools.device_of(pool)) cap->refresh(*device);
     return r;
 }
 
@@ -323,37 +274,23 @@ CUresult create_physical(CUmemGenericAllocationHandle *handle, size_t bytes,
     const int device = on_device ? prop->location.id : std::max(cap->current_device(), 0);
     uint64_t held = 0;
     CUresult r = cap->sized(device, bytes, held, call);
-    if (!r) cap->physical[*handle] = {{device, held}, 1};
+    if (!r) cap->physical.made(*handle, {device, held});
     return r;
-}
-
-void drop_physical(CUmemGenericAllocationHandle handle)
-{
-    auto at = the_cap->physical.find(handle);
-    if (at == the_cap->physical.end() || --at->second.references) return;
-    the_cap->give(at->second.held.device, at->second.held.bytes);
-    the_cap->physical.erase(at);
-}
-
-void hold_physical(CUmemGenericAllocationHandle handle)
-{
-    if (auto at = the_cap->physical.find(handle); at != the_cap->physical.end())
-        at->second.references++;
 }
 
 CUresult release_physical(CUmemGenericAllocationHandle handle)
 {
     Entry cap;
-    CUresult r = REAL(cuMemRelease)(handle);
-    if (!r) drop_physical(handle);
-    return r;
+    if (CUresult r = REAL(cuMemRelease)(handle)) return r;
+    if (const auto gone = cap->physical.released(handle)) cap->give(gone->device, gone->bytes);
+    return CUDA_SUCCESS;
 }
 
 CUresult retain_physical(CUmemGenericAllocationHandle *handle, void *address)
 {
     Entry cap;
     CUresult r = REAL(cuMemRetainAllocationHandle)(handle, address);
-    if (!r) hold_physical(*handle);
+    if (!r) cap->physical.retained(*handle);
     return r;
 }
 
@@ -362,10 +299,7 @@ CUresult map_physical(CUdeviceptr address, size_t bytes, size_t offset,
 {
     Entry cap;
     CUresult r = REAL(cuMemMap)(address, bytes, offset, handle, flags);
-    if (!r) {
-        cap->mapped[address] = {bytes, handle};
-        hold_physical(handle);
-    }
+    if (!r) cap->physical.mapped(address, bytes, handle);
     return r;
 }
 
@@ -373,11 +307,8 @@ CUresult unmap_physical(CUdeviceptr address, size_t bytes)
 {
     Entry cap;
     if (CUresult r = REAL(cuMemUnmap)(address, bytes)) return r;
-    for (auto at = cap->mapped.lower_bound(address);
-         at != cap->mapped.end() && at->first < address + bytes;) {
-        drop_physical(at->second.second);
-        at = cap->mapped.erase(at);
-    }
+    for (const Held &gone : cap->physical.unmapped(address, bytes))
+        cap->give(gone.device, gone.bytes);
     return CUDA_SUCCESS;
 }
 
@@ -430,8 +361,8 @@ template <CallId Id, CallId Undo> void measure_array(Driver &driver)
         Entry cap;
         return make_measured(
             cap->current_device(), made,
-            [&] { return the_cap->real.call<Id>()(made, descriptor, a...); },
-            [](auto handle) { return the_cap->real.call<Undo>()(handle); }, bounds_of(descriptor));
+            [&] { return the_cap().real.call<Id>()(made, descriptor, a...); },
+            [](auto handle) { return the_cap().real.call<Undo>()(handle); }, bounds_of(descriptor));
     });
 }
 
@@ -449,16 +380,12 @@ CUresult open_shared(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags
     const int device = cap->current_device();
     if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address))
         return CUDA_SUCCESS;
-    MemoryCap::Imported &imported = cap->imported[*address];
-    if (!imported.references) {
-        if (!cap->take(device, whole_pages(bytes))) {
-            cap->imported.erase(*address);
-            REAL(cuIpcCloseMemHandle)(*address);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        imported.held = {device, whole_pages(bytes)};
+    const Held held{device, whole_pages(bytes)};
+    if (!cap->opened.is_open(*address) && !cap->take(device, held.bytes)) {
+        REAL(cuIpcCloseMemHandle)(*address);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    imported.references++;
+    cap->opened.open(*address, held);
     return CUDA_SUCCESS;
 }
 
@@ -466,10 +393,7 @@ CUresult close_shared(CUdeviceptr address)
 {
     Entry cap;
     if (CUresult r = REAL(cuIpcCloseMemHandle)(address)) return r;
-    auto at = cap->imported.find(address);
-    if (at == cap->imported.end() || --at->second.references) return CUDA_SUCCESS;
-    cap->give(at->second.held.device, at->second.held.bytes);
-    cap->imported.erase(at);
+    if (const auto gone = cap->opened.closed(address)) cap->give(gone->device, gone->bytes);
     return CUDA_SUCCESS;
 }
 
@@ -490,15 +414,17 @@ CUresult memory_info(size_t *free, size_t *total)
 CUresult total_memory(size_t *bytes, CUdevice device)
 {
     CUresult r = REAL(cuDeviceTotalMem_v2)(bytes, device);
-    if (!r) *bytes = the_cap->cap(device);
+    if (!r) *bytes = the_cap().cap(device);
     return r;
 }
 
 }  // namespace
 
+MemoryCap *memory_cap() { return enforced; }
+
 void put_in_front(Driver &driver, MemoryCap &cap)
 {
-    the_cap = &cap;
+    enforced = &cap;
     driver.replace<CallId::cuMemGetInfo_v2>(memory_info);
     driver.replace<CallId::cuDeviceTotalMem_v2>(total_memory);
 

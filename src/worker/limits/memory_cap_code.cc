@@ -11,7 +11,7 @@ namespace {
 // A context of NVIDIA's driver has some hundred MiB; the software GPU's has none.
 MemoryCap::Bounds context_bounds()
 {
-    return {the_cap->is_software ? 0 : uint64_t{64} << 20, UINT64_MAX};
+    return {the_cap().is_software ? 0 : uint64_t{64} << 20, UINT64_MAX};
 }
 // A stream has a channel and its buffers.
 constexpr MemoryCap::Bounds kStream{0, uint64_t{32} << 20};
@@ -26,14 +26,14 @@ CUresult retain_primary(CUcontext *context, CUdevice device)
     int active = 0;
     auto call = [&] {
         CUresult r = REAL(cuDevicePrimaryCtxRetain)(context, device);
-        if (!r) the_cap->contexts[static_cast<size_t>(device)].insert(*context);
+        if (!r) the_cap().contexts.made(device, *context);
         return r;
     };
     if (REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) || active) return call();
     return cap->measured(
         device, call,
         [&] {
-            the_cap->contexts[static_cast<size_t>(device)].erase(*context);
+            the_cap().contexts.ended(device, *context);
             return REAL(cuDevicePrimaryCtxRelease_v2)(device);
         },
         context_bounds());
@@ -43,7 +43,7 @@ CUresult retain_primary(CUcontext *context, CUdevice device)
 template <CallId Id> CUresult end_primary(CUdevice device)
 {
     Entry cap;
-    auto end = [&] { return the_cap->real.call<Id>()(device); };
+    auto end = [&] { return the_cap().real.call<Id>()(device); };
     if (!cap->has(device)) return end();
     unsigned flags = 0;
     int before = 0, after = 0;
@@ -66,18 +66,17 @@ template <CallId Id> void measure_context(Driver &driver)
     driver.replace<Id>([](CUcontext *context, auto... a) -> CUresult {
         Entry cap;
         const int device = std::get<sizeof...(a) - 1>(std::tuple(a...));
-        auto call = [&] { return the_cap->real.call<Id>()(context, a...); };
+        auto call = [&] { return the_cap().real.call<Id>()(context, a...); };
         if (!cap->has(device)) return call();
-        auto &known = cap->contexts[static_cast<size_t>(device)];
         return make_measured(
             device, context,
             [&] {
                 CUresult r = call();
-                if (!r) known.insert(*context);
+                if (!r) the_cap().contexts.made(device, *context);
                 return r;
             },
             [&](CUcontext made) {
-                known.erase(made);
+                the_cap().contexts.ended(device, made);
                 return REAL(cuCtxDestroy_v2)(made);
             },
             context_bounds());
@@ -87,10 +86,8 @@ template <CallId Id> void measure_context(Driver &driver)
 template <CallId Id> CUresult destroy_context(CUcontext context)
 {
     Entry cap;
-    int device = -1;
-    for (size_t d = 0; d < cap->contexts.size(); d++)
-        if (cap->contexts[d].count(context)) device = static_cast<int>(d);
-    auto end = [&] { return the_cap->real.call<Id>()(context); };
+    const int device = cap->contexts.device_of(context);
+    auto end = [&] { return the_cap().real.call<Id>()(context); };
     if (device < 0) return end();
     CUresult r = end_measured(context, end);
     if (!r) cap->forget_context(device, context);
@@ -123,16 +120,13 @@ CUresult set_limit(CUlimit limit, size_t value)
     auto call = [&] { return REAL(cuCtxSetLimit)(limit, value); };
     if (!cap->has(device) || REAL(cuCtxGetLimit)(&old, limit)) return call();
     const uint64_t had = most_of(limit, old, device), wants = most_of(limit, value, device);
-    uint64_t &promised = cap->promised[static_cast<size_t>(device)];
     const uint64_t more = wants - std::min(had, wants);
     if (more && (more > cap->cap(device) || !cap->take(device, more)))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    promised = add(promised, more);
+    cap->promise(device, more);
     CUresult r = cap->measured(device, call, [&] { return REAL(cuCtxSetLimit)(limit, old); });
-    const uint64_t less = std::min(promised, r ? more : had - std::min(had, wants));
-    promised -= less;
-    cap->give(device, less);
-    cap->launched.clear();  // they may take more now
+    cap->give(device, cap->unpromise(device, r ? more : had - std::min(had, wants)));
+    cap->contexts.launch_anew();  // they may take more now
     return r;
 }
 
@@ -142,10 +136,10 @@ template <CallId Id, size_t Function> void measure_first(Driver &driver)
 {
     driver.replace<Id>([](auto... a) -> CUresult {
         Entry cap;
-        auto call = [&] { return the_cap->real.call<Id>()(a...); };
+        auto call = [&] { return the_cap().real.call<Id>()(a...); };
         const auto function = std::get<Function>(std::tuple(a...));
         const int device = cap->current_device();
-        return cap->launched.insert({function, device}).second ? cap->measured(device, call)
+        return cap->contexts.is_first_launch(function, device) ? cap->measured(device, call)
                                                                : call();
     });
 }

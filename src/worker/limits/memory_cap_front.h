@@ -7,16 +7,16 @@
 
 namespace rgpu::worker::capped {
 
-// The process's, from put_in_front() on.
-extern MemoryCap *the_cap;
+// The process's, from put_in_front() on: plain functions stand in front of the driver's, and have
+// no other way to it.
+inline MemoryCap &the_cap() { return *memory_cap(); }
 
-#define REAL(name) (::rgpu::worker::capped::the_cap->real.call<::rgpu::calls::CallId::name>())
+#define REAL(name) (::rgpu::worker::capped::the_cap().real.call<::rgpu::calls::CallId::name>())
 
 // All of them are carried out one after the other, but for those that wait (end_waiting).
 struct Entry {
-    Entry() { the_cap->entries++; }
-    std::lock_guard<std::recursive_mutex> lock{the_cap->mutex};
-    MemoryCap *operator->() const { return the_cap; }
+    std::unique_lock<std::recursive_mutex> lock = the_cap().lock();
+    MemoryCap *operator->() const { return &the_cap(); }
 };
 
 // A call as it is, its cost measured on the current device.
@@ -24,7 +24,8 @@ template <CallId Id> void measure(Driver &driver)
 {
     driver.replace<Id>([](auto... a) -> CUresult {
         Entry cap;
-        return cap->measured(cap->current_device(), [&] { return the_cap->real.call<Id>()(a...); });
+        return cap->measured(cap->current_device(),
+                             [&] { return the_cap().real.call<Id>()(a...); });
     });
 }
 
@@ -33,9 +34,9 @@ template <class Handle, class Make, class End>
 CUresult make_measured(int device, Handle *made, Make make, End end, MemoryCap::Bounds bounds = {})
 {
     uint64_t cost = 0;
-    CUresult r = the_cap->measured(
+    CUresult r = the_cap().measured(
         device, make, [&] { return end(*made); }, bounds, cost);
-    if (!r && made) the_cap->objects[*made] = {device, cost};
+    if (!r && made) the_cap().objects.hold(*made, {device, cost});
     return r;
 }
 
@@ -44,18 +45,17 @@ template <CallId Id, CallId Undo> void measure_made(Driver &driver)
     driver.replace<Id>([](auto *made, auto... a) -> CUresult {
         Entry cap;
         return make_measured(
-            cap->current_device(), made, [&] { return the_cap->real.call<Id>()(made, a...); },
-            [](auto handle) { return the_cap->real.call<Undo>()(handle); });
+            cap->current_device(), made, [&] { return the_cap().real.call<Id>()(made, a...); },
+            [](auto handle) { return the_cap().real.call<Undo>()(handle); });
     });
 }
 
 template <class End> CUresult end_measured(const void *object, End end)
 {
-    const auto at = the_cap->objects.find(object);
-    const auto held = at == the_cap->objects.end() ? MemoryCap::Held{the_cap->current_device(), 0}
-                                                   : at->second;
-    CUresult r = the_cap->released(held.device, held.bytes, end);
-    if (!r) the_cap->objects.erase(object);
+    const auto known = the_cap().objects.of(object);
+    const Held held = known ? *known : Held{the_cap().current_device(), 0};
+    CUresult r = the_cap().released(held.device, held.bytes, end);
+    if (!r) the_cap().objects.ended(object);
     return r;
 }
 
@@ -63,7 +63,7 @@ template <CallId Id> void measure_end(Driver &driver)
 {
     driver.replace<Id>([](auto handle) -> CUresult {
         Entry cap;
-        return end_measured(handle, [&] { return the_cap->real.call<Id>()(handle); });
+        return end_measured(handle, [&] { return the_cap().real.call<Id>()(handle); });
     });
 }
 
@@ -72,24 +72,24 @@ template <CallId Id> void measure_end(Driver &driver)
 // counted.
 template <class End> CUresult end_waiting(const void *object, End end)
 {
-    MemoryCap::Held held;
+    std::optional<Held> known;
+    Held held;
     std::optional<uint64_t> before;
     uint64_t entries = 0;
-    bool known = false;
     {
         Entry cap;
-        const auto at = cap->objects.find(object);
-        known = at != cap->objects.end();
-        held = known ? at->second : MemoryCap::Held{cap->current_device(), 0};
-        if (known) cap->objects.erase(at);
+        known = cap->objects.of(object);
+        held = known ? *known : Held{cap->current_device(), 0};
+        cap->objects.ended(object);
         if (cap->has(held.device)) before = cap->own(held.device);
-        entries = cap->entries;
+        entries = cap->entries();
     }
     const CUresult r = end();
     Entry cap;
-    if (r && known) cap->objects[object] = held;
+    if (r && known) cap->objects.hold(object, held);
     if (r || !cap->has(held.device)) return r;
-    const auto after = before && cap->entries == entries + 1 ? cap->own(held.device) : std::nullopt;
+    const auto after = before && cap->entries() == entries + 1 ? cap->own(held.device)
+                                                               : std::nullopt;
     cap->give(held.device, after ? *before - std::min(*before, *after) : held.bytes);
     return CUDA_SUCCESS;
 }
@@ -97,12 +97,12 @@ template <class End> CUresult end_waiting(const void *object, End end)
 template <CallId Id> void measure_waiting_end(Driver &driver)
 {
     driver.replace<Id>([](auto handle) -> CUresult {
-        const CUresult r = end_waiting(handle, [&] { return the_cap->real.call<Id>()(handle); });
+        const CUresult r = end_waiting(handle, [&] { return the_cap().real.call<Id>()(handle); });
         // A function that comes after may have the same handle.
         using Handle = decltype(handle);
         if constexpr (std::is_same_v<Handle, CUmodule> || std::is_same_v<Handle, CUlibrary>) {
             Entry cap;
-            cap->launched.clear();
+            cap->contexts.launch_anew();
         }
         return r;
     });

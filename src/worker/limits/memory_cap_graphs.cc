@@ -11,7 +11,7 @@ namespace rgpu::worker::capped {
 
 namespace {
 
-using Needs = std::vector<uint64_t>;  // by device
+using Needs = GraphMemory::Needs;
 
 bool any(const Needs &needs)
 {
@@ -34,7 +34,7 @@ void add_needs(CUgraph graph, Needs &needs)
             add_needs(child, needs);
         if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || REAL(cuGraphMemAllocNodeGetParams)(node, &p))
             continue;
-        if (the_cap->has(p.poolProps.location.id)) {
+        if (the_cap().has(p.poolProps.location.id)) {
             uint64_t &need = needs[static_cast<size_t>(p.poolProps.location.id)];
             need = add(need, whole_pages(p.bytesize));
         }
@@ -43,33 +43,31 @@ void add_needs(CUgraph graph, Needs &needs)
 
 Needs needs_of(CUgraph graph)
 {
-    Needs needs(the_cap->devices());
+    Needs needs = the_cap().graphs.none();
     add_needs(graph, needs);
-    if (any(needs)) the_cap->has_graph_memory = true;
+    if (any(needs)) the_cap().graphs.seen();
     return needs;
 }
 
 void uncount(const Needs &needs)
 {
-    for (int d = 0; the_cap->has(d); d++) {
-        uint64_t &live = the_cap->graphs[static_cast<size_t>(d)].live;
-        live -= std::min(live, needs[static_cast<size_t>(d)]);
-        the_cap->refresh(d);
+    for (int d = 0; the_cap().has(d); d++) {
+        the_cap().graphs.live_less(d, needs[static_cast<size_t>(d)]);
+        the_cap().refresh(d);
     }
 }
 
 bool count(const Needs &needs)
 {
     bool fits = true;
-    for (int d = 0; the_cap->has(d); d++) {
+    for (int d = 0; the_cap().has(d); d++) {
         if (!needs[static_cast<size_t>(d)]) continue;
-        uint64_t &live = the_cap->graphs[static_cast<size_t>(d)].live;
-        live = add(live, needs[static_cast<size_t>(d)]);
-        if (the_cap->settle_graphs(d, false)) continue;
+        the_cap().graphs.live_more(d, needs[static_cast<size_t>(d)]);
+        if (the_cap().settle_graphs(d, false)) continue;
         // What the driver keeps of graphs that have gone goes now, if nothing uses it.
         if (REAL(cuDeviceGraphMemTrim)) REAL(cuDeviceGraphMemTrim)(d);
-        the_cap->look(d);
-        fits &= the_cap->used(d) <= the_cap->cap(d);
+        the_cap().look(d);
+        fits &= the_cap().used(d) <= the_cap().cap(d);
     }
     if (!fits) uncount(needs);
     return fits;
@@ -90,12 +88,12 @@ template <CallId Id> void count_made(Driver &driver)
         Entry cap;
         const Needs needs = needs_of(graph);
         CUresult r = with_needs(needs, [&] {
-            return the_cap->measured(
-                the_cap->current_device(),
-                [&] { return the_cap->real.call<Id>()(made, graph, a...); },
+            return the_cap().measured(
+                the_cap().current_device(),
+                [&] { return the_cap().real.call<Id>()(made, graph, a...); },
                 [&] { return REAL(cuGraphExecDestroy)(*made); });
         });
-        if (!r && any(needs)) cap->executables[*made] = needs;
+        if (!r && any(needs)) cap->graphs.set(*made, needs);
         return r;
     });
 }
@@ -103,15 +101,14 @@ template <CallId Id> void count_made(Driver &driver)
 // What an executable graph gets beyond what it has.
 template <class Change> CUresult change(CUgraphExec exec, const Needs &wanted, Change call)
 {
-    const auto at = the_cap->executables.find(exec);
-    const Needs had = at == the_cap->executables.end() ? Needs(the_cap->devices()) : at->second;
-    Needs more(the_cap->devices()), now(the_cap->devices());
+    const Needs had = the_cap().graphs.of(exec);
+    Needs more = the_cap().graphs.none(), now = more;
     for (size_t d = 0; d < more.size(); d++) {
         now[d] = std::max(had[d], wanted[d]);
         more[d] = now[d] - had[d];
     }
     CUresult r = with_needs(more, call);
-    if (!r && any(now)) the_cap->executables[exec] = now;
+    if (!r && any(now)) the_cap().graphs.set(exec, now);
     return r;
 }
 
@@ -120,7 +117,7 @@ template <CallId Id> void count_updated(Driver &driver)
     driver.replace<Id>([](CUgraphExec exec, CUgraph graph, auto... a) -> CUresult {
         Entry cap;
         return change(exec, needs_of(graph),
-                      [&] { return the_cap->real.call<Id>()(exec, graph, a...); });
+                      [&] { return the_cap().real.call<Id>()(exec, graph, a...); });
     });
 }
 
@@ -129,8 +126,8 @@ CUresult change_child(CUgraphExec exec, CUgraph child, const MemoryCap::Call &ca
 {
     Needs needs = needs_of(child);
     if (!any(needs)) return call();
-    if (const auto at = the_cap->executables.find(exec); at != the_cap->executables.end())
-        for (size_t d = 0; d < needs.size(); d++) needs[d] = add(needs[d], at->second[d]);
+    const Needs had = the_cap().graphs.of(exec);
+    for (size_t d = 0; d < needs.size(); d++) needs[d] = add(needs[d], had[d]);
     return change(exec, needs, call);
 }
 
@@ -153,14 +150,7 @@ CUresult destroy(CUgraphExec exec)
 {
     Entry cap;
     if (CUresult r = REAL(cuGraphExecDestroy)(exec)) return r;
-    cap->launched_graphs.erase(exec);
-    const auto at = cap->executables.find(exec);
-    if (at == cap->executables.end()) return CUDA_SUCCESS;
-    const Needs needs = at->second;
-    cap->executables.erase(at);
-    for (size_t d = 0; d < needs.size(); d++)
-        cap->graphs[d].gone = add(cap->graphs[d].gone, needs[d]);
-    uncount(needs);
+    if (const Needs needs = cap->graphs.ended(exec); any(needs)) uncount(needs);
     return CUDA_SUCCESS;
 }
 
@@ -169,9 +159,10 @@ CUresult destroy(CUgraphExec exec)
 CUresult add_allocation(const CUmemPoolProps &props, uint64_t bytes, const MemoryCap::Call &call)
 {
     const int device = props.location.id;
-    the_cap->has_graph_memory = true;
-    if (the_cap->has(device) && bytes > the_cap->cap(device)) return CUDA_ERROR_OUT_OF_MEMORY;
-    return the_cap->nodes_take_memory ? the_cap->told(device, whole_pages(bytes), call) : call();
+    the_cap().graphs.seen();
+    if (the_cap().has(device) && bytes > the_cap().cap(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    return the_cap().graphs.nodes_take_memory() ? the_cap().told(device, whole_pages(bytes), call)
+                                                : call();
 }
 
 CUresult add_allocation_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
@@ -186,7 +177,7 @@ template <CallId Id> void count_node(Driver &driver)
 {
     driver.replace<Id>([](auto... a) -> CUresult {
         Entry cap;
-        auto call = [&] { return the_cap->real.call<Id>()(a...); };
+        auto call = [&] { return the_cap().real.call<Id>()(a...); };
         const CUgraphNodeParams *params = std::get<sizeof...(a) - 1>(std::tuple(a...));
         if (!params || params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC) return call();
         return add_allocation(params->alloc.poolProps, params->alloc.bytesize, call);
@@ -198,15 +189,15 @@ template <CallId Id> void count_node(Driver &driver)
 template <CallId Id> void measure_launch(Driver &driver)
 {
     driver.replace<Id>([](CUgraphExec exec, CUstream stream) -> CUresult {
-        auto call = [&] { return the_cap->real.call<Id>()(exec, stream); };
+        auto call = [&] { return the_cap().real.call<Id>()(exec, stream); };
         bool first;
         {
             Entry cap;
-            first = cap->launched_graphs.insert(exec).second;
+            first = cap->graphs.is_first_launch(exec);
             if (first) return cap->measured(cap->device_of(stream), call);
         }
         CUresult r = call();
-        if (!the_cap->has_graph_memory) return r;
+        if (!the_cap().graphs.any()) return r;
         Entry cap;
         for (int d = 0; cap->has(d); d++) cap->refresh(d);
         return r;
@@ -225,8 +216,8 @@ CUresult trim(CUdevice device)
 template <CallId Id> void refresh_after(Driver &driver)
 {
     driver.replace<Id>([](auto handle) -> CUresult {
-        CUresult r = the_cap->real.call<Id>()(handle);
-        if (!the_cap->has_graph_memory) return r;
+        CUresult r = the_cap().real.call<Id>()(handle);
+        if (!the_cap().graphs.any()) return r;
         Entry cap;
         for (int d = 0; cap->has(d); d++) cap->refresh(d);
         return r;

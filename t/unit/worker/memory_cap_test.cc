@@ -320,7 +320,7 @@ Test(memory_cap, executable_graphs_count_where_nodes_do_not)
     NEED_SOFTGPU();
     Host host;
     host.start();
-    memory_cap()->nodes_take_memory = false;
+    memory_cap()->graphs.launches_take_memory();
     CUgraph small = nullptr, large = nullptr, parent = nullptr;
     CUgraphNode node = nullptr;
     for (CUgraph *g : {&small, &large, &parent})
@@ -336,18 +336,18 @@ Test(memory_cap, executable_graphs_count_where_nodes_do_not)
                      CUDA_ERROR_OUT_OF_MEMORY, "in a graph within");
     cr_assert_eq(DRIVER(cuGraphDestroy)(parent), CUDA_SUCCESS);
     cr_assert_eq(DRIVER(cuGraphDestroy)(large), CUDA_SUCCESS);
-    auto &counted = memory_cap()->graphs[0];
+    auto &counted = memory_cap()->graphs;
     cr_assert_eq(DRIVER(cuGraphInstantiateWithFlags)(&execs[0], small, 0), CUDA_SUCCESS);
-    cr_assert_eq(counted.live, 20 * kMiB);
+    cr_assert_eq(counted.live(0), 20 * kMiB);
     CUDA_GRAPH_INSTANTIATE_PARAMS params{};
     CUresult r = DRIVER(cuGraphInstantiateWithParams)(&execs[1], small, &params);
     cr_assert(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_SUPPORTED, "%d", r);
     const uint64_t two = r ? 20 * kMiB : 40 * kMiB;
-    cr_assert_eq(counted.live, two);
-    cr_assert_geq(counted.counted, two);
+    cr_assert_eq(counted.live(0), two);
+    cr_assert_geq(counted.counted(0), two);
     for (CUgraphExec exec : execs)
         if (exec) cr_assert_eq(DRIVER(cuGraphExecDestroy)(exec), CUDA_SUCCESS);
-    cr_assert_eq(counted.live, 0u);
+    cr_assert_eq(counted.live(0), 0u);
     cr_assert_eq(DRIVER(cuGraphDestroy)(small), CUDA_SUCCESS);
     cr_assert_geq(host.free() + 2 * kMiB, kCap);
 }
