@@ -51,31 +51,49 @@ try 60 "$rgpu" run -- "$program" linear
 numbers
 is "$total" $((256 * mib)) "a whole GPU has all of its memory"
 
-scheduler=$(pgrep -f "^$build/libexec/rgpu-scheduler" | while read -r id; do
-    [ "$(readlink "/proc/$id/exe")" = "$build/libexec/rgpu-scheduler" ] &&
-        [ "$(awk '{print $4}' "/proc/$id/stat")" = "$rgpud_pid" ] && echo "$id"
-done)
+started_by()
+{
+    pgrep -f "^$build/libexec/rgpu-scheduler" | while read -r id; do
+        [ "$(readlink "/proc/$id/exe")" = "$build/libexec/rgpu-scheduler" ] &&
+            [ "$(awk '{print $4}' "/proc/$id/stat")" = "$1" ] && echo "$id"
+    done
+}
+scheduler=$(started_by "$rgpud_pid")
 kept() { find "/proc/$1/fd" -lname '/memfd:rgpu *' | wc -l; }
 nothing_kept() { [ "$(kept "$rgpud_pid") $(kept "$scheduler")" = "0 0" ]; }
 ok "nothing is kept of leases that have ended" wait_for 5 nothing_kept ||
     diag "$(ls -l "/proc/$rgpud_pid/fd" "/proc/$scheduler/fd" 2>&1 | grep memfd)"
 
-# Another rgpud, while a program has all that its lease may have.
-rm -f "$T/hold"
-script="$program linear $T/hold & until [ -e $T/next ]; do sleep 0.05; done; "
-start tenant "$rgpu" run -p 0.5 -m 64M -- sh -c "$script $program linear > $T/two; wait"
-ok "a program takes its lease's memory" wait_for 30 test -e "$T/hold"
-tenant=$pid
-stop "$rgpud_pid"
-rm "$T/gpu1.ready"
-rgpud gpu1 'softgpu_memory = "256M"' "control_port = $control" "data_port = $data"
-rgpud_pid=$pid
-touch "$T/next"
-ok "... and under the next rgpud another program of the lease" wait_for 60 test -s "$T/two"
-like "$(cat "$T/two")" '^cudaErrorMemoryAllocation' "... finds nothing left"
-rm "$T/hold"
-ok "they end" wait_for 20 tap_gone "$tenant"
-ok "... and nothing is kept of them" wait_for 5 nothing_kept
+# Another rgpud, while a program has all that its lease may have; and then another scheduler and
+# another rgpud.
+another_scheduler()
+{
+    local new
+    new=$(started_by "$rgpud_pid")
+    [ -n "$new" ] && [ "$new" != "$scheduler" ] && [ "$(kept "$new")" -gt 0 ] && scheduler=$new
+}
+for deaths in "rgpud" "the scheduler and rgpud"; do
+    rm -f "$T/hold" "$T/next" "$T/two"
+    script="$program linear $T/hold & until [ -e $T/next ]; do sleep 0.05; done; "
+    start tenant "$rgpu" run -p 0.5 -m 64M -- sh -c "$script $program linear > $T/two; wait"
+    ok "a program takes its lease's memory" wait_for 30 test -e "$T/hold"
+    tenant=$pid
+    if [ "$deaths" != rgpud ]; then
+        kill -KILL "$scheduler"
+        ok "another scheduler gets what the first kept" wait_for 10 another_scheduler
+    fi
+    stop "$rgpud_pid"
+    rm "$T/gpu1.ready"
+    rgpud gpu1 'softgpu_memory = "256M"' "control_port = $control" "data_port = $data"
+    rgpud_pid=$pid
+    touch "$T/next"
+    ok "... and after the death of $deaths another program of the lease" \
+        wait_for 60 test -s "$T/two"
+    like "$(cat "$T/two")" '^cudaErrorMemoryAllocation' "... finds nothing left"
+    rm "$T/hold"
+    ok "they end" wait_for 20 tap_gone "$tenant"
+    ok "... and nothing is kept of them" wait_for 5 nothing_kept
+done
 
 # A lease that ends while the scheduler does not listen.
 rm -f "$T/hold"

@@ -25,6 +25,8 @@ constexpr int64_t kRingTime = kSecond / 10;
 constexpr int kMostRings = 1000;
 // Without workers and without rgpud; the next rgpud comes sooner.
 constexpr int64_t kLonely = 10 * kSecond;
+// With files that are kept for leases: workers that have no place here may count by them.
+constexpr int64_t kLonelyWithFiles = 60 * kSecond;
 constexpr size_t kMostClients = 8;
 
 template <class Record> void append(std::vector<char> &bytes, const std::vector<Record> &records)
@@ -80,7 +82,13 @@ bool Server::turn()
     if (unmute_at_ <= now) listen_again(now);
     look(now);
     if (!workers_.empty()) return true;
-    return !told_to_end_ && (!clients_.empty() || now - lonely_since_ < kLonely);
+    if (told_to_end_ && kept_.empty()) return false;
+    return !clients_.empty() || now < lonely_until();
+}
+
+int64_t Server::lonely_until() const
+{
+    return lonely_since_ + (kept_.empty() ? kLonely : kLonelyWithFiles);
 }
 
 // At the boards of which something is known, or whose time it is.
@@ -92,7 +100,7 @@ void Server::look(int64_t now)
             gpu.again = gpu.board.look(share::clock_now());
         next = std::min(next, gpu.again);
     }
-    if (workers_.empty() && clients_.empty()) next = std::min(next, lonely_since_ + kLonely);
+    if (workers_.empty() && clients_.empty()) next = std::min(next, lonely_until());
     if (next == armed_) return;
     armed_ = next;
     itimerspec when{};

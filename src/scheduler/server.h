@@ -67,6 +67,7 @@ private:
     void ring(uint64_t worker, int64_t now);
     void listen_again(int64_t now);
     void remove(uint64_t worker, int64_t now);
+    int64_t lonely_until() const;
     void look(int64_t now);
 
     Fd listening_, epoll_, timer_;

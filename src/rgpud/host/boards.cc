@@ -13,6 +13,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -44,6 +45,17 @@ std::string program(const std::string &worker)
     return beside;
 }
 
+share::Request about(share::Ask ask, const std::string &gpu_or_name, const std::string &lease,
+                     share::Terms terms)
+{
+    share::Request request;
+    request.ask = ask;
+    strncpy(request.gpu, gpu_or_name.c_str(), sizeof request.gpu - 1);
+    strncpy(request.lease, lease.c_str(), sizeof request.lease - 1);
+    request.terms = terms;
+    return request;
+}
+
 Error failed(const char *doing)
 {
     return error(ErrorKind::internal, "the scheduler's socket: %s: %s", doing, strerror(errno));
@@ -73,6 +85,8 @@ std::string memory_path(const std::string &state_dir, const std::string &name)
 // The connection, under one lock.
 class Boards::Link {
 public:
+    using Name = std::pair<std::string, std::string>;  // of a lease, and its own
+
     Link(Fd dir, std::string program, std::vector<std::string> uuids)
         : dir_(std::move(dir)), program_(std::move(program)), uuids_(std::move(uuids))
     {}
@@ -89,6 +103,8 @@ public:
                            share::Terms, Time until, int brings = -1);
     // Of the leases in `unsaid_`. Those that the scheduler does not answer about stay there.
     void say_ends(Time until);
+    // Whether the scheduler takes the file `name`, which `kept_` has.
+    bool hand_over(const Name &name, Time until);
 
     std::mutex mutex_;
     const Fd dir_;
@@ -96,6 +112,8 @@ public:
     const std::vector<std::string> uuids_;
     std::vector<Gpu> seen_;
     std::set<std::string> unsaid_;  // leases that have ended
+    std::map<Name, Fd> kept_;
+    std::set<Name> owed_;  // of kept_: what a scheduler that was started since has not got
 
 private:
     std::pair<Result<Fd>, int> reach() const;
@@ -171,6 +189,7 @@ Result<void> Boards::Link::start()
     Result<pid_t> pid = launch(what);
     if (!pid) return std::move(pid).error();
     child_ = *pid;
+    for (const auto &[name, file] : kept_) owed_.insert(name);
     log_debug("rgpu-scheduler %d is started", child_);
     return {};
 }
@@ -215,6 +234,7 @@ Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time unti
     Result<Answer> answer = error(ErrorKind::unavailable, "not asked");
     for (int tries = 0; tries < 2; ++tries) {
         Result<void> there = connect();
+        std::erase_if(owed_, [&](const Name &name) { return !there || hand_over(name, until); });
         answer = there ? exchange(request, until, brings)
                        : Result<Answer>(std::move(there).error());
         if (answer || answer.error().kind != ErrorKind::disconnected) break;
@@ -232,16 +252,21 @@ Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time unti
     return answer;
 }
 
+bool Boards::Link::hand_over(const Name &name, Time until)
+{
+    share::Request request = about(share::Ask::keep, name.second, name.first, {});
+    Result<Answer> answer = exchange(request, until, kept_.at(name).get());
+    if (answer && answer->reply.failed)
+        log_warning("lease %s: rgpu-scheduler was started anew and does not keep \"%s\"",
+                    short_id(name.first).c_str(), name.second.c_str());
+    return answer.has_value();
+}
+
 Result<Boards::Link::Answer> Boards::Link::ask_gpu(share::Ask ask, const std::string &uuid,
                                                    const std::string &lease, share::Terms terms,
                                                    Time until, int brings)
 {
-    share::Request request;
-    request.ask = ask;
-    strncpy(request.gpu, uuid.c_str(), sizeof request.gpu - 1);
-    strncpy(request.lease, lease.c_str(), sizeof request.lease - 1);
-    request.terms = terms;
-    return this->ask(request, until, brings);
+    return this->ask(about(ask, uuid, lease, terms), until, brings);
 }
 
 void Boards::Link::say_ends(Time until)
@@ -290,26 +315,35 @@ Fd Boards::seat(const std::string &uuid, const std::string &lease, share::Terms 
     return nobody();
 }
 
-bool Boards::keep(const std::string &lease, const std::string &name, const Fd &file) const
+bool Boards::keep(const std::string &lease, const std::string &name, Fd file) const
 {
     std::lock_guard lock(link_->mutex_);
+    const Fd &here = link_->kept_[{lease, name}] = std::move(file);
     Result<Link::Answer> answer =
-        link_->ask_gpu(share::Ask::keep, name, lease, {}, now() + kAnswer, file.get());
+        link_->ask_gpu(share::Ask::keep, name, lease, {}, now() + kAnswer, here.get());
     return answer && !answer->reply.failed;
 }
 
 Fd Boards::kept(const std::string &lease, const std::string &name) const
 {
     std::lock_guard lock(link_->mutex_);
-    Result<Link::Answer> answer =
-        link_->ask_gpu(share::Ask::kept, name, lease, {}, now() + kAnswer);
-    return answer ? std::move(answer->descriptor) : Fd();
+    auto at = link_->kept_.find({lease, name});
+    if (at == link_->kept_.end()) {
+        Result<Link::Answer> answer =
+            link_->ask_gpu(share::Ask::kept, name, lease, {}, now() + kAnswer);
+        if (!answer || !answer->descriptor) return {};
+        at = link_->kept_.emplace(Link::Name{lease, name}, std::move(answer->descriptor)).first;
+    }
+    const std::string path = "/proc/self/fd/" + std::to_string(at->second.get());
+    return Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
 }
 
 void Boards::end_lease(const std::string &lease) const
 {
     std::lock_guard lock(link_->mutex_);
     link_->unsaid_.insert(lease);
+    std::erase_if(link_->kept_, [&](const auto &file) { return file.first.first == lease; });
+    std::erase_if(link_->owed_, [&](const Link::Name &name) { return name.first == lease; });
     link_->say_ends(now() + kAnswer);
 }
 

@@ -32,10 +32,11 @@ public:
     // A place for one worker of the lease (share::Seat::take()). Where there is no scheduler it is
     // one at which nobody answers.
     Fd seat(const std::string &uuid, const std::string &lease, share::Terms) const;
-    // The scheduler keeps what this descriptor is open on for the lease, by that name, over a
-    // restart of rgpud. False: it does not.
-    bool keep(const std::string &lease, const std::string &name, const Fd &file) const;
-    // Nothing: it keeps none.
+    // Keeps the file for the lease, by that name, until its end. The scheduler has it, too, so that
+    // the next rgpud finds it, and each scheduler that is started later gets it. False: the
+    // scheduler does not take it.
+    bool keep(const std::string &lease, const std::string &name, Fd file) const;
+    // That file, opened anew: locks on it are apart from all others'. Nothing: there is none.
     Fd kept(const std::string &lease, const std::string &name) const;
     // Its workers have ended; any that have not are scheduled no more, and nothing is kept of it.
     void end_lease(const std::string &lease) const;

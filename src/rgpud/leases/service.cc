@@ -164,7 +164,6 @@ void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
     for (const pool::Lease &lease : leases) {
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
-        memory_.forget(lease.id);
         if (!workers_.any(lease.id) && tenants_.gone(lease.id)) {
             close_meter(lease);
             continue;

@@ -1,5 +1,5 @@
 // The files by which a lease's workers know of each other's memory: made by rgpud in memory, kept
-// by the scheduler over a restart of rgpud, handed to workers as descriptors.
+// for the lease (Boards::keep), handed to workers as descriptors.
 //
 // Each belongs to one lease, whose workers may write anything there and hold every lock: rgpud
 // reads none of them and takes no lock, and no other lease's worker has them open. Nobody changes
@@ -8,7 +8,6 @@
 // One thread at a time.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "pool/messages/messages.h"
@@ -29,14 +28,11 @@ public:
     // anew.
     Result<Fd> software_gpus(const pool::Lease &lease);
 
-    void forget(const std::string &lease);
-
 private:
     Result<Fd> open_file(const std::string &lease, const char *name, uint64_t bytes);
-    Result<Fd> make(const std::string &lease, const char *name, uint64_t bytes) const;
+    Result<void> make(const std::string &lease, const char *name, uint64_t bytes) const;
 
     const Boards &boards_;
-    std::map<std::pair<std::string, std::string>, Fd> files_;  // by lease and name
 };
 
 }  // namespace rgpu::serverd
