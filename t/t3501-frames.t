@@ -72,4 +72,18 @@ ok "forty copies of boxes" wait_for 20 copied boxes
 counted() { [ "$(launches)" -ge 40 ]; }
 ok "... are forty launches to the scheduler" wait_for 10 counted || diag "$(launches)"
 exec 5>&-
+
+# What a client makes of cuMemcpyDtoA, AtoA and AtoD, with a set of memory each time.
+clients "gpu1=$control"
+mkfifo "$T/arrays.in"
+start arrays sh -c "exec $build/bin/rgpu run -p 0.2 -m 16M --wait 30s -- \
+    $build/cuda/features/array_copies 40 < $T/arrays.in"
+exec 5> "$T/arrays.in"
+ok "forty copies each to, among and from arrays" wait_for 20 copied arrays ||
+    diag "$(cat "$T/arrays.log")"
+api GET /v1/leases
+lease=$(json 'next(l["id"] for l in j["leases"] if l["gpus"][0]["share"] == 20)')
+counted() { [ "$(launches)" -ge 160 ]; }
+ok "... are launches to the scheduler, too" wait_for 10 counted || diag "$(launches)"
+exec 5>&-
 done_testing
