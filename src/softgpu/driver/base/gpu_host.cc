@@ -111,7 +111,7 @@ Result<bool> GpuHost::take_slot(int slot)
     return true;
 }
 
-Result<void> GpuHost::enter(Fd file, const std::string &name)
+Result<void> GpuHost::enter(Fd file, const std::string &name, Start start)
 {
     struct stat st;
     fd_ = std::move(file);
@@ -138,11 +138,7 @@ Result<void> GpuHost::enter(Fd file, const std::string &name)
                      "%s is of another version of rgpu: end its users, then remove it",
                      name.c_str());
 
-    // Processes whose files have names are on one host, and have different addresses as far as
-    // there are some: a stray pointer of another program is rarely taken for one of this program's.
-    // A file without a name is a lease's. There every process starts from the same address, as with
-    // NVIDIA's driver, so that the client of several servers is used to equal ones.
-    const ino_t number = st.st_nlink ? st.st_ino : 0;
+    const ino_t number = start == Start::by_file ? st.st_ino : 0;
     const int first = static_cast<int>(number % static_cast<ino_t>(addresses_.slots)) * 7 %
                       addresses_.slots;
     for (int i = 0; i < addresses_.slots; i++) {
@@ -158,18 +154,24 @@ Result<void> GpuHost::enter(Fd file, const std::string &name)
 Result<std::unique_ptr<GpuHost>> GpuHost::join(Fd file, const std::string &name,
                                                const Addresses &addresses)
 {
-    std::unique_ptr<GpuHost> host(new GpuHost(addresses));
-    if (Result<void> entered = host->enter(std::move(file), name); !entered)
-        return std::move(entered).error();
-    return host;
+    return join(std::move(file), name, addresses, Start::first_slot);
 }
 
 Result<std::unique_ptr<GpuHost>> GpuHost::join(const std::string &directory,
                                                const Addresses &addresses)
 {
     Result<Fd> file = open_file(directory);
-    return file ? join(std::move(*file), directory + "/devices", addresses)
+    return file ? join(std::move(*file), directory + "/devices", addresses, Start::by_file)
                 : std::move(file).error();
+}
+
+Result<std::unique_ptr<GpuHost>> GpuHost::join(Fd file, const std::string &name,
+                                               const Addresses &addresses, Start start)
+{
+    std::unique_ptr<GpuHost> host(new GpuHost(addresses));
+    if (Result<void> entered = host->enter(std::move(file), name, start); !entered)
+        return std::move(entered).error();
+    return host;
 }
 
 bool GpuHost::slot_is_live(int slot) const

@@ -42,7 +42,8 @@ public:
     // is free, `exhausted` when the process may not have the addresses.
     static Result<std::unique_ptr<GpuHost>> join(const std::string &directory,
                                                  const Addresses & = kAddresses);
-    // The same in a file that is open already, and stands in no directory. `name` is for messages.
+    // The same in a file that is open already, and stands in no directory: a lease's. `name` is for
+    // messages.
     static Result<std::unique_ptr<GpuHost>> join(Fd file, const std::string &name,
                                                  const Addresses & = kAddresses);
     ~GpuHost();
@@ -63,8 +64,16 @@ private:
     struct File;
     class Section;
 
+    // Which slot is tried first. Programs of one host start by their file, and so have different
+    // addresses as far as there are some: a stray pointer of one is rarely taken for another's.
+    // Every lease starts from the same address, as with NVIDIA's driver: a client of several
+    // servers is used to equal ones.
+    enum class Start { by_file, first_slot };
+
     explicit GpuHost(const Addresses &a) : addresses_(a) {}
-    Result<void> enter(Fd file, const std::string &name);
+    static Result<std::unique_ptr<GpuHost>> join(Fd file, const std::string &name,
+                                                 const Addresses &, Start);
+    Result<void> enter(Fd file, const std::string &name, Start);
     Result<bool> take_slot(int slot);
     bool slot_is_live(int slot) const;
     uint64_t used_now(int device) const;
