@@ -57,7 +57,7 @@ is "$(free)" "5 of 5 GPUs free" "... and nothing stays locked"
 
 cd "$T" || exit 1
 try 20 "$rgpu" request -n 3 --span -o held
-is "$rc $out" "0 held: 2 GPUs of gpu1, 1 GPUs of gpu3" \
+is "$rc $out" "0 held: 2 GPUs of gpu1, 1 GPU of gpu3" \
     "rgpu request --span holds GPUs of two servers"
 is "$(stat -c %a held) $(parts held)" "400 gpu1:2 gpu3:1" "... in one lease file"
 is "$("$rgpu" leases --json |

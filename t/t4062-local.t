@@ -84,7 +84,7 @@ is "$rc $out" "0 mine" \
     "a job that wants the node's GPU as gres/gpu preempts the one that lends it" || diag "$err"
 like "$(job_state "$lender") $(job_reason "$lender")" 'PENDING BeginTime' "... which Slurm requeues"
 ok "it is not lent any more" not_lent
-like "$(cat "$T/lend")" 'withdrawing 1 GPUs' "... as it said"
+like "$(cat "$T/lend")" 'withdrawing 1 GPU($|[^s])' "... as it said"
 lost()
 {
     note_of "$user" | grep -q 'lost GPUs of server gpu1, whose own host needs them: requeued'

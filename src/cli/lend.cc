@@ -187,7 +187,8 @@ public:
                    gpu.name.c_str(), gpu.uuid.c_str());
         fflush(stdout);
         while (!ending_signal(kTend)) kept.tend();
-        printf("%s: withdrawing %zu GPUs\n", server->c_str(), kept.gpus().size());
+        printf("%s: withdrawing %zu %s\n", server->c_str(), kept.gpus().size(),
+               kept.gpus().size() == 1 ? "GPU" : "GPUs");
         fflush(stdout);
         Result<void> ended = kept.end();
         return ended ? kOk : fail(ended.error());

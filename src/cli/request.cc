@@ -73,8 +73,8 @@ public:
         const char *between = "";
         printf("%s: ", file_.c_str());
         for (const pool::Grant &grant : outcome->grants)
-            printf("%s%zu GPUs of %s", std::exchange(between, ", "), grant.lease.gpus.size(),
-                   grant.server.c_str());
+            printf("%s%zu %s of %s", std::exchange(between, ", "), grant.lease.gpus.size(),
+                   grant.lease.gpus.size() == 1 ? "GPU" : "GPUs", grant.server.c_str());
         printf("\n");
         return kOk;
     }

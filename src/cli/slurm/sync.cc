@@ -127,8 +127,9 @@ public:
         unsigned gpus = 0;
         for (const slurm::PoolServer &server : servers) gpus += server.gpus;
         if (!quiet_)
-            printf("%s: %zu servers, %u GPUs; slurm.conf needs Licenses=rgpu:%u\n",
-                   slurm.snapshot.c_str(), servers.size(), gpus, gpus * kWholeGpu);
+            printf("%s: %zu server%s, %u GPU%s; slurm.conf needs Licenses=rgpu:%u\n",
+                   slurm.snapshot.c_str(), servers.size(), servers.size() == 1 ? "" : "s", gpus,
+                   gpus == 1 ? "" : "s", gpus * kWholeGpu);
         if (!snapshot_only_)
             if (auto done = tell_slurm(slurm, *client, pool, before ? &*before : nullptr, gpus);
                 !done)
@@ -192,9 +193,9 @@ private:
         }
         if (licences->total < gpus * static_cast<unsigned long>(kWholeGpu))
             fprintf(stderr,
-                    "rgpu: the pool has %u GPUs, and Slurm sells less (rgpu:%lu); set "
+                    "rgpu: the pool has %u GPU%s, and Slurm sells less (rgpu:%lu); set "
                     "Licenses=rgpu:%u in slurm.conf\n",
-                    gpus, licences->total, gpus * kWholeGpu);
+                    gpus, gpus == 1 ? "" : "s", licences->total, gpus * kWholeGpu);
         const slurm::OwnLicences missing =
             missing_of(pool, before, *licences, slurm::parse_type_licences(*shown), runs);
         auto reservations = run_tool({"scontrol", "-o", "show", "reservation"});
