@@ -48,7 +48,8 @@ cat <<'END'
 
 For users and administrators: what is seen when a job does not get its GPUs, or loses them. This
 page is the transcript of a program (`t/lib/goes-wrong.sh`) on Slurm 22.05; numbers, times and paths
-are replaced. [slurm.md](slurm.md) says what happens, [admin.md](admin.md) what to look at.
+are replaced. On Slurm 24.11 it is the same, but that Slurm itself refuses `--cpus-per-gpu`.
+[slurm.md](slurm.md) says what happens, [admin.md](admin.md) what to look at.
 END
 
 title "What is refused at submit"
