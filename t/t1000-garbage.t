@@ -39,6 +39,7 @@ closed many_parts 3 "parts" "an image of more parts than there are bytes"
 good bad_handles "numbers that are no handles are errors, and the worker goes on"
 good huge_handle "numbers outside the table are refused"
 good shared "shared memory: pushes, pulls, and ranges outside it"
+good back_mapped "device memory at addresses that the program reserved, and nowhere else"
 closed damaged_diff 3 "cuMemAllocManaged.*a damaged diff" "a damaged diff"
 closed large_pull 3 "cuMemAllocManaged.*a pull of too many bytes" "a pull of too many bytes"
 

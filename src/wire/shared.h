@@ -8,11 +8,12 @@
 namespace rgpu::wire {
 
 enum class SharedStep : uint32_t {
-    reserve,  // asks for addresses that mean the same to both sides
-    back,     // asks for device memory behind them: from now on they can be shared
-    release,  // gives addresses, and what is behind them, back
-    push,     // bytes that the program changed
-    pull,     // asks for bytes that the device changed
+    reserve,      // asks for addresses that mean the same to both sides
+    back,         // asks for device memory behind them: from now on they can be shared
+    release,      // gives addresses, and what is behind them, back
+    push,         // bytes that the program changed
+    pull,         // asks for bytes that the device changed
+    back_mapped,  // asks for device memory at addresses that the program has reserved
 };
 
 // Addresses and device memory come in multiples of this; drivers' own granularity is not larger.

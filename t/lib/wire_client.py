@@ -255,7 +255,7 @@ def case_huge_handle(w):
     w.close()
 
 
-RESERVE, BACK, RELEASE, PUSH, PULL = range(5)
+RESERVE, BACK, RELEASE, PUSH, PULL, BACK_MAPPED = range(6)
 
 
 def shared_memory(w):
@@ -310,6 +310,44 @@ def case_shared(w):
     for size in (0, 4096, (1 << 64) - (2 << 20)):
         result, _ = w.ask('cuMemAllocManaged', struct.pack('<IQQ', RESERVE, 0, size), value=100)
         assert result != 0, size
+    alive(w)
+    w.close()
+
+
+def case_back_mapped(w):
+    """device memory at addresses that the program reserved, and nowhere else"""
+    alive(w)
+    granule = 2 << 20
+
+    def back(address, size):
+        body = struct.pack('<IQQ', BACK_MAPPED, address, size)
+        return w.ask('cuMemAllocManaged', body, value=100)[0]
+
+    body = struct.pack('<BQQQQ', 1, 2 * granule, 0, 0, 0)
+    result, answer = w.ask('cuMemAddressReserve', body, value=100)
+    assert result == 0 and len(answer) == 8, (result, answer)
+    address = struct.unpack('<Q', answer)[0]
+    for start, size in (
+        (0, granule),
+        (address - granule, granule),
+        (address, 3 * granule),
+        (address, 0),
+        (address, 4096),
+        (address, (1 << 64) - granule),
+        (shared_memory(w), granule),
+    ):
+        assert back(start, size) == 1, (start, size)
+    assert back(address, granule) == 0
+    assert back(address, granule) == 1 and back(address, 2 * granule) == 1, 'it is there'
+    assert push(w, address, 64, struct.pack('<IIQ', 0, 1, 1) + b'a') == 0
+    assert push(w, address + granule, 64, b'') == 1
+    release = struct.pack('<IQ', RELEASE, address)
+    assert w.ask('cuMemAllocManaged', release, value=0)[0] == 0
+    assert push(w, address, 64, b'') == 1
+    assert back(address, 2 * granule) == 0, 'the addresses are still reserved'
+    # It unmaps behind our back: nothing is written there any more.
+    assert w.ask('cuMemUnmap', struct.pack('<QQ', address, 2 * granule), value=100)[0] == 0
+    assert push(w, address, 64, struct.pack('<IIQ', 0, 1, 1) + b'a') == 1
     alive(w)
     w.close()
 

@@ -226,7 +226,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 {
     if (!session()) return not_ready();
     auto range = find_host(p);
-    if (!flags || !range || !range->allocated) return CUDA_ERROR_INVALID_VALUE;
+    if (!flags || !range || !range->allocated || range->mapped) return CUDA_ERROR_INVALID_VALUE;
     // With unified addressing all of it is mapped, CUDA says.
     *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;

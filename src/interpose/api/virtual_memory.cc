@@ -1,6 +1,7 @@
 // Virtual memory management and memory of other processes: which addresses are memory, the client
-// must know.
+// must know. Memory of the host is the client's own (mirror/host_pieces.h).
 #include "interpose/mirror/addresses.h"
+#include "interpose/mirror/host_pieces.h"
 #include "interpose/span/address_space.h"
 #include "interpose/stream/read_ahead.h"
 #include "interpose/stream/sync_copies.h"
@@ -29,6 +30,62 @@ CUmemGenericAllocationHandle for_server(CUmemGenericAllocationHandle h, At &at)
     return h & kOwnBits;
 }
 
+CUresult device_access(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count)
+{
+    CUresult r = remote<CallId::cuMemSetAccess>(base, bytes, desc, count);
+    if (r) return r;
+    bool allowed = false;
+    for (size_t i = 0; i < count; i++) allowed |= desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    note_access(base, bytes, allowed);
+    return CUDA_SUCCESS;
+}
+
+CUresult device_unmap(CUdeviceptr base, size_t bytes)
+{
+    CUresult r = remote<CallId::cuMemUnmap>(base, bytes);
+    if (!r) forget_mappings(base, bytes);
+    return r;
+}
+
+// What a server checks where memory is its own.
+CUresult check_access(const CUmemAccessDesc *desc, size_t count)
+{
+    if (!session()) return not_ready();
+    if (!desc || !count) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        const CUmemLocation &l = desc[i].location;
+        if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+            desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+            desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (host_pieces::is_host(l)) continue;
+        if (l.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+        if (!device(l.id)) return CUDA_ERROR_INVALID_DEVICE;
+    }
+    return CUDA_SUCCESS;
+}
+
+// Goes through a range that host memory is mapped in: `host` gets whole mappings, `others` what
+// lies between them.
+template <class Host, class Others>
+CUresult for_pieces(CUdeviceptr base, size_t bytes, Host host, Others others)
+{
+    const CUdeviceptr end = base + bytes;
+    for (auto p = host_pieces::next(base); p && p->base < end;
+         p = host_pieces::next(p->base + p->bytes))
+        if (p->base < base || p->bytes > end - p->base) return CUDA_ERROR_INVALID_VALUE;
+    while (base < end) {
+        const auto piece = host_pieces::next(base);
+        const bool here = piece && piece->base == base;
+        const CUdeviceptr to = here                         ? base + piece->bytes
+                               : piece && piece->base < end ? piece->base
+                                                            : end;
+        if (CUresult r = here ? host(base, to - base) : others(base, to - base)) return r;
+        base = to;
+    }
+    return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
@@ -45,6 +102,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, C
 
 CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
 {
+    if (host_pieces::meets(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
     CUresult r = remote<CallId::cuMemAddressFree>(base, bytes);
     if (!r) forget_reservation(base);
     return r;
@@ -53,6 +111,7 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t bytes)
 CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *p,
                      unsigned long long flags)
 {
+    if (p && host_pieces::is_host(p->location)) return host_pieces::create(out, bytes, *p, flags);
     CUresult r = remote<CallId::cuMemCreate>(out, bytes, p, flags);
     if (!r && out) *out = for_program(*out);
     return r;
@@ -60,14 +119,23 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUme
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
+    if (host_pieces::is_host(handle)) return host_pieces::release(handle);
     At at;
     handle = for_server(handle, at);
     return remote<CallId::cuMemRelease>(handle);
 }
 
+CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *p,
+                                       CUmemAllocationGranularity_flags option)
+{
+    if (p && host_pieces::is_host(p->location)) return host_pieces::granularity(bytes, *p);
+    return remote<CallId::cuMemGetAllocationGranularity>(bytes, p, option);
+}
+
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
                                                 CUmemGenericAllocationHandle handle)
 {
+    if (host_pieces::is_host(handle)) return host_pieces::properties(out, handle);
     At at;
     handle = for_server(handle, at);
     return remote<CallId::cuMemGetAllocationPropertiesFromHandle>(out, handle);
@@ -75,6 +143,11 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
 {
+    if (const auto host = out ? host_pieces::retain(reinterpret_cast<CUdeviceptr>(address))
+                              : std::nullopt) {
+        *out = *host;
+        return CUDA_SUCCESS;
+    }
     At at;
     if (const auto owner = spanning() ? owner_of_address(reinterpret_cast<CUdeviceptr>(address))
                                       : std::nullopt)
@@ -87,6 +160,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *ad
 CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
+    if (host_pieces::is_host(handle)) {
+        At at;
+        if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt)
+            at.go(owner->server);
+        return flags ? CUDA_ERROR_INVALID_VALUE : host_pieces::map(base, bytes, offset, handle);
+    }
+    if (host_pieces::meets(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (spanning()) {
         // Addresses were reserved at one server, and memory of another cannot be there.
         if (handle >> kServerShift != here()) return CUDA_ERROR_INVALID_VALUE;
@@ -99,19 +179,27 @@ CUresult cuMemMap(CUdeviceptr base, size_t bytes, size_t offset,
 
 CUresult cuMemSetAccess(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count)
 {
-    CUresult r = remote<CallId::cuMemSetAccess>(base, bytes, desc, count);
-    if (r) return r;
-    bool allowed = false;
-    for (size_t i = 0; i < count; i++) allowed |= desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    note_access(base, bytes, allowed);
-    return CUDA_SUCCESS;
+    if (!host_pieces::meets(base, bytes)) return device_access(base, bytes, desc, count);
+    if (CUresult r = check_access(desc, count)) return r;
+    return for_pieces(
+        base, bytes,
+        [&](CUdeviceptr at, size_t) { return host_pieces::set_access(at, desc, count); },
+        [&](CUdeviceptr at, size_t n) { return device_access(at, n, desc, count); });
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                        CUdeviceptr address)
+{
+    if (location && host_pieces::meets(address, 1))
+        return host_pieces::get_access(flags, *location, address);
+    return remote<CallId::cuMemGetAccess>(flags, location, address);
 }
 
 CUresult cuMemUnmap(CUdeviceptr base, size_t bytes)
 {
-    CUresult r = remote<CallId::cuMemUnmap>(base, bytes);
-    if (!r) forget_mappings(base, bytes);
-    return r;
+    if (!host_pieces::meets(base, bytes)) return device_unmap(base, bytes);
+    return for_pieces(
+        base, bytes, [](CUdeviceptr at, size_t) { return host_pieces::unmap(at); }, device_unmap);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)

@@ -28,9 +28,14 @@ bool is_device_address(CUdeviceptr address)
 
 bool is_device_range(CUdeviceptr address, size_t bytes)
 {
-    if (shared::any())
-        if (auto b = shared::find(address))
-            return bytes <= b->bytes - (address - b->device) && !shared::share(address);
+    while (shared::any()) {
+        const auto b = shared::find(address);
+        if (!b) break;
+        const size_t here = b->bytes - (address - b->device);
+        if ((bytes > here && !b->piece) || shared::share(address)) return false;
+        if (bytes <= here) return true;
+        address += here, bytes -= here;
+    }
     if (const auto allocated = is_allocated(address, bytes)) return *allocated;
     // Where the server's memory lies is known beforehand: there, what no call gave is nothing.
     return !knows_place_of_memory() && is_device_address(address);

@@ -157,7 +157,8 @@ CUresult back(uint64_t base, Segment &s)
     uint8_t *twin = make_twin(s.bytes);
     if (!twin) return CUDA_ERROR_OUT_OF_MEMORY;
     Reply reply;
-    if (CUresult r = ask(SharedStep::back, {base}, reply)) {
+    if (CUresult r = s.of_program ? ask(SharedStep::back_mapped, {base, s.bytes}, reply)
+                                  : ask(SharedStep::back, {base}, reply)) {
         munmap(twin, s.bytes);
         return r;
     }
@@ -199,7 +200,7 @@ void end_segment(State &st, const uint64_t base)
     forget_unsent(st, base, it->second.bytes);
     if (it->second.twin) munmap(it->second.twin, it->second.bytes);
     unmap_here(base, it->second.bytes);
-    release(base);
+    if (it->second.twin || !it->second.of_program) release(base);
     st.segments.erase(it);
 }
 
@@ -276,6 +277,27 @@ CUresult share(State &st, Block &b)
     b.twin = segment->second.twin + (b.device - segment->first);
     b.shared = true;
     g_shared++;
+    return CUDA_SUCCESS;
+}
+
+// Shares a block, and what it is one array with.
+CUresult share_whole(State &st, Block &b)
+{
+    if (CUresult r = share(st, b)) return r;
+    if (!b.piece) return CUDA_SUCCESS;
+    const auto here = st.blocks.find(b.device);
+    CUdeviceptr end = b.device + b.bytes, begin = b.device;
+    for (auto it = std::next(here); it != st.blocks.end(); ++it) {
+        if (!it->second.piece || it->first != end) break;
+        if (CUresult r = share(st, it->second)) return r;
+        end += it->second.bytes;
+    }
+    for (auto it = here; it != st.blocks.begin();) {
+        --it;
+        if (!it->second.piece || it->first + it->second.bytes != begin) break;
+        if (CUresult r = share(st, it->second)) return r;
+        begin = it->first;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -386,6 +408,50 @@ CUresult allocate(Kind kind, size_t bytes, CUdeviceptr &address)
     return CUDA_SUCCESS;
 }
 
+CUresult map(CUdeviceptr address, size_t bytes, int file, size_t offset)
+{
+    State &st = state();
+    std::lock_guard order(st.order);
+    if (!is_segment_place(st, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!map_here(address, bytes, PROT_READ | PROT_WRITE)) {
+        say("cannot map host memory at %#llx, which the GPU server reserved: this program uses "
+            "that address for something else; start it again",
+            static_cast<unsigned long long>(address));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    Unless placed([&] {
+        unmap_here(address, bytes);
+        std::lock_guard lock(st.tables);
+        st.segments.erase(address);
+    });
+    if (mmap(pointer(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+             static_cast<off_t>(offset)) == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    Segment s;
+    s.bytes = s.used = bytes;
+    s.kind = Kind::pinned;
+    s.device = current_device();
+    s.of_program = true;
+    Block b;
+    b.device = b.host = address;
+    b.bytes = bytes;
+    b.context = current_context();
+    b.any_time = b.piece = true;
+    {
+        std::lock_guard lock(st.tables);
+        st.segments[address] = std::move(s);
+    }
+    add(st, b);
+    placed.keep();
+    // It goes on where a kernel may be working already.
+    const Block *before = holding(st, address - 1), *behind = holding(st, address + bytes);
+    const bool shared = (before && before->piece && before->shared) ||
+                        (behind && behind->piece && behind->shared);
+    const CUresult r = shared ? share(st, st.blocks.at(address)) : CUDA_SUCCESS;
+    if (r) end_block(st, address);
+    return r;
+}
+
 void give_back(CUdeviceptr address)
 {
     State &st = state();
@@ -401,7 +467,7 @@ CUresult share(CUdeviceptr address)
     State &st = state();
     std::lock_guard order(st.order);
     Block *b = holding(st, address);
-    return b ? share(st, *b) : CUDA_SUCCESS;
+    return b ? share_whole(st, *b) : CUDA_SUCCESS;
 }
 
 CUresult mirror(const HostRange &range, CUdeviceptr &device)

@@ -35,6 +35,7 @@ struct Block {
     bool shared = false;     // the device has memory behind it
     bool any_time = false;   // the program may write it while the device works
     bool read_only = false;  // the device does not write it
+    bool piece = false;      // mapped by cuMemMap: an array may go on in the next piece
     CUdeviceptr device = 0;  // its address for kernels
     uintptr_t host = 0;      // and for the program
     size_t bytes = 0;
@@ -54,6 +55,9 @@ inline bool active() { return g_shared.load(std::memory_order_relaxed) != 0; }
 // New memory, managed (shared at once) or pinned. NOT_SUPPORTED where the server's driver cannot
 // place memory.
 CUresult allocate(Kind, size_t bytes, CUdeviceptr &address);
+// Pinned memory at addresses that the program has reserved: these bytes of a file in memory. It
+// stays the truth of them when the block ends.
+CUresult map(CUdeviceptr address, size_t bytes, int file, size_t offset);
 // Ends the block at this device address. The caller has waited for work that may use it.
 void give_back(CUdeviceptr);
 // Makes the block that holds the address shared, if one does.

@@ -17,6 +17,7 @@ struct Segment {
     Kind kind = Kind::pinned;
     CUdevice device = 0;
     uint8_t *twin = nullptr;             // null: the device has no memory there yet
+    bool of_program = false;             // the program reserved the addresses, and they stay
     uint64_t used = 0;                   // bytes of blocks
     std::map<uint64_t, uint64_t> holes;  // address -> bytes
 };

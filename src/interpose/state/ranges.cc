@@ -27,8 +27,9 @@ struct Ranges {
         bool held = false;  // by us, and by nothing else
     };
     EachServer<Known> known;
-    // Of cuMemAddressReserve; noted only where several servers are.
+    // Of cuMemAddressReserve.
     struct Reservation {
+        CUdeviceptr base = 0;
         size_t bytes = 0;
         AddressOwner owner;
     };
@@ -265,11 +266,22 @@ bool is_range_elsewhere(CUdeviceptr base, size_t bytes)
            });
 }
 
+bool is_reserved(CUdeviceptr base, size_t bytes)
+{
+    if (!bytes || base + bytes < base) return false;
+    std::lock_guard lock(ranges().mutex);
+    for (const CUdeviceptr end = base + bytes; base < end;) {
+        const auto *r = holding(ranges().reservations, base);
+        if (!r) return false;
+        base = r->base + r->bytes;
+    }
+    return true;
+}
+
 void note_reservation(CUdeviceptr base, size_t bytes)
 {
-    if (!spanning()) return;
     std::lock_guard lock(ranges().mutex);
-    ranges().reservations[base] = {bytes, {here(), current_context()}};
+    ranges().reservations[base] = {base, bytes, {here(), current_context()}};
 }
 
 void forget_reservation(CUdeviceptr base)
@@ -326,11 +338,18 @@ void note_host(const HostRange &range)
     ranges().host[range.base] = range;
 }
 
+void forget_mapped_host(uintptr_t base)
+{
+    std::lock_guard lock(ranges().mutex);
+    ranges().host.erase(base);
+}
+
 std::optional<HostRange> forget_host(uintptr_t base, bool allocated)
 {
     std::lock_guard lock(ranges().mutex);
     auto it = ranges().host.find(base);
-    if (it == ranges().host.end() || it->second.allocated != allocated) return std::nullopt;
+    if (it == ranges().host.end() || it->second.allocated != allocated || it->second.mapped)
+        return std::nullopt;
     const HostRange range = it->second;
     ranges().host.erase(it);
     return range;

@@ -33,10 +33,11 @@ struct HostRange {
     uintptr_t base = 0;
     size_t bytes = 0;
     unsigned flags = 0;
-    bool allocated = false;  // by us (cuMemHostAlloc), else registered
+    bool allocated = false;  // by us (cuMemHostAlloc, cuMemMap), else registered
     HandleId context = 0;
     CUdevice device = 0;
     bool sync_memops = false;
+    bool mapped = false;  // by cuMemMap
 };
 
 // Whose memory an address is, where several servers are (servers.h), and a context of it.
@@ -67,9 +68,10 @@ bool is_known_here(CUdeviceptr address);
 std::optional<HostRange> find_host(const void *address);
 
 // Memory of the program that is pinned from now on; forgets what begins at `base`, if `allocated`
-// is as it was noted.
+// is as it was noted, or what cuMemMap put there.
 void note_host(const HostRange &);
 std::optional<HostRange> forget_host(uintptr_t base, bool allocated);
+void forget_mapped_host(uintptr_t base);
 
 // The owner of allocated or reserved addresses; nothing for what is neither.
 std::optional<AddressOwner> owner_of_range(CUdeviceptr address);
@@ -86,6 +88,8 @@ bool knows_place_of_memory();
 // Addresses that cuMemAddressReserve gave; forgets those that begin at `base`.
 void note_reservation(CUdeviceptr base, size_t bytes);
 void forget_reservation(CUdeviceptr base);
+// Whether cuMemAddressReserve gave all of these.
+bool is_reserved(CUdeviceptr base, size_t bytes);
 
 // Keeps the program from ever using an address that the server uses for device memory.
 void reserve_device_range(const Session &);

@@ -21,6 +21,15 @@ Result<void> reserve(Session &s, Call &call)
     return {};
 }
 
+Result<void> back_mapped(Session &s, Call &call)
+{
+    auto address = call.body.value<uint64_t>(), bytes = call.body.value<uint64_t>();
+    if (!call.body.at_end()) return misfit();
+    s.finish(call, s.addresses.has_reserved(address, bytes) ? s.shared.back_mapped(address, bytes)
+                                                            : CUDA_ERROR_INVALID_VALUE);
+    return {};
+}
+
 Result<void> push(Session &s, Call &call)
 {
     auto range = call.body.value<wire::SharedRange>();
@@ -94,6 +103,7 @@ Result<void> cuMemAllocManaged(Session &s, Call &call)
     if (step == SharedStep::reserve) return reserve(s, call);
     if (step == SharedStep::push) return push(s, call);
     if (step == SharedStep::pull) return pull(s, call);
+    if (step == SharedStep::back_mapped) return back_mapped(s, call);
     const auto address = call.body.value<uint64_t>();
     if (!call.body.at_end() || (step != SharedStep::back && step != SharedStep::release))
         return misfit();

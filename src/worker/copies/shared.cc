@@ -80,7 +80,7 @@ CUresult Shared::reserve(uint64_t hint, uint64_t bytes, uint64_t &address)
         return r;
     address = got;
     std::lock_guard lock(mutex_);
-    stretches_[got] = {bytes, nullptr, true};
+    stretches_[got] = {bytes, nullptr, Given::by_us};
     return CUDA_SUCCESS;
 }
 
@@ -88,9 +88,28 @@ CUresult Shared::back(uint64_t address)
 {
     std::lock_guard lock(mutex_);
     auto it = stretches_.find(address);
-    if (it == stretches_.end() || !it->second.reserved || it->second.twin)
+    if (it == stretches_.end() || it->second.given != Given::by_us || it->second.twin)
         return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t bytes = it->second.bytes;
+    return back(address, it->second);
+}
+
+CUresult Shared::back_mapped(uint64_t address, uint64_t bytes)
+{
+    if (!bytes || bytes % wire::kSharedGranule) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(mutex_);
+    const auto next = stretches_.lower_bound(address + bytes);
+    if (next != stretches_.begin() &&
+        std::prev(next)->first + std::prev(next)->second.bytes > address)
+        return CUDA_ERROR_INVALID_VALUE;
+    Stretch &s = stretches_[address] = {bytes, nullptr, Given::by_program};
+    CUresult r = back(address, s);
+    if (r) stretches_.erase(address);
+    return r;
+}
+
+CUresult Shared::back(uint64_t address, Stretch &s)
+{
+    const uint64_t bytes = s.bytes;
     Relaxed relaxed;
     Way *w = nullptr;
     if (CUresult r = way(w)) return r;
@@ -100,7 +119,7 @@ CUresult Shared::back(uint64_t address)
     if (!r) r = DRIVER(cuMemsetD8Async)(address, 0, bytes, w->stream);
     if (!r) r = DRIVER(cuStreamSynchronize)(w->stream);
     if (!r) {
-        it->second.twin = twin;
+        s.twin = twin;
         return CUDA_SUCCESS;
     }
     if (twin) munmap(twin, bytes);
@@ -112,13 +131,13 @@ CUresult Shared::adopt(uint64_t address, uint64_t bytes)
 {
     std::lock_guard lock(mutex_);
     if (auto it = stretches_.find(address); it != stretches_.end()) {
-        if (it->second.reserved || it->second.bytes == bytes) return CUDA_SUCCESS;
+        if (it->second.given != Given::by_driver || it->second.bytes == bytes) return CUDA_SUCCESS;
         munmap(it->second.twin, it->second.bytes);  // another variable lay there
         stretches_.erase(it);
     }
     uint8_t *twin = make_twin(bytes);
     if (!twin) return CUDA_ERROR_OUT_OF_MEMORY;
-    stretches_[address] = {bytes, twin, false};
+    stretches_[address] = {bytes, twin, Given::by_driver};
     return CUDA_SUCCESS;
 }
 
@@ -130,9 +149,10 @@ CUresult Shared::release(uint64_t address)
     const Stretch s = it->second;
     stretches_.erase(it);
     if (s.twin) munmap(s.twin, s.bytes);
-    if (!s.reserved) return CUDA_SUCCESS;
+    if (s.given == Given::by_driver) return CUDA_SUCCESS;
     Relaxed relaxed;
     CUresult r = s.twin ? DRIVER(cuMemUnmap)(address, s.bytes) : CUDA_SUCCESS;
+    if (s.given == Given::by_program) return r;
     CUresult f = DRIVER(cuMemAddressFree)(address, s.bytes);
     return r ? r : f;
 }
@@ -145,8 +165,9 @@ uint8_t *Shared::twin_of(wire::SharedRange range)
     const uint64_t offset = range.address - it->first;
     const bool inside = offset < it->second.bytes && range.bytes <= it->second.bytes - offset;
     if (!inside || !it->second.twin) return nullptr;
-    // A variable goes with its module, unseen here.
-    if (!it->second.reserved && !is_device_memory(range.address, range.bytes)) return nullptr;
+    // A variable goes with its module, and what the program may unmap perhaps went: unseen here.
+    if (it->second.given != Given::by_us && !is_device_memory(range.address, range.bytes))
+        return nullptr;
     return it->second.twin + offset;
 }
 
@@ -257,7 +278,7 @@ CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<
         uint8_t *twin = twin_of(range);
         if (!twin) return CUDA_ERROR_INVALID_VALUE;
         if (!context) {
-            if (std::prev(stretches_.upper_bound(range.address))->second.reserved)
+            if (std::prev(stretches_.upper_bound(range.address))->second.given != Given::by_driver)
                 return CUDA_ERROR_INVALID_CONTEXT;
             compare({range.address, twin, range.bytes},
                     reinterpret_cast<const uint8_t *>(range.address), answer);

@@ -24,9 +24,11 @@ public:
     CUresult reserve(uint64_t hint, uint64_t bytes, uint64_t &address);
     // Zeroed memory of the current context's device behind what reserve() gave.
     CUresult back(uint64_t address);
+    // The same at addresses that the program reserved (cuMemAddressReserve): the caller has looked.
+    CUresult back_mapped(uint64_t address, uint64_t bytes);
     // A variable that the driver itself placed. Its content arrives with the first pull.
     CUresult adopt(uint64_t address, uint64_t bytes);
-    // Gives up what reserve() gave or adopt() took.
+    // Gives up what reserve() gave, or what back_mapped() or adopt() took.
     CUresult release(uint64_t address);
 
     // Applies a diff of [address, address + bytes) to the twin and to the device. `exclusive`: no
@@ -42,10 +44,12 @@ public:
     void forget(CUcontext);
 
 private:
+    // Who gave the addresses: we, the program, or the driver, which placed a variable there.
+    enum class Given : uint8_t { by_us, by_program, by_driver };
     struct Stretch {
         uint64_t bytes = 0;
         uint8_t *twin = nullptr;  // null: addresses alone
-        bool reserved = false;    // by us, else a variable of the driver's
+        Given given = Given::by_us;
     };
     // The way to the device in one context.
     struct Way {
@@ -59,6 +63,8 @@ private:
         size_t bytes;
     };
 
+    // With the lock held, as all below.
+    CUresult back(uint64_t address, Stretch &);
     // The twin of a range that lies in one stretch; null when it does not.
     uint8_t *twin_of(wire::SharedRange);
     CUresult way(Way *&);

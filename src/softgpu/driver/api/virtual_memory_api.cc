@@ -20,13 +20,17 @@ namespace rgpu::softgpu::driver {
 namespace {
 
 constexpr uint64_t kPage = Arena::kPage;
+constexpr int kHost = -1;
 
 struct Physical {
-    Physical(Device &d, int f, uint64_t b, const CUmemAllocationProp &p)
+    Physical(Device *d, int f, uint64_t b, const CUmemAllocationProp &p)
         : device(d), fd(f), bytes(b), properties(p)
     {}
-    ~Physical() { device.give(bytes); }
-    Device &device;
+    ~Physical()
+    {
+        if (device) device->give(bytes);
+    }
+    Device *const device;  // null: memory of the host
     const Fd fd;
     const uint64_t bytes;
     const CUmemAllocationProp properties;
@@ -38,7 +42,7 @@ struct Held {
 struct Mapping {
     uint64_t bytes = 0;
     std::shared_ptr<Physical> memory;
-    std::map<int, CUmemAccess_flags> access;  // by device
+    std::map<int, CUmemAccess_flags> access;  // by device; kHost: the program's
 };
 
 struct PhysicalMemory {
@@ -65,14 +69,20 @@ bool whole_pages(uint64_t n) { return n && n % kPage == 0; }
 CUresult check_place(const CUmemAllocationProp *p)
 {
     if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    // A host with a software GPU is taken for one without NUMA, whose node is 0.
+    if (p->location.type == CU_MEM_LOCATION_TYPE_HOST) return CUDA_SUCCESS;
+    if (p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+        return p->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
     return find_device(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult check(const CUmemAllocationProp *p)
 {
     if (CUresult rc = check_place(p)) return rc;
-    return p->requestedHandleTypes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+    if (!p->requestedHandleTypes) return CUDA_SUCCESS;
+    return p->location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE
+                                                         : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 // The same for memory that other processes may be given: to ask is not to make it.
@@ -91,12 +101,13 @@ CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemA
 {
     if (!handle || flags || !whole_pages(bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = check(p)) return rc;
-    Device &device = *find_device(p->location.id);
-    if (!device.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const bool on_device = p->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    Device *device = on_device ? find_device(p->location.id) : nullptr;
+    if (device && !device->take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const int fd = memfd_create("rgpu device memory", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes))) {
         if (fd >= 0) close(fd);
-        device.give(bytes);
+        if (device) device->give(bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     auto memory = std::make_shared<Physical>(device, fd, bytes, *p);
@@ -223,20 +234,45 @@ CUresult unmap(CUdeviceptr address, size_t bytes)
 // --- access. Devices share the host's page tables: what one may read, all may, and the same for
 // writing.
 
+// Whose access is meant: a device's, or the program's to memory of the host.
+CUresult who(const CUmemLocation &l, int &out)
+{
+    switch (l.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        out = l.id;
+        return find_device(l.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: out = kHost; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
 CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc, size_t count)
 {
     if (!desc || !count) return CUDA_ERROR_INVALID_VALUE;
+    bool for_host = false;
     for (size_t i = 0; i < count; i++) {
-        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-        if (!find_device(desc[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
+        int location;
+        if (CUresult rc = who(desc[i].location, location)) return rc;
+        for_host |= location == kHost;
         if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
     }
     std::lock_guard lock(physical_memory().mutex);
+    // The program has no access to memory of a device.
+    if (for_host)
+        for (auto it = mapping_from(address);
+             it != physical_memory().mappings.end() && it->first < address + bytes; ++it)
+            if (it->second.memory->device) return CUDA_ERROR_INVALID_VALUE;
     return change_mappings(address, bytes, [&](uint64_t a, Mapping &m) {
-        for (size_t i = 0; i < count; i++) m.access[desc[i].location.id] = desc[i].flags;
+        for (size_t i = 0; i < count; i++) {
+            int location = kHost;
+            who(desc[i].location, location);
+            m.access[location] = desc[i].flags;
+        }
         const bool any =
             std::any_of(m.access.begin(), m.access.end(), [](const auto &x) { return x.second; });
         const bool write = std::any_of(m.access.begin(), m.access.end(), [](const auto &x) {
@@ -250,20 +286,21 @@ CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *de
         r.bytes = m.bytes;
         r.memory = Memory::mapped;
         r.writable = write;
-        r.device = m.memory->device.index;
+        r.of_host = !m.memory->device;
+        r.device = m.memory->device ? m.memory->device->index : 0;
         driver().ranges.add(r);
     });
 }
 
 CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
 {
-    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_INVALID_VALUE;
+    int of;
+    if (!flags || !location || who(*location, of)) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(physical_memory().mutex);
     auto it = mapping_from(address);
     if (it == physical_memory().mappings.end() || it->first > address)
         return CUDA_ERROR_INVALID_VALUE;
-    auto access = it->second.access.find(location->id);
+    auto access = it->second.access.find(of);
     *flags = access == it->second.access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : access->second;
     return CUDA_SUCCESS;
 }

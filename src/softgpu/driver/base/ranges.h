@@ -36,9 +36,10 @@ struct Range {
     uint64_t mapped_base = 0, mapped_bytes = 0;  // imported: the pages that hold it
 
     bool writable = true;
+    bool of_host = false;      // mapped: memory of the host
     bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as it was set
 
-    bool on_device() const { return memory <= Memory::managed; }
+    bool on_device() const { return memory <= Memory::managed && !of_host; }
 };
 
 // Any thread.
