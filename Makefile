@@ -97,6 +97,8 @@ product = $(if $(strip $1),$(O)/$2)
 INTERPOSE := $(call product,$(interpose_objs),lib/interpose/libcuda.so.1)
 NVML := $(call product,$(nvml_objs),lib/interpose/libnvidia-ml.so.1)
 SMI := $(call product,$(smi_objs),lib/smi/nvidia-smi)
+# Stands for ptxas in jobs whose GPUs are software GPUs.
+PTXAS := $(O)/lib/ptx/bin/ptxas
 SOFTGPU := $(call product,$(softgpu_objs),lib/softgpu/libcuda.so.1)
 SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
 RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
@@ -109,7 +111,7 @@ SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
 PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SMI) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) \
-	$(SCHEDULER) $(CLI) \
+	$(SCHEDULER) $(CLI) $(PTXAS) \
 	$(SPANK) $(JOB_SUBMIT)
 
 .PHONY: all libs nvml interpose softgpu serverd cli plugin
@@ -182,6 +184,8 @@ $(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(call archive,net wire calls
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1 \
 	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL)
 
+$(PTXAS): contrib/softgpu-ptxas
+	@mkdir -p $(@D) && install $< $@
 $(O)/lib/smi/nvidia-smi: $(smi_objs) $(call archive,util)
 	$(call say,LD)$(call link,-pie $(own_runtime),-ldl)
 
@@ -522,6 +526,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
 	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
 	$(if $(SMI),install -d $(D)$(pkglibdir)/smi && install $(SMI) $(D)$(pkglibdir)/smi)
+	install -d $(D)$(pkglibdir)/ptx/bin && install $(PTXAS) $(D)$(pkglibdir)/ptx/bin
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))

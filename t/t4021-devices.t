@@ -28,6 +28,9 @@ is "$rc:$(sort -u <<< "$out" | wc -l):$(grep -c ' 1$' <<< "$out")" 0:4:4 \
     "each task of each node has a namespace of its own" || diag "$out$err"
 try 60 srun --gres=rgpu:1 nvidia-smi -L
 like "$rc:$out" '^0:GPU 0: .*UUID: GPU-' "nvidia-smi is in PATH" || diag "$err"
+try 60 srun --gres=rgpu:1 env -u RGPU_LEASE sh -c 'echo "$CUDA_ROOT $XLA_FLAGS"'
+like "$rc:$out" "^0:$build/lib/ptx --xla.*=$build/lib/ptx\$" \
+    "compilers find the stand-in for ptxas" || diag "$err"
 
 submitted --gres=rgpu:2 -o "$T/out" --wrap "ls /dev | grep -c '^nvidia[0-9]'
 srun --overlap -n 1 sh -c 'ls /dev | grep -c \"^nvidia[0-9]\"'"

@@ -4,12 +4,17 @@
 
 namespace rgpu::view {
 
-std::string programs_dir(const std::string &interposer_dir)
+std::string beside(const std::string &interposer_dir)
 {
     std::string directory = interposer_dir;
     while (directory.ends_with('/')) directory.pop_back();
     directory.resize(directory.rfind('/') == directory.npos ? 0 : directory.rfind('/'));
-    directory += "/smi";
+    return directory;
+}
+
+std::string programs_dir(const std::string &interposer_dir)
+{
+    const std::string directory = beside(interposer_dir) + "/smi";
     return access((directory + "/nvidia-smi").c_str(), X_OK) == 0 ? directory : std::string();
 }
 

@@ -12,6 +12,7 @@
 
 #include "pool/messages/lease_json.h"
 #include "util/fd.h"
+#include "view/compilers.h"
 #include "view/programs.h"
 
 namespace rgpu::cli {
@@ -89,6 +90,19 @@ std::string interposer_dir(const ClientConfig &config)
     return access((beside + "/libcuda.so.1").c_str(), R_OK) == 0 ? beside : config.interposer_dir;
 }
 
+// A lease file that says nothing of its GPUs says it of real ones.
+static void set_compilers(const std::string &lease_file, const std::string &interposer_dir)
+{
+    const auto gpus = view::read_gpus(lease_file);
+    if (!gpus) return;
+    const auto variables = view::compiler_variables(*gpus, view::toolkit_dir(interposer_dir),
+                                                    [](const char *name) -> std::string {
+                                                        const char *value = getenv(name);
+                                                        return value ? value : "";
+                                                    });
+    for (const auto &[name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+}
+
 void set_environment(const std::string &lease_file, const ClientConfig &config)
 {
     setenv("RGPU_LEASE", lease_file.c_str(), 1);
@@ -100,6 +114,7 @@ void set_environment(const std::string &lease_file, const ClientConfig &config)
         const char *before = getenv("PATH");
         setenv("PATH", view::search_path(before ? before : "", programs).c_str(), 1);
     }
+    set_compilers(lease_file, libraries);
     for (const std::string &dir : config.library_path) libraries += ":" + dir;
     if (const char *before = getenv("LD_LIBRARY_PATH"); before && *before)
         libraries += std::string(":") + before;

@@ -24,6 +24,7 @@
 #include "plugin/spank/watch.h"
 #include "slurm/terms/nodes.h"
 #include "slurm/terms/paths.h"
+#include "view/compilers.h"
 #include "view/gpus.h"
 #include "view/namespaces.h"
 #include "view/programs.h"
@@ -275,6 +276,11 @@ int remote_user_init(spank_t spank, int count, char **arguments)
             view::search_path(path, view::programs_dir(settings.interposer));
         if (with_ours != path)
             if (int rc = set(spank, "PATH", with_ours); rc != ESPANK_SUCCESS) return rc;
+        if (const auto gpus = view::read_gpus(lease))
+            for (const auto &[name, value] :
+                 view::compiler_variables(*gpus, view::toolkit_dir(settings.interposer),
+                                          [&](const char *of) { return job_variable(spank, of); }))
+                if (int rc = set(spank, name.c_str(), value); rc != ESPANK_SUCCESS) return rc;
         return set(spank, "LD_LIBRARY_PATH",
                    library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));
     });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "util/result.h"
+#include "util/software_gpu.h"
 
 namespace rgpu::softgpu::driver {
 
@@ -14,10 +15,10 @@ constexpr int kMaxDevices = 16;
 constexpr size_t kMaxName = 63;  // what NVML leaves room for
 
 struct Settings {
-    int devices = 1;                         // RGPU_SOFTGPU_DEVICES: 0..16
-    uint64_t memory = uint64_t{2} << 30;     // RGPU_SOFTGPU_MEMORY: bytes of each, "512M", "2G"
-    int major = 8, minor = 0;                // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
-    std::string name = "rgpu software GPU";  // RGPU_SOFTGPU_NAME
+    int devices = 1;                      // RGPU_SOFTGPU_DEVICES: 0..16
+    uint64_t memory = uint64_t{2} << 30;  // RGPU_SOFTGPU_MEMORY: bytes of each, "512M", "2G"
+    int major = 8, minor = 0;             // RGPU_SOFTGPU_COMPUTE_CAPABILITY: "8.0"
+    std::string name = kSoftwareGpuName;  // RGPU_SOFTGPU_NAME
     std::string host;  // RGPU_SOFTGPU_HOST: directory that stands for the GPU host
     // RGPU_SOFTGPU_DEVICES_FILE: a descriptor of the file that this process shares with others,
     // instead of one in `host`, or "none", to share with nobody.

@@ -1,0 +1,44 @@
+#include "view/compilers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "util/software_gpu.h"
+#include "view/programs.h"
+
+namespace rgpu::view {
+namespace {
+
+// XLA has a ptxas of its own inside, and tries kernels that only real GPUs have.
+constexpr const char *kXlaFlags =
+    "--xla_gpu_enable_libnvptxcompiler=false --xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir=";
+
+}  // namespace
+
+std::string toolkit_dir(const std::string &interposer_dir)
+{
+    const std::string directory = beside(interposer_dir) + "/ptx";
+    return access((directory + "/bin/ptxas").c_str(), X_OK) == 0 ? directory : std::string();
+}
+
+Variables compiler_variables(const std::vector<Gpu> &gpus, const std::string &toolkit_dir,
+                             const std::function<std::string(const char *)> &present)
+{
+    Variables set;
+    if (gpus.empty() || toolkit_dir.empty() ||
+        !std::all_of(gpus.begin(), gpus.end(),
+                     [](const Gpu &g) { return g.name == kSoftwareGpuName; }))
+        return set;
+    const std::string flags = present("XLA_FLAGS");
+    // Who says where the toolkit is means it.
+    if (flags.find("--xla_gpu_cuda_data_dir") == flags.npos)
+        set.emplace_back("XLA_FLAGS", (flags.empty() ? "" : flags + " ") + kXlaFlags + toolkit_dir);
+    // JAX takes the pip package nvidia-cuda-nvcc for the toolkit, whatever XLA_FLAGS says.
+    if (present("CUDA_ROOT").empty()) set.emplace_back("CUDA_ROOT", toolkit_dir);
+    for (const char *triton : {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"})
+        if (present(triton).empty()) set.emplace_back(triton, toolkit_dir + "/bin/ptxas");
+    return set;
+}
+
+}  // namespace rgpu::view
