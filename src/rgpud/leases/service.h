@@ -1,6 +1,9 @@
-// What rgpud does, without its ports: the ledger and the workers together, under one lock.
+// What rgpud does, without its ports: the ledger, the lends and the workers together.
 //
-// Any thread may call. Every change is one line in the log.
+// Any thread may call. Every change is one line in the log. The lock here is over the ledger, what
+// it keeps of ended leases, and the host's health. It is taken before that of Lending and that of
+// WorkerPool, which are never held together. A change that concerns two of them is made under it,
+// but for the start of a process: that holds the pool's lock alone, so that offers do not wait.
 #pragma once
 
 #include <condition_variable>
@@ -16,25 +19,12 @@
 #include "rgpud/host/boards.h"
 #include "rgpud/host/driver.h"
 #include "rgpud/host/topology.h"
-#include "rgpud/leases/lends.h"
-#include "rgpud/workers/memory_files.h"
-#include "rgpud/workers/meters.h"
-#include "rgpud/workers/tenants.h"
-#include "rgpud/workers/worker_log.h"
-#include "rgpud/workers/workers.h"
+#include "rgpud/leases/lending.h"
+#include "rgpud/workers/worker_pool.h"
 #include "util/config.h"
 #include "util/fd.h"
-#include "util/sha256.h"
 
 namespace rgpu::serverd {
-
-// The program at the other end of a data connection, as it says itself.
-struct Peer {
-    std::string who;             // for the log
-    uint64_t table_digest = 0;   // of its call table
-    std::optional<Digest> key;   // of the tunnel that the worker is to open
-    std::vector<int> gpus = {};  // places in the lease of those that it wants to see; empty: all
-};
 
 class Service {
 public:
@@ -89,25 +79,20 @@ public:
     void holder_here(const std::string &lease);
     void holder_gone(const std::string &lease);
 
-    // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the
-    // lease has ended meanwhile, has too many workers, or the program cannot be started. What it
-    // returns is for start_next().
+    // As WorkerPool::start(). What it returns is for start_next().
     Result<Fd> start_worker(const std::string &lease, Fd socket, const Peer &peer);
     // Starts the worker that waits for the lease's next program, when the one before lets it:
     // returns within a fifth of a second.
     void start_next(const std::string &lease, Fd taken);
-
-    // Gives a lane to the worker of that number (handover.h), of that lease. Fails as
-    // Workers::give_lane() does.
     Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane)
     {
-        return workers_.give_lane(lease, worker, lane);
+        return pool_.give_lane(lease, worker, lane);
     }
 
     // Ends what has expired, reaps workers. Returns when it wants to be called again at the latest.
     Time tend();
     // Readable when it should be called at once.
-    int ended_fd() const { return workers_.ended_fd(); }
+    int ended_fd() const { return pool_.ended_fd(); }
 
     struct Count {
         int gpus = 0;
@@ -121,45 +106,26 @@ public:
     Count count() const;
 
 private:
-    void ended(const std::vector<pool::Lease> &leases, const char *how);
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
-    void end_workers(const pool::Lease &lease);
-    void close_meter(const pool::Lease &lease);
-    void collect_busy(const pool::Lease *ended);
+    void end_what_has_expired();
+    // With the lock held, as all that follow.
+    void ended(const std::vector<pool::Lease> &leases, const char *how);
+    void keep(const pool::Lease &lease);
     void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     void end_withdrawn(Time time);
-    void note_died();
     void offer_lent();
-    Result<void> launch_worker(const pool::Lease &lease, const Fd &socket, WorkerStart start,
-                               const std::string &who, Fd channel = {},
-                               const std::optional<Digest> &key = {});
-    WorkerLaunch worker_launch(const pool::Lease &lease, const Account &account,
-                               WorkerStart start) const;
-    std::vector<std::string> devices_of(const pool::Lease &lease) const;
-    Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
-                                  WorkerStart &start);
-    void warm_up(const pool::Lease &lease);
-    void start_waiting_worker(const pool::Lease &lease);
 
     const RgpudConfig config_;
     const Driver driver_;
     const Boards boards_;
     const Topology topology_;
     int data_port_ = 0;
-    mutable std::mutex mutex_;  // of the ledger, and of starting a worker against ending its lease
+    mutable std::mutex mutex_;
     pool::Ledger ledger_;
-    WorkerLog log_;
-    Workers workers_;
-    Tenants tenants_;
-    MemoryFiles memory_;
-    Meters meters_;
-    std::vector<std::string> ending_;  // leases that have ended, and whose workers have not yet
-    std::optional<Lends> lends_;       // with [rgpud] lend = "jobs"
-    std::map<std::string, int>
-        withdrawn_;  // by job: leases that ended with a lend, until its epilog asks
-    std::map<std::string, std::string> died_;    // by job: how a worker of it died, likewise
-    std::map<std::string, pool::Lease> unread_;  // of them, those whose meters are open
+    Lending lending_;
+    WorkerPool pool_;
+    std::set<std::string> ending_;  // leases that have ended, and whose workers have not yet
     std::condition_variable workers_ended_;
     uint64_t leases_granted_ = 0;
     std::vector<pool::Finding> findings_;
