@@ -222,8 +222,16 @@ options=
 loses "Its worker on the server dies. The job is requeued:" eval 'kill -9 $(workers)'
 dies() { crash rgpud.gpu1; kill -9 $(workers); }
 loses "The server dies. The job is requeued, and starts on another:" dies
-start_rgpud gpu1
-wait_for 30 all_free > /dev/null
+answers() { rgpu list | grep -q '^gpu1'; }
+# It comes back with the lease of the job that lost it.
+back_again()
+{
+    start_rgpud gpu1
+    wait_for 30 answers
+    rgpu release --job "$job"
+    wait_for 30 all_free
+}
+back_again > /dev/null 2>&1
 text "A job of srun or salloc, and one with \`--no-requeue\`, ends as its program does. Slurm takes
 no AdminComment of a job that has ended: only \`sacct -o AdminComment\` has the cause, where there
 is a slurmdbd. syslog on the controller has it in any case."
@@ -239,9 +247,7 @@ printf '\n'
 grep 'runs on' "$T/hangs" | told | sed 's/^/    /'
 job=$(squeue -h -n hangs -o %i)
 scancel "$job"
-start_rgpud gpu1
-wait_for 30 rgpu release --job "$job" > /dev/null
-wait_for 30 all_free > /dev/null
+back_again > /dev/null 2>&1
 text "A job whose worker dies in its second run, too, is held, as it may be the cause:"
 for run in 1 2; do
     rm -f "$T/mark"
