@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib/python.sh"
 [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null || skip_all "no mount namespaces here"
 compgen -G '/dev/nvidia*' > /dev/null && skip_all "this machine has NVIDIA's device files"
-cluster_up
+cluster_up --rgpud 'softgpu_compute_capability = "13.0"' --rgpud 'softgpu_memory = "4G"'
 unset RGPU_LEASE LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES XLA_FLAGS JAX_PLATFORMS
 
 # --- lstopo
@@ -40,11 +40,18 @@ if { ls -d "$test_cache"/jax-* > /dev/null 2>&1 || [ -n "${RGPU_TEST_JAX:-}" ]; 
     devices='import jax; print([d.platform for d in jax.devices()], len(jax.devices("cuda")))'
     try 120 srun --gres=rgpu:2 "$python" -c "$devices"
     is "$rc:$out" "0:['gpu', 'gpu'] 2" "JAX shows two CUDA devices" || diag "$err"
+    try 1200 srun --gres=rgpu:2 "$python" "$root/t/clients/jax_client.py"
+    is "$rc:$out" "0:devices ['gpu', 'gpu']
+jit True
+grad True
+transformer True True
+pmap True
+shard_map 2 True" "it computes and trains as on the CPU, on two GPUs too" || diag "$err"
     try 120 srun --gres=rgpu:2 --rgpu-no-devices "$python" -c \
         'import jax; print(jax.devices()[0].platform)'
     is "$rc:$out" "0:cpu" "without device files it computes on the CPU" || diag "$err"
 else
-    skip "RGPU_TEST_JAX=1 lets it take JAX from PyPI, which is 4 GB" 2
+    skip "RGPU_TEST_JAX=1 lets it take JAX from PyPI, which is 4 GB" 3
 fi
 ok "everything is free" wait_for 10 all_free
 done_testing
