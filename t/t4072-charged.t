@@ -84,4 +84,16 @@ is "$(record 'j["servers"], [g["launches"] for g in j["gpus"]]')" "(['$server'],
     "... of its own use, without the first run's"
 touch "$T/end3"
 wait_for 20 all_free
+
+# --- a job that is not requeued: scontrol takes no AdminComment of one that has ended
+
+rm -f "$T/mark"
+submitted -A physics --no-requeue --gres=rgpu:1 --wrap "exec $build/cuda/steady-static $T/mark"
+ok "a job with --no-requeue runs" wait_for 60 test -e "$T/mark"
+kill -9 $(workers)
+ok "... fails as its worker dies" wait_for 60 is_state "$job" FAILED
+told() { sacct -X -n -P -j "$job" -o AdminComment > "$T/told"; grep -q 'lost its' "$T/told"; }
+ok "... and its record says so" wait_for 60 told
+like "$(cat "$T/told")" '^rgpu: lost its worker on server gpu[12] \(worker .*ended by .*failed' \
+    "... with server and cause"
 done_testing
