@@ -92,7 +92,8 @@ ok "scancel: both servers have their GPUs back" wait_for 60 all_free
 # --- leftovers: leases of a prolog with which its slurmctld died
 
 submitted -w cn1 --gres=rgpu:3 --rgpu-share=30 --rgpu-span --wrap 'sleep 300'
-wait_for 30 test -s "$cluster/run/cn1/$job/lease.json"  # RUNNING comes before the prologs' end
+# RUNNING comes before the prologs' end. Slurm may look at the queue half a minute later.
+ok "a job with a share of three" wait_for 90 test -s "$cluster/run/cn1/$job/lease.json"
 prolog_env=(SLURM_JOB_ID="$job" SLURM_JOB_UID=0 SLURM_JOB_USER=root SLURM_JOB_NODELIST=cn1 \
     SLURM_JOB_NUM_NODES=1 SLURM_JOB_LICENSES=rgpu:90
     SLURMD_NODENAME=cn1 SPANK_RGPU_NODES=1 SPANK__SLURM_SPANK_OPTION_rgpu_rgpu_share=30 \
