@@ -56,7 +56,8 @@ if limited; then
     attack memory
     killed() { [ -s "$T/told/memory" ] || [ "$(logged gpu1 'was ended by signal 9')" -gt 0 ]; }
     wait_for 30 killed
-    is "$(told memory)" "" "of 633 MiB a worker gets less than its lease has: it is ended"
+    is "$(told memory) $(logged gpu1 'was ended by signal 9')" " 1" \
+        "of 633 MiB a worker gets less than its lease has: it is ended"
     over
 else
     skip "neither cgroups v2 nor v1 can be written here: $(grep -o 'workers are limited.*' \

@@ -3,8 +3,7 @@
 # linked, and what systemd lets the units do.
 . "$(dirname "$0")/lib/tap.sh"
 
-programs=$(cd "$build" && ls bin/rgpu sbin/rgpud libexec/rgpu-worker \
-    libexec/rgpu-spawner 2> /dev/null)
+programs=$(cd "$build" && ls bin/* sbin/* libexec/* lib/smi/nvidia-smi 2> /dev/null)
 libraries=$(cd "$build" && ls lib/*/*.so.1 lib/softgpu/librgpu-ptx.so lib/slurm/*.so 2> /dev/null)
 
 # What is wrong with a product, a word each; nothing is well.
@@ -13,7 +12,7 @@ faults()  # FILE
     local file=$build/$1 dynamic imports
     dynamic=$(readelf -dW "$file") imports=$(readelf --dyn-syms -W "$file" | grep -w UND)
     case $1 in
-    lib/*) readelf -hW "$file" | grep -q 'Type: *DYN' || echo "not-shared" ;;
+    lib/*.so*) readelf -hW "$file" | grep -q 'Type: *DYN' || echo "not-shared" ;;
     *) grep -q 'FLAGS_1.*PIE' <<< "$dynamic" || echo "no-PIE" ;;
     esac
     readelf -lW "$file" | grep -q GNU_RELRO || echo "no-RELRO"
