@@ -103,7 +103,7 @@ public:
                            share::Terms, Time until, int brings = -1);
     // Of the leases in `unsaid_`. Those that the scheduler does not answer about stay there.
     void say_ends(Time until);
-    // Whether the scheduler takes the file `name`, which `kept_` has.
+    // Gives the scheduler a file of `kept_`. False where it does not answer: it is still owed.
     bool hand_over(const Name &name, Time until);
 
     std::mutex mutex_;
@@ -116,7 +116,6 @@ public:
     std::set<Name> owed_;  // of kept_: what a scheduler that was started since has not got
 
 private:
-    std::pair<Result<Fd>, int> reach() const;
     Result<void> start();
     Result<Answer> exchange(share::Request &request, Time until, int brings = -1);
     sockaddr_un address() const;
@@ -234,7 +233,7 @@ Result<Boards::Link::Answer> Boards::Link::ask(share::Request request, Time unti
     Result<Answer> answer = error(ErrorKind::unavailable, "not asked");
     for (int tries = 0; tries < 2; ++tries) {
         Result<void> there = connect();
-        std::erase_if(owed_, [&](const Name &name) { return !there || hand_over(name, until); });
+        if (there) std::erase_if(owed_, [&](const Name &name) { return hand_over(name, until); });
         answer = there ? exchange(request, until, brings)
                        : Result<Answer>(std::move(there).error());
         if (answer || answer.error().kind != ErrorKind::disconnected) break;
