@@ -42,14 +42,6 @@ Result<void> keep(const slurm::Job &job, const std::string &comment)
     }
 }
 
-Result<void> keep_behind(const slurm::Job &job, const std::string &comment)
-{
-    behind([&] {
-        if (auto kept = keep(job, comment); !kept) slurm::tell_of_job(job, kept.error());
-    });
-    return {};
-}
-
 }  // namespace
 
 bool keeps_records()
@@ -68,7 +60,11 @@ Result<void> record_usage(const slurm::Job &job, const slurm::JobUsage &used,
     const std::string comment =
         slurm::to_comment(used, with_note_if_any(record ? record->comment : "", note));
     // Slurm may be told to requeue what fails with some exit status (RequeueExit).
-    return record && record->ended && !job.failed ? keep_behind(job, comment) : keep(job, comment);
+    if (!record || !record->ended || job.failed) return keep(job, comment);
+    behind([&] {
+        if (auto kept = keep(job, comment); !kept) slurm::tell_of_job(job, kept.error());
+    });
+    return {};
 }
 
 }  // namespace rgpu::cli

@@ -13,6 +13,7 @@
 
 #include "util/defaults.h"
 #include "util/driver_release.h"
+#include "util/units.h"
 
 namespace rgpu::slurm {
 namespace {
@@ -157,20 +158,6 @@ std::string drivers_text(const Snapshot &pool, const Filters &filters)
     return out.empty() ? out : out + (shown > kServersInSentence ? ", ...)" : ")");
 }
 
-// "40G", as it is typed.
-std::string short_size(uint64_t bytes)
-{
-    const char *unit = "";
-    for (const char *next : {"K", "M", "G", "T"})
-        if (bytes % 1024 == 0) {
-            bytes /= 1024;
-            unit = next;
-        } else {
-            break;
-        }
-    return std::to_string(bytes) + unit;
-}
-
 std::string joined(const std::vector<std::string> &names)
 {
     std::string out;
@@ -188,7 +175,7 @@ std::string kind_text(const Request &request)
         {"server", joined(f.servers)},
         {"name", joined(f.names)},
         {"uuid", joined(f.uuids)},
-        {"min-memory", f.memory ? short_size(f.memory) : ""},
+        {"min-memory", f.memory ? format_size(f.memory) : ""},
         {"min-cc", cc ? std::to_string(cc / 10) + "." + std::to_string(cc % 10) : ""},
         {"min-cuda",
          cuda ? std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10) : ""},
