@@ -7,8 +7,7 @@
 #include <cstring>
 
 #include "util/fd.h"
-#include "util/json_reader.h"
-#include "util/pci_address.h"
+#include "util/lease_gpus.h"
 
 namespace rgpu::view {
 namespace {
@@ -42,12 +41,6 @@ std::string printable(std::string text)
     return text;
 }
 
-int number(const Json *j)
-{
-    const double *value = j ? j->number() : nullptr;
-    return value && *value >= 0 && *value < 65536 ? static_cast<int>(*value) : -1;
-}
-
 }  // namespace
 
 Result<std::vector<Gpu>> read_gpus(const std::string &lease_path)
@@ -58,13 +51,10 @@ Result<std::vector<Gpu>> read_gpus(const std::string &lease_path)
     if (!json) return std::move(json).error().in("lease file " + lease_path);
     std::vector<Gpu> gpus;
     std::vector<ServerGpu> places;
-    if (const Json *servers = json->get("servers"); servers && servers->array())
-        for (const Json &server : *servers->array())
-            if (const Json *list = server.get("gpus"); list && list->array())
-                for (const Json &gpu : *list->array()) {
-                    gpus.push_back({printable(gpu.text("uuid")), printable(gpu.text("name")), {}});
-                    places.push_back({server.text("name"), number(gpu.get("index"))});
-                }
+    for (LeaseGpu &gpu : lease_gpus(*json)) {
+        gpus.push_back({printable(std::move(gpu.uuid)), printable(std::move(gpu.name)), {}});
+        places.push_back(std::move(gpu.place));
+    }
     if (gpus.empty() || gpus.size() > kMostGpus)
         return error(ErrorKind::invalid, "lease file %s names %zu GPUs", lease_path.c_str(),
                      gpus.size());

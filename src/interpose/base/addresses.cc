@@ -7,17 +7,10 @@
 #include <utility>
 
 #include "calls/uuid.h"
-#include "util/json_reader.h"
-#include "util/pci_address.h"
+#include "util/lease_gpus.h"
 
 namespace rgpu::interpose {
 namespace {
-
-int number(const Json *j)
-{
-    const double *value = j ? j->number() : nullptr;
-    return value && *value >= 0 && *value < 65536 ? static_cast<int>(*value) : -1;
-}
 
 void set_address(wire::DeviceSnapshot &d, const std::string &address)
 {
@@ -40,19 +33,13 @@ Addresses read_addresses()
     const char *path = getenv("RGPU_LEASE");
     std::ifstream in(path ? path : "");
     auto json = Json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-    std::vector<ServerGpu> gpus;
-    std::vector<std::string> uuids;
-    const Json *servers = json ? json->get("servers") : nullptr;
-    if (servers && servers->array())
-        for (const Json &server : *servers->array())
-            if (const Json *list = server.get("gpus"); list && list->array())
-                for (const Json &gpu : *list->array()) {
-                    gpus.push_back({server.text("name"), number(gpu.get("index"))});
-                    uuids.push_back(gpu.text("uuid"));
-                }
-    const auto addresses = pci_addresses(gpus);
     Addresses all;
-    for (size_t i = 0; i < uuids.size(); i++) all[uuids[i]] = addresses[i];
+    if (!json) return all;
+    const auto gpus = lease_gpus(*json);
+    std::vector<ServerGpu> places;
+    for (const LeaseGpu &gpu : gpus) places.push_back(gpu.place);
+    const auto addresses = pci_addresses(places);
+    for (size_t i = 0; i < gpus.size(); i++) all[gpus[i].uuid] = addresses[i];
     return all;
 }
 

@@ -1,0 +1,28 @@
+#include "util/lease_gpus.h"
+
+namespace rgpu {
+namespace {
+
+int number(const Json *j)
+{
+    const double *value = j ? j->number() : nullptr;
+    return value && *value >= 0 && *value < 65536 ? static_cast<int>(*value) : -1;
+}
+
+}  // namespace
+
+std::vector<LeaseGpu> lease_gpus(const Json &lease)
+{
+    std::vector<LeaseGpu> all;
+    const Json *servers = lease.get("servers");
+    if (!servers || !servers->array()) return all;
+    for (const Json &server : *servers->array())
+        if (const Json *list = server.get("gpus"); list && list->array())
+            for (const Json &gpu : *list->array())
+                all.push_back({gpu.text("uuid"),
+                               gpu.text("name"),
+                               {server.text("name"), number(gpu.get("index"))}});
+    return all;
+}
+
+}  // namespace rgpu

@@ -1,0 +1,21 @@
+// The GPUs that a lease file names (its format: doc/architecture.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "util/json_reader.h"
+#include "util/pci_address.h"
+
+namespace rgpu {
+
+struct LeaseGpu {
+    std::string uuid, name;
+    ServerGpu place;
+};
+
+// In the lease's order, as they stand there; none where it is no lease file. The user owns such a
+// file: nothing in it is checked, but that an index is a number below 65536.
+std::vector<LeaseGpu> lease_gpus(const Json &lease);
+
+}  // namespace rgpu
