@@ -100,7 +100,28 @@ like "$rc $err" '^[1-9].*--rgpus-per-step=3, but the job has 2 on this node' \
     "more than the job has are refused"
 try 60 srun --jobid="$job" -n 1 --overlap --rgpus-per-step=0 true
 like "$rc $err" '^[1-9].*--rgpus-per-step' "0 is no number of GPUs"
+try 60 srun --jobid="$job" -n 1 --overlap --rgpu-share=5 --rgpu-span true
+like "$rc $err" \
+    "^0 srun: rgpu: --rgpu-share=5, --rgpu-span change nothing: job $job has its GPUs already" \
+    "options of the whole job, given to a step, are remarked on"
+try 60 env SLURM_JOB_ID="$job" srun -n 1 --overlap --rgpu-mem=1G true
+like "$rc $err" '^0 srun: rgpu: --rgpu-mem=1G changes nothing' "... by an srun in the job, too"
+try 60 srun --jobid="$job" -n 1 --overlap --rgpu-bind=single:1 true
+is "$rc $err" "0 " "... and those of a step are not"
 scancel "$job"
+wait_for 20 all_free
+try 60 srun --gres=rgpu:1 --rgpu-share=50 true --jobid=7
+is "$rc $err" "0 " "nor are those of an srun with a job of its own"
+submitted -o "$T/out" --gres=rgpu:2 --rgpu-bind=single:1 --rgpu-share=50 --rgpu-span --wrap \
+    'srun -n 1 --rgpu-share=50 --rgpu-mem=1G sh -c "echo \$CUDA_VISIBLE_DEVICES"'
+ok "a script with options runs" wait_for 60 is_state "$job" COMPLETED
+like "$(xargs < "$T/out")" \
+    "^srun: rgpu: --rgpu-mem=1G changes nothing: job $job has .*outside a job 0\$" \
+    "... its steps have them, and what is the job's own is not remarked on"
+try 60 salloc --gres=rgpu:2 --rgpu-bind=single:1 --rgpu-share=50 srun -n 1 sh -c \
+    'echo $CUDA_VISIBLE_DEVICES'
+is "$rc $out" "0 0" "so do those of salloc"
+unlike "$err" 'changes nothing' "... without a remark"
 ok "all is free" wait_for 20 all_free
 none_left() { [ -z "$(find "$cluster/run" -name 'gpu.*')" ]; }
 ok "and no lock is left" wait_for 20 none_left

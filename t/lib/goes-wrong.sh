@@ -81,6 +81,7 @@ see "srun --gres=rgpu:1 --gpu-bind=closest ./train"
 title "What is only remarked on"
 see "srun --rgpu-share=50 true"
 see "salloc --gres=rgpu:1 true"
+see "srun --gres=rgpu:1 srun --overlap -n 1 --rgpu-share=50 true"
 step='CUDA_VISIBLE_DEVICES=3 srun --overlap -n 1 true'
 see "CUDA_VISIBLE_DEVICES=0 srun --gres=rgpu:1 sh -c '$step'"
 see "MASTER_ADDR=node7.invalid srun --gres=rgpu:1 true"

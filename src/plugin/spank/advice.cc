@@ -50,6 +50,36 @@ std::string master_advice(const std::string &master)
            "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)";
 }
 
+namespace {
+
+// "--rgpu-span, --rgpu-share=50": several are joined by commas.
+std::string as_typed(const JobOptions &options)
+{
+    std::string out;
+    for (const auto &[name, value] : options)
+        out += (out.empty() ? "--" : ", --") + name + (value.empty() ? "" : "=") + value;
+    return out;
+}
+
+}  // namespace
+
+std::string step_advice(const JobOptions &options, uint32_t job)
+{
+    if (options.empty()) return {};
+    return as_typed(options) + (options.size() == 1 ? " changes" : " change") + " nothing: job " +
+           std::to_string(job) +
+           " has its GPUs already, as it was submitted; such options are for sbatch, salloc, and "
+           "srun outside a job";
+}
+
+bool names_job(const std::vector<std::string> &line, size_t program)
+{
+    for (size_t i = 1; i + program < line.size(); ++i)
+        for (std::string_view option : {"--jobid", "--jobi"})
+            if (line[i] == option || line[i].starts_with(std::string(option) + "=")) return true;
+    return false;
+}
+
 std::string all_devices(unsigned gpus)
 {
     std::string out;

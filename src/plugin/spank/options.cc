@@ -15,29 +15,44 @@ template <class Value> int check(const Result<Value> &value)
     return ESPANK_BAD_ARG;
 }
 
-// SPANK hands a value over again on the node (remote), where it was checked before.
-int check_share(int, const char *value, int remote)
+JobOptions typed;
+
+// Keeps an option of the whole job as it was typed. SPANK hands its value over again on the node
+// (remote), where it was checked before.
+template <class Parse> int take(const char *name, const char *value, int remote, Parse &&parse)
 {
-    return guard("--rgpu-share", ESPANK_ERROR, [&] {
-        return remote ? int(ESPANK_SUCCESS) : check(slurm::parse_share(value ? value : ""));
+    return guard(name, ESPANK_ERROR, [&]() -> int {
+        if (remote) return ESPANK_SUCCESS;
+        const std::string text = value ? value : "";
+        if (int rc = check(parse(text)); rc != ESPANK_SUCCESS) return rc;
+        typed[name] = text;
+        return ESPANK_SUCCESS;
     });
 }
 
-int check_memory(int, const char *value, int remote)
+int take_share(int, const char *value, int remote)
 {
-    return guard("--rgpu-mem", ESPANK_ERROR, [&] {
-        return remote ? int(ESPANK_SUCCESS) : check(slurm::parse_memory(value ? value : ""));
-    });
+    return take("rgpu-share", value, remote, slurm::parse_share);
+}
+
+int take_memory(int, const char *value, int remote)
+{
+    return take("rgpu-mem", value, remote, slurm::parse_memory);
+}
+
+int take_span(int, const char *, int remote)
+{
+    return take(slurm::kSpanOption, nullptr, remote,
+                [](std::string_view) { return Result<void>(); });
 }
 
 // `row` is the option's place among filter_options().
-int check_filter(int row, const char *value, int remote)
+int take_filter(int row, const char *value, int remote)
 {
-    return guard("a filter option", ESPANK_ERROR, [&] {
+    const slurm::FilterOption &option = slurm::filter_options()[static_cast<size_t>(row)];
+    return take(option.name, value, remote, [&](std::string_view text) {
         slurm::Filters filters;
-        const slurm::FilterOption &option = slurm::filter_options()[static_cast<size_t>(row)];
-        return remote ? int(ESPANK_SUCCESS)
-                      : check(slurm::add_filter(option, value ? value : "", filters));
+        return slurm::add_filter(option, text, filters);
     });
 }
 
@@ -90,18 +105,20 @@ int register_one(spank_t spank, spank_option option)
 
 }  // namespace
 
+const JobOptions &typed_job_options() { return typed; }
+
 const StepOptions &step_options() { return step; }
 
 int register_options(spank_t spank)
 {
     int rc = register_one(
-        spank, option("rgpu-share", "PCT[-PCT]",
-                      "[rgpu] percent of each GPU's time: guaranteed, or guaranteed-most", 0,
-                      check_share));
+        spank,
+        option("rgpu-share", "PCT[-PCT]",
+               "[rgpu] percent of each GPU's time: guaranteed, or guaranteed-most", 0, take_share));
     if (rc == ESPANK_SUCCESS)
         rc = register_one(spank, option("rgpu-mem", "SIZE",
                                         "[rgpu] memory on each GPU, with its unit: 512M, 8G", 0,
-                                        check_memory));
+                                        take_memory));
     if (rc == ESPANK_SUCCESS)
         rc = register_one(spank,
                           option("rgpu-bind", "HOW",
@@ -116,7 +133,7 @@ int register_options(spank_t spank)
         rc = register_one(
             spank, option(slurm::kSpanOption, nullptr,
                           "[rgpu] Allow GPUs of several servers where no single server has enough",
-                          0, nullptr));
+                          0, take_span));
     if (rc == ESPANK_SUCCESS)
         rc = register_one(
             spank, option("rgpu-no-devices", nullptr,
@@ -125,7 +142,7 @@ int register_options(spank_t spank)
     auto filters = slurm::filter_options();
     for (size_t row = 0; row < filters.size() && rc == ESPANK_SUCCESS; ++row)
         rc = register_one(spank, option(filters[row].name, filters[row].argument, filters[row].help,
-                                        static_cast<int>(row), check_filter));
+                                        static_cast<int>(row), take_filter));
     return rc;
 }
 

@@ -1,5 +1,5 @@
-// What of the submitting shell's environment must not reach the job: told by the process that has
-// it, srun, sbatch or salloc, and taken out on the node.
+// What the plugin does in srun, sbatch and salloc: it tells what of the shell's environment must
+// not reach the job (taken out on the node), and remarks on options that have no effect.
 #pragma once
 
 #include "plugin/slurm.h"
@@ -11,5 +11,8 @@ constexpr const char *kShellDevices = "RGPU_SHELL_DEVICES";
 
 // For slurm_spank_init_post_opt in srun (`local`), sbatch and salloc.
 int shell_post_opt(spank_t spank, bool local);
+
+// For slurm_spank_local_user_init, in an srun whose step is made.
+int shell_user_init(spank_t spank);
 
 }  // namespace rgpu::plugin

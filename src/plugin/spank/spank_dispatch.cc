@@ -38,6 +38,11 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
     });
 }
 
+int slurm_spank_local_user_init(spank_t spank, int, char **)
+{
+    return guard("local_user_init", ESPANK_ERROR, [&] { return shell_user_init(spank); });
+}
+
 int slurm_spank_user_init(spank_t spank, int count, char **arguments)
 {
     return guard("user_init", ESPANK_ERROR, [&]() -> int {

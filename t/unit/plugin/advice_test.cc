@@ -36,3 +36,20 @@ Test(advice, resolves_the_master)
     cr_expect(master_advice("no-such-host.invalid").find("cannot be resolved") !=
               std::string::npos);
 }
+
+Test(advice, names_the_options_that_change_nothing_in_a_step)
+{
+    cr_expect(step_advice({}, 7).empty());
+    cr_expect(step_advice({{"rgpu-share", "5"}}, 7)
+                  .starts_with("--rgpu-share=5 changes nothing: job 7 has its GPUs already"));
+    cr_expect(step_advice({{"rgpu-span", ""}, {"rgpu-mem", "8G"}}, 7)
+                  .starts_with("--rgpu-mem=8G, --rgpu-span change nothing: "));
+}
+
+Test(advice, knows_a_step_of_a_named_job_from_its_program)
+{
+    cr_expect(names_job({"srun", "--jobid=7", "true"}, 1));
+    cr_expect(names_job({"srun", "--jobid", "7", "true"}, 1));
+    cr_expect(!names_job({"srun", "--job-name=7", "prog", "--jobid=7"}, 2), "its program's");
+    cr_expect(!names_job({"srun", "--jobid=7"}, 5), "a program of more words than there are");
+}
