@@ -2,7 +2,7 @@
 //
 // A copy to the device goes out in chunks behind their frames; the program may reuse its memory as
 // soon as the call returns. A copy to the host is one call, answered by data frames when the
-// stream gets there. Body: device address, bytes, stream (both directions).
+// stream gets there.
 #include "interpose/link/blocks.h"
 #include "interpose/link/waiting.h"
 #include "interpose/mirror/addresses.h"
@@ -16,18 +16,13 @@
 #include "interpose/stream/sync_copies.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
+#include "wire/bodies.h"
 
 namespace rgpu::interpose {
 
 namespace {
 
-struct Target {
-    CUdeviceptr device;
-    uint64_t bytes;
-    HandleId stream;
-
-    void write(wire::Writer &w) const { w.value(device), w.value(bytes), w.value(stream); }
-};
+using Target = wire::CopyTarget;
 
 // A copy into a graph under capture: the carrier of boxes puts server memory in the program's
 // place.

@@ -1,9 +1,5 @@
 // Kernel launches, with the parameters as one block of bytes; posted when the driver is known to
 // take them (known_launches.h).
-//
-// Body: number of the function, grid, block, bytes of dynamic shared memory, number of the stream,
-// cooperative flag, count of launch attributes and the attributes (events as their numbers), then
-// the parameter block.
 #include "interpose/code/arguments.h"
 #include "interpose/code/known_launches.h"
 #include "interpose/mirror/mirror.h"
@@ -11,6 +7,7 @@
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
+#include "wire/bodies.h"
 #include "wire/launch_event.h"
 
 namespace rgpu::interpose {
@@ -160,10 +157,7 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     if (CUresult r = work.begin(stream)) return r;
     const HandleId number = *Handles::get().id(f);
     const auto body = [&](wire::Writer &w) {
-        const uint32_t head[] = {number,      c.gridDimX,  c.gridDimY,  c.gridDimZ,
-                                 c.blockDimX, c.blockDimY, c.blockDimZ, c.sharedMemBytes,
-                                 stream,      cooperative, c.numAttrs};
-        w.value(head);
+        w.value(wire::LaunchHead{number, wire::LaunchGrid::of(c), stream, cooperative, c.numAttrs});
         w.bytes(attributes.data(), c.numAttrs * sizeof(CUlaunchAttribute));
         arguments.write(w);
     };
@@ -188,8 +182,7 @@ CUlaunchConfig config(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 
 }  // namespace
 
-// A launch that is only asked about (occupancy of clusters): grid, block, bytes of dynamic shared
-// memory, number of the stream, count of attributes, the attributes.
+// A launch that is only asked about (occupancy of clusters).
 CUresult Carried<CUlaunchConfig>::encode(const CUlaunchConfig &c, std::vector<uint8_t> &out)
 {
     HandleId stream = 0;
@@ -198,9 +191,8 @@ CUresult Carried<CUlaunchConfig>::encode(const CUlaunchConfig &c, std::vector<ui
     for (unsigned i = 0; i < c.numAttrs; i++)
         if (!can_send(c.attrs[i].id)) return CUDA_ERROR_NOT_SUPPORTED;
     wire::Writer w(out);
-    const uint32_t head[] = {c.gridDimX,  c.gridDimY,  c.gridDimZ,       c.blockDimX,
-                             c.blockDimY, c.blockDimZ, c.sharedMemBytes, stream};
-    w.value(head), w.value(uint64_t{c.numAttrs});
+    w.value(wire::AskedLaunchHead{wire::LaunchGrid::of(c), stream});
+    w.value(uint64_t{c.numAttrs});
     w.bytes(c.attrs, c.numAttrs * sizeof *c.attrs);
     return CUDA_SUCCESS;
 }

@@ -1,12 +1,10 @@
 // Kernel nodes' parameters.
-//
-// On the wire: numbers of function, kernel and context; grid, block, bytes of dynamic shared
-// memory; the parameter block as a launch has it.
 #include "interpose/code/arguments.h"
 #include "interpose/graph/node_memory.h"
 #include "interpose/span/relay.h"
 #include "interpose/state/process.h"
 #include "interpose/stub/carried.h"
+#include "wire/bodies.h"
 
 namespace rgpu::interpose {
 
@@ -48,9 +46,7 @@ template <class P> CUresult encode_kernel(const P &p, std::vector<uint8_t> &out)
     Arguments arguments;
     if (CUresult r = arguments.take(*info, p.kernelParams, p.extra)) return r;
     wire::Writer w(out);
-    const uint32_t head[] = {*function,  *kernel,     *context,    p.gridDimX,  p.gridDimY,
-                             p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ, p.sharedMemBytes};
-    w.value(head);
+    w.value(wire::KernelNodeHead{*function, *kernel, *context, wire::LaunchGrid::of(p)});
     arguments.write(w);
     return CUDA_SUCCESS;
 }
@@ -67,10 +63,7 @@ std::vector<uint8_t> with_pointers(const FunctionInfo &info, const uint8_t *bloc
 
 template <class P> void decode_kernel(wire::Reader &r, P &p, HandleId self)
 {
-    struct Head {
-        uint32_t function, kernel, context, grid[3], block[3], shared;
-    };
-    const auto h = r.value<Head>();
+    const auto h = r.value<wire::KernelNodeHead>();
     const size_t bytes = r.value<uint32_t>();
     const uint8_t *block = r.bytes(bytes);
     p = {};
@@ -82,9 +75,7 @@ template <class P> void decode_kernel(wire::Reader &r, P &p, HandleId self)
     if (!t.func && h.function)
         t.func = reinterpret_cast<CUfunction>(handles.named<CUkernel>(h.function, here));
     set_target(p, t);
-    p.gridDimX = h.grid[0], p.gridDimY = h.grid[1], p.gridDimZ = h.grid[2];
-    p.blockDimX = h.block[0], p.blockDimY = h.block[1], p.blockDimZ = h.block[2];
-    p.sharedMemBytes = h.shared;
+    h.shape.put_into(p);
     const FunctionInfo *info = info_of(t);
     if (!info || bytes < info->parameter_bytes || !r.ok()) return;
     uint8_t *kept = keep(self, with_pointers(*info, block, bytes));

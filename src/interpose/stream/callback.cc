@@ -1,7 +1,4 @@
 // The table of functions that are waiting for their streams, and the threads that run them.
-//
-// Body of a cuLaunchHostFunc frame: step, then (enqueue, capture) number of the stream and token,
-// or (done) token.
 #include "interpose/stream/callback.h"
 
 #include <atomic>
@@ -15,10 +12,13 @@
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 #include "util/waiters.h"
+#include "wire/bodies.h"
 
 namespace rgpu::interpose {
 
 namespace {
+
+using Step = wire::HostFunctionStep;
 
 struct Function {
     CUhostFn plain = nullptr;
@@ -84,8 +84,9 @@ void run(Session &s, uint64_t token, CUresult status)
         shared::after_host_function();
         if (const auto after = c.after_graphs.load(); of_graph && after) after(token);
         if (!of_graph && !f.job) c.under_way--;
-        s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle,
-               [&](wire::Writer &w) { w.value(CallbackStep::done), w.value(token); });
+        s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
+            wire::HostFunction{Step::done, 0, token}.write(w);
+        });
     });
 }
 
@@ -104,7 +105,7 @@ CUresult enqueue(const Function &f)
         if (f.with_status || f.job) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         const uint64_t token = graph_function(f.plain, f.data);
         return s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
-            w.value(CallbackStep::capture), w.value(stream), w.value(token);
+            wire::HostFunction{Step::capture, stream, token}.write(w);
         });
     }
     Callbacks &c = callbacks();
@@ -122,7 +123,7 @@ CUresult enqueue(const Function &f)
     s->expect_callbacks(1, callback_due);
     Unless sent([&] { s->expect_fewer_callbacks(1); });
     CUresult r = s->post(CallId::cuLaunchHostFunc, current_context(), [&](wire::Writer &w) {
-        w.value(CallbackStep::enqueue), w.value(stream), w.value(token);
+        wire::HostFunction{Step::enqueue, stream, token}.write(w);
     });
     sent.keep();
     if (!r) posted.keep();

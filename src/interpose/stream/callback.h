@@ -15,11 +15,6 @@
 
 namespace rgpu::interpose {
 
-// The first word of the body of a cuLaunchHostFunc frame: what it says.
-// capture: like enqueue, but the stream is being captured, and the token is a graph's
-// (graph_function()).
-enum class CallbackStep : uint32_t { enqueue, done, capture };
-
 // A callback frame came: its function is to run. For Session::expect_callbacks().
 void callback_due(Session &, uint64_t token, uint32_t status);
 

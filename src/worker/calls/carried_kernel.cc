@@ -1,4 +1,5 @@
 // Kernel nodes' parameters.
+#include "wire/bodies.h"
 #include "worker/calls/carried.h"
 #include "worker/driver/driver.h"
 #include "worker/session/session.h"
@@ -8,10 +9,6 @@ namespace rgpu::worker {
 namespace {
 
 constexpr size_t kMaxParameterBytes = 64 << 10;
-
-struct Head {
-    uint32_t function, kernel, context, grid[3], block[3], shared;
-};
 
 struct Target {
     CUfunction func = nullptr;
@@ -28,7 +25,7 @@ template <class P> Target target_of(const P &p) { return {p.func, p.kern, p.ctx}
 
 template <class P> CUresult decode_kernel(wire::Reader &r, Session &s, P &p, CarriedMemory &memory)
 {
-    const auto h = r.value<Head>();
+    const auto h = r.value<wire::KernelNodeHead>();
     const size_t bytes = r.value<uint32_t>();
     const uint8_t *block = r.bytes(bytes);
     if (!r.ok() || bytes > kMaxParameterBytes) return CUDA_ERROR_INVALID_VALUE;
@@ -38,9 +35,7 @@ template <class P> CUresult decode_kernel(wire::Reader &r, Session &s, P &p, Car
     if (CUresult e = s.objects.get(h.context, t.ctx)) return e;
     if (!t.func && !t.kern) return CUDA_ERROR_INVALID_HANDLE;
     set_target(p, t);
-    p.gridDimX = h.grid[0], p.gridDimY = h.grid[1], p.gridDimZ = h.grid[2];
-    p.blockDimX = h.block[0], p.blockDimY = h.block[1], p.blockDimZ = h.block[2];
-    p.sharedMemBytes = h.shared;
+    h.shape.put_into(p);
     if (!bytes) return CUDA_SUCCESS;
     uint8_t *values = memory.take(bytes);
     memcpy(values, block, bytes);
@@ -89,12 +84,8 @@ template <class P> void encode_kernel(wire::Writer &w, Session &s, const P &p)
                         : o.known(reinterpret_cast<CUkernel>(t.func))
                             ? o.number(reinterpret_cast<CUkernel>(t.func))
                             : o.number(t.func);
-    w.value(Head{function,
-                 o.number(t.kern),
-                 o.number(t.ctx),
-                 {p.gridDimX, p.gridDimY, p.gridDimZ},
-                 {p.blockDimX, p.blockDimY, p.blockDimZ},
-                 p.sharedMemBytes});
+    w.value(
+        wire::KernelNodeHead{function, o.number(t.kern), o.number(t.ctx), wire::LaunchGrid::of(p)});
     const std::vector<uint8_t> block = block_of(t, p.kernelParams, p.extra);
     w.value(static_cast<uint32_t>(block.size()));
     w.bytes(block.data(), block.size());

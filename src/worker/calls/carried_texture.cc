@@ -1,4 +1,5 @@
 // What a texture or surface object reads, and launches that are only asked about.
+#include "wire/bodies.h"
 #include "wire/launch_event.h"
 #include "worker/calls/carried.h"
 #include "worker/session/session.h"
@@ -35,13 +36,8 @@ void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA
 CUresult Carried<CUlaunchConfig>::decode(wire::Reader &r, Session &s, CUlaunchConfig &c,
                                          CarriedMemory &memory)
 {
-    struct Head {
-        uint32_t grid[3], block[3], shared, stream;
-    };
-    const auto h = r.value<Head>();
-    c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];
-    c.blockDimX = h.block[0], c.blockDimY = h.block[1], c.blockDimZ = h.block[2];
-    c.sharedMemBytes = h.shared;
+    const auto h = r.value<wire::AskedLaunchHead>();
+    h.shape.put_into(c);
     c.numAttrs = static_cast<unsigned>(r.count(sizeof *c.attrs));
     const size_t bytes = c.numAttrs * sizeof *c.attrs;
     const uint8_t *from = r.bytes(bytes);

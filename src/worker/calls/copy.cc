@@ -1,6 +1,6 @@
 // Copies between the client and the device, through pinned chunks. The layout of the body is
-// described in interpose/api/copy.cc.
-#include "worker/calls/bodies.h"
+// described in wire/bodies.h.
+#include "wire/bodies.h"
 #include "worker/calls/own.h"
 #include "worker/driver/driver.h"
 #include "worker/session/stream_order.h"
@@ -9,7 +9,7 @@ namespace rgpu::worker::own {
 
 namespace {
 
-constexpr size_t kTargetBytes = sizeof(CUdeviceptr) + sizeof(uint64_t) + sizeof(HandleId);
+using wire::CopyTarget;
 
 // A part of the copy, as much as lies together.
 Result<void> copy_some(Session &s, CUdeviceptr to, size_t most, CUstream stream, CUresult &result,
@@ -57,11 +57,11 @@ Result<void> copy_in(Session &s, const CopyTarget &t, CUstream stream, CUresult 
 
 Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 {
-    uint8_t fixed[kTargetBytes];
+    uint8_t fixed[CopyTarget::kBytes];
     if (call.header.bytes < sizeof fixed) return error(ErrorKind::invalid, "its body is too short");
     if (auto r = s.input.read(fixed, sizeof fixed); !r) return r;
     wire::Reader reader(fixed, sizeof fixed);
-    const CopyTarget t(reader);
+    const auto t = CopyTarget::read(reader);
     if (t.bytes != call.header.bytes - sizeof fixed)
         return error(ErrorKind::invalid, "%zu bytes announced, %zu sent",
                      static_cast<size_t>(t.bytes), call.header.bytes - sizeof fixed);
@@ -77,7 +77,7 @@ Result<void> cuMemcpyHtoDAsync_v2(Session &s, Call &call)
 
 Result<void> cuMemcpyDtoHAsync_v2(Session &s, Call &call)
 {
-    CopyTarget t(call.body);
+    auto t = CopyTarget::read(call.body);
     if (!call.body.at_end() || !call.wants_reply()) return misfit();
     CUstream stream = nullptr;
     CUresult result = s.objects.get(t.stream, stream);

@@ -1,5 +1,5 @@
-// Host functions in streams. The layout of the body is described in interpose/stream/callback.cc.
-#include "worker/calls/bodies.h"
+// Host functions in streams. The layout of the body is described in wire/bodies.h.
+#include "wire/bodies.h"
 #include "worker/calls/own.h"
 #include "worker/driver/driver.h"
 
@@ -7,24 +7,20 @@ namespace rgpu::worker::own {
 
 Result<void> cuLaunchHostFunc(Session &s, Call &call)
 {
-    auto step = call.body.value<HostFunctionStep>();
-    if (step == HostFunctionStep::done) {
-        auto token = call.body.value<uint64_t>();
-        if (!call.body.at_end()) return misfit();
-        s.callbacks.done(token);
+    using enum wire::HostFunctionStep;
+    const auto f = wire::HostFunction::read(call.body);
+    if (!call.body.at_end()) return misfit();
+    if (f.step == done) {
+        s.callbacks.done(f.token);
         return {};
     }
-    auto id = call.body.value<HandleId>();
-    auto token = call.body.value<uint64_t>();
-    if ((step != HostFunctionStep::enqueue && step != HostFunctionStep::capture) ||
-        !call.body.at_end())
-        return misfit();
+    if (f.step != enqueue && f.step != capture) return misfit();
     CUstream stream = nullptr;
-    CUresult r = s.objects.get(id, stream);
+    CUresult r = s.objects.get(f.stream, stream);
     if (!r && !DRIVER(cuLaunchHostFunc)) r = CUDA_ERROR_NOT_SUPPORTED;
     if (!r)
-        r = step == HostFunctionStep::capture ? s.callbacks.capture(stream, token)
-                                              : s.callbacks.enqueue(stream, token);
+        r = f.step == capture ? s.callbacks.capture(stream, f.token)
+                              : s.callbacks.enqueue(stream, f.token);
     s.finish(call, r);
     return {};
 }

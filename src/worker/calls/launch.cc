@@ -1,6 +1,6 @@
-// Kernel launches. The layout of the body is described in interpose/api/launch.cc.
+// Kernel launches. The layout of the body is described in wire/bodies.h.
+#include "wire/bodies.h"
 #include "wire/launch_event.h"
-#include "worker/calls/bodies.h"
 #include "worker/calls/own.h"
 #include "worker/driver/driver.h"
 
@@ -32,7 +32,7 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
 {
     constexpr uint32_t kMaxAttributes = 64;
     wire::Reader &r = call.body;
-    auto h = r.value<LaunchHead>();
+    auto h = r.value<wire::LaunchHead>();
     if (h.attributes > kMaxAttributes)
         return error(ErrorKind::invalid, "%u attributes", h.attributes);
     std::vector<CUlaunchAttribute> attributes;
@@ -79,13 +79,13 @@ Result<void> cuLaunchKernel(Session &s, Call &call)
 
     Launching launching(s.turns, s.context(), function, stream);
     if (attributes.empty()) {
-        result = DRIVER(cuLaunchKernel)(function, h.grid[0], h.grid[1], h.grid[2], h.block[0],
-                                        h.block[1], h.block[2], h.shared, stream, pointers, extra);
+        const auto &[grid, block_dim, dynamic_shared] = h.shape;
+        result = DRIVER(cuLaunchKernel)(function, grid[0], grid[1], grid[2], block_dim[0],
+                                        block_dim[1], block_dim[2], dynamic_shared, stream,
+                                        pointers, extra);
     } else {
         CUlaunchConfig c{};
-        c.gridDimX = h.grid[0], c.gridDimY = h.grid[1], c.gridDimZ = h.grid[2];
-        c.blockDimX = h.block[0], c.blockDimY = h.block[1], c.blockDimZ = h.block[2];
-        c.sharedMemBytes = h.shared;
+        h.shape.put_into(c);
         c.hStream = stream;
         c.attrs = attributes.data();
         c.numAttrs = static_cast<unsigned>(attributes.size());

@@ -1,7 +1,7 @@
 // The rules of calls for which their line's word is not enough, and what follows from a rule.
 #include "worker/dispatch/overtaking.h"
 
-#include "worker/calls/bodies.h"
+#include "wire/bodies.h"
 #include "worker/driver/driver.h"
 #include "worker/session/stream_order.h"
 
@@ -44,7 +44,7 @@ bool record_behind(Session &s, const Call &call, HandleId event_id, HandleId str
 Place rules::cuMemcpyDtoHAsync_v2(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
-    const CopyTarget t(r);
+    const auto t = wire::CopyTarget::read(r);
     const bool opens = !call.caller_waits() && t.bytes >= Copies::kLarge;
     const auto same = [key = stream_key(call, t.stream)](Copies::Key stream, const Copies::Copy &) {
         return stream == key;
@@ -57,7 +57,7 @@ Place rules::cuMemcpyDtoHAsync_v2(Session &s, const Call &call)
 Place rules::cuLaunchKernel(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
-    const auto head = r.value<LaunchHead>();
+    const auto head = r.value<wire::LaunchHead>();
     return apart_if(!head.attributes && stream_is_apart(s, call, head.stream));
 }
 
@@ -65,7 +65,7 @@ Place rules::cuLaunchKernel(Session &s, const Call &call)
 Place rules::cuLaunchHostFunc(Session &, const Call &call)
 {
     wire::Reader r = call.body;
-    return apart_if(r.value<HostFunctionStep>() == HostFunctionStep::done);
+    return apart_if(wire::HostFunction::read(r).step == wire::HostFunctionStep::done);
 }
 
 Place rules::cuStreamQuery(Session &s, const Call &call)
