@@ -14,6 +14,14 @@ for program in soft_memory soft_streams soft_kernels soft_graphs soft_vmm soft_d
     done
 done
 
+# NCCL's kernels for what comes after 12.x want 119,040 bytes.
+for capability in 8.0:166912 9.0:232448 12.0:101376 13.0:232448; do
+    try 120 env RGPU_SOFTGPU_COMPUTE_CAPABILITY=${capability%:*} "$build/cuda/soft_kernels-static"
+    like "$rc:$out" "^0:.*shared memory of a block: ${capability#*:}" \
+        "a block may have ${capability#*:} bytes of shared memory on ${capability%:*}" ||
+        diag "$out$err"
+done
+
 # Every symbol of NVIDIA's library, whatever it answers.
 symbols()
 {

@@ -64,6 +64,24 @@ __global__ void sum_shared(int *out, int n)
     }
 }
 
+// All the shared memory that a block may ask for.
+static void whole_shared()
+{
+    int *d, out, bytes;
+    CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+    CHECK(cudaMalloc(&d, sizeof out));
+    CHECK(cudaFuncSetAttribute(sum_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    const int n = bytes / 4;
+    sum_shared<<<1, 32, bytes>>>(d, n);
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpy(&out, d, sizeof out, cudaMemcpyDeviceToHost));
+    TRUE(unsigned(out) == unsigned(n * (n - 1ll) / 2));
+    FAILS(cudaFuncSetAttribute(sum_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes + 1),
+          cudaErrorInvalidValue);
+    CHECK(cudaFree(d));
+    printf("shared memory of a block: %d\n", bytes);
+}
+
 static void limits()
 {
     int *d;
@@ -199,6 +217,7 @@ int main()
     failures();  // first: a process that has used CUDA cannot fork others that do
     symbols();
     limits();
+    whole_shared();
     cooperative();
     printing();
     CHECK(cudaDeviceReset());
