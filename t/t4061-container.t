@@ -77,6 +77,9 @@ fi
 see plain --gres=rgpu:2 sh -c 'echo /dev/nvidia[0-9c]*; exec nvidia-smi -L'
 like "$rc:$out" '^0:/dev/nvidia0 /dev/nvidia1 /dev/nvidiactl
 GPU 0: .*GPU 1: ' "it has device files and nvidia-smi" || diag "$out$err"
+see plain --gres=rgpu:1 sh -c 'echo "$XLA_FLAGS|$CUDA_ROOT"; "$TRITON_PTXAS_PATH" --version'
+like "$rc:$out" '^0:.*--xla_gpu_cuda_data_dir=/run/rgpu/ptx\|/run/rgpu/ptx
+Cuda compilation tools' "and the software GPU's ptxas" || diag "$out$err"
 see plain see_gpus
 like "$rc:$out" '^1:no libcuda.so.1|^1:.*file too short' \
     "a bundle in a job without GPUs sees none" || diag "$out$err"
@@ -110,7 +113,7 @@ see own --gres=rgpu:2 sh -c 'unset LD_LIBRARY_PATH; exec see_gpus'
 like "$rc:$out" '^0:GPUs 2 in (/usr)?(/lib/x86_64-linux-gnu|/image/lib)/libcuda.so.1:.* nvml 2$' \
     "a program without LD_LIBRARY_PATH" || diag "$out$err"
 see own --gres=rgpu:1 env
-like "$out" 'NVIDIA_VISIBLE_DEVICES=void' \
+like "$out" 'NVIDIA_VISIBLE_DEVICES=void$' \
     "NVIDIA's own hooks are told that there is nothing for them"
 
 printf '#!/bin/sh\nsee_gpus\n' > "$T/job.sh"
@@ -167,7 +170,7 @@ if try 20 bwrap --bind "$T/own/rootfs" / --proc /proc --dev /dev /bin/sh -c 'ech
         "0:GPUs 2 in /run/rgpu/libcuda.so.1: GPUs 2 in /image/lib/libcuda.so.1:" \
         "what enroot's hook names puts a job's GPUs into a container" ||
         diag "$out$err$(cat "$T/fstab" "$T/environ")"
-    like "$(tail -n 4 "$T/environ" | xargs)" \
+    like "$(grep -E '^(LD_LIBRARY_PATH|PATH|NVIDIA_VISIBLE_DEVICES)=' "$T/environ" | xargs)" \
         'LD_LIBRARY_PATH=/run/rgpu:/image/lib PATH=/bin:/run/rgpu NVIDIA_VISIBLE_DEVICES=void' \
         "the image's own LD_LIBRARY_PATH is behind, and nvidia-smi last in PATH" ||
         diag "$(cat "$T/environ")"

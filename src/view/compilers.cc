@@ -16,10 +16,21 @@ constexpr const char *kXlaFlags =
 
 }  // namespace
 
+std::string ptxas_in(const std::string &toolkit_dir) { return toolkit_dir + "/bin/ptxas"; }
+
 std::string toolkit_dir(const std::string &interposer_dir)
 {
     const std::string directory = beside(interposer_dir) + "/ptx";
-    return access((directory + "/bin/ptxas").c_str(), X_OK) == 0 ? directory : std::string();
+    return access(ptxas_in(directory).c_str(), X_OK) == 0 ? directory : std::string();
+}
+
+std::string without_toolkit(const std::string &value, const std::string &toolkit_dir)
+{
+    if (toolkit_dir.empty()) return value;
+    if (value == toolkit_dir || value == ptxas_in(toolkit_dir)) return {};
+    const std::string flags = kXlaFlags + toolkit_dir;
+    const size_t at = value.ends_with(flags) ? value.size() - flags.size() : value.size();
+    return value.substr(0, at && at < value.size() && value[at - 1] == ' ' ? at - 1 : at);
 }
 
 Variables compiler_variables(const std::vector<Gpu> &gpus, const std::string &toolkit_dir,
@@ -37,7 +48,7 @@ Variables compiler_variables(const std::vector<Gpu> &gpus, const std::string &to
     // JAX takes the pip package nvidia-cuda-nvcc for the toolkit, whatever XLA_FLAGS says.
     if (present("CUDA_ROOT").empty()) set.emplace_back("CUDA_ROOT", toolkit_dir);
     for (const char *triton : {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"})
-        if (present(triton).empty()) set.emplace_back(triton, toolkit_dir + "/bin/ptxas");
+        if (present(triton).empty()) set.emplace_back(triton, ptxas_in(toolkit_dir));
     return set;
 }
 

@@ -15,6 +15,11 @@ namespace rgpu::view {
 // A folder that looks to them like a CUDA toolkit with the stand-in in bin/, beside that of
 // libcuda.so.1; empty where it is not there.
 std::string toolkit_dir(const std::string &interposer_dir);
+std::string ptxas_in(const std::string &toolkit_dir);
+
+// A variable's value without what says that the toolkit is there: a container that a job starts has
+// it at another place, and gets the job's variables. Empty where it says nothing else.
+std::string without_toolkit(const std::string &value, const std::string &toolkit_dir);
 
 // The variables to set and their values; none where a GPU is a real one. `present` gives a
 // variable's value in the job, empty where it is not set: what the job says stays.

@@ -10,6 +10,7 @@
 
 #include "cli/parts/container_image.h"
 #include "slurm/terms/paths.h"
+#include "view/compilers.h"
 #include "view/gpus.h"
 #include "view/programs.h"
 #include "view/show.h"
@@ -76,6 +77,21 @@ void add_programs(ContainerParts &parts, const Container &container,
     parts.mounts.push_back({programs + "/nvidia-smi", parts.directory + "/nvidia-smi"});
     parts.environment.emplace_back(
         "PATH", view::search_path(value_of(container.environment, "PATH"), parts.directory));
+}
+
+// The stand-in for ptxas, where the GPUs are software GPUs.
+void add_compilers(ContainerParts &parts, const Container &container,
+                   const std::vector<view::Gpu> &gpus, const std::string &interposer_dir)
+{
+    const std::string outside = view::toolkit_dir(interposer_dir),
+                      inside = parts.directory + "/ptx";
+    if (outside.empty()) return;
+    const auto variables = view::compiler_variables(gpus, inside, [&](const char *name) {
+        return view::without_toolkit(value_of(container.environment, name), outside);
+    });
+    if (variables.empty()) return;
+    parts.mounts.push_back({view::ptxas_in(outside), view::ptxas_in(inside)});
+    parts.environment.insert(parts.environment.end(), variables.begin(), variables.end());
 }
 
 Environment environment_in(const Json &config)
@@ -206,13 +222,16 @@ Result<ContainerParts> parts_for(const Container &container, const std::string &
             version + " that rgpu's libcuda.so.1 needs");
     for (BindMount &mount : beside(interposer_dir, parts.directory))
         parts.mounts.push_back(std::move(mount));
-    if (auto gpus = view::read_gpus(lease)) parts.devices = devices_for(gpus->size());
     parts.environment.emplace_back("RGPU_LEASE", parts.directory + "/lease.json");
     // By this `rgpu slurm lost` knows the job's processes, from outside.
     parts.environment.emplace_back("RGPU_LEASE_OUTSIDE", lease);
     parts.environment.emplace_back(
         "LD_LIBRARY_PATH", search.empty() ? parts.directory : parts.directory + ":" + search);
     add_programs(parts, container, interposer_dir);
+    if (auto gpus = view::read_gpus(lease)) {
+        parts.devices = devices_for(gpus->size());
+        add_compilers(parts, container, *gpus, interposer_dir);
+    }
     // NVIDIA's own hooks would look for a driver on this host, and fail or put it in front.
     if (find_variable(container.environment, "NVIDIA_VISIBLE_DEVICES"))
         parts.environment.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");

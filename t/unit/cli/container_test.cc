@@ -176,6 +176,36 @@ Test(container, lease_and_libraries_are_mounted_and_named)
     same(value_of(environment, "NVIDIA_VISIBLE_DEVICES"), "void");
 }
 
+Test(container, software_gpus_bring_their_ptxas)
+{
+    Host host;
+    host.debian();
+    const std::string gpu = R"({"servers":[{"gpus":[{"uuid":"GPU-1","name":")", end = R"("}]}]})",
+                      ptx = host.top / "ptx";
+    host.file(host.lease, gpu + "rgpu software GPU" + end);
+    host.file(ptx + "/bin/ptxas", "x");
+    const Environment job = {"XLA_FLAGS=--a=1", "CUDA_ROOT=" + ptx,
+                             "TRITON_PTXAS_PATH=/mine/ptxas"};
+    auto none = parts_for({host.rootfs, job, {}}, host.lease, host.interposer);
+    cr_assert(none && none->mounts.size() == 5);
+    cr_assert_eq(chmod((ptx + "/bin/ptxas").c_str(), 0755), 0);
+    auto parts = parts_for({host.rootfs, job, {}}, host.lease, host.interposer);
+    cr_assert(parts, "%s", parts.error().text.c_str());
+    cr_assert(has_mount(*parts, ptx + "/bin/ptxas", "/run/rgpu/ptx/bin/ptxas"));
+    Environment environment = job;
+    for (const auto &[name, value] : parts->environment) set_variable(environment, name, value);
+    same(value_of(environment, "CUDA_ROOT"), "/run/rgpu/ptx");
+    same(value_of(environment, "TRITON_PTXAS_PATH"), "/mine/ptxas");
+    same(value_of(environment, "TRITON_PTXAS_BLACKWELL_PATH"), "/run/rgpu/ptx/bin/ptxas");
+    const std::string flags = value_of(environment, "XLA_FLAGS");
+    cr_assert(flags.starts_with("--a=1 --xla_gpu") &&
+                  flags.ends_with("--xla_gpu_cuda_data_dir=/run/rgpu/ptx"),
+              "%s", flags.c_str());
+    host.file(host.lease, gpu + "NVIDIA H100" + end);
+    auto real = parts_for({host.rootfs, {}, {}}, host.lease, host.interposer);
+    cr_assert(real && real->mounts.size() == 5);
+}
+
 Test(container, without_a_lease_or_libcuda_it_fails)
 {
     Host host;

@@ -42,4 +42,16 @@ Test(compilers, keep_what_the_job_says)
     cr_assert(!set({kSoftware}, {{"XLA_FLAGS", variables["XLA_FLAGS"]}}).contains("XLA_FLAGS"));
 }
 
+Test(compilers, of_the_node_are_not_those_of_a_container)
+{
+    auto node = set({kSoftware}, {{"XLA_FLAGS", "--a=1 --b"}});
+    cr_assert_eq(without_toolkit(node["XLA_FLAGS"], "/x/ptx"), "--a=1 --b");
+    cr_assert_eq(without_toolkit(set({kSoftware})["XLA_FLAGS"], "/x/ptx"), "");
+    for (const char *name : {"CUDA_ROOT", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"})
+        cr_assert_eq(without_toolkit(node[name], "/x/ptx"), "", "%s", name);
+    for (const char *mine : {"", "/x/ptxas", "--a --xla_gpu_cuda_data_dir=/c", "/y/x/ptx"})
+        cr_assert_eq(without_toolkit(mine, "/x/ptx"), mine, "%s", mine);
+    cr_assert_eq(without_toolkit(node["XLA_FLAGS"], ""), node["XLA_FLAGS"]);
+}
+
 Test(compilers, without_the_stand_in_have_no_toolkit) { cr_assert_eq(toolkit_dir("/no/a"), ""); }
