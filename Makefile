@@ -25,7 +25,7 @@ endif
 
 config.mk: configure.ac config.mk.in
 	@flock .configure.lock sh -c 'test $@ -nt configure.ac -a $@ -nt config.mk.in && exit; \
-	    $(if $(filter demo check,$(goals)),contrib/install-deps-debian.sh || test "$$(id -u)" != 0;) \
+	    $(if $(filter demo demo-tensorflow check,$(goals)),contrib/install-deps-debian.sh || test "$$(id -u)" != 0;) \
 	    { command -v autoconf >/dev/null || { echo "make: autoconf is missing: contrib/install-deps-debian.sh" >&2; exit 1; }; } && \
 	    echo "  CONFIG   config.mk" && autoconf && ./configure --quiet $(CONFIGURE_FLAGS) && touch $@'; rc=$$?; rm -f .configure.lock; exit $$rc
 
@@ -405,6 +405,8 @@ venv: $(O)/venv/.done ## the virtual environment for contrib/examples/train.py (
 	@:
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 $(O)/venv/.done: contrib/examples/requirements.txt
+$(O)/venv-tensorflow/.done: contrib/examples/requirements-tensorflow.txt
+$(O)/venv/.done $(O)/venv-tensorflow/.done:
 	$(call say,VENV)rm -rf $(@D) && mkdir -p $(O) && $(PYTHON) -m venv $(@D) && \
 	    $(@D)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
 
@@ -469,6 +471,11 @@ lint: ## shellcheck and pyflakes over scripts; exit status 1 where they find any
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
 	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo
+
+.PHONY: demo-tensorflow
+demo-tensorflow: deps ## the same with a network of Keras and TensorFlow, which is 4 GB from PyPI
+	+@$(sub_make) all examples $(O)/venv-tensorflow/.done
+	@$(tests_env) KEEP=$(KEEP) contrib/demo tensorflow
 
 .PHONY: gpu-bundle
 gpu-bundle: ## build/rgpu-gpu-bundle.tar.gz: contrib/gpu-check and all it needs, for a machine with a GPU

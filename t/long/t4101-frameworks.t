@@ -53,5 +53,31 @@ shard_map 2 True" "it computes and trains as on the CPU, on two GPUs too" || dia
 else
     skip "RGPU_TEST_JAX=1 lets it take JAX from PyPI, which is 4 GB" 3
 fi
+# --- TensorFlow
+
+wanted=$(grep '^tensorflow' "$root/contrib/examples/requirements-tensorflow.txt")
+if { ls -d "$test_cache"/tensorflow-* > /dev/null 2>&1 || [ -n "${RGPU_TEST_TENSORFLOW:-}" ]; } &&
+    python_env tensorflow "$wanted"; then
+    export TF_CPP_MIN_LOG_LEVEL=2
+    # TensorFlow's own: the library that opens cuSOLVER looks into the folders of all others.
+    gpus='import tensorflow as tf; print(len(tf.config.list_physical_devices("GPU")))'
+    try 120 srun --gres=rgpu:2 "$python" -c "$gpus"
+    is "$rc:$out" 0:0 "TensorFlow takes no GPU where it does not find cuSOLVER" || diag "$err"
+    cusolver=$("$python" -c 'import nvidia.cusolver as c; print(list(c.__path__)[0] + "/lib")')
+    try 120 env LD_LIBRARY_PATH="$cusolver" srun --gres=rgpu:2 "$python" -c "$gpus"
+    is "$rc:$out" 0:2 "with its folder in LD_LIBRARY_PATH it takes two" || diag "$err"
+    try 1200 srun --gres=rgpu:1 "$python" "$root/t/clients/tensorflow_client.py"
+    is "$rc:$out" "0:devices 1
+eager True
+gradients True
+function True
+xla True
+loss True" "it computes and trains as on the CPU" || diag "$err"
+    try 1200 srun --gres=rgpu:2 "$python" "$root/contrib/examples/train_tensorflow.py"
+    like "$rc:$(tail -n 1 <<< "$out")" "^0:2 GPUs, .*% of 360 test digits right" \
+        "a Keras network learns to read digits on two GPUs" || diag "$out$err"
+else
+    skip "RGPU_TEST_TENSORFLOW=1 lets it take TensorFlow from PyPI, which is 4 GB" 4
+fi
 ok "everything is free" wait_for 10 all_free
 done_testing
