@@ -60,8 +60,8 @@ struct CopyTarget {
     uint64_t bytes = 0;
     calls::HandleId stream = 0;
 
-    static constexpr size_t kBytes =
-        sizeof(CUdeviceptr) + sizeof(uint64_t) + sizeof(calls::HandleId);
+    static constexpr size_t kBytes = sizeof(CUdeviceptr) + sizeof(uint64_t) +
+                                     sizeof(calls::HandleId);
 
     void write(Writer &w) const { w.value(device), w.value(bytes), w.value(stream); }
     static CopyTarget read(Reader &r)

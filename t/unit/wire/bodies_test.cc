@@ -52,8 +52,7 @@ HostFunction read_back(const Bytes &body, bool whole = true)
 Test(bodies, heads_of_launches_are_words_in_order)
 {
     const auto shape = LaunchGrid::of(Driver());
-    expect_words(words_of(LaunchHead{20, shape, 21, 1, 9}),
-                 {20, 1, 2, 3, 4, 5, 6, 7, 21, 1, 9});
+    expect_words(words_of(LaunchHead{20, shape, 21, 1, 9}), {20, 1, 2, 3, 4, 5, 6, 7, 21, 1, 9});
     expect_words(words_of(AskedLaunchHead{shape, 21}), {1, 2, 3, 4, 5, 6, 7, 21});
     expect_words(words_of(KernelNodeHead{20, 22, 23, shape}), {20, 22, 23, 1, 2, 3, 4, 5, 6, 7});
 }
