@@ -18,6 +18,14 @@ like "$(sacctmgr -n -P show qos physics format=grptres)" 'license/rgpu=400,licen
     "... and Slurm has it"
 try 20 sh "$root/etc/quotas.sh" physics=4,a100
 like "$rc $err" '^2 quotas.sh: a100 is not TYPE=GPUS' "... and says what is none"
+try 20 sh "$root/etc/quotas.sh" chemistry=1 biology
+like "$rc $err" '^2 quotas.sh: biology is not ACCOUNT=GPUS' "... before it changes anything:"
+is "$(sacctmgr -n -P show qos chemistry format=name)" "" "... there is none of the first then"
+try 60 sh "$root/etc/quotas.sh" biology=0.5
+like "$rc $err" "^0 quotas.sh: all quotas together are 450 hundredths of a GPU, and Slurm sells 400" \
+    "... and says when all together are more than the pool"
+try 60 sh "$root/etc/quotas.sh" biology=0
+is "$rc $err" "0 " "... and no more when they are not" || diag "$out"
 sacctmgr -i add user root account=physics > /dev/null
 
 waits() { [[ "$(job_state "$1") $(job_reason "$1")" =~ ^PENDING\ QOS.* ]] ||
