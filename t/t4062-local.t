@@ -99,6 +99,8 @@ is "$(synced)" 200 "Slurm sells what is left"
 
 # --- a grace that is long enough, and rgpud started again
 
+try 20 rgpu lend --server gpu1 --grace 25h 0
+is "$rc $err" "2 rgpu: --grace: 25h is too long; 1d is the most" "a grace has a limit"
 start lend rgpu lend --server gpu1 --grace 10m 0; lend=$pid
 ok "lent without Slurm" wait_for 60 lent
 gpu=$(rgpu list --json | json_value 'j["servers"][0]["gpus"][0]["uuid"]')

@@ -10,6 +10,7 @@
 #include "cli/parts/command.h"
 #include "cli/parts/gpu_options.h"
 #include "cli/parts/holder.h"
+#include "pool/messages/request_json.h"
 #include "util/clock.h"
 #include "util/next_token.h"
 
@@ -169,6 +170,10 @@ public:
         if (!grace_.empty()) {
             Result<Milliseconds> grace = parse_duration(grace_);
             if (!grace) return fail(std::move(grace).error().in("--grace"), kUsage);
+            if (*grace > pool::kLongestGrace)
+                return fail(error(ErrorKind::invalid, "--grace: %s is too long; %s is the most",
+                                  grace_.c_str(), format_duration(pool::kLongestGrace).c_str()),
+                            kUsage);
             lend.grace = *grace;
         }
         Result<const Config *> config = context.config();

@@ -88,7 +88,9 @@ std::string why_ended(const std::string &address, const std::string &lease,
                    ? "the server lives, and this program's worker died there (out of memory, or "
                      "killed: rgpud's log says how)"
                    : "the server does not answer (" + accepted.error().text + ")";
-    return "the lease was ended there (rgpu release, or its time was over)";
+    return "the lease was ended there (rgpu release, its time was over, or the host took back a "
+           "GPU "
+           "that it had lent)";
 }
 
 void DataConnection::leave_to_parent()

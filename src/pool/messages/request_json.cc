@@ -104,7 +104,7 @@ Result<Lend> decode_lend(std::string_view text)
         Reader reader(json, "lend");
         Lend lend;
         read_words(reader, "gpus", lend.gpus);
-        lend.grace = Milliseconds(reader.number("grace_ms", 0, 86400 * 1000));
+        lend.grace = Milliseconds(reader.number("grace_ms", 0, kLongestGrace.count()));
         if (lend.gpus.empty()) reader.wrong("gpus", "must name at least one");
         Result<void> read = read_asker(reader, lend.owner);
         if (read) read = reader.done_strictly();

@@ -19,6 +19,8 @@ Result<Request> decode_request(std::string_view json);
 std::string encode(const Drain &drain);
 Result<Drain> decode_drain(std::string_view json);
 
+// A lend's grace is no longer than this.
+inline constexpr Milliseconds kLongestGrace = std::chrono::hours(24);
 std::string encode(const Lend &lend);
 Result<Lend> decode_lend(std::string_view json);
 
