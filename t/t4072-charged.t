@@ -22,7 +22,7 @@ try 20 sh "$root/etc/quotas.sh" chemistry=1 biology
 like "$rc $err" '^2 quotas.sh: biology is not ACCOUNT=GPUS' "... before it changes anything:"
 is "$(sacctmgr -n -P show qos chemistry format=name)" "" "... there is none of the first then"
 try 60 sh "$root/etc/quotas.sh" biology=0.5
-like "$rc $err" "^0 quotas.sh: all quotas together are 450 hundredths of a GPU, and Slurm sells 400" \
+like "$rc $err" "^0 quotas.sh: all quotas together are 450 .* a GPU, and Slurm sells 400" \
     "... and says when all together are more than the pool"
 try 60 sh "$root/etc/quotas.sh" biology=0
 is "$rc $err" "0 " "... and no more when they are not" || diag "$out"
