@@ -274,7 +274,23 @@ like "$rc $out" '^4 .*slurm.conf:1 is for nodes that --nodes names and for other
 setup --nodes n5 --types h100,a100 --apply
 is "$rc $(grep -h rgpu: "$site/slurm.conf" | head -n 1) $(grep -c Type= "$site/gres.conf")" \
     "0 NodeName=n5 Gres=rgpu:h100:1024,rgpu:a100:1024 2" "--nodes and --types"
+setup --nodes n5 --types h100,l4
+like "$rc $out" '^4 .*slurm.conf:2 has Gres=.* already, without all types of --types
+    rgpu slurm setup --undo and then --apply --types' "types beside those that nodes have"
 setup --undo
+setup --licences 200
+is "$rc $err" '2 rgpu: --licences: it was given 2 times, and once is the most; see rgpu --help' \
+    "two numbers of licences"
+for number in 0 99999999999999999999; do
+    try 20 "$rgpu" slurm setup --conf "$site/slurm.conf" --lines "$own" --licences $number
+    like "$rc $err" "^2 rgpu: --licences [0-9]*: the pool's GPUs times 100 are wanted" \
+        "... a number that no pool has: $number"
+done
+try 20 "$rgpu" slurm setup --licences
+is "$rc $err" '2 rgpu: --licences: N is missing behind it; see rgpu --help' "... and none"
+try 20 "$rgpu" slurm setup --licences many
+is "$rc $err" '2 rgpu: --licences: a number is wanted, not "many"; see rgpu --help' \
+    "a number of licences that is none"
 
 # --- edited since
 
@@ -350,7 +366,8 @@ is $rc 2 "--apply and --undo at once: exit status 2"
 setup --nodes 'n[1-'
 is $rc 2 "--nodes that are none"
 try 60 "$rgpu" slurm setup --conf "$T/sites/plain/slurm.conf" --lines "$T"
-like "$rc $err" "^1 .*slurm.conf: No such file" "--lines without lines"
+like "$rc $err" "^1 .*slurm.conf: No such file.*; --lines names the directory in which make" \
+    "--lines without lines"
 
 # --- any bytes: it ends well or with a sentence, and what it wrote goes away again
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <regex>
 
 #include <CLI/CLI.hpp>
 
@@ -53,6 +54,20 @@ int cut_at_dashes(int argc, char **argv, Context &context)
     return static_cast<int>(dashes - argv);
 }
 
+// CLI11's shorter sentences, for people who do not know it.
+std::string reworded(std::string what)
+{
+    if (what.size() > 1000) return what;  // std::regex recurses
+    std::smatch part;
+    if (std::regex_match(what, part, std::regex("Could not convert: (\\S+) = (.*)")))
+        return part.str(1) + ": a number is wanted, not \"" + part.str(2) + "\"";
+    if (std::regex_match(what, part, std::regex("(\\S+): At Most 1 required but received (\\d+)")))
+        return part.str(1) + ": it was given " + part.str(2) + " times, and once is the most";
+    if (std::regex_match(what, part, std::regex("(\\S+): 1 required (\\S+) missing")))
+        return part.str(1) + ": " + part.str(2) + " is missing behind it";
+    return what;
+}
+
 // What CLI11 found wrong, in the words of all other messages.
 std::string wrong_usage(const CLI::App *app, const CLI::Error &error)
 {
@@ -68,6 +83,7 @@ std::string wrong_usage(const CLI::App *app, const CLI::Error &error)
                                 : "these arguments are too many:";
         for (const std::string &word : left) what += " " + word;
     }
+    what = reworded(std::move(what));
     return "rgpu: " + what + "; see rgpu --help\n";
 }
 

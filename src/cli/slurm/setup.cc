@@ -122,7 +122,8 @@ public:
     {
         if (const char *named = getenv("SLURM_CONF"); conf_.empty() && named) conf_ = named;
         if (conf_.empty()) conf_ = RGPU_SLURM_CONF;
-        if (lines_.empty()) lines_ = RGPU_LINES_DIR;
+        const bool installed = lines_.empty();
+        if (installed) lines_ = RGPU_LINES_DIR;
         auto wishes = wished();
         if (!wishes) return fail(wishes.error(), kUsage);
         std::error_code wrong;
@@ -138,7 +139,13 @@ public:
         auto site = slurm::read_site(conf_);
         if (!site) return fail(site.error());
         auto own = slurm::read_own_lines(lines_);
-        if (!own) return fail(std::move(own).error().in("--lines"));
+        if (!own) {
+            Error what = std::move(own).error();
+            what.text += installed
+                             ? "; make install puts them there, and --lines names another place"
+                             : "; --lines names the directory in which make install puts them";
+            return fail(what);
+        }
         const std::vector<std::string> types = wishes->types.empty() ? slurm::types_of(*site)
                                                                      : wishes->types;
         if ((!wishes->licences && slurm::needs_licences(*site)) || !types.empty())
@@ -167,9 +174,11 @@ private:
                              types_.c_str());
             out.types.emplace_back(type);
         }
-        if (licences_ && *licences_ == 0)
+        constexpr unsigned long kMost = 100'000'000;  // Slurm counts in 32 bits
+        if (licences_ && (*licences_ == 0 || *licences_ > kMost))
             return error(ErrorKind::invalid,
-                         "--licences 0: the pool's GPUs times 100 are wanted, as in 400");
+                         "--licences %lu: the pool's GPUs times 100 are wanted, as in 400",
+                         *licences_);
         out.licences = licences_;
         return out;
     }

@@ -36,6 +36,18 @@ bool has_gres(std::string_view list, std::string_view name)
     return false;
 }
 
+// Of "rgpu:h100:8,gpu:1": h100.
+std::vector<std::string> types_in(std::string_view list)
+{
+    std::vector<std::string> out;
+    for (const std::string &word : words_of(list)) {
+        std::vector<std::string> parts = tokens(word, ":");
+        if (parts.size() > 2 && parts[0] == "rgpu" && parts[1] != "no_consume")
+            out.push_back(parts[1]);
+    }
+    return out;
+}
+
 std::string first_sentence(const std::string &text)
 {
     size_t end = text.find(". ");
@@ -435,6 +447,21 @@ private:
         return those == names->size();
     }
 
+    // Slurm knows the types of a node when all that names them does: gres.conf, too.
+    void refuse_other_types(const PlacedEntry &placed, const std::string &there,
+                            const std::string &wanted)
+    {
+        const std::vector<std::string> types = types_in(there);
+        if (std::all_of(wishes_.types.begin(), wishes_.types.end(),
+                        [&](const std::string &type) { return has(types, type); }))
+            return;
+        refuse("NodeName",
+               where(placed) + " has Gres=" + there + " already, without all types of --types",
+               "rgpu slurm setup --undo and then --apply --types, where setup wrote it; else write "
+               "Gres=" +
+                   wanted + " there, and a line with each Type= into gres.conf");
+    }
+
     void put_nodes(const OwnLine &line, const Rule &rule)
     {
         const ConfSetting *own = line.entry.find("Gres");
@@ -448,8 +475,12 @@ private:
                 inherited = has_own ? has_own->value : inherited;
                 continue;
             }
-            if (!wished(placed, found) || has_gres(has_own ? has_own->value : inherited, "rgpu"))
+            const std::string there = has_own ? has_own->value : inherited;
+            if (!wished(placed, found)) continue;
+            if (has_gres(there, "rgpu")) {
+                refuse_other_types(placed, there, gres);
                 continue;
+            }
             if (has_own)
                 edit(placed, has_own->end, has_own->end, "," + gres, line, rule);
             else
@@ -620,12 +651,8 @@ std::vector<std::string> types_of(const Site &site)
         const ConfSetting *gres = same_key(placed.entry.settings[0].key, "NodeName")
                                       ? placed.entry.find("Gres")
                                       : nullptr;
-        for (const std::string &word : gres ? words_of(gres->value) : std::vector<std::string>{}) {
-            std::vector<std::string> parts = tokens(word, ":");
-            bool typed = parts.size() > 2 && parts[0] == "rgpu" && parts[1] != "no_consume";
-            if (typed && std::find(out.begin(), out.end(), parts[1]) == out.end())
-                out.push_back(parts[1]);
-        }
+        for (const std::string &type : types_in(gres ? gres->value : ""))
+            if (std::find(out.begin(), out.end(), type) == out.end()) out.push_back(type);
     }
     return out;
 }

@@ -244,6 +244,17 @@ Test(plan, types_are_in_gres_conf_too)
     cr_expect(planned(whole(), {400, {}, {}}, "NodeName=cn1 Name=rgpu Count=8\n").lines.empty());
 }
 
+Test(plan, refuses_types_where_nodes_have_none)
+{
+    const std::string nodes = "NodeName=cn1 Gres=rgpu:1024\nNodeName=cn2 Gres=rgpu:a100:8\n";
+    Plan plan = planned(whole("NodeName", nodes), {400, {}, {"a100"}});
+    cr_assert_eq(plan.obstacles.size(), 1);
+    cr_expect(plan.obstacles[0].found.find(" has Gres=rgpu:1024 already, without all types") !=
+              std::string::npos);
+    cr_expect(plan.obstacles[0].cure.find("Gres=rgpu:a100:1024 there") != std::string::npos);
+    cr_expect(planned(whole("NodeName", nodes), {400, {}, {}}).obstacles.empty());
+}
+
 Test(plan, refuses_where_another_script_is)
 {
     Plan plan = planned(whole("PrologSlurmctld", "PrologSlurmctld=/bin/false"));
