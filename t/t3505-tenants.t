@@ -67,4 +67,31 @@ tenant 4000000006
 is "$(look 'j["own"]')" "$(json 'j["own"]' "$first")" "... and the next finds nothing of it"
 is "$(ls "$state/own" 2> /dev/null)" "" "... nor does the host"
 for id in "$first_lease" "$second_lease"; do release "$id"; done
+
+# --- who may look into a worker
+
+# What cannot be dumped belongs to root below /proc, whoever runs it (proc(5)).
+worker_user=nobody
+looks_into()  # NAME LINE...: sets $owner, of a waiting worker's memory, and $worker_uid
+{
+    rgpud "$@"
+    local server=$pid worker
+    clients "$1=$control"
+    "$build/bin/rgpu" request -n 1 --server "$1" -o "$T/$1.lease" > /dev/null || return
+    confined()
+    {
+        worker=$(workers_of "$server" | head -n 1)
+        grep -qs '^Seccomp:.*2' "/proc/${worker:-0}/status"
+    }
+    wait_for 20 confined || return
+    owner=$(stat -c %u "/proc/$worker/mem")
+    worker_uid=$(awk '$1 == "Uid:" {print $2}' "/proc/$worker/status")
+}
+looks_into gpu2 "driver = \"$softgpu/libcuda.so.1\""
+is "$? $owner" "0 0" "of a driver that is not our own, a worker cannot be looked into or dumped" ||
+    diag "$(tail -n 5 "$T/gpu2.log")"
+ok "... and is no root's" isnt "$worker_uid" 0
+looks_into gpu3
+is "$? $owner" "0 $worker_uid" "with software GPUs the job's other workers can, for CUDA IPC" ||
+    diag "$(tail -n 5 "$T/gpu3.log")"
 done_testing

@@ -3,16 +3,11 @@
 # an error, or does without, and never ends it.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/rgpud.sh"
+. "$(dirname "$0")/lib/need.sh"
 
 # RGPU_OLD: another build's libcuda.so.1, to see what it did.
 libcuda=${RGPU_OLD:-$interpose/libcuda.so.1}
-include=${RGPU_CUDA_INCLUDE:-/usr/local/cuda/include}
-ok "t/hostile/guarded.c" cc -O1 -g -Wall -I"$include" -o "$T/guarded" "$root/t/hostile/guarded.c" \
-    -ldl -lpthread
-# Each process begins a worker, and takes 20 ms: with RGPU_LONG=1 there are more of them.
-step=$([ -n "${RGPU_LONG:-}" ] && echo 1 || echo 17)
-ok "t/hostile/malloc_fails.c" cc -shared -fPIC -O2 -o "$T/malloc_fails.so" \
-    "$root/t/hostile/malloc_fails.c" -ldl
+program guarded.c "${RGPU_CUDA_INCLUDE:-/usr/local/cuda/include}" "$libcuda"
 
 rgpud gpu1 'softgpu_memory = "64M"'
 clients "gpu1=$control"
@@ -41,19 +36,6 @@ for plugin in spank job_submit; do
             "$root"
     done
 done
-
-# A user whom nobody else is: RLIMIT_NPROC counts all processes of one, and root is free of it.
-nobody_else=64391
-if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
-    chown $nobody_else "$T/lease"
-    as_user()
-    {
-        try 120 setpriv --reuid $nobody_else --regid $nobody_else --clear-groups "$T/guarded" \
-            "$libcuda" "$@"
-    }
-else
-    as_user() { try 120 "$T/guarded" "$libcuda" "$@"; }
-fi
 
 if [ "$(id -u)" = 0 ]; then
     as_user nproc 1
@@ -98,16 +80,14 @@ done
 # A process for each request for memory: that one fails. Afterwards the program has its memory, and
 # all must go as if nothing had been: an answer that is lost makes it wait for ever, which ends it
 # by SIGALRM. No request is left out: those that leave something half done are few.
-walk() { try 600 env LD_PRELOAD="$T/malloc_fails.so" "$T/guarded" "$libcuda" malloc "$@"; }
-[ "$(id -u)" != 0 ] || chown root "$T/lease"
 walk 1 3000 1
 is "$rc" 0 "malloc fails once, at each request" || diag "$out$err"
 like "$out" 'requests [0-9]+' "... to the last one of the program"
 for many in ${RGPU_LONG:+2 4 8 16} 3; do
-    walk 1 3000 $step $many
+    walk 1 3000 "$step" "$many"
     is "$rc" 0 "malloc fails $many times in a row, from each $step. request on" || diag "$out$err"
 done
-walk 1 3000 $step for_ever
+walk 1 3000 "$step" for_ever
 is "$rc" 0 "malloc fails for good, from each $step. request on" || diag "$out$err"
 
 try 60 "$T/guarded" "$libcuda" cancel

@@ -1,7 +1,8 @@
 // A worker under its tenant's control, that takes of the host what it can get: threads, memory,
-// address space ("mapped"), or room in rgpud's log.
+// address space ("mapped"), or room in rgpud's log ("log").
 //
 // usage: bomb KIND FILE       writes into FILE how far it came
+//        bomb spin FILE       computes for ever, as any tenant may in his worker: for comparison
 #include <errno.h>
 #include <grp.h>
 #include <pthread.h>
@@ -63,6 +64,7 @@ int main(int argc, char **argv)
     if (identity && sscanf(identity, "%u:%u", &uid, &gid) == 2 &&
         (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
         return 3;
+    for (volatile long rounds = 0; !strcmp(argv[1], "spin");) rounds++;
     const long n = !strcmp(argv[1], "threads")  ? threads()
                    : !strcmp(argv[1], "memory") ? mebibytes(633, 1)
                    : !strcmp(argv[1], "mapped") ? mebibytes(8192, 0)

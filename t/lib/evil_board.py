@@ -1,9 +1,8 @@
-"""evil_board.py SECONDS [harmless]: a worker that its tenant has taken over, at what it shares.
+"""evil_board.py SECONDS: a worker that its tenant has taken over, at what it shares.
 
 Started as rgpu-worker is, with its descriptors and environment. It makes files shorter and longer,
 takes pages out of them, writes all kinds of values into every word, changes the flags of what it
-shares, and rings all the time. With "harmless" it does the same work on files of its own, so that
-what an attack costs can be told from what the work costs.
+shares, and rings all the time.
 """
 import array
 import fcntl
@@ -30,22 +29,6 @@ for fd in boards:
         _, control, _, _ = place.recvmsg(64, 4096, socket.MSG_DONTWAIT)
     for level, kind, data in control:
         files += list(array.array('i', data[: len(data) // 4 * 4]))
-
-
-def of_its_own(fd):
-    """A file like the one behind fd, which nobody shares."""
-    if 'eventfd' in os.readlink(f'/proc/self/fd/{fd}'):
-        return os.eventfd(0, os.EFD_NONBLOCK)
-    if stat.S_ISSOCK(os.fstat(fd).st_mode):
-        return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].detach()
-    own = os.memfd_create('own')
-    os.ftruncate(own, os.fstat(fd).st_size)
-    return own
-
-
-if sys.argv[2:] == ['harmless']:
-    files = [of_its_own(fd) for fd in files]
-    boards = files[2 : 2 + len(boards)]
 
 
 def attempt(action, *args):
