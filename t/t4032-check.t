@@ -20,6 +20,13 @@ is "$(json_value \
     '[j[k] for k in ("jobs", "leases", "silent_servers", "disagreements")]' <<< "$out")" \
     "1 2 0 []" "--json says the same"
 
+# Servers show other users no leases but their own.
+for command in check sync; do
+    try 60 setpriv --reuid=65534 --regid=65534 --clear-groups "$build/bin/rgpu" slurm $command
+    like "$rc $err" '^1 rgpu: the servers show you no leases but your own; run this as root' \
+        "rgpu slurm $command tells an ordinary user nothing that is false"
+done
+
 # --- a job without lease
 
 rgpu release --job "$both" > "$T/release"

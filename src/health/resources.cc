@@ -41,12 +41,16 @@ Finding judged(Verdict verdict, std::string value, std::string limit, std::strin
     return finding;
 }
 
-// Where limits of processes are set.
-const char *raise(const Host &host)
+// Where a limit of processes is set: "NOFILE" of systemd and Slurm, "nofile" of PAM.
+std::string raise(const Host &host, const std::string &slurm, const std::string &pam,
+                  const std::string &value, const std::string &pam_value)
 {
-    return host.server ? "in rgpud's unit (systemctl edit rgpud), then restart rgpud"
-                       : "in /etc/security/limits.conf, in Slurm by PropagateResourceLimits or "
-                         "slurmd's unit";
+    const std::string unit = "Limit" + slurm + "=" + value + " in ";
+    if (host.server) return unit + "rgpud's unit (systemctl edit rgpud), then restart rgpud";
+    return unit +
+           "slurmd's unit (systemctl edit slurmd) with PropagateResourceLimitsExcept=" + slurm +
+           " in slurm.conf; for login shells \"* - " + pam + " " + pam_value +
+           "\" in /etc/security/limits.conf";
 }
 
 }  // namespace
@@ -61,7 +65,7 @@ Findings open_files(const Host &host)
                             static_cast<double>(l.fewest_open_files)),
                    files == UINT64_MAX ? "unlimited" : std::to_string(files),
                    "at least " + std::to_string(l.open_files),
-                   std::string("raise ulimit -n: LimitNOFILE=65536 ") + raise(host))};
+                   "raise ulimit -n: " + raise(host, "NOFILE", "nofile", "65536", "65536"))};
 }
 
 Findings locked_memory(const Host &host)
@@ -72,7 +76,7 @@ Findings locked_memory(const Host &host)
     return {
         judged(at_least(static_cast<double>(bytes), static_cast<double>(host.limits.locked_memory)),
                size_text(bytes), "at least " + size_text(host.limits.locked_memory),
-               std::string("raise ulimit -l: LimitMEMLOCK=infinity ") + raise(host))};
+               "raise ulimit -l: " + raise(host, "MEMLOCK", "memlock", "infinity", "unlimited"))};
 }
 
 Findings shared_memory(const Host &host)

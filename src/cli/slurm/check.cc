@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/parts/command.h"
+#include "cli/slurm/rights.h"
 #include "cli/slurm/tool.h"
 #include "slurm/check/compare.h"
 #include "slurm/check/drift.h"
@@ -38,6 +39,7 @@ public:
     {
         auto config = context.config();
         if (!config) return fail(config.error());
+        if (auto rights = sees_all_leases((*config)->auth); !rights) return fail(rights.error());
         auto client = context.pool();
         if (!client) return fail(client.error());
         auto seen = look(**config, *client);

@@ -15,6 +15,7 @@
 
 #include "cli/parts/command.h"
 #include "cli/slurm/reconcile.h"
+#include "cli/slurm/rights.h"
 #include "cli/slurm/tool.h"
 #include "slurm/jobs/missing.h"
 #include "slurm/terms/nodes.h"
@@ -110,6 +111,7 @@ public:
     {
         auto config = context.config();
         if (!config) return fail(config.error());
+        if (auto rights = sees_all_leases((*config)->auth); !rights) return fail(rights.error());
         auto client = context.pool();
         if (!client) return fail(client.error());
         const SlurmConfig &slurm = (*config)->slurm;

@@ -289,4 +289,12 @@ Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
     return verifier;
 }
 
+bool is_admin(const AuthConfig &config, uint32_t uid)
+{
+    if (config.method != "munge") return true;  // who has the key may do everything
+    std::vector<std::string> unknown;
+    const std::vector<uint32_t> admins = uids_of(config.admins, unknown);
+    return std::find(admins.begin(), admins.end(), uid) != admins.end();
+}
+
 }  // namespace rgpu::pool

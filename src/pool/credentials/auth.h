@@ -53,4 +53,7 @@ Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
                                                 std::vector<std::string> &unknown_admins,
                                                 const std::string &memory = {});
 
+// Whether a server with this configuration takes that user for an administrator.
+bool is_admin(const AuthConfig &config, uint32_t uid);
+
 }  // namespace rgpu::pool
