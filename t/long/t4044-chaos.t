@@ -100,7 +100,22 @@ answers()
         rgpu slurm sync --quiet
 }
 agrees() { rgpu slurm check > "$T/check" 2>&1; }
-nothing_left() { [ -z "$(squeue -h -o %i)" ] && all_free && [ "$(held) $(sold)" = "0 0" ]; }
+# And it holds a new job that a node takes for one of the same number, which such a slurmctld has
+# forgotten.
+release_copies()
+{
+    local id
+    for id in $(squeue -h -t PD -o '%i|%r' | sed -n 's/|launch failed requeued held//p'); do
+        grep -q "Job $id already running, do not launch second copy" "$cluster"/log/slurmd.* &&
+            scontrol release "$id" && diag "Slurm held job $id as a copy; it is released"
+    done
+    true
+}
+nothing_left()
+{
+    release_copies
+    [ -z "$(squeue -h -o %i)" ] && all_free && [ "$(held) $(sold)" = "0 0" ]
+}
 (RANDOM=$((seed + 1)) && stream) &
 streamer=$!
 # What the timer does on a site, more often.
