@@ -172,7 +172,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     Primary &p = primaries().at(d);
     if (!p.id) return CUDA_ERROR_OUT_OF_MEMORY;
     if (p.retained == 0 || p.reset) {
-        static Session::Ahead &retaining = *new Session::Ahead;
+        static Ahead &retaining = *new Ahead;
         Reply reply, range;
         // Outside any context: cudart makes the primary context current before it retains it.
         const auto body = [&](wire::Writer &w) { w.value(p.id), w.value(to_wire(d)); };

@@ -102,7 +102,7 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     shared::Work work;
     if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
-    Session::Blocks blocks(*session(), (bytes + kChunk - 1) / kChunk);
+    Blocks blocks(*session(), (bytes + kChunk - 1) / kChunk);
     for (auto p = static_cast<const char *>(host); bytes;) {
         t.bytes = std::min(bytes, kChunk);
         CUresult r = blocks.post(CallId::cuMemcpyHtoDAsync_v2, current_context(),

@@ -38,7 +38,7 @@ struct Facts {
     std::mutex mutex;
     std::map<Subject, std::array<std::optional<int>, kAttributes>> attributes;
     std::map<Question, int> blocks;
-    std::array<Session::Ahead, kAttributes> ahead;
+    std::array<Ahead, kAttributes> ahead;
 
     void forget()
     {

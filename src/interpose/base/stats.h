@@ -1,5 +1,5 @@
 // RGPU_STATS: what this process asked of the driver, told at its end. Counted where every call
-// passes (entry.h) and where bytes leave and come (session.cc); no call has code of its own for it.
+// passes (entry.h) and where bytes leave and come (link/); no call has code of its own for it.
 //
 //   RGPU_STATS=1              a table on standard error
 //   RGPU_STATS=/dir/%p.json   JSON in that file; %p is the process id

@@ -68,14 +68,14 @@ References take(HandleId holder)
 }
 
 // What waits for the streams that a destroyed executable graph was launched in.
-struct Waiting {
+struct HeldReferences {
     std::atomic<size_t> streams;
     References references;
 };
 
 void stream_passed(void *data)
 {
-    auto w = static_cast<Waiting *>(data);
+    auto w = static_cast<HeldReferences *>(data);
     if (--w->streams) return;
     std::unique_lock lock(objects().mutex);
     drop(lock, w->references);
@@ -123,7 +123,7 @@ void release_objects_when_idle(HandleId exec)
                   [](CUstream s) { return !Handles::get().id(s); });  // destroyed: over, or soon
     if (streams.empty()) return drop(lock, references);
     lock.unlock();
-    auto *w = new Waiting{streams.size(), std::move(references)};
+    auto *w = new HeldReferences{streams.size(), std::move(references)};
     for (CUstream s : streams)
         if (call_in_stream(s, stream_passed, w)) stream_passed(w);
 }

@@ -6,17 +6,17 @@
 namespace rgpu::interpose {
 
 // Answers come to where these lie.
-Session::Blocks::~Blocks()
+Blocks::~Blocks()
 {
     for (Block &b : blocks_)
-        if (b.asked) session_.wait_read(b.read);
+        if (b.asked) session_.wait_block(b.read);
 }
 
-CUresult Session::Blocks::make_room()
+CUresult Blocks::make_room()
 {
     if (CUresult dead = session_.state()) return dead;
     Block &b = blocks_[sent_ % kAhead];
-    return std::exchange(b.asked, false) ? session_.wait_read(b.read) : CUDA_SUCCESS;
+    return std::exchange(b.asked, false) ? session_.wait_block(b.read) : CUDA_SUCCESS;
 }
 
 }  // namespace rgpu::interpose

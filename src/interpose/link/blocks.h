@@ -15,7 +15,7 @@
 
 namespace rgpu::interpose {
 
-class Session::Blocks {
+class Blocks {
 public:
     // So many of them.
     Blocks(Session &session, size_t count) : session_(session), count_(count) {}
@@ -34,7 +34,7 @@ private:
     static constexpr size_t kAhead = 2;
 
     struct Block {
-        Pending read;
+        Answer read;
         bool asked = false;
     };
     CUresult make_room();
@@ -46,18 +46,15 @@ private:
 };
 
 template <class Write>
-CUresult Session::Blocks::post(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
+CUresult Blocks::post(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     if (CUresult r = make_room()) return r;
     Block &b = blocks_[sent_ % kAhead];
-    const bool asks = session_.one_host_ && session_.near_.load(std::memory_order_relaxed) &&
-                      count_ > kFew && sent_ + kAhead < count_ && !every_call_waits();
+    const bool asks = session_.is_near() && count_ > kFew && sent_ + kAhead < count_ &&
+                      !every_call_waits();
     sent_++;
     if (!asks) return session_.post(id, context, write, payload);
-    b.read = {};
-    b.read.ahead = true, b.read.news = false;
-    std::lock_guard lock(session_.send_);
-    const CUresult r = session_.put(id, context, wire::kWantsReply, write, payload, b.read, false);
+    const CUresult r = session_.post_block(id, context, write, payload, b.read);
     b.asked = true;
     return r;
 }

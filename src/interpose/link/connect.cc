@@ -81,7 +81,7 @@ void use_packing(Session &s, PackingAgreement::Wanted wanted)
 void use_lanes(Session &s, const LeaseServer &server, std::optional<size_t> count)
 {
     const auto lanes = std::make_shared<Lanes>(s, server, count);
-    s.large_copies.call_at(lanes->worth_it(), [lanes] { lanes->begin(); });
+    s.large_copies().call_at(lanes->worth_it(), [lanes] { lanes->begin(); });
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr size_t kMostUnderWay = 32;
 struct Watched {
     uint64_t recorded = 0;  // the record that is waited for
     uint64_t heard = 0;     // until then the server was known to say "not ready"
-    std::unique_ptr<Session::Ahead> reached = std::make_unique<Session::Ahead>();
+    std::unique_ptr<Ahead> reached = std::make_unique<Ahead>();
 };
 
 struct Table {
@@ -77,7 +77,7 @@ void not_ready(HandleId event, uint64_t recorded, uint64_t heard)
         it->second.recorded = recorded;
         const auto body = [event](wire::Writer &w) { w.value(event); };
         if (!s->ask_ahead(calls::CallId::cuEventSynchronize, current_context(), body,
-                          *it->second.reached, 0, Session::News::yes)) {
+                          *it->second.reached, 0, News::yes)) {
             t.events.erase(it);
             return;
         }

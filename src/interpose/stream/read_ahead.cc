@@ -42,7 +42,7 @@ struct Memory {
     Read last;             // the last read that directly followed a wait
     bool guessed = false;  // `ahead` is under way or there: what followed `last`
     Read guess;
-    Session::Ahead ahead;
+    Ahead ahead;
     const Wait *wait = nullptr;  // the last wait, and whether it is over and was alone
     bool over = false;
     uint64_t sent = 0, heard = 0;  // calls and answers until it was over

@@ -85,7 +85,7 @@ struct Ends {
     {
         return std::async(std::launch::async, [this, count] {
             const std::vector<uint8_t> data(kBytes);
-            Session::Blocks blocks(*client, count);
+            Blocks blocks(*client, count);
             CUresult r = CUDA_SUCCESS;
             for (size_t i = 0; !r && i < count; i++)
                 r = blocks.post(CallId::cuMemcpyHtoDAsync_v2, 0, [](wire::Writer &) {},

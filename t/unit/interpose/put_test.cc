@@ -113,7 +113,7 @@ Test(put, copy_to_the_host_is_taken_back)
 Test(put, question_ahead_is_taken_back_and_may_be_asked_again)
 {
     Ends ends;
-    Session::Ahead ahead;
+    Ahead ahead;
     cr_assert_throw(ends.client->ask_ahead(kCall, 0, throws, ahead), std::bad_alloc);
     cr_expect_not(ends.client->waited_for());
     cr_expect(ends.client->ask_ahead(kCall, 0, writes, ahead));
@@ -131,7 +131,7 @@ Test(put, question_ahead_without_a_connection)
     Ends ends;
     ends.server = {};
     for (int i = 0; i < 3; i++) {
-        Session::Ahead ahead;
+        Ahead ahead;
         cr_expect_not(ends.client->ask_ahead(kCall, 0, writes, ahead));
     }
     Reply reply;
@@ -144,7 +144,7 @@ Test(put, block_that_is_taken_back_is_not_waited_for)
     while (ends.ask() >= kSoon) {}  // of a server that is near, blocks are waited for
     const std::vector<uint8_t> block(64 << 10);
     {
-        Session::Blocks blocks(*ends.client, 20);
+        Blocks blocks(*ends.client, 20);
         cr_assert_throw(blocks.post(kCall, 0, throws, {block.data(), block.size()}),
                         std::bad_alloc);
     }
