@@ -7,13 +7,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "calls/calls.h"
 #include "calls/uuid.h"
 #include "interpose/base/addresses.h"
 #include "interpose/base/log.h"
-#include "util/json_reader.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 #include "wire/nvml.h"
@@ -60,7 +58,7 @@ bool Link::connected()
         if (!snapshot) return std::move(snapshot).error();
         there_.clear();
         for (const auto &d : snapshot->devices) there_.push_back(d.pci_bus_id);
-        interpose::readdress(*snapshot, interpose::read_addresses());
+        interpose::readdress(*snapshot, server_.gpus);
         snapshot_ = std::make_unique<wire::Snapshot>(std::move(*snapshot));
         to_ = std::move(*to);
         return {};
@@ -168,55 +166,22 @@ std::string Link::driver_release()
     return connected() && ask(all) ? release_ : "";
 }
 
-namespace {
-
-uint64_t positive(const Json *j)
-{
-    const double *number = j ? j->number() : nullptr;
-    return number && *number > 0 && *number < 1e18 ? static_cast<uint64_t>(*number) : 0;
-}
-
-// The GPUs of each server of the lease file, in its order.
-Result<std::vector<std::vector<Gpu>>> read_gpus(const char *path)
-{
-    std::ifstream in(path);
-    auto json = Json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-    if (!json) return std::move(json).error();
-    std::vector<std::vector<Gpu>> all;
-    const Json *servers = json->get("servers");
-    if (servers && servers->array())
-        for (const Json &s : *servers->array()) {
-            auto &gpus = all.emplace_back();
-            if (const Json *list = s.get("gpus"); list && list->array())
-                for (const Json &g : *list->array())
-                    gpus.push_back({g.text("uuid"), g.text("name"), positive(g.get("memory")), {}});
-        }
-    return all;
-}
-
-}  // namespace
-
 Pool *open_pool()
 {
     const char *path = getenv("RGPU_LEASE");
     if (!path || !*path) return nullptr;
     auto servers = interpose::read_lease(path);
-    auto gpus = servers ? read_gpus(path)
-                        : Result<std::vector<std::vector<Gpu>>>(std::move(servers).error());
-    if (!gpus || gpus->size() != servers->size()) {
-        interpose::say("NVML: %s", gpus ? "the lease file changes" : gpus.error().text.c_str());
+    if (!servers) {
+        interpose::say("NVML: %s", servers.error().text.c_str());
         return nullptr;
     }
     auto *pool = new Pool;
-    auto addresses = interpose::read_addresses();
-    for (size_t i = 0; i < servers->size(); i++) {
-        Link *link =
-            pool->links.emplace_back(std::make_unique<Link>(std::move((*servers)[i]))).get();
-        for (Gpu &gpu : (*gpus)[i]) {
-            gpu.pci = addresses[gpu.uuid];
+    for (interpose::LeaseServer &server : *servers) {
+        const std::vector<Gpu> gpus = server.gpus;
+        Link *link = pool->links.emplace_back(std::make_unique<Link>(std::move(server))).get();
+        for (const Gpu &gpu : gpus)
             pool->devices.push_back(std::make_unique<Device>(
-                Device{std::move(gpu), static_cast<unsigned>(pool->devices.size()), link}));
-        }
+                Device{gpu, static_cast<unsigned>(pool->devices.size()), link}));
     }
     return pool;
 }

@@ -16,12 +16,7 @@
 
 namespace rgpu::nvml {
 
-struct Gpu {
-    std::string uuid;  // as nvidia-smi prints it
-    std::string name;
-    uint64_t memory = 0;  // the lease's cap, in bytes
-    std::string pci;      // the address that programs see
-};
+using Gpu = interpose::LeasedGpu;
 
 // One connection to one server.
 class Link {

@@ -1,13 +1,10 @@
 #include "interpose/base/addresses.h"
 
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <string>
 #include <utility>
 
 #include "calls/uuid.h"
-#include "util/lease_gpus.h"
 
 namespace rgpu::interpose {
 namespace {
@@ -28,26 +25,13 @@ void set_address(wire::DeviceSnapshot &d, const std::string &address)
 
 }  // namespace
 
-Addresses read_addresses()
+void readdress(wire::Snapshot &snapshot, const std::vector<LeasedGpu> &gpus)
 {
-    const char *path = getenv("RGPU_LEASE");
-    std::ifstream in(path ? path : "");
-    auto json = Json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-    Addresses all;
-    if (!json) return all;
-    const auto gpus = lease_gpus(*json);
-    std::vector<ServerGpu> places;
-    for (const LeaseGpu &gpu : gpus) places.push_back(gpu.place);
-    const auto addresses = pci_addresses(places);
-    for (size_t i = 0; i < gpus.size(); i++) all[gpus[i].uuid] = addresses[i];
-    return all;
-}
-
-void readdress(wire::Snapshot &snapshot, const Addresses &addresses)
-{
-    for (wire::DeviceSnapshot &device : snapshot.devices)
-        if (auto found = addresses.find(calls::uuid_text(device.uuid)); found != addresses.end())
-            set_address(device, found->second);
+    for (wire::DeviceSnapshot &device : snapshot.devices) {
+        const std::string uuid = calls::uuid_text(device.uuid);
+        for (const LeasedGpu &gpu : gpus)
+            if (gpu.uuid == uuid) set_address(device, gpu.pci);
+    }
 }
 
 }  // namespace rgpu::interpose

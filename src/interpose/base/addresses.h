@@ -1,19 +1,15 @@
 // The PCI addresses that programs see for leased GPUs (util/pci_address.h), by UUID.
 #pragma once
 
-#include <map>
-#include <string>
+#include <vector>
 
+#include "interpose/base/lease.h"
 #include "wire/snapshot.h"
 
 namespace rgpu::interpose {
 
-using Addresses = std::map<std::string, std::string>;
-
-// Of this process's lease file; empty where it cannot be read.
-Addresses read_addresses();
-
-// Gives the devices of a server's snapshot these addresses, in their attributes, too.
-void readdress(wire::Snapshot &, const Addresses &);
+// Gives the devices of a server's snapshot the addresses of its leased GPUs, in their attributes,
+// too.
+void readdress(wire::Snapshot &, const std::vector<LeasedGpu> &);
 
 }  // namespace rgpu::interpose

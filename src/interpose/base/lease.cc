@@ -6,11 +6,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "interpose/base/log.h"
 #include "net/handshake/data_connection.h"
 #include "util/fd.h"
 #include "util/json_reader.h"
+#include "util/lease_gpus.h"
 #include "util/sha256.h"
 
 namespace rgpu::interpose {
@@ -32,6 +34,18 @@ Result<std::string> read_file(const std::string &path)
     return text;
 }
 
+// Gives each server its GPUs; every server of the file has its place in `servers`.
+void add_gpus(const Json &lease, std::vector<LeaseServer> &servers)
+{
+    std::vector<LeaseGpu> gpus = lease_gpus(lease);
+    std::vector<ServerGpu> places;
+    for (const LeaseGpu &gpu : gpus) places.push_back(gpu.place);
+    std::vector<std::string> addresses = pci_addresses(places);
+    for (size_t i = 0; i < gpus.size(); i++)
+        servers[gpus[i].server].gpus.push_back({std::move(gpus[i].uuid), std::move(gpus[i].name),
+                                                gpus[i].memory, std::move(addresses[i])});
+}
+
 }  // namespace
 
 Result<std::vector<LeaseServer>> read_lease(const std::string &path)
@@ -48,8 +62,6 @@ Result<std::vector<LeaseServer>> read_lease(const std::string &path)
             server.name = s.text("name");
             server.address = s.text("address");
             server.lease = s.text("lease");
-            if (const Json *gpus = s.get("gpus"); gpus && gpus->array())
-                for (const Json &gpu : *gpus->array()) server.gpus.push_back(gpu.text("uuid"));
             if (server.address.empty() || server.lease.empty() ||
                 !from_hex(s.text("secret"), server.secret) || server.secret.empty())
                 return error(ErrorKind::invalid,
@@ -58,6 +70,7 @@ Result<std::vector<LeaseServer>> read_lease(const std::string &path)
         }
     if (servers.empty())
         return error(ErrorKind::invalid, "lease file %s names no server", path.c_str());
+    add_gpus(*json, servers);
     return servers;
 }
 

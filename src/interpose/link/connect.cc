@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calls/calls.h"
+#include "interpose/base/addresses.h"
 #include "interpose/base/log.h"
 #include "interpose/base/stats.h"
 #include "interpose/link/lanes.h"
@@ -122,6 +123,7 @@ Result<Session *> connect(const LeaseServer &server)
     if (!is_sane(*snapshot))
         return error(ErrorKind::invalid,
                      "the server's snapshot names addresses that no program has");
+    readdress(*snapshot, server.gpus);
     s->learn(std::move(*snapshot));
     if (takes_packed && transport_name == "tcp" && *packing != Wanted::off)
         use_packing(*s, *packing);

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <thread>
 
-#include "interpose/base/addresses.h"
 #include "interpose/base/stats.h"
 
 namespace rgpu::interpose {
@@ -15,7 +14,6 @@ Session::Session(std::unique_ptr<net::Transport> transport, std::string server, 
 void Session::learn(wire::Snapshot snapshot)
 {
     snapshot_ = std::move(snapshot);
-    readdress(snapshot_, read_addresses());
     calls_.learn(snapshot_);
     images.learn(snapshot_);
 }

@@ -53,11 +53,11 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
     std::vector<std::string> uuids;
     std::vector<Place> all;
     for (unsigned s = 0; s < servers.size(); s++)
-        for (const std::string &uuid : servers[s].gpus) {
+        for (const LeasedGpu &gpu : servers[s].gpus) {
             all.push_back({s, static_cast<CUdevice>(all.empty() || all.back().server != s
                                                         ? 0
                                                         : all.back().number + 1)});
-            uuids.push_back(uuid);
+            uuids.push_back(gpu.uuid);
         }
     // A lease file without GPUs is another version's, for one server: all of them then.
     if (all.empty()) return servers.resize(1), true;
