@@ -124,8 +124,13 @@ Result<Driver> find_driver(const RgpudConfig &config)
         const std::string sign = nvidia_sign();
         if (config.driver == "nvidia" || !sign.empty()) return without_nvidia(nvidia.error(), sign);
         log_info("no NVIDIA GPU here (%s); using software GPUs", nvidia.error().text.c_str());
-    } else if (config.driver != "softgpu") {
+    } else if (config.driver.find('/') != config.driver.npos) {
         return ask(config, config.driver, false);
+    } else if (config.driver != "softgpu") {
+        return error(ErrorKind::invalid,
+                     "driver = \"%s\" below [rgpud]: nvidia, softgpu, auto or the path of a "
+                     "libcuda.so.1 is wanted",
+                     config.driver.c_str());
     }
     if (access(config.softgpu_library.c_str(), R_OK) != 0)
         return error(ErrorKind::invalid, "%s: %s; set [rgpud] softgpu_library in rgpu.conf",
