@@ -48,6 +48,7 @@ at_most 20 "at most 20 passages of six lines and more stand twice in src" repeat
 at_most 20 "at most 20 of them in t" repeats t
 comments=$(t/lib/house.py headers)
 ok "a quarter of the headers is comment ($comments %)" [ "$comments" -ge 25 ]
+ok "doc/architecture.md is read in one go: 120 lines" [ "$(wc -l < doc/architecture.md)" -le 120 ]
 none "documents: 80 words a paragraph, 25 a table cell, no file that is not here" prose
 
 # Each exception must be needed.
@@ -84,4 +85,7 @@ like "$(broken repeats src)" 'src/b.h:1 ~ src/c.h:1' "a passage that stands twic
 is "$(broken headers)" 0 "headers without a comment count as such"
 like "$(broken prose)" 'page.md:3: a paragraph of 81 words.*page.md:5: a table cell of 26 words' \
     "a long paragraph and a long table cell are found"
+echo "// see FAC""TS-x.md" > "$T/src/d.h"
+like "$(broken prose)" 'src/d.h:1: names a file that is not in the repository' \
+    "a reference to somebody's notes is found"
 done_testing

@@ -1,4 +1,4 @@
-// The private export tables; see FACTS-cuda.md for what is known of each slot.
+// The private export tables. What is known of a slot stands beside it.
 #include "calls/export_tables.h"
 
 #include <pthread.h>

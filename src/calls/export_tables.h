@@ -1,6 +1,6 @@
 // The private tables that cudart, cuBLAS and cuFFT get with cuGetExportTable, written once for both
 // our drivers: softgpu and the interposer. What each slot must answer was found by tracing the
-// runtime; it is written down in FACTS-cuda.md. libc only.
+// runtime. libc only.
 //
 // The tables live for ever and may be used by any thread, also after exit() has begun.
 #pragma once
