@@ -200,8 +200,10 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd br
         break;
     case share::Ask::seat:
         if ((gpu = this->gpu(share::text_of(request.gpu), now)); gpu && !lease.empty())
-            if (Result<Fd> socket = seat(*gpu, lease, request.terms, now))
+            if (Result<Fd> socket = seat(*gpu, lease, request.terms, now)) {
                 to.descriptor = std::move(*socket);
+                make_room(*gpu, lease, request.most, now);
+            }
         reply.failed = !to.descriptor;
         break;
     case share::Ask::view:
@@ -239,6 +241,16 @@ Result<Fd> Server::seat(Gpu &gpu, const std::string &lease, share::Terms terms, 
         return error(ErrorKind::exhausted, "%s", strerror(errno));
     }
     return std::move(opened->socket);
+}
+
+// A place whose worker has ended is free once nobody has its socket, and somebody of the tenant's
+// may have.
+void Server::make_room(const Gpu &gpu, const std::string &lease, uint32_t most, int64_t now)
+{
+    std::vector<uint64_t> seats;  // by age
+    for (const auto &[number, worker] : workers_)
+        if (worker.gpu == &gpu && worker.lease == lease) seats.push_back(number);
+    for (size_t i = 0; i + std::max(most, 1U) < seats.size(); ++i) remove(seats[i], now);
 }
 
 void Server::ring(uint64_t number, int64_t now)

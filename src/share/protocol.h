@@ -16,7 +16,7 @@
 
 namespace rgpu::share {
 
-inline constexpr uint32_t kProtocol = 0x72670002;
+inline constexpr uint32_t kProtocol = 0x72670003;
 inline constexpr size_t kUuidBytes = 64;
 // More than the leases of a host that has them on all its GPUs.
 inline constexpr size_t kMostGpus = 256;
@@ -40,6 +40,7 @@ struct Request {
     char gpu[kUuidBytes] = {};
     char lease[kKeyBytes] = {};
     Terms terms;
+    uint32_t most = kMaxWorkers;  // seat: so many the lease may have there; the oldest go
 };
 
 struct Reply {

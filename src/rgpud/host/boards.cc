@@ -302,11 +302,13 @@ Result<Boards> Boards::open(const std::string &state_dir, const std::string &wor
     return Boards(std::move(link));
 }
 
-Fd Boards::seat(const std::string &uuid, const std::string &lease, share::Terms terms) const
+Fd Boards::seat(const std::string &uuid, const std::string &lease, share::Terms terms,
+                int most) const
 {
     std::lock_guard lock(link_->mutex_);
-    Result<Link::Answer> answer =
-        link_->ask_gpu(share::Ask::seat, uuid, lease, terms, now() + kAnswer);
+    share::Request request = about(share::Ask::seat, uuid, lease, terms);
+    request.most = static_cast<uint32_t>(std::max(most, 1));
+    Result<Link::Answer> answer = link_->ask(request, now() + kAnswer);
     if (answer && answer->descriptor) return std::move(answer->descriptor);
     log_warning("lease %.8s: a worker goes without turns on GPU %s: %s", lease.c_str(),
                 uuid.c_str(),

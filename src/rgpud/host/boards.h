@@ -29,9 +29,9 @@ public:
     // The scheduler ends with the last worker.
     ~Boards();
 
-    // A place for one worker of the lease (share::Seat::take()). Where there is no scheduler it is
-    // one at which nobody answers.
-    Fd seat(const std::string &uuid, const std::string &lease, share::Terms) const;
+    // A place for one worker of the lease (share::Seat::take()), which has so many there at most:
+    // the oldest go. Where there is no scheduler it is one at which nobody answers.
+    Fd seat(const std::string &uuid, const std::string &lease, share::Terms, int most) const;
     // Keeps the file for the lease, by that name, until its end. The scheduler has it, too, so that
     // the next rgpud finds it, and each scheduler that is started later gets it. False: the
     // scheduler does not take it.

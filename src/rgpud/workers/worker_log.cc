@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -37,7 +38,7 @@ WorkerLog::~WorkerLog()
     thread_.join();
 }
 
-Result<Fd> WorkerLog::open(const std::string &lease)
+Result<Fd> WorkerLog::open(const std::string &lease, int most)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -47,11 +48,24 @@ Result<Fd> WorkerLog::open(const std::string &lease)
     epoll_event event{.events = EPOLLIN, .data = {.fd = ours.get()}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ours.get(), &event) != 0)
         return error(ErrorKind::exhausted, "epoll: %s", strerror(errno));
-    leases_.try_emplace(lease, Lease{{defaults::kLogLines, defaults::kLogLinesAtOnce}})
-        .first->second.pipes++;
+    Lease &known =
+        leases_.try_emplace(lease, Lease{{defaults::kLogLines, defaults::kLogLinesAtOnce}})
+            .first->second;
     const int fd = ours.get();
-    pipes_[fd] = {std::move(ours), lease, {}};
+    pipes_[fd] = {std::move(ours), lease, {}, ++last_};
+    for (++known.pipes; known.pipes > std::max(most, 1);) close_oldest(lease);
     return theirs;
+}
+
+// One of several.
+void WorkerLog::close_oldest(const std::string &lease)
+{
+    auto oldest = pipes_.end();
+    for (auto pipe = pipes_.begin(); pipe != pipes_.end(); ++pipe)
+        if (pipe->second.lease == lease &&
+            (oldest == pipes_.end() || pipe->second.number < oldest->second.number))
+            oldest = pipe;
+    close(oldest->first);
 }
 
 void WorkerLog::run()

@@ -6,6 +6,7 @@
 // characters come out as '?'.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -26,8 +27,9 @@ public:
     ~WorkerLog();
     WorkerLog(const WorkerLog &) = delete;
 
-    // The end that becomes the stderr of a worker of this lease.
-    Result<Fd> open(const std::string &lease);
+    // The end that becomes the stderr of a worker of this lease. Of that lease so many are read,
+    // the latest: whoever has the older ones has them from workers that have ended.
+    Result<Fd> open(const std::string &lease, int most);
 
 private:
     struct Lease {
@@ -38,18 +40,21 @@ private:
     struct Pipe {
         Fd end;
         std::string lease, line;
+        uint64_t number = 0;  // by age
     };
     void run();
     void read_some(int fd);
     void take(Pipe &pipe, std::string_view bytes);
     void say(Pipe &pipe);
     void close(int fd);
+    void close_oldest(const std::string &lease);
     void pause(int fd);
     void go_on();
 
     Fd epoll_, stopping_;
     std::mutex mutex_;
     std::map<int, Pipe> pipes_;
+    uint64_t last_ = 0;
     std::map<std::string, Lease> leases_;
     std::map<int, Time> paused_;  // pipes, and until when
     std::thread thread_;

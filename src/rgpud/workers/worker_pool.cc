@@ -24,6 +24,10 @@ constexpr size_t kMostJobs = 4096;
 // Between two looks whether what is left of a tenant has ended.
 constexpr Milliseconds kSoon{2};
 
+// Workers of a lease that have ended, and whose places and pipes have not. A tenant can keep those
+// open in another process: they are no more than these.
+constexpr int kEnding = 8;
+
 // In hundredths, as workers take it.
 int weight_of(const RgpudConfig &config, const std::string &qos)
 {
@@ -49,11 +53,11 @@ Result<Fd> key_pipe(const std::optional<Digest> &key)
 
 // A lease's places at the schedulers of its GPUs, in its order. Without a scheduler, workers go
 // without turns.
-std::vector<Fd> seats(const Boards &boards, const pool::Lease &lease, int weight)
+std::vector<Fd> seats(const Boards &boards, const pool::Lease &lease, int weight, int most)
 {
     std::vector<Fd> all;
     for (const pool::Portion &gpu : lease.gpus)
-        all.push_back(boards.seat(gpu.uuid, lease.id, {gpu.share, gpu.most, weight}));
+        all.push_back(boards.seat(gpu.uuid, lease.id, {gpu.share, gpu.most, weight}, most));
     return all;
 }
 
@@ -279,7 +283,8 @@ Result<void> WorkerPool::launch(const pool::Lease &whole, const pool::Lease &see
     if (!memory) return std::move(memory).error();
     WorkerLaunch launch = worker_launch(seen, group->account, std::move(start));
     launch.give(socket.get(), memory->get());
-    const std::vector<Fd> places = seats(boards_, seen, weight_of(config_, seen.owner.qos));
+    const std::vector<Fd> places =
+        seats(boards_, seen, weight_of(config_, seen.owner.qos), workers + kEnding);
     for (const Fd &place : places) launch.start.boards.push_back(launch.give(place.get()));
     Result<Fd> meter = meters_.file(seen);
     if (meter) launch.start.meter = launch.give(meter->get());
@@ -291,7 +296,7 @@ Result<void> WorkerPool::launch(const pool::Lease &whole, const pool::Lease &see
     Result<Fd> key = key_pipe(given);
     if (!key) return std::move(key).error();
     if (*key) launch.start.key = launch.give(key->get());
-    Result<Fd> errors = log_.open(seen.id);
+    Result<Fd> errors = log_.open(seen.id, workers + kEnding);
     if (!errors) return std::move(errors).error();
     launch.errors = errors->get();
     launch.limits = process_limits(limits_of(config_, whole, workers));

@@ -1,8 +1,10 @@
 #include "rgpud/workers/workers.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,17 @@
 
 namespace rgpu::serverd {
 namespace {
+
+// What lies untaken in sockets counts for the kernel as rgpud's own, and there is as much of it as
+// descriptors (RLIMIT_NOFILE): of more, nobody's worker gets any. A program's lanes are taken at
+// once.
+constexpr size_t kMostUntaken = 128;  // of a lease
+
+bool is_taken(const Fd &connection)
+{
+    int left = 0;
+    return ioctl(connection.get(), SIOCOUTQ, &left) != 0 || left == 0;
+}
 
 std::string ended_how(int status)
 {
@@ -196,8 +209,24 @@ Result<void> Workers::give_lane(const std::string &lease, uint64_t number, const
     if (found == workers_.end() || found->second.lease.id != lease ||
         found->second.kill_at != kNever)
         return error(ErrorKind::invalid, "it has no worker of that number");
+    if (const size_t left = untaken_lanes(lease); left >= kMostUntaken)
+        return error(ErrorKind::exhausted, "its workers have not taken %zu lanes yet", left);
     Result<Fd> reached = dir_->reach(found->first, found->second.pid);
-    return reached ? serverd::hand_over(reached->get(), lane.get(), 0) : std::move(reached).error();
+    if (!reached) return std::move(reached).error();
+    Result<void> given = serverd::hand_over(reached->get(), lane.get(), 0);
+    if (given) found->second.lanes.push_back(std::move(*reached));
+    return given;
+}
+
+size_t Workers::untaken_lanes(const std::string &lease)
+{
+    size_t all = 0;
+    for (auto &[name, worker] : workers_) {
+        if (worker.lease.id != lease) continue;
+        std::erase_if(worker.lanes, is_taken);
+        all += worker.lanes.size();
+    }
+    return all;
 }
 
 void Workers::signal(const std::string &name, Worker &worker, int number)
@@ -258,6 +287,7 @@ Time Workers::tend(Time now)
             it = workers_.erase(it);
             continue;
         }
+        std::erase_if(worker.lanes, is_taken);
         if (worker.kill_at <= now) {
             signal(name, worker, SIGKILL);
             worker.kill_at = now + defaults::kKillAfter;

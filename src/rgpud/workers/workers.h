@@ -70,7 +70,8 @@ public:
     std::vector<Died> died();
 
     // Gives a lane to that worker of the lease, which has told its client its number. Fails with
-    // `invalid` where there is none, and as reaching it does.
+    // `invalid` where there is none, with `exhausted` where the lease's workers leave too many
+    // untaken, and as reaching it does.
     Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane);
 
     // Ends all workers of a lease.
@@ -93,13 +94,15 @@ private:
         pool::Lease lease;
         pid_t pid = 0;
         Fd process;
-        std::string group;   // its key at the spawner; empty: rgpud started it itself
-        bool child = false;  // of this rgpud
-        Fd channel;          // of one that waits
+        std::string group;      // its key at the spawner; empty: rgpud started it itself
+        bool child = false;     // of this rgpud
+        Fd channel;             // of one that waits
+        std::vector<Fd> lanes;  // given, and perhaps not taken
         bool ready = false;
         Time kill_at = kNever;
     };
     Worker *waiting(const std::string &lease);
+    size_t untaken_lanes(const std::string &lease);
     int with_client(const std::string &lease) const;
     void signal(const std::string &name, Worker &worker, int number);
     bool has_ended(const std::string &name, Worker &worker);
