@@ -46,6 +46,8 @@ ok "the server is back with the lease of that run: sync ends it, though the job 
     60 syncs_until gone
 like "$(cat "$T/sync")" "job $one: its lease on $server of a run before this one: ended" \
     "and says so"
+try 60 rgpu slurm check
+unlike "$out" 'reservation rgpu_missing' "what it held can be sold at once"
 scancel "$one"
 
 # --- no server answers

@@ -19,50 +19,39 @@ namespace {
 // just be restarted again.
 constexpr Milliseconds kAskAgain{10'000}, kAskPause{500};
 
+[[gnu::format(printf, 2, 3)]] void tell(bool quiet, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    openlog("rgpu", LOG_PID, LOG_DAEMON);
+    syslog(LOG_WARNING, "%s", text);
+    if (!quiet) printf("%s\n", text);
+}
+
 class Reconciliation {
 public:
     Reconciliation(const SlurmConfig &slurm, pool::Client &client, bool quiet)
         : slurm_(slurm), client_(client), quiet_(quiet)
-    {
-        openlog("rgpu", LOG_PID, LOG_DAEMON);
-    }
+    {}
 
     Result<void> run(const pool::Inventories &pool, const std::vector<slurm::JobRun> &runs)
     {
         auto since =
             slurm::track_unreachable(slurm_.snapshot + ".silent", pool, slurm::since_boot());
         if (!since) return since.error();
-        end_stale(runs, pool);
         renew(runs, pool);
         return unreachable_for_long(*since, pool) ? give_up(runs) : Result<void>();
     }
 
 private:
-    [[gnu::format(printf, 2, 3)]] void tell(const char *format, ...)
-    {
-        char text[1024];
-        va_list args;
-        va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
-        va_end(args);
-        syslog(LOG_WARNING, "%s", text);
-        if (!quiet_) printf("%s\n", text);
-    }
-
-    void end_stale(const std::vector<slurm::JobRun> &runs, const pool::Inventories &pool)
-    {
-        for (const slurm::LeaseOf &stale : slurm::stale_leases(runs, pool)) {
-            auto released = client_.release(stale.server, stale.lease);
-            tell("job %s: its lease on %s of a run before this one: %s", stale.job.c_str(),
-                 stale.server.c_str(), released ? "ended" : released.error().text.c_str());
-        }
-    }
-
     void renew(const std::vector<slurm::JobRun> &runs, const pool::Inventories &pool)
     {
         for (const slurm::LeaseOf &lease : slurm::leases_to_renew(runs, pool))
             if (auto renewed = client_.renew(lease.server, lease.lease); !renewed)
-                tell("job %s: its lease on %s is not renewed: %s", lease.job.c_str(),
+                tell(quiet_, "job %s: its lease on %s is not renewed: %s", lease.job.c_str(),
                      lease.server.c_str(), renewed.error().text.c_str());
     }
 
@@ -76,7 +65,7 @@ private:
         if (since.size() < pool.size()) return true;
         // Nothing could serve the jobs if they were started again, and perhaps it is this host that
         // sees nobody.
-        tell("no server has answered for %s: check this host's network; no job is given up",
+        tell(quiet_, "no server has answered for %s: check this host's network; no job is given up",
              format_duration(slurm_.lost_after).c_str());
         return false;
     }
@@ -119,7 +108,8 @@ private:
         if (left && record->comment.find(slurm::kRunsOn) != record->comment.npos)
             return {};  // it has been told
         auto done = lose_servers(slurm_, run.whole(), *record, lost, true);
-        tell("job %s: %s", run.whole().c_str(), done ? done->c_str() : done.error().text.c_str());
+        tell(quiet_, "job %s: %s", run.whole().c_str(),
+             done ? done->c_str() : done.error().text.c_str());
         if (done && left)
             (void)run_tool({"scontrol", "notify", run.whole(), "rgpu: " + *done}).has_value();
         return {};
@@ -136,6 +126,18 @@ Result<std::vector<slurm::JobRun>> look_at_runs()
 {
     auto squeue = run_tool({"squeue", "-h", "-a", "-O", slurm::kRunFormat});
     return squeue ? Result<std::vector<slurm::JobRun>>(slurm::parse_runs(*squeue)) : squeue.error();
+}
+
+size_t end_stale_leases(pool::Client &client, const pool::Inventories &pool,
+                        const std::vector<slurm::JobRun> &runs, bool quiet)
+{
+    const std::vector<slurm::LeaseOf> all = slurm::stale_leases(runs, pool);
+    for (const slurm::LeaseOf &stale : all) {
+        auto released = client.release(stale.server, stale.lease);
+        tell(quiet, "job %s: its lease on %s of a run before this one: %s", stale.job.c_str(),
+             stale.server.c_str(), released ? "ended" : released.error().text.c_str());
+    }
+    return all.size();
 }
 
 Result<void> reconcile(const SlurmConfig &slurm, pool::Client &client,

@@ -165,11 +165,15 @@ private:
     }
 
     // The servers were asked before: what has a lease there then has had its job at that time.
-    Result<void> tell_slurm(const SlurmConfig &slurm, pool::Client &client,
-                            const pool::Inventories &pool, const slurm::Snapshot *before,
-                            unsigned gpus)
+    Result<void> tell_slurm(const SlurmConfig &slurm, pool::Client &client, pool::Inventories pool,
+                            const slurm::Snapshot *before, unsigned gpus)
     {
         auto runs = look_at_runs();
+        // What they held can be sold at once.
+        if (runs && end_stale_leases(client, pool, *runs, quiet_) > 0) {
+            pool = client.inventory();
+            runs = look_at_runs();
+        }
         if (!runs)
             return std::move(runs).error().in(
                 "the snapshot is written, the reservation is not kept");
