@@ -65,10 +65,11 @@ done
 # --- single features, as t0102 runs them directly
 
 for program in not_in_use ends_early told_at_once memory_op_nodes unknown_instruction \
-    waiting_ends host_pieces; do
+    waiting_ends host_pieces host_pools; do
     remote 2 "$build/cuda/features/$program"
     is "$rc $(tail -n 1 <<< "$out")" "0 right" "$program" || diag "$out$err"
 done
+unlike "$out" "no pools" "... has pools"
 try 120 "$build/bin/rgpu" run -n 1 -m 256M --wait 30s -- "$build/cuda/features/waiting_ends"
 is "$rc $(tail -n 1 <<< "$out")" "0 right" "... waiting_ends under a cap on memory" ||
     diag "$out$err"

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "interpose/mirror/addresses.h"
+#include "interpose/mirror/host_pools.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/span/address_space.h"
 #include "interpose/span/relay.h"
@@ -125,6 +126,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
+    if (const auto r = host_pools::free(base)) return *r;
     between::settle();
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
@@ -160,6 +162,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
+    if (host_pools::is_host(pool)) return host_pools::allocate(out, bytes, pool, stream);
     return in_one_space(
         out, [&] { return bytes; },
         [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
@@ -173,6 +176,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
     if (!stream)
         if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
+    if (const auto r = host_pools::free_behind(base, stream)) return *r;
     if (const auto range = find_device(base); range && range->imported)
         return CUDA_ERROR_INVALID_VALUE;
     if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt;
@@ -208,6 +212,7 @@ void settle_elsewhere()
 CUresult cuMemFreeHost(void *p)
 {
     if (!session()) return not_ready();
+    if (host_pools::owns(reinterpret_cast<uintptr_t>(p))) return CUDA_ERROR_INVALID_VALUE;
     const auto range = forget_host(reinterpret_cast<uintptr_t>(p), true);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
     // Work that still reads or writes these pages must end before they go, as in CUDA.

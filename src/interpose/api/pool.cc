@@ -1,8 +1,10 @@
-// Attributes of memory pools and of graphs' memory: pointers to an int or a 64-bit number, by the
-// attribute.
+// Memory pools: those of the host are the client's own (mirror/host_pools.h). Attributes of pools
+// and of graphs' memory are pointers to an int or a 64-bit number, by the attribute.
 //
-// Body: number of the pool (or the device), attribute, and (set) the value as 8 bytes. Answer of
-// get: 8 bytes.
+// Body of an attribute's call: number of the pool (or the device), attribute, and (set) the value
+// as 8 bytes. Answer of get: 8 bytes.
+#include "interpose/mirror/host_pieces.h"
+#include "interpose/mirror/host_pools.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -81,6 +83,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     uint64_t number = 0;
     memcpy(&number, value, value_bytes(attribute));
+    if (host_pools::is_host(pool)) return host_pools::set_attribute(pool, attribute, number);
     return ask(CallId::cuMemPoolSetAttribute, pool, attribute, &number, true);
 }
 
@@ -88,10 +91,68 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 {
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     uint64_t number = 0;
-    CUresult r = ask(CallId::cuMemPoolGetAttribute, pool, attribute, &number, false);
+    CUresult r = host_pools::is_host(pool)
+                     ? host_pools::get_attribute(pool, attribute, number)
+                     : ask(CallId::cuMemPoolGetAttribute, pool, attribute, &number, false);
     if (!r) memcpy(value, &number, value_bytes(attribute));
     return r;
 }
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p)
+{
+    if (p && host_pieces::is_host(p->location)) return host_pools::create(pool, *p);
+    // Pools of managed memory would be the server's alone.
+    if (p && p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_NOT_SUPPORTED;
+    return remote<CallId::cuMemPoolCreate>(pool, p);
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    return host_pools::is_host(pool) ? host_pools::destroy(pool)
+                                     : remote<CallId::cuMemPoolDestroy>(pool);
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes)
+{
+    return host_pools::is_host(pool) ? host_pools::trim(pool)
+                                     : remote<CallId::cuMemPoolTrimTo>(pool, bytes);
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+    return host_pools::is_host(pool) ? host_pools::set_access(pool, map, count)
+                                     : remote<CallId::cuMemPoolSetAccess>(pool, map, count);
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+    return location && host_pools::is_host(pool)
+               ? host_pools::get_access(flags, pool, *location)
+               : remote<CallId::cuMemPoolGetAccess>(flags, pool, location);
+}
+
+#if CUDA_VERSION >= 13000
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *l, CUmemAllocationType type)
+{
+    return l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l)
+               ? host_pools::default_of(pool, *l)
+               : remote<CallId::cuMemGetDefaultMemPool>(pool, l, type);
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *l, CUmemAllocationType type)
+{
+    return l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l)
+               ? host_pools::present_of(pool, *l)
+               : remote<CallId::cuMemGetMemPool>(pool, l, type);
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *l, CUmemAllocationType type, CUmemoryPool pool)
+{
+    return l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l)
+               ? host_pools::set_present(*l, pool)
+               : remote<CallId::cuMemSetMemPool>(l, type, pool);
+}
+#endif
 
 }  // namespace own
 

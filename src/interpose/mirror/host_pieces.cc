@@ -66,25 +66,6 @@ bool is_node(int id)
             !access(("/sys/devices/system/node/node" + std::to_string(id)).c_str(), F_OK));
 }
 
-CUresult check(const CUmemAllocationProp &p)
-{
-    if (p.type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (p.location.type == CU_MEM_LOCATION_TYPE_HOST) return CUDA_SUCCESS;
-    return p.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && is_node(p.location.id)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
-}
-
-// Where the kernel is asked to take the pages. Without NUMA it does not matter that it refuses.
-void prefer_node(void *p, size_t bytes, const CUmemLocation &l)
-{
-    constexpr int kPreferred = 1;  // MPOL_PREFERRED of linux/mempolicy.h
-    constexpr int kBits = sizeof(unsigned long) * CHAR_BIT;
-    if (l.type != CU_MEM_LOCATION_TYPE_HOST_NUMA || l.id >= kBits) return;
-    const unsigned long node = 1ul << l.id;
-    syscall(SYS_mbind, p, bytes, kPreferred, &node, kBits, 0);
-}
-
 // With the mutex held: the first mapping that ends behind the address.
 auto from(State &s, CUdeviceptr address)
 {
@@ -114,6 +95,24 @@ bool is_host(const CUmemLocation &l)
 }
 
 bool is_host(CUmemGenericAllocationHandle handle) { return (handle & kOurs) == kOurs; }
+
+CUresult check(const CUmemAllocationProp &p)
+{
+    if (p.type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+    if (p.location.type == CU_MEM_LOCATION_TYPE_HOST) return CUDA_SUCCESS;
+    return p.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && is_node(p.location.id)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+void prefer_node(void *p, size_t bytes, const CUmemLocation &l)
+{
+    constexpr int kPreferred = 1;  // MPOL_PREFERRED of linux/mempolicy.h
+    constexpr int kBits = sizeof(unsigned long) * CHAR_BIT;
+    if (l.type != CU_MEM_LOCATION_TYPE_HOST_NUMA || l.id >= kBits) return;
+    const unsigned long node = 1ul << l.id;
+    syscall(SYS_mbind, p, bytes, kPreferred, &node, kBits, 0);
+}
 
 CUresult granularity(size_t *bytes, const CUmemAllocationProp &p)
 {

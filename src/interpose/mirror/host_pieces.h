@@ -19,6 +19,12 @@ bool is_host(const CUmemLocation &);
 // Whether a handle is of memory of the host.
 bool is_host(CUmemGenericAllocationHandle);
 
+// Whether memory of the host can have these properties: SUCCESS or INVALID_VALUE.
+CUresult check(const CUmemAllocationProp &);
+// Asks the kernel to take the pages from a location's node. Without NUMA it does not matter that it
+// refuses.
+void prefer_node(void *, size_t bytes, const CUmemLocation &);
+
 // As the calls of these names. `retain`: nothing where no host memory is mapped.
 CUresult granularity(size_t *, const CUmemAllocationProp &);
 CUresult create(CUmemGenericAllocationHandle *, size_t bytes, const CUmemAllocationProp &,
