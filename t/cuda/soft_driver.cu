@@ -140,6 +140,15 @@ static void run_add(CUmodule module, uint64_t more)
     CHECK(cuLaunchKernel(f, (n + 127) / 128, 1, 1, 128, 1, 1, 0, nullptr, pointers, nullptr));
     CHECK(cuMemcpyDtoH(out, d, sizeof out));
     for (unsigned x : out) TRUE(x == 13);
+    // As NCCL does: a parameter's end, which the kernel does not look at, is left out.
+    arguments = {d, n, 0, 20 | uint64_t{1} << 32};
+    bytes = 20;
+    CHECK(cuLaunchKernel(f, (n + 127) / 128, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
+    CHECK(cuMemcpyDtoH(out, d, sizeof out));
+    for (unsigned x : out) TRUE(x == 23);
+    bytes = 16;  // a whole parameter is missing
+    FAILS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra),
+          CUDA_ERROR_INVALID_VALUE);
     bytes = 8;
     FAILS(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra),
           CUDA_ERROR_INVALID_VALUE);

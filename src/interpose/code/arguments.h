@@ -34,7 +34,14 @@ public:
             else
                 return CUDA_ERROR_INVALID_VALUE;
         }
-        if (size_ < f.parameter_bytes || (!data_ && size_)) return CUDA_ERROR_INVALID_VALUE;
+        if (size_ && !data_) return CUDA_ERROR_INVALID_VALUE;
+        // The end of the last parameter may be missing.
+        if (size_ < f.parameter_bytes) {
+            if (size_ <= f.parameters.back().offset) return CUDA_ERROR_INVALID_VALUE;
+            large_.resize(f.parameter_bytes);
+            memcpy(large_.data(), data_, size_);
+            data_ = large_.data(), size_ = large_.size();
+        }
         return shared::any() ? shared::look_at_parameters(data_, size_, changed_) : CUDA_SUCCESS;
     }
     // A count of bytes, and the bytes.
