@@ -79,5 +79,38 @@ loss True" "it computes and trains as on the CPU" || diag "$err"
 else
     skip "RGPU_TEST_TENSORFLOW=1 lets it take TensorFlow from PyPI, which is 4 GB" 4
 fi
+# --- PyTorch
+
+if { ls -d "$test_cache"/torch-* > /dev/null 2>&1 || [ -n "${RGPU_TEST_TORCH:-}" ]; } &&
+    python_env torch torch==2.15.0 numpy==2.4.6; then
+    # The cluster's library_path has another cuDNN, which would go before PyTorch's own.
+    ours_only="LD_LIBRARY_PATH=\${LD_LIBRARY_PATH%%:*} exec '$python' -W ignore \"\$@\""
+    try 300 srun --gres=rgpu:2 sh -c "$ours_only" sh "$root/t/clients/torch_client.py"
+    is "$rc:$out" "0:devices 2 rgpu software GPU
+memory True 4
+taken True 64
+matmul True
+linear True
+conv True
+device 0 True
+device 1 True
+between True
+loader True
+graph True
+replayed True
+events True
+collect_env True 2
+own kernels True" "PyTorch's cuBLAS, cuDNN, loaders, graphs and reports" || diag "$err"
+    export PYTHONPATH=$root/contrib PYTHONDONTWRITEBYTECODE=1 TRITON_CACHE_DIR=$T/triton
+    export TORCHINDUCTOR_CACHE_DIR=$T/inductor TORCHINDUCTOR_COMPILE_THREADS=1
+    for network in linear convolution; do
+        try 1200 srun --gres=rgpu:1 sh -c "$ours_only" sh "$root/t/lib/torch-train.py" $network
+        is "$rc $(tail -n 1 <<< "$out")" "0 right" \
+            "a $network network learns by torch.compile as on the CPU" || diag "$out$err"
+    done
+    unset PYTHONPATH
+else
+    skip "RGPU_TEST_TORCH=1 lets it take PyTorch from PyPI, which is 3 GB" 3
+fi
 ok "everything is free" wait_for 10 all_free
 done_testing
