@@ -1,6 +1,7 @@
 #!/bin/bash
 # What people install that brings a CUDA runtime of its own, from 11.0 on: CatBoost, CuPy for CUDA
-# 11, 12 and 13, XGBoost. Each computes remotely what it computes on the software GPU itself.
+# 11, 12 and 13, XGBoost, RMM; and what needs the driver alone: Dr.Jit, Taichi, Warp. Each computes
+# remotely what it computes on the software GPU itself.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$root/t/lib/rgpud.sh"
 . "$root/t/lib/python.sh"
@@ -30,7 +31,8 @@ runs()
     [ -d "$CUDA_PATH" ] || CUDA_PATH=$site/nvidia/cu13
     try 1200 env LD_LIBRARY_PATH="$softgpu:$libraries" RGPU_SOFTGPU_HOST="$T/direct" \
         PATH="$T/smi:$PATH" "$python" "$root/t/clients/$program.py"
-    is "$rc" 0 "$name on the software GPU itself" || diag "$out" "$(tail -n 15 <<< "$err")"
+    is "$rc:$(grep -w False <<< "$out")" 0: "$name on the software GPU itself" ||
+        diag "$out" "$(tail -n 15 <<< "$err")"
     direct=$out
     rgpud "$name" "softgpu_memory = \"4G\"" "softgpu_compute_capability = \"$capability\""
     clients "$name=$control"
@@ -47,6 +49,10 @@ runs cupy-cuda12x 8.0 cupy_client @/cuda_nvrtc/lib:@/cuda_runtime/lib cupy-cuda1
 runs cupy-cuda13x 8.0 cupy_client @/cu13/lib cupy-cuda13x==14.2.0 numpy==2.4.6 \
     nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96
 runs catboost 8.0 catboost_client "" catboost==1.2.10 numpy==2.3.5
+runs rmm 13.0 rmm_client "" rmm-cu13==26.10.0 numpy==2.4.6
+runs drjit 13.0 drjit_client "" drjit==1.5.0 numpy==2.4.6
+runs taichi 13.0 taichi_client "" taichi==1.7.4 numpy==2.4.6
+runs warp 13.0 warp_client "" warp-lang==1.10.1 numpy==2.4.6
 runs xgboost 13.0 xgboost_client "" xgboost==3.2.0 numpy==2.4.6
 try 600 env RGPU_TRACE=1 "$build/bin/rgpu" run --wait 20s -- "$python" \
     "$root/t/clients/xgboost_client.py"
