@@ -196,7 +196,7 @@ $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call
 $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/librgpu-ptx.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
 
-$(O)/sbin/rgpud: $(rgpud_objs) $(O)/obj/libspawner.a $(call archive,net wire calls pool share health util)
+$(O)/sbin/rgpud: $(rgpud_objs) $(O)/obj/libspawner.a $(call archive,net wire calls pool share health view util)
 	$(call say,LD)$(call link,-pie,$(DAEMON_LIBS))
 
 # Workers' filters of system calls, made by libseccomp now, as a worker would take a tenth longer to start.
@@ -213,7 +213,7 @@ $(O)/libexec/rgpu-worker: $(worker_objs) $(call archive,net wire calls pool shar
 	$(call say,LD)$(call link,-pie $(own_runtime),$(UTIL_LIBS) -ldl)
 
 # Root's: it links nothing that it does not need.
-$(O)/libexec/rgpu-spawner: $(spawner_objs) $(call archive,util)
+$(O)/libexec/rgpu-spawner: $(spawner_objs) $(call archive,view util)
 	$(call say,LD)$(call link,-pie $(own_runtime))
 
 $(O)/libexec/rgpu-scheduler: $(scheduler_objs) $(call archive,share util)
@@ -273,9 +273,9 @@ unit_archives_smi = $(O)/obj/libsmi.a $(call archive,util)
 unit_archives_slurm := $(call archive,slurm pool util)
 unit_archives_interpose := $(O)/obj/libinterpose.a $(unit_archives_net)
 unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archive,pool share)
-unit_archives_rgpud := $(O)/obj/librgpud.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health)
+unit_archives_rgpud := $(O)/obj/librgpud.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health view)
 unit_archives_worker := $(O)/obj/libworker.a $(unit_archives_net) $(call archive,pool share)
-unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,util)
+unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,view util)
 unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,slurm pool health view)
 unit_archives_view := $(call archive,view util)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libworker.a $(O)/obj/libinterpose.a \

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -116,9 +117,12 @@ int Groups::make(const Request &request)
         group = all_.emplace(key + kGroup, std::move(made)).first;
     }
     const int init = group->second.process.get();
-    const std::string own = in_pool(request.uid) ? std::string(settings_.state) + "/own" : "";
-    if (!settings_.namespaces ||
-        ((!fresh || furnish(init, own, request.uid)) && add_devices(init, devices)))
+    const std::string state = settings_.state, own = in_pool(request.uid) ? state + "/own" : "";
+    std::vector<std::string> kept = {state + "/cache/" + std::to_string(request.uid),
+                                     state + "/images/" + std::to_string(request.owner)};
+    if (!own.empty()) kept.clear();
+    if (!settings_.namespaces || ((!fresh || furnish(init, settings_, kept, own, request.uid)) &&
+                                  add_devices(init, devices)))
         return 0;
     dprintf(2, "rgpu-spawner: group %.8s: what it sees cannot be mounted: %m\n", key.c_str());
     if (fresh) end(key);
@@ -148,7 +152,9 @@ pid_t Groups::spawn(const Process &group, const Request &request,
         place_descriptors(places) && setgroups(group.ids.size(), group.ids.data()) == 0 &&
         setresgid(group.gid, group.gid, group.gid) == 0 &&
         setresuid(group.uid, group.uid, group.uid) == 0 && drop_capabilities() &&
-        prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && chdir("/") == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+        // The keys of root's session stay there.
+        (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr), chdir("/")) == 0)
         execve(command[0], command, variables.data());
     dprintf(2, "rgpu-spawner: %s does not start: %m\n", command[0]);
     _exit(127);

@@ -1,7 +1,6 @@
 #include "spawner/namespaces.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -16,26 +15,14 @@
 #include <map>
 #include <string_view>
 
+#include "util/child.h"
+#include "view/host.h"
+
 namespace rgpu::spawner {
 namespace {
 
 constexpr std::string_view kAnyDevice = " null zero full random urandom infiniband ";
-constexpr const char *kOwnOptions = "mode=0700,size=1g,nr_inodes=64k,uid=";
-constexpr unsigned long kDev = MS_NOSUID | MS_NOEXEC;  // how /dev is mounted
-
-bool mount_all(const std::string &own, uid_t uid)
-{
-    const std::string options = kOwnOptions + std::to_string(uid) + ",gid=" + std::to_string(uid);
-    // A slave: what the host unmounts later is unmounted here, too, and nothing of this is seen
-    // there.
-    return mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
-           mount("rgpu", "/dev", "tmpfs", kDev, "size=64k,mode=0755") == 0 &&
-           mkdir("/dev/shm", 01777) == 0 &&
-           mount("rgpu", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0 &&
-           mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0 &&
-           (own.empty() ||
-            mount("rgpu", own.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) == 0);
-}
+constexpr unsigned long kDev = MS_NOSUID | MS_NOEXEC, kFiles = MS_NOSUID | MS_NODEV;
 
 // A mount of its own at that path, which forbids what /dev's does.
 bool put(const std::string &path, int tree)
@@ -108,9 +95,20 @@ pid_t make_init(bool isolated)
     _exit(1);
 }
 
-bool furnish(int init, const std::string &own, uid_t uid)
+bool furnish(int init, const Settings &settings, const std::vector<std::string> &writable,
+             const std::string &own, uid_t uid)
 {
-    return in_child(init, [&] { return setns(init, CLONE_NEWNS) == 0 && mount_all(own, uid); });
+    const std::string id = std::to_string(uid);
+    const std::string options = "mode=0700,size=1g,nr_inodes=64k,uid=" + id + ",gid=" + id;
+    return in_child(init, [&] {
+        return setns(init, CLONE_NEWNS) == 0 &&
+               view::keep_from_host(writable, {settings.worker, settings.state}) &&
+               mount("rgpu", "/dev", "tmpfs", kDev, "size=64k,mode=0755") == 0 &&
+               mkdir("/dev/shm", 01777) == 0 &&
+               mount("rgpu", "/dev/shm", "tmpfs", kFiles, "mode=1777") == 0 &&
+               mount("proc", "/proc", "proc", kFiles | MS_NOEXEC, nullptr) == 0 &&
+               (own.empty() || mount("rgpu", own.c_str(), "tmpfs", kFiles, options.c_str()) == 0);
+    });
 }
 
 bool add_devices(int init, const std::vector<std::string> &names)
@@ -128,13 +126,6 @@ pid_t fork_in(int init, const std::function<pid_t()> &fork)
     if (pid != 0 && init >= 0 && setns(own, CLONE_NEWPID) != 0) abort();
     errno = failure;
     return pid;
-}
-
-bool drop_capabilities()
-{
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, none) == 0;
 }
 
 }  // namespace rgpu::spawner

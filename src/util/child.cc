@@ -1,9 +1,12 @@
 #include "util/child.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,6 +68,13 @@ void bind_to(const Processors &processors)
 bool set_limits(const ProcessLimits &limits)
 {
     return lower(RLIMIT_DATA, limits.data) && lower(RLIMIT_NPROC, limits.processes);
+}
+
+bool drop_capabilities()
+{
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, none) == 0;
 }
 
 }  // namespace rgpu

@@ -35,4 +35,7 @@ struct ProcessLimits {
 // A smaller limit that is there already stays.
 bool set_limits(const ProcessLimits &);
 
+// No capability is left, nor can be had again. False, with errno.
+bool drop_capabilities();
+
 }  // namespace rgpu

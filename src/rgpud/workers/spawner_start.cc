@@ -110,11 +110,11 @@ Result<void> find_cgroups(Settings &settings, const std::string &state)
 }
 
 // By making some.
-bool has_namespaces()
+bool has_namespaces(const Settings &settings)
 {
     const pid_t pid = spawner::make_init(true);
     const Fd process(pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    const bool whole = process && spawner::furnish(process.get(), "", 0) &&
+    const bool whole = process && spawner::furnish(process.get(), settings, {}, "", 0) &&
                        spawner::add_devices(process.get(), {"null"});
     if (!whole)
         log_warning("no namespaces here (%s): workers see the host's processes and devices",
@@ -197,7 +197,7 @@ Result<std::vector<Fd>> prepare_spawner(const RgpudConfig &config, uid_t user, b
     settings->once = once;
     if (Result<void> found = find_cgroups(*settings, config.state_dir); !found)
         return std::move(found).error();
-    settings->namespaces = settings->namespaces && has_namespaces();
+    settings->namespaces = settings->namespaces && has_namespaces(*settings);
     const std::string state = settings->state;
     Result<Fd> given[] = {pipe_with(*settings), listen_at(spawner_path(config), user),
                           open_own(state + "/cache"), open_own(state + "/images"),

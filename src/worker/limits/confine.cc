@@ -1,10 +1,8 @@
 // The filters are made when rgpu is built (worker/filter/).
 #include "worker/limits/confine.h"
 
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "util/child.h"
 #include "worker/filter/own_pid.h"
 
 namespace rgpu::worker {
@@ -41,19 +40,12 @@ Result<void> install(std::span<const sock_filter> filter, unsigned flags)
     return {};
 }
 
-// A worker of root's own lease (worker_user = "root") is root without root's rights.
-bool drop_capabilities()
-{
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-    return syscall(SYS_capset, &header, none) == 0;
-}
-
 }  // namespace
 
 Result<void> confine(Filter filter, Sockets sockets)
 {
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !drop_capabilities())
+    // A worker of root's own lease (worker_user = "root") is root without root's rights.
+    if (!drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
     sockets_open = sockets == Sockets::until_settled;
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
