@@ -8,13 +8,19 @@ namespace rgpu::worker::own {
 namespace {
 
 // Waits in another thread, in the context that the call was made in; for these open copies, too.
-template <class Wait>
-void wait_elsewhere(Session &s, const Call &call, std::vector<uint64_t> copies, Wait wait)
+// `told`: who must know when the driver's wait begins and ends, or null.
+template <class Wait> void wait_elsewhere(Session &s, const Call &call,
+                                          std::vector<uint64_t> copies,
+                                          std::shared_ptr<StreamWait> told, Wait wait)
 {
-    s.waiters.run([&s, call, wait, context = s.context(), copies = std::move(copies)] {
+    s.waiters.run([&s, call, wait, context = s.context(), copies = std::move(copies),
+                   told = std::move(told)] {
         s.copies.wait_closed(copies);
+        if (told) told->begin();
         CUresult r = DRIVER(cuCtxSetCurrent)(context);
-        s.finish_wait(call, r ? r : wait());
+        if (!r) r = wait();
+        if (told) told->end();
+        s.finish_wait(call, r);
     });
 }
 
@@ -36,7 +42,8 @@ Result<void> cuCtxSynchronize(Session &s, Call &call)
     if (!call.body.at_end()) return misfit();
     auto copies = s.copies.which_open(
         [&](Copies::Key, const Copies::Copy &c) { return c.context == s.context(); });
-    wait_elsewhere(s, call, std::move(copies), [] { return DRIVER(cuCtxSynchronize)(); });
+    wait_elsewhere(s, call, std::move(copies), s.turns.waits(s.context()),
+                   [] { return DRIVER(cuCtxSynchronize)(); });
     return {};
 }
 
@@ -50,11 +57,13 @@ Result<void> cuStreamSynchronize(Session &s, Call &call)
     if (s.copies.any_open()) copies = copies_in_front(s, stream_key(call, id), stream);
     // Idle already, as it often is: no other thread needed. NOT_READY is no error here.
     CUresult now = !copies.empty() ? CUDA_ERROR_NOT_READY : DRIVER(cuStreamQuery)(stream);
+    std::shared_ptr<StreamWait> told = s.turns.waits(s.context(), stream);
     if (now != CUDA_ERROR_NOT_READY) {
+        if (told) told->end();
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, std::move(copies),
+    wait_elsewhere(s, call, std::move(copies), std::move(told),
                    [stream] { return DRIVER(cuStreamSynchronize)(stream); });
     return {};
 }
@@ -73,7 +82,7 @@ Result<void> cuEventSynchronize(Session &s, Call &call)
         s.finish_wait(call, now);
         return {};
     }
-    wait_elsewhere(s, call, std::move(copies),
+    wait_elsewhere(s, call, std::move(copies), nullptr,
                    [event] { return DRIVER(cuEventSynchronize)(event); });
     return {};
 }

@@ -96,8 +96,9 @@ void Turn::issued(CUcontext context, CUstream stream)
     if (dirty_.empty() || dirty_.back().stream != stream || dirty_.back().context != context) {
         auto same = [&](const Place &p) { return p.stream == stream && p.context == context; };
         std::erase_if(dirty_, same);
-        dirty_.push_back({context, stream});
+        dirty_.push_back({context, stream, nullptr});
     }
+    dirty_.back().wait = nullptr;  // none of before is for this launch
     auto group = std::find_if(groups_.rbegin(), groups_.rend(), [&](const Group &g) {
         return g.work == last_work_ && g.each == last_.each;
     });
@@ -110,8 +111,35 @@ void Turn::issued(CUcontext context, CUstream stream)
         mark();
 }
 
-bool Turn::record(Place place, Point &point)
+template <class Which> std::shared_ptr<StreamWait> Turn::waits_where(Which which)
 {
+    std::shared_ptr<StreamWait> wait;
+    for (Place &place : dirty_)
+        if (which(place)) {
+            if (!wait) wait = std::make_shared<StreamWait>();
+            place.wait = wait;
+        }
+    return wait;
+}
+
+std::shared_ptr<StreamWait> Turn::waits(CUcontext context, CUstream stream)
+{
+    return waits_where([&](const Place &p) { return p.stream == stream && p.context == context; });
+}
+
+std::shared_ptr<StreamWait> Turn::waits(CUcontext context)
+{
+    return waits_where([&](const Place &p) { return p.context == context; });
+}
+
+bool Turn::record(const Place &place, Point &point)
+{
+    point.context = place.context;
+    if (place.wait && place.wait->over()) return true;
+    if (place.wait && place.wait->runs()) {
+        point.wait = place.wait;
+        return true;
+    }
     // What a capture takes in is not carried out, and an event would become part of it.
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     if (DRIVER(cuStreamIsCapturing)(place.stream, &capture) ||
@@ -121,7 +149,7 @@ bool Turn::record(Place place, Point &point)
         std::lock_guard lock(mutex_);
         for (Point &p : spare_)
             if (p.context == place.context) {
-                point = p;
+                point.event = p.event;
                 p = spare_.back();
                 spare_.pop_back();
                 break;
@@ -130,7 +158,6 @@ bool Turn::record(Place place, Point &point)
     if (!point.event &&
         DRIVER(cuEventCreate)(&point.event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC))
         return false;
-    point.context = place.context;
     if (!DRIVER(cuEventRecord)(point.event, place.stream)) return true;
     // The stream or the context has failed: its work has ended.
     DRIVER(cuEventDestroy_v2)(point.event);
@@ -183,8 +210,11 @@ void Turn::forget(CUcontext context)
 // Where nobody waits for the end, it is enough to look now and then: a thread that waits in the
 // driver can cost each kernel something (softgpu wakes it whenever one ends). What nobody can tell
 // yet is waited for: until it has ended, too little is launched.
-void Turn::await(CUevent event, const Mark &m)
+void Turn::await(const Point &point, const Mark &m)
 {
+    if (point.wait) return point.wait->until_over();
+    if (!point.event) return;
+    const CUevent event = point.event;
     const int64_t likely = std::max(m.began, done_at_) + m.expected * 3 / 4;
     while (m.settled && alone()) {
         if (DRIVER(cuEventQuery)(event) != CUDA_ERROR_NOT_READY) return;
@@ -215,7 +245,7 @@ void Turn::watch()
         lock.unlock();
         for (const Point &p : m.points) {
             DRIVER(cuCtxSetCurrent)(p.context);
-            await(p.event, m);
+            await(p, m);
         }
         note_memory();
         finished(std::move(m));
@@ -252,7 +282,8 @@ void Turn::finished(Mark m)
     limit_ = seat_->ahead(now);
     std::unique_lock lock(mutex_);
     if (m.gate_changes == gate_changes_ && !seat_->told().gates) estimates_.learn(m.groups, took);
-    spare_.insert(spare_.end(), m.points.begin(), m.points.end());
+    for (const Point &p : m.points)
+        if (p.event) spare_.push_back(p);
     seat_->told().under_way = marks_.empty() ? 0 : now;
     const bool tell = seat_->completed(m.upto, now);
     lock.unlock();

@@ -23,6 +23,22 @@
 
 namespace rgpu::worker {
 
+// A wait of the program's for all work of a stream, in another thread than the dispatcher's.
+class StreamWait {
+public:
+    // Around the driver's wait.
+    void begin() { state_ = kRuns; }
+    void end() { state_ = kOver, state_.notify_all(); }
+
+    bool runs() const { return state_ == kRuns; }
+    bool over() const { return state_ == kOver; }
+    void until_over() const { state_.wait(kRuns); }  // only of one that runs
+
+private:
+    enum State { kQueued, kRuns, kOver };
+    std::atomic<State> state_{kQueued};
+};
+
 class Turn {
 public:
     struct Settings {
@@ -62,6 +78,11 @@ public:
     void mark();
     // The context is about to end; its work has ended.
     void forget(CUcontext);
+    // The program waits for a stream's work, or for all of the context's. To be told when the wait
+    // begins and ends; null where no event would be recorded for that work. An event that is
+    // recorded behind the wait would make the stream look busy: the wait takes its place.
+    std::shared_ptr<StreamWait> waits(CUcontext, CUstream);
+    std::shared_ptr<StreamWait> waits(CUcontext);
     void copied(size_t bytes) { seat_->told().bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
     // --- any thread
@@ -72,10 +93,13 @@ private:
     struct Place {
         CUcontext context = nullptr;
         CUstream stream = nullptr;
+        std::shared_ptr<StreamWait> wait;  // where the program waits for all of it
     };
+    // What shows that a place's work has ended: an event, a wait, or neither where it is known.
     struct Point {
         CUcontext context = nullptr;
         CUevent event = nullptr;
+        std::shared_ptr<StreamWait> wait;
     };
     // A group of launches with the events behind it.
     struct Mark {
@@ -94,9 +118,10 @@ private:
     static bool is_legacy(CUstream s) { return s == nullptr || s == CU_STREAM_LEGACY; }
     void prepare(const void *work, CUstream);
     void begin_slowly();
-    bool record(Place, Point &);
+    bool record(const Place &, Point &);
+    template <class Which> std::shared_ptr<StreamWait> waits_where(Which);
     void watch();
-    void await(CUevent, const Mark &);
+    void await(const Point &, const Mark &);
     void finished(Mark);
     void note_memory();
     void guard_limit();

@@ -39,6 +39,17 @@ public:
     // for now.
     void mark();
     void forget(CUcontext);
+    // The program waits: see turn.h.
+    std::shared_ptr<StreamWait> waits(CUcontext context, CUstream stream)
+    {
+        Turn *t = turn(context);
+        return t ? t->waits(context, stream) : nullptr;
+    }
+    std::shared_ptr<StreamWait> waits(CUcontext context)
+    {
+        Turn *t = turn(context);
+        return t ? t->waits(context) : nullptr;
+    }
     // The program has ended: the memory that it has then may be the most that it had.
     void look_at_memory();
     void copied(CUcontext context, size_t bytes)
