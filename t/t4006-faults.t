@@ -59,4 +59,15 @@ ok "its host dies mid-run, and the program ends" wait_for 30 ended
 is "$(exit_code)" 3 "with a CUDA error"
 like "$(cat "$T/err3")" "$other" "its stderr names the server"
 is "$(workers)" "" "no worker is left"
+
+start_rgpud "$other"
+rgpu health > /dev/null
+submitted --gres=rgpu:1 -o "$T/out5" -e "$T/err5" --wrap "exec $steady $T/mark5"
+ok "a job has its GPU on the host that is back" wait_for 60 [ -e "$T/mark5" ]
+is "$(server_of "$job")" "$other" "which is $other"
+kill -9 "$(cat "$cluster/pid/rgpud.$other")" $(workers)
+start_rgpud "$other"
+ok "the host goes down and is back at once: the job is requeued" wait_for 60 is_requeued
+like "$(note_of "$job")" "^rgpu: lost its worker on server $other \(a worker ended while rgpud was \
+away, as when the host goes down\): requeued" "... and its comment says what happened"
 done_testing

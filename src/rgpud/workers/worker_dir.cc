@@ -18,7 +18,8 @@
 namespace rgpu::serverd {
 namespace {
 
-constexpr const char *kLease = ".lease", *kSocket = ".socket", *kProcess = ".process";
+constexpr const char *kLease = ".lease", *kSocket = ".socket", *kProcess = ".process",
+                     *kClient = ".client";
 
 Fd unix_socket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
@@ -114,9 +115,18 @@ void WorkerDir::note_process(const std::string &name, pid_t pid) const
                     name.c_str(), kProcess, strerror(errno));
 }
 
+void WorkerDir::note_client(const std::string &name) const
+{
+    Fd file(openat(dir_.get(), (name + kClient).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (!file)
+        log_warning("%s/%s%s: %s; if the host goes down, nobody will know that this worker was in "
+                    "use",
+                    path_.c_str(), name.c_str(), kClient, strerror(errno));
+}
+
 void WorkerDir::remove(const std::string &name) const
 {
-    for (const char *suffix : {kProcess, kSocket, kLease})
+    for (const char *suffix : {kClient, kProcess, kSocket, kLease})
         unlinkat(dir_.get(), (name + suffix).c_str(), 0);
 }
 
@@ -138,7 +148,8 @@ std::vector<WorkerDir::Found> WorkerDir::find()
         // Without its words, which a full disk may have kept away, it still is somebody's.
         pool::Lease lease = leases && leases->leases.size() == 1 ? std::move(leases->leases[0])
                                                                  : pool::Lease{};
-        found.push_back({name, std::move(lease), 0, {}});
+        found.push_back({name, std::move(lease), 0, {}, false});
+        found.back().had_client = faccessat(dir_.get(), (name + kClient).c_str(), F_OK, 0) == 0;
         take_process(found.back(),
                      Fd(openat(dir_.get(), (name + kProcess).c_str(), O_RDONLY | O_CLOEXEC)));
     }

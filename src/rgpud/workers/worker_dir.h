@@ -3,7 +3,7 @@
 // Below [rgpud] state_dir there is for each worker NAME.lease, which says in JSON whose it is, and
 // NAME.socket, its control socket. Whether it lives, the spawner says. Of a worker that rgpud
 // started itself NAME.process has the pid and the time of its start; nothing that a worker holds or
-// says decides.
+// says decides. NAME.client is there once the worker has a client.
 #pragma once
 
 #include <sys/types.h>
@@ -30,6 +30,8 @@ public:
     Result<Made> make(const pool::Lease &lease);
     // After it was started by rgpud itself.
     void note_process(const std::string &name, pid_t pid) const;
+    // Before a client is told that it has it.
+    void note_client(const std::string &name) const;
 
     // The workers of an rgpud before this one.
     struct Found {
@@ -37,6 +39,7 @@ public:
         pool::Lease lease;  // without secret
         pid_t pid = 0;      // of one that was noted, and lives; else 0
         Fd process;
+        bool had_client = false;
     };
     std::vector<Found> find();
 

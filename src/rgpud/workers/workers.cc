@@ -88,6 +88,7 @@ Result<void> Workers::adopt(const std::string &directory, std::shared_ptr<Spawne
     for (WorkerDir::Found &found : dir_->find()) {
         const auto at = spawned.find(found.name);
         if (at == spawned.end() && !found.process) {
+            if (found.had_client) note_lost(found.lease);
             dir_->remove(found.name);
             continue;
         }
@@ -104,6 +105,15 @@ Result<void> Workers::adopt(const std::string &directory, std::shared_ptr<Spawne
     // Nobody's: what is known of it was lost.
     for (const auto &[name, one] : spawned) spawner_->signal(one.key, name, SIGKILL);
     return {};
+}
+
+// It may have ended well: nobody is left who knows.
+void Workers::note_lost(const pool::Lease &lease)
+{
+    constexpr char kHow[] = "a worker ended while rgpud was away, as when the host goes down";
+    log_warning("lease %s (%s): %s", short_id(lease.id).c_str(), to_text(lease.owner).c_str(),
+                kHow);
+    died_.push_back({lease, kHow});
 }
 
 std::vector<pool::Lease> Workers::leases() const
@@ -132,6 +142,7 @@ Result<pid_t> Workers::start(const pool::Lease &lease, const Group &group, Worke
         return std::move(started).error();
     }
     if (!spawner_) dir_->note_process(made->name, started->pid);
+    if (!channel) dir_->note_client(made->name);
     const pid_t pid = started->pid;
     Worker &worker = add(made->name, lease, pid, std::move(started->process));
     worker.group = spawner_ ? group.key : "";
@@ -147,24 +158,26 @@ Fd Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table
                       const std::string &who)
 {
     std::lock_guard lock(mutex_);
-    while (Worker *worker = waiting(lease)) {
-        Fd channel = std::move(worker->channel);
+    while (auto *entry = waiting(lease)) {
+        auto &[name, worker] = *entry;
+        Fd channel = std::move(worker.channel);
+        dir_->note_client(name);
         if (!serverd::hand_over(channel.get(), socket.get(), table_digest)) continue;
         log_info("lease %s: worker %d, which waited, is for %s", short_id(lease).c_str(),
-                 worker->pid, who.c_str());
+                 worker.pid, who.c_str());
         return channel;
     }
     return {};
 }
 
 // One that was told to end waits no more.
-Workers::Worker *Workers::waiting(const std::string &lease)
+Workers::Entry *Workers::waiting(const std::string &lease)
 {
     auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
         return entry.second.lease.id == lease && entry.second.channel &&
                entry.second.kill_at == kNever;
     });
-    return found == workers_.end() ? nullptr : &found->second;
+    return found == workers_.end() ? nullptr : &*found;
 }
 
 bool Workers::waits(const std::string &lease)
@@ -176,12 +189,12 @@ bool Workers::waits(const std::string &lease)
 void Workers::get_ready(const std::string &lease)
 {
     std::lock_guard lock(mutex_);
-    Worker *worker = waiting(lease);
-    if (!worker || std::exchange(worker->ready, true)) return;
+    Entry *entry = waiting(lease);
+    if (!entry || std::exchange(entry->second.ready, true)) return;
     // One that has ended is met by tend().
-    if (serverd::get_ready(worker->channel.get()))
+    if (serverd::get_ready(entry->second.channel.get()))
         log_info("lease %s: worker %d, which waits, makes its context", short_id(lease).c_str(),
-                 worker->pid);
+                 entry->second.pid);
 }
 
 std::vector<std::string> Workers::without_client()

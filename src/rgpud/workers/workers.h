@@ -62,7 +62,7 @@ public:
     std::vector<std::string> without_client();
 
     // Workers with a client that have died since the last call: ended by a signal that rgpud did
-    // not send.
+    // not send, or while no rgpud was there, and no spawner that knows how.
     struct Died {
         pool::Lease lease;
         std::string how;
@@ -101,11 +101,13 @@ private:
         bool ready = false;
         Time kill_at = kNever;
     };
-    Worker *waiting(const std::string &lease);
+    using Entry = std::pair<const std::string, Worker>;  // of workers_
+    Entry *waiting(const std::string &lease);
     size_t untaken_lanes(const std::string &lease);
     int with_client(const std::string &lease) const;
     void signal(const std::string &name, Worker &worker, int number);
     bool has_ended(const std::string &name, Worker &worker);
+    void note_lost(const pool::Lease &lease);
     Worker &add(const std::string &name, const pool::Lease &lease, pid_t pid, Fd process);
 
     mutable std::mutex mutex_;
