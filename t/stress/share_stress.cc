@@ -84,11 +84,10 @@ int main(int argc, char **argv)
                         std::move(opened.back().desk)))
             return 1;
         workers.push_back(std::make_unique<Worker>());
-        workers.back()->seat = std::move(*Seat::take(opened.back().socket.get()));
-        threads.emplace_back(
-            [&workers, i] { workers[static_cast<size_t>(i)]->launch(i % kTenants); });
-        threads.emplace_back(
-            [&workers, i] { workers[static_cast<size_t>(i)]->watch(i % kTenants); });
+        Worker *worker = workers.back().get();
+        worker->seat = std::move(*Seat::take(opened.back().socket.get()));
+        threads.emplace_back([worker, i] { worker->launch(i % kTenants); });
+        threads.emplace_back([worker, i] { worker->watch(i % kTenants); });
     }
     timespec time = {argc > 1 ? atoi(argv[1]) : 3, 0};
     threads.emplace_back([&board] {
