@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "util/child.h"
+#include "util/fd.h"
 #include "worker/filter/own_pid.h"
 
 namespace rgpu::worker {
@@ -40,6 +42,20 @@ Result<void> install(std::span<const sock_filter> filter, unsigned flags)
     return {};
 }
 
+// The client's connection is a TCP socket, which connect(2) to AF_UNSPEC makes a fresh one: it must
+// reach no service of this host, nor take the port of one. landlock(7); the kernel has the rule
+// since 6.7, and headers of before lack it.
+void deny_tcp()
+{
+    constexpr long kCreateRuleset = 444, kRestrictSelf = 446;
+    constexpr uint64_t kBind = 1 << 0, kConnect = 1 << 1;  // LANDLOCK_ACCESS_NET_..._TCP
+    const struct {
+        uint64_t files, net;
+    } handled{0, kBind | kConnect};
+    const Fd rules(static_cast<int>(syscall(kCreateRuleset, &handled, sizeof handled, 0)));
+    if (rules) syscall(kRestrictSelf, rules.get(), 0);
+}
+
 }  // namespace
 
 Result<void> confine(Filter filter, Sockets sockets)
@@ -48,6 +64,7 @@ Result<void> confine(Filter filter, Sockets sockets)
     if (!drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
     sockets_open = sockets == Sockets::until_settled;
+    if (!sockets_open) deny_tcp();
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
     using Steps = std::span<const sock_filter>;
     if (filter == Filter::software)

@@ -22,8 +22,9 @@ enum class Filter {
 };
 
 // For good, in this process and all its threads; call it before the second thread. Sets
-// no_new_privs, gives up root's capabilities, and installs a filter of system calls. Fails with
-// `unsupported` where the kernel has no seccomp.
+// no_new_privs, gives up root's capabilities, and installs a filter of system calls. Where sockets
+// are denied and the kernel can, the sockets that are there connect to no TCP port and bind none.
+// Fails with `unsupported` where the kernel has no seccomp.
 enum class Sockets { denied, until_settled };
 Result<void> confine(Filter, Sockets = Sockets::denied);
 // Sockets too, where confine() left them for UCX, which makes them up to when its endpoint stands:

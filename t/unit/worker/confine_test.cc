@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -257,4 +258,41 @@ Test(confine, holds_in_threads_that_are_made_later)
             return failure == EPERM ? 0 : 1;
         }),
         0);
+}
+
+// A client's connection, made a fresh socket, reaches a service of this host.
+Test(confine, tcp_sockets_that_are_there_go_nowhere_else)
+{
+    const int service = socket(AF_INET, SOCK_STREAM, 0), theirs = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{}, any{};
+    address.sin_family = any.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    cr_assert(bind(service, reinterpret_cast<sockaddr *>(&address), size) == 0 &&
+              listen(service, 8) == 0 &&
+              getsockname(service, reinterpret_cast<sockaddr *>(&address), &size) == 0 &&
+              connect(theirs, reinterpret_cast<sockaddr *>(&address), size) == 0);
+    constexpr long kCreateRuleset = 444, kVersion = 1;  // landlock_create_ruleset(2)
+    if (syscall(kCreateRuleset, nullptr, 0, kVersion) < 4)
+        cr_skip_test("the kernel's Landlock has no rules for TCP");
+    for (Filter filter : kFilters) {
+        const auto again = [&](auto call) {
+            return failure_of(
+                [&]() -> long {
+                    sockaddr nowhere{};
+                    nowhere.sa_family = AF_UNSPEC;
+                    if (connect(theirs, &nowhere, sizeof nowhere)) return 0;
+                    return call();
+                },
+                filter);
+        };
+        cr_expect_eq(
+            again([&] { return connect(theirs, reinterpret_cast<sockaddr *>(&address), size); }),
+            EACCES, "it connects anew");
+        cr_expect_eq(
+            again([&] { return bind(theirs, reinterpret_cast<sockaddr *>(&any), sizeof any); }),
+            EACCES, "it takes a port");
+    }
+    close(service);
+    close(theirs);
 }
