@@ -140,6 +140,9 @@ try 20 rgpu usage -S now-1days -A blue --jobs
 like "$out" "^USER +ACCOUNT +GPU +JOB +GPU TIME +BUSY +MEMORY +IN +OUT +BLOCKED +THROTTLED" \
     "... as a table"
 like "$out" "root +blue +rgpu software gpu +$two +0:0" "... with a line for each job"
+try 20 rgpu usage --json
+is "$rc $(grep -cE '[0-9]\.[0-9]{4,}' <<< "$out")" "0 0" \
+    "sums have thousandths of a second, and no digits that adding made"
 try 20 rgpu usage -u nobody
 is "$rc $out" "0 USER  ACCOUNT  GPU  RUNS  GPU TIME  BUSY  MEMORY  IN  OUT  BLOCKED  THROTTLED
 0:00:00 of GPU time in all" "... which is empty where nothing ran"

@@ -150,6 +150,8 @@ text "No server answers:"
 for name in gpu1 gpu2; do crash rgpud.$name; done
 see "srun --gres=rgpu:1 ./train"
 see "rgpu list"
+no_job() { [ -z "$(squeue -h -o %i)" ]; }
+wait_for 60 no_job > /dev/null
 see "rgpu slurm check"
 for name in gpu1 gpu2; do start_rgpud $name; done
 wait_for 30 all_free > /dev/null
