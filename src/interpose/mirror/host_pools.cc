@@ -90,6 +90,19 @@ std::shared_ptr<Pool> find(State &s, CUmemoryPool handle)
     return it == s.pools.end() ? nullptr : it->second;
 }
 
+// Where an attribute stands that a program may set to any value; null for every other one.
+uint64_t *setting(Pool &pool, CUmemPool_attribute which)
+{
+    switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        return &pool.reuse[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return &pool.threshold;
+    default: return nullptr;
+    }
+}
+
 void give_back(CUdeviceptr base)
 {
     forget_host(base, true);
@@ -194,13 +207,11 @@ CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t 
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
-    switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        value = pool->reuse[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+    if (const uint64_t *kept = setting(*pool, which)) {
+        value = *kept;
         return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: value = pool->threshold; return CUDA_SUCCESS;
+    }
+    switch (which) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: value = pool->used; return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
@@ -215,13 +226,11 @@ CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t 
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
-    switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        pool->reuse[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = value;
+    if (uint64_t *kept = setting(*pool, which)) {
+        *kept = value;
         return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->threshold = value; return CUDA_SUCCESS;
+    }
+    switch (which) {
     // These begin anew; no other value can be set.
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:

@@ -89,8 +89,7 @@ std::string why_ended(const std::string &address, const std::string &lease,
                      "killed: rgpud's log says how)"
                    : "the server does not answer (" + accepted.error().text + ")";
     return "the lease was ended there (rgpu release, its time was over, or the host took back a "
-           "GPU "
-           "that it had lent)";
+           "GPU that it had lent)";
 }
 
 void DataConnection::leave_to_parent()

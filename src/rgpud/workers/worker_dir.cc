@@ -148,8 +148,8 @@ std::vector<WorkerDir::Found> WorkerDir::find()
         // Without its words, which a full disk may have kept away, it still is somebody's.
         pool::Lease lease = leases && leases->leases.size() == 1 ? std::move(leases->leases[0])
                                                                  : pool::Lease{};
-        found.push_back({name, std::move(lease), 0, {}, false});
-        found.back().had_client = faccessat(dir_.get(), (name + kClient).c_str(), F_OK, 0) == 0;
+        const bool had_client = faccessat(dir_.get(), (name + kClient).c_str(), F_OK, 0) == 0;
+        found.push_back({name, std::move(lease), 0, {}, had_client});
         take_process(found.back(),
                      Fd(openat(dir_.get(), (name + kProcess).c_str(), O_RDONLY | O_CLOEXEC)));
     }

@@ -43,8 +43,8 @@ Result<void> install(std::span<const sock_filter> filter, unsigned flags)
 }
 
 // The client's connection is a TCP socket, which connect(2) to AF_UNSPEC makes a fresh one: it must
-// reach no service of this host, nor take the port of one. landlock(7); the kernel has the rule
-// since 6.7, and headers of before lack it.
+// reach no service of this host, nor take the port of one. landlock(7); Linux has these rules
+// since 6.7, and older headers lack them.
 void deny_tcp()
 {
     constexpr long kCreateRuleset = 444, kRestrictSelf = 446;

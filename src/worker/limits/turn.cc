@@ -98,7 +98,7 @@ void Turn::issued(CUcontext context, CUstream stream)
         std::erase_if(dirty_, same);
         dirty_.push_back({context, stream, nullptr});
     }
-    dirty_.back().wait = nullptr;  // none of before is for this launch
+    dirty_.back().wait = nullptr;  // an earlier wait does not cover this launch
     auto group = std::find_if(groups_.rbegin(), groups_.rend(), [&](const Group &g) {
         return g.work == last_work_ && g.each == last_.each;
     });
