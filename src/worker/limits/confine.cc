@@ -43,8 +43,9 @@ Result<void> install(std::span<const sock_filter> filter, unsigned flags)
 }
 
 // The client's connection is a TCP socket, which connect(2) to AF_UNSPEC makes a fresh one: it must
-// reach no service of this host, nor take the port of one. landlock(7); Linux has these rules
-// since 6.7, and older headers lack them.
+// reach no service of this host, nor take the port of one. NVIDIA's driver needs Unix sockets, so
+// Landlock tells them apart. landlock(7); Linux has these rules since 6.7, and older headers lack
+// them.
 void deny_tcp()
 {
     constexpr long kCreateRuleset = 444, kRestrictSelf = 446;
@@ -64,7 +65,9 @@ Result<void> confine(Filter filter, Sockets sockets)
     if (!drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
     sockets_open = sockets == Sockets::until_settled;
-    if (!sockets_open) deny_tcp();
+    // The software GPU's filter denies all of connect(2), and its workers look into each other's
+    // shared files (/proc/PID/fd), which Landlock denies, too.
+    if (!sockets_open && filter != Filter::software) deny_tcp();
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
     using Steps = std::span<const sock_filter>;
     if (filter == Filter::software)

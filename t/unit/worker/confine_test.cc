@@ -273,25 +273,27 @@ Test(confine, tcp_sockets_that_are_there_go_nowhere_else)
               getsockname(service, reinterpret_cast<sockaddr *>(&address), &size) == 0 &&
               connect(theirs, reinterpret_cast<sockaddr *>(&address), size) == 0);
     constexpr long kCreateRuleset = 444, kVersion = 1;  // landlock_create_ruleset(2)
-    if (syscall(kCreateRuleset, nullptr, 0, kVersion) < 4)
-        cr_skip_test("the kernel's Landlock has no rules for TCP");
+    const bool has_landlock = syscall(kCreateRuleset, nullptr, 0, kVersion) >= 4;
     for (Filter filter : kFilters) {
+        if (filter != Filter::software && !has_landlock) continue;
+        const int denied = filter == Filter::software ? EPERM : EACCES;
         const auto again = [&](auto call) {
             return failure_of(
                 [&]() -> long {
                     sockaddr nowhere{};
                     nowhere.sa_family = AF_UNSPEC;
-                    if (connect(theirs, &nowhere, sizeof nowhere)) return 0;
+                    // The software GPU's filter denies this already.
+                    if (connect(theirs, &nowhere, sizeof nowhere) && errno != EPERM) return 0;
                     return call();
                 },
                 filter);
         };
         cr_expect_eq(
             again([&] { return connect(theirs, reinterpret_cast<sockaddr *>(&address), size); }),
-            EACCES, "it connects anew");
+            denied, "it connects anew");
         cr_expect_eq(
             again([&] { return bind(theirs, reinterpret_cast<sockaddr *>(&any), sizeof any); }),
-            EACCES, "it takes a port");
+            denied, "it takes a port");
     }
     close(service);
     close(theirs);
