@@ -55,6 +55,12 @@ complete := $(if $(SANITIZE),,-Wl,--no-undefined)
 # What runs in other people's programs, or starts often, brings its C++ library with it. A sanitizer must see that one's locks, too.
 own_runtime := $(if $(SANITIZE),,-static-libstdc++ -static-libgcc)
 
+# What goes into the programs of others, in whatever container, needs glibc 2.28 only (t/t0014). Functions of threads
+# and of dlopen are in these libraries there. Sanitizers bring functions of the same names.
+glibc_objs = $(if $(SANITIZE),,$(call obj,src/glibc/older_symbols.cc src/glibc/newer_functions.cc))
+glibc_start_obj = $(if $(SANITIZE),,$(call obj,src/glibc/start.cc))
+glibc_libs = $(if $(SANITIZE),-ldl,-Wl$(comma)--push-state$(comma)--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl$(comma)--pop-state)
+
 # What each part is linked with, from the outside world.
 UTIL_LIBS = $(TOML_LIBS) $(SPDLOG_LIBS)
 POOL_LIBS = $(MUNGE_LIBS) $(OPENSSL_LIBS) $(UTIL_LIBS)
@@ -176,18 +182,18 @@ map = $(wildcard $1)
 driver_flags = -Wl$(comma)-soname$(comma)libcuda.so.1 -Wl$(comma)-z$(comma)nodelete
 version_script = $(addprefix -Wl$(comma)--version-script=,$(filter %.map,$^))
 
-$(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
+$(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(glibc_objs) $(call archive,net wire calls util) $(call map,src/interpose/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags) \
-	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL) && ln -sf libcuda.so.1 $(@D)/libcuda.so
+	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL,$(glibc_libs)) && ln -sf libcuda.so.1 $(@D)/libcuda.so
 
-$(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(call archive,net wire calls util) $(call map,src/nvml/libnvidia-ml.map)
+$(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(glibc_objs) $(call archive,net wire calls util) $(call map,src/nvml/libnvidia-ml.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1 \
-	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL)
+	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL,$(glibc_libs))
 
 $(PTXAS): contrib/softgpu-ptxas
 	@mkdir -p $(@D) && install $< $@
-$(O)/lib/smi/nvidia-smi: $(smi_objs) $(call archive,util)
-	$(call say,LD)$(call link,-pie $(own_runtime),-ldl)
+$(O)/lib/smi/nvidia-smi: $(smi_objs) $(glibc_objs) $(glibc_start_obj) $(call archive,util)
+	$(call say,LD)$(call link,-pie $(own_runtime),$(glibc_libs))
 
 $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call map,src/softgpu/libcuda.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) $(driver_flags),\
@@ -280,6 +286,7 @@ unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,slurm
 unit_archives_view := $(call archive,view util)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libworker.a $(O)/obj/libinterpose.a \
 	$(unit_archives_net) $(call archive,pool share)
+unit_archives_glibc := $(call obj,src/glibc/newer_functions.cc)
 unit_archives_plugin := $(O)/obj/libplugin.a $(call archive,slurm view util)
 unit_archives_softgpu := $(O)/obj/libsoftgpu.a $(call archive,calls util)
 unit_libs_util = $(UTIL_LIBS)

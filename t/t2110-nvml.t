@@ -20,7 +20,7 @@ declared=$(printf '#define NVML_NO_UNVERSIONED_FUNC_DEFS\n#include "%s"\n' "$hea
 is "$(comm -23 <(echo "$declared") <(echo "$exported"))" "" "all are exported"
 is "$(grep -v '^nvml' <<< "$exported")" "" "and nothing else"
 is "$(readelf -d "$library" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' |
-    grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' )" "" "it needs libc only"
+    grep -vE '^(libc|libm|libdl|libpthread|ld-linux-x86-64)\.so' )" "" "it needs libc only"
 
 # --- a lease
 
