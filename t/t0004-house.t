@@ -41,6 +41,12 @@ if command -v clang-format > /dev/null && command -v black > /dev/null; then
 else
     skip "no clang-format or no black here"
 fi
+if command -v shellcheck > /dev/null && command -v pyflakes3 > /dev/null; then
+    try 300 make -s lint
+    is "$rc $out" "0 " "make lint has nothing to say"
+else
+    skip "no shellcheck or no pyflakes3 here"
+fi
 none "no line is longer than 100 columns" widths
 none "no file is longer than 800 lines" files
 none "no function is longer than 80 lines" functions
@@ -49,6 +55,7 @@ at_most 20 "at most 20 of them in t" repeats t
 comments=$(t/lib/house.py headers)
 ok "a quarter of the headers is comment ($comments %)" [ "$comments" -ge 25 ]
 ok "doc/architecture.md is read in one go: 120 lines" [ "$(wc -l < doc/architecture.md)" -le 120 ]
+none "no script has a Python program of more than five lines: t/lib is for these" programs
 none "documents: 80 words a paragraph, 25 a table cell, no file that is not here" prose
 
 # Each exception must be needed.
@@ -60,6 +67,14 @@ done < <(grep -v '^#' "$exceptions")
 
 # The measures themselves, on files that break them.
 mkdir -p "$T/src" "$T/t"
+{
+    echo '#!/bin/bash'
+    echo "python3 -c 'a = 1"
+    yes 'a += 1' | head -5
+    echo "' && python3 - \"\$T\" << 'END'"
+    yes 'print()' | head -6
+    echo END
+} > "$T/t/long.t"
 {
     echo "# A page"
     echo
@@ -83,6 +98,8 @@ like "$(broken files)" 'src/a.cc: 8[0-9]* lines' "a long file is found"
 like "$(broken functions)" 'src/a.cc: long_one: 81 lines' "a long function is found"
 like "$(broken repeats src)" 'src/b.h:1 ~ src/c.h:1' "a passage that stands twice is found"
 is "$(broken headers)" 0 "headers without a comment count as such"
+like "$(broken programs)" 't/long.t:2: .* of 6 lines.*t/long.t:8: .* of 6 lines' \
+    "Python in quotes, and in a document that follows, is found"
 like "$(broken prose)" 'page.md:3: a paragraph of 81 words.*page.md:5: a table cell of 26 words' \
     "a long paragraph and a long table cell are found"
 echo "// see FAC""TS-x.md" > "$T/src/d.h"

@@ -60,7 +60,9 @@ does_not_compile()  # sed's change of memory.def, what is said of it, name
 {
     cp -r src/calls "$T/src"
     sed -i "$1" "$T/src/calls/table/memory.def"
-    try 60 ${CXX:-g++} -std=c++20 -fsyntax-only -I"$T/src" -isystem "$cuda/include" \
+    local compiler
+    read -ra compiler <<< "${CXX:-g++}"
+    try 60 "${compiler[@]}" -std=c++20 -fsyntax-only -I"$T/src" -isystem "$cuda/include" \
         "$T/src/calls/table_check.cc"
     like "$rc $err" "^1 .*$2" "$3"
 }

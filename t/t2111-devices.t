@@ -10,7 +10,7 @@ compgen -G '/dev/nvidia*' > /dev/null && skip_all "this machine has NVIDIA's dev
 rgpud gpu1 'softgpu_devices = 3'
 clients "gpu1=$control"
 remote() { try 60 "$build/bin/rgpu" run --wait 20s "$@"; }
-node="python3 $py/gpu_node.py"
+node=(python3 "$py/gpu_node.py")
 mounts=$(grep -c . /proc/self/mountinfo)
 can_user=
 setpriv --reuid 65534 --regid 65534 --clear-groups \
@@ -22,7 +22,7 @@ seen_by()  # NAME COMMAND...
 {
     local name=$1
     shift
-    try 60 "$@" "$build/bin/rgpu" run --wait 20s -n 2 -- $node
+    try 60 "$@" "$build/bin/rgpu" run --wait 20s -n 2 -- "${node[@]}"
     is "$rc:$(grep -v 'waiting for GPUs' <<< "$err")" "0:" "$name: rgpu run says nothing" ||
         diag "$out"
     is "$(head -n 1 <<< "$out")" \

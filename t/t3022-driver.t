@@ -26,7 +26,7 @@ is "$rc" 0 "software GPUs are there where they are asked for" || diag "$err"
 check 'driver = "softgp"'
 like "$rc $err" '^1 .*driver = "softgp" below \[rgpud\]: nvidia, softgpu, auto or the path of a' \
     "a driver of another name is refused, with the names that there are"
-if [ -n "$(grep -ls 0x10de /sys/bus/pci/devices/*/vendor)" ] || [ -e /proc/driver/nvidia ]; then
+if grep -qs 0x10de /sys/bus/pci/devices/*/vendor || [ -e /proc/driver/nvidia ]; then
     skip "this host has something of NVIDIA's" 1
 else
     check 'driver = "auto"'

@@ -50,5 +50,5 @@ ok "a worker waits for a program" wait_for 10 waits
 ok "... under a spawner" spawner
 stop "$pid"
 ok "... and ends with rgpud, as the spawner does" wait_for 10 ended ||
-    diag "$(ps -eo pid,ppid,stat,cmd | grep 'rgpu-[siw]')"
+    diag "$(pgrep -a '^rgpu-[siw]')"
 done_testing

@@ -13,60 +13,13 @@ run=$(mktemp -d /run/rgpu-t3519.XXXXXX) nvidia=$(mktemp -d /run/nvidia-t3519.XXX
 left=rgpu-t3519.$$
 cleanup_do rm -rf "$run" "$nvidia" "/tmp/$left" "/var/tmp/$left" "/run/lock/$left" "/run/$left"
 chmod 755 "$run" "$nvidia"
-cat > "$T/service.py" <<'EOF'
-import os, socket, sys, time
-all = [socket.socket(socket.AF_UNIX) for _ in sys.argv[1:]]
-for one, path in zip(all, sys.argv[1:]):
-    one.bind(path)
-    os.chmod(path, 0o777)
-    one.listen(8)
-time.sleep(600)
-EOF
-start service "$python" "$T/service.py" "$run/socket" "$nvidia/socket"
+start service "$python" "$py/host_files.py" listen "$run/socket" "$nvidia/socket"
 wait_for 10 test -S "$nvidia/socket" || bail "no service"
 
-cat > "$T/tries.py" <<EOF
-import ctypes, json, os, socket, sys, time
-
-def answer(call):
-    try:
-        call()
-        return "done"
-    except OSError as failure:
-        return type(failure).__name__ + " " + str(failure.errno)
-
-def service(path):
-    socket.socket(socket.AF_UNIX).connect(path)
-
-def leave(path):
-    with open(path, "w") as file:
-        file.write("left")
-
-FOLDERS = "/run/lock", "/run", "$T/open", "/dev/shm"
-caches = os.environ["RGPU_SOFTGPU_CACHE"]
-os.makedirs(caches, exist_ok=True)
-KEYCTL, DESCRIBE, SESSION = 250, 6, -3
-text = ctypes.create_string_buffer(256)
-ctypes.CDLL(None).syscall(KEYCTL, DESCRIBE, SESSION, text, 256)
-found = {
-    "service": answer(lambda: service("$run/socket")),
-    "nvidia": answer(lambda: service("$nvidia/socket")),
-    "left": [answer(lambda: leave(d + "/$left")) for d in FOLDERS],
-    "tmp": [answer(lambda: leave(d + "/$left")) for d in ("/tmp", "/var/tmp")],
-    "sees": os.listdir("/tmp") + os.listdir("/var/tmp"),
-    "cache": answer(lambda: leave(caches + "/left")),
-    "keys": text.value.decode(),
-    "uid": os.getuid(),
-}
-with open(caches + "/found.new", "w") as file:
-    json.dump(found, file)
-os.rename(file.name, caches + "/found")
-time.sleep(600)
-EOF
 cat > "$T/worker" <<EOF
 #!/bin/sh
 [ \$# = 0 ] || exec $build/libexec/rgpu-worker "\$@"
-exec $python $T/tries.py
+exec $python $py/host_files.py try $run/socket $nvidia/socket $left $T/open
 EOF
 chmod 755 "$T/worker"
 worker_user=nobody
@@ -96,12 +49,12 @@ for owner in 4000000001 0; do
     is "$(json 'j["service"]' "$found")" "FileNotFoundError 2" \
         "as user $(json 'j["uid"]' "$found"): a service that listens in /run is not there" ||
         diag "$found"
-    is "$(json 'j["nvidia"]' "$found")" done "... NVIDIA's is"
+    is "$(json 'j["nvidia"]' "$found")" "done" "... NVIDIA's is"
     like "$(json 'j["left"]' "$found")" "^\[('[A-Za-z]+Error [0-9]+', ){3}'done'\]$" \
         "... no file can be left in the host's folders, and its own /dev/shm is there"
     is "$(json 'j["tmp"], j["sees"]' "$found")" "(['done', 'done'], ['$left', '$left'])" \
         "... /tmp and /var/tmp are its own"
-    is "$(json 'j["cache"]' "$found")" done "... and its cache can be written"
+    is "$(json 'j["cache"]' "$found")" "done" "... and its cache can be written"
     like "$(json 'j["keys"]' "$found")" "^keyring;$(json 'j["uid"]' "$found");.*;_ses" \
         "... the keys of its session are its own"
 done

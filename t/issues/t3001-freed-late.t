@@ -7,7 +7,7 @@
 
 include=${RGPU_CUDA_INCLUDE:-/usr/local/cuda/include}
 rgpud gpu1 'softgpu_devices = 1' 'softgpu_memory = "64M"'
-clients gpu1=$control
+clients "gpu1=$control"
 ok "t/lib/freed_late.c" cc -O1 -g -Wall -I"$include" -o "$T/freed_late" "$root/t/lib/freed_late.c" \
     -L"$interpose" -lcuda
 try 60 "$build/bin/rgpu" run -- "$T/freed_late" 300

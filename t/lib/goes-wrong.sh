@@ -260,8 +260,8 @@ for run in 1 2; do
         start_now "$job"
     fi
     wait_for 60 [ -e "$T/mark" ] > /dev/null
-    kill -9 $(workers)
-    ended_again() { [ "$(restarts "$job")" = $run ] && [ "$(job_state "$job")" = PENDING ]; }
+    workers | xargs -r kill -9
+    ended_again() { [ "$(restarts "$job")" = "$run" ] && [ "$(job_state "$job")" = PENDING ]; }
     wait_for 60 ended_again > /dev/null
     wait_for 60 noted > /dev/null
 done

@@ -11,6 +11,7 @@ CHECK is one of:
   repeats DIR  passages of six lines and more that stand in two places below DIR
   prose        paragraphs beyond 80 words and table cells beyond 25 words in documents,
                and names of files that the repository does not have
+  programs     Python programs beyond five lines in shell scripts
 Each prints one finding a line; nothing: all is well. Exit status 2: wrong use.
 """
 
@@ -28,6 +29,7 @@ REPEATED_LINES = 6
 MOST_PLACES = 8  # a passage that stands in more is boilerplate
 MOST_PARAGRAPH_WORDS = 80
 MOST_CELL_WORDS = 25
+MOST_PROGRAM_LINES = 5
 
 SOURCES = ('.cc', '.h', '.c', '.cu', '.py', '.sh', '.t', '.def')
 CXX = ('.cc', '.h', '.c', '.cu')
@@ -195,12 +197,34 @@ def prose():
                     yield f'{path}:{number}: a table cell of {longest} words'
 
 
+# A program in quotes after -c, or in a document that follows.
+QUOTED = re.compile(r"""py\w*"?[^\n|;&]* -c (['"])(?P<text>.*?)(?<!\\)\1""", re.DOTALL)
+FOLLOWING = re.compile(
+    r"""(?:py\w*"? -|\.py)[^\n]*<<-?\s*['"]?(?P<end>\w+)['"]?[^\n]*\n"""
+    r"""(?P<text>.*?)\n\t*(?P=end)\n""",
+    re.DOTALL,
+)
+
+
+def programs():
+    for path in tracked('t', 'contrib', 'etc'):
+        if path.endswith('.py') or not re.match(r'#!.*sh\b', lines_of(path)[0]):
+            continue
+        text = '\n'.join(lines_of(path))
+        for found in (*QUOTED.finditer(text), *FOLLOWING.finditer(text)):
+            lines = len(found['text'].strip('\n').split('\n'))
+            if lines > MOST_PROGRAM_LINES:
+                start = text.count('\n', 0, found.start()) + 1
+                yield f'{path}:{start}: a Python program of {lines} lines'
+
+
 def main(arguments):
     checks = {
         'widths': widths,
         'files': files,
         'functions': functions,
         'headers': headers,
+        'programs': programs,
         'prose': prose,
     }
     if len(arguments) == 2 and arguments[0] == 'repeats':
