@@ -29,6 +29,17 @@ twice=$(cat src/calls/table/*.def | sed -nE 's/^(CALL|NONE)[A-Z_]*\((cu[A-Za-z0-
     sort | uniq -d)
 is "$twice" "" "no call has two lines"
 
+# Each part of a client has one type: two that shared a name would be cast to each other.
+twice=$(grep -rhoE 'Part::[a-z]\w+' src/interpose | sort | uniq -d)
+parts=$(sed -n "/^enum class Part/,/kCount/p" src/interpose/state/client.h |
+    grep -oE "^    [a-z]\w+")
+is "$twice" "" "no part of a client is made in two places"
+unused=$(for part in $parts; do
+    grep -rq "Part::$part\\b" src/interpose || echo "$part"
+done)
+is "$unused" "" \\
+    "every part that has a name is made somewhere"
+
 # Facts about calls are words of their lines: nobody else names a call to tell it from others.
 is "$(t/lib/call_names.py)" "" "no call's name stands where its line should speak"
 

@@ -4,6 +4,7 @@
 #include "interpose/base/log.h"
 #include "interpose/mirror/addresses.h"
 #include "interpose/span/relay.h"
+#include "interpose/state/client.h"
 #include "interpose/state/family.h"
 #include "interpose/stream/callback.h"
 #include "interpose/stub/by_hand.h"
@@ -40,11 +41,7 @@ struct Primaries {
     }
 };
 
-Primaries &primaries()
-{
-    static Primaries &p = *new Primaries;
-    return p;
-}
+Primaries &primaries() { return client_part<Primaries>(Part::primary_contexts); }
 
 // Its number stays good for making it current, and for retaining it again; until then it is a
 // context that is destroyed.
@@ -117,11 +114,7 @@ struct Priorities {
     }
 };
 
-Priorities &priorities()
-{
-    static Priorities &p = *new Priorities;
-    return p;
-}
+Priorities &priorities() { return client_part<Priorities>(Part::stream_priorities); }
 
 // After a context was made on the server: it is the calling thread's current one.
 CUresult made(CUcontext context, unsigned flags, CUdevice d)
@@ -172,7 +165,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d)
     Primary &p = primaries().at(d);
     if (!p.id) return CUDA_ERROR_OUT_OF_MEMORY;
     if (p.retained == 0 || p.reset) {
-        static Ahead &retaining = *new Ahead;
+        Ahead &retaining = client_part<Ahead>(Part::primary_retained);
         Reply reply, range;
         // Outside any context: cudart makes the primary context current before it retains it.
         const auto body = [&](wire::Writer &w) { w.value(p.id), w.value(to_wire(d)); };

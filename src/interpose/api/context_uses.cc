@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 
+#include "interpose/state/client.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -13,11 +14,7 @@ struct Attached {
     std::mutex mutex;
     std::map<HandleId, unsigned> uses;  // beyond the first
 };
-Attached &attached()
-{
-    static Attached &a = *new Attached;
-    return a;
-}
+Attached &attached() { return client_part<Attached>(Part::context_uses); }
 
 }  // namespace
 

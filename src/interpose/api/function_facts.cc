@@ -7,6 +7,7 @@
 #include <map>
 
 #include "interpose/code/function_info.h"
+#include "interpose/state/client.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
@@ -48,11 +49,7 @@ struct Facts {
     }
 };
 
-Facts &facts()
-{
-    static Facts &f = *new Facts;
-    return f;
-}
+Facts &facts() { return client_part<Facts>(Part::function_facts); }
 
 // With the mutex held: asks the server for every attribute of `of`, and waits for `wanted`, the
 // last. `write` puts the body for one attribute into a Writer.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "interpose/mirror/mirror.h"
+#include "interpose/state/client.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
@@ -29,11 +30,7 @@ struct Advices {
     std::map<CUdeviceptr, Advice> of;  // by the allocation's base
 };
 
-Advices &advices()
-{
-    static Advices &a = *new Advices;
-    return a;
-}
+Advices &advices() { return client_part<Advices>(Part::advice); }
 
 // The managed allocation that holds the range, or an error.
 CUresult managed(CUdeviceptr address, size_t bytes, DeviceRange &range)

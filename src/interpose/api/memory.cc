@@ -10,6 +10,7 @@
 #include "interpose/span/address_space.h"
 #include "interpose/span/relay.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -68,7 +69,7 @@ namespace own {
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 {
     if (!session()) return not_ready();
-    static MemoryInfo &last = *new MemoryInfo;
+    auto &last = client_part<MemoryInfo>(Part::memory_info);
     std::lock_guard lock(last.mutex);
     const bool fresh = last.context && last.context == current_context() &&
                        last.sent == session()->sent() && last.heard == session()->heard() &&

@@ -12,6 +12,7 @@
 #include "interpose/code/image.h"
 #include "interpose/code/jit.h"
 #include "interpose/link/image_call.h"
+#include "interpose/state/client.h"
 #include "interpose/state/family.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
@@ -118,11 +119,7 @@ private:
     std::unordered_map<HandleId, List> lists_;
 };
 
-Listed &listed()
-{
-    static Listed &lists = *new Listed;
-    return lists;
-}
+Listed &listed() { return client_part<Listed>(Part::functions_by_name); }
 
 bool is_everywhere(HandleId id)
 {

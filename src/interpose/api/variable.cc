@@ -8,6 +8,7 @@
 #include "interpose/base/log.h"
 #include "interpose/code/function_info.h"
 #include "interpose/mirror/mirror.h"
+#include "interpose/state/client.h"
 #include "interpose/state/family.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
@@ -22,11 +23,7 @@ struct ManagedIn {
     std::mutex mutex;
     std::map<HandleId, std::pair<uint32_t, unsigned>> server;  // by library: its stamp, the server
 };
-ManagedIn &managed_in()
-{
-    static ManagedIn &m = *new ManagedIn;
-    return m;
-}
+ManagedIn &managed_in() { return client_part<ManagedIn>(Part::managed_variables); }
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <set>
 
+#include "interpose/state/client.h"
+
 namespace rgpu::interpose {
 
 namespace {
@@ -15,15 +17,16 @@ struct Shapes {
     std::set<LaunchShape> taken;
 };
 
-Shapes &shapes()
+// Limits that are of an older one say nothing about dynamic shared memory.
+uint16_t generation()
 {
-    static Shapes &s = *new Shapes;  // programs launch while static objects are destroyed
-    return s;
+    return static_cast<uint16_t>(
+        client_counter(Counter::launch_limits).load(std::memory_order_relaxed));
 }
 
-}  // namespace
+Shapes &shapes() { return client_part<Shapes>(Part::launch_shapes); }
 
-std::atomic<uint16_t> Accepted::generation_{0};
+}  // namespace
 
 Accepted::Accepted(const Accepted &other)
 {
@@ -34,8 +37,7 @@ Accepted::Accepted(const Accepted &other)
 Accepted::Known Accepted::known(CUdevice device) const
 {
     Known k = known_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
-    if (const auto now = generation_.load(std::memory_order_relaxed); k.generation != now)
-        k = {k.threads, now, 0};
+    if (const uint16_t now = generation(); k.generation != now) k = {k.threads, now, 0};
     return k;
 }
 
@@ -59,7 +61,7 @@ void Accepted::add(CUdevice device, wire::LaunchLimits l)
 void Accepted::set_dynamic_shared(CUdevice device, uint32_t bytes)
 {
     if (device < 0 || static_cast<size_t>(device) >= kDevices) return;
-    if (bytes < known(device).dynamic_shared) generation_++;
+    if (bytes < known(device).dynamic_shared) client_counter(Counter::launch_limits)++;
     Known k = known(device);
     k.dynamic_shared = bytes;
     known_[static_cast<size_t>(device)].store(k, std::memory_order_relaxed);

@@ -36,7 +36,6 @@ private:
     Known known(CUdevice device) const;
 
     static constexpr size_t kDevices = 16;  // further ones are asked each time
-    static std::atomic<uint16_t> generation_;
     std::array<std::atomic<Known>, kDevices> known_{};
 };
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "interpose/base/log.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/stream/box.h"
 #include "interpose/stub/by_hand.h"
@@ -26,11 +27,7 @@ struct Shadows {
     std::atomic<bool> any{false};
 };
 
-Shadows &shadows()
-{
-    static Shadows &s = *new Shadows;
-    return s;
-}
+Shadows &shadows() { return client_part<Shadows>(Part::host_copies); }
 
 bool is_host(CUmemorytype type, CUdeviceptr unified)
 {

@@ -16,6 +16,7 @@
 #include "interpose/base/background.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/idle.h"
 #include "interpose/stream/callback.h"
 #include "interpose/stub/by_hand.h"
@@ -63,11 +64,7 @@ struct Plans {
     std::atomic<bool> any{false};
 };
 
-Plans &plans()
-{
-    static Plans &p = *new Plans;
-    return p;
-}
+Plans &plans() { return client_part<Plans>(Part::launch_plans); }
 
 std::shared_ptr<Plan> plan_of(HandleId exec)
 {

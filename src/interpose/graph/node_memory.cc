@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "interpose/state/client.h"
+
 namespace rgpu::interpose {
 
 namespace {
@@ -16,11 +18,7 @@ struct All {
     std::mutex mutex;
     std::unordered_map<calls::HandleId, Block> blocks;
 };
-All &all()
-{
-    static All &a = *new All;
-    return a;
-}
+All &all() { return client_part<All>(Part::node_memory); }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/stream/callback.h"
 #include "interpose/stub/by_hand.h"
@@ -31,11 +32,7 @@ struct Objects {
     std::atomic<bool> any{false};
 };
 
-Objects &objects()
-{
-    static Objects &o = *new Objects;
-    return o;
-}
+Objects &objects() { return client_part<Objects>(Part::user_objects); }
 
 Object *as_object(CUuserObject handle)
 {

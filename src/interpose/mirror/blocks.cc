@@ -8,6 +8,7 @@
 #include "interpose/base/log.h"
 #include "interpose/mirror/state.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 #include "interpose/stub/by_hand.h"
@@ -15,13 +16,7 @@
 
 namespace rgpu::interpose::shared {
 
-std::atomic<unsigned> g_there{0}, g_shared{0};
-
-State &state()
-{
-    static EachServer<State> &all = *new EachServer<State>;
-    return all();
-}
+State &state() { return client_part<EachServer<State>>(Part::shared_memory)(); }
 
 namespace {
 
@@ -255,8 +250,8 @@ void add(State &st, const Block &b)
     Unless whole([&] { st.blocks.erase(b.device); });
     if (b.kind == Kind::registered) st.mirrors[b.host] = b.device;
     whole.keep();
-    g_there++;
-    if (b.shared) g_shared++;
+    client_counter(Counter::blocks)++;
+    if (b.shared) client_counter(Counter::shared_blocks)++;
     may_write(st, true);
 }
 
@@ -276,7 +271,7 @@ CUresult share(State &st, Block &b)
     st.spans_known = false;
     b.twin = segment->second.twin + (b.device - segment->first);
     b.shared = true;
-    g_shared++;
+    client_counter(Counter::shared_blocks)++;
     return CUDA_SUCCESS;
 }
 
@@ -346,8 +341,8 @@ void end_block(State &st, CUdeviceptr address)
     const Block b = it->second;
     st.spans_known = false;
     st.blocks.erase(it);
-    g_there--;
-    if (b.shared) g_shared--;
+    client_counter(Counter::blocks)--;
+    if (b.shared) client_counter(Counter::shared_blocks)--;
     if (b.kind == Kind::registered) st.mirrors.erase(b.host);
     st.flags.erase(st.flags.lower_bound(b.device), st.flags.lower_bound(b.device + b.bytes));
     if (b.kind == Kind::variable) {
@@ -499,7 +494,7 @@ CUresult mirror(const HostRange &range, CUdeviceptr &device)
 
 void note_registration(uintptr_t host, int change)
 {
-    g_there += static_cast<unsigned>(change);
+    client_counter(Counter::blocks) += static_cast<unsigned>(change);
     if (change > 0) return;
     for (unsigned s = 0; s < server_count(); s++) {
         const At at(s);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "interpose/mirror/mirror.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
@@ -51,11 +52,7 @@ struct State {
     std::map<CUdeviceptr, Mapping> mappings;
 };
 
-State &state()
-{
-    static State &s = *new State;
-    return s;
-}
+State &state() { return client_part<State>(Part::host_pieces); }
 
 bool whole_granules(size_t bytes) { return bytes && bytes % wire::kSharedGranule == 0; }
 

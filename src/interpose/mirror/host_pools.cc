@@ -12,6 +12,7 @@
 #include "interpose/mirror/host_pieces.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
@@ -52,13 +53,9 @@ struct State {
 };
 
 // Whether there ever was a pool: other programs pay nothing.
-std::atomic<bool> in_use{false};
+std::atomic<uint32_t> &in_use() { return client_counter(Counter::host_pools); }
 
-State &state()
-{
-    static State &s = *new State;
-    return s;
-}
+State &state() { return client_part<State>(Part::host_pools); }
 
 Place place_of(const CUmemLocation &l)
 {
@@ -80,7 +77,7 @@ CUmemoryPool add(State &s, const CUmemPoolProps &p)
     pool->properties = p;
     const auto handle = reinterpret_cast<CUmemoryPool>(pool.get());
     s.pools[handle] = pool;
-    in_use = true;
+    in_use() = 1;
     return handle;
 }
 
@@ -134,7 +131,7 @@ void reap()
 // The block that begins there, which is no longer the program's.
 std::optional<Block> take(CUdeviceptr base)
 {
-    if (!in_use) return std::nullopt;
+    if (!in_use()) return std::nullopt;
     State &s = state();
     std::lock_guard lock(s.mutex);
     const auto it = s.blocks.find(base);
@@ -171,7 +168,7 @@ CUresult event_behind(CUstream stream, CUevent &event)
 
 bool is_host(CUmemoryPool handle)
 {
-    if (!in_use) return false;
+    if (!in_use()) return false;
     State &s = state();
     std::lock_guard lock(s.mutex);
     return s.pools.contains(handle);
@@ -310,7 +307,7 @@ CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream 
 
 bool owns(CUdeviceptr base)
 {
-    if (!in_use) return false;
+    if (!in_use()) return false;
     State &s = state();
     std::lock_guard lock(s.mutex);
     return s.blocks.contains(base);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "calls/cuda_api.h"
+#include "interpose/state/client.h"
 #include "interpose/state/handles.h"
 #include "interpose/state/ranges.h"
 
@@ -44,11 +45,13 @@ struct Block {
     HandleId owner = 0;  // module or library of a variable
 };
 
-// How many blocks and registrations there are, and how many of them are shared.
-extern std::atomic<unsigned> g_there, g_shared;
-// Whether calls must look for addresses that make a block shared; whether anything is.
-inline bool any() { return g_there.load(std::memory_order_relaxed) != 0; }
-inline bool active() { return g_shared.load(std::memory_order_relaxed) != 0; }
+// Whether calls must look for addresses that make a block shared, for there is one or a
+// registration; whether anything is shared.
+inline bool any() { return client_counter(Counter::blocks).load(std::memory_order_relaxed) != 0; }
+inline bool active()
+{
+    return client_counter(Counter::shared_blocks).load(std::memory_order_relaxed) != 0;
+}
 
 // --- blocks
 

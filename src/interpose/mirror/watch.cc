@@ -9,6 +9,7 @@
 #include "interpose/base/background.h"
 #include "interpose/base/log.h"
 #include "interpose/mirror/state.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 
@@ -27,11 +28,7 @@ struct Watch {
     bool running = false, armed = false, over = false;
 };
 
-Watch &watch()
-{
-    static EachServer<Watch> &all = *new EachServer<Watch>;
-    return all();
-}
+Watch &watch() { return client_part<EachServer<Watch>>(Part::kernel_watch)(); }
 
 // Whether the program has written memory that a kernel may wait for.
 bool program_wrote(State &st)

@@ -9,6 +9,7 @@
 #include "interpose/base/log.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/idle.h"
 #include "interpose/stream/box.h"
 #include "interpose/stream/callback.h"
@@ -16,8 +17,6 @@
 #include "interpose/stub/stub.h"
 
 namespace rgpu::interpose::between {
-
-std::atomic<bool> g_any_failed{false};
 
 namespace {
 
@@ -38,11 +37,7 @@ struct Sides {
     std::map<HandleId, std::vector<Side>> idle;  // by context
 };
 
-Sides &sides()
-{
-    static Sides &s = *new Sides;
-    return s;
-}
+Sides &sides() { return client_part<Sides>(Part::side_streams); }
 
 bool lives(const Side &s)
 {
@@ -178,13 +173,9 @@ struct UnderWay {
     std::condition_variable fewer;
     size_t count = 0;
 };
-UnderWay &under_way()
-{
-    static UnderWay &u = *new UnderWay;
-    return u;
-}
+UnderWay &under_way() { return client_part<UnderWay>(Part::relayed_work); }
 
-std::atomic<size_t> to_host_under_way{0};
+std::atomic<uint32_t> &to_host_under_way() { return client_counter(Counter::relayed_to_host); }
 
 // Held by each of them.
 using Counted = std::shared_ptr<void>;
@@ -193,12 +184,12 @@ Counted count_one(bool to_host = false)
     {
         std::lock_guard lock(under_way().mutex);
         under_way().count++;
-        to_host_under_way += to_host;
+        to_host_under_way() += to_host;
     }
     return Counted(nullptr, [to_host](void *) {
         std::lock_guard lock(under_way().mutex);
         under_way().count--;
-        to_host_under_way -= to_host;
+        to_host_under_way() -= to_host;
         under_way().fewer.notify_all();
     });
 }
@@ -221,11 +212,7 @@ struct AllFailed {
     std::mutex mutex;
     std::vector<Failed> all;
 };
-AllFailed &failed()
-{
-    static AllFailed &f = *new AllFailed;
-    return f;
-}
+AllFailed &failed() { return client_part<AllFailed>(Part::failed_streams); }
 template <class Which> CUresult first_error(Which which)
 {
     std::lock_guard lock(failed().mutex);
@@ -255,7 +242,7 @@ void note_failed(Failed f, CUresult why, size_t bytes, const Owner &to, const Ow
     f.why = why;
     std::lock_guard lock(failed().mutex);
     failed().all.push_back(f);
-    g_any_failed = true;
+    client_counter(Counter::any_failed_stream) = 1;
 }
 
 CUresult state_of(const Owner &o) { return o ? session_at(o->server)->state() : CUDA_SUCCESS; }
@@ -358,7 +345,7 @@ CUDA_MEMCPY3D row(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host
 
 }  // namespace
 
-bool any_to_host() { return to_host_under_way != 0; }
+bool any_to_host() { return to_host_under_way() != 0; }
 bool is_carrying() { return t_carrying != 0; }
 
 // A stream whose server is lost never comes to its copies.

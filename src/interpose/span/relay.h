@@ -42,16 +42,16 @@ CUresult change(CUdeviceptr memory, size_t bytes, CUstream,
 // The error of a copy or change that has failed since it was given to the stream (a default one: to
 // any of the current context), or to any stream of the context: their synchronisations and queries
 // answer it, until the stream is destroyed.
-extern std::atomic<bool> g_any_failed;
 CUresult error_of_stream(HandleId stream);
 CUresult error_of_context(HandleId context);
+inline bool any_failed() { return client_counter(Counter::any_failed_stream) != 0; }
 inline CUresult failed_in_stream(HandleId stream)
 {
-    return g_any_failed ? error_of_stream(stream) : CUDA_SUCCESS;
+    return any_failed() ? error_of_stream(stream) : CUDA_SUCCESS;
 }
 inline CUresult failed_in_context(HandleId context)
 {
-    return g_any_failed ? error_of_context(context) : CUDA_SUCCESS;
+    return any_failed() ? error_of_context(context) : CUDA_SUCCESS;
 }
 
 // Whether copies to the program's memory are under way here; and whether this thread carries a copy

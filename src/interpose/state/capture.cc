@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "interpose/state/client.h"
 #include "interpose/state/contexts.h"
 
 namespace rgpu::interpose {
@@ -29,11 +30,7 @@ struct Captures {
     std::list<Capture> active;
 };
 
-Captures &captures()
-{
-    static Captures &c = *new Captures;
-    return c;
-}
+Captures &captures() { return client_part<Captures>(Part::captures); }
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 

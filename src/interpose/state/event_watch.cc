@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "interpose/state/client.h"
 #include "interpose/state/idle.h"
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
@@ -29,11 +30,7 @@ struct Table {
     std::map<HandleId, Watched> events;
 };
 
-Table &table()
-{
-    static EachServer<Table> &all = *new EachServer<Table>;
-    return all();
-}
+Table &table() { return client_part<EachServer<Table>>(Part::event_watch)(); }
 
 }  // namespace
 

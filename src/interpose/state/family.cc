@@ -3,6 +3,8 @@
 
 #include <unordered_map>
 
+#include "interpose/state/client.h"
+
 namespace rgpu::interpose {
 
 namespace {
@@ -12,11 +14,7 @@ struct Families {
     std::unordered_map<HandleId, std::vector<HandleId>> parts;  // by their whole
 };
 
-Families &families()
-{
-    static Families &f = *new Families;
-    return f;
-}
+Families &families() { return client_part<Families>(Part::families); }
 
 bool is_part(const Slot &s)
 {

@@ -7,13 +7,10 @@
 
 namespace rgpu::interpose {
 
-Handles &Handles::get()
-{
-    static Handles &table = *new Handles;
-    return table;
-}
-
 Handles::Handles() { map(1); }
+
+// Only of a table that no handle was made in: client.h.
+Handles::~Handles() { unmap(); }
 
 // Numbers that servers give: a range for each, the worker's own for the first
 // (worker/session/objects.h).
@@ -25,11 +22,16 @@ void Handles::map(size_t servers)
     base_ = p == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(p);
 }
 
+void Handles::unmap() const
+{
+    if (base_) munmap(reinterpret_cast<void *>(base_), size_t{end_} * kSlotBytes);
+}
+
 void Handles::span(size_t servers, unsigned (*here)())
 {
     std::lock_guard lock(mutex_);
     here_.store(here, std::memory_order_relaxed);
-    if (base_) munmap(reinterpret_cast<void *>(base_), size_t{end_} * kSlotBytes);
+    unmap();
     map(servers);
 }
 

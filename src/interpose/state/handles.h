@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "calls/handles.h"
+#include "interpose/state/client.h"
 
 namespace rgpu::interpose {
 
@@ -43,8 +44,13 @@ static_assert(sizeof(Slot) <= kSlotBytes);
 
 class Handles {
 public:
+    Handles();
+    ~Handles();
+    Handles(const Handles &) = delete;
+    Handles &operator=(const Handles &) = delete;
+
     // The process's table, made at first use.
-    static Handles &get();
+    static Handles &get() { return client_part<Handles>(Part::handles); }
 
     // False where the process has no room for it: then there can be no handles.
     bool is_there() const { return base_ != 0; }
@@ -92,10 +98,10 @@ public:
     }
 
 private:
-    Handles();
     std::optional<HandleId> find(uintptr_t value, HandleKind kind);
 
     void map(size_t servers);
+    void unmap() const;
 
     std::atomic<unsigned (*)()> here_{nullptr};
     uintptr_t base_ = 0;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/contexts.h"
 #include "interpose/state/servers.h"
 
@@ -14,7 +15,6 @@ namespace rgpu::interpose::idle {
 namespace {
 
 constexpr uint64_t kBeingRecorded = std::numeric_limits<uint64_t>::max();
-std::atomic<bool> elsewhere{false};
 
 bool may_know() { return session() && session()->state() == CUDA_SUCCESS && !any_capture(); }
 
@@ -56,7 +56,10 @@ bool stream(HandleId stream)
            idle_since(s ? s->parent : current_context(), now);
 }
 
-bool may_know_events() { return !elsewhere.load(std::memory_order_relaxed) && may_know(); }
+bool may_know_events()
+{
+    return !client_counter(Counter::events_elsewhere).load(std::memory_order_relaxed) && may_know();
+}
 
 bool event(HandleId event)
 {
@@ -110,6 +113,9 @@ void recorded_in(HandleId event, HandleId stream)
     e->moment.store(session()->sent(), std::memory_order_release);
 }
 
-void events_elsewhere() { elsewhere.store(true, std::memory_order_relaxed); }
+void events_elsewhere()
+{
+    client_counter(Counter::events_elsewhere).store(1, std::memory_order_relaxed);
+}
 
 }  // namespace rgpu::interpose::idle

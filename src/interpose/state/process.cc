@@ -1,4 +1,3 @@
-// The process's state. Nothing here is ever destroyed.
 #include "interpose/state/process.h"
 
 #include <pthread.h>
@@ -10,6 +9,7 @@
 #include "interpose/base/log.h"
 #include "interpose/base/result.h"
 #include "interpose/link/connect.h"
+#include "interpose/state/client.h"
 #include "interpose/state/ranges.h"
 #include "util/visible_devices.h"
 #include "wire/lease_name.h"
@@ -18,18 +18,14 @@ namespace rgpu::interpose {
 
 namespace {
 
-struct Process {
+struct Start {
     std::mutex mutex;
     bool tried = false;
     CUresult result = CUDA_ERROR_NOT_INITIALIZED;
     std::atomic<bool> forked{false};
 };
 
-Process &process()
-{
-    static Process &p = *new Process;
-    return p;
-}
+Start &start() { return client_part<Start>(Part::start); }
 
 // After cuInit CUDA cannot be used in the child of a fork (CUDA C++ Programming Guide, "CUDA and
 // fork"). A parent that has only asked for versions or entry points has not begun yet, and its
@@ -37,10 +33,10 @@ Process &process()
 // it open. Locks may be held by threads that are not here.
 void in_forked_child()
 {
-    Process &p = process();
+    Start &p = start();
     const bool begun = p.forked || session();
     for (Session *s : all_sessions()) s->leave_to_parent();
-    new (&p) Process;
+    new (&p) Start;
     forget_servers();
     p.forked = begun;
 }
@@ -156,7 +152,7 @@ CUresult open_sessions()
 
 CUresult connect_once()
 {
-    Process &p = process();
+    Start &p = start();
     if (p.forked) return CUDA_ERROR_NOT_INITIALIZED;
     std::lock_guard lock(p.mutex);
     if (!p.tried) {
@@ -184,7 +180,7 @@ bool server_has(calls::CallId id)
 
 CUresult not_ready()
 {
-    Process &p = process();
+    Start &p = start();
     return p.tried && p.result && !p.forked ? p.result : CUDA_ERROR_NOT_INITIALIZED;
 }
 

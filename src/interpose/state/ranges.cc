@@ -10,6 +10,7 @@
 #include <map>
 
 #include "interpose/base/log.h"
+#include "interpose/state/client.h"
 #include "interpose/state/servers.h"
 
 namespace rgpu::interpose {
@@ -51,17 +52,9 @@ private:
     std::atomic<CUdeviceptr> begin_{~CUdeviceptr{0}}, end_{0};
 };
 
-Hull &hull()
-{
-    static Hull &h = *new Hull;
-    return h;
-}
+Hull &hull() { return client_part<Hull>(Part::device_hull); }
 
-Ranges &ranges()
-{
-    static Ranges &r = *new Ranges;
-    return r;
-}
+Ranges &ranges() { return client_part<Ranges>(Part::ranges); }
 
 // The range of `map` that holds `address`.
 template <class Map> typename Map::mapped_type *holding(Map &map, typename Map::key_type address)
@@ -357,7 +350,7 @@ std::optional<HostRange> forget_host(uintptr_t base, bool allocated)
 
 std::unique_lock<std::mutex> hold_space()
 {
-    static std::mutex &space = *new std::mutex;
+    auto &space = client_part<std::mutex>(Part::address_space);
     return spanning() ? std::unique_lock(space) : std::unique_lock<std::mutex>();
 }
 

@@ -2,9 +2,9 @@
 
 #include <new>
 
-namespace rgpu::interpose {
+#include "interpose/state/client.h"
 
-std::atomic<bool> g_spanning{false};
+namespace rgpu::interpose {
 
 namespace {
 
@@ -14,11 +14,7 @@ struct Servers {
     std::atomic<Session *> ready{nullptr};
 };
 
-Servers &servers()
-{
-    static Servers &s = *new Servers;
-    return s;
-}
+Servers &servers() { return client_part<Servers>(Part::servers); }
 
 // Plain: cudart calls on threads whose thread_locals are gone already.
 constinit thread_local int t_server = -1;  // -1: the current context's
@@ -40,7 +36,7 @@ void set_servers(std::vector<Session *> sessions, std::vector<Place> devices)
         s.sessions[i]->set_one_of_several(i, context_there);
     s.devices = std::move(devices);
     Handles::get().span(s.sessions.size(), here);
-    g_spanning.store(true, std::memory_order_release);
+    client_counter(Counter::several_servers).store(1, std::memory_order_release);
 }
 
 void set_initialized() { servers().ready = servers().sessions.front(); }
@@ -49,7 +45,7 @@ void forget_servers()
 {
     new (&servers()) Servers;
     Handles::get().forget_servers();
-    g_spanning = false;
+    client_counter(Counter::several_servers) = 0;
     t_server = -1;
 }
 

@@ -17,6 +17,7 @@
 
 #include "calls/cuda_api.h"
 #include "interpose/link/session.h"
+#include "interpose/state/client.h"
 #include "interpose/state/contexts.h"
 #include "interpose/state/handles.h"
 
@@ -25,8 +26,10 @@ namespace rgpu::interpose {
 inline constexpr size_t kMostServers = 32;
 
 // Whether the lease names several servers; known once the program is connected.
-extern std::atomic<bool> g_spanning;
-inline bool spanning() { return g_spanning.load(std::memory_order_relaxed); }
+inline bool spanning()
+{
+    return client_counter(Counter::several_servers).load(std::memory_order_relaxed);
+}
 
 // Where a device of the program is.
 struct Place {

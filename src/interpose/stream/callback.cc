@@ -8,6 +8,7 @@
 #include "interpose/base/background.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/servers.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
@@ -48,11 +49,7 @@ struct Callbacks {
     Waiters threads;                   // jobs: one for each stream that stands at a function
 };
 
-Callbacks &callbacks()
-{
-    static Callbacks &c = *new Callbacks;
-    return c;
-}
+Callbacks &callbacks() { return client_part<Callbacks>(Part::host_functions); }
 
 void run(Session &s, uint64_t token, CUresult status)
 {

@@ -10,6 +10,7 @@
 #include "interpose/mirror/addresses.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 
@@ -34,8 +35,6 @@ struct Successor {
     int trust = 0;
 };
 
-std::atomic<bool> pass_by{false}, elsewhere{false};
-
 struct Memory {
     std::mutex mutex;
     std::map<Read, Successor> after;
@@ -48,16 +47,12 @@ struct Memory {
     uint64_t sent = 0, heard = 0;  // calls and answers until it was over
 };
 
-Memory &memory()
-{
-    static EachServer<Memory> &all = *new EachServer<Memory>;
-    return all();
-}
+Memory &memory() { return client_part<EachServer<Memory>>(Part::read_ahead)(); }
 
 bool possible()
 {
-    return !elsewhere.load(std::memory_order_relaxed) && !shared::active() && !any_capture() &&
-           !every_call_waits();
+    return !client_counter(Counter::written_elsewhere).load(std::memory_order_relaxed) &&
+           !shared::active() && !any_capture() && !every_call_waits();
 }
 
 // With the mutex held: the bytes of the last guess were for nothing.
@@ -94,7 +89,8 @@ Wait::Wait(HandleId stream)
     if (next == m.after.end() || next->second.trust < kTrusted) return;
     const Read &r = next->second.read;
     const bool same_stream = stream != kNoStream && r.stream == stream;
-    const bool legacy = r.stream < 2 && !pass_by.load(std::memory_order_relaxed);
+    const bool legacy = r.stream < 2 &&
+                        !client_counter(Counter::streams_pass_by).load(std::memory_order_relaxed);
     if (r.context != current_context() || (!same_stream && !legacy) ||
         !is_device_range(r.device, r.bytes))
         return;
@@ -130,7 +126,13 @@ bool take(void *host, CUdeviceptr device, size_t bytes, HandleId stream)
     return there;
 }
 
-void streams_pass_by() { pass_by.store(true, std::memory_order_relaxed); }
-void written_elsewhere() { elsewhere.store(true, std::memory_order_relaxed); }
+void streams_pass_by()
+{
+    client_counter(Counter::streams_pass_by).store(1, std::memory_order_relaxed);
+}
+void written_elsewhere()
+{
+    client_counter(Counter::written_elsewhere).store(1, std::memory_order_relaxed);
+}
 
 }  // namespace rgpu::interpose::read_ahead

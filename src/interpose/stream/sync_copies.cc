@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "interpose/mirror/mirror.h"
+#include "interpose/state/client.h"
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 #include "interpose/stub/by_hand.h"
@@ -19,11 +20,7 @@ struct State {
     std::set<HandleId> copied;  // contexts in whose legacy stream copies were posted
 };
 
-State &state()
-{
-    static EachServer<State> &all = *new EachServer<State>;
-    return all();
-}
+State &state() { return client_part<EachServer<State>>(Part::synchronous_copies)(); }
 
 }  // namespace
 
