@@ -152,8 +152,8 @@ int refuse(const WorkerStart &start, const Error &error)
 int serve(Connection &connection, const WorkerStart &start)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
-    if (!confined(start,
-                  takes_ucx(start) ? worker::Sockets::until_settled : worker::Sockets::denied))
+    if (!confined(start, takes_ucx(start) ? worker::Sockets::until_settled
+                                          : worker::Sockets::connect_until_settled))
         return 1;
     if (start.meter != serverd::kNoDescriptor)
         worker::Metering::here().open(start.meter, start.places);

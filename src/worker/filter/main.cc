@@ -53,9 +53,9 @@ constexpr int kDenied[] = {
     SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register)};
 
 // What a worker with a software GPU needs: threads, memory, files, and the connections that it is
-// given. It makes none: its client's TCP socket could become one to any service. LLVM works inside
-// the process and starts nothing. What has arguments that matter is in
-// add_common_allowed().
+// given. It makes none but the one to a client that offers shared memory, in its first frame: later
+// its client's TCP socket could become one to any service. LLVM works inside the process and starts
+// nothing. What has arguments that matter is in add_common_allowed().
 constexpr int kAllowed[] = {
     // memory
     SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mprotect), SCMP_SYS(mremap), SCMP_SYS(madvise),
@@ -206,6 +206,17 @@ int add_software(scmp_filter_ctx filter)
     return 0;
 }
 
+int add_software_and_connect(scmp_filter_ctx filter)
+{
+    const int r = add_software(filter);
+    return r ? r : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
+}
+
+int add_connect_rule(scmp_filter_ctx filter)
+{
+    return seccomp_rule_add(filter, kDeny, SCMP_SYS(connect), 0);
+}
+
 int add_software_and_more(scmp_filter_ctx filter)
 {
     const int r = add_common_allowed(filter);
@@ -255,6 +266,8 @@ int main()
     const bool made = print("kQuiet", add_quiet_rules) && print("kAllButSockets", add_rules) &&
                       print("kSockets", add_socket_rules) && print("kAll", add_all) &&
                       print("kSoftware", add_software, kDeny) &&
+                      print("kSoftwareButConnect", add_software_and_connect, kDeny) &&
+                      print("kConnect", add_connect_rule) &&
                       print("kSoftwareButSockets", add_software_and_more, kDeny) &&
                       print("kNotListed", add_software_and_more, SCMP_ACT_LOG);
     return made ? 0 : 1;

@@ -23,11 +23,13 @@ namespace {
 
 #include "worker_filters.inc"
 
-// Set by confine() where socket rules are still to come.
-bool sockets_open = false;
+using Steps = std::span<const sock_filter>;
+
+// What deny_sockets() still has to install: set by confine().
+Steps to_come;
 
 // `flags`: SECCOMP_FILTER_FLAG_ (seccomp(2)).
-Result<void> install(std::span<const sock_filter> filter, unsigned flags)
+Result<void> install(Steps filter, unsigned flags)
 {
     std::vector<sock_filter> steps(filter.begin(), filter.end());
     for (sock_filter &step : steps)
@@ -64,25 +66,30 @@ Result<void> confine(Filter filter, Sockets sockets)
     // A worker of root's own lease (worker_user = "root") is root without root's rights.
     if (!drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
-    sockets_open = sockets == Sockets::until_settled;
+    const bool for_ucx = sockets == Sockets::until_settled;
+    to_come = for_ucx ? Steps(kSockets) : Steps();
     // The software GPU's filter denies all of connect(2), and its workers look into each other's
     // shared files (/proc/PID/fd), which Landlock denies, too.
-    if (!sockets_open && filter != Filter::software) deny_tcp();
+    if (!for_ucx && filter != Filter::software) deny_tcp();
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
-    using Steps = std::span<const sock_filter>;
-    if (filter == Filter::software)
-        return install(sockets_open ? Steps(kSoftwareButSockets) : Steps(kSoftware),
+    if (filter == Filter::software) {
+        const bool connects = sockets == Sockets::connect_until_settled;
+        if (connects) to_come = kConnect;
+        return install(for_ucx    ? Steps(kSoftwareButSockets)
+                       : connects ? Steps(kSoftwareButConnect)
+                                  : Steps(kSoftware),
                        SECCOMP_FILTER_FLAG_LOG);
+    }
     if (filter == Filter::logs)
         if (auto logs = install(kNotListed, 0); !logs) return logs;
-    return install(sockets_open ? Steps(kAllButSockets) : Steps(kAll), SECCOMP_FILTER_FLAG_LOG);
+    return install(for_ucx ? Steps(kAllButSockets) : Steps(kAll), SECCOMP_FILTER_FLAG_LOG);
 }
 
 Result<void> deny_sockets()
 {
-    return std::exchange(sockets_open, false)
-               ? install(kSockets, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_TSYNC)
-               : Result<void>();
+    const Steps steps = std::exchange(to_come, {});
+    return steps.empty() ? Result<void>()
+                         : install(steps, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_TSYNC);
 }
 
 }  // namespace rgpu::worker

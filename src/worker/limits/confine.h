@@ -22,13 +22,17 @@ enum class Filter {
 };
 
 // For good, in this process and all its threads; call it before the second thread. Sets
-// no_new_privs, gives up root's capabilities, and installs a filter of system calls. Where sockets
-// are denied and the kernel can, the sockets that are there connect to no TCP port and bind none.
-// Fails with `unsupported` where the kernel has no seccomp.
-enum class Sockets { denied, until_settled };
+// no_new_privs, gives up root's capabilities, and installs a filter of system calls. Unless sockets
+// are left for UCX, and where the kernel can, those that are there connect to no TCP port and bind
+// none. Fails with `unsupported` where the kernel has no seccomp.
+enum class Sockets {
+    denied,
+    connect_until_settled,  // a software GPU's worker may connect: to a client's shared memory
+    until_settled,          // all, for UCX, which makes them up to when its endpoint stands
+};
 Result<void> confine(Filter, Sockets = Sockets::denied);
-// Sockets too, where confine() left them for UCX, which makes them up to when its endpoint stands:
-// in all threads, once the client's first frame is dealt with. Does nothing elsewhere.
+// What confine() has left until the client's first frame is dealt with, in all threads. Does
+// nothing where it left nothing.
 Result<void> deny_sockets();
 
 }  // namespace rgpu::worker

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,38 @@ static void deny_sockets_later(Filter filter)
 Test(confine, sockets_can_be_denied_later)
 {
     for (Filter filter : kFilters) deny_sockets_later(filter);
+}
+
+// A client that offers shared memory listens on a Unix socket. The worker goes there before it has
+// taken anything else of the client's.
+Test(confine, a_software_gpu_s_worker_connects_until_its_client_is_known)
+{
+    const int service = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un any{}, address{};
+    any.sun_family = AF_UNIX;
+    socklen_t size = sizeof address;
+    cr_assert(bind(service, reinterpret_cast<sockaddr *>(&any), sizeof any.sun_family) == 0 &&
+              listen(service, 8) == 0 &&
+              getsockname(service, reinterpret_cast<sockaddr *>(&address), &size) == 0);
+    fflush(nullptr);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const auto connects = [&] {
+            const int s = socket(AF_UNIX, SOCK_STREAM, 0);
+            return connect(s, reinterpret_cast<sockaddr *>(&address), size) == 0;
+        };
+        if (!worker::confine(Filter::software, worker::Sockets::connect_until_settled)) _exit(1);
+        if (!connects()) _exit(2);
+        if (socket(AF_INET, SOCK_STREAM, 0) >= 0) _exit(3);
+        if (!worker::deny_sockets() || !worker::deny_sockets()) _exit(4);
+        if (connects() || errno != EPERM) _exit(5);
+        std::thread([] {}).join();  // the filter is still the one that computing needs
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
+    close(service);
 }
 
 Test(confine, what_would_reach_others_fails_with_eperm)
