@@ -1,12 +1,8 @@
 // Modules, libraries, and the functions found in them.
 //
-// Body of a load: number for the handle, wrapped flag, count of parts, their lengths, JIT options
-// as pairs (option, value), then the image (wire/image.h), which is the parts' bytes. Answer: an
-// ImageAnswer, what the compiler said (information, errors), and, where the server lists them, how
-// many functions there are, what each look-up would answer, and the LaunchLimits of each. Body of a
-// look-up: number for the handle, number of the module, library or kernel, name. Answer: the name
-// and the parameters as pairs (offset, bytes), then its LaunchLimits. Of a function that was listed
-// the look-up is posted.
+// Bodies: wire/module_bodies.h. The answer to a load begins with an ImageAnswer and what the
+// compiler said (code/jit.h), and lists the functions where the server can. The look-up of a
+// function that was listed is posted.
 #include "interpose/base/log.h"
 #include "interpose/code/function_info.h"
 #include "interpose/code/image.h"
@@ -17,6 +13,7 @@
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
+#include "wire/module_bodies.h"
 
 #include <map>
 #include <unordered_map>
@@ -32,12 +29,12 @@ constexpr uint64_t kMostParameterBytes = 64 << 10;
 // function has: launches copy as it says.
 std::optional<FunctionInfo> read_info(wire::Reader &answer, HandleId owner)
 {
+    auto text = wire::FunctionText::read(answer);
     FunctionInfo info;
-    info.name = answer.string();
+    info.name = std::move(text.name);
     info.owner = owner;
-    info.parameters.resize(answer.count(sizeof(FunctionInfo::Parameter)));
-    for (auto &p : info.parameters) {
-        p = answer.value<FunctionInfo::Parameter>();
+    info.parameters = std::move(text.parameters);
+    for (const wire::FunctionParameter &p : info.parameters) {
         const uint64_t end = uint64_t{p.offset} + p.bytes;
         if (end > kMostParameterBytes) return std::nullopt;
         info.parameter_bytes = std::max(info.parameter_bytes, static_cast<uint32_t>(end));
@@ -163,10 +160,9 @@ CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &j
     Unless made([&] { Handles::get().end(handle); });
     std::vector<uint8_t> head;
     wire::Writer w(head);
-    w.value(handle);
-    w.value(uint8_t{measured->wrapped});
-    w.value(static_cast<uint32_t>(measured->parts.size()));
-    for (auto part : measured->parts) w.value(uint64_t{part.size()});
+    wire::LoadHead load{handle, measured->wrapped, {}};
+    for (auto part : measured->parts) load.parts.push_back(part.size());
+    load.write(w);
     jit.write(w);
     Reply reply;
     const auto ask = [&] {
@@ -190,8 +186,7 @@ CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &j
     return CUDA_SUCCESS;
 }
 
-// All functions of a module or kernels of a library, as many as there is room for. Body: number of
-// the owner, room. Answer: how many, and for each its number and what a look-up answers.
+// All functions of a module or kernels of a library, as many as there is room for.
 template <class T, class Owner>
 CUresult enumerate(calls::SentCall id, T *out, unsigned room, Owner owner)
 {
@@ -201,7 +196,11 @@ CUresult enumerate(calls::SentCall id, T *out, unsigned room, Owner owner)
     if (room && !out) return CUDA_ERROR_INVALID_VALUE;
     Reply reply;
     CUresult r = session()->ask(
-        id, current_context(), [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
+        id, current_context(),
+        [&](wire::Writer &w) {
+            w.value(wire::FunctionList{*in, room});
+        },
+        reply);
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
     const auto count = answer.value<uint32_t>();
@@ -236,7 +235,7 @@ CUresult find(calls::SentCall id, T *out, Owner owner, const char *name)
     HandleId handle = Handles::get().make(calls::kHandleKind<T>);
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
     Unless made([&] { Handles::get().end(handle); });
-    const auto body = [&](wire::Writer &w) { w.value(handle), w.value(*in), w.string(name); };
+    const auto body = [&](wire::Writer &w) { wire::FunctionLookUp{handle, *in, name}.write(w); };
     std::optional<FunctionInfo> info = listed().find(*in, name);
     Reply reply;
     const bool listed_before = info.has_value();
@@ -274,7 +273,10 @@ CUresult enumerate_everywhere(CUkernel *out, unsigned room, CUlibrary library)
     Reply reply;
     CUresult r = session()->ask(
         CallId::cuLibraryEnumerateKernels, current_context(),
-        [&](wire::Writer &w) { w.value(*in), w.value(room); }, reply);
+        [&](wire::Writer &w) {
+            w.value(wire::FunctionList{*in, room});
+        },
+        reply);
     wire::Reader answer(reply.body.data(), reply.body.size());
     const auto count = r ? 0 : answer.value<uint32_t>();
     for (uint32_t i = 0; i < count && i < room && answer.ok() && !r; i++) {

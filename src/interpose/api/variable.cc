@@ -1,8 +1,7 @@
 // Variables of modules and libraries, device and managed ones, and what goes when their owner is
 // unloaded.
 //
-// Body of a look-up: number of the module or library, name. Answer: address, bytes (8 bytes each),
-// managed (1).
+// Bodies: wire/module_bodies.h.
 #include <map>
 
 #include "interpose/base/log.h"
@@ -13,6 +12,7 @@
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
+#include "wire/module_bodies.h"
 
 namespace rgpu::interpose {
 
@@ -59,11 +59,14 @@ template <class Owner> CUresult find(calls::SentCall id, CUdeviceptr *address, s
     if (!in || !*in) return CUDA_ERROR_INVALID_HANDLE;
     Reply reply;
     CUresult r = session()->ask(
-        id, current_context(), [&](wire::Writer &w) { w.value(*in), w.string(name); }, reply);
+        id, current_context(),
+        [&](wire::Writer &w) {
+            wire::VariableLookUp{*in, name}.write(w);
+        },
+        reply);
     if (r) return r;
     wire::Reader answer(reply.body.data(), reply.body.size());
-    const auto a = answer.value<uint64_t>(), n = answer.value<uint64_t>();
-    const bool managed = answer.value<uint8_t>();
+    const auto [a, n, managed] = wire::Variable::read(answer);
     if (!answer.at_end()) return CUDA_ERROR_UNKNOWN;
     if (!is_known_here(a)) {
         if (managed && (r = shared::adopt(a, n, *in))) return r;

@@ -7,15 +7,13 @@
 
 #include "interpose/code/known_launches.h"
 #include "interpose/state/handles.h"
+#include "wire/module_bodies.h"
 
 namespace rgpu::interpose {
 
 struct FunctionInfo {
-    struct Parameter {
-        uint32_t offset = 0, bytes = 0;
-    };
     std::string name;
-    std::vector<Parameter> parameters;
+    std::vector<wire::FunctionParameter> parameters;
     uint32_t parameter_bytes = 0;
     HandleId owner = 0;  // its module or library
     mutable Accepted accepted;

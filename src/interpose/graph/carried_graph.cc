@@ -3,10 +3,11 @@
 #include "interpose/stream/callback.h"
 #include "interpose/stub/carried.h"
 #include "interpose/stub/stub.h"
+#include "wire/node_bodies.h"
 
 namespace rgpu::interpose {
 
-// Host nodes. On the wire: the function's token.
+// Host nodes.
 
 CUresult Carried<CUDA_HOST_NODE_PARAMS>::encode(const CUDA_HOST_NODE_PARAMS &p,
                                                 std::vector<uint8_t> &out)
@@ -14,49 +15,43 @@ CUresult Carried<CUDA_HOST_NODE_PARAMS>::encode(const CUDA_HOST_NODE_PARAMS &p,
     if (!p.fn) return CUDA_ERROR_INVALID_VALUE;
     Session *s = session();
     if (CUresult r = s ? may_call_back(*s) : not_ready()) return r;
-    wire::Writer(out).value(graph_function(p.fn, p.userData));
+    wire::Writer(out).value(wire::HostNode{graph_function(p.fn, p.userData)});
     return CUDA_SUCCESS;
 }
 
 void Carried<CUDA_HOST_NODE_PARAMS>::decode(wire::Reader &r, CUDA_HOST_NODE_PARAMS &p, HandleId)
 {
     p = {};
-    find_graph_function(r.value<uint64_t>(), p.fn, p.userData);
+    find_graph_function(r.value<wire::HostNode>().token, p.fn, p.userData);
 }
 
-// Memory allocation nodes. On the wire: pool properties, bytes, address, count of access
-// descriptors, the descriptors.
+// Memory allocation nodes.
 
 CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(const CUDA_MEM_ALLOC_NODE_PARAMS &p,
                                                      std::vector<uint8_t> &out)
 {
     if (p.accessDescCount && !p.accessDescs) return CUDA_ERROR_INVALID_VALUE;
     wire::Writer w(out);
-    CUmemPoolProps props = p.poolProps;
-    props.win32SecurityAttributes = nullptr;
-    w.value(props), w.value(uint64_t{p.bytesize}), w.value(p.dptr),
-        w.value(uint64_t{p.accessDescCount});
-    w.bytes(p.accessDescs, p.accessDescCount * sizeof *p.accessDescs);
+    w.value(wire::AllocationNode::of(p));
+    wire::write_list(w, p.accessDescs, p.accessDescCount);
     return CUDA_SUCCESS;
 }
 
 void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, CUDA_MEM_ALLOC_NODE_PARAMS &p,
                                                  HandleId self)
 {
-    p.poolProps = r.value<CUmemPoolProps>();
-    p.bytesize = r.value<uint64_t>();
-    p.dptr = r.value<CUdeviceptr>();
-    p.accessDescCount = r.count(sizeof *p.accessDescs);
-    const uint8_t *descs = r.bytes(p.accessDescCount * sizeof *p.accessDescs);
+    r.value<wire::AllocationNode>().put_into(p);
+    const auto descs = wire::read_list<CUmemAccessDesc>(r);
+    p.accessDescCount = descs.count;
     // A node that is being added keeps what the program gave.
-    if (Handles::get().at(self)->kind.load() != HandleKind::graph_node || !descs) return;
-    std::vector<uint8_t> bytes(descs, descs + p.accessDescCount * sizeof *p.accessDescs);
+    if (Handles::get().at(self)->kind.load() != HandleKind::graph_node || !descs.first) return;
+    std::vector<uint8_t> bytes(descs.first, descs.first + descs.bytes);
     p.accessDescs = p.accessDescCount
                         ? reinterpret_cast<CUmemAccessDesc *>(keep(self, std::move(bytes)))
                         : nullptr;
 }
 
-// Batches of memory operations. On the wire: number of the context, flags, count, the operations.
+// Batches of memory operations.
 
 CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(const CUDA_BATCH_MEM_OP_NODE_PARAMS &p,
                                                         std::vector<uint8_t> &out)
@@ -65,8 +60,8 @@ CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(const CUDA_BATCH_MEM_OP_
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
     if (p.count && !p.paramArray) return CUDA_ERROR_INVALID_VALUE;
     wire::Writer w(out);
-    w.value(*context), w.value(p.flags), w.value(uint64_t{p.count});
-    w.bytes(p.paramArray, p.count * sizeof *p.paramArray);
+    w.value(wire::BatchNode{*context, p.flags});
+    wire::write_list(w, p.paramArray, p.count);
     return CUDA_SUCCESS;
 }
 
@@ -74,12 +69,13 @@ void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r,
                                                     CUDA_BATCH_MEM_OP_NODE_PARAMS &p, HandleId self)
 {
     p = {};
-    p.ctx = Handles::get().named<CUcontext>(r.value<HandleId>(), calls::kNoHandle);
-    p.flags = r.value<unsigned>();
-    p.count = static_cast<unsigned>(r.count(sizeof *p.paramArray));
-    const uint8_t *operations = r.bytes(p.count * sizeof *p.paramArray);
-    if (!operations) return;
-    std::vector<uint8_t> bytes(operations, operations + p.count * sizeof *p.paramArray);
+    const auto node = r.value<wire::BatchNode>();
+    p.ctx = Handles::get().named<CUcontext>(node.context, calls::kNoHandle);
+    p.flags = node.flags;
+    const auto operations = wire::read_list<CUstreamBatchMemOpParams>(r);
+    p.count = static_cast<unsigned>(operations.count);
+    if (!operations.first) return;
+    std::vector<uint8_t> bytes(operations.first, operations.first + operations.bytes);
     p.paramArray = reinterpret_cast<CUstreamBatchMemOpParams *>(keep(self, std::move(bytes)));
 }
 
@@ -116,11 +112,9 @@ CUresult Carried<CUgraphNodeParams>::encode(const CUgraphNodeParams &p, std::vec
         if (!p.memcpy.copyCtx) w.value(calls::kNoHandle);
         return Carried<CUDA_MEMCPY3D>::encode(p.memcpy.copyParams, out);
     case CU_GRAPH_NODE_TYPE_MEMSET: {
-        CUDA_MEMSET_NODE_PARAMS_v2 sent = p.memset;
-        auto context = Handles::get().id(sent.ctx);
+        auto context = Handles::get().id(p.memset.ctx);
         if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-        sent.ctx = nullptr;
-        w.value(*context), w.value(sent);
+        wire::MemsetNode{*context, p.memset}.write(w);
         return CUDA_SUCCESS;
     }
     case CU_GRAPH_NODE_TYPE_HOST:
@@ -150,9 +144,10 @@ void Carried<CUgraphNodeParams>::decode(wire::Reader &r, CUgraphNodeParams &p, H
 void Carried<CUgraphExecUpdateResultInfo>::decode(wire::Reader &r, CUgraphExecUpdateResultInfo &p,
                                                   HandleId)
 {
-    p.result = r.value<CUgraphExecUpdateResult>();
-    p.errorNode = detail::found<CUgraphNode>(r.value<HandleId>(), calls::kNoHandle);
-    p.errorFromNode = detail::found<CUgraphNode>(r.value<HandleId>(), calls::kNoHandle);
+    const auto a = r.value<wire::UpdateAnswer>();
+    p.result = a.result;
+    p.errorNode = detail::found<CUgraphNode>(a.node, calls::kNoHandle);
+    p.errorFromNode = detail::found<CUgraphNode>(a.from_node, calls::kNoHandle);
 }
 
 CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(const CUDA_GRAPH_INSTANTIATE_PARAMS &p,
@@ -161,15 +156,16 @@ CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(const CUDA_GRAPH_INSTANT
     HandleId stream = 0;
     if (CUresult r = detail::id_in(p.hUploadStream, stream)) return r;
     wire::Writer w(out);
-    w.value(p.flags), w.value(stream);
+    wire::Instantiation{p.flags, stream}.write(w);
     return CUDA_SUCCESS;
 }
 
 void Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::decode(wire::Reader &r,
                                                     CUDA_GRAPH_INSTANTIATE_PARAMS &p, HandleId)
 {
-    p.hErrNode_out = detail::found<CUgraphNode>(r.value<HandleId>(), calls::kNoHandle);
-    p.result_out = r.value<CUgraphInstantiateResult>();
+    const auto a = r.value<wire::InstantiationAnswer>();
+    p.hErrNode_out = detail::found<CUgraphNode>(a.node, calls::kNoHandle);
+    p.result_out = a.result;
 }
 
 }  // namespace rgpu::interpose

@@ -1,5 +1,6 @@
 // Copies of boxes, the parameters of the other graph nodes, and what graph calls tell of their
 // outcome.
+#include "wire/node_bodies.h"
 #include "worker/calls/carried.h"
 #include "worker/calls/inspected.h"
 #include "worker/driver/driver.h"
@@ -37,6 +38,14 @@ CUresult handle_in(wire::Reader &r, Session &s, T &handle, bool may_be_null = fa
     const auto id = r.value<HandleId>();
     CUresult e = s.objects.get(id, handle);
     return e || handle || may_be_null ? e : calls::invalid_handle(calls::kHandleKind<T>);
+}
+
+// A list of a body, for as long as `memory`.
+template <class T> T *list_in(const wire::List &list, CarriedMemory &memory)
+{
+    uint8_t *to = memory.take(list.bytes);
+    if (list.bytes) memcpy(to, list.first, list.bytes);
+    return reinterpret_cast<T *>(to);
 }
 
 // Memory of a graph has its address before the graph is launched, and other nodes may name it: a
@@ -77,31 +86,25 @@ CUresult Carried<CUDA_HOST_NODE_PARAMS>::decode(wire::Reader &r, Session &s,
                                                 CUDA_HOST_NODE_PARAMS &p, CarriedMemory &)
 {
     p.fn = Callbacks::graph_reached;
-    p.userData = s.callbacks.graph_function(r.value<uint64_t>());
+    p.userData = s.callbacks.graph_function(r.value<wire::HostNode>().token);
     return CUDA_SUCCESS;
 }
 
 void Carried<CUDA_HOST_NODE_PARAMS>::encode(wire::Writer &w, Session &,
                                             const CUDA_HOST_NODE_PARAMS &p)
 {
-    w.value(p.fn == Callbacks::graph_reached ? Callbacks::token_of(p.userData) : uint64_t{0});
+    w.value(wire::HostNode{p.fn == Callbacks::graph_reached ? Callbacks::token_of(p.userData)
+                                                            : uint64_t{0}});
 }
 
 CUresult Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::decode(wire::Reader &r, Session &,
                                                      CUDA_MEM_ALLOC_NODE_PARAMS &p,
                                                      CarriedMemory &memory)
 {
-    p.poolProps = r.value<CUmemPoolProps>();
-    p.poolProps.win32SecurityAttributes = nullptr;
-    p.bytesize = r.value<uint64_t>();
-    p.dptr = r.value<CUdeviceptr>();  // the driver writes it
-    p.accessDescCount = r.count(sizeof *p.accessDescs);
-    const size_t bytes = p.accessDescCount * sizeof *p.accessDescs;
-    const uint8_t *from = r.bytes(bytes);
-    if (!from || !bytes) return CUDA_SUCCESS;
-    uint8_t *to = memory.take(bytes);
-    memcpy(to, from, bytes);
-    p.accessDescs = reinterpret_cast<CUmemAccessDesc *>(to);
+    r.value<wire::AllocationNode>().put_into(p);  // the driver writes the address
+    const auto descs = wire::read_list<CUmemAccessDesc>(r);
+    p.accessDescCount = descs.count;
+    if (descs.count) p.accessDescs = list_in<CUmemAccessDesc>(descs, memory);
     return CUDA_SUCCESS;
 }
 
@@ -109,23 +112,20 @@ void Carried<CUDA_MEM_ALLOC_NODE_PARAMS>::encode(wire::Writer &w, Session &s,
                                                  const CUDA_MEM_ALLOC_NODE_PARAMS &p)
 {
     note_graph_memory(s, p);
-    w.value(p.poolProps), w.value(uint64_t{p.bytesize}), w.value(p.dptr),
-        w.value(uint64_t{p.accessDescCount});
-    w.bytes(p.accessDescs, p.accessDescCount * sizeof *p.accessDescs);
+    w.value(wire::AllocationNode::of(p));
+    wire::write_list(w, p.accessDescs, p.accessDescCount);
 }
 
 CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, Session &s,
                                                         CUDA_BATCH_MEM_OP_NODE_PARAMS &p,
                                                         CarriedMemory &memory)
 {
-    CUresult e = handle_in(r, s, p.ctx, true);
-    p.flags = r.value<unsigned>();
-    p.count = static_cast<unsigned>(r.count(sizeof *p.paramArray));
-    const size_t bytes = p.count * sizeof *p.paramArray;
-    const uint8_t *from = r.bytes(bytes);
-    uint8_t *to = memory.take(bytes);
-    if (from && bytes) memcpy(to, from, bytes);
-    p.paramArray = reinterpret_cast<CUstreamBatchMemOpParams *>(to);
+    const auto node = r.value<wire::BatchNode>();
+    CUresult e = s.objects.get(node.context, p.ctx);
+    p.flags = node.flags;
+    const auto operations = wire::read_list<CUstreamBatchMemOpParams>(r);
+    p.paramArray = list_in<CUstreamBatchMemOpParams>(operations, memory);
+    p.count = static_cast<unsigned>(operations.count);
     for (unsigned i = 0; i < p.count && !e; i++) e = inspect(s, p.paramArray[i]);
     return e;
 }
@@ -133,8 +133,8 @@ CUresult Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r, Session
 void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(wire::Writer &w, Session &s,
                                                     const CUDA_BATCH_MEM_OP_NODE_PARAMS &p)
 {
-    w.value(s.objects.number(p.ctx)), w.value(p.flags), w.value(uint64_t{p.count});
-    w.bytes(p.paramArray, p.count * sizeof *p.paramArray);
+    w.value(wire::BatchNode{s.objects.number(p.ctx), p.flags});
+    wire::write_list(w, p.paramArray, p.count);
 }
 
 CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraphNodeParams &p,
@@ -151,10 +151,9 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
         return e ? e : box;
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
-        CUcontext context = nullptr;
-        CUresult e = handle_in(r, s, context, true);
-        p.memset = r.value<CUDA_MEMSET_NODE_PARAMS_v2>();
-        p.memset.ctx = context;
+        const auto node = wire::MemsetNode::read(r);
+        p.memset = node.memset;
+        CUresult e = s.objects.get(node.context, p.memset.ctx);
         return e ? e : inspect(s, p.memset);
     }
     case CU_GRAPH_NODE_TYPE_HOST: {
@@ -199,22 +198,23 @@ void Carried<CUgraphNodeParams>::encode(wire::Writer &w, Session &s, const CUgra
 void Carried<CUgraphExecUpdateResultInfo>::encode(wire::Writer &w, Session &s,
                                                   const CUgraphExecUpdateResultInfo &p)
 {
-    w.value(p.result), w.value(s.objects.number(p.errorNode)),
-        w.value(s.objects.number(p.errorFromNode));
+    w.value(wire::UpdateAnswer{p.result, s.objects.number(p.errorNode),
+                               s.objects.number(p.errorFromNode)});
 }
 
 CUresult Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::decode(wire::Reader &r, Session &s,
                                                         CUDA_GRAPH_INSTANTIATE_PARAMS &p,
                                                         CarriedMemory &)
 {
-    p.flags = r.value<cuuint64_t>();
-    return handle_in(r, s, p.hUploadStream, true);
+    const auto asked = wire::Instantiation::read(r);
+    p.flags = asked.flags;
+    return s.objects.get(asked.stream, p.hUploadStream);
 }
 
 void Carried<CUDA_GRAPH_INSTANTIATE_PARAMS>::encode(wire::Writer &w, Session &s,
                                                     const CUDA_GRAPH_INSTANTIATE_PARAMS &p)
 {
-    w.value(s.objects.number(p.hErrNode_out)), w.value(p.result_out);
+    w.value(wire::InstantiationAnswer{s.objects.number(p.hErrNode_out), p.result_out});
 }
 
 }  // namespace rgpu::worker

@@ -1,6 +1,7 @@
 // What a texture or surface object reads, and launches that are only asked about.
 #include "wire/bodies.h"
 #include "wire/launch_event.h"
+#include "wire/resource_body.h"
 #include "worker/calls/carried.h"
 #include "worker/session/session.h"
 
@@ -10,12 +11,12 @@ CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_R
                                              CarriedMemory &)
 {
     d = r.value<CUDA_RESOURCE_DESC>();
-    if (d.resType == CU_RESOURCE_TYPE_ARRAY) return s.objects.get_in_place(d.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-        return s.objects.get_in_place(d.res.mipmap.hMipmappedArray);
+    if (CUresult e =
+            wire::change_array(d, [&](auto &array) { return s.objects.get_in_place(array); }))
+        return e;
     const auto &line = d.res.linear;
     const auto &rows = d.res.pitch2D;
-    bool has = false;
+    bool has = d.resType == CU_RESOURCE_TYPE_ARRAY || d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
     if (d.resType == CU_RESOURCE_TYPE_LINEAR)
         has = s.addresses.has(line.devPtr, std::max<size_t>(line.sizeInBytes, 1));
     // Of the last row its beginning: what a kernel reads behind it the GPU checks.
@@ -27,9 +28,10 @@ CUresult Carried<CUDA_RESOURCE_DESC>::decode(wire::Reader &r, Session &s, CUDA_R
 void Carried<CUDA_RESOURCE_DESC>::encode(wire::Writer &w, Session &s, const CUDA_RESOURCE_DESC &d)
 {
     CUDA_RESOURCE_DESC sent = d;
-    if (d.resType == CU_RESOURCE_TYPE_ARRAY) s.objects.number_in_place(sent.res.array.hArray);
-    if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-        s.objects.number_in_place(sent.res.mipmap.hMipmappedArray);
+    wire::change_array(sent, [&](auto &array) {
+        s.objects.number_in_place(array);
+        return CUDA_SUCCESS;
+    });
     w.value(sent);
 }
 

@@ -1,6 +1,6 @@
-// Modules, libraries and the functions in them. The layouts are described in
-// interpose/api/module.cc.
+// Modules, libraries and the functions in them (wire/module_bodies.h).
 #include "wire/launch_limits.h"
+#include "wire/module_bodies.h"
 #include "worker/calls/image.h"
 #include "worker/calls/jit.h"
 #include "worker/calls/own.h"
@@ -11,7 +11,6 @@ namespace rgpu::worker::own {
 namespace {
 
 constexpr uint32_t kWrapperMagic = 0x466243B1;
-constexpr uint32_t kMaxParts = 4096;
 
 // What nvcc's host code passes for a fat binary; version 2 names several.
 struct Wrapper {
@@ -22,8 +21,7 @@ struct Wrapper {
 
 // A load as it came: the image rebuilt in this process's memory.
 struct Load {
-    HandleId handle = 0;
-    bool wrapped = false;
+    wire::LoadHead head;
     std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
     std::vector<const void *> pointers;
     Jit jit;
@@ -39,17 +37,13 @@ Result<void> Load::read(Session &s, const Call &call)
     auto body = s.input.long_body(call.header.bytes);
     if (!body) return std::move(body).error();
     wire::Reader r(body->data(), body->size());
-    handle = r.value<HandleId>();
-    wrapped = r.value<uint8_t>();
-    uint32_t count = r.value<uint32_t>();
-    if (count == 0 || count > kMaxParts) return error(ErrorKind::invalid, "%u parts", count);
-    std::vector<uint64_t> sizes;
-    for (uint32_t i = 0; i < count && r.ok(); i++) sizes.push_back(r.value<uint64_t>());
-    if (!r.ok()) return error(ErrorKind::invalid, "its parts do not fit its body");
+    auto load = wire::LoadHead::read(r);
+    if (!load) return std::move(load).error();
+    head = std::move(*load);
     if (auto read = jit.read(r); !read) return read;
     if (auto read = bytes.read(s, r, std::move(*body)); !read || bytes.missing) return read;
     wire::Reader image(bytes.view.data(), bytes.view.size());
-    for (uint64_t size : sizes) {
+    for (uint64_t size : head.parts) {
         const uint8_t *p = image.bytes(size);
         if (!p) break;
         parts.emplace_back(p, p + size).push_back(0);
@@ -62,7 +56,7 @@ const void *Load::image()
 {
     jit.add_logs();
     for (const auto &part : parts) pointers.push_back(part.data());
-    if (!wrapped) return pointers[0];
+    if (!head.wrapped) return pointers[0];
     pointers.push_back(nullptr);
     wrapper.data = pointers[0];
     if (parts.size() > 1) {
@@ -72,29 +66,17 @@ const void *Load::image()
     return &wrapper;
 }
 
-// What is told of a function or kernel: its name and where its parameters lie.
-struct Description {
-    std::string name;
-    std::vector<Parameter> parameters;
-
-    void write(wire::Writer &w) const
-    {
-        w.string(name);
-        w.value(uint64_t{parameters.size()});
-        for (const Parameter &p : parameters) w.value(p);
-    }
-};
-
-template <class Get> Description describe(const char *name, Get get)
+// What is told of a function or kernel.
+template <class Get> wire::FunctionText describe(const char *name, Get get)
 {
-    Description d{name ? name : "", {}};
+    wire::FunctionText d{name ? name : "", {}};
     size_t offset = 0, bytes = 0;
     for (size_t i = 0; get(i, &offset, &bytes) == CUDA_SUCCESS; i++)
         d.parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
     return d;
 }
 
-Description describe(CUfunction f)
+wire::FunctionText describe(CUfunction f)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuFuncGetName)) get(&name, f);
@@ -103,7 +85,7 @@ Description describe(CUfunction f)
     });
 }
 
-Description describe(CUkernel k)
+wire::FunctionText describe(CUkernel k)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuKernelGetName)) get(&name, k);
@@ -173,7 +155,7 @@ Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
     Made made{};
     CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND
                                          : load_image(&made, load, load.image());
-    if (!result && !s.objects.set(load.handle, made)) result = CUDA_ERROR_INVALID_VALUE;
+    if (!result && !s.objects.set(load.head.made, made)) result = CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
     w.value(load.bytes.answer(s, result));
@@ -188,23 +170,21 @@ Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
 template <class Found, class Owner, class Find>
 Result<void> serve_find(Session &s, Call &call, Find find)
 {
-    auto id = call.body.value<HandleId>();
-    auto owner_id = call.body.value<HandleId>();
-    std::string name(call.body.string());
+    const auto asked = wire::FunctionLookUp::read(call.body);
     if (!call.body.at_end()) return misfit();
     Owner owner{};
     Found found{};
     // Parameter layouts are needed to carry launches out (CUDA 12.4).
-    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(owner_id, owner)
+    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(asked.owner, owner)
                                             : CUDA_ERROR_NOT_SUPPORTED;
-    if (!r) r = find(&found, owner, name.c_str());
-    if (!r && !s.objects.set(id, found)) r = CUDA_ERROR_INVALID_VALUE;
+    if (!r) r = find(&found, owner, asked.name.c_str());
+    if (!r && !s.objects.set(asked.found, found)) r = CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> answer;
     if (!r) {
-        Description d = describe(found);
+        auto d = describe(found);
         wire::Writer w(answer);
         if (call.wants_reply()) d.write(w), w.value(limits(found));
-        s.objects.set_function(id, owner_id, std::move(d.parameters));
+        s.objects.set_function(asked.found, asked.owner, std::move(d.parameters));
     }
     s.finish(call, r, answer);
     return {};
@@ -214,13 +194,12 @@ Result<void> serve_find(Session &s, Call &call, Find find)
 template <class Found, class Owner, class List>
 Result<void> serve_enumerate(Session &s, Call &call, List list)
 {
-    auto owner_id = call.body.value<HandleId>();
-    auto room = call.body.value<uint32_t>();
+    const auto asked = call.body.value<wire::FunctionList>();
     if (!call.body.at_end()) return misfit();
     constexpr uint32_t kMaxRoom = 1 << 20;
     Owner owner{};
-    std::vector<Found> found(std::min(room, kMaxRoom));
-    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(owner_id, owner)
+    std::vector<Found> found(std::min(asked.room, kMaxRoom));
+    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(asked.owner, owner)
                                                     : CUDA_ERROR_NOT_SUPPORTED;
     if (!r && !owner) r = CUDA_ERROR_INVALID_HANDLE;
     if (!r) r = list(found.data(), static_cast<unsigned>(found.size()), owner);
@@ -232,9 +211,9 @@ Result<void> serve_enumerate(Session &s, Call &call, List list)
     for (size_t i = 0; !r && i < found.size(); i++) {
         const HandleId id = s.objects.number(found[i]);
         w.value(id);
-        Description d = describe(found[i]);
+        auto d = describe(found[i]);
         d.write(w);
-        s.objects.set_function(id, owner_id, std::move(d.parameters));
+        s.objects.set_function(id, asked.owner, std::move(d.parameters));
     }
     s.finish(call, r, answer);
     return {};

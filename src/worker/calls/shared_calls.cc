@@ -77,21 +77,20 @@ Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr add
     if (is_managed) r = s.shared.adopt(address, bytes);
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
-    w.value(uint64_t{address}), w.value(uint64_t{bytes}), w.value(uint8_t{is_managed});
+    wire::Variable{address, bytes, is_managed}.write(w);
     s.finish(call, r, answer);
     return {};
 }
 
 template <class Owner, class Find> Result<void> variable(Session &s, Call &call, Find find)
 {
-    auto id = call.body.value<HandleId>();
-    std::string name(call.body.string());
+    const auto asked = wire::VariableLookUp::read(call.body);
     if (!call.body.at_end()) return misfit();
     Owner owner{};
     CUdeviceptr address = 0;
     size_t bytes = 0;
-    CUresult r = find ? s.objects.get(id, owner) : CUDA_ERROR_NOT_SUPPORTED;
-    if (!r) r = find(&address, &bytes, owner, name.c_str());
+    CUresult r = find ? s.objects.get(asked.owner, owner) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r) r = find(&address, &bytes, owner, asked.name.c_str());
     return answer_variable(s, call, r, address, bytes);
 }
 

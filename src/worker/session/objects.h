@@ -5,16 +5,14 @@
 #include <vector>
 
 #include "calls/handles.h"
+#include "wire/module_bodies.h"
 
 namespace rgpu::worker {
 
 using calls::HandleId;
 using calls::HandleKind;
 
-// Where a kernel's parameters lie in its parameter block.
-struct Parameter {
-    uint32_t offset = 0, bytes = 0;
-};
+using Parameter = wire::FunctionParameter;  // where it lies in a kernel's block of parameters
 
 class Objects {
 public:
