@@ -29,6 +29,10 @@ twice=$(cat src/calls/table/*.def | sed -nE 's/^(CALL|NONE)[A-Z_]*\((cu[A-Za-z0-
     sort | uniq -d)
 is "$twice" "" "no call has two lines"
 
+# All that the client library keeps belongs to its Client, so that a test can have two.
+is "$(grep -rnE '^ *static .*= \*?new ' src/interpose)" "" \
+    "no function keeps an object of its own: it is a part of the Client (interpose/state/client.h)"
+
 # Each part of a client has one type: two that shared a name would be cast to each other.
 twice=$(grep -rhoE 'Part::[a-z]\w+' src/interpose | sort | uniq -d)
 parts=$(sed -n "/^enum class Part/,/kCount/p" src/interpose/state/client.h |
