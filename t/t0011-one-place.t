@@ -41,8 +41,7 @@ is "$twice" "" "no part of a client is made in two places"
 unused=$(for part in $parts; do
     grep -rq "Part::$part\\b" src/interpose || echo "$part"
 done)
-is "$unused" "" \\
-    "every part that has a name is made somewhere"
+is "$unused" "" "every part that has a name is made somewhere"
 
 # Facts about calls are words of their lines: nobody else names a call to tell it from others.
 is "$(t/lib/call_names.py)" "" "no call's name stands where its line should speak"
