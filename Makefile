@@ -475,6 +475,19 @@ lint: ## shellcheck and pyflakes over scripts; exit status 1 where they find any
 	@printf '%s\n' $(sort $(shell_files)) | xargs -P"$$(nproc)" -n 8 shellcheck -f gcc
 	@pyflakes3 $(sort $(python_files))
 
+# Which checks: .clang-tidy. A file is asked again when it, a header of it or the list has changed.
+.PHONY: tidy
+TIDY ?= clang-tidy-19
+tidied := $(filter src/%,$(sources))
+$(O)/compile_commands.json: Makefile $(tidied) | config.mk
+	@mkdir -p $(@D) && $(MAKE) -n --no-print-directory CXX=g++ $(addprefix -W ,$(tidied)) all | \
+	    t/lib/compile-commands > $@.new && mv $@.new $@
+$(O)/tidy/%.ok: $(O)/obj/%.o .clang-tidy | $(O)/compile_commands.json
+	$(call say,TIDY)mkdir -p $(@D) && $(TIDY) --quiet -p $(O) \
+	    --extra-arg=-Wno-unknown-warning-option $*.cc 2> $@.said || { cat $@.said; exit 1; }; mv $@.said $@
+tidy: $(patsubst %.cc,$(O)/tidy/%.ok,$(filter $(or $(addprefix src/,$(addsuffix /%,$(T))),%),$(tidied))) ## clang-tidy over src, all of it (half an hour the first time) or T=worker
+	@:
+
 demo: deps ## a private cluster that trains a network on two remote GPUs; KEEP=1 leaves it up
 	+@$(sub_make) all examples venv
 	@$(tests_env) KEEP=$(KEEP) contrib/demo
@@ -551,6 +564,9 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	    test -e $(D)$(sysconfdir)/rgpu/rgpu.conf || { $(call fill_in,$f,$(D)$(sysconfdir)/rgpu/rgpu.conf,644); })
 	$(foreach f,$(patsubst doc/man/%.in,%,$(wildcard doc/man/*.in)),mkdir -p $(D)$(mandir)/man$(subst .,,$(suffix $f)) && \
 	    $(call fill_in,doc/man/$f.in,$(D)$(mandir)/man$(subst .,,$(suffix $f))/$f,644)$(newline)	)
+	$(if $(CLI),install -d $(D)$(datadir)/bash-completion/completions $(D)$(datadir)/zsh/vendor-completions && \
+	    $(CLI) completion bash > $(D)$(datadir)/bash-completion/completions/rgpu && \
+	    $(CLI) completion zsh > $(D)$(datadir)/zsh/vendor-completions/_rgpu)
 	install -m 644 README.md NEWS.md $(D)$(docdir)
 	install -d $(D)$(docdir)/doc && install -m 644 $(wildcard doc/*.md doc/*.svg) $(D)$(docdir)/doc
 

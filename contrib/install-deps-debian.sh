@@ -20,7 +20,7 @@ packages=(
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
     iproute2 procps util-linux man-db crun bubblewrap systemd binutils
     # layout and lint
-    clang-format black shellcheck pyflakes3
+    clang-format clang-tidy-19 black shellcheck pyflakes3
 )
 
 # nvml.h, for our libnvidia-ml.so.1, where the toolkit came without it: NVIDIA has it on PyPI. Not

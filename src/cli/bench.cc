@@ -99,8 +99,7 @@ public:
                         kUsage);
         if (!lease) return lease_one(context);
         std::string server;
-        if (auto leases = read_lease_file(lease); leases && !leases->empty())
-            server = leases->front().first;
+        if (auto grants = read_lease_file(lease)) server = grants->front().server;
         Result<Link> link =
             measure_link(isatty(STDERR_FILENO) ? show_progress : [](const char *) {});
         if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");

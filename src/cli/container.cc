@@ -16,8 +16,6 @@
 #include "cli/parts/lease_file.h"
 #include "util/fd.h"
 
-extern char **environ;
-
 namespace rgpu::cli {
 namespace {
 

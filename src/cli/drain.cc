@@ -25,6 +25,8 @@ private:
                "whom";
     }
 
+    bool drained() const override { return true; }
+
     std::string reason_;
 };
 

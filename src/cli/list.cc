@@ -1,5 +1,7 @@
-// rgpu list: what the pool has and who holds it.
+// rgpu list: what the pool has and who holds it, or what this process has of it.
 #include "cli/parts/inventory_command.h"
+#include "cli/parts/lease_file.h"
+#include "cli/parts/my_gpus.h"
 
 namespace rgpu::cli {
 namespace {
@@ -7,6 +9,26 @@ namespace {
 class List : public InventoryCommand {
 public:
     List() : InventoryCommand(pool_table, pool_json) {}
+
+    void options(CLI::App &app) override
+    {
+        InventoryCommand::options(app);
+        app.add_flag("--mine", mine_, "Show the GPUs of this job alone, as its programs see them")
+            ->excludes("--server");
+    }
+
+    int run(Context &context) override
+    {
+        if (!mine_) return InventoryCommand::run(context);
+        Result<std::string> file = my_lease_file();
+        if (!file) return fail(file.error());
+        Result<std::vector<pool::Grant>> grants = read_lease_file(*file);
+        return grants ? print(as_json() ? my_json(*grants, *file) : my_table(*grants))
+                      : fail(grants.error());
+    }
+
+private:
+    bool mine_ = false;
 };
 
 const Registered<List> list{"", "list", "Show servers, GPUs, what is free, and who holds the rest"};

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/parts/command.h"
+#include "cli/parts/my_gpus.h"
 #include "util/version.h"
 
 namespace rgpu::cli {
@@ -100,8 +101,15 @@ int run(int argc, char **argv)
     app.failure_message(wrong_usage);
     Parsers parsers;
     parsers.add_all(app);
+    context.app = &app;
+    // In a job, the command alone says what the job has.
+    const char *mine[] = {argv[0], "list", "--mine"};
+    const bool alone = argc == 1 && my_lease_file();
     try {
-        app.parse(cut_at_dashes(argc, argv, context), argv);
+        if (alone)
+            app.parse(3, mine);
+        else
+            app.parse(cut_at_dashes(argc, argv, context), argv);
     } catch (const CLI::ParseError &result) {
         // --help and --version come this way, too, with status 0.
         return app.exit(result) == 0 ? kOk : kUsage;

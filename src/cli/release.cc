@@ -57,16 +57,17 @@ public:
 private:
     Result<int> release_file(pool::Client &client)
     {
-        auto leases = read_lease_file(file_);
-        if (!leases) return std::move(leases).error();
+        auto grants = read_lease_file(file_);
+        if (!grants) return std::move(grants).error();
         std::optional<Error> failure;
-        for (const auto &[server, lease] : *leases)
-            if (Result<void> released = client.release(server, lease); !released && !failure)
+        for (const pool::Grant &grant : *grants)
+            if (Result<void> released = client.release(grant.server, grant.lease.id);
+                !released && !failure)
                 failure = std::move(released).error();
         // It is tried again then, and what has ended already is no error.
         if (failure) return std::move(*failure).in("the file stays");
         unlink(file_.c_str());
-        return static_cast<int>(leases->size());
+        return static_cast<int>(grants->size());
     }
 
     Result<int> release_one(pool::Client &client)

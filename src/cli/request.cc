@@ -10,6 +10,7 @@
 #include "cli/parts/child.h"
 #include "cli/parts/gpu_options.h"
 #include "cli/parts/lease_file.h"
+#include "cli/parts/my_gpus.h"
 
 namespace rgpu::cli {
 namespace {
@@ -32,6 +33,8 @@ public:
         app.add_option("-t,--term", term_,
                        "End by itself after this time: 8h (held until it is released)")
             ->type_name("TIME");
+        app.add_flag("--json", json_,
+                     "Print JSON: the file, and its GPUs as rgpu list --mine does");
         app.footer(kFooter);
     }
 
@@ -70,18 +73,28 @@ public:
             (void)client->release(outcome->grants).has_value();
             return signal ? 128 + *signal : fail(written.error());
         }
-        const char *between = "";
-        printf("%s: ", file_.c_str());
-        for (const pool::Grant &grant : outcome->grants)
-            printf("%s%zu %s of %s", std::exchange(between, ", "), grant.lease.gpus.size(),
-                   grant.lease.gpus.size() == 1 ? "GPU" : "GPUs", grant.server.c_str());
-        printf("\n");
+        show(outcome->grants);
         return kOk;
     }
 
 private:
+    void show(const std::vector<pool::Grant> &grants) const
+    {
+        if (json_) {
+            fputs(my_json(grants, file_).c_str(), stdout);
+            return;
+        }
+        const char *between = "";
+        printf("%s: ", file_.c_str());
+        for (const pool::Grant &grant : grants)
+            printf("%s%zu %s of %s", std::exchange(between, ", "), grant.lease.gpus.size(),
+                   grant.lease.gpus.size() == 1 ? "GPU" : "GPUs", grant.server.c_str());
+        printf("\n");
+    }
+
     GpuOptions wanted_;
     std::string file_ = "rgpu.lease", term_;
+    bool json_ = false;
 };
 
 const Registered<Request> request{"", "request",

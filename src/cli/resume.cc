@@ -12,6 +12,7 @@ class Resume : public DrainCommand {
     }
 
     const char *then() const override { return "is lent again"; }
+    bool drained() const override { return false; }
 };
 
 const Registered<Resume> resume{"", "resume", "Lend a drained server or GPU again"};

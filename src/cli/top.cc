@@ -246,6 +246,10 @@ public:
         app.add_flag("--once", once_, "Show it once and end; so it is where stdout is no terminal");
         app.add_flag("--json", json_,
                      "Print JSON, one line each time; once unless --interval is given");
+        app.add_option("--server", servers_, "Ask this server alone; several: a,b")
+            ->type_name("NAME")
+            ->delimiter(',')
+            ->allow_extra_args(false);
         app.add_option("-i,--interval", interval_, "Time between two views: 500ms (1s)")
             ->type_name("TIME");
         app.footer("q ends it. Columns are explained in rgpu(1), the numbers in doc/sharing.md.");
@@ -262,7 +266,7 @@ public:
                             kUsage);
             interval = *time;
         }
-        Result<pool::Client> client = context.pool();
+        Result<pool::Client> client = context.pool(servers_);
         if (!client) return fail(client.error());
         const bool once = once_ || (interval_.empty() && (json_ || !isatty(STDOUT_FILENO)));
         std::optional<LiveTerminal> terminal;
@@ -291,6 +295,7 @@ public:
 
 private:
     bool once_ = false, json_ = false;
+    std::vector<std::string> servers_;
     std::string interval_;
 };
 

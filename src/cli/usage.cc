@@ -103,7 +103,7 @@ void count(Rows &rows, const Run &run, bool by_job)
 std::string duration(double seconds)
 {
     char text[48];
-    auto all = static_cast<long long>(std::llround(seconds));
+    const long long all = std::llround(seconds);
     snprintf(text, sizeof text, "%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
     return text;
 }

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -378,7 +379,7 @@ Result<QosWeight> parse_qos_weight(std::string_view entry)
                      "\"%s\" is no weight of a QOS: write its name and a number from 0.01 to 1000, "
                      "like \"high=4\"",
                      std::string(entry.substr(0, 80)).c_str());
-    return QosWeight{qos, static_cast<int>(weight * 100 + 0.5)};
+    return QosWeight{qos, static_cast<int>(std::lround(weight * 100))};
 }
 
 Result<UidRange> parse_uid_range(const std::string &text)

@@ -1,6 +1,8 @@
 #include "cli/parts/command.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace rgpu::cli {
 
@@ -14,11 +16,27 @@ Result<const Config *> Context::config()
     return &*config_;
 }
 
-Result<pool::Client> Context::pool()
+Result<pool::Client> Context::pool(const std::vector<std::string> &only)
 {
     Result<const Config *> read = config();
     if (!read) return std::move(read).error();
-    return pool::Client::create(**read);
+    if (only.empty()) return pool::Client::create(**read);
+    Config config = **read;
+    const std::vector<ServerEntry> all = std::exchange(config.servers, {});
+    for (const std::string &name : only) {
+        const auto is_named = [&](const ServerEntry &server) { return server.name == name; };
+        const auto found = std::find_if(all.begin(), all.end(), is_named);
+        if (found == all.end()) {
+            std::string names;
+            for (const ServerEntry &server : all)
+                names += (names.empty() ? "" : ", ") + server.name;
+            return error(ErrorKind::invalid, "%s has no server %s; it has %s", config.path.c_str(),
+                         name.c_str(), names.empty() ? "none" : names.c_str());
+        }
+        if (std::none_of(config.servers.begin(), config.servers.end(), is_named))
+            config.servers.push_back(*found);
+    }
+    return pool::Client::create(config);
 }
 
 std::vector<CommandEntry> &commands()

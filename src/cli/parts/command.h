@@ -43,11 +43,12 @@ public:
     std::string config_option;  // --config
     // rgpu run: what followed "--", if it was there.
     std::optional<std::vector<std::string>> after_dashes;
+    const CLI::App *app = nullptr;  // with all commands and their options
 
     // rgpu.conf, read at the first use.
     Result<const Config *> config();
-    // A client of the servers that it names.
-    Result<pool::Client> pool();
+    // A client of the servers that it names, or of these of them: `invalid` where it lacks one.
+    Result<pool::Client> pool(const std::vector<std::string> &only = {});
 
 private:
     std::optional<Config> config_;

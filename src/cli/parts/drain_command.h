@@ -4,6 +4,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/parts/command.h"
 #include "pool/client/client.h"
@@ -19,6 +20,7 @@ public:
         app.add_option("WHAT", what_,
                        "A server of rgpu.conf, or one of its GPUs: gpu1, gpu1:3, gpu1:GPU-<uuid>")
             ->required();
+        app.add_flag("--json", json_, "Print JSON");
     }
 
     int run(Context &context) override
@@ -31,9 +33,15 @@ public:
             return fail(error(ErrorKind::invalid, "which GPU? Write %s0, or %s for all of them",
                               what_.c_str(), what_.substr(0, colon).c_str()),
                         kUsage);
-        Result<void> done = change(*client, what_.substr(0, colon), gpu);
+        const std::string server = what_.substr(0, colon);
+        Result<void> done = change(*client, server, gpu);
         if (done) {
-            printf("%s %s\n", what_.c_str(), then());
+            if (json_)
+                puts(nlohmann::json{{"server", server}, {"gpu", gpu}, {"drained", drained()}}
+                         .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+                         .c_str());
+            else
+                printf("%s %s\n", what_.c_str(), then());
             return kOk;
         }
         return fail(done.error(),
@@ -45,9 +53,11 @@ protected:
                                 const std::string &gpu) = 0;
     // What it is then, behind its name.
     virtual const char *then() const = 0;
+    virtual bool drained() const = 0;
 
 private:
     std::string what_;
+    bool json_ = false;
 };
 
 }  // namespace rgpu::cli

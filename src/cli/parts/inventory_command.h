@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -18,21 +19,37 @@ public:
 
     InventoryCommand(Show as_table, Show as_json) : as_table_(as_table), as_json_(as_json) {}
 
-    void options(CLI::App &app) override { app.add_flag("--json", json_, "Print JSON"); }
+    void options(CLI::App &app) override
+    {
+        app.add_flag("--json", json_, "Print JSON");
+        app.add_option("--server", servers_, "Ask this server alone; several: a,b")
+            ->type_name("NAME")
+            ->delimiter(',')
+            ->allow_extra_args(false);
+    }
 
     int run(Context &context) override
     {
-        Result<pool::Client> client = context.pool();
+        Result<pool::Client> client = context.pool(servers_);
         if (!client) return fail(client.error());
         pool::Inventories inventories = client->inventory();
-        std::string text = (json_ ? as_json_ : as_table_)(inventories);
+        const int printed = print((json_ ? as_json_ : as_table_)(inventories));
+        return printed == kOk && unanswered(inventories) == inventories.size() ? kNoServer
+                                                                               : printed;
+    }
+
+protected:
+    bool as_json() const { return json_; }
+    static int print(const std::string &text)
+    {
         fputs(text.c_str(), stdout);
-        if (fflush(stdout) != 0) return fail(error(ErrorKind::internal, "cannot write to stdout"));
-        return unanswered(inventories) == inventories.size() ? kNoServer : kOk;
+        return fflush(stdout) == 0 ? kOk
+                                   : fail(error(ErrorKind::internal, "cannot write to stdout"));
     }
 
 private:
     Show as_table_, as_json_;
+    std::vector<std::string> servers_;
     bool json_ = false;
 };
 

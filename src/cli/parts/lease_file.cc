@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <nlohmann/json.hpp>
-
 #include "pool/messages/lease_json.h"
 #include "util/fd.h"
 #include "view/compilers.h"
@@ -49,7 +47,7 @@ Result<void> write_lease_file(const std::string &path, const std::vector<pool::G
     return {};
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path)
+Result<std::vector<pool::Grant>> read_lease_file(const std::string &path)
 {
     constexpr size_t kMost = 1024 * 1024;
     std::string text(kMost, '\0');
@@ -57,15 +55,9 @@ Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const s
     ssize_t n = fd ? read(fd.get(), text.data(), text.size()) : -1;
     if (n < 0) return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
     text.resize(static_cast<size_t>(n));
-    std::vector<std::pair<std::string, std::string>> leases;
-    auto file = nlohmann::json::parse(text, nullptr, false);
-    if (file.is_object() && file.contains("servers") && file["servers"].is_array())
-        for (const auto &server : file["servers"])
-            if (server.is_object() && server.contains("name") && server["name"].is_string() &&
-                server.contains("lease") && server["lease"].is_string())
-                leases.emplace_back(server["name"], server["lease"]);
-    if (leases.empty()) return error(ErrorKind::invalid, "%s is no lease file", path.c_str());
-    return leases;
+    auto grants = pool::decode_lease_file(text);
+    if (!grants) return std::move(grants).error().in(path);
+    return grants;
 }
 
 LeaseFile::~LeaseFile()

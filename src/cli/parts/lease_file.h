@@ -28,8 +28,8 @@ private:
 // Writes a lease file that outlives this process: mode 0400, and never over one that is there.
 Result<void> write_lease_file(const std::string &path, const std::vector<pool::Grant> &grants);
 
-// The leases of such a file: server and lease id of each.
-Result<std::vector<std::pair<std::string, std::string>>> read_lease_file(const std::string &path);
+// What such a file grants, without the secrets.
+Result<std::vector<pool::Grant>> read_lease_file(const std::string &path);
 
 // The directory of the interposer: where rgpu.conf says; where nothing lies there, beside the
 // directory that this program is in, as a bundle may be unpacked anywhere.

@@ -167,7 +167,7 @@ private:
     {
         Result<HostPort> address = parse_address(path_.server.address);
         Result<Fd> socket = address ? connect_to(address->host, address->port, path_.timeout)
-                                    : Result<Fd>(std::move(address).error());
+                                    : Result<Fd>(address.error());
         if (!socket) {
             add("control port",
                 health::fatal("", path_.server.address + ": " + socket.error().text, "it answers",

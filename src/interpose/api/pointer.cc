@@ -54,7 +54,7 @@ constexpr auto kHardwareDecompress = static_cast<CUpointer_attribute>(21);
 
 template <class T> CUresult put(void *to, T value)
 {
-    memcpy(to, &value, sizeof value);
+    memcpy(to, &value, sizeof(T));
     return CUDA_SUCCESS;
 }
 

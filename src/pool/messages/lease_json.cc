@@ -127,4 +127,25 @@ std::string lease_file(const std::string &job, const std::vector<Grant> &grants)
     return dump({{"version", 1}, {"job", job}, {"servers", std::move(servers)}}, 1) + "\n";
 }
 
+Result<std::vector<Grant>> decode_lease_file(std::string_view text)
+{
+    using Grants = std::vector<Grant>;
+    return decode<Grants>(text, [](const Json &json) -> Result<Grants> {
+        Reader reader(json, "lease file");
+        Grants grants;
+        reader.each("servers", [&](const Json &server) -> Result<void> {
+            Reader fields(server, "server");
+            Grant grant{fields.text("name"), fields.text("address"), {}};
+            grant.lease.id = fields.text("lease");
+            fields.each("gpus",
+                        [&](const Json &gpu) { return read_portion(gpu, grant.lease.gpus); });
+            grants.push_back(std::move(grant));
+            return fields.done();
+        });
+        if (Result<void> read = reader.done(); !read) return std::move(read).error();
+        if (grants.empty()) return error(ErrorKind::invalid, "lease file: it names no server");
+        return grants;
+    });
+}
+
 }  // namespace rgpu::pool

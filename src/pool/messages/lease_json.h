@@ -25,5 +25,7 @@ Result<Released> decode_released(std::string_view json);
 
 // The lease.json that the interposer reads (doc/architecture.md). All grants belong to one program.
 std::string lease_file(const std::string &job, const std::vector<Grant> &grants);
+// Its grants, without their secrets; at least one.
+Result<std::vector<Grant>> decode_lease_file(std::string_view json);
 
 }  // namespace rgpu::pool

@@ -241,6 +241,16 @@ Test(messages, a_lease_file_is_what_the_interposer_reads)
          {"\"version\": 1", "\"job\": \"17\"", "\"address\": \"127.0.0.1:7711\"",
           "\"secret\": \"0102\"", "\"lease\": \"5d41\"", "\"uuid\": \"GPU-0\"", "\"memory\": 2048"})
         cr_assert(text.find(part) != std::string::npos, "%s in %s", part, text.c_str());
+    auto read = decode_lease_file(text);
+    cr_assert(read && read->size() == 1);
+    cr_expect_eq(read->front().server, grant.server);
+    cr_expect_eq(read->front().data_address, grant.data_address);
+    cr_expect_eq(read->front().lease.id, grant.lease.id);
+    cr_expect(read->front().lease.secret.empty());
+    cr_expect_eq(read->front().lease.gpus.size(), size_t{1});
+    cr_expect_eq(read->front().lease.gpus[0].memory, uint64_t{2048});
+    for (const char *wrong : {R"({"servers": []})", R"({"servers": [{"name": "a"}]})", "[]", ""})
+        cr_expect_not(decode_lease_file(wrong).has_value(), "%s", wrong);
 }
 
 Test(messages, health_and_topology_go_there_and_back)
