@@ -50,7 +50,7 @@ exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sed 's/@.*//'; }
 
 # libm, libpthread and libdl are parts of libc.
 is "$(needed "$interpose/libcuda.so.1" | tr ' ' '\n' |
-    grep -vE '^(libc|libm|ld-linux-x86-64)\.so\.[0-9]+$|^$')" "" \
+    grep -vE '^(libc|libm|libpthread|libdl|ld-linux-x86-64)\.so\.[0-9]+$|^$')" "" \
     "the interposer needs libc and nothing else"
 is "$(exported "$interpose/libcuda.so.1" | grep -v '^cu' | head)" "" \
     "the interposer exports cu* only"
