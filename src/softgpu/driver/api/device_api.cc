@@ -183,6 +183,7 @@ CUresult set_pool(CUdevice d, CUmemoryPool handle)
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     auto pool = driver().pools.find(handle);
     if (!pool || &pool->device != device) return CUDA_ERROR_INVALID_VALUE;
+    if (pool->is_imported()) return CUDA_ERROR_INVALID_VALUE;
     device->set_pool(pool);
     return CUDA_SUCCESS;
 }

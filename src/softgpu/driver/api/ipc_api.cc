@@ -89,13 +89,6 @@ CUresult get_memory_handle(CUipcMemHandle *handle, CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-Device *device_named(const CUuuid &uuid)
-{
-    for (Device *device : driver().devices)
-        if (!memcmp(&uuid, &device->uuid, sizeof uuid)) return device;
-    return nullptr;
-}
-
 // Memory of `device`, which the context uses.
 CUresult map_memory(Context &c, Device &device, const Handle &h, uint64_t &address)
 {

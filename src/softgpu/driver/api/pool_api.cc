@@ -1,5 +1,11 @@
 // Stream-ordered memory: CUDA Driver API, "Stream Ordered Memory Allocator".
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/base/shared_file.h"
 #include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/graph/graph_memory.h"
 #include "softgpu/driver/graph/graph_work.h"
@@ -18,7 +24,7 @@ namespace {
 CUresult allocate(CUdeviceptr *address, size_t bytes, const std::shared_ptr<Pool> &pool,
                   Stream &stream)
 {
-    if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!address || !bytes || pool->is_imported()) return CUDA_ERROR_INVALID_VALUE;
     // The address is needed now, so it is taken now; frees in any stream's order may still be to
     // come.
     uint64_t a = allocate_from(pool, bytes);
@@ -96,13 +102,17 @@ CUresult create(CUmemoryPool *pool, const CUmemPoolProps *p)
 {
     if (!pool || !p || p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (p->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+    const bool exportable = p->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if ((p->handleTypes != CU_MEM_HANDLE_TYPE_NONE && !exportable) ||
         p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_NOT_SUPPORTED;
     Device *device = find_device(p->location.id);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     auto made = std::make_shared<Pool>(*device, false);
     made->max_bytes = p->maxSize;
+    if (exportable &&
+        !made->make_exportable(p->maxSize ? std::min(p->maxSize, device->total) : device->total))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *pool = driver().pools.add(made);
     return CUDA_SUCCESS;
 }
@@ -132,6 +142,83 @@ CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute which, void *val
 CUresult trim(CUmemoryPool handle, size_t)
 {
     return driver().pools.find(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// --- pools that other processes are given
+
+CUresult export_pool(void *out, CUmemoryPool handle, CUmemAllocationHandleType type,
+                     unsigned long long flags)
+{
+    auto p = driver().pools.find(handle);
+    if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p || !p->file() ||
+        p->is_imported())
+        return CUDA_ERROR_INVALID_VALUE;
+    const int fd = fcntl(p->file().get(), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    memcpy(out, &fd, sizeof fd);
+    return CUDA_SUCCESS;
+}
+
+CUresult import_pool(CUmemoryPool *pool, void *from, CUmemAllocationHandleType type,
+                     unsigned long long flags)
+{
+    if (!pool || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    const int given = static_cast<int>(reinterpret_cast<intptr_t>(from));
+    const auto file = exported_file(GivenAway::pool, given);
+    if (!file || !file->bytes || file->bytes % Arena::kPage) return CUDA_ERROR_INVALID_VALUE;
+    Device *device = device_named(file->device);
+    if (!device) return CUDA_ERROR_INVALID_DEVICE;
+    Fd fd(fcntl(given, F_DUPFD_CLOEXEC, 0));
+    if (!fd) return CUDA_ERROR_OPERATING_SYSTEM;
+    auto made = std::make_shared<Pool>(*device, false);
+    if (!made->import(std::move(fd), file->bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    *pool = driver().pools.add(made);
+    return CUDA_SUCCESS;
+}
+
+// What CUmemPoolPtrExportData holds: where in the pool's file an allocation is.
+struct Place {
+    uint32_t magic = 0, unused = 0;
+    uint64_t offset = 0, bytes = 0;
+};
+constexpr uint32_t kPlaceMagic = 0x5050'4C41;
+static_assert(sizeof(Place) <= sizeof(CUmemPoolPtrExportData));
+
+CUresult export_pointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
+{
+    auto range = driver().ranges.find(address);
+    if (!out || !range || range->base != address || !range->pool || !range->pool->file() ||
+        range->pool->is_imported())
+        return CUDA_ERROR_INVALID_VALUE;
+    const Place place{kPlaceMagic, 0, address - range->pool->base(), range->bytes};
+    memset(out, 0, sizeof *out);
+    memcpy(out, &place, sizeof place);
+    return CUDA_SUCCESS;
+}
+
+CUresult import_pointer(CUdeviceptr *address, CUmemoryPool handle, CUmemPoolPtrExportData *data)
+{
+    auto p = driver().pools.find(handle);
+    if (!address || !data || !p || !p->is_imported()) return CUDA_ERROR_INVALID_VALUE;
+    Place place;
+    memcpy(static_cast<void *>(&place), data, sizeof place);
+    if (place.magic != kPlaceMagic || place.offset % Arena::kUnit || !place.bytes ||
+        place.offset > p->bytes() || place.bytes > p->bytes() - place.offset)
+        return CUDA_ERROR_INVALID_VALUE;
+    Range r;
+    r.base = p->base() + place.offset;
+    r.bytes = place.bytes;
+    r.device = p->device.index;
+    r.pool = p;
+    const uint64_t size = Arena::rounded(r.bytes);
+    if (!p->count_taken(size)) return CUDA_ERROR_INVALID_VALUE;
+    if (!driver().ranges.add(r)) {
+        p->count_freed(size);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *address = r.base;
+    return CUDA_SUCCESS;
 }
 
 // Every device reaches the memory of every other, whatever is asked for.
@@ -169,6 +256,10 @@ RGPU_EXPORT(cuMemPoolSetAttribute, set_attribute)
 RGPU_EXPORT(cuMemPoolTrimTo, trim)
 RGPU_EXPORT(cuMemPoolSetAccess, set_access)
 RGPU_EXPORT(cuMemPoolGetAccess, get_access)
+RGPU_EXPORT(cuMemPoolExportToShareableHandle, export_pool)
+RGPU_EXPORT(cuMemPoolImportFromShareableHandle, import_pool)
+RGPU_EXPORT(cuMemPoolExportPointer, export_pointer)
+RGPU_EXPORT(cuMemPoolImportPointer, import_pointer)
 
 }  // namespace
 

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <map>
 #include <mutex>
 
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/base/shared_file.h"
 #include "softgpu/driver/state/driver.h"
 #include "util/fd.h"
 
@@ -23,17 +25,18 @@ constexpr uint64_t kPage = Arena::kPage;
 constexpr int kHost = -1;
 
 struct Physical {
-    Physical(Device *d, int f, uint64_t b, const CUmemAllocationProp &p)
-        : device(d), fd(f), bytes(b), properties(p)
+    Physical(Device *d, Fd f, uint64_t b, const CUmemAllocationProp &p, bool paid)
+        : device(d), fd(std::move(f)), bytes(b), properties(p), is_paid(paid)
     {}
     ~Physical()
     {
-        if (device) device->give(bytes);
+        if (device && is_paid) device->give(bytes);
     }
     Device *const device;  // null: memory of the host
     const Fd fd;
     const uint64_t bytes;
     const CUmemAllocationProp properties;
+    const bool is_paid;  // by this process; imported memory is by the one that made it
 };
 struct Held {
     std::shared_ptr<Physical> memory;
@@ -77,10 +80,16 @@ CUresult check_place(const CUmemAllocationProp *p)
     return find_device(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+bool is_exportable(const CUmemAllocationProp &p)
+{
+    return p.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+           p.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
 CUresult check(const CUmemAllocationProp *p)
 {
     if (CUresult rc = check_place(p)) return rc;
-    if (!p->requestedHandleTypes) return CUDA_SUCCESS;
+    if (!p->requestedHandleTypes || is_exportable(*p)) return CUDA_SUCCESS;
     return p->location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE
                                                          : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -104,13 +113,13 @@ CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemA
     const bool on_device = p->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     Device *device = on_device ? find_device(p->location.id) : nullptr;
     if (device && !device->take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-    const int fd = memfd_create("rgpu device memory", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes))) {
-        if (fd >= 0) close(fd);
+    auto file = is_exportable(*p) ? make_exported_file(GivenAway::memory, device->uuid, bytes)
+                                  : make_shared_file(bytes);
+    if (!file) {
         if (device) device->give(bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    auto memory = std::make_shared<Physical>(device, fd, bytes, *p);
+    auto memory = std::make_shared<Physical>(device, std::move(*file), bytes, *p, true);
     std::lock_guard lock(physical_memory().mutex);
     *handle = handle_of(*memory);
     physical_memory().held[*handle] = {memory, 1};
@@ -132,6 +141,48 @@ CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle)
     auto it = physical_memory().held.find(handle);
     if (!p || it == physical_memory().held.end()) return CUDA_ERROR_INVALID_VALUE;
     *p = it->second.memory->properties;
+    return CUDA_SUCCESS;
+}
+
+// --- descriptors of memory
+
+CUresult export_memory(void *out, CUmemGenericAllocationHandle handle,
+                       CUmemAllocationHandleType type, unsigned long long flags)
+{
+    if (!out || flags) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(physical_memory().mutex);
+    auto it = physical_memory().held.find(handle);
+    if (it == physical_memory().held.end()) return CUDA_ERROR_INVALID_VALUE;
+    const Physical &memory = *it->second.memory;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+        memory.properties.requestedHandleTypes != type)
+        return CUDA_ERROR_INVALID_VALUE;
+    const int fd = fcntl(memory.fd.get(), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    memcpy(out, &fd, sizeof fd);
+    return CUDA_SUCCESS;
+}
+
+CUresult import_memory(CUmemGenericAllocationHandle *handle, void *from,
+                       CUmemAllocationHandleType type)
+{
+    if (!handle || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    const int given = static_cast<int>(reinterpret_cast<intptr_t>(from));
+    const auto file = exported_file(GivenAway::memory, given);
+    if (!file || !whole_pages(file->bytes)) return CUDA_ERROR_INVALID_VALUE;
+    Device *device = device_named(file->device);
+    if (!device) return CUDA_ERROR_INVALID_DEVICE;
+    Fd fd(fcntl(given, F_DUPFD_CLOEXEC, 0));
+    if (!fd) return CUDA_ERROR_OPERATING_SYSTEM;
+    CUmemAllocationProp p = {};
+    p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.requestedHandleTypes = type;
+    p.location = {CU_MEM_LOCATION_TYPE_DEVICE, device->index};
+    auto memory = std::make_shared<Physical>(device, std::move(fd), file->bytes, p, false);
+    std::lock_guard lock(physical_memory().mutex);
+    *handle = handle_of(*memory);
+    physical_memory().held[*handle] = {memory, 1};
     return CUDA_SUCCESS;
 }
 
@@ -325,6 +376,8 @@ RGPU_EXPORT(cuMemCreate, create)
 RGPU_EXPORT(cuMemRelease, release)
 RGPU_EXPORT(cuMemGetAllocationPropertiesFromHandle, properties)
 RGPU_EXPORT(cuMemRetainAllocationHandle, retain)
+RGPU_EXPORT(cuMemExportToShareableHandle, export_memory)
+RGPU_EXPORT(cuMemImportFromShareableHandle, import_memory)
 RGPU_EXPORT(cuMemAddressReserve, reserve)
 RGPU_EXPORT(cuMemAddressFree, free_addresses)
 RGPU_EXPORT(cuMemMap, map)

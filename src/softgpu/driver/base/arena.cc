@@ -1,5 +1,6 @@
 #include "softgpu/driver/base/arena.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -13,10 +14,19 @@ constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) /
 
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
 
-bool map(uint64_t address, uint64_t bytes)
+}  // namespace
+
+Arena::Arena(uint64_t base, uint64_t size, Account &account, int file)
+    : account_(account), base_(base), file_(file)
 {
-    void *p = mmap(pointer(address), bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    free_pages_[base] = size;
+}
+
+bool Arena::map(uint64_t address, uint64_t bytes) const
+{
+    const int kind = file_ < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    void *p = mmap(pointer(address), bytes, PROT_READ | PROT_WRITE, kind | MAP_FIXED, file_,
+                   file_ < 0 ? 0 : static_cast<off_t>(address - base_));
     if (p == MAP_FAILED) return false;
     // A forked child cannot use the device; it shall not pay for its memory either.
     madvise(p, bytes, MADV_DONTFORK);
@@ -24,17 +34,13 @@ bool map(uint64_t address, uint64_t bytes)
     return true;
 }
 
-void unmap(uint64_t address, uint64_t bytes)
+void Arena::unmap(uint64_t address, uint64_t bytes) const
 {
     mmap(pointer(address), bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
-}  // namespace
-
-Arena::Arena(uint64_t base, uint64_t size, Account &account) : account_(account)
-{
-    free_pages_[base] = size;
+    if (file_ >= 0)
+        fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(address - base_), static_cast<off_t>(bytes));
 }
 
 uint64_t Arena::rounded(uint64_t bytes)

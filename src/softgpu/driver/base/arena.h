@@ -27,8 +27,9 @@ public:
         ~Account() = default;
     };
 
-    // [base, base + size) is reserved (PROT_NONE) by the caller, and whole pages.
-    Arena(uint64_t base, uint64_t size, Account &);
+    // [base, base + size) is reserved (PROT_NONE) by the caller, and whole pages. With a file of
+    // that size, which is the caller's, the memory is the file's.
+    Arena(uint64_t base, uint64_t size, Account &, int file = -1);
 
     // An address aligned to 512 bytes (large: 2 MiB), or 0 when memory or addresses are exhausted.
     uint64_t allocate(uint64_t bytes);
@@ -53,9 +54,13 @@ private:
     void give_pages(uint64_t address, uint64_t bytes);
     void add_piece(uint64_t address, uint64_t bytes);
     void remove_piece(std::map<uint64_t, uint64_t>::iterator);
+    bool map(uint64_t address, uint64_t bytes) const;
+    void unmap(uint64_t address, uint64_t bytes) const;
 
     std::mutex mutex_;
     Account &account_;
+    const uint64_t base_;
+    const int file_;
     std::map<uint64_t, uint64_t> free_pages_;  // address -> bytes
     std::map<uint64_t, uint64_t> pieces_;      // free parts of shared pages: address -> bytes
     std::set<std::pair<uint64_t, uint64_t>> pieces_by_size_;  // (bytes, address)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cinttypes>
@@ -62,6 +63,57 @@ Result<Fd> open_shared_file(const SharedFileName &name)
     if (!fd)
         return error(ErrorKind::invalid, "the memory of process %d: %s", name.pid, strerror(errno));
     return fd;
+}
+
+// --- exported
+
+namespace {
+
+constexpr int kExportedSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+
+const char *prefix_of(GivenAway what)
+{
+    return what == GivenAway::memory ? "rgpu-gpu-memory-" : "rgpu-gpu-pool-";
+}
+
+}  // namespace
+
+Result<Fd> make_exported_file(GivenAway what, const CUuuid &device, uint64_t bytes)
+{
+    std::string name = prefix_of(what);
+    for (const char c : device.bytes) {
+        char two[3];
+        snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(c));
+        name += two;
+    }
+    Fd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) ||
+        fcntl(fd.get(), F_ADD_SEALS, kExportedSeals))
+        return error(ErrorKind::exhausted, "a file of %" PRIu64 " bytes in memory: %s", bytes,
+                     strerror(errno));
+    return fd;
+}
+
+std::optional<ExportedFile> exported_file(GivenAway what, int fd)
+{
+    struct stat st = {};
+    char path[64], link[256] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GET_SEALS) != kExportedSeals ||
+        readlink(path, link, sizeof link - 1) < 0)
+        return {};
+    const std::string begin = std::string("/memfd:") + prefix_of(what);
+    if (strncmp(link, begin.c_str(), begin.size())) return {};
+    ExportedFile file;
+    file.bytes = static_cast<uint64_t>(st.st_size);
+    const char *digits = link + begin.size();
+    for (char &c : file.device.bytes) {
+        unsigned value = 0;
+        if (sscanf(digits, "%2x", &value) != 1) return {};
+        c = static_cast<char>(value);
+        digits += 2;
+    }
+    return file;
 }
 
 }  // namespace rgpu::softgpu::driver

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "calls/cuda_api.h"
 #include "util/fd.h"
 #include "util/result.h"
 
@@ -22,5 +24,16 @@ Result<Fd> make_shared_file(uint64_t bytes);
 SharedFileName name_of(const Fd &);
 // `invalid` when the other process has ended or closed it.
 Result<Fd> open_shared_file(const SharedFileName &);
+
+// Memory of a device that a descriptor stands for (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR): a
+// file of this size for good, which says of what device it is and what is in it.
+enum class GivenAway { memory, pool };
+Result<Fd> make_exported_file(GivenAway, const CUuuid &device, uint64_t bytes);
+struct ExportedFile {
+    CUuuid device = {};
+    uint64_t bytes = 0;
+};
+// Nothing where the descriptor is no such file.
+std::optional<ExportedFile> exported_file(GivenAway, int fd);
 
 }  // namespace rgpu::softgpu::driver

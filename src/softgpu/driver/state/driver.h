@@ -6,6 +6,7 @@
 // tables have their own locks, the rest is written by cuInit alone.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -68,6 +69,13 @@ inline Device *find_device(CUdevice d)
 {
     Driver &all = driver();
     return d >= 0 && static_cast<size_t>(d) < all.devices.size() ? all.devices[d] : nullptr;
+}
+
+inline Device *device_named(const CUuuid &uuid)
+{
+    for (Device *device : driver().devices)
+        if (!memcmp(&uuid, &device->uuid, sizeof uuid)) return device;
+    return nullptr;
 }
 
 }  // namespace rgpu::softgpu::driver

@@ -10,7 +10,7 @@ namespace rgpu::softgpu::driver {
 
 uint64_t allocate_device(Device &device, uint64_t bytes, Range made)
 {
-    made.base = device.arena.allocate(bytes);
+    made.base = (made.pool ? made.pool->arena() : device.arena).allocate(bytes);
     if (!made.base) return 0;
     made.bytes = bytes;
     made.device = device.index;
@@ -34,8 +34,8 @@ void release_range(const Range &r)
     if (r.memory == Memory::managed) advices().forget(r.base, r.bytes);
     if (r.memory == Memory::imported)
         driver().devices[r.device]->arena.unmap_and_unreserve(r.mapped_base, r.mapped_bytes);
-    else if (r.on_device())
-        driver().devices[r.device]->arena.free(r.base, r.bytes);
+    else if (r.on_device() && !(r.pool && r.pool->is_imported()))  // those another process frees
+        (r.pool ? r.pool->arena() : driver().devices[r.device]->arena).free(r.base, r.bytes);
     else if (r.memory == Memory::pinned)
         munmap(reinterpret_cast<void *>(r.base), r.bytes);
     if (r.pool) r.pool->count_freed(Arena::rounded(r.bytes));

@@ -1,8 +1,50 @@
 #include "softgpu/driver/state/pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
+#include "softgpu/driver/base/shared_file.h"
+#include "softgpu/driver/state/device.h"
+
 namespace rgpu::softgpu::driver {
+
+Pool::Pool(Device &d, bool is_default) : device(d), is_default(is_default) {}
+
+Pool::~Pool()
+{
+    if (base_) device.arena.unmap_and_unreserve(base_, bytes_);
+}
+
+bool Pool::reserve(uint64_t bytes)
+{
+    bytes_ = bytes;
+    return (base_ = device.arena.reserve(bytes, Arena::kPage)) != 0;
+}
+
+bool Pool::make_exportable(uint64_t bytes)
+{
+    bytes = (bytes + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+    auto file = make_exported_file(GivenAway::pool, device.uuid, bytes);
+    if (!file || !reserve(bytes)) return false;
+    file_ = std::move(*file);
+    own_ = std::make_unique<Arena>(base_, bytes, device, file_.get());
+    return true;
+}
+
+bool Pool::import(Fd file, uint64_t bytes)
+{
+    if (!reserve(bytes)) return false;
+    void *at = reinterpret_cast<void *>(base_);
+    if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0) ==
+        MAP_FAILED)
+        return false;
+    madvise(at, bytes, MADV_DONTFORK);
+    file_ = std::move(file);
+    return true;
+}
+
+Arena &Pool::arena() { return own_ ? *own_ : device.arena; }
 
 bool Pool::count_taken(uint64_t bytes)
 {
