@@ -1,5 +1,6 @@
-// A process opens another one's memory while another device is current, as NCCL does. The program
-// starts itself for the second process.
+// A process opens another one's memory and waits for its events, for every pair of the memory's
+// device and the one that is current, as NCCL does. The program starts itself for the second
+// process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,53 +8,89 @@
 
 __global__ void add(int *p, int v) { *p += v; }
 
+// What the second process gets.
+struct Message {
+    int device;
+    cudaIpcMemHandle_t memory;
+    cudaIpcEventHandle_t written;
+};
+
+static std::string as_text(const Message &m)
+{
+    std::string text;
+    for (size_t i = 0; i < sizeof m; i++) {
+        char two[3];
+        snprintf(two, sizeof two, "%02x", reinterpret_cast<const unsigned char *>(&m)[i]);
+        text += two;
+    }
+    return text;
+}
+
 static int other(const char *text)
 {
-    cudaIpcMemHandle_t handle;
-    for (size_t i = 0; i < sizeof handle; i++)
-        sscanf(text + 2 * i, "%2hhx", reinterpret_cast<unsigned char *>(&handle) + i);
-    int *p, got = 0;
-    CHECK(cudaSetDevice(0));
-    CHECK(cudaFree(nullptr));
-    CUdeviceptr address;
-    CUipcMemHandle same;
-    memcpy(&same, &handle, sizeof same);
-    // Without the flag that allows it to be a peer's.
-    TRUE(cuIpcOpenMemHandle(&address, same, 0) != CUDA_SUCCESS);
-    CHECK(cudaIpcOpenMemHandle((void **)&p, handle, cudaIpcMemLazyEnablePeerAccess));
-    add<<<1, 1>>>(p, 30);
-    CHECK(cudaMemcpy(&got, p, 4, cudaMemcpyDeviceToHost));
-    EXPECT(got == 42, "%d", got);
-    CHECK(cudaIpcCloseMemHandle(p));
+    Message m;
+    for (size_t i = 0; i < sizeof m; i++)
+        sscanf(text + 2 * i, "%2hhx", reinterpret_cast<unsigned char *>(&m) + i);
+    int devices = 0;
+    CHECK(cudaGetDeviceCount(&devices));
+    for (int current = 0; current < devices; current++) {
+        int *p, got = 0;
+        CHECK(cudaSetDevice(current));
+        CHECK(cudaFree(nullptr));
+        CUdeviceptr address;
+        CUipcMemHandle same;
+        memcpy(&same, &m.memory, sizeof same);
+        // Without the flag that allows it to be a peer's.
+        if (current == m.device) {
+            DRIVER(cuIpcOpenMemHandle(&address, same, 0));
+            DRIVER(cuIpcCloseMemHandle(address));
+        } else {
+            TRUE(cuIpcOpenMemHandle(&address, same, 0) != CUDA_SUCCESS);
+        }
+        cudaEvent_t written;
+        CHECK(cudaIpcOpenEventHandle(&written, m.written));
+        CHECK(cudaIpcOpenMemHandle((void **)&p, m.memory, cudaIpcMemLazyEnablePeerAccess));
+        CHECK(cudaStreamWaitEvent(nullptr, written, 0));
+        add<<<1, 1>>>(p, 30);
+        CHECK(cudaMemcpy(&got, p, 4, cudaMemcpyDeviceToHost));
+        EXPECT(got == 12 + 30 * (current + 1), "%d of device %d on %d", got, m.device, current);
+        CHECK(cudaIpcCloseMemHandle(p));
+        CHECK(cudaEventDestroy(written));
+    }
     return 0;
 }
 
-int main(int argc, char **argv)
+static void shares(const char *program, int device, int devices)
 {
-    if (argc == 2) return other(argv[1]);
-    int devices = 0, twelve = 12, got = 0, *p;
-    CHECK(cudaGetDeviceCount(&devices));
-    TRUE(devices >= 2);
-    CHECK(cudaSetDevice(1));
+    int twelve = 12, got = 0, *p;
+    CHECK(cudaSetDevice(device));
     CHECK(cudaMalloc(&p, 4000));
-    CHECK(cudaMemcpy(p, &twelve, 4, cudaMemcpyHostToDevice));
-    cudaIpcMemHandle_t handle;
-    CHECK(cudaIpcGetMemHandle(&handle, p));
-    std::string text;
-    for (size_t i = 0; i < sizeof handle; i++) {
-        char two[3];
-        snprintf(two, sizeof two, "%02x", reinterpret_cast<unsigned char *>(&handle)[i]);
-        text += two;
-    }
+    Message m{device, {}, {}};
+    cudaEvent_t written;
+    CHECK(cudaEventCreateWithFlags(&written, cudaEventInterprocess | cudaEventDisableTiming));
+    CHECK(cudaMemcpyAsync(p, &twelve, 4, cudaMemcpyHostToDevice));
+    CHECK(cudaEventRecord(written));
+    CHECK(cudaIpcGetMemHandle(&m.memory, p));
+    CHECK(cudaIpcGetEventHandle(&m.written, written));
     const pid_t child = fork();
     if (child == 0) {
-        execl("/proc/self/exe", argv[0], text.c_str(), nullptr);
+        execl("/proc/self/exe", program, as_text(m).c_str(), nullptr);
         _exit(9);
     }
     int status = 1;
     TRUE(waitpid(child, &status, 0) == child && status == 0);
     CHECK(cudaMemcpy(&got, p, 4, cudaMemcpyDeviceToHost));
-    EXPECT(got == 42, "%d", got);
+    EXPECT(got == 12 + 30 * devices, "%d of device %d", got, device);
     CHECK(cudaFree(p));
+    CHECK(cudaEventDestroy(written));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2) return other(argv[1]);
+    int devices = 0;
+    CHECK(cudaGetDeviceCount(&devices));
+    TRUE(devices >= 2);
+    for (int device = 0; device < devices; device++) shares(argv[0], device, devices);
     return right();
 }
