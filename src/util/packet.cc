@@ -1,6 +1,7 @@
 #include "util/packet.h"
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,11 +40,15 @@ void take(msghdr &header, std::vector<Fd> &descriptors)
 }  // namespace
 
 int send_packet(int socket, const void *bytes, size_t size, std::span<const int> descriptors,
-                int flags)
+                int flags, const sockaddr_un *to)
 {
     if (descriptors.size() > kMostPacketDescriptors) return EINVAL;
     iovec content{const_cast<void *>(bytes), size};
     msghdr header = header_of(content);
+    if (to) {
+        header.msg_name = const_cast<sockaddr_un *>(to);
+        header.msg_namelen = sizeof *to;
+    }
     Control control;
     if (!descriptors.empty()) {
         memset(&control, 0, sizeof control);

@@ -13,14 +13,17 @@
 
 #include "util/fd.h"
 
+struct sockaddr_un;
+
 namespace rgpu {
 
 inline constexpr size_t kMostPacketDescriptors = 253;  // SCM_MAX_FD, the kernel's own limit
 
-// Sends the bytes and copies of the descriptors as one message. `flags` as for sendmsg(2). Returns
-// 0 or an errno; EMSGSIZE: only a part of the bytes went.
+// Sends the bytes and copies of the descriptors as one message. `flags` as for sendmsg(2); `to`:
+// where a socket that is not connected sends it. Returns 0 or an errno; EMSGSIZE: only a part of
+// the bytes went.
 int send_packet(int socket, const void *bytes, size_t size, std::span<const int> descriptors,
-                int flags = 0);
+                int flags = 0, const sockaddr_un *to = nullptr);
 
 // Receives one message of at most `size` bytes and puts its descriptors, at most `most`, behind
 // `descriptors`. `flags` as for recvmsg(2). Returns the number of bytes (0: the other end has

@@ -17,6 +17,7 @@
 #include "serverd/worker_start.h"
 #include "util/version.h"
 #include "worker/connection/control.h"
+#include "worker/connection/mailbox.h"
 #include "worker/dispatch/dispatcher.h"
 #include "worker/driver/driver.h"
 #include "worker/driver/warm.h"
@@ -152,6 +153,7 @@ int refuse(const WorkerStart &start, const Error &error)
 int serve(Connection &connection, const WorkerStart &start)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
+    worker::Mailbox::here().open();
     if (!confined(start, takes_ucx(start) ? worker::Sockets::until_settled
                                           : worker::Sockets::connect_until_settled))
         return 1;
@@ -219,6 +221,7 @@ int main(int argc, char **argv)
         static Connection &connection = *new Connection;
         status = serve(connection, start);
         connection.finish();
+        worker::Mailbox::here().close();
     } else if (argc == 2 && !strcmp(argv[1], "--inventory")) {
         status = inventory(start);
     } else if (argc == 2 && !strcmp(argv[1], "--readings")) {

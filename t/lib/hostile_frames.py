@@ -205,6 +205,21 @@ def attacks():
     yield 'handle for others', 'cuIpcGetMemHandle', lambda own, its: b'\x01' + Q(its)
     yield 'memory handle that is an address', 'cuMemRelease', lambda own, its: Q(its)
     yield 'texture that is an address', 'cuTexObjectDestroy', lambda own, its: Q(its)
+    # Steps, types, and names of worker/calls/shareable.cc and wire/shareable.h.
+    name = struct.pack('<IQ16sI', 1, 0x1234, bytes(range(16)), 0)
+    word = I(len(name)) + name
+    yield 'descriptor of an address', 'cuMemExportToShareableHandle', lambda own, its: I(0) + Q(
+        its
+    ) + I(1) + Q(0)
+    yield 'made-up name', 'cuMemImportFromShareableHandle', lambda own, its: word
+    yield 'name that is none', 'cuMemImportFromShareableHandle', lambda own, its: I(3) + b'abc'
+    yield 'end of a made-up name', 'cuMemExportToShareableHandle', lambda own, its: I(1) + word
+    yield 'pool of a made-up name', 'cuMemPoolImportFromShareableHandle', lambda own, its: I(
+        NODE
+    ) + Q(0) + word
+    yield 'pointer that is no pool memory', 'cuMemPoolExportPointer', lambda own, its: b'\x01' + Q(
+        its
+    )
     yield 'unmapping', 'cuMemUnmap', lambda own, its: Q(its & ~4095) + Q(4096)
     yield 'mapping', 'cuMemMap', lambda own, its: struct.pack(
         '<QQQQQ', its & ~4095, 4096, 0, its, 0

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "interpose/api/shareable.h"
 #include "interpose/mirror/addresses.h"
 #include "interpose/mirror/host_pools.h"
 #include "interpose/mirror/mirror.h"
@@ -69,6 +70,7 @@ namespace own {
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 {
     if (!session()) return not_ready();
+    tell_closed(kAllClosed);
     auto &last = client_part<MemoryInfo>(Part::memory_info);
     std::lock_guard lock(last.mutex);
     const bool fresh = last.context && last.context == current_context() &&

@@ -1,8 +1,10 @@
 // Virtual memory management and memory of other processes: which addresses are memory, the client
 // must know. Memory of the host is the client's own (mirror/host_pieces.h).
+#include "interpose/api/shareable.h"
 #include "interpose/mirror/addresses.h"
 #include "interpose/mirror/host_pieces.h"
 #include "interpose/span/address_space.h"
+#include "interpose/state/shareable.h"
 #include "interpose/stream/read_ahead.h"
 #include "interpose/stream/sync_copies.h"
 #include "interpose/stub/by_hand.h"
@@ -11,24 +13,6 @@
 namespace rgpu::interpose::own {
 
 namespace {
-
-// A driver's handle of memory is any number to us: where several servers are, its highest byte says
-// whose it is.
-constexpr int kServerShift = 56;
-constexpr CUmemGenericAllocationHandle kOwnBits = (1ull << kServerShift) - 1;
-
-CUmemGenericAllocationHandle for_program(CUmemGenericAllocationHandle h)
-{
-    return spanning() ? h | CUmemGenericAllocationHandle{here()} << kServerShift : h;
-}
-// The server's handle; `at` goes there.
-CUmemGenericAllocationHandle for_server(CUmemGenericAllocationHandle h, At &at)
-{
-    if (!spanning()) return h;
-    const auto server = static_cast<unsigned>(h >> kServerShift);
-    if (server < server_count() && server != here()) at.go(server);
-    return h & kOwnBits;
-}
 
 CUresult device_access(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count)
 {
@@ -113,7 +97,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUme
 {
     if (p && host_pieces::is_host(p->location)) return host_pieces::create(out, bytes, *p, flags);
     CUresult r = remote<CallId::cuMemCreate>(out, bytes, p, flags);
-    if (!r && out) *out = for_program(*out);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && shareable::any()) {
+        tell_closed(kAllClosed);
+        r = remote<CallId::cuMemCreate>(out, bytes, p, flags);
+    }
+    if (!r && out) *out = memory_for_program(*out);
     return r;
 }
 
@@ -121,8 +109,10 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     if (host_pieces::is_host(handle)) return host_pieces::release(handle);
     At at;
-    handle = for_server(handle, at);
-    return remote<CallId::cuMemRelease>(handle);
+    handle = memory_for_server(handle, at);
+    CUresult r = remote<CallId::cuMemRelease>(handle);
+    tell_closed(kSomeClosed);
+    return r;
 }
 
 CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *p,
@@ -137,7 +127,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
 {
     if (host_pieces::is_host(handle)) return host_pieces::properties(out, handle);
     At at;
-    handle = for_server(handle, at);
+    handle = memory_for_server(handle, at);
     return remote<CallId::cuMemGetAllocationPropertiesFromHandle>(out, handle);
 }
 
@@ -153,7 +143,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *ad
                                       : std::nullopt)
         at.go(owner->server);
     CUresult r = remote<CallId::cuMemRetainAllocationHandle>(out, address);
-    if (!r && out) *out = for_program(*out);
+    if (!r && out) *out = memory_for_program(*out);
     return r;
 }
 

@@ -29,6 +29,7 @@ enum class Part : uint8_t {
     device_hull,
     ranges,
     address_space,
+    descriptors,
     // mirror
     shared_memory,
     kernel_watch,
@@ -73,6 +74,7 @@ enum class Counter : uint8_t {
     written_elsewhere,  // 1: others may write this program's device memory
     relayed_to_host,    // copies to the host under way, between servers
     any_failed_stream,  // 1: such a copy failed
+    descriptors,        // 1: memory was given to other processes by descriptors
     launch_limits,      // goes up when known limits of launches are no longer true
     kCount
 };

@@ -24,6 +24,7 @@ RGPU_FLAT(CUmemLocation)
 // GPU checks.
 RGPU_FLAT(CUipcEventHandle)
 RGPU_FLAT(CUipcMemHandle)
+RGPU_FLAT(CUmemPoolPtrExportData)
 RGPU_FLAT(CUtensorMap)
 // What it is says another parameter: serve.h, names_event().
 RGPU_FLAT(CUlaunchAttributeValue)

@@ -6,6 +6,7 @@
 #include "calls/errors.h"
 #include "calls/uuid.h"
 #include "worker/calls/services.h"
+#include "worker/connection/mailbox.h"
 #include "worker/driver/device_meter.h"
 #include "worker/driver/driver.h"
 
@@ -40,6 +41,12 @@ Result<wire::DeviceSnapshot> look_at(CUdevice d, int count)
         s.attributes.push_back(value);
         s.attribute_status.push_back(static_cast<uint16_t>(r));
     }
+    // Processes give each other descriptors through workers' mailboxes.
+    if (!Mailbox::here().is_open())
+        for (CUdevice_attribute a :
+             {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+              CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES})
+            s.attributes[a] = 0;
     for (CUdevice other = 0; other < count; other++) {
         int can = 0;
         if (other != d) DRIVER(cuDeviceCanAccessPeer)(&can, d, other);

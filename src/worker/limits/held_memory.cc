@@ -129,6 +129,12 @@ void LeavingMemory::forget(int device)
     std::erase_if(leaving_, [&](const auto &l) { return l.second.device == device; });
 }
 
+std::optional<Held> PhysicalMemory::of(Handle handle) const
+{
+    const auto at = pieces_.find(handle);
+    return at == pieces_.end() ? std::nullopt : std::optional(at->second.held);
+}
+
 void PhysicalMemory::retained(Handle handle)
 {
     if (auto at = pieces_.find(handle); at != pieces_.end()) at->second.references++;

@@ -133,6 +133,8 @@ class PhysicalMemory {
 public:
     using Handle = CUmemGenericAllocationHandle;
     void made(Handle handle, Held held) { pieces_[handle] = {held, 1}; }
+    // What is counted for it; nothing where it is not known.
+    std::optional<Held> of(Handle) const;
     // One handle more, or one less: what the last one gives back.
     void retained(Handle);
     std::optional<Held> released(Handle);

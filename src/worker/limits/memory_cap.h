@@ -23,6 +23,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "serverd/memory_account.h"
@@ -89,6 +90,10 @@ public:
     void promise(int device, uint64_t bytes);
     uint64_t unpromise(int device, uint64_t bytes);
 
+    // How large memory is that the next import brings: the driver does not tell.
+    void import_comes(uint64_t bytes) { coming_ = bytes; }
+    uint64_t take_coming() { return std::exchange(coming_, 0); }
+
     // What stands for each piece.
     LinearMemory linear;
     HeldObjects objects;
@@ -123,7 +128,7 @@ private:
     bool hold(int device, const std::function<uint64_t()> &target);
 
     std::recursive_mutex mutex_;
-    uint64_t entries_ = 0;
+    uint64_t entries_ = 0, coming_ = 0;
     uint64_t (*const held_here_)(int device);  // the software GPU's
     MemoryAccount account_;
     std::vector<uint64_t> counted_, seen_;  // the two ways to count

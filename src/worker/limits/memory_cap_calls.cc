@@ -368,6 +368,51 @@ template <CallId Id, CallId Undo> void measure_array(Driver &driver)
 
 // --- other processes' memory
 
+// What keeps another process's memory alive, and is given up by `undo`: `bytes` of it, on `device`.
+template <class Undo> bool counts(int device, uint64_t bytes, Undo undo)
+{
+    if (bytes && the_cap().take(device, bytes)) return true;
+    undo();
+    return false;
+}
+
+CUresult import_physical(CUmemGenericAllocationHandle *handle, void *from,
+                         CUmemAllocationHandleType type)
+{
+    Entry cap;
+    const uint64_t bytes = cap->take_coming();
+    CUmemAllocationProp properties{};
+    if (CUresult r = REAL(cuMemImportFromShareableHandle)(handle, from, type)) return r;
+    // This process's own, which counts already.
+    if (cap->physical.of(*handle)) return cap->physical.retained(*handle), CUDA_SUCCESS;
+    const auto undo = [&] { REAL(cuMemRelease)(*handle); };
+    if (CUresult r = REAL(cuMemGetAllocationPropertiesFromHandle)(&properties, *handle))
+        return undo(), r;
+    const bool on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    const int device = on_device ? properties.location.id : std::max(cap->current_device(), 0);
+    if (cap->has(device)) {
+        if (!counts(device, bytes, undo)) return CUDA_ERROR_OUT_OF_MEMORY;
+        cap->physical.made(*handle, {device, bytes});
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult import_pooled(CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+    Entry cap;
+    if (CUresult r = REAL(cuMemPoolImportPointer)(address, pool, data)) return r;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    const int device = cap->current_device();
+    if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address))
+        return CUDA_SUCCESS;
+    const Held held{device, whole_pages(bytes)};
+    if (!counts(device, held.bytes, [&] { REAL(cuMemFree_v2)(*address); }))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    cap->linear.hold(*address, held);
+    return CUDA_SUCCESS;
+}
+
 // Whoever opened it keeps it alive when the process that made it has freed it, and no longer counts
 // it: so it counts here.
 template <CallId Id>
@@ -450,6 +495,8 @@ void put_in_front(Driver &driver, MemoryCap &cap)
     driver.replace<CallId::cuMemMap>(map_physical);
     driver.replace<CallId::cuMemUnmap>(unmap_physical);
 
+    driver.replace<CallId::cuMemImportFromShareableHandle>(import_physical);
+    driver.replace<CallId::cuMemPoolImportPointer>(import_pooled);
     driver.replace<CallId::cuIpcOpenMemHandle>(open_shared<CallId::cuIpcOpenMemHandle>);
     driver.replace<CallId::cuIpcOpenMemHandle_v2>(open_shared<CallId::cuIpcOpenMemHandle_v2>);
     driver.replace<CallId::cuIpcCloseMemHandle>(close_shared);

@@ -23,6 +23,7 @@
 #include "worker/limits/turns.h"
 #include "worker/session/addresses.h"
 #include "worker/session/callbacks.h"
+#include "worker/session/exports.h"
 #include "worker/session/images.h"
 #include "worker/session/objects.h"
 
@@ -55,7 +56,8 @@ public:
           copies(sender, console, staging, large_staging, waiters),
           long_copies(sender, copies, large_staging, waiters),
           turns([this](const std::string &text) { sender.text(text); }, start),
-          images(start.images, start.image_bytes), console_(console)
+          images(start.images, start.image_bytes), exports(Mailbox::here(), start.lease),
+          console_(console)
     {}
 
     // Everything goes this way from now on.
@@ -97,6 +99,7 @@ public:
     Callbacks callbacks{turns, sender, [this] { send_past(); }};
     Shared shared;
     Images images;
+    Exports exports;
 
 private:
     Console &console_;

@@ -204,6 +204,41 @@ Test(memory_cap, physical_memory_lives_as_long_as_a_handle_or_a_mapping)
     cr_assert_eq(host.free(), kCap);
 }
 
+// What another process made, and has freed meanwhile.
+Test(memory_cap, imported_memory_counts_and_is_refused_past_the_cap)
+{
+    NEED_SOFTGPU();
+    Host host;
+    host.start();
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    constexpr uint64_t kBytes = 8 * kMiB;
+    int fd = -1;
+    CUmemGenericAllocationHandle theirs = 0, mine = 0;
+    const auto create = host.raw.call<CallId::cuMemCreate>();
+    const auto give = host.raw.call<CallId::cuMemExportToShareableHandle>();
+    cr_assert_eq(create(&theirs, kBytes, &prop, 0), CUDA_SUCCESS);
+    cr_assert_eq(give(&fd, theirs, prop.requestedHandleTypes, 0), CUDA_SUCCESS);
+    cr_assert_eq(host.raw.call<CallId::cuMemRelease>()(theirs), CUDA_SUCCESS);
+    const auto import = [&](uint64_t bytes) {
+        memory_cap()->import_comes(bytes);
+        return DRIVER(cuMemImportFromShareableHandle)(&mine, reinterpret_cast<void *>(intptr_t{fd}),
+                                                      prop.requestedHandleTypes);
+    };
+    const uint64_t free = host.free();
+    cr_assert_eq(import(kBytes), CUDA_SUCCESS);
+    cr_expect_eq(host.free(), free - kBytes);
+    cr_assert_eq(DRIVER(cuMemRelease)(mine), CUDA_SUCCESS);
+    cr_expect_eq(host.free(), free);
+    // Past the cap, and without a size.
+    cr_expect_eq(import(kCap + kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+    cr_expect_eq(import(0), CUDA_ERROR_OUT_OF_MEMORY);
+    cr_expect_eq(host.free(), free);
+    close(fd);
+}
+
 Test(memory_cap, the_end_of_the_context_gives_all_back)
 {
     NEED_SOFTGPU();
