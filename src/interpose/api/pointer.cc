@@ -58,6 +58,19 @@ template <class T> CUresult put(void *to, T value)
     return CUDA_SUCCESS;
 }
 
+// In which forms other processes may be given the memory: cuMemCreate was told for what is mapped.
+// Other memory has none, but for pools', of which the client does not know.
+unsigned long long handle_types(const Known &k)
+{
+    if (!k.device || !k.in_device.mapped) return 0;
+    CUmemGenericAllocationHandle memory = 0;
+    CUmemAllocationProp made{};
+    if (own::cuMemRetainAllocationHandle(&memory, reinterpret_cast<void *>(k.address))) return 0;
+    const CUresult r = own::cuMemGetAllocationPropertiesFromHandle(&made, memory);
+    own::cuMemRelease(memory);
+    return r ? 0 : static_cast<unsigned long long>(made.requestedHandleTypes);
+}
+
 CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
 {
     switch (which) {
@@ -83,7 +96,7 @@ CUresult attribute(void *to, CUpointer_attribute which, const Known &k)
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(to, k.base());
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(to, k.bytes());
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(to, 1u);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(to, 0ull);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(to, handle_types(k));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(to, 0u);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(to, unsigned{k.sync_memops()});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

@@ -148,6 +148,10 @@ static void shares(int socket, int device, int devices, bool by_pid, bool gone)
     CHECK(cudaMemset(at, 0, bytes));
     add<<<4, 64>>>(at, bytes / sizeof *at, 12);
     CHECK(cudaDeviceSynchronize());
+    unsigned long long types = 0;
+    DRIVER(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+                                 reinterpret_cast<CUdeviceptr>(at + 1)));
+    EXPECT(types == kFd, "%llu", types);
     DRIVER(cuMemExportToShareableHandle(&fd, memory, kFd, 0));
     TRUE(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
     if (gone) {

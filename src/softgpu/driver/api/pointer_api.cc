@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/api/virtual_memory.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/memory.h"
@@ -15,6 +16,13 @@ template <class T> CUresult store(void *data, T value)
 {
     memcpy(data, &value, sizeof value);
     return CUDA_SUCCESS;
+}
+
+// In which forms other processes may be given what is there.
+unsigned long long handle_types(uint64_t address, const Range &r)
+{
+    if (r.memory == Memory::mapped) return mapped_handle_types(address);
+    return r.pool && r.pool->file() ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
 }
 
 CUresult known(void *data, CUpointer_attribute which, CUdeviceptr address, const Range &r)
@@ -39,7 +47,8 @@ CUresult known(void *data, CUpointer_attribute which, CUdeviceptr address, const
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return store<CUdeviceptr>(data, r.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return store<size_t>(data, r.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return store<unsigned>(data, 1);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return store<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return store<unsigned long long>(data, handle_types(address, r));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return store<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return store<unsigned>(data, r.writable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE

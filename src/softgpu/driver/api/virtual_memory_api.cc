@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/api/virtual_memory.h"
 #include "softgpu/driver/base/shared_file.h"
 #include "softgpu/driver/state/driver.h"
 #include "util/fd.h"
@@ -386,5 +387,14 @@ RGPU_EXPORT(cuMemSetAccess, set_access)
 RGPU_EXPORT(cuMemGetAccess, get_access)
 
 }  // namespace
+
+unsigned long long mapped_handle_types(uint64_t address)
+{
+    std::lock_guard lock(physical_memory().mutex);
+    const auto it = mapping_from(address);
+    return it == physical_memory().mappings.end() || it->first > address
+               ? 0
+               : it->second.memory->properties.requestedHandleTypes;
+}
 
 }  // namespace rgpu::softgpu::driver
