@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 
 namespace rgpu::pool {
 namespace {
@@ -319,7 +320,10 @@ template <class Which> Result<std::vector<Lease>> Ledger::end_those(Which &&whic
         auto next = std::next(held);
         if (which(held->second.lease)) {
             Result<Lease> lease = end(held);
-            if (!lease) return std::move(lease).error();
+            if (!lease) {  // whoever ends workers must hear of those that did end
+                std::move(ended.begin(), ended.end(), std::back_inserter(expired_));
+                return std::move(lease).error();
+            }
             ended.push_back(std::move(*lease));
         }
         held = next;

@@ -60,7 +60,7 @@ public:
     void shorten(const std::string &lease, Milliseconds grace, Time now);
     Result<Lease> release(const Caller &caller, const std::string &lease, Time now);
     // Of a job, on one node or on all; those of the caller, or everybody's for an administrator.
-    // Returns the leases ended.
+    // Returns the leases ended. Where it fails some may have: expire() returns those.
     Result<std::vector<Lease>> release_job(const Caller &caller, const LeaseFilter &filter,
                                            Time now);
 

@@ -263,8 +263,13 @@ Test(ledger, what_an_ended_lease_had_can_be_kept_until_its_workers_are_gone)
 // A store that cannot write.
 struct FullDisk : VolatileStore {
     bool full = false;
+    int room = 1000;  // how many leases it forgets before it is full
     Result<void> put(const Lease &) override { return fail(); }
-    Result<void> erase(const std::string &) override { return fail(); }
+    Result<void> erase(const std::string &) override
+    {
+        full |= room-- <= 0;
+        return fail();
+    }
     Result<void> fail()
     {
         return full ? Result<void>(error(ErrorKind::internal, "disk full")) : Result<void>();
@@ -285,6 +290,20 @@ Test(ledger, what_cannot_be_kept_is_not_granted)
     store.full = true;
     cr_assert_not(ledger.release(kAlice, lease->id, kStart).has_value());
     cr_assert_eq(ledger.lease_count(), 1u, "it would be back after a restart");
+}
+
+Test(ledger, what_ended_before_a_job_could_not_is_told)
+{
+    FullDisk store;
+    Ledger ledger(gpus(3), store, {});
+    for (int i = 0; i < 3; i++)
+        (void)ledger.accept(kAlice, ledger.offer(kAlice, want(1, kAlice), kStart)->id, kStart);
+    store.room = 2;
+    cr_assert_not(ledger.release_job(kAlice, {"17", "", false}, kStart).has_value());
+    cr_assert_eq(ledger.lease_count(), 1u);
+    cr_assert_eq(ledger.next_expiry(), Time::min(), "at once");
+    cr_assert_eq(ledger.expire(kStart).size(), 2u, "their workers must end");
+    cr_assert(ledger.expire(kStart).empty());
 }
 
 Test(ledger, a_closed_one_offers_nothing_and_keeps_what_is_held)
