@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "rgpud/host/sharing.h"
 #include "serverd/handover.h"
-#include "share/protocol.h"
 #include "util/defaults.h"
 #include "util/log.h"
 
@@ -40,32 +40,6 @@ pool::Ledger::Limits limits(const RgpudConfig &config)
     return limits;
 }
 
-pool::TenantShare tenant_share(const share::TenantView &view)
-{
-    pool::TenantShare t;
-    t.least = view.terms.least;
-    t.most = view.terms.most;
-    t.weight = view.terms.weight / 100.0;
-    t.workers = view.workers;
-    t.running = view.holds;
-    t.waiting = view.waits;
-    t.due = view.due;
-    t.given_1s = view.given_1s;
-    t.given_10s = view.given_10s;
-    t.given_1min = view.given_1min;
-    t.given_s = view.given_seconds;
-    t.owed_s = view.owed_seconds;
-    t.turns = view.turns;
-    t.launches = view.launches;
-    t.bytes = view.bytes;
-    t.launches_per_s = view.launches_per_s;
-    t.bytes_per_s = view.bytes_per_s;
-    t.memory_used = static_cast<uint64_t>(std::max<int64_t>(0, view.memory));
-    t.longest_s = view.longest_s;
-    t.running_s = view.running_s;
-    return t;
-}
-
 }  // namespace
 
 Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store,
@@ -95,7 +69,7 @@ Result<void> Service::load()
 void Service::keep(const pool::Lease &lease)
 {
     ledger_.keep(lease);
-    ending_.insert(lease.id);
+    ending_.add(lease.id);
 }
 
 void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
@@ -153,22 +127,14 @@ Result<pool::Lease> Service::renew(const pool::Caller &caller, const std::string
     return ledger_.renew(caller, lease, end_expired());
 }
 
-void Service::await_workers(std::unique_lock<std::mutex> &lock,
-                            const std::vector<pool::Lease> &leases)
-{
-    workers_ended_.wait_for(lock, defaults::kReleaseWait, [&] {
-        return std::none_of(leases.begin(), leases.end(),
-                            [this](const pool::Lease &lease) { return ending_.count(lease.id); });
-    });
-}
-
 Result<void> Service::release(const pool::Caller &caller, const std::string &lease)
 {
     std::unique_lock lock(mutex_);
     Result<pool::Lease> released = ledger_.release(caller, lease, end_expired());
     if (!released) return std::move(released).error();
     ended({*released}, "released");
-    await_workers(lock, {*released});
+    lock.unlock();
+    ending_.await({*released}, defaults::kReleaseWait);
     return {};
 }
 
@@ -184,7 +150,8 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller,
     Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, end_expired());
     if (!released) return std::move(released).error();
     ended(*released, "released");
-    if (filter.wait) await_workers(lock, *released);
+    lock.unlock();
+    if (filter.wait) ending_.await(*released, defaults::kReleaseWait);
     done.count = static_cast<int>(released->size());
     for (const pool::Lease &lease : *released) {
         done.gpus += static_cast<int>(lease.gpus.size());
@@ -402,38 +369,14 @@ Time Service::tend()
     }
     const WorkerPool::Tended tended = pool_.tend();
     std::lock_guard lock(mutex_);
-    for (const std::string &lease : tended.gone) {
-        ledger_.let_go(lease);
-        ending_.erase(lease);
-    }
-    if (!tended.gone.empty()) workers_ended_.notify_all();
+    for (const std::string &lease : tended.gone) ledger_.let_go(lease);
+    ending_.remove(tended.gone);
     return std::min(tended.next, ledger_.next_expiry());
 }
 
 pool::Sharing Service::sharing(const pool::Caller &caller)
 {
-    pool::Sharing sharing;
-    sharing.name = config_.name;
-    std::vector<pool::Lease> leases = this->leases(caller, {});
-    for (const Boards::Gpu &board : boards_.view()) {
-        pool::GpuSharing gpu;
-        gpu.uuid = board.uuid;
-        for (const pool::GpuState &state : driver_.inventory.gpus)
-            if (state.uuid == gpu.uuid) gpu.index = state.index;
-        for (const share::TenantView &view : board.tenants) {
-            pool::TenantShare tenant = tenant_share(view);
-            for (const pool::Lease &lease : leases)
-                if (lease.id == share::text_of(view.lease)) {
-                    tenant.lease = lease.id;
-                    tenant.owner = lease.owner;
-                    for (const pool::Portion &portion : lease.gpus)
-                        if (portion.uuid == gpu.uuid) tenant.memory = portion.memory;
-                }
-            gpu.tenants.push_back(std::move(tenant));
-        }
-        sharing.gpus.push_back(std::move(gpu));
-    }
-    return sharing;
+    return describe(boards_.view(), config_.name, driver_.inventory.gpus, leases(caller, {}));
 }
 
 Service::Count Service::count() const

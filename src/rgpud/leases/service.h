@@ -1,12 +1,21 @@
-// What rgpud does, without its ports: the ledger, the lends and the workers together.
+// What rgpud does, without its ports: keeps the ledger, the lends and the workers in step.
 //
-// Any thread may call. Every change is one line in the log. The lock here is over the ledger, what
-// it keeps of ended leases, and the host's health. It is taken before that of Lending and that of
-// WorkerPool, which are never held together. A change that concerns two of them is made under it,
-// but for the start of a process: that holds the pool's lock alone, so that offers do not wait.
+// Owns all of them but the store, and what the host is like (driver, boards, topology), which does
+// not change. The ports, the watches and main() share one Service, which outlives their threads.
+//
+// Any thread may call. The lock here is over the ledger and the host's health. It is taken before
+// that of Lending, that of WorkerPool and that of EndingLeases, no two of which are held together.
+// A change that concerns two parts is made under it, but for the start of a process: that holds the
+// pool's lock alone. So an offer waits for a start only where a lease has expired, whose workers
+// must end first. Nothing here waits for a worker's end under the lock.
+//
+// Every change is one line in the log. What fails has changed nothing, but release_job(): leases
+// that it ended before the store failed have ended. `invalid` is what the caller may not ask or has
+// got wrong, `unsupported` what is not there, `exhausted` and `unavailable` what may go later; the
+// ports tell that as it is. What nobody asked for (expiry, withdrawal, the end of a job) is tried
+// again where the store fails.
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +28,7 @@
 #include "rgpud/host/boards.h"
 #include "rgpud/host/driver.h"
 #include "rgpud/host/topology.h"
+#include "rgpud/leases/ending_leases.h"
 #include "rgpud/leases/lending.h"
 #include "rgpud/workers/worker_pool.h"
 #include "util/config.h"
@@ -111,7 +121,6 @@ private:
     // With the lock held, as all that follow.
     void ended(const std::vector<pool::Lease> &leases, const char *how);
     void keep(const pool::Lease &lease);
-    void await_workers(std::unique_lock<std::mutex> &lock, const std::vector<pool::Lease> &leases);
     Time end_expired();
     void end_withdrawn(Time time);
     void offer_lent();
@@ -125,8 +134,7 @@ private:
     pool::Ledger ledger_;
     Lending lending_;
     WorkerPool pool_;
-    std::set<std::string> ending_;  // leases that have ended, and whose workers have not yet
-    std::condition_variable workers_ended_;
+    EndingLeases ending_;
     uint64_t leases_granted_ = 0;
     std::vector<pool::Finding> findings_;
     Time looked_at_ = kNever;  // at the host's health
