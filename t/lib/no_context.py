@@ -41,6 +41,9 @@ for name, arguments in {
     'cuCtxResetPersistingL2Cache': (),
     'cuCtxSynchronize': (),
     'cuMemAlloc_v2': (room(), size(16)),
+    'cuMemAllocAsync': (room(), size(16), c.c_void_p(2)),
+    'cuStreamSynchronize': (c.c_void_p(2),),
+    'cuStreamQuery': (c.c_void_p(2),),
     'cuMemGetInfo_v2': (room(), room()),
 }.items():
     check(INVALID_CONTEXT, name, *arguments)

@@ -2,8 +2,10 @@
 
 namespace rgpu::interpose {
 
-HandleId thread_stream()
+CUresult thread_stream(HandleId &id)
 {
+    // Where cudart is told that no context is current, it makes one current and calls again.
+    if (CUresult r = context_state()) return r;
     ThreadStream &stream = own_default_stream();
     const auto lives = [&stream](const Slot *s) {
         return s->kind.load(std::memory_order_acquire) == HandleKind::stream &&
@@ -13,11 +15,12 @@ HandleId thread_stream()
     if (stream.id && !lives(Handles::get().at(stream.id))) stream = {};
     if (!stream.id) {
         CUstream made = nullptr;
-        if (remote<CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT) == CUDA_SUCCESS)
-            if (const Slot *s = Handles::get().slot(made))
-                stream = {*Handles::get().id(made), s->stamp};
+        if (CUresult r = remote<CallId::cuStreamCreate>(&made, CU_STREAM_DEFAULT)) return r;
+        if (const Slot *s = Handles::get().slot(made))
+            stream = {*Handles::get().id(made), s->stamp};
     }
-    return stream.id;
+    id = stream.id;
+    return id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 }  // namespace rgpu::interpose

@@ -22,9 +22,8 @@
 
 namespace rgpu::interpose {
 
-// The calling thread's own default stream in its current context, made at first use. 0 when it
-// cannot be made.
-HandleId thread_stream();
+// The calling thread's own default stream in its current context, made at first use.
+CUresult thread_stream(HandleId &id);
 
 using calls::CallId;
 using calls::Mode;
@@ -62,8 +61,7 @@ template <class T> CUresult id_in(T handle, HandleId &id)
     id = *found;
     if (!is_here(id)) return calls::invalid_handle(calls::kHandleKind<T>);
     if constexpr (std::is_same_v<T, CUstream>)
-        if (handle == CU_STREAM_PER_THREAD && (id = thread_stream()) == 0)
-            return CUDA_ERROR_INVALID_HANDLE;
+        if (handle == CU_STREAM_PER_THREAD) return thread_stream(id);
     return CUDA_SUCCESS;
 }
 
