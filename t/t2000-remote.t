@@ -64,9 +64,9 @@ done
 
 # --- single features, as t0102 runs them directly
 
-for program in not_in_use ends_early told_at_once memory_op_nodes unknown_instruction \
-    waiting_ends arrays textures pools stream_orders default_streams events host_functions occupancy \
-    host_pieces host_pools stays_idle; do
+for program in not_in_use ends_early told_at_once memory_op_nodes conditional_nodes \
+    unknown_instruction waiting_ends arrays textures pools stream_orders default_streams events \
+    host_functions occupancy host_pieces host_pools stays_idle; do
     remote 2 "$build/cuda/features/$program"
     is "$rc $(tail -n 1 <<< "$out")" "0 right" "$program" || diag "$out$err"
 done

@@ -48,7 +48,7 @@ enum class Use {
 };
 
 // The objects that the driver gives numbers to, each kind in a space of its own.
-enum class Token { none, memory, texture, surface };
+enum class Token { none, memory, texture, surface, condition };
 
 // Whether the server has to find such a number among the session's.
 constexpr bool is_looked_up(Use use)
@@ -127,7 +127,8 @@ consteval Token named_token(std::string_view word)
     if (word == "memory") return Token::memory;
     if (word == "texture") return Token::texture;
     if (word == "surface") return Token::surface;
-    throw "calls/table: a token is of memory, a texture or a surface";
+    if (word == "condition") return Token::condition;
+    throw "calls/table: a token is of memory, a texture, a surface or a condition";
 }
 
 consteval size_t role_count(std::string_view text)

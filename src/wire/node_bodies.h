@@ -66,6 +66,22 @@ struct BatchNode {
     uint32_t flags;
 };
 
+// A conditional node. Answered about it: the list of its graphs' numbers.
+struct ConditionalNode {
+    calls::HandleId context = 0;
+    uint64_t handle = 0;  // the driver's number
+    uint32_t type = 0, size = 0;
+
+    void write(Writer &w) const { w.value(context), w.value(handle), w.value(type), w.value(size); }
+    static ConditionalNode read(Reader &r)
+    {
+        ConditionalNode n;
+        n.context = r.value<calls::HandleId>(), n.handle = r.value<uint64_t>();
+        n.type = r.value<uint32_t>(), n.size = r.value<uint32_t>();
+        return n;
+    }
+};
+
 // A memset's node: the number of its context, and the struct without it.
 struct MemsetNode {
     calls::HandleId context = 0;

@@ -161,6 +161,9 @@ inline void deep(Bytes &to, const CUgraphNodeParams &p)
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return deep(to, p.alloc);
     case CU_GRAPH_NODE_TYPE_MEM_FREE: return add(to, p.free.dptr);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return deep(to, p.memOp);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        return add_all(to, p.conditional.handle, p.conditional.type, p.conditional.size,
+                       p.conditional.ctx);
     default: return;
     }
 }

@@ -76,6 +76,11 @@ CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *
         note_node_memory(r, p->alloc.dptr, p->alloc.bytesize);
     if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
         retain_objects_of(number(graph), number(p->graph.graph));
+    if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+        const CUgraph *bodies = p->conditional.phGraph_out;
+        if (!bodies) return CUDA_ERROR_UNKNOWN;
+        note_bodies(*node, {bodies, bodies + p->conditional.size});
+    }
     return r;
 }
 
@@ -192,7 +197,7 @@ CUresult cuGraphDestroy(CUgraph graph)
         owner && Handles::get().at(owner)->kind.load() == HandleKind::graph)
         return CUDA_ERROR_INVALID_VALUE;
     const std::vector<HandleId> parts = take_parts(id);
-    for (HandleId part : parts) drop_kept(part);
+    for (HandleId part : parts) drop_kept(part), forget_bodies(part);
     CUresult r = session()->post(CallId::cuGraphDestroy, current_context(), [&](wire::Writer &w) {
         w.value(id), w.value(uint64_t{parts.size()});
         w.bytes(parts.data(), parts.size() * sizeof(HandleId));

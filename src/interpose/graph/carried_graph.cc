@@ -80,7 +80,8 @@ void Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::decode(wire::Reader &r,
 }
 
 // Any node. On the wire: its type, then that type's parameters as above (handles as numbers).
-// Answer: the type and, of an allocation, the address.
+// Answer: the type and, of an allocation, the address; of a conditional node, the list of its
+// graphs' numbers.
 
 namespace {
 
@@ -90,6 +91,14 @@ template <class T> CUresult number(T handle, std::vector<uint8_t> &out)
     if (!id || !*id) return CUDA_ERROR_INVALID_HANDLE;
     wire::Writer(out).value(*id);
     return CUDA_SUCCESS;
+}
+
+CUgraph *keep_graphs(CUgraph owner, const std::vector<CUgraph> &graphs)
+{
+    std::vector<uint8_t> bytes(graphs.size() * sizeof(CUgraph));
+    memcpy(bytes.data(), graphs.data(), bytes.size());
+    const HandleId id = Handles::get().id(owner).value_or(calls::kNoHandle);
+    return reinterpret_cast<CUgraph *>(keep(id, std::move(bytes)));
 }
 
 CUDA_MEM_ALLOC_NODE_PARAMS first_version(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 &p)
@@ -129,14 +138,32 @@ CUresult Carried<CUgraphNodeParams>::encode(const CUgraphNodeParams &p, std::vec
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return Carried<CUDA_BATCH_MEM_OP_NODE_PARAMS>::encode(
             {p.memOp.ctx, p.memOp.count, p.memOp.paramArray, p.memOp.flags}, out);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: {
+        const CUDA_CONDITIONAL_NODE_PARAMS &c = p.conditional;
+        auto context = Handles::get().id(c.ctx);
+        if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+        wire::ConditionalNode{*context, c.handle, static_cast<uint32_t>(c.type), c.size}.write(w);
+        return CUDA_SUCCESS;
+    }
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
-void Carried<CUgraphNodeParams>::decode(wire::Reader &r, CUgraphNodeParams &p, HandleId)
+void Carried<CUgraphNodeParams>::decode(wire::Reader &r, CUgraphNodeParams &p, HandleId self)
 {
     const auto type = r.value<uint32_t>();
     if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) p.alloc.dptr = r.value<CUdeviceptr>();
+    if (type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
+    const auto numbers = wire::read_list<HandleId>(r);
+    std::vector<CUgraph> graphs;
+    for (size_t i = 0; numbers.first && i < numbers.count; i++) {
+        HandleId id;
+        memcpy(&id, numbers.first + i * sizeof id, sizeof id);
+        graphs.push_back(detail::found<CUgraph>(id, self));
+    }
+    p.conditional.phGraph_out = nullptr;
+    if (!graphs.empty() && graphs.size() == p.conditional.size)
+        p.conditional.phGraph_out = keep_graphs(graphs[0], graphs);
 }
 
 // Outcomes.

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "interpose/base/background.h"
+#include "interpose/base/log.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
 #include "interpose/state/client.h"
@@ -51,6 +52,7 @@ struct Plan {
 
     CUresult walk(CUgraph graph, const std::set<CUgraphNode> &before, std::vector<Copy> &all,
                   unsigned depth = 0);
+    CUresult refuse_copies_inside(CUgraphNode conditional, unsigned depth);
     Launch *launch_of_call(size_t call)
     {
         return call - finished < launches.size() ? &launches[call - finished] : nullptr;
@@ -61,6 +63,7 @@ struct Plans {
     std::mutex mutex;
     std::map<HandleId, std::shared_ptr<Plan>> by_exec;
     std::vector<std::shared_ptr<Plan>> retired;  // of graphs that were destroyed while they ran
+    std::map<HandleId, std::vector<CUgraph>> bodies;  // of conditional nodes
     std::atomic<bool> any{false};
 };
 
@@ -72,6 +75,13 @@ std::shared_ptr<Plan> plan_of(HandleId exec)
     std::lock_guard lock(plans().mutex);
     auto it = plans().by_exec.find(exec);
     return it == plans().by_exec.end() ? nullptr : it->second;
+}
+
+std::vector<CUgraph> bodies_of(CUgraphNode node)
+{
+    std::lock_guard lock(plans().mutex);
+    auto it = plans().bodies.find(Handles::get().id(node).value_or(calls::kNoHandle));
+    return it == plans().bodies.end() ? std::vector<CUgraph>{} : it->second;
 }
 
 // As many as one answer can name; and graphs in graphs.
@@ -127,6 +137,8 @@ CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vect
         CUgraphNodeType type{};
         if (CUresult r = remote<CallId::cuGraphNodeGetType>(node, &type)) return r;
         types[node] = type;
+        if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+            if (CUresult r = refuse_copies_inside(node, depth)) return r;
         if (type != CU_GRAPH_NODE_TYPE_MEMCPY) continue;
         std::vector<uint8_t> raw;
         CUDA_MEMCPY3D c{};
@@ -162,6 +174,18 @@ CUresult Plan::walk(CUgraph graph, const std::set<CUgraphNode> &outer, std::vect
     }
     for (auto &[node, list] : of_node) all.insert(all.end(), list.begin(), list.end());
     return CUDA_SUCCESS;
+}
+
+// Whether a conditional node's graphs run, and how often, only the GPU knows.
+CUresult Plan::refuse_copies_inside(CUgraphNode conditional, unsigned depth)
+{
+    std::vector<Copy> inside;
+    for (CUgraph body : bodies_of(conditional))
+        if (CUresult r = walk(body, {}, inside, depth + 1)) return r;
+    if (inside.empty()) return CUDA_SUCCESS;
+    say("a graph of a conditional node copies from or to the program's memory, which a remote GPU "
+        "cannot do: copy before the launch, or behind it");
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 // With the plan's lock held: fetches now what `wanted` says and the launch has not fetched yet.
@@ -255,6 +279,18 @@ void after_host_node(uint64_t token)
 }
 
 }  // namespace
+
+void note_bodies(CUgraphNode node, std::vector<CUgraph> graphs)
+{
+    std::lock_guard lock(plans().mutex);
+    plans().bodies[Handles::get().id(node).value_or(calls::kNoHandle)] = std::move(graphs);
+}
+
+void forget_bodies(HandleId node)
+{
+    std::lock_guard lock(plans().mutex);
+    plans().bodies.erase(node);
+}
 
 CUresult plan_launches(CUgraphExec exec, CUgraph graph)
 {

@@ -47,11 +47,20 @@ void assertfail(Lower &l, const std::vector<V> &, const std::vector<V> &p)
     l.place_after_terminator(l.block());
 }
 
+// The handle is the value's address (driver/graph/condition.h).
+void set_conditional(Lower &l, const std::vector<V> &, const std::vector<V> &p)
+{
+    V handle = word(l, p.at(0), "i64"), value = word(l, p.at(1), "i32");
+    V address = l.def("inttoptr i64 ", handle, " to ptr");
+    l.emit("store i32 ", value, ", ptr ", address);
+}
+
 const External kExternals[] = {
     {"vprintf", vprintf_},
     {"malloc", malloc_},
     {"free", free_},
     {"__assertfail", assertfail},
+    {"cudaGraphSetConditional", set_conditional},
 };
 
 }  // namespace

@@ -10,6 +10,8 @@ namespace rgpu::worker {
 
 namespace {
 
+constexpr unsigned kMostBodies = 65536;  // of a conditional node, so that an answer holds them
+
 // The array whose number stands in the field, and the way back.
 CUresult array_in(Session &s, CUmemorytype type, CUarray &array)
 {
@@ -183,6 +185,16 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
         p.memOp.paramArray = batch.paramArray, p.memOp.flags = batch.flags;
         return e;
     }
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: {
+        CUDA_CONDITIONAL_NODE_PARAMS &c = p.conditional;
+        const auto sent = wire::ConditionalNode::read(r);
+        c.handle = sent.handle, c.size = sent.size;
+        c.type = static_cast<CUgraphConditionalNodeType>(sent.type);
+        if (CUresult e = s.objects.get(sent.context, c.ctx)) return e;
+        return s.addresses.has(calls::Token::condition, c.handle) && c.size <= kMostBodies
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
+    }
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -190,6 +202,13 @@ CUresult Carried<CUgraphNodeParams>::decode(wire::Reader &r, Session &s, CUgraph
 void Carried<CUgraphNodeParams>::encode(wire::Writer &w, Session &s, const CUgraphNodeParams &p)
 {
     w.value(static_cast<uint32_t>(p.type));
+    if (p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+        const CUDA_CONDITIONAL_NODE_PARAMS &c = p.conditional;
+        std::vector<HandleId> numbers;
+        for (unsigned i = 0; c.phGraph_out && i < c.size; i++)
+            numbers.push_back(s.objects.number(c.phGraph_out[i]));
+        wire::write_list(w, numbers.data(), numbers.size());
+    }
     if (p.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC) return;
     note_graph_memory(s, p.alloc);
     w.value(p.alloc.dptr);

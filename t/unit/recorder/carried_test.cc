@@ -350,6 +350,15 @@ Test(carried, nodes_of_every_type)
         const auto b = batch<CUDA_BATCH_MEM_OP_NODE_PARAMS_v2>(s);
         p.client.memOp = b.client, p.driver.memOp = b.driver;
         add(p);
+        p = typed(CU_GRAPH_NODE_TYPE_CONDITIONAL);
+        CUDA_CONDITIONAL_NODE_PARAMS &condition = p.client.conditional;
+        randomize(condition.handle);
+        condition.type = CU_GRAPH_COND_TYPE_SWITCH;
+        condition.size = 1 + static_cast<unsigned>(dice() % 64);
+        p.driver.conditional = condition;
+        s.both(condition.ctx, p.driver.conditional.ctx);
+        s.wire->server().addresses.give(calls::Token::condition, condition.handle);
+        add(p);
         p = typed(CU_GRAPH_NODE_TYPE_EMPTY);
         add(p);
     }

@@ -55,7 +55,8 @@ uint64_t sound_number(worker::Addresses &known, calls::Use use)
     using calls::Use;
     const uint64_t number = use == Use::spot ? dice() : recorder::kMemory + 64 * (dice() % 4096);
     if (use == Use::token || use == Use::token_end)
-        for (Token of : {Token::memory, Token::texture, Token::surface}) known.give(of, number);
+        for (Token of : {Token::memory, Token::texture, Token::surface, Token::condition})
+            known.give(of, number);
     else if (use != Use::mem && use != Use::frees && use != Use::spot)
         known.reserve(number, 64);
     return number;

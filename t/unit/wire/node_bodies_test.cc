@@ -157,6 +157,20 @@ Test(node_bodies, instantiation_has_no_gap_and_is_read_back)
     cr_expect_not(cut.ok());
 }
 
+Test(node_bodies, conditional_has_no_gap_and_is_read_back)
+{
+    Bytes body;
+    Writer w(body);
+    ConditionalNode{7, 0x1122334455667788, 2, 3}.write(w);
+    cr_assert_eq(body.size(), sizeof(calls::HandleId) + 16);
+    cr_expect_eq(at<uint64_t>(body, sizeof(calls::HandleId)), 0x1122334455667788);
+    Reader r(body.data(), body.size());
+    const auto back = ConditionalNode::read(r);
+    cr_expect(r.at_end());
+    cr_expect(back.context == 7 && back.handle == 0x1122334455667788);
+    cr_expect(back.type == 2 && back.size == 3);
+}
+
 Test(node_bodies, resource_names_an_array_or_memory)
 {
     CUDA_RESOURCE_DESC d{};

@@ -37,6 +37,7 @@ CUresult clone(CUgraph *made, CUgraph handle)
 {
     FIND(graph, graphs, handle)
     if (!made) return CUDA_ERROR_INVALID_VALUE;
+    if (graph->has_conditional()) return CUDA_ERROR_NOT_SUPPORTED;
     auto copy = graph->clone();
     publish(copy);
     *made = copy->handle();
@@ -220,7 +221,7 @@ CUresult print_dot(CUgraph handle, const char *path, unsigned)
                                             "HOST",           "GRAPH",        "EMPTY",
                                             "EVENT_WAIT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
                                             "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",
-                                            "BATCH_MEM_OP"};
+                                            "BATCH_MEM_OP",   "CONDITIONAL"};
     FIND(graph, graphs, handle)
     if (!path) return CUDA_ERROR_INVALID_VALUE;
     FILE *f = fopen(path, "w");

@@ -23,7 +23,7 @@ CUresult instantiate(CUgraphExec *exec, CUgraph handle, unsigned long long flags
     if (!exec || flags & ~kKnownFlags) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(graph_lock());
     auto graph = driver().graphs.find(handle);
-    if (!graph) return CUDA_ERROR_INVALID_VALUE;
+    if (!graph || graph->has_unused_condition()) return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<GraphExec> made;
     if (CUresult rc = GraphExec::create(*graph, flags, made)) return rc;
     *exec = driver().graph_execs.add(made);
@@ -35,6 +35,12 @@ CUresult instantiate_with_params(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_IN
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     p->hErrNode_out = nullptr;
     CUresult rc = instantiate(exec, graph, p->flags);
+    std::lock_guard lock(graph_lock());
+    const auto found = driver().graphs.find(graph);
+    if (rc && found && found->has_unused_condition()) {
+        p->result_out = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+        return rc;
+    }
     p->result_out = !rc ? CUDA_GRAPH_INSTANTIATE_SUCCESS
                     : rc == CUDA_ERROR_NOT_SUPPORTED
                         ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
@@ -156,6 +162,7 @@ CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph handle)
 CUresult set_any(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p)
 {
     if (p && p->type == CU_GRAPH_NODE_TYPE_GRAPH) return set_child(exec, node, p->graph.graph);
+    if (p && p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return CUDA_ERROR_INVALID_VALUE;
     return set<CUgraphNodeParams>(exec, node, p);
 }
 

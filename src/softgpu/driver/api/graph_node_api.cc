@@ -1,6 +1,7 @@
 // What the nodes of graphs do: CUDA Driver API, "Graph Management", cuGraphAdd*Node and their
 // parameters.
 #include "softgpu/driver/api/export.h"
+#include "softgpu/driver/graph/condition.h"
 #include "softgpu/driver/graph/graph.h"
 #include "softgpu/driver/graph/graph_exec.h"
 #include "softgpu/driver/graph/node_work.h"
@@ -19,7 +20,10 @@ template <class... P> CUresult make_and_add(CUgraphNode *node, CUgraph graph,
     std::lock_guard lock(graph_lock());
     WorkRef work;
     if (CUresult rc = make_work(p..., work)) return rc;
-    return add_graph_node(node, graph, after, count, std::move(work));
+    CUresult rc = add_graph_node(node, graph, after, count, work);
+    if (rc)
+        for (const auto &inner : graphs_in(*work)) withdraw(*inner);
+    return rc;
 }
 
 template <class Parameters> CUresult add_described(CUgraphNode *node, CUgraph graph,
@@ -58,10 +62,15 @@ CUresult add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, siz
         p->alloc.dptr =
             std::get<AllocWork>(*driver().graph_nodes.find(*node)->work).parameters.dptr;
     }
-    if (p->type != CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_SUCCESS;
-    // CUDA: the caller gets the graph that the node owns.
+    // CUDA: the caller gets the graphs that the node owns.
     std::lock_guard lock(graph_lock());
-    p->graph.graph = std::get<ChildWork>(*driver().graph_nodes.find(*node)->work).graph->handle();
+    const NodeRef made = driver().graph_nodes.find(*node);
+    if (const auto *child = std::get_if<ChildWork>(made->work.get()))
+        p->graph.graph = child->graph->handle();
+    if (const auto *c = std::get_if<ConditionalWork>(made->work.get())) {
+        c->condition->used = true;
+        p->conditional.phGraph_out = const_cast<CUgraph *>(c->handles.data());
+    }
     return CUDA_SUCCESS;
 }
 
@@ -103,6 +112,26 @@ CUresult add_wait(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, si
     p.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     p.eventWait.event = event;
     return add_any(node, graph, after, count, &p);
+}
+
+CUresult create_condition(CUgraphConditionalHandle *handle, CUgraph graph_handle,
+                          CUcontext context_handle, unsigned initial, unsigned flags)
+{
+    std::lock_guard lock(graph_lock());
+    auto graph = driver().graphs.find(graph_handle);
+    if (!handle || !graph || flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT})
+        return CUDA_ERROR_INVALID_VALUE;
+    Context *c = nullptr;
+    if (!context_handle) {
+        if (CUresult rc = usable_context(c)) return rc;
+    } else if (!(c = find_context(context_handle))) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    auto made = Condition::create(*c, initial, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    *handle = made->handle;
+    graph->conditions.push_back(std::move(made));
+    return CUDA_SUCCESS;
 }
 
 // --- reading and changing
@@ -193,8 +222,9 @@ template <class Parameters> CUresult set_in_context(CUgraphNode handle, const Pa
 
 CUresult set_any(CUgraphNode handle, CUgraphNodeParams *p)
 {
-    // CUDA: the graph of a child node cannot be replaced in this way.
-    if (p && p->type == CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_ERROR_INVALID_VALUE;
+    // CUDA: the graphs of a node cannot be replaced in this way.
+    if (p && (p->type == CU_GRAPH_NODE_TYPE_GRAPH || p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL))
+        return CUDA_ERROR_INVALID_VALUE;
     return set<CUgraphNodeParams>(handle, p);
 }
 
@@ -253,6 +283,7 @@ RGPU_EXPORT(cuGraphAddEventRecordNode, add_record)
 RGPU_EXPORT(cuGraphAddEventWaitNode, add_wait)
 RGPU_EXPORT(cuGraphAddNode, add_any)
 RGPU_EXPORT(cuGraphAddNode_v2, add_any_v2)
+RGPU_EXPORT(cuGraphConditionalHandleCreate, create_condition)
 // A comma would end the macro's argument.
 constexpr auto get_kernel_v1 = show<KernelWork, CUDA_KERNEL_NODE_PARAMS_v1>;
 constexpr auto get_kernel_v2 = show<KernelWork, CUDA_KERNEL_NODE_PARAMS_v2>;

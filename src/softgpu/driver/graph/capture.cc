@@ -66,6 +66,7 @@ CUresult capture_graph(Stream &stream, CUgraphExec handle, bool &captured)
     if (!stream.captured.capture) return CUDA_ERROR_ILLEGAL_STATE;
     captured = true;
     auto inner = exec->to_graph();
+    if (!inner) return CUDA_ERROR_NOT_SUPPORTED;
     inner->is_child = true;
     CUresult rc = add_node(stream, std::make_shared<const Work>(ChildWork{inner}));
     if (!rc) publish(inner);

@@ -5,6 +5,7 @@
 #include <map>
 #include <queue>
 
+#include "softgpu/driver/graph/condition.h"
 #include "softgpu/driver/state/driver.h"
 
 namespace rgpu::softgpu::driver {
@@ -61,7 +62,7 @@ void Graph::remove(GraphNode &node)
     node.after.clear();
     node.before.clear();
     node.graph = nullptr;
-    if (const auto *child = std::get_if<ChildWork>(node.work.get())) withdraw(*child->graph);
+    for (const auto &inner : graphs_in(*node.work)) withdraw(*inner);
     driver().graph_nodes.remove(node.handle());
     std::erase_if(nodes_, [&](const NodeRef &n) { return n.get() == &node; });
 }
@@ -103,6 +104,19 @@ std::shared_ptr<Graph> Graph::clone() const
     for (const NodeRef &n : nodes_)
         for (GraphNode *before : n->after) copy->connect(*to[before], *to[n.get()]);
     return copy;
+}
+
+bool Graph::has_conditional() const
+{
+    return std::any_of(nodes_.begin(), nodes_.end(), [](const NodeRef &n) {
+        return std::holds_alternative<ConditionalWork>(*n->work);
+    });
+}
+
+bool Graph::has_unused_condition() const
+{
+    return std::any_of(conditions.begin(), conditions.end(),
+                       [](const auto &c) { return !c->used; });
 }
 
 std::vector<GraphNode *> Graph::sorted() const
@@ -147,14 +161,14 @@ void publish(const std::shared_ptr<Graph> &g)
 {
     driver().graphs.add(g);
     for (const NodeRef &n : g->nodes())
-        if (const auto *child = std::get_if<ChildWork>(n->work.get())) publish(child->graph);
+        for (const auto &inner : graphs_in(*n->work)) publish(inner);
 }
 
 void withdraw(Graph &g)
 {
     for (const NodeRef &n : g.nodes()) {
         driver().graph_nodes.remove(n->handle());
-        if (const auto *child = std::get_if<ChildWork>(n->work.get())) withdraw(*child->graph);
+        for (const auto &inner : graphs_in(*n->work)) withdraw(*inner);
     }
     driver().graphs.remove(g.handle());
 }

@@ -53,12 +53,17 @@ public:
     CUresult connect(GraphNode &from, GraphNode &to);
     CUresult disconnect(GraphNode &from, GraphNode &to);
     std::shared_ptr<Graph> clone() const;
+    // CUDA: such a graph is neither cloned nor part of another.
+    bool has_conditional() const;
+    // Of its conditions: whether one is of no node.
+    bool has_unused_condition() const;
     // Every node behind those it depends on, else in the order of creation. Shorter than nodes()
     // when there is a cycle.
     std::vector<GraphNode *> sorted() const;
 
     bool is_child = false;  // of a node, which owns it
     std::multiset<std::shared_ptr<UserObject>> user_objects;
+    std::vector<std::shared_ptr<Condition>> conditions;  // created for it
 
     CUgraph handle() { return reinterpret_cast<CUgraph>(this); }
 

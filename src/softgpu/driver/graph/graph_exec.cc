@@ -1,5 +1,6 @@
 #include "softgpu/driver/graph/graph_exec.h"
 
+#include "softgpu/driver/graph/condition.h"
 #include "softgpu/driver/graph/graph_memory.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/driver.h"
@@ -37,10 +38,38 @@ bool GraphExec::flatten(const Graph &graph, const std::vector<uint32_t> &after,
             for (uint32_t i = entry; i < steps.size(); i++) step.after.push_back(i);
             step.entry = entry;
         }
+        if (const auto *c = std::get_if<ConditionalWork>(n->work.get()))
+            if (!(step.work = with_bodies(*c))) return false;
         place[n] = static_cast<uint32_t>(steps.size());
         steps.push_back(std::move(step));
     }
     return true;
+}
+
+// The same work with its graphs made executable; null where one has a cycle, or a node that CUDA
+// does not allow there.
+WorkRef GraphExec::with_bodies(const ConditionalWork &work)
+{
+    ConditionalWork made = work;
+    for (const auto &graph : work.graphs) {
+        std::vector<Step> steps;
+        if (!flatten(*graph, {}, steps)) return nullptr;
+        auto body = std::make_shared<Body>();
+        body->conditions = graph->conditions;
+        for (const Step &s : steps) {
+            switch (type_of(*s.work)) {
+            case CU_GRAPH_NODE_TYPE_GRAPH:  // its steps stand there themselves
+            case CU_GRAPH_NODE_TYPE_EMPTY: continue;
+            case CU_GRAPH_NODE_TYPE_KERNEL:
+            case CU_GRAPH_NODE_TYPE_MEMCPY:
+            case CU_GRAPH_NODE_TYPE_MEMSET:
+            case CU_GRAPH_NODE_TYPE_CONDITIONAL: body->steps.push_back(s.work); break;
+            default: return nullptr;
+            }
+        }
+        made.bodies.push_back(std::move(body));
+    }
+    return std::make_shared<const Work>(std::move(made));
 }
 
 CUresult GraphExec::create(const Graph &graph, uint64_t flags, std::shared_ptr<GraphExec> &made)
@@ -50,6 +79,7 @@ CUresult GraphExec::create(const Graph &graph, uint64_t flags, std::shared_ptr<G
     for (uint32_t i = 0; i < e->steps_.size(); i++)
         if (e->steps_[i].id) e->by_node_[e->steps_[i].id] = i;
     e->user_objects_ = graph.user_objects;
+    e->conditions_ = graph.conditions;
     made = std::move(e);
     return CUDA_SUCCESS;
 }
@@ -91,7 +121,10 @@ CUresult GraphExec::launch(Stream &stream)
     std::vector<WorkRef> memory;
     for (const Step &s : steps_)
         if (std::holds_alternative<AllocWork>(*s.work)) memory.push_back(s.work);
-    const auto first = std::make_shared<Task>([] {}), last = std::make_shared<Task>([memory] {});
+    const auto first = std::make_shared<Task>([conditions = conditions_] {
+        for (const auto &c : conditions) c->start();
+    });
+    const auto last = std::make_shared<Task>([memory] {});
     context.streams.order_group(stream, first, last, {last_});
     std::vector<TaskRef> tasks(steps_.size());
     std::vector<TaskRef> after;
@@ -205,6 +238,7 @@ CUresult GraphExec::update(const Graph &graph, CUgraphExecUpdateResultInfo &info
     }
     for (size_t i = 0; i < now.size(); i++) steps_[i].work = now[i].work;
     user_objects_ = graph.user_objects;
+    conditions_ = graph.conditions;
     info = {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
     return CUDA_SUCCESS;
 }
@@ -215,6 +249,7 @@ std::shared_ptr<Graph> GraphExec::to_graph() const
     graph->user_objects = user_objects_;
     std::vector<GraphNode *> nodes;
     for (const Step &s : steps_) {
+        if (type_of(*s.work) == CU_GRAPH_NODE_TYPE_CONDITIONAL) return nullptr;
         std::vector<GraphNode *> after;
         for (uint32_t i : s.after) after.push_back(nodes[i]);
         // The end of a child graph, whose steps stand here themselves, does nothing; nor does a

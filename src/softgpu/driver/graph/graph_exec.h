@@ -40,7 +40,8 @@ public:
     // Takes over the work of a graph of the same shape; on failure says what does not fit, and
     // changes nothing.
     CUresult update(const Graph &, CUgraphExecUpdateResultInfo &);
-    // A graph that does the same: what a launch into a captured stream becomes.
+    // A graph that does the same: what a launch into a captured stream becomes. Null where it has
+    // conditional nodes.
     std::shared_ptr<Graph> to_graph() const;
 
 private:
@@ -55,6 +56,7 @@ private:
 
     explicit GraphExec(uint64_t f) : flags(f) {}
     static bool flatten(const Graph &, const std::vector<uint32_t> &after, std::vector<Step> &);
+    static WorkRef with_bodies(const ConditionalWork &);
     static CUresult fits(const Step &old, const Step &now, CUgraphExecUpdateResult &);
     CUresult allocate();
     const Step *find(const GraphNode &) const;
@@ -66,6 +68,7 @@ private:
     std::vector<Step> steps_;
     std::map<uint64_t, uint32_t> by_node_;
     std::multiset<std::shared_ptr<UserObject>> user_objects_;
+    std::vector<std::shared_ptr<Condition>> conditions_;
     TaskRef last_;
 };
 

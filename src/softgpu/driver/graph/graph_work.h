@@ -12,6 +12,7 @@
 
 namespace rgpu::softgpu::driver {
 
+class Condition;
 class Context;
 class Event;
 class Graph;
@@ -62,13 +63,33 @@ struct MemoryOpWork {
     std::vector<CUstreamBatchMemOpParams> operations;
 };
 
+struct Body;
+
+// One of its graphs, none, or one again and again, as the condition's value says.
+struct ConditionalWork {
+    std::shared_ptr<Condition> condition;
+    CUgraphConditionalNodeType type{};
+    std::vector<std::shared_ptr<Graph>> graphs;
+    std::vector<CUgraph> handles;               // of these: what the program is shown
+    std::vector<std::shared_ptr<Body>> bodies;  // the same made executable; of GraphExec's only
+};
+
 // In the order of CUgraphNodeType.
-using Work =
-    std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork,
-                 RecordWork, SignalWork, ExternalWaitWork, AllocWork, FreeWork, MemoryOpWork>;
+using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, ChildWork, EmptyWork, WaitWork,
+                          RecordWork, SignalWork, ExternalWaitWork, AllocWork, FreeWork,
+                          MemoryOpWork, ConditionalWork>;
 using WorkRef = std::shared_ptr<const Work>;
 
+// What a conditional node runs: work in an order that its dependencies allow, and the conditions
+// that start with it.
+struct Body {
+    std::vector<WorkRef> steps;
+    std::vector<std::shared_ptr<Condition>> conditions;
+};
+
 inline CUgraphNodeType type_of(const Work &w) { return static_cast<CUgraphNodeType>(w.index()); }
+// The graphs that the work has of its own, which end with its node.
+std::vector<std::shared_ptr<Graph>> graphs_in(const Work &);
 
 Fill fill_of(const CUDA_MEMSET_NODE_PARAMS &);
 

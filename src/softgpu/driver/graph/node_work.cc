@@ -1,5 +1,6 @@
 #include "softgpu/driver/graph/node_work.h"
 
+#include "softgpu/driver/graph/condition.h"
 #include "softgpu/driver/graph/graph.h"
 #include "softgpu/driver/graph/graph_memory.h"
 #include "softgpu/driver/state/context.h"
@@ -13,6 +14,8 @@
 namespace rgpu::softgpu::driver {
 
 namespace {
+
+constexpr unsigned kMostBodies = 1024;  // of one conditional node
 
 template <class W> WorkRef ref(W work) { return std::make_shared<const Work>(std::move(work)); }
 
@@ -173,6 +176,36 @@ CUresult make_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, WorkRef &made)
     return CUDA_SUCCESS;
 }
 
+CUresult make_work(const CUDA_CONDITIONAL_NODE_PARAMS *p, WorkRef &made)
+{
+    if (!p || !p->size || p->size > kMostBodies) return CUDA_ERROR_INVALID_VALUE;
+    switch (p->type) {
+    case CU_GRAPH_COND_TYPE_IF:
+        if (p->size > 2) return CUDA_ERROR_INVALID_VALUE;
+        break;
+    case CU_GRAPH_COND_TYPE_WHILE:
+        if (p->size > 1) return CUDA_ERROR_INVALID_VALUE;
+        break;
+    case CU_GRAPH_COND_TYPE_SWITCH: break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    Context *c;
+    if (CUresult rc = node_context(p->ctx, c)) return rc;
+    ConditionalWork w;
+    w.condition = find_condition(p->handle);
+    if (!w.condition || w.condition->used || &w.condition->context != c)
+        return CUDA_ERROR_INVALID_VALUE;
+    w.type = p->type;
+    for (unsigned i = 0; i < p->size; i++) {
+        w.graphs.push_back(std::make_shared<Graph>());
+        w.graphs.back()->is_child = true;
+        w.handles.push_back(w.graphs.back()->handle());
+        publish(w.graphs.back());
+    }
+    made = ref(std::move(w));
+    return CUDA_SUCCESS;
+}
+
 CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
 {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
@@ -199,7 +232,7 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
     case CU_GRAPH_NODE_TYPE_GRAPH: {
         auto child = driver().graphs.find(p->graph.graph);
         if (!child) return CUDA_ERROR_INVALID_VALUE;
-        if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+        if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE || child->has_conditional())
             return CUDA_ERROR_NOT_SUPPORTED;
         auto inner = child->clone();
         inner->is_child = true;
@@ -221,6 +254,7 @@ CUresult make_work(const CUgraphNodeParams *p, WorkRef &made)
                                                     p->memOp.paramArray, p->memOp.flags};
         return make_work(&same, made);
     }
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: return make_work(&p->conditional, made);
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }

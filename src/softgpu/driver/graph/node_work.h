@@ -1,7 +1,8 @@
 // Makes the work of graph nodes: from CUDA's structures that describe a node, and from what a call
 // gives to a stream that is being captured. Says what work is in CUDA's structures again.
 //
-// What makes child graphs is called under graph_lock(); the rest may be called by any thread.
+// What makes graphs inside nodes is called under graph_lock(); the rest may be called by any
+// thread.
 #pragma once
 
 #include "calls/cuda_api.h"
@@ -19,6 +20,7 @@ CUresult make_wait(CUevent, WorkRef &);
 CUresult make_record(CUevent, WorkRef &);
 CUresult make_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *, WorkRef &);
 CUresult make_free(CUdeviceptr, WorkRef &);
+CUresult make_work(const CUDA_CONDITIONAL_NODE_PARAMS *, WorkRef &);
 CUresult make_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *, WorkRef &);
 // Of any type that a CUgraphNodeParams can describe; NOT_SUPPORTED for the others.
 CUresult make_work(const CUgraphNodeParams *, WorkRef &);
