@@ -41,6 +41,22 @@ static void green_contexts(CUcontext context)
                  CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
 }
 
+// doc/driver-calls.md names these where it says why a call is refused.
+static void attributes()
+{
+    for (CUdevice_attribute which :
+         {CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH,
+          CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+          CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+          CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
+          CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+          CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED}) {
+        int value = 1;
+        DRIVER(cuDeviceGetAttribute(&value, which, 0));
+        EXPECT(!value, "attribute %d is %d", static_cast<int>(which), value);
+    }
+}
+
 static void memory_that_could_be_shared()
 {
     CUmemAllocationProp p{};
@@ -135,6 +151,7 @@ int main()
     CUcontext context;
     DRIVER(cuCtxGetCurrent(&context));
     green_contexts(context);
+    attributes();
     memory_that_could_be_shared();
     notifications();
     logs();
