@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -138,6 +139,83 @@ Test(driver_arena, random_use_never_overlaps_and_leaves_nothing)
     for (const Piece &p : live) arena.free(p.address, p.bytes);
     cr_expect_eq(count.used, 0);
     cr_expect_neq(arena.allocate(kSize), 0);
+}
+
+// Against a map of the pages.
+Test(driver_arena, addresses_are_reserved_at_a_place_or_anywhere)
+{
+    Count count;
+    const uint64_t base = reserve();
+    Arena arena(base, kSize, count);
+    std::mt19937_64 dice(22);
+    std::vector<bool> taken(kSize / Arena::kPage);
+    std::vector<std::pair<size_t, size_t>> pieces;  // first page, pages
+    for (int step = 0; step < 20000; step++) {
+        if (!pieces.empty() && dice() % 2) {
+            const size_t i = dice() % pieces.size();
+            const auto [first, pages] = pieces[i];
+            arena.unreserve(base + first * Arena::kPage, pages * Arena::kPage);
+            for (size_t p = 0; p < pages; p++) taken[first + p] = false;
+            pieces.erase(pieces.begin() + static_cast<long>(i));
+            continue;
+        }
+        size_t first = dice() % taken.size();
+        const size_t pages = 1 + dice() % 9;
+        bool free = first + pages <= taken.size();
+        for (size_t p = 0; free && p < pages; p++) free = !taken[first + p];
+        if (dice() % 2) {
+            cr_assert_eq(arena.reserve_at(base + first * Arena::kPage, pages * Arena::kPage), free);
+            if (!free) continue;
+        } else {
+            const uint64_t at = arena.reserve(pages * Arena::kPage, Arena::kPage);
+            if (!at) continue;
+            first = (at - base) / Arena::kPage;
+            for (size_t p = 0; p < pages; p++) cr_assert_not(taken[first + p]);
+        }
+        for (size_t p = 0; p < pages; p++) taken[first + p] = true;
+        pieces.emplace_back(first, pages);
+    }
+    for (const auto &[first, pages] : pieces)
+        arena.unreserve(base + first * Arena::kPage, pages * Arena::kPage);
+    // Nothing was lost, and nothing outside is given.
+    cr_expect(arena.reserve_at(base, kSize));
+    arena.unreserve(base, kSize);
+    for (uint64_t wrong : {base - Arena::kPage, base + 512, base + kSize, uint64_t{0},
+                           UINT64_MAX - Arena::kPage + 1})
+        cr_expect_not(arena.reserve_at(wrong, Arena::kPage), "%lx", wrong);
+    cr_expect_not(arena.reserve_at(base, kSize + Arena::kPage));
+    cr_expect_not(arena.reserve_at(base, UINT64_MAX - Arena::kPage + 1));
+}
+
+// As exportable pools have it: another mapping of the file shows the same, and freed pages are gone
+// from it.
+Test(driver_arena, memory_of_a_file_is_the_file_s)
+{
+    Count count;
+    const uint64_t base = reserve();
+    const int file = memfd_create("arena", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(file, static_cast<off_t>(kSize)), 0);
+    Arena arena(base, kSize, count, file);
+    const uint64_t small = arena.allocate(1000), large = arena.allocate(3 * Arena::kPage);
+    memset(reinterpret_cast<void *>(small), 1, 1000);
+    memset(reinterpret_cast<void *>(large), 2, 3 * Arena::kPage);
+    unsigned char byte = 0;
+    cr_assert_eq(pread(file, &byte, 1, static_cast<off_t>(small - base + 999)), 1);
+    cr_expect_eq(byte, 1);
+    cr_assert_eq(pread(file, &byte, 1, static_cast<off_t>(large - base + 3 * Arena::kPage - 1)), 1);
+    cr_expect_eq(byte, 2);
+    arena.free(large, 3 * Arena::kPage);
+    cr_assert_eq(pread(file, &byte, 1, static_cast<off_t>(large - base)), 1);
+    cr_expect_eq(byte, 0);
+    struct stat about = {};
+    cr_assert_eq(fstat(file, &about), 0);
+    cr_expect_leq(about.st_blocks * 512, static_cast<off_t>(Arena::kPage));
+    const uint64_t again = arena.allocate(3 * Arena::kPage);
+    cr_expect_eq(*reinterpret_cast<unsigned char *>(again), 0);
+    arena.free(again, 3 * Arena::kPage);
+    arena.free(small, 1000);
+    cr_expect_eq(count.used, 0);
+    close(file);
 }
 
 Test(driver_arena, shared_memory_stays_in_its_place)

@@ -189,12 +189,15 @@ CUresult import_memory(CUmemGenericAllocationHandle *handle, void *from,
 
 // --- addresses
 
-CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr,
+// At `hint` where that is free, as NVIDIA's driver does, too, though it promises nothing.
+CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr hint,
                  unsigned long long flags)
 {
     if (!address || flags || !whole_pages(bytes) || (alignment && !std::has_single_bit(alignment)))
         return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t a = addresses().reserve(bytes, std::max<uint64_t>(alignment, kPage));
+    alignment = std::max<uint64_t>(alignment, kPage);
+    const bool there = hint && hint % alignment == 0 && addresses().reserve_at(hint, bytes);
+    const uint64_t a = there ? hint : addresses().reserve(bytes, alignment);
     if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
     std::lock_guard lock(physical_memory().mutex);
     physical_memory().reserved[a] = bytes;

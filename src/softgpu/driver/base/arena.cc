@@ -103,6 +103,20 @@ uint64_t Arena::reserve(uint64_t bytes, uint64_t alignment)
     return take_addresses(bytes, alignment);
 }
 
+bool Arena::reserve_at(uint64_t address, uint64_t bytes)
+{
+    std::lock_guard lock(mutex_);
+    auto it = free_pages_.upper_bound(address);
+    if (address % kPage || it == free_pages_.begin()) return false;
+    const auto [first, room] = *--it;
+    const uint64_t before = address - first;
+    if (before > room || bytes > room - before) return false;
+    free_pages_.erase(it);
+    if (before) free_pages_[first] = before;
+    if (const uint64_t rest = room - before - bytes) free_pages_[address + bytes] = rest;
+    return true;
+}
+
 void Arena::unreserve(uint64_t address, uint64_t bytes)
 {
     std::lock_guard lock(mutex_);

@@ -38,6 +38,8 @@ public:
     // Addresses alone, aligned, whole pages: nothing is counted, and whoever has them maps them
     // (virtual_memory.h).
     uint64_t reserve(uint64_t bytes, uint64_t alignment);
+    // The same at this place; false where it is not free.
+    bool reserve_at(uint64_t address, uint64_t bytes);
     void unreserve(uint64_t address, uint64_t bytes);
     void unmap_and_unreserve(uint64_t address, uint64_t bytes);
     // Moves what allocate() gave, and what shares its pages, into a file in memory, where it stays
