@@ -102,7 +102,10 @@ if len(gpus) > 1:
     halves = x.reshape(2, 32, 48)
     print('pmap', close(jax.pmap(lambda v: v @ v.T)(halves), halves @ halves.swapaxes(1, 2)))
 
-    # Without psum, which is NCCL's.
+    # With a communicator of NCCL's, from JAX's packages.
+    sums = jax.pmap(lambda v: jax.lax.psum(v, 'gpus'), axis_name='gpus')(halves)
+    print('psum', close(sums, np.broadcast_to(halves.sum(axis=0), halves.shape)))
+
     mesh = jax.make_mesh((2,), ('gpu',), devices=gpus[:2])
     rows = jax.sharding.PartitionSpec('gpu')
 

@@ -46,6 +46,7 @@ jit True
 grad True
 transformer True True
 pmap True
+psum True
 shard_map 2 True" "it computes and trains as on the CPU, on two GPUs too" || diag "$err"
     try 120 srun --gres=rgpu:2 --rgpu-no-devices "$python" -c \
         'import jax; print(jax.devices()[0].platform)'
