@@ -18,7 +18,7 @@ packages=(
     # tests and demo
     libcriterion-dev perl python3 python3-venv ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
-    iproute2 procps util-linux man-db crun bubblewrap systemd binutils
+    iproute2 procps util-linux man-db crun bubblewrap systemd binutils prometheus
     # layout and lint
     clang-format clang-tidy-19 black shellcheck pyflakes3
 )

@@ -60,8 +60,9 @@ is "$(json 'len(j["gpus"]), [g["free_share"] for g in j["gpus"]], j["leases"]')"
     "(2, [100, 100], [])" "nothing was given away"
 
 api GET /metrics
-like "$body" 'rgpu_gpus 2' "/metrics counts GPUs"
-like "$body" 'rgpu_control_requests_total\{status="400"\} [1-9]' "... and requests by status"
+like "$body" 'rgpu_gpus\{server="[^"]*"\} 2' "/metrics counts GPUs"
+like "$body" 'rgpu_control_requests_total\{status="400",server="gpu1"\} [1-9]' \
+    "... and requests by status"
 
 # --- start and end
 

@@ -99,7 +99,7 @@ sentence='health: compute mode of GPU 0: PROHIBITED .*nothing is lent until it p
 sentence+='-c DEFAULT'
 like "$(cat "$T/gpu2.log")" "$sentence" "... as the log does"
 api GET /metrics
-like "$body" 'rgpu_health_checks\{verdict="FATAL"\} 1' "... and Prometheus"
+like "$body" 'rgpu_health_checks\{verdict="FATAL",server="gpu2"\} 1' "... and Prometheus"
 kill "$job"; wait "$job"
 readings 0 88
 ok "back to DEFAULT: it is lent again" wait_for 20 all_free

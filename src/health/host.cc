@@ -72,6 +72,7 @@ Result<Readings> parse_readings(std::string_view text)
             r.uuid = word(gpu, "uuid");
             r.pci = word(gpu, "pci");
             r.temperature = whole(gpu, "temperature");
+            r.power = whole(gpu, "power");
             r.slowdown = whole(gpu, "slowdown");
             r.shutdown = whole(gpu, "shutdown");
             r.compute_mode = whole(gpu, "compute_mode");

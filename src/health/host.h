@@ -56,6 +56,7 @@ struct GpuReading {
     int index = 0;
     std::string uuid, pci;
     int temperature = -1, slowdown = -1, shutdown = -1;  // degrees Celsius
+    int power = -1;                                      // milliwatts
     int compute_mode = -1;  // as nvmlComputeMode_t: 0 default, 2 prohibited, 3 exclusive process
     int persistence = -1;   // 1: on
     int64_t ecc_uncorrected = -1;  // since the driver was loaded; -1 where ECC is off

@@ -237,7 +237,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     if (!loaded) return loaded;
     HealthWatch health(config.rgpud, service);
     health.start();
-    Metrics metrics;
+    Metrics metrics(config.rgpud.metrics_names);
     DataPort data(config.rgpud, service, metrics);
     Control control(config.rgpud, service, verifier, metrics);
     Result<int> data_port = data.bind();

@@ -67,6 +67,7 @@ struct RgpudConfig {
     bool encrypt = false;
     std::string transport = "auto";
     bool open_metrics = false;
+    bool metrics_names = false;
     Milliseconds max_kernel = defaults::kMaxKernel;
     uint64_t image_cache = defaults::kImageCache;
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"

@@ -237,8 +237,14 @@ std::vector<ConfigKey> keys()
          .field = FIELD(rgpud, warm)},
         {.table = "rgpud",
          .name = "open_metrics",
-         .help = "Give /metrics to other hosts, too; they hold no user's name.",
+         .help = "Give /metrics to other hosts, too.",
          .field = FIELD(rgpud, open_metrics)},
+        {.table = "rgpud",
+         .name = "metrics_names",
+         .help =
+             "Name jobs, users, accounts and nodes in /metrics (rgpu_lease_info). Without this, "
+             "a lease has a number only.",
+         .field = FIELD(rgpud, metrics_names)},
         {.table = "rgpud",
          .name = "max_kernel",
          .help = "A program whose kernel runs longer than this is ended; 0 is no limit.",

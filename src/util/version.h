@@ -9,4 +9,7 @@ namespace rgpu {
 // tree that is neither a clone nor a release's tarball has no commit: "rgpud 0.1.0".
 std::string version_line(const char *program);
 
+// "1234567890ab"; empty: it is not known.
+const char *commit();
+
 }  // namespace rgpu

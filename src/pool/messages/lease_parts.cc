@@ -11,6 +11,7 @@ Json to_json(const Owner &owner)
         json["job"] = owner.job;
         json["node"] = owner.node;
         if (!owner.qos.empty()) json["qos"] = owner.qos;
+        if (!owner.account.empty()) json["account"] = owner.account;
         if (owner.run >= 0) json["run"] = owner.run;
     } else {
         json["host"] = owner.host;
@@ -27,6 +28,7 @@ Owner read_owner(Reader &reader)
     owner.job = reader.text("job", false);
     owner.node = reader.text("node", false);
     owner.qos = reader.text("qos", false);
+    owner.account = reader.text("account", false);
     owner.run = static_cast<int>(reader.number("run", 0, INT32_MAX, false, -1));
     owner.host = reader.text("host", false);
     owner.pid = reader.count<uint32_t>("pid", false);

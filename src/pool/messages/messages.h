@@ -21,6 +21,7 @@ struct Owner {
     int run = -1;      // with job: how often Slurm had started it again before; -1: not said
     std::string host;  // outside Slurm
     uint32_t pid = 0;  // outside Slurm
+    std::string account = {};  // with job: Slurm's account; only administrators say it
 };
 
 // "job 17 on cn1", "pid 4242 on host login1".

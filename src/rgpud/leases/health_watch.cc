@@ -99,7 +99,12 @@ void HealthWatch::start()
 
 void HealthWatch::look()
 {
-    health::Findings findings = health::examine(host_of(config_, service_.driver()));
+    const health::Host host = host_of(config_, service_.driver());
+    health::Findings findings = health::examine(host);
+    std::map<std::string, Service::Gauge> gauges;
+    for (const health::GpuReading &gpu : host.readings.gpus)
+        gauges[gpu.uuid] = {gpu.temperature, gpu.power};
+    service_.set_gauges(std::move(gauges));
     const auto &ignored = config_.health_ignore;
     auto closes = [&](const health::Finding &finding) {
         return finding.verdict == health::Verdict::fatal &&

@@ -58,22 +58,27 @@ void JobWatch::start()
 void JobWatch::look()
 {
     std::set<std::string> jobs = service_.jobs();
-    if (jobs.empty()) return;
+    if (jobs.empty()) {
+        service_.jobs_missing({});
+        return;
+    }
     Result<std::string> printed = output_of(question(config_), kAnswerTime, kMostPrinted);
     if (!printed) {
         log_warning("asking Slurm for its jobs: %s", printed.error().text.c_str());
         missed_.clear();
         return;
     }
-    std::set<std::string> there = alive(*printed), missed;
+    std::set<std::string> there = alive(*printed), missed, missing;
     for (const std::string &job : jobs) {
         if (there.count(job)) continue;
+        missing.insert(job);
         if (missed_.count(job))
             service_.job_gone(job);
         else
             missed.insert(job);
     }
     missed_ = std::move(missed);
+    service_.jobs_missing(std::move(missing));
 }
 
 }  // namespace rgpu::serverd

@@ -75,6 +75,12 @@ public:
     // What the health checks found. With a reason nothing is lent, until this is called without
     // one.
     void set_health(std::vector<pool::Finding> findings, std::string closed);
+    // What NVML said at that look, by UUID; -1: it does not tell.
+    struct Gauge {
+        int temperature = -1;  // degrees Celsius
+        int power = -1;        // milliwatts
+    };
+    void set_gauges(std::map<std::string, Gauge> gauges);
     pool::Health health() const;
     pool::Topology topology() const;
 
@@ -84,6 +90,8 @@ public:
     // The Slurm jobs that hold leases here, and the end of one that Slurm does not know any more.
     std::set<std::string> jobs();
     void job_gone(const std::string &job);
+    // Those of them that Slurm did not know at the last question.
+    void jobs_missing(std::set<std::string> jobs);
 
     // The connection of whoever holds the lease, or the lend, is there; has closed.
     void holder_here(const std::string &lease);
@@ -115,6 +123,21 @@ public:
     };
     Count count() const;
 
+    // All that Prometheus sees of it.
+    struct Status {
+        std::string server;
+        std::string driver;  // its release; empty: not known
+        Count count;
+        std::vector<pool::GpuState> gpus;
+        std::map<std::string, Gauge> gauges;
+        std::vector<pool::Finding> findings;
+        double health_age_s = -1;  // since the last look; -1: there was none
+        std::vector<pool::Lease> leases;
+        int leases_without_job = -1;           // -1: Slurm is not asked
+        uint64_t disk_free = 0, disk_all = 0;  // bytes of state_dir's file system; 0: not known
+    };
+    Status status();
+
 private:
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_what_has_expired();
@@ -138,6 +161,8 @@ private:
     uint64_t leases_granted_ = 0;
     std::vector<pool::Finding> findings_;
     Time looked_at_ = kNever;  // at the host's health
+    std::map<std::string, Gauge> gauges_;
+    std::optional<std::set<std::string>> missing_;
 };
 
 }  // namespace rgpu::serverd

@@ -17,7 +17,7 @@ constexpr char kTables[] =
     " user TEXT NOT NULL, job TEXT NOT NULL, node TEXT NOT NULL, qos TEXT NOT NULL,"
     " run INTEGER NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, term_ms INTEGER NOT NULL,"
     " granted_at INTEGER NOT NULL, boot TEXT NOT NULL, span TEXT NOT NULL,"
-    " span_gpus INTEGER NOT NULL) WITHOUT ROWID;"
+    " span_gpus INTEGER NOT NULL, account TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE lease_gpu (lease TEXT NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL,"
     " uuid TEXT NOT NULL, name TEXT NOT NULL, share INTEGER NOT NULL, most INTEGER NOT NULL,"
     " memory INTEGER NOT NULL, PRIMARY KEY (lease, place)) WITHOUT ROWID;";
@@ -121,6 +121,9 @@ Result<void> make_or_change(sqlite3 *db, int64_t version)
         if (done) done = sqlite_execute(db, kDrains, "making its tables");
     }
     if (version == 1) done = from_version_1(db);
+    if (version == 2)
+        done = sqlite_execute(db, "ALTER TABLE lease ADD COLUMN account TEXT NOT NULL DEFAULT '';",
+                              "changing its tables");
     if (done)
         done = sqlite_execute(db,
                               ("PRAGMA user_version = " + std::to_string(kSchemaVersion)).c_str(),
@@ -158,8 +161,8 @@ Result<void> put_lease(sqlite3 *db, const pool::Lease &lease)
     constexpr const char *kDoing = "keeping a lease";
     auto done = SqliteStatement(db,
                                 "INSERT OR REPLACE INTO lease (id, secret, uid, user, job, node, "
-                                "qos, run, host, pid, term_ms, granted_at, boot, span, span_gpus) "
-                                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+                                "qos, run, host, pid, term_ms, granted_at, boot, span, span_gpus, "
+                                "account) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
                     .bind(lease.id)
                     .bind_blob(lease.secret)
                     .bind(lease.owner.uid)
@@ -175,6 +178,7 @@ Result<void> put_lease(sqlite3 *db, const pool::Lease &lease)
                     .bind(lease.boot)
                     .bind(lease.span.id)
                     .bind(lease.span.gpus)
+                    .bind(lease.owner.account)
                     .run(kDoing);
     if (done)
         done =

@@ -15,7 +15,7 @@ struct sqlite3;
 
 namespace rgpu::serverd {
 
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 
 // Makes the tables, or brings those of an older version up to date: one transaction, so that a
 // crash leaves the old version. Fails with `invalid` where the file is of a newer rgpud, with

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kLeases[] = "SELECT id, secret, uid, user, job, node, qos, run, host, pid, term_ms, "
                            "granted_at, boot, span, "
-                           "span_gpus FROM lease ORDER BY id";
+                           "span_gpus, account FROM lease ORDER BY id";
 constexpr char kGpus[] =
     "SELECT number, uuid, name, share, most, memory FROM lease_gpu WHERE lease = ? ORDER BY place";
 
@@ -38,6 +38,7 @@ pool::Lease lease_of(const SqliteStatement &row)
     lease.granted_at = row.number(11);
     lease.boot = row.text(12);
     lease.span = {row.text(13), static_cast<int>(row.number(14))};
+    lease.owner.account = row.text(15);
     return lease;
 }
 

@@ -324,8 +324,8 @@ Control::State::Said Control::State::offer(const pool::Caller &caller, const Req
             ErrorKind::invalid,
             "uid %u may not lease for uid %u: only root and [auth] admins lease for others",
             caller.uid, wanted->owner.uid);
-    if (!caller.admin && !wanted->owner.qos.empty())
-        return error(ErrorKind::invalid, "only root and [auth] admins say a job's qos");
+    if (!caller.admin && !(wanted->owner.qos.empty() && wanted->owner.account.empty()))
+        return error(ErrorKind::invalid, "only root and [auth] admins say a job's qos and account");
     // A name that this host knows cannot be made up.
     std::string user = user_of(wanted->owner.uid);
     if (!user.empty() || !caller.admin) wanted->owner.user = user;
@@ -449,7 +449,7 @@ void Control::State::routes()
             return refuse(response, 403,
                           error(ErrorKind::invalid,
                                 "set [rgpud] open_metrics = true to read this from other hosts"));
-        response.set_content(metrics.text(service.count(), service.boards()),
+        response.set_content(metrics.text(service.status(), service.boards()),
                              "text/plain; version=0.0.4");
     });
 }

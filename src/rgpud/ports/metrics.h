@@ -1,4 +1,5 @@
-// What Prometheus sees of this rgpud at /metrics: counts, no names of users or jobs.
+// What Prometheus sees of this rgpud at /metrics. Users and jobs are named only where the
+// administrator wants that.
 #pragma once
 
 #include <memory>
@@ -11,17 +12,20 @@ namespace rgpu::serverd {
 // Any thread may call.
 class Metrics {
 public:
-    Metrics();
+    // names: leases say whose they are.
+    explicit Metrics(bool names);
     ~Metrics();
 
     void control_request(int status);
     void handshake_refused();
 
-    // The text format, with what the service counts now, and how the GPUs' tenants stand.
-    std::string text(const Service::Count &count, const std::vector<Boards::Gpu> &boards);
+    // The text format, with how the service and the GPUs' tenants stand now. Each series has the
+    // label `server`.
+    std::string text(const Service::Status &status, const std::vector<Boards::Gpu> &boards);
 
 private:
     struct State;
+    const bool names_;
     std::unique_ptr<State> state_;
 };
 

@@ -71,6 +71,7 @@ Result<Job> read_job()
         if (std::string value = option(filter.name); !value.empty())
             if (auto added = add_filter(filter, value, job.filters); !added) return added.error();
     job.qos = variable("SLURM_JOB_QOS");
+    job.account = variable("SLURM_JOB_ACCOUNT");
     std::string exit = variable("SLURM_JOB_EXIT_CODE2");
     job.failed = !exit.empty() && exit != "0:0";
     job.run = atoi(variable("SLURM_JOB_RESTART_COUNT").c_str());
@@ -107,6 +108,7 @@ Result<pool::Request> request_for(const Job &job, const std::string &node)
     request.owner.job = job.id;
     request.owner.node = node;
     request.owner.qos = job.qos;
+    request.owner.account = job.account;
     request.owner.run = job.run;
     if (request.share == 0 && request.memory == 0)
         return Error{ErrorKind::invalid, "--rgpu-share: a share that begins at 0 needs --rgpu-mem"};

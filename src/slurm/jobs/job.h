@@ -27,7 +27,8 @@ struct Job {
     std::string type;                     // of rgpu:TYPE:N; empty without
     unsigned most_nodes = 0;              // of a range of nodes; 0 without
     unsigned long each = 0;               // with most_nodes: the licences of one node
-    std::string qos;      // on the controller only, from Slurms that say it to their scripts
+    // On the controller only, from Slurms that say it to their scripts.
+    std::string qos, account;
     bool failed = false;  // it has ended with another status than 0; known to EpilogSlurmctld only
     int run = 0;          // how often Slurm has started it again; known on the controller only
     // What Slurm's commands call it: one task of an array ("14_3") may have the array's number, by

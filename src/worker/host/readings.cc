@@ -46,6 +46,7 @@ Json of(Device device, unsigned index, const std::vector<Device> &all)
     unsigned value = 0, other = 0;
     if (ask("nvmlDeviceGetTemperature", device, int{kTemperatureOfGpu}, &value))
         json["temperature"] = value;
+    if (ask("nvmlDeviceGetPowerUsage", device, &value)) json["power"] = value;
     if (ask("nvmlDeviceGetTemperatureThreshold", device, int{kSlowdownThreshold}, &value))
         json["slowdown"] = value;
     if (ask("nvmlDeviceGetTemperatureThreshold", device, int{kShutdownThreshold}, &value))

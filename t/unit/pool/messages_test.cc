@@ -39,12 +39,13 @@ Test(messages, ranges_of_shares)
     cr_assert(alone.has_value());
     cr_expect_eq(alone->most, 50, "a share alone is the most, too");
     auto range = decode_request(R"({"gpus":1,"share":0,"most":80,"memory":1,)"
-                                R"("owner":{"uid":1,"job":"1","qos":"high","run":2}})");
+                                R"("owner":{"uid":1,"job":"1","qos":"high",)"
+                                R"("account":"physics","run":2}})");
     cr_assert(range.has_value(), "%s", range.error().text.c_str());
     auto again = decode_request(encode(*range));
     cr_assert(again.has_value());
     cr_expect(again->share == 0 && again->most == 80 && again->owner.qos == "high" &&
-              again->owner.run == 2);
+              again->owner.account == "physics" && again->owner.run == 2);
     cr_expect_not(wrong(R"({"gpus":1,"share":0,"most":80,"owner":{"uid":1,"job":"1"}})").empty(),
                   "no memory follows");
     cr_expect_not(wrong(R"({"gpus":1,"share":50,"most":40,"owner":{"uid":1,"job":"1"}})").empty());

@@ -327,8 +327,27 @@ Test(sqlite_store, an_older_rgpud_s_tables_are_brought_up_to_date)
     Dir dir;
     version_1(dir.file(), kBodies);
     check_version_1(dir.file());
-    cr_expect_eq(version_of(dir.file()), 2);
+    cr_expect_eq(version_of(dir.file()), 3);
     check_version_1(dir.file());
+}
+
+Test(sqlite_store, tables_without_accounts_get_them)
+{
+    Dir dir;
+    version_1(dir.file(), kBodies);
+    cr_assert(SqliteStore::open(dir.file()).has_value());
+    sqlite3 *db = nullptr;
+    cr_assert_eq(sqlite3_open(dir.file().c_str(), &db), SQLITE_OK);
+    // As version 2 was.
+    cr_assert_eq(sqlite3_exec(db, "ALTER TABLE lease DROP COLUMN account; PRAGMA user_version = 2;",
+                              nullptr, nullptr, nullptr),
+                 SQLITE_OK);
+    sqlite3_close(db);
+    check_version_1(dir.file());
+    cr_expect_eq(version_of(dir.file()), 3);
+    auto leases = (*SqliteStore::open(dir.file()))->load();
+    cr_assert(leases.has_value());
+    cr_expect(leases->at(0).owner.account.empty());
 }
 
 Test(sqlite_store, killed_at_each_write_of_that_they_are_the_old_ones_or_the_new)
@@ -369,12 +388,12 @@ Test(sqlite_store, a_newer_rgpud_s_tables_are_left_alone)
     cr_assert(SqliteStore::open(dir.file()).has_value());
     sqlite3 *db = nullptr;
     cr_assert_eq(sqlite3_open(dir.file().c_str(), &db), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(db, "PRAGMA user_version = 3", nullptr, nullptr, nullptr), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, "PRAGMA user_version = 4", nullptr, nullptr, nullptr), SQLITE_OK);
     sqlite3_close(db);
     auto store = SqliteStore::open(dir.file());
     cr_assert_not(store.has_value());
     cr_expect(store.error().kind == ErrorKind::invalid);
-    cr_expect(store.error().text.find("newer rgpud (version 3") != std::string::npos);
+    cr_expect(store.error().text.find("newer rgpud (version 4") != std::string::npos);
 }
 
 Test(sqlite_store, every_field_of_a_lease_survives)
@@ -383,7 +402,7 @@ Test(sqlite_store, every_field_of_a_lease_survives)
     Lease lease;
     lease.id = random_id();
     lease.secret = random_secret();
-    lease.owner = {1001, "alice", "17", "cn1", "high", 2, "h", 4242};
+    lease.owner = {1001, "alice", "17", "cn1", "high", 2, "h", 4242, "physics"};
     lease.gpus = {{3, "GPU-3", "a name", 30, uint64_t{80} << 30, 80},
                   {1, "GPU-1", "b", 100, 7, 100}};
     lease.term = Milliseconds(60000);
@@ -402,6 +421,7 @@ Test(sqlite_store, every_field_of_a_lease_survives)
     cr_expect(back.owner.uid == 1001 && back.owner.user == "alice" && back.owner.job == "17");
     cr_expect(back.owner.node == "cn1" && back.owner.qos == "high" && back.owner.run == 2);
     cr_expect(back.owner.host == "h" && back.owner.pid == 4242);
+    cr_expect_str_eq(back.owner.account.c_str(), "physics");
     cr_expect(back.term == lease.term && back.granted_at == lease.granted_at);
     cr_expect(back.span.id == "5pan" && back.span.gpus == 3);
     cr_assert_eq(back.gpus.size(), 2u);

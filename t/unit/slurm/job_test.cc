@@ -103,12 +103,14 @@ Test(job, best_effort_holds_one_licence_a_gpu)
     cr_expect(request->gpus == 2 && request->share == 0 && request->most == 100);
 }
 
-Test(job, tells_its_qos)
+Test(job, tells_its_qos_and_account)
 {
     setenv("SLURM_JOB_QOS", "high", 1);
+    setenv("SLURM_JOB_ACCOUNT", "physics", 1);
     auto request = request_for(job_with("rgpu:100", "1"), "cn1");
     cr_assert(request);
     cr_expect(request->owner.qos == "high");
+    cr_expect(request->owner.account == "physics");
 }
 
 Test(job, gets_nothing_for_licences_that_do_not_pay)
