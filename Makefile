@@ -535,7 +535,9 @@ filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bind
 	libexecdir=$(libexecdir) libdir=$(libdir) rundir=/run/rgpu interposedir=$(pkglibdir)/interpose \
 	softgpudir=$(pkglibdir)/softgpu cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
 	slurm_plugindir=$(slurm_plugindir) licences=$(licences) crun=crun docdir=$(docdir) VERSION=$(VERSION)
-fill_in = sed $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
+# Slurm's commands do not start where a directory of PluginDir is missing: ours is named as it is installed, and once.
+plugin_dirs = $(if $(filter $(slurmplugindir),$(slurm_plugindir)),$(slurmplugindir),$(slurmplugindir):$(slurm_plugindir))
+fill_in = sed -e 's|@libdir@/slurm:@slurm_plugindir@|$(plugin_dirs)|; s|@libdir@/slurm|$(slurmplugindir)|' $(foreach f,$(filled_in),-e 's|@$(subst =,@|,$f)|g') $1 > $2 && chmod $3 $2
 scripts := prolog epilog prolog-slurmctld epilog-slurmctld
 samples := $(filter-out $(patsubst %,etc/%.in,$(scripts)) %.service.in %.timer %.slice etc/sysusers.conf etc/rgpu.conf%,$(shell find etc -type f 2>/dev/null))
 define newline
@@ -557,7 +559,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))
-	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),644)$(newline)	)
+	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),$(if $(filter %.sh,$f),755,644))$(newline)	)
 	$(foreach f,$(wildcard etc/*.service.in etc/*.timer etc/*.slice),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
 	install -d $(D)$(sysusersdir) && install -m 644 etc/sysusers.conf $(D)$(sysusersdir)/rgpu.conf
 	$(foreach f,$(firstword $(wildcard etc/rgpu.conf etc/rgpu.conf.in)),\
@@ -578,7 +580,8 @@ uninstall: all ## remove what `make install` has installed, with the same DESTDI
 
 # --- packages
 
-# A copy of the working tree, as dpkg-buildpackage writes beside the tree that it builds.
+# A copy of the working tree, as dpkg-buildpackage writes beside the tree that it builds. Variables of this make, such as
+# O=, are not those of the one below: it would clean this build.
 .PHONY: deb
 deb: ## Debian packages below build/deb, for the release of Debian and Slurm of this machine
 	@command -v dpkg-buildpackage >/dev/null && dpkg-query -W debhelper >/dev/null 2>&1 || \
@@ -586,7 +589,7 @@ deb: ## Debian packages below build/deb, for the release of Debian and Slurm of 
 	rm -rf $(O)/deb && mkdir -p $(O)/deb/rgpu-$(VERSION)
 	git ls-files -z -co --exclude-standard | xargs -0 -I{} sh -c 'test ! -e "{}" || echo "{}"' | tar -c -T - | tar -x -C $(O)/deb/rgpu-$(VERSION)
 	echo '$(commit)' > $(O)/deb/rgpu-$(VERSION)/COMMIT
-	cd $(O)/deb/rgpu-$(VERSION) && RGPU_CUDA=$(CUDA) dpkg-buildpackage -us -uc -b -j$(or $(JOBS),$(shell nproc))
+	cd $(O)/deb/rgpu-$(VERSION) && env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u O RGPU_CUDA=$(CUDA) dpkg-buildpackage -us -uc -b -j$(or $(JOBS),$(shell nproc))
 	@ls -1 $(O)/deb/*.deb
 
 # --- the rest
