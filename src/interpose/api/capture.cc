@@ -50,7 +50,7 @@ bool leaves_capture(HandleId event, unsigned flags)
 {
     if (!any_capture() || flags & CU_EVENT_WAIT_EXTERNAL) return false;
     if (!invalidate_capture_of(event)) return false;
-    between::not_in_graph();
+    relay::not_in_graph();
     return true;
 }
 
@@ -218,7 +218,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
     HandleId s = 0, e = 0;
     if (spanning() && Handles::get().slot(event) && !is_here(e = *Handles::get().id(event)))
         return leaves_capture(e, flags) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                        : between::wait_event(stream, event);
+                                        : relay::wait_event(stream, event);
     if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) &&
         !detail::id_in(event, e))
         if (CUresult r = join_capture(s, e)) return r;

@@ -57,7 +57,7 @@ CUcontext as_context(HandleId id) { return Handles::get().handle<CUcontext>(id);
 // and the server then hears nobody who says that they are over.
 void let_functions_end(HandleId context)
 {
-    between::settle();
+    relay::settle();
     if (!any_function_under_way()) return;
     Reply none;
     (void)session()->ask(

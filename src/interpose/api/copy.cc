@@ -66,7 +66,7 @@ uint64_t stream_key(const Target &t)
 // which stay.
 bool comes_from_gpu(const void *host, size_t bytes, std::optional<uint64_t> but_of = {})
 {
-    if (between::any_to_host()) return true;
+    if (relay::any_to_host()) return true;
     for (unsigned s = 0; s < server_count(); s++)
         if (session_at(s)->comes_into(host, bytes, but_of)) return true;
     return false;
@@ -84,9 +84,9 @@ bool is_still_written(const void *host, size_t bytes)
 CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUstream stream,
                         bool wait)
 {
-    if (between::is_elsewhere(device))
-        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
-                             CopyWait::as_memory_says);
+    if (relay::is_elsewhere(device))
+        return relay::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
+                           CopyWait::as_memory_says);
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
@@ -96,9 +96,9 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     if (shared::active())
         if (auto from = shared::device_address(host))
             return copy_on_device(device, *from, bytes, stream);
-    if (bytes && !between::is_carrying() && is_still_written(host, bytes))
-        return between::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
-                             wait ? CopyWait::always : CopyWait::as_memory_says);
+    if (bytes && !relay::is_carrying() && is_still_written(host, bytes))
+        return relay::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
+                           wait ? CopyWait::always : CopyWait::as_memory_says);
     shared::Work work;
     if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
@@ -116,9 +116,9 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
 
 CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream stream, bool wait)
 {
-    if (between::is_elsewhere(device))
-        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
-                             wait ? CopyWait::always : CopyWait::as_memory_says);
+    if (relay::is_elsewhere(device))
+        return relay::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
+                           wait ? CopyWait::always : CopyWait::as_memory_says);
     Target t{device, bytes, 0};
     if (CUresult r = prepare(stream, t)) return r;
     if (!bytes) return CUDA_SUCCESS;
@@ -130,9 +130,9 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
             return r || !wait ? r : own::cuStreamSynchronize(stream);
         }
     // Of copies into the same memory the last one's bytes stay, whatever streams they were in.
-    if (!between::is_carrying() && comes_from_gpu(host, bytes, stream_key(t)))
-        return between::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
-                             wait ? CopyWait::always : CopyWait::as_memory_says);
+    if (!relay::is_carrying() && comes_from_gpu(host, bytes, stream_key(t)))
+        return relay::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
+                           wait ? CopyWait::always : CopyWait::as_memory_says);
     if (wait && read_ahead::take(host, device, bytes, t.stream)) return CUDA_SUCCESS;
     if (CUresult r = shared::before_read(device)) return r;
     const uint64_t mark = wait ? shared::mark() : 0, asked = idle::moment();
@@ -148,8 +148,8 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
 {
     if (!session()) return not_ready();
     if (CUresult r = context_state()) return r;
-    if (between::is_elsewhere(to) || between::is_elsewhere(from))
-        return between::copy(to, from, bytes, stream, CopyWait::never);
+    if (relay::is_elsewhere(to) || relay::is_elsewhere(from))
+        return relay::copy(to, from, bytes, stream, CopyWait::never);
     // Told at once, as a driver does; posted, it would surface later.
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -169,7 +169,7 @@ CUresult settle(CUresult r, CUstream stream)
 // After one to the device, other streams at what it brought.
 CUresult settle_in(CUresult r, CUstream stream)
 {
-    return r || shared::active() ? settle(r, stream) : settled::after_copy(stream);
+    return r || shared::active() ? settle(r, stream) : sync_copies::after_copy(stream);
 }
 
 // Whether a copy between these contexts is one between servers, or for another than calls go to.
@@ -181,7 +181,7 @@ bool are_apart(CUcontext to, CUcontext from)
 
 CUresult changed(CUresult r, CUdeviceptr to, CUstream stream)
 {
-    return r ? r : settled::after_change(to, stream);
+    return r ? r : sync_copies::after_change(to, stream);
 }
 
 // cuMemcpy and cuMemcpyAsync: the addresses say the direction (unified addressing).
@@ -195,8 +195,8 @@ CUresult either(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
     if ((!to_is && is_freed(to, bytes)) || (!from_is && is_freed(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
     if (to_is && from_is) {
-        if (synchronous && (between::is_elsewhere(to) || between::is_elsewhere(from)))
-            return between::copy(to, from, bytes, stream, CopyWait::always);
+        if (synchronous && (relay::is_elsewhere(to) || relay::is_elsewhere(from)))
+            return relay::copy(to, from, bytes, stream, CopyWait::always);
         CUresult r = copy_on_device(to, from, bytes, stream);
         return synchronous ? settle(r, stream) : r;
     }
@@ -239,7 +239,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     if (!session()) return not_ready();
     if (!to_context || !from_context) return CUDA_ERROR_INVALID_CONTEXT;
     if (are_apart(to_context, from_context))
-        return between::copy(to, to_context, from, from_context, bytes, stream, CopyWait::never);
+        return relay::copy(to, to_context, from, from_context, bytes, stream, CopyWait::never);
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
     shared::Work work;
@@ -277,8 +277,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
         if (CUresult r = may_set(stream)) return r; \
         if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
-        if (between::is_elsewhere(to)) \
-            return between::change(to, n * sizeof value, stream, [=](CUstream s) { \
+        if (relay::is_elsewhere(to)) \
+            return relay::change(to, n * sizeof value, stream, [=](CUstream s) { \
                 return own::cuMemsetD##bits##Async(to, value, n, s); \
             }); \
         shared::Work work; \
@@ -293,8 +293,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
             (to % sizeof value || \
              !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
             return CUDA_ERROR_INVALID_VALUE; \
-        if (between::is_elsewhere(to)) \
-            return between::change(to, width * height * sizeof value, stream, [=](CUstream s) { \
+        if (relay::is_elsewhere(to)) \
+            return relay::change(to, width * height * sizeof value, stream, [=](CUstream s) { \
                 return own::cuMemsetD2D##bits##Async(to, pitch, value, width, height, s); \
             }); \
         const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \
@@ -319,8 +319,8 @@ SET(32, unsigned int)
     } \
     CUresult cuMemcpyDtoD_v2##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
     { \
-        if (between::is_elsewhere(to) || between::is_elsewhere(from)) \
-            return between::copy(to, from, bytes, stream, CopyWait::always); \
+        if (relay::is_elsewhere(to) || relay::is_elsewhere(from)) \
+            return relay::copy(to, from, bytes, stream, CopyWait::always); \
         return changed(copy_on_device(to, from, bytes, stream), to, stream); \
     } \
     CUresult cuMemcpy##suffix(CUdeviceptr to, CUdeviceptr from, size_t bytes) \
@@ -331,8 +331,8 @@ SET(32, unsigned int)
                                   CUcontext from_context, size_t bytes) \
     { \
         if (to_context && from_context && are_apart(to_context, from_context)) \
-            return between::copy(to, to_context, from, from_context, bytes, stream, \
-                                 CopyWait::always); \
+            return relay::copy(to, to_context, from, from_context, bytes, stream, \
+                               CopyWait::always); \
         return changed(own::cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream), \
                        to, stream); \
     } \

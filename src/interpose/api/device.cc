@@ -168,8 +168,9 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice d, CUdevice peer)
     return ask(d, can, [&](auto &s) {
         if (!device(peer)) return CUDA_ERROR_INVALID_DEVICE;
         const bool apart = server_of(d) != server_of(peer);
-        *can = !apart && s.can_access_peer[static_cast<size_t>(
-                             spanning() ? places()[static_cast<size_t>(peer)].number : peer)];
+        *can = !apart &&
+               s.can_access_peer[static_cast<size_t>(
+                   spanning() ? program_devices()[static_cast<size_t>(peer)].number : peer)];
         return CUDA_SUCCESS;
     });
 }

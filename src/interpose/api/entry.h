@@ -47,8 +47,8 @@ template <CallId Id, class... A> struct Entry<Id, CUresult (*)(A...)> {
     static CUresult turned(A... args)
     {
         if (spanning()) {
-            Turn turn;
-            if constexpr (info.mode != Mode::none) turn_to<Id>(turn, args...);
+            Route route;
+            if constexpr (info.mode != Mode::none) find_route<Id>(route, args...);
             return observing() ? observed<Id>(carry_out, args...) : carry_out(args...);
         }
         return observing() ? observed<Id>(carry_out, args...) : carry_out(args...);

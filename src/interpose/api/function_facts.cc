@@ -113,7 +113,7 @@ void note_set(const FunctionInfo *info, CUfunction_attribute a, int value, CUdev
 {
     facts().forget();
     if (info && a == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-        info->accepted.set_dynamic_shared(device, static_cast<uint32_t>(value));
+        info->limits.set_dynamic_shared(device, static_cast<uint32_t>(value));
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-    if (session() && !is_here(number(exec))) return between::graph_is_elsewhere(number(exec));
+    if (session() && !is_here(number(exec))) return relay::graph_is_elsewhere(number(exec));
     CUresult r = launch_with_plan(exec, stream);
     if (!r) objects_in_use(number(exec), stream);
     return r;

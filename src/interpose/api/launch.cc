@@ -92,7 +92,7 @@ public:
         : info_(info), device_(current_device()), threads_(c.blockDimX * c.blockDimY * c.blockDimZ),
           shared_(c.sharedMemBytes)
     {
-        sure_ = info.accepted.covers(device_, threads_, shared_) && at_home(stream);
+        sure_ = info.limits.covers(device_, threads_, shared_) && at_home(stream);
         shape_.cooperative = cooperative;
         for (unsigned i = 0; i < c.numAttrs; i++) {
             const CUlaunchAttribute &a = c.attrs[i];
@@ -113,7 +113,7 @@ public:
     // It has taken this one.
     void learn() const
     {
-        info_.accepted.add(device_, {threads_, shared_});
+        info_.limits.add(device_, {threads_, shared_});
         if (special()) note_taken(shape_);
     }
 

@@ -130,7 +130,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
     if (const auto r = host_pools::free(base)) return *r;
-    between::settle();
+    relay::settle();
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (range && range->managed && range->base == base) {
@@ -204,7 +204,7 @@ namespace {
 // Copies of other servers' streams that use memory of the program are over.
 void settle_elsewhere()
 {
-    between::settle();
+    relay::settle();
     if (!spanning()) return;
     for (unsigned s = 0; s < server_count(); s++)
         if (s != here()) session_at(s)->wait_for_copies();

@@ -46,7 +46,7 @@ std::optional<FunctionInfo> read_info(wire::Reader &answer, HandleId owner)
 // The limits of functions stand behind all else in an answer; a server may leave them out.
 void read_limits(wire::Reader &answer, const FunctionInfo &info)
 {
-    if (answer.left()) info.accepted.add(current_device(), answer.value<wire::LaunchLimits>());
+    if (answer.left()) info.limits.add(current_device(), answer.value<wire::LaunchLimits>());
 }
 
 // What is in each module and library, where the server has said so when it was loaded.

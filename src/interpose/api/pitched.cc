@@ -90,7 +90,7 @@ CUresult through_device_memory(const CUDA_MEMCPY3D &c, bool to_array, CUstream s
 CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
 {
     if (!session()) return not_ready();
-    if (between::is_elsewhere(c)) return between::copy(c, stream, when);
+    if (relay::is_elsewhere(c)) return relay::copy(c, stream, when);
     CUresult r = context_state();
     if (r) return r;
     Side to, from;
@@ -118,7 +118,7 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
         r = remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
         // Not with the order of work held.
         work = {};
-        return r || when != CopyWait::always ? r : settled::after_change(to.first, stream);
+        return r || when != CopyWait::always ? r : sync_copies::after_change(to.first, stream);
     }
     if (to.array || from.array) return through_device_memory(c, to.array, stream);
     if (to.device) {
@@ -126,7 +126,7 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
             return copy_to_device(t, reinterpret_cast<const void *>(f), n, stream,
                                   when == CopyWait::always);
         });
-        return r || when != CopyWait::always ? r : settled::after_copy(stream);
+        return r || when != CopyWait::always ? r : sync_copies::after_copy(stream);
     }
     if (from.device) {
         const bool pinned = find_host(reinterpret_cast<void *>(to.first)).has_value();

@@ -38,7 +38,7 @@ namespace {
 void shared_with_others()
 {
     read_ahead::written_elsewhere();
-    settled::others_look();
+    sync_copies::others_look();
 }
 
 // Of what descriptors may be made: that they are asked for in another form is no mistake.

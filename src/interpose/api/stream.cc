@@ -37,7 +37,7 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
     s->flags = flags;
     if (flags & CU_STREAM_NON_BLOCKING) {
         read_ahead::streams_pass_by();
-        settled::others_look();
+        sync_copies::others_look();
     }
     s->priority = priority;
     return CUDA_SUCCESS;

@@ -61,7 +61,7 @@ CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send sen
         if (CUresult r = context_state()) return r;
     for (size_t i = 0; i < count; i++) {
         if (ops[i].bytes)
-            if (CUresult r = between::must_be_here(ops[i].address)) return r;
+            if (CUresult r = relay::must_be_here(ops[i].address)) return r;
         if (CUresult r = check(ops[i])) return r;
     }
     HandleId id = 0;

@@ -21,7 +21,7 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
     if (!shared::active() && current_context() && idle::stream(id))
-        return between::failed_in_stream(id);
+        return relay::failed_in_stream(id);
     const uint64_t mark = shared::mark();
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace(id);
@@ -33,13 +33,13 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
     } else {
         idle::learn_stream(id, asked);
     }
-    return between::failed_in_stream(id);
+    return relay::failed_in_stream(id);
 }
 
 template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 {
     const HandleId id = Handles::get().id(event).value_or(calls::kNoHandle);
-    if (!shared::active() && idle::event(id)) return between::failed_in_context(context_of(id));
+    if (!shared::active() && idle::event(id)) return relay::failed_in_context(context_of(id));
     const uint64_t mark = shared::mark(), recorded = idle::recorded(id);
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace();
@@ -48,7 +48,7 @@ template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
     idle::learn_event(id, recorded);
     if (shared::active())
         if (CUresult r = shared::reached_event(mark, id)) return r;
-    return between::failed_in_context(context_of(id));
+    return relay::failed_in_context(context_of(id));
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 CUresult cuCtxSynchronize()
 {
     if (!shared::active() && current_context() && idle::context(current_context()))
-        return between::failed_in_context(current_context());
+        return relay::failed_in_context(current_context());
     const uint64_t mark = shared::mark();
     read_ahead::Wait wait;
     const uint64_t asked = idle::moment();
@@ -64,7 +64,7 @@ CUresult cuCtxSynchronize()
     wait.over();
     idle::learn_context(current_context(), asked);
     if (CUresult r = shared::reached_everything(mark)) return r;
-    return between::failed_in_context(current_context());
+    return relay::failed_in_context(current_context());
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
@@ -85,11 +85,11 @@ CUresult cuEventQuery(CUevent event)
     return at_event<false>(event, [&] {
         const auto id = Handles::get().id(event);
         if (!session() || !id || shared::active()) return remote<CallId::cuEventQuery>(event);
-        if (const auto reached = pushed::query(*id))
+        if (const auto reached = event_watch::query(*id))
             return *reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         const uint64_t recorded = idle::recorded(*id), heard = session()->heard();
         const CUresult r = remote<CallId::cuEventQuery>(event);
-        if (r == CUDA_ERROR_NOT_READY) pushed::not_ready(*id, recorded, heard);
+        if (r == CUDA_ERROR_NOT_READY) event_watch::not_ready(*id, recorded, heard);
         return r;
     });
 }

@@ -195,14 +195,14 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t bytes)
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     read_ahead::written_elsewhere();
-    settled::others_look();
+    sync_copies::others_look();
     return remote<CallId::cuIpcGetMemHandle>(handle, address);
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
 {
     read_ahead::written_elsewhere();
-    settled::others_look();
+    sync_copies::others_look();
     CUresult r = remote<CallId::cuIpcOpenMemHandle_v2>(out, handle, flags);
     if (r) return r;
     CUdeviceptr base = 0;

@@ -16,7 +16,7 @@ struct FunctionInfo {
     std::vector<wire::FunctionParameter> parameters;
     uint32_t parameter_bytes = 0;
     HandleId owner = 0;  // its module or library
-    mutable Accepted accepted;
+    mutable KnownLimits limits;
 };
 
 // Null when the handle is none of ours. A CUkernel is looked up as a CUfunction.

@@ -28,27 +28,27 @@ Shapes &shapes() { return client_part<Shapes>(Part::launch_shapes); }
 
 }  // namespace
 
-Accepted::Accepted(const Accepted &other)
+KnownLimits::KnownLimits(const KnownLimits &other)
 {
     for (size_t i = 0; i < kDevices; i++)
         known_[i] = other.known_[i].load(std::memory_order_relaxed);
 }
 
-Accepted::Known Accepted::known(CUdevice device) const
+KnownLimits::Known KnownLimits::known(CUdevice device) const
 {
     Known k = known_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
     if (const uint16_t now = generation(); k.generation != now) k = {k.threads, now, 0};
     return k;
 }
 
-bool Accepted::covers(CUdevice device, uint32_t threads, uint32_t dynamic_shared) const
+bool KnownLimits::covers(CUdevice device, uint32_t threads, uint32_t dynamic_shared) const
 {
     if (device < 0 || static_cast<size_t>(device) >= kDevices) return false;
     const Known k = known(device);
     return threads <= k.threads && dynamic_shared <= k.dynamic_shared;
 }
 
-void Accepted::add(CUdevice device, wire::LaunchLimits l)
+void KnownLimits::add(CUdevice device, wire::LaunchLimits l)
 {
     if (device < 0 || static_cast<size_t>(device) >= kDevices || !l.threads) return;
     Known k = known(device);
@@ -58,7 +58,7 @@ void Accepted::add(CUdevice device, wire::LaunchLimits l)
     known_[static_cast<size_t>(device)].store(k, std::memory_order_relaxed);
 }
 
-void Accepted::set_dynamic_shared(CUdevice device, uint32_t bytes)
+void KnownLimits::set_dynamic_shared(CUdevice device, uint32_t bytes)
 {
     if (device < 0 || static_cast<size_t>(device) >= kDevices) return;
     if (bytes < known(device).dynamic_shared) client_counter(Counter::launch_limits)++;

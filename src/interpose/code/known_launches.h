@@ -14,11 +14,11 @@ namespace rgpu::interpose {
 
 // Of one function: how large blocks may be, as far as the server has said so or has taken such a
 // launch.
-class Accepted {
+class KnownLimits {
 public:
-    Accepted() = default;
-    Accepted(const Accepted &);
-    Accepted &operator=(const Accepted &) = delete;
+    KnownLimits() = default;
+    KnownLimits(const KnownLimits &);
+    KnownLimits &operator=(const KnownLimits &) = delete;
 
     bool covers(CUdevice device, uint32_t threads, uint32_t dynamic_shared) const;
     // The driver said so, or it took such a launch.

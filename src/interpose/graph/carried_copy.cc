@@ -34,7 +34,7 @@ void array_in(CUmemorytype type, CUarray &array)
 
 CUresult Carried<CUDA_MEMCPY3D>::encode(const CUDA_MEMCPY3D &c, std::vector<uint8_t> &out)
 {
-    if (between::is_elsewhere(c)) return between::not_in_graph();
+    if (relay::is_elsewhere(c)) return relay::not_in_graph();
     CUDA_MEMCPY3D sent = c;
     if (CUresult r = in_server_memory(sent)) return r;
     if (CUresult r = array_out(sent.srcMemoryType, sent.srcArray)) return r;

@@ -42,7 +42,7 @@ template <class P> CUresult encode_kernel(const P &p, std::vector<uint8_t> &out)
     const FunctionInfo *info = info_of(t);
     if (!function || !kernel || !info) return CUDA_ERROR_INVALID_HANDLE;
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!is_here(*function) || !is_here(*context)) return between::not_in_graph();
+    if (!is_here(*function) || !is_here(*context)) return relay::not_in_graph();
     Arguments arguments;
     if (CUresult r = arguments.take(*info, p.kernelParams, p.extra)) return r;
     wire::Writer w(out);

@@ -16,7 +16,7 @@
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
-namespace rgpu::interpose::between {
+namespace rgpu::interpose::relay {
 
 namespace {
 
@@ -474,4 +474,4 @@ CUresult wait_event(CUstream stream, CUevent event)
     });
 }
 
-}  // namespace rgpu::interpose::between
+}  // namespace rgpu::interpose::relay

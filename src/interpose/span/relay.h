@@ -15,7 +15,7 @@
 #include "interpose/state/servers.h"
 #include "interpose/stream/copies.h"
 
-namespace rgpu::interpose::between {
+namespace rgpu::interpose::relay {
 
 // Whether this address is another server's memory than calls go to.
 inline bool is_elsewhere(CUdeviceptr address)
@@ -74,4 +74,4 @@ CUresult must_be_here(CUdeviceptr);
 // The stream waits for another server's event, as it was recorded last.
 CUresult wait_event(CUstream, CUevent);
 
-}  // namespace rgpu::interpose::between
+}  // namespace rgpu::interpose::relay

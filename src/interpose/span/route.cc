@@ -5,7 +5,7 @@
 
 namespace rgpu::interpose {
 
-void Turn::say(Rank rank, Goal goal)
+void Route::say(Rank rank, Goal goal)
 {
     if (rank >= rank_) return;
     rank_ = rank;
@@ -13,7 +13,7 @@ void Turn::say(Rank rank, Goal goal)
     moves_ = goal.server != here();
 }
 
-void Turn::object(Rank rank, HandleId id)
+void Route::object(Rank rank, HandleId id)
 {
     if (id < calls::kFirstHandle) {
         // A default stream is the current context's.
@@ -25,13 +25,13 @@ void Turn::object(Rank rank, HandleId id)
         say(rank, {server, rank == by_context ? calls::kNoHandle : context_of(id)});
 }
 
-void Turn::device(CUdevice d)
+void Route::device(CUdevice d)
 {
-    if (d >= 0 && static_cast<size_t>(d) < places().size())
+    if (d >= 0 && static_cast<size_t>(d) < program_devices().size())
         say(by_device, {server_of(d), calls::kNoHandle});
 }
 
-void Turn::address(CUdeviceptr address)
+void Route::address(CUdeviceptr address)
 {
     if (by_address >= rank_) return;
     const auto owner = owner_of_address(address);
@@ -39,7 +39,7 @@ void Turn::address(CUdeviceptr address)
     say(by_address, {owner->server, owner->context});
 }
 
-void Turn::go(bool in_order)
+void Route::go(bool in_order)
 {
     if (!moves_) return;
     waits_ = in_order && rank_ != by_stream;
@@ -48,7 +48,7 @@ void Turn::go(bool in_order)
 }
 
 // What comes next in the current context's default stream may look at the memory.
-Turn::~Turn()
+Route::~Route()
 {
     if (waits_)
         guard("the end of a call for another server",

@@ -14,10 +14,10 @@
 
 namespace rgpu::interpose {
 
-class Turn {
+class Route {
 public:
-    Turn() = default;
-    ~Turn();
+    Route() = default;
+    ~Route();
 
     // What a parameter says, the most decisive first.
     enum Rank { by_stream, by_object, by_context, by_device, by_address, by_nothing };
@@ -44,38 +44,38 @@ private:
 
 namespace detail {
 
-template <calls::RoleKind Kind, class T> void look(Turn &turn, T arg, bool is_device)
+template <calls::RoleKind Kind, class T> void look(Route &route, T arg, bool is_device)
 {
     using calls::RoleKind;
     if constexpr ((Kind == RoleKind::in || Kind == RoleKind::ends) && calls::kIsHandle<T>) {
         if constexpr (std::is_same_v<T, CUstream>)
-            turn.object(Turn::by_stream, Handles::get().id(arg).value_or(calls::kNoHandle));
+            route.object(Route::by_stream, Handles::get().id(arg).value_or(calls::kNoHandle));
         else if (arg)
-            turn.object(std::is_same_v<T, CUcontext> ? Turn::by_context : Turn::by_object,
-                        Handles::get().id(arg).value_or(calls::kNoHandle));
+            route.object(std::is_same_v<T, CUcontext> ? Route::by_context : Route::by_object,
+                         Handles::get().id(arg).value_or(calls::kNoHandle));
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUdevice>) {
-        if (is_device) turn.device(arg);
+        if (is_device) route.device(arg);
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUdeviceptr>) {
-        turn.address(arg);
+        route.address(arg);
     } else if constexpr (Kind == RoleKind::in && std::is_same_v<T, CUmemLocation>) {
-        if (arg.type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg.id);
+        if (arg.type == CU_MEM_LOCATION_TYPE_DEVICE) route.device(arg.id);
     } else if constexpr (std::is_same_v<T, const CUmemLocation *> ||
                          std::is_same_v<T, CUmemLocation *>) {
-        if (arg && arg->type == CU_MEM_LOCATION_TYPE_DEVICE) turn.device(arg->id);
+        if (arg && arg->type == CU_MEM_LOCATION_TYPE_DEVICE) route.device(arg->id);
     } else if constexpr (std::is_same_v<T, const CUlaunchConfig *>) {
         if (arg)
-            turn.object(Turn::by_stream,
-                        Handles::get().id(arg->hStream).value_or(calls::kNoHandle));
+            route.object(Route::by_stream,
+                         Handles::get().id(arg->hStream).value_or(calls::kNoHandle));
     } else if constexpr (std::is_same_v<T, const CUmemAllocationProp *> ||
                          std::is_same_v<T, const CUmemPoolProps *>) {
         if (Kind == RoleKind::ref && arg && arg->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-            turn.device(arg->location.id);
+            route.device(arg->location.id);
     }
 }
 
 }  // namespace detail
 
-template <CallId Id, class... A> void turn_to(Turn &turn, A... args)
+template <CallId Id, class... A> void find_route(Route &route, A... args)
 {
     constexpr auto roles = calls::roles<Id>();
     constexpr calls::Facts facts = calls::Row<Id>::info.facts;
@@ -85,12 +85,12 @@ template <CallId Id, class... A> void turn_to(Turn &turn, A... args)
             if constexpr (facts.current_only && !std::is_same_v<T, CUstream>)
                 return;
             else
-                detail::look<roles[N].kind>(turn, arg, detail::is_device<Id, N>());
+                detail::look<roles[N].kind>(route, arg, detail::is_device<Id, N>());
         };
         (one.template operator()<I>(args), ...);
     }
     (std::index_sequence_for<A...>());
-    turn.go(facts.default_order);
+    route.go(facts.default_order);
 }
 
 }  // namespace rgpu::interpose

@@ -12,7 +12,7 @@
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 
-namespace rgpu::interpose::pushed {
+namespace rgpu::interpose::event_watch {
 
 namespace {
 
@@ -82,4 +82,4 @@ void not_ready(HandleId event, uint64_t recorded, uint64_t heard)
     it->second.heard = heard + 1;  // the answer itself
 }
 
-}  // namespace rgpu::interpose::pushed
+}  // namespace rgpu::interpose::event_watch

@@ -8,7 +8,7 @@
 #include "calls/cuda_api.h"
 #include "interpose/state/handles.h"
 
-namespace rgpu::interpose::pushed {
+namespace rgpu::interpose::event_watch {
 
 // Whether an event is reached, as far as anything heard from the server goes; empty: the server
 // must be asked.
@@ -17,4 +17,4 @@ std::optional<bool> query(HandleId event);
 // was heard before it was asked.
 void not_ready(HandleId event, uint64_t recorded, uint64_t heard);
 
-}  // namespace rgpu::interpose::pushed
+}  // namespace rgpu::interpose::event_watch

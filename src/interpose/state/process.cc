@@ -44,10 +44,10 @@ void in_forked_child()
 // The program's GPUs: of all those of the servers, one after the other, the ones that
 // CUDA_VISIBLE_DEVICES lets it see, in its order. Servers without any are left out; the others'
 // lease names say which GPUs are seen. False where none is.
-bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
+bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<ProgramDevice> &devices)
 {
     std::vector<std::string> uuids;
-    std::vector<Place> all;
+    std::vector<ProgramDevice> all;
     for (unsigned s = 0; s < servers.size(); s++)
         for (const LeasedGpu &gpu : servers[s].gpus) {
             all.push_back({s, static_cast<CUdevice>(all.empty() || all.back().server != s
@@ -59,14 +59,14 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<Place> &devices)
     if (all.empty()) return servers.resize(1), true;
     std::vector<std::vector<int>> seen(servers.size());
     for (int place : visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids)) {
-        const Place &p = all[static_cast<size_t>(place)];
+        const ProgramDevice &p = all[static_cast<size_t>(place)];
         devices.push_back({p.server, static_cast<CUdevice>(seen[p.server].size())});
         seen[p.server].push_back(p.number);
     }
     std::vector<LeaseServer> used;
     for (unsigned s = 0; s < servers.size(); s++) {
         if (seen[s].empty()) continue;
-        for (Place &p : devices)
+        for (ProgramDevice &p : devices)
             if (p.server == s) p.server = static_cast<unsigned>(used.size());
         LeaseServer &server = used.emplace_back(std::move(servers[s]));
         const bool whole = seen[s].size() == server.gpus.size() &&
@@ -127,7 +127,7 @@ CUresult open_sessions()
         say("%s", servers.error().text.c_str());
         return CUDA_ERROR_NO_DEVICE;
     }
-    std::vector<Place> devices;
+    std::vector<ProgramDevice> devices;
     if (!choose_gpus(*servers, devices)) return CUDA_ERROR_NO_DEVICE;
     if (servers->size() > kMostServers) {
         say("lease file %s names %zu servers with GPUs for this program; one program can use those "

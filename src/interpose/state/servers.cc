@@ -10,7 +10,7 @@ namespace {
 
 struct Servers {
     std::vector<Session *> sessions;
-    std::vector<Place> devices;
+    std::vector<ProgramDevice> devices;
     std::atomic<Session *> ready{nullptr};
 };
 
@@ -27,7 +27,7 @@ uint32_t context_there(uint32_t context, unsigned server)
 
 }  // namespace
 
-void set_servers(std::vector<Session *> sessions, std::vector<Place> devices)
+void set_servers(std::vector<Session *> sessions, std::vector<ProgramDevice> devices)
 {
     Servers &s = servers();
     s.sessions = std::move(sessions);
@@ -62,20 +62,22 @@ unsigned server_count()
     return spanning() ? static_cast<unsigned>(servers().sessions.size()) : 1;
 }
 Session *session_at(unsigned server) { return spanning() ? servers().sessions[server] : session(); }
-const std::vector<Place> &places() { return servers().devices; }
+const std::vector<ProgramDevice> &program_devices() { return servers().devices; }
 
 int device_count()
 {
     const Session *s = session();
-    return static_cast<int>(!s ? 0 : spanning() ? places().size() : s->snapshot().devices.size());
+    return static_cast<int>(!s           ? 0
+                            : spanning() ? program_devices().size()
+                                         : s->snapshot().devices.size());
 }
 
 const wire::DeviceSnapshot *device(CUdevice d)
 {
     const Session *s = session();
     if (s && spanning()) {
-        if (d < 0 || static_cast<size_t>(d) >= places().size()) return nullptr;
-        const Place &p = places()[static_cast<size_t>(d)];
+        if (d < 0 || static_cast<size_t>(d) >= program_devices().size()) return nullptr;
+        const ProgramDevice &p = program_devices()[static_cast<size_t>(d)];
         s = session_at(p.server), d = p.number;
     }
     if (!s || d < 0 || static_cast<size_t>(d) >= s->snapshot().devices.size()) return nullptr;
@@ -120,7 +122,7 @@ CUdevice to_wire(CUdevice d)
     const auto &all = servers().devices;
     if (d < 0 || static_cast<size_t>(d) >= all.size())
         return d;  // the driver knows what to say to it
-    const Place &p = all[static_cast<size_t>(d)];
+    const ProgramDevice &p = all[static_cast<size_t>(d)];
     return p.server == here() ? p.number : -1;
 }
 

@@ -32,14 +32,14 @@ inline bool spanning()
 }
 
 // Where a device of the program is.
-struct Place {
+struct ProgramDevice {
     unsigned server = 0;
     CUdevice number = 0;  // its own number there
 };
 
 // Once, before the first call: a session for each server, and, of several, the program's devices.
 // The sessions live as long as the process.
-void set_servers(std::vector<Session *> sessions, std::vector<Place> devices);
+void set_servers(std::vector<Session *> sessions, std::vector<ProgramDevice> devices);
 // Calls may be made from now on.
 void set_initialized();
 // In the child of a fork: none any more. Takes no lock.
@@ -53,7 +53,7 @@ const std::vector<Session *> &all_sessions();
 
 unsigned server_count();
 Session *session_at(unsigned server);
-const std::vector<Place> &places();
+const std::vector<ProgramDevice> &program_devices();
 
 // How many devices the program has, 0 before set_initialized().
 int device_count();

@@ -10,7 +10,7 @@
 #include "interpose/state/servers.h"
 #include "interpose/stub/by_hand.h"
 
-namespace rgpu::interpose::settled {
+namespace rgpu::interpose::sync_copies {
 
 namespace {
 
@@ -59,4 +59,4 @@ void others_look()
     }
 }
 
-}  // namespace rgpu::interpose::settled
+}  // namespace rgpu::interpose::sync_copies

@@ -5,7 +5,7 @@
 
 #include "calls/cuda_api.h"
 
-namespace rgpu::interpose::settled {
+namespace rgpu::interpose::sync_copies {
 
 // Behind a synchronous copy in this stream, a default one.
 CUresult after_copy(CUstream stream);
@@ -16,4 +16,4 @@ CUresult after_change(CUdeviceptr memory, CUstream stream);
 // have this one's memory. Waits for the copies under way.
 void others_look();
 
-}  // namespace rgpu::interpose::settled
+}  // namespace rgpu::interpose::sync_copies

@@ -110,7 +110,7 @@ Test(client, counts_its_own_registrations)
 Test(client, knows_its_own_launches)
 {
     const LaunchShape shape{.function = 40, .grid = {2, 1, 1}, .block = {32, 1, 1}};
-    Accepted limits, changed;
+    KnownLimits limits, changed;
     limits.add(0, {.threads = 1024, .dynamic_shared = 4096});
     changed.add(0, {.threads = 1024, .dynamic_shared = 4096});
     {
