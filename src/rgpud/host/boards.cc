@@ -325,7 +325,7 @@ bool Boards::keep(const std::string &lease, const std::string &name, Fd file) co
     return answer && !answer->reply.failed;
 }
 
-Fd Boards::kept(const std::string &lease, const std::string &name) const
+Fd Boards::file_of(const std::string &lease, const std::string &name) const
 {
     std::lock_guard lock(link_->mutex_);
     auto at = link_->kept_.find({lease, name});

@@ -37,7 +37,7 @@ public:
     // scheduler does not take it.
     bool keep(const std::string &lease, const std::string &name, Fd file) const;
     // That file, opened anew: locks on it are apart from all others'. Nothing: there is none.
-    Fd kept(const std::string &lease, const std::string &name) const;
+    Fd file_of(const std::string &lease, const std::string &name) const;
     // Its workers have ended; any that have not are scheduled no more, and nothing is kept of it.
     void end_lease(const std::string &lease) const;
 

@@ -289,15 +289,15 @@ void DataPort::start(const std::string &lease, Fd socket, const Peer &peer,
     const auto begin = [this, lease, kept, peer] {
         return service_.start_worker(lease, std::move(*kept), peer);
     };
-    const Starts::Turn turn = starts_.take(lease, [this, lease, begin, who = peer.who] {
+    const Starts::Verdict verdict = starts_.take(lease, [this, lease, begin, who = peer.who] {
         if (Result<Fd> started = begin(); started)
             service_.start_next(lease, {});
         else
             refuse(who, lease, started.error());
     });
-    if (turn == Starts::Turn::later) return;
+    if (verdict == Starts::Verdict::later) return;
     Result<Fd> started =
-        turn == Starts::Turn::never
+        verdict == Starts::Verdict::never
             ? error(ErrorKind::exhausted,
                     "too many of its programs wait for a worker ([rgpud] worker_starts)")
             : begin();

@@ -4,7 +4,7 @@
 
 namespace rgpu::serverd {
 
-Starts::Turn Starts::take(const std::string &lease, std::function<void()> later)
+Starts::Verdict Starts::take(const std::string &lease, std::function<void()> later)
 {
     const Time time = now();
     std::lock_guard lock(mutex_);
@@ -12,17 +12,17 @@ Starts::Turn Starts::take(const std::string &lease, std::function<void()> later)
         return !known.second.waiting && known.second.starts.full(time);
     });
     Lease &one = leases_.try_emplace(lease, Lease{{per_second_, at_once_}}).first->second;
-    if (one.starts.due(time) <= time && !one.waiting) return one.starts.take(time), Turn::now;
-    if (one.waiting >= at_once_ || stopping_) return Turn::never;
+    if (one.starts.due(time) <= time && !one.waiting) return one.starts.take(time), Verdict::now;
+    if (one.waiting >= at_once_ || stopping_) return Verdict::never;
     try {
         if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     } catch (const std::system_error &) {
-        return Turn::never;
+        return Verdict::never;
     }
     one.waiting++;
     waiting_.emplace(one.starts.take(time), Waiting{lease, std::move(later)});
     changed_.notify_one();
-    return Turn::later;
+    return Verdict::later;
 }
 
 void Starts::run()

@@ -22,8 +22,8 @@ public:
 
     // Whether the lease may start one now, or later: then `later` is called. Never: as many as may
     // start at once wait already.
-    enum class Turn { now, later, never };
-    Turn take(const std::string &lease, std::function<void()> later);
+    enum class Verdict { now, later, never };
+    Verdict take(const std::string &lease, std::function<void()> later);
     void stop();
 
 private:

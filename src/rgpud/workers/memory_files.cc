@@ -40,10 +40,10 @@ Result<void> MemoryFiles::make(const std::string &lease, const char *name, uint6
 
 Result<Fd> MemoryFiles::open_file(const std::string &lease, const char *name, uint64_t bytes)
 {
-    Fd file = boards_.kept(lease, name);
+    Fd file = boards_.file_of(lease, name);
     if (!file) {
         if (Result<void> made = make(lease, name, bytes); !made) return std::move(made).error();
-        file = boards_.kept(lease, name);
+        file = boards_.file_of(lease, name);
     }
     if (!file) return failed(lease, name);
     return file;
