@@ -44,8 +44,8 @@ Result<std::string> public_part(EVP_PKEY *key)
 }
 
 // The key of the cipher, from one's own half and the other's public part.
-Result<std::string> agree(EVP_PKEY *own, std::string_view other, std::string_view asker,
-                          std::string_view server, const std::string &lease)
+Result<std::string> derive_cipher_key(EVP_PKEY *own, std::string_view other, std::string_view asker,
+                                      std::string_view server, const std::string &lease)
 {
     Key theirs(EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, nullptr, bytes(other), other.size()));
     KeyContext context(EVP_PKEY_CTX_new(own, nullptr));
@@ -88,7 +88,7 @@ Result<std::string> seal(const std::string &key, const std::string &lease, std::
     if (!own) return std::move(own).error();
     Result<std::string> shown = public_part(own->get());
     if (!shown) return std::move(shown).error();
-    Result<std::string> cipher_key = agree(own->get(), asker, asker, *shown, lease);
+    Result<std::string> cipher_key = derive_cipher_key(own->get(), asker, asker, *shown, lease);
     if (!cipher_key) return std::move(cipher_key).error();
     Cipher cipher(EVP_CIPHER_CTX_new());
     const unsigned char nonce[kNonceBytes] = {};
@@ -113,7 +113,8 @@ Result<std::string> SealKey::open(std::string_view sealed, const std::string &le
     const std::string_view server = sealed.substr(0, kKeyBytes);
     std::string text(sealed.substr(kKeyBytes, sealed.size() - kKeyBytes - kTagBytes));
     std::string tag(sealed.substr(sealed.size() - kTagBytes));
-    Result<std::string> cipher_key = agree(pair_->key.get(), server, pair_->shown, server, lease);
+    Result<std::string> cipher_key =
+        derive_cipher_key(pair_->key.get(), server, pair_->shown, server, lease);
     if (!cipher_key) return std::move(cipher_key).error();
     Cipher cipher(EVP_CIPHER_CTX_new());
     const unsigned char nonce[kNonceBytes] = {};

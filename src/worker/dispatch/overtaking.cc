@@ -9,18 +9,18 @@ namespace rgpu::worker {
 
 // Where a call belongs while copies are open. `behind`: it was seen to. `unknown`: the copies have
 // to be closed first.
-enum class Place { apart, behind, unknown };
+enum class Order { apart, behind, unknown };
 
 // rules::cuX for every line that says overtakes_by_rule. They read the parameters ahead of the
 // handler, from a copy of the body.
 namespace rules {
-#define ROW(symbol, ...) Place symbol(Session &, const Call &);
+#define ROW(symbol, ...) Order symbol(Session &, const Call &);
 #include "calls/table.def"
 }  // namespace rules
 
 namespace {
 
-Place apart_if(bool yes) { return yes ? Place::apart : Place::unknown; }
+Order apart_if(bool yes) { return yes ? Order::apart : Order::unknown; }
 
 bool stream_is_apart(Session &s, const Call &call, HandleId id)
 {
@@ -41,7 +41,7 @@ bool record_behind(Session &s, const Call &call, HandleId event_id, HandleId str
 
 }  // namespace
 
-Place rules::cuMemcpyDtoHAsync_v2(Session &s, const Call &call)
+Order rules::cuMemcpyDtoHAsync_v2(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
     const auto t = wire::CopyTarget::read(r);
@@ -54,7 +54,7 @@ Place rules::cuMemcpyDtoHAsync_v2(Session &s, const Call &call)
 }
 
 // An attribute may name an event.
-Place rules::cuLaunchKernel(Session &s, const Call &call)
+Order rules::cuLaunchKernel(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
     const auto head = r.value<wire::LaunchHead>();
@@ -62,41 +62,41 @@ Place rules::cuLaunchKernel(Session &s, const Call &call)
 }
 
 // The word that a host function is over, which a stream with an open copy may wait for.
-Place rules::cuLaunchHostFunc(Session &, const Call &call)
+Order rules::cuLaunchHostFunc(Session &, const Call &call)
 {
     wire::Reader r = call.body;
     return apart_if(wire::HostFunction::read(r).step == wire::HostFunctionStep::done);
 }
 
-Place rules::cuStreamQuery(Session &s, const Call &call)
+Order rules::cuStreamQuery(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
     const auto stream = r.value<HandleId>();
-    if (stream_is_apart(s, call, stream)) return Place::apart;
+    if (stream_is_apart(s, call, stream)) return Order::apart;
     CUstream known = nullptr;
-    if (!r.at_end() || s.objects.get(stream, known)) return Place::unknown;
+    if (!r.at_end() || s.objects.get(stream, known)) return Order::unknown;
     s.finish(call, CUDA_ERROR_NOT_READY);
-    return Place::behind;
+    return Order::behind;
 }
 
-Place rules::cuEventQuery(Session &s, const Call &call)
+Order rules::cuEventQuery(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
     const auto event = r.value<HandleId>();
-    if (!r.at_end() || !s.copies.behind_what(event)) return Place::apart;
+    if (!r.at_end() || !s.copies.behind_what(event)) return Order::apart;
     s.finish(call, CUDA_ERROR_NOT_READY);
-    return Place::behind;
+    return Order::behind;
 }
 
-Place rules::cuEventRecord(Session &s, const Call &call)
+Order rules::cuEventRecord(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
     const auto event = r.value<HandleId>(), stream = r.value<HandleId>();
-    if (r.at_end() && record_behind(s, call, event, stream)) return Place::behind;
+    if (r.at_end() && record_behind(s, call, event, stream)) return Order::behind;
     return apart_if(!s.copies.behind_what(event) && stream_is_apart(s, call, stream));
 }
 
-Place rules::cuStreamWaitEvent(Session &s, const Call &call)
+Order rules::cuStreamWaitEvent(Session &s, const Call &call)
 {
     wire::Reader r = call.body;
     const auto stream = r.value<HandleId>(), event = r.value<HandleId>();
@@ -105,7 +105,7 @@ Place rules::cuStreamWaitEvent(Session &s, const Call &call)
 
 namespace {
 
-using Rule = Place (*)(Session &, const Call &);
+using Rule = Order (*)(Session &, const Call &);
 
 // Names a rule only where there is one.
 template <CallId> struct RuleOf;
@@ -127,23 +127,23 @@ constinit const Rule kRules[calls::kCallCount] = {
 #include "calls/table.def"
 };
 
-Place place_of(Session &s, const Call &call)
+Order order_of(Session &s, const Call &call)
 {
     switch (calls::info(call.id).facts.overtakes) {
     case calls::Overtakes::never: break;
-    case calls::Overtakes::always: return Place::apart;
+    case calls::Overtakes::always: return Order::apart;
     case calls::Overtakes::by_rule: return kRules[static_cast<size_t>(call.id)](s, call);
     }
-    return Place::unknown;
+    return Order::unknown;
 }
 
 }  // namespace
 
 bool stays_behind(Session &s, Call &call)
 {
-    const Place place = place_of(s, call);
-    if (place == Place::unknown) close_copies(s);
-    return place == Place::behind;
+    const Order order = order_of(s, call);
+    if (order == Order::unknown) close_copies(s);
+    return order == Order::behind;
 }
 
 }  // namespace rgpu::worker
