@@ -38,6 +38,12 @@ struct Facts {
     bool operator==(const Facts &) const = default;
 
     // Two words of one column do not compile.
+    template <class T> static constexpr void join(T &mine, T other, T none)
+    {
+        if (other == none) return;
+        if (mine != none) throw "calls/table: a line says the same column twice";
+        mine = other;
+    }
     constexpr Facts operator|(const Facts &o) const
     {
         Facts all = *this;
@@ -50,14 +56,6 @@ struct Facts {
         join(all.body, o.body, Body::whole);
         join(all.memory, o.memory, Memory::unsaid);
         return all;
-    }
-
-private:
-    template <class T> static constexpr void join(T &mine, T other, T none)
-    {
-        if (other == none) return;
-        if (mine != none) throw "calls/table: a line says the same column twice";
-        mine = other;
     }
 };
 

@@ -36,6 +36,7 @@ constexpr const char *contradiction(const CallInfo &c)
 
 template <class> inline constexpr bool kHasStream = false;
 template <class... A>
+// NOLINTNEXTLINE(misc-redundant-expression): clang-tidy sees the fold's operator alone
 inline constexpr bool kHasStream<CUresult (*)(A...)> = (std::is_same_v<A, CUstream> || ...);
 
 // Whether each parameter that is said to be a device's number, or flags, is of such a type.

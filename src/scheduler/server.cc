@@ -13,7 +13,6 @@
 namespace rgpu::scheduler {
 namespace {
 
-using share::kMillisecond;
 using share::kSecond;
 
 // What an event is of: in the three lowest bits of its number.

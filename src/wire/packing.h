@@ -21,7 +21,7 @@ enum class PackMethod : uint32_t {
     lz4 = 1,
     zstd = 2
 };  // the block format of LZ4, a frame of zstd (RFC 8878)
-inline constexpr uint32_t bit(PackMethod m) { return 1u << static_cast<uint32_t>(m); }
+constexpr uint32_t bit(PackMethod m) { return 1u << static_cast<uint32_t>(m); }
 
 enum class PackWish : uint32_t { no = 0, slow_link = 1, always = 2 };
 

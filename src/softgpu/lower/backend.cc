@@ -10,6 +10,7 @@
 #include "softgpu/lower/module.h"
 
 // Defined where the back end is linked in (unit tests).
+// NOLINTNEXTLINE(readability-redundant-declaration): the header's is not weak
 extern "C" __attribute__((weak)) rgpu_compile_ir_function rgpu_compile_ir;
 
 namespace rgpu::softgpu::lower {

@@ -245,6 +245,7 @@ template <class T> struct Slot<RoleKind::text, T> {
     }
     void give(std::vector<uint8_t> &out, size_t, Session &)
     {
+        // Up to the first NUL. NOLINTNEXTLINE(readability-redundant-string-cstr)
         if (present) wire::Writer(out).string(value.c_str());
     }
 };

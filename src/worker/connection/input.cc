@@ -89,8 +89,9 @@ Result<void> Input::read_packed(void *to, size_t bytes)
     Error raw{ErrorKind::disconnected, ""};
     auto r = unpacker_->read(to, bytes, [&](void *p, size_t n) {
         auto done = read_raw(p, n);
-        if (!done) raw = std::move(done).error();
-        return done.has_value();
+        if (done) return true;
+        raw = std::move(done).error();
+        return false;
     });
     return !r && r.error().text.empty() ? Result<void>(std::move(raw)) : r;
 }

@@ -74,6 +74,7 @@ CUresult add(Link &l, CUjitInputType type, const std::string &bytes, const JitOp
     if (!l.image.empty()) return CUDA_ERROR_INVALID_VALUE;
     std::string ptx, log;
     switch (type) {
+    // Up to the first NUL. NOLINTNEXTLINE(readability-redundant-string-cstr)
     case CU_JIT_INPUT_PTX: ptx = bytes.c_str(); break;
     case CU_JIT_INPUT_OBJECT:
         if (bytes.starts_with("\x7f"

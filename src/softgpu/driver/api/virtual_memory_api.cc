@@ -280,8 +280,9 @@ CUresult unmap(CUdeviceptr address, size_t bytes)
     std::lock_guard lock(physical_memory().mutex);
     return change_mappings(address, bytes, [](uint64_t a, Mapping &m) {
         driver().ranges.remove(a);
-        mmap(pointer(a), m.bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        // As in Arena::unmap().
+        (void)mmap(pointer(a), m.bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         physical_memory().mappings.erase(a);
     });
 }
