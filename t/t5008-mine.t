@@ -28,7 +28,7 @@ is "$("$rgpu" run -n 2 -p 0.5 -m 16M --server gpu1 --wait 10s -- "$rgpu" list --
 unlike "$("$rgpu" run --wait 10s -- "$rgpu" list --mine --json)" secret "... without the secret"
 echo '{"servers": [{"name": "gpu1"}]}' > "$T/damaged"
 RGPU_LEASE=$T/damaged try 20 "$rgpu" list --mine
-like "$rc $err" "^1 rgpu: $T/damaged: .*address" "a damaged lease file is named"
+like "$rc $err" "^1 rgpu: $T/damaged is no lease file: .*address" "a damaged lease file is named"
 RGPU_LEASE=$T/none try 20 "$rgpu" list --mine
 like "$rc $err" "^1 rgpu: $T/none: No such file" "... and one that is gone"
 

@@ -56,7 +56,9 @@ Result<std::vector<pool::Grant>> read_lease_file(const std::string &path)
     if (n < 0) return error(ErrorKind::invalid, "%s: %s", path.c_str(), strerror(errno));
     text.resize(static_cast<size_t>(n));
     auto grants = pool::decode_lease_file(text);
-    if (!grants) return std::move(grants).error().in(path);
+    if (!grants)
+        return error(ErrorKind::invalid, "%s is no lease file: %s", path.c_str(),
+                     grants.error().text.c_str());
     return grants;
 }
 
