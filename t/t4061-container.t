@@ -17,8 +17,8 @@ image()  # DIRECTORY
     mkdir -p "$1"/{bin,proc,sys,dev,tmp,lib64,usr/lib/x86_64-linux-gnu,image/lib} &&
         ln -s usr/lib "$1/lib"
     for program in /bin/sh /usr/bin/env /bin/sleep /bin/cat /bin/ls "$T/see_gpus" \
-        "$build/cuda/vector_add-static"; do
-        cp -L "$program" "$1/bin/"
+        "$build/cuda/vector_add-static" "$interpose"/lib*.so.1; do
+        case $program in */lib*) ;; *) cp -L "$program" "$1/bin/" ;; esac
         for file in $(ldd "$program" | grep -oE '/[^ ]+'); do
             case $file in
             */ld-linux*) cp -L "$file" "$1/lib64/" ;;

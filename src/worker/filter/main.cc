@@ -80,10 +80,11 @@ constexpr int kAllowed[] = {
     SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
     SCMP_SYS(eventfd), SCMP_SYS(eventfd2), SCMP_SYS(pipe), SCMP_SYS(pipe2),
     SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(timerfd_gettime),
-    SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getpeername),
-    SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(sendto), SCMP_SYS(recvfrom),
-    SCMP_SYS(sendmsg), SCMP_SYS(recvmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvmmsg),
-    SCMP_SYS(shutdown),
+    // (listen: on the socket that rgpud comes to, which is bound already, connection/control.h)
+    SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(getsockname),
+    SCMP_SYS(getpeername), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(sendto),
+    SCMP_SYS(recvfrom), SCMP_SYS(sendmsg), SCMP_SYS(recvmsg), SCMP_SYS(sendmmsg),
+    SCMP_SYS(recvmmsg), SCMP_SYS(shutdown),
     // threads, time, signals
     SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(get_robust_list), SCMP_SYS(rseq),
     SCMP_SYS(set_tid_address), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(sched_yield),
@@ -103,9 +104,9 @@ constexpr int kAllowed[] = {
 
 // UCX talks to RDMA devices by ioctl, and makes its sockets before the client's first frame is
 // dealt with (confine.h). NVIDIA's driver talks to its devices in the same way.
-constexpr int kAllowedToo[] = {
-    SCMP_SYS(ioctl),  SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind),
-    SCMP_SYS(listen), SCMP_SYS(shmget), SCMP_SYS(shmat),      SCMP_SYS(shmdt),   SCMP_SYS(shmctl)};
+constexpr int kAllowedToo[] = {SCMP_SYS(ioctl),   SCMP_SYS(socket), SCMP_SYS(socketpair),
+                               SCMP_SYS(connect), SCMP_SYS(bind),   SCMP_SYS(shmget),
+                               SCMP_SYS(shmat),   SCMP_SYS(shmdt),  SCMP_SYS(shmctl)};
 
 // Newer than libseccomp 2.5.4 and Debian 12's headers.
 constexpr int kMapShadowStack = 453, kFutexWake = 454, kFutexWait = 455, kFutexRequeue = 456,

@@ -331,3 +331,15 @@ Test(confine, tcp_sockets_that_are_there_go_nowhere_else)
     close(service);
     close(theirs);
 }
+
+// What rgpud comes to (connection/control.h) is bound before, and listened to by the worker itself.
+Test(confine, a_unix_socket_that_is_bound_can_be_listened_to)
+{
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "rgpu-confine-test-%d", getpid());
+    const int bound = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(bound, reinterpret_cast<sockaddr *>(&name), sizeof name), 0);
+    cr_expect_eq(confined([&] { return listen(bound, 8) == 0 ? 0 : errno; }), 0);
+    close(bound);
+}
