@@ -3,10 +3,7 @@
 # own: nothing changes for slurmstepd and others on the node.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
-[ -e "$interpose/libnvidia-ml.so.1" ] ||
-    skip_all "no libnvidia-ml.so.1: no nvml.h (contrib/install-deps-debian.sh)"
-[ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null || skip_all "no mount namespaces here"
-compgen -G '/dev/nvidia*' > /dev/null && skip_all "this machine has NVIDIA's device files"
+needs_device_view
 cluster_up --local-gpu
 unset RGPU_LEASE LD_LIBRARY_PATH
 node="python3 $py/gpu_node.py"

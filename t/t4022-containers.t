@@ -4,10 +4,7 @@
 export TMPDIR=/var/tmp  # Slurm keeps no private folders below /tmp, and jobs see nothing there
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/slurm.sh"
-[ -e "$interpose/libnvidia-ml.so.1" ] ||
-    skip_all "no libnvidia-ml.so.1: no nvml.h (contrib/install-deps-debian.sh)"
-[ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null || skip_all "no mount namespaces here"
-compgen -G '/dev/nvidia*' > /dev/null && skip_all "this machine has NVIDIA's device files"
+needs_device_view
 compgen -G '/usr/lib/*/slurm-wlm/job_container_tmpfs.so' > /dev/null ||
     skip_all "no job_container/tmpfs"
 cluster_up

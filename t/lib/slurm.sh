@@ -102,6 +102,15 @@ stepds()
 
 # For jobs that are to share one: their prologs ask at the same time, and neither sees the other's
 # lease.
+# Skips the script where a task's view of GPUs cannot be made, or the machine has GPUs of its own.
+needs_device_view()
+{
+    [ -e "$interpose/libnvidia-ml.so.1" ] ||
+        skip_all "no libnvidia-ml.so.1: no nvml.h (contrib/install-deps-debian.sh)"
+    [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null || skip_all "no mount namespaces here"
+    compgen -G '/dev/nvidia*' > /dev/null && skip_all "this machine has NVIDIA's device files"
+}
+
 first_gpu() { rgpu list --json | json_value 'j["servers"][0]["gpus"][0]["uuid"]'; }
 
 held()

@@ -397,19 +397,26 @@ CUresult import_physical(CUmemGenericAllocationHandle *handle, void *from,
     return CUDA_SUCCESS;
 }
 
+// What memory of another process counts for on the current device, now that it is at `address`;
+// nothing where that device has no cap.
+std::optional<Held> held_of_others(Entry &cap, CUdeviceptr address)
+{
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    const int device = cap->current_device();
+    if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, address)) return {};
+    return Held{device, whole_pages(bytes)};
+}
+
 CUresult import_pooled(CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
     Entry cap;
     if (CUresult r = REAL(cuMemPoolImportPointer)(address, pool, data)) return r;
-    CUdeviceptr base = 0;
-    size_t bytes = 0;
-    const int device = cap->current_device();
-    if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address))
-        return CUDA_SUCCESS;
-    const Held held{device, whole_pages(bytes)};
-    if (!counts(device, held.bytes, [&] { REAL(cuMemFree_v2)(*address); }))
+    const auto held = held_of_others(cap, *address);
+    if (!held) return CUDA_SUCCESS;
+    if (!counts(held->device, held->bytes, [&] { REAL(cuMemFree_v2)(*address); }))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    cap->linear.hold(*address, held);
+    cap->linear.hold(*address, *held);
     return CUDA_SUCCESS;
 }
 
@@ -420,17 +427,13 @@ CUresult open_shared(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags
 {
     Entry cap;
     if (CUresult r = cap->real.call<Id>()(address, handle, flags)) return r;
-    CUdeviceptr base = 0;
-    size_t bytes = 0;
-    const int device = cap->current_device();
-    if (!cap->has(device) || REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address))
-        return CUDA_SUCCESS;
-    const Held held{device, whole_pages(bytes)};
-    if (!cap->opened.is_open(*address) && !cap->take(device, held.bytes)) {
+    const auto held = held_of_others(cap, *address);
+    if (!held) return CUDA_SUCCESS;
+    if (!cap->opened.is_open(*address) && !cap->take(held->device, held->bytes)) {
         REAL(cuIpcCloseMemHandle)(*address);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    cap->opened.open(*address, held);
+    cap->opened.open(*address, *held);
     return CUDA_SUCCESS;
 }
 
