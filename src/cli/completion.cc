@@ -1,5 +1,4 @@
 // rgpu completion: what a shell needs to complete rgpu's commands and options.
-#include <cstdio>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -105,11 +104,8 @@ public:
         const bool bash = shell_ == "bash";
         Tree tree;
         add(*context.app, "", bash ? "words" : "all", tree);
-        const std::string text =
-            filled(filled(bash ? kBash : kZsh, "@PATHS@", tree.paths), "@CASES@", tree.cases);
-        fputs(text.c_str(), stdout);
-        return fflush(stdout) == 0 ? kOk
-                                   : fail(error(ErrorKind::internal, "cannot write to stdout"));
+        return print(
+            filled(filled(bash ? kBash : kZsh, "@PATHS@", tree.paths), "@CASES@", tree.cases));
     }
 
 private:

@@ -246,10 +246,7 @@ public:
         app.add_flag("--once", once_, "Show it once and end; so it is where stdout is no terminal");
         app.add_flag("--json", json_,
                      "Print JSON, one line each time; once unless --interval is given");
-        app.add_option("--server", servers_, "Ask this server alone; several: a,b")
-            ->type_name("NAME")
-            ->delimiter(',')
-            ->allow_extra_args(false);
+        add_servers(app, servers_);
         app.add_option("-i,--interval", interval_, "Time between two views: 500ms (1s)")
             ->type_name("TIME");
         app.footer("q ends it. Columns are explained in rgpu(1), the numbers in doc/sharing.md.");

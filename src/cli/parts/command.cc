@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <utility>
 
+#include <CLI/CLI.hpp>
+
 namespace rgpu::cli {
 
 Result<const Config *> Context::config()
@@ -43,6 +45,20 @@ std::vector<CommandEntry> &commands()
 {
     static std::vector<CommandEntry> all;
     return all;
+}
+
+void add_servers(CLI::App &app, std::vector<std::string> &servers)
+{
+    app.add_option("--server", servers, "Ask this server alone; several: a,b")
+        ->type_name("NAME")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+}
+
+int print(const std::string &text)
+{
+    fputs(text.c_str(), stdout);
+    return fflush(stdout) == 0 ? kOk : fail(error(ErrorKind::internal, "cannot write to stdout"));
 }
 
 int fail(const Error &error, int status)

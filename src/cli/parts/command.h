@@ -80,6 +80,11 @@ template <class T> struct Registered {
     }
 };
 
+// --server of commands that ask servers: the names that Context::pool() takes.
+void add_servers(CLI::App &app, std::vector<std::string> &servers);
+
+// Prints on stdout. Returns kOk, or kFailed where that cannot be written, which it then tells.
+int print(const std::string &text);
 // Prints "rgpu: <text>" on stderr and returns `status`.
 int fail(const Error &error, int status = kFailed);
 

@@ -1,7 +1,6 @@
 // What rgpu list and rgpu leases have in common: both show the servers' inventories.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -22,10 +21,7 @@ public:
     void options(CLI::App &app) override
     {
         app.add_flag("--json", json_, "Print JSON");
-        app.add_option("--server", servers_, "Ask this server alone; several: a,b")
-            ->type_name("NAME")
-            ->delimiter(',')
-            ->allow_extra_args(false);
+        add_servers(app, servers_);
     }
 
     int run(Context &context) override
@@ -40,12 +36,6 @@ public:
 
 protected:
     bool as_json() const { return json_; }
-    static int print(const std::string &text)
-    {
-        fputs(text.c_str(), stdout);
-        return fflush(stdout) == 0 ? kOk
-                                   : fail(error(ErrorKind::internal, "cannot write to stdout"));
-    }
 
 private:
     Show as_table_, as_json_;
