@@ -61,6 +61,7 @@ SlurmctldHost=head
 GresTypes=gpu           # ours
 NodeName=cn[1-4] CPUs=8 Gres=gpu:2
 PartitionName=all Nodes=ALL
+SelectType=select/cons_tres
 END
 chmod 640 "$site/slurm.conf"
 before=$(state)
@@ -70,7 +71,7 @@ like "$out" "slurm.conf:4: change
   - GresTypes=gpu           # ours
   \+ GresTypes=gpu,rgpu           # ours
     --gres=rgpu:N is how users ask\." "a line that changes: file, line, old, new, why"
-like "$out" "slurm.conf:9: add
+like "$out" "slurm.conf:10: add
   \+ Licenses=rgpu:400
     The pool as Slurm sells it: " "a line that is added"
 like "$out" "gres.conf:2: add
@@ -177,6 +178,7 @@ like "$out" "nodes-big.conf:1: change" "a change is told where the line stands"
 site there < "$own/slurm.conf"
 cat >> "$site/slurm.conf" <<'END'
 NodeName=a Gres=rgpu:8
+SelectType=select/cons_tres
 SchedulerParameters=bf_licenses
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageTRES=gres/rgpu,license/rgpu
@@ -240,17 +242,42 @@ setup --apply
 is $rc 0 "the cures work" || diag "$out$err"
 setup --undo
 
-site plain < <(echo NodeName=n1)
+# The default of SelectType has changed: Slurm 22.05 and 24.11, whichever is here.
 mkdir "$T/bin"
-printf '#!/bin/sh\necho "slurm 99.11.1"\n' > "$T/bin/slurmctld"
+slurm_is() { printf '#!/bin/sh\necho "slurm %s"\n' "$1" > "$T/bin/slurmctld"; }
+slurm_is 22.05.8
 chmod 755 "$T/bin/slurmctld"
+site select <<< NodeName=n1
+PATH=$T/bin:$PATH setup
+like "$out" '\+ SelectType=select/cons_tres
+    With select/linear, the default before Slurm 23.11, the steps of a job get no GRES\.' \
+    "SelectType is written where Slurm has select/linear by default"
+slurm_is 24.11.5
+PATH=$T/bin:$PATH setup
+unlike "$out" SelectType "... and not where it has select/cons_tres"
+if [[ ${version##* } == 22.05.* ]]; then
+    setup --apply
+    like "$rc $out" "^0 .*wait until squeue -a shows no job.*
+  .*systemctl restart slurmctld" "... and what that does to jobs is said before the restart"
+    setup --undo
+else
+    skip "this Slurm has select/cons_tres by default"
+fi
+echo SelectType=select/linear >> "$site/slurm.conf"
+setup
+like "$rc $out" "^4 .*in the way: SelectType: .*:2 has select/linear, and job steps get no GRES .*
+    write SelectType=select/cons_tres there, at a time without jobs" \
+    "select/linear is for people to change"
+
+site plain < <(echo NodeName=n1)
+slurm_is 99.11.1
 PATH=$T/bin:$PATH setup --apply
 built=${version##* }
 like "$rc $out" \
     "^4 .*in the way: job_submit_rgpu.so: .* is built for Slurm $built, and here is 99.11.1" \
     "plugins of another Slurm"
 like "$out" "in the way: spank_rgpu.so" "both of them"
-printf '#!/bin/sh\necho "slurm %s.99"\n' "${built%.*}" > "$T/bin/slurmctld"
+slurm_is "${built%.*}.99"
 PATH=$T/bin:$PATH setup
 like "$rc $out" "^4 .*in the way: job_submit_rgpu.so" \
     "job_submit plugins must be of the very version"

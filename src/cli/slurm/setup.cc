@@ -70,10 +70,10 @@ std::optional<slurm::SlurmVersion> version_here()
 }
 
 // The plugins that the lines name are there, and of this Slurm.
-void look_at_plugins(const slurm::OwnLines &own, std::vector<slurm::Obstacle> &obstacles)
+void look_at_plugins(const slurm::OwnLines &own, std::optional<slurm::SlurmVersion> running,
+                     std::vector<slurm::Obstacle> &obstacles)
 {
     std::string folders = own.value("PluginDir"), first = folders.substr(0, folders.find(':'));
-    auto running = version_here();
     for (const char *name : {"job_submit_rgpu.so", kSpank}) {
         std::string path = first + "/" + name;
         auto built = slurm::plugin_version_of(path);
@@ -153,8 +153,10 @@ public:
                 if (!wishes->licences && slurm::needs_licences(*site)) wishes->licences = sold->sum;
                 wishes->type_licences = sold->types;
             }
+        const auto running = version_here();
+        wishes->linear_by_default = !running || slurm::selects_linear(*running);
         slurm::Plan plan = slurm::plan_setup(*site, *own, *wishes);
-        look_at_plugins(*own, plan.obstacles);
+        look_at_plugins(*own, running, plan.obstacles);
         look_at_config(context, *site, *own, plan.obstacles);
         return apply_ ? apply(*site, plan) : tell(*site, plan);
     }
@@ -270,6 +272,9 @@ private:
         };
         auto out =
             next_steps(site, files, any([](const slurm::PlannedLine &l) { return l.restart; }));
+        if (slurm::forgets_jobs(plan))
+            out.insert(out.end() - 1, "wait until squeue -a shows no job: slurmctld forgets all "
+                                      "jobs when it starts with another SelectType");
         if (any([](const slurm::PlannedLine &l) {
                 return l.now.starts_with("PluginDir=") || l.now.find(kSpank) != std::string::npos;
             }))

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "slurm/conf/hostlist.h"
+#include "slurm/conf/plan.h"
 #include "slurm/terms/filters.h"
 #include "slurm/terms/licences.h"
 #include "util/next_token.h"
@@ -257,6 +258,10 @@ std::vector<Disagreement> compare_config(std::string_view shown)
             missing(name, value,
                     "set it to the script of libexec/rgpu, or call rgpu slurm from yours "
                     "(doc/slurm.md)");
+    if (std::string value = setting(shown, "SelectType"); !gives_steps_gres(value))
+        missing("SelectType", value,
+                "set it to select/cons_tres at a time without jobs, and restart slurmctld and "
+                "slurmd: the steps of jobs get no GRES, and slurmctld forgets its jobs then");
     std::string flags = setting(shown, "PrologFlags");
     if (!has_token(flags, "Alloc") && !has_token(flags, "Contain"))
         missing("PrologFlags", flags,

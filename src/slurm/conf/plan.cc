@@ -18,6 +18,8 @@ namespace {
 constexpr const char *kMarker =
     "# rgpu, GPUs of other machines: rgpu slurm setup --undo takes these lines out.";
 
+constexpr const char *kSelectType = "SelectType";
+
 // --- words
 
 std::vector<std::string> words_of(std::string_view list) { return tokens(list, ","); }
@@ -74,6 +76,7 @@ enum class Merge {
     script,   // a file that runs; there can be one
     licence,  // NAME:COUNT of a list
     nodes,    // a setting of lines that the site has
+    choice,   // one of several values: another is for people to change
 };
 
 struct Rule {
@@ -87,6 +90,7 @@ constexpr Rule kRules[] = {
     {"Licenses", Merge::licence, false},
     {"GresTypes", Merge::list, true},
     {"NodeName", Merge::nodes, true},
+    {kSelectType, Merge::choice, true},
     {"PluginDir", Merge::path, true},
     {"JobSubmitPlugins", Merge::last, true},
     {"PrologSlurmctld", Merge::script, false, "prolog"},
@@ -234,6 +238,8 @@ private:
         if (same_key(key, "SchedulerParameters"))
             return same_key(site_.slurm.value("SchedulerType").value_or("sched/backfill"),
                             "sched/backfill");
+        if (same_key(key, kSelectType))
+            return wishes_.linear_by_default || site_.slurm.last(kSelectType);
         return true;
     }
 
@@ -283,6 +289,7 @@ private:
         case Merge::script: put_script(line, *rule, there); break;
         case Merge::licence: put_licence(line, *rule, there); break;
         case Merge::nodes: put_nodes(line, *rule); break;
+        case Merge::choice: put_choice(line, *rule, there); break;
         }
     }
 
@@ -342,6 +349,18 @@ private:
         // Both imply Alloc.
         if (!has(words, own) && !has(words, "Contain") && !has(words, "X11"))
             append(*there, "," + own, line, rule);
+    }
+
+    void put_choice(const OwnLine &line, const Rule &rule, const PlacedEntry *there)
+    {
+        const std::string &own = line.entry.settings[0].value;
+        if (!there) return add(line, rule, own);
+        const std::string &value = there->entry.settings[0].value;
+        if (gives_steps_gres(value)) return;
+        refuse(rule.key, where(*there) + " has " + value + ", and job steps get no GRES with it",
+               "write " + std::string(rule.key) + "=" + own +
+                   " there, at a time without jobs: slurmctld forgets all of them when it starts "
+                   "with it");
     }
 
     static bool calls(const std::string &script, const std::string &own, const std::string &verb)
@@ -655,6 +674,20 @@ std::vector<std::string> types_of(const Site &site)
             if (std::find(out.begin(), out.end(), type) == out.end()) out.push_back(type);
     }
     return out;
+}
+
+bool gives_steps_gres(std::string_view select_type)
+{
+    constexpr std::string_view kFolder = "select/";
+    if (select_type.starts_with(kFolder)) select_type.remove_prefix(kFolder.size());
+    return !same_key(select_type, "linear");
+}
+
+bool forgets_jobs(const Plan &plan)
+{
+    return std::any_of(plan.lines.begin(), plan.lines.end(), [](const PlannedLine &line) {
+        return line.now.starts_with(std::string(kSelectType) + "=");
+    });
 }
 
 bool needs_licences(const Site &site)

@@ -51,6 +51,7 @@ struct Wishes {
     // How many rgpu_TYPE: Slurm is to sell; with `licences` also in the place of a number that is
     // there.
     std::map<std::string, unsigned long> type_licences = {};
+    bool linear_by_default = false;  // Slurm selects nodes by select/linear unless told otherwise
 };
 
 // Something that only a person can decide.
@@ -76,8 +77,14 @@ struct Plan {
 
 Plan plan_setup(const Site &site, const OwnLines &own, const Wishes &wishes);
 
+// Whether the steps of jobs get GRES where Slurm selects nodes in this way (SelectType).
+bool gives_steps_gres(std::string_view select_type);
+
 // A number of licences must be known for the plan: slurm.conf sells none yet.
 bool needs_licences(const Site &site);
+
+// The plan changes how Slurm selects nodes: it forgets its jobs then.
+bool forgets_jobs(const Plan &plan);
 
 // The types that the site's nodes have (Gres=rgpu:TYPE:N).
 std::vector<std::string> types_of(const Site &site);

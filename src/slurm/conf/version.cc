@@ -57,6 +57,8 @@ std::string to_text(SlurmVersion version)
     return out;
 }
 
+bool selects_linear(SlurmVersion running) { return running < 0x170b00; }
+
 bool slurm_loads(SlurmVersion running, SlurmVersion plugin, bool spank)
 {
     SlurmVersion counts = spank ? 0xffff00 : 0xffffff;

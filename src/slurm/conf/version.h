@@ -22,6 +22,9 @@ std::string to_text(SlurmVersion version);
 // version (_verify_syms in src/common/plugin.c).
 bool slurm_loads(SlurmVersion running, SlurmVersion plugin, bool spank);
 
+// Before 23.11, SelectType is select/linear where slurm.conf does not say it.
+bool selects_linear(SlurmVersion running);
+
 // The plugin_version in the bytes of a shared object (ELF, 64 bits); nothing where there is none.
 std::optional<SlurmVersion> plugin_version_in(std::string_view object);
 // ... in a file. Fails with `unavailable` where there is no such file, `invalid` where it is no

@@ -120,6 +120,9 @@ Test(compare, finds_what_is_missing_in_slurm_conf)
                              "Prolog[0] = /x\nEpilog[0] = /x\nPrologFlags = Alloc\n")
                   .empty(),
               "as Slurm 24.11 writes it");
+    cr_expect(compare_config(std::string(right) + "SelectType = select/cons_tres\n").empty());
+    one(compare_config(std::string(right) + "SelectType              = select/linear\n"),
+        "slurm.conf", "SelectType");
     for (const char *line : {"GresTypes", "JobSubmitPlugins", "PrologSlurmctld", "EpilogSlurmctld",
                              "Prolog ", "Epilog ", "PrologFlags"}) {
         std::string without = right;

@@ -16,6 +16,7 @@ static const char *const kOwn = "# A file.\n"
                                 "GresTypes=rgpu\n"
                                 "# The nodes.\n"
                                 "#NodeName=cn[1-8] Gres=rgpu:1024\n"
+                                "#SelectType=select/cons_tres\n"
                                 "PluginDir=/usr/lib/ours:/usr\n"
                                 "JobSubmitPlugins=rgpu\n"
                                 "PrologSlurmctld=/bin/true\n"
@@ -105,7 +106,7 @@ static void expect_text(const std::string &got, const char *wanted)
 Test(plan, own_lines_have_their_reasons)
 {
     auto lines = parse_own(kOwn, true);
-    cr_assert_eq(lines.size(), 9);
+    cr_assert_eq(lines.size(), 10);
     cr_expect(lines[0].why == "What is sold." && lines[0].text == "Licenses=rgpu:400");
     cr_expect(lines[1].why == "How users ask.");
     cr_expect(lines[2].why == "The nodes." && lines[2].entry.find("Gres")->value == "rgpu:1024");
@@ -264,6 +265,29 @@ Test(plan, refuses_where_another_script_is)
                   "slurm.conf:5 has /bin/false already, and Slurm takes one");
     cr_expect(plan.obstacles[0].cure.find("exec /bin/true") != std::string::npos);
     expect("PrologSlurmctld", "PrologSlurmctld=/bin/tru[e]", "");
+}
+
+Test(plan, writes_how_nodes_are_selected_where_slurm_has_a_worse_default)
+{
+    Wishes old = {400, {}, {}};
+    old.linear_by_default = true;
+    Plan plan = planned(whole(), old);
+    cr_assert_eq(plan.lines.size(), 1);
+    cr_expect(plan.lines[0].now == "SelectType=select/cons_tres" && plan.lines[0].restart);
+    cr_expect(plan.obstacles.empty() && forgets_jobs(plan));
+    cr_expect(planned(whole()).lines.empty(), "a newer Slurm has this default");
+    cr_expect_not(forgets_jobs(planned("")), "... and forgets nothing");
+    for (const char *good : {"SelectType=select/cons_tres\n", "selecttype=select/cons_res\n"})
+        for (const Wishes &wishes : {old, Wishes{400, {}, {}}})
+            cr_expect(planned(good + whole(), wishes).lines.empty(), "%s", good);
+    for (const char *bad : {"SelectType=select/linear\n", "SELECTTYPE=Linear\n"})
+        for (const Wishes &wishes : {old, Wishes{400, {}, {}}}) {
+            Plan refused = planned(bad + whole(), wishes);
+            cr_assert_eq(refused.obstacles.size(), 1, "%s", bad);
+            cr_expect(refused.obstacles[0].of == "SelectType");
+            cr_expect(refused.obstacles[0].cure.find("forgets") != std::string::npos);
+            cr_expect(refused.lines.empty());
+        }
 }
 
 Test(plan, what_depends_on_the_site)

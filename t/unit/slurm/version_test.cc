@@ -34,6 +34,14 @@ Test(version, spank_plugins_may_be_of_another_micro_version)
     cr_expect(!slurm_loads(0x170208, 0x160508, true));
 }
 
+Test(version, knows_the_default_of_selecttype)
+{
+    cr_expect(selects_linear(0x160508));
+    cr_expect(selects_linear(0x170208));
+    cr_expect_not(selects_linear(0x170b00));
+    cr_expect_not(selects_linear(0x180b05));
+}
+
 // An object with .dynsym, its strings and .rodata, and nothing else.
 static std::string object(uint32_t version)
 {
