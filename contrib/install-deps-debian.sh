@@ -16,7 +16,7 @@ packages=(
     libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev \
         libucx-dev
     # tests and demo
-    libcriterion-dev perl python3 python3-venv ca-certificates curl
+    libcriterion-dev perl python3 python3-venv python3-yaml ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
     iproute2 procps util-linux man-db crun bubblewrap systemd binutils prometheus
     # layout and lint
