@@ -175,7 +175,8 @@ try 20 env LD_LIBRARY_PATH="$T/nvml" "$build/libexec/rgpu-worker" --readings
 is "$(json '[(k, j[k]) for k in ("driver", "cuda")]' "$out")" \
     "[('driver', '580.65.06'), ('cuda', 13000)]" "rgpu-worker --readings: versions"
 wanted="[('compute_mode', 3), ('ecc_uncorrected', 10), ('index', 1), ('nvlink', [1, 0]), ('p2p', "
-wanted+="[5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('power', 62500), ('shutdown', 92), "
+wanted+="[5, 0]), ('pci', '00000000:3C:00.0'), ('persistence', 1), ('power', 62500), "
+wanted+="('shutdown', 92), "
 wanted+="('slowdown', 87), ('temperature', 41), ('uuid', 'GPU-1')]"
 is "$(json '[sorted(g.items()) for g in j["gpus"]][1]' "$out")" "$wanted" \
     "... each GPU; what NVML does not tell is left out"
