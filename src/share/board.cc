@@ -47,7 +47,7 @@ void copy_key(char (&to)[kKeyBytes], const char *from)
 struct Board::Seat {
     std::string lease;
     Terms terms;
-    Desk desk;
+    SchedulerEnd desk;
     int tenant = kNobody;  // until it sits down
     bool waiting = false, busy = false;
     uint32_t said = 0;  // the token's word
@@ -68,7 +68,7 @@ Board::Board(int64_t now) { reset(state_, now); }
 Board::Board(Board &&) noexcept = default;
 Board::~Board() = default;
 
-Result<uint64_t> Board::open(const std::string &lease, Terms terms, Desk desk)
+Result<uint64_t> Board::open(const std::string &lease, Terms terms, SchedulerEnd desk)
 {
     if (seats_.size() >= kMaxWorkers)
         return error(ErrorKind::exhausted, "the GPU has %zu workers already", kMaxWorkers);

@@ -49,7 +49,7 @@ public:
 
     // A worker of this lease will come to the desk; what is known of it goes by this number. Fails
     // with `exhausted`.
-    Result<uint64_t> open(const std::string &lease, Terms, Desk);
+    Result<uint64_t> open(const std::string &lease, Terms, SchedulerEnd);
     // The worker has gone.
     void close(uint64_t seat, int64_t now);
     bool has(uint64_t seat) const { return seats_.count(seat) != 0; }

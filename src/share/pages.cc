@@ -99,7 +99,7 @@ Result<Opened> open_place()
     return opened;
 }
 
-Result<Place> take_place(int socket)
+Result<TenantEnd> take_tenant_end(int socket)
 {
     char text[sizeof kMagic] = {};
     std::vector<Fd> given;
@@ -107,7 +107,7 @@ Result<Place> take_place(int socket)
     if (n <= 0 || given.size() != kDescriptors)
         return error(ErrorKind::disconnected, "there is no scheduler");
     const Fd told = std::move(given[0]), says = std::move(given[1]);
-    Place place;
+    TenantEnd place;
     place.bell = std::move(given[2]);
     place.line = std::move(given[3]);
     if (n != static_cast<ssize_t>(sizeof kMagic) || memcmp(text, kMagic, sizeof kMagic))

@@ -64,13 +64,13 @@ template <class Words> struct Unmap {
 template <class Words> using Page = std::unique_ptr<Words, Unmap<Words>>;
 
 // The scheduler's end.
-struct Desk {
+struct SchedulerEnd {
     Page<const Told> told;
     Page<Says> says;
 };
 
 // The worker's end.
-struct Place {
+struct TenantEnd {
     Page<Told> told;
     Page<const Says> says;
     Fd bell, line;
@@ -80,11 +80,11 @@ struct Place {
 // hangs up when the worker is gone (nor is that read). The worker's end is a socket in which all of
 // it lies ready, so that it can be given away as one descriptor.
 struct Opened {
-    Desk desk;
+    SchedulerEnd desk;
     Fd bell, line, socket;
 };
 Result<Opened> open_place();
 // In the worker, once for each socket. Fails with `disconnected` where there is no scheduler.
-Result<Place> take_place(int socket);
+Result<TenantEnd> take_tenant_end(int socket);
 
 }  // namespace rgpu::share

@@ -24,7 +24,7 @@ constexpr int64_t kNoAnswer = 2 * kSecond;
 
 }  // namespace
 
-Seat::Seat(Place place) : place_(std::move(place)), says_(place_.says.get())
+Seat::Seat(TenantEnd place) : place_(std::move(place)), says_(place_.says.get())
 {
     nobodys_.token = kMine;
     nobodys_.alone = 1;
@@ -32,7 +32,7 @@ Seat::Seat(Place place) : place_(std::move(place)), says_(place_.says.get())
 
 Result<std::unique_ptr<Seat>> Seat::take(int socket)
 {
-    Result<Place> place = take_place(socket);
+    Result<TenantEnd> place = take_tenant_end(socket);
     if (!place) return std::move(place).error();
     std::unique_ptr<Seat> seat(new Seat(std::move(*place)));
     seat->told().seated = 1;

@@ -48,11 +48,11 @@ public:
     void look_again();
 
 private:
-    explicit Seat(Place place);
+    explicit Seat(TenantEnd place);
     const Says &says() const { return *says_.load(std::memory_order_relaxed); }
     void go_without();
 
-    Place place_;
+    TenantEnd place_;
     Says nobodys_{};  // in place of the scheduler's
     std::atomic<const Says *> says_;
     int64_t asked_ = 0;  // since when it waits

@@ -24,7 +24,7 @@ template <class... F> struct Overloaded : F... {
 template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 // Collects where we are, so that each error is one statement.
-struct Place {
+struct KeyInFile {
     const std::string &path;
     std::string key;  // "rgpud.listen"
 
@@ -40,7 +40,7 @@ struct Place {
     }
 };
 
-Result<void> in_range(const ConfigKey &key, int64_t value, const Place &place,
+Result<void> in_range(const ConfigKey &key, int64_t value, const KeyInFile &place,
                       const toml::node &node, std::string (*write)(int64_t))
 {
     if (key.low == key.high || (value >= key.low && value <= key.high)) return {};
@@ -49,7 +49,7 @@ Result<void> in_range(const ConfigKey &key, int64_t value, const Place &place,
 }
 
 // What an entry of the wrong type is told: the right type, with an example.
-Error wrong_type(const ConfigField &field, const Place &place, const toml::node &node)
+Error wrong_type(const ConfigField &field, const KeyInFile &place, const toml::node &node)
 {
     const char *example =
         std::visit(Overloaded{
@@ -70,7 +70,7 @@ bool is_choice(const ConfigKey &key, const std::string &text)
 }
 
 Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &node,
-                      const Place &place)
+                      const KeyInFile &place)
 {
     auto text = node.value_exact<std::string>();
     // A choice between yes, no and more.
@@ -90,7 +90,7 @@ Result<void> set_text(std::string *to, const ConfigKey &key, const toml::node &n
 }
 
 Result<void> set_list(std::vector<std::string> *to, const ConfigKey &key, const toml::node &node,
-                      const Place &place)
+                      const KeyInFile &place)
 {
     const toml::array *array = node.as_array();
     if (!array) return wrong_type(to, place, node);
@@ -107,8 +107,8 @@ Result<void> set_list(std::vector<std::string> *to, const ConfigKey &key, const 
 
 // A number with a unit, written as text: Parse makes the number.
 template <class T, class Parse, class Write>
-Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node, const Place &place,
-                         Parse parse, Write write)
+Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node,
+                         const KeyInFile &place, Parse parse, Write write)
 {
     auto text = node.value_exact<std::string>();
     if (!text) return wrong_type(to, place, node);
@@ -124,7 +124,7 @@ Result<void> set_measure(T *to, const ConfigKey &key, const toml::node &node, co
 }
 
 Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &node,
-                        const Place &place)
+                        const KeyInFile &place)
 {
     auto number = node.value_exact<int64_t>();
     if (!number) return wrong_type(to, place, node);
@@ -133,7 +133,7 @@ Result<void> set_number(int64_t *to, const ConfigKey &key, const toml::node &nod
 }
 
 Result<void> set_field(const ConfigField &field, const ConfigKey &key, const toml::node &node,
-                       const Place &place)
+                       const KeyInFile &place)
 {
     return std::visit(
         Overloaded{
@@ -170,7 +170,7 @@ Result<void> read_table(const char *table, const toml::table &entries, Config &c
                         ServerEntry &server)
 {
     for (auto &&[name, node] : entries) {
-        Place place{config.path, std::string(table) + "." + std::string(name.str())};
+        KeyInFile place{config.path, std::string(table) + "." + std::string(name.str())};
         const ConfigKey *known = nullptr;
         for (const ConfigKey &key : config_keys())
             if (!strcmp(key.table, table) && name.str() == key.name) known = &key;
@@ -194,7 +194,7 @@ bool plain_name(std::string_view name)
 
 Result<void> read_server(const toml::node &node, Config &config)
 {
-    Place place{config.path, "server"};
+    KeyInFile place{config.path, "server"};
     const toml::table *entries = node.as_table();
     if (!entries)
         return place.wrong(node, "must be a table: write [[server]] above its name and address");
@@ -220,7 +220,7 @@ Result<void> read_server(const toml::node &node, Config &config)
 
 Result<void> read_part(std::string_view name, const toml::node &node, Config &config)
 {
-    Place place{config.path, std::string(name)};
+    KeyInFile place{config.path, std::string(name)};
     if (name == "server") {
         const toml::array *servers = node.as_array();
         if (!servers)

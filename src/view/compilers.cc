@@ -20,7 +20,7 @@ std::string ptxas_in(const std::string &toolkit_dir) { return toolkit_dir + "/bi
 
 std::string toolkit_dir(const std::string &interposer_dir)
 {
-    const std::string directory = beside(interposer_dir) + "/ptx";
+    const std::string directory = libraries_root(interposer_dir) + "/ptx";
     return access(ptxas_in(directory).c_str(), X_OK) == 0 ? directory : std::string();
 }
 

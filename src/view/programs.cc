@@ -4,7 +4,7 @@
 
 namespace rgpu::view {
 
-std::string beside(const std::string &interposer_dir)
+std::string libraries_root(const std::string &interposer_dir)
 {
     std::string directory = interposer_dir;
     while (directory.ends_with('/')) directory.pop_back();
@@ -14,7 +14,7 @@ std::string beside(const std::string &interposer_dir)
 
 std::string programs_dir(const std::string &interposer_dir)
 {
-    const std::string directory = beside(interposer_dir) + "/smi";
+    const std::string directory = libraries_root(interposer_dir) + "/smi";
     return access((directory + "/nvidia-smi").c_str(), X_OK) == 0 ? directory : std::string();
 }
 

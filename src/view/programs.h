@@ -6,7 +6,7 @@
 namespace rgpu::view {
 
 // The directory that holds the folder of libcuda.so.1 and its neighbours.
-std::string beside(const std::string &interposer_dir);
+std::string libraries_root(const std::string &interposer_dir);
 
 // The directory beside that of libcuda.so.1; empty where nvidia-smi is not in it.
 std::string programs_dir(const std::string &interposer_dir);

@@ -31,7 +31,7 @@ using LanePlace = uint32_t;
 
 struct Record {
     uint32_t bytes = 0;  // of the stream, not 0
-    uint32_t way = 0;    // they follow here, or come on lane way - 1
+    uint32_t lane = 0;   // they follow here, or come on lane number lane - 1
 };
 static_assert(sizeof(Record) == 8);
 

@@ -154,8 +154,8 @@ int serve(Connection &connection, const WorkerStart &start)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
     worker::Mailbox::here().open();
-    if (!confined(start, takes_ucx(start) ? worker::Sockets::until_settled
-                                          : worker::Sockets::connect_until_settled))
+    if (!confined(start, takes_ucx(start) ? worker::Sockets::until_connected
+                                          : worker::Sockets::connect_until_connected))
         return 1;
     if (start.meter != serverd::kNoDescriptor)
         worker::Metering::here().open(start.meter, start.places);

@@ -27,7 +27,7 @@ constexpr double kFor = 1e6,
                  kCopyFor = 0.3e6;  // microseconds for calls; for each size and direction
 
 // One object of the driver's, and the first call that failed.
-class Gpu {
+class MeasuredDriver {
 public:
     Result<void> open()
     {
@@ -118,7 +118,7 @@ double rate(size_t bytes, auto &&copy)
 
 // Small copies to the GPU return before they are there: as many as make a megabyte, and a wait for
 // all.
-double rate_to(Gpu &gpu, size_t bytes)
+double rate_to(MeasuredDriver &gpu, size_t bytes)
 {
     const size_t times = std::max<size_t>(1, kSizes[2] / bytes);
     return rate(times * bytes, [&] {
@@ -131,7 +131,7 @@ double rate_to(Gpu &gpu, size_t bytes)
 
 Result<Link> measure_link(void (*tell)(const char *))
 {
-    Gpu gpu;
+    MeasuredDriver gpu;
     if (Result<void> r = gpu.open(); !r) return std::move(r).error();
     Result<size_t> most = gpu.allocate(kSizes[std::size(kSizes) - 1]);
     if (!most) return std::move(most).error();

@@ -37,7 +37,7 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
     HandleId s = 0, e = 0;
     if (!session() || detail::id_in(stream, s) || detail::id_in(event, e)) return call();
     if (!(flags & CU_EVENT_RECORD_EXTERNAL) && any_capture()) note_captured_record(e, s);
-    if (shared::active()) shared::note_event(event, stream);
+    if (mirror::active()) mirror::note_event(event, stream);
     idle::recording(e);
     CUresult r = call();
     idle::recorded_in(e, s);

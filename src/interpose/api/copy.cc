@@ -93,13 +93,13 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
     if (is_captured(t.stream))
         return bytes ? capture_copy(device, host, nullptr, bytes, stream) : CUDA_SUCCESS;
     // What kernels may have written there without the program knowing yet is the device's to copy.
-    if (shared::active())
-        if (auto from = shared::device_address(host))
+    if (mirror::active())
+        if (auto from = mirror::device_address(host))
             return copy_on_device(device, *from, bytes, stream);
     if (bytes && !relay::is_carrying() && is_still_written(host, bytes))
         return relay::copy(device, reinterpret_cast<CUdeviceptr>(host), bytes, stream,
                            wait ? CopyWait::always : CopyWait::as_memory_says);
-    shared::Work work;
+    mirror::Work work;
     if (CUresult r = work.begin(t.stream, {device})) return r;
     constexpr size_t kChunk = wire::kMaxCopyBytes - 64;
     Blocks blocks(*session(), (bytes + kChunk - 1) / kChunk);
@@ -124,8 +124,8 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
     if (!bytes) return CUDA_SUCCESS;
     if (!host || !is_device_range(device, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (is_captured(t.stream)) return capture_copy(device, nullptr, host, bytes, stream);
-    if (shared::active())
-        if (auto to = shared::device_address(host)) {
+    if (mirror::active())
+        if (auto to = mirror::device_address(host)) {
             CUresult r = copy_on_device(*to, device, bytes, stream);
             return r || !wait ? r : own::cuStreamSynchronize(stream);
         }
@@ -134,14 +134,14 @@ CUresult copy_to_host(void *host, CUdeviceptr device, size_t bytes, CUstream str
         return relay::copy(reinterpret_cast<CUdeviceptr>(host), device, bytes, stream,
                            wait ? CopyWait::always : CopyWait::as_memory_says);
     if (wait && read_ahead::take(host, device, bytes, t.stream)) return CUDA_SUCCESS;
-    if (CUresult r = shared::before_read(device)) return r;
-    const uint64_t mark = wait ? shared::mark() : 0, asked = idle::moment();
+    if (CUresult r = mirror::before_read(device)) return r;
+    const uint64_t mark = wait ? mirror::mark() : 0, asked = idle::moment();
     CUresult r = session()->copy_out(
         CallId::cuMemcpyDtoHAsync_v2, current_context(), [&](wire::Writer &w) { t.write(w); }, host,
         bytes, wait, stream_key(t));
     if (r || !wait) return r;
-    if (!shared::active()) idle::learn_stream(t.stream, asked);
-    return shared::reached_stream(mark, t.stream);
+    if (!mirror::active()) idle::learn_stream(t.stream, asked);
+    return mirror::reached_stream(mark, t.stream);
 }
 
 CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
@@ -153,7 +153,7 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
     // Told at once, as a driver does; posted, it would surface later.
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
-    shared::Work work;
+    mirror::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
     return remote<CallId::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
 }
@@ -164,12 +164,12 @@ namespace {
 // change memory that is shared.
 CUresult settle(CUresult r, CUstream stream)
 {
-    return r || !shared::active() ? r : own::cuStreamSynchronize(stream);
+    return r || !mirror::active() ? r : own::cuStreamSynchronize(stream);
 }
 // After one to the device, other streams at what it brought.
 CUresult settle_in(CUresult r, CUstream stream)
 {
-    return r || shared::active() ? settle(r, stream) : sync_copies::after_copy(stream);
+    return r || mirror::active() ? settle(r, stream) : sync_copies::after_copy(stream);
 }
 
 // Whether a copy between these contexts is one between servers, or for another than calls go to.
@@ -242,7 +242,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
         return relay::copy(to, to_context, from, from_context, bytes, stream, CopyWait::never);
     if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
-    shared::Work work;
+    mirror::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
     return remote<CallId::cuMemcpyPeerAsync>(to, to_context, from, from_context, bytes, stream);
 }
@@ -281,7 +281,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
             return relay::change(to, n * sizeof value, stream, [=](CUstream s) { \
                 return own::cuMemsetD##bits##Async(to, value, n, s); \
             }); \
-        shared::Work work; \
+        mirror::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD##bits##Async>(to, value, n, stream); \
     } \
@@ -298,7 +298,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
                 return own::cuMemsetD2D##bits##Async(to, pitch, value, width, height, s); \
             }); \
         const Waiting odd(height > 1 && (pitch % sizeof value || pitch < width * sizeof value)); \
-        shared::Work work; \
+        mirror::Work work; \
         if (CUresult r = work.begin_in(stream, {to})) return r; \
         return remote<CallId::cuMemsetD2D##bits##Async>(to, pitch, value, width, height, stream); \
     }

@@ -197,7 +197,7 @@ CUresult cuGraphDestroy(CUgraph graph)
         owner && Handles::get().at(owner)->kind.load() == HandleKind::graph)
         return CUDA_ERROR_INVALID_VALUE;
     const std::vector<HandleId> parts = take_parts(id);
-    for (HandleId part : parts) drop_kept(part), forget_bodies(part);
+    for (HandleId part : parts) release_node_memory(part), forget_bodies(part);
     CUresult r = session()->post(CallId::cuGraphDestroy, current_context(), [&](wire::Writer &w) {
         w.value(id), w.value(uint64_t{parts.size()});
         w.bytes(parts.data(), parts.size() * sizeof(HandleId));

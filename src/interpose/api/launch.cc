@@ -138,7 +138,7 @@ private:
 CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **extra,
                 bool cooperative)
 {
-    Session *s = session();
+    ServerSession *s = session();
     if (!s) return not_ready();
     if (CUresult r = context_state()) return r;
     const FunctionInfo *info = function_info(f);
@@ -153,7 +153,7 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **params, void **ext
     if (CUresult r = may_give_work(stream)) return r;
     Arguments arguments;
     if (CUresult r = arguments.take(*info, params, extra)) return r;
-    shared::Work work;
+    mirror::Work work;
     if (CUresult r = work.begin(stream)) return r;
     const HandleId number = *Handles::get().id(f);
     const auto body = [&](wire::Writer &w) {

@@ -1,8 +1,5 @@
 // The linker (cuLink*) works on the server; its result comes here, where the program looks at it.
-//
-// Bodies: create = number of the state and options; add = number of the state, type, name, options,
-// the data as an image (wire/image.h); complete = number of the state. Answers carry the logs as
-// loads do, complete's the image too.
+// Bodies: wire/jit_bodies.h.
 #include <fcntl.h>
 
 #include "interpose/code/jit.h"
@@ -63,9 +60,8 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     if (!data || !bytes || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> head;
     wire::Writer w(head);
-    w.value(*Handles::get().id(state));
-    w.value(static_cast<uint32_t>(type));
-    w.string(name ? name : "");
+    wire::LinkInput{*Handles::get().id(state), static_cast<uint32_t>(type), name ? name : ""}.write(
+        w);
     jit.write(w);
     const std::string_view image(static_cast<const char *>(data), bytes);
     Reply reply;

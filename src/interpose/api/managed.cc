@@ -192,7 +192,7 @@ CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t byt
     if (!known || address != range.base || (bytes && bytes != range.bytes))
         return CUDA_ERROR_INVALID_VALUE;
     // What is not for all streams the program may use while others work.
-    shared::set_any_time(address, flags != CU_MEM_ATTACH_GLOBAL);
+    mirror::set_any_time(address, flags != CU_MEM_ATTACH_GLOBAL);
     return CUDA_SUCCESS;
 }
 

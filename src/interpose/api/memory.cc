@@ -29,9 +29,9 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
                                CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || !bytes || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr base = 0;
-    CUresult r = shared::allocate(shared::Kind::pinned, bytes, base);
-    if (!r && flags & CU_MEMHOSTALLOC_DEVICEMAP && (r = shared::share(base)))
-        shared::give_back(base);
+    CUresult r = mirror::allocate(mirror::Kind::pinned, bytes, base);
+    if (!r && flags & CU_MEMHOSTALLOC_DEVICEMAP && (r = mirror::share(base)))
+        mirror::give_back(base);
     if (r == CUDA_ERROR_NOT_SUPPORTED && !(flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
         // Where kernels cannot reach it, it still is memory for copies.
         void *p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
@@ -41,7 +41,7 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags)
     }
     if (r) return r;
     Unless noted([&] {
-        shared::find(base) ? shared::give_back(base)
+        mirror::find(base) ? mirror::give_back(base)
                            : (void)munmap(reinterpret_cast<void *>(base), whole_pages(bytes));
     });
     note_host({base, bytes, flags, true, current_context(), current_device()});
@@ -115,9 +115,9 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
     if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr base = 0;
-    if (CUresult r = shared::allocate(shared::Kind::managed, bytes, base)) return r;
-    Unless noted([&] { shared::give_back(base); });
-    if (flags == CU_MEM_ATTACH_HOST) shared::set_any_time(base, true);
+    if (CUresult r = mirror::allocate(mirror::Kind::managed, bytes, base)) return r;
+    Unless noted([&] { mirror::give_back(base); });
+    if (flags == CU_MEM_ATTACH_HOST) mirror::set_any_time(base, true);
     note_managed(base, bytes);
     noted.keep();
     *out = base;
@@ -134,10 +134,10 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (range && range->managed && range->base == base) {
-        if (shared::find(base)->kind != shared::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
+        if (mirror::find(base)->kind != mirror::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
         if (CUresult r = own::cuCtxSynchronize()) return r;
         if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
-        shared::give_back(base);
+        mirror::give_back(base);
         return CUDA_SUCCESS;
     }
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
@@ -223,8 +223,8 @@ CUresult cuMemFreeHost(void *p)
     CUresult r = current_context() && is_here(current_context()) ? own::cuCtxSynchronize()
                                                                  : CUDA_SUCCESS;
     settle_elsewhere();
-    if (shared::find(range->base))
-        shared::give_back(range->base);
+    if (mirror::find(range->base))
+        mirror::give_back(range->base);
     else
         munmap(p, whole_pages(range->bytes));
     return r;
@@ -250,7 +250,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
     if (find_host(p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     auto base = reinterpret_cast<uintptr_t>(p);
     note_host({base, bytes, flags, false, current_context(), current_device()});
-    shared::note_registration(base, 1);
+    mirror::note_registration(base, 1);
     return CUDA_SUCCESS;
 }
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
@@ -267,19 +267,19 @@ CUresult cuMemHostUnregister(void *p)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     settle_elsewhere();
     // Kernels that use it must end before, as in CUDA.
-    if (shared::device_address(p))
+    if (mirror::device_address(p))
         if (CUresult r = own::cuCtxSynchronize()) return r;
     for (unsigned s = 0; spanning() && s < server_count(); s++) {
         const At at(s);
-        const auto mirror = shared::device_address(p);
-        if (const auto b = mirror ? shared::find(*mirror) : std::nullopt;
+        const auto mirror = mirror::device_address(p);
+        if (const auto b = mirror ? mirror::find(*mirror) : std::nullopt;
             b && is_here(b->context)) {
             const At in(s, b->context);
             own::cuCtxSynchronize();
         }
     }
     if (!forget_host(base, false)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    shared::note_registration(base, -1);
+    mirror::note_registration(base, -1);
     return CUDA_SUCCESS;
 }
 
@@ -291,16 +291,16 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned int fl
     const auto host = reinterpret_cast<uintptr_t>(p);
     auto range = find_host(p);
     if (!range) {  // managed memory is its own
-        auto b = shared::find(host);
+        auto b = mirror::find(host);
         *out = host;
-        return b && b->kind == shared::Kind::managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return b && b->kind == mirror::Kind::managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     CUdeviceptr device = range->base;
     if (!range->allocated)
-        if (CUresult r = shared::mirror(*range, device)) return r;
-    if (!shared::find(device)) return CUDA_ERROR_NOT_SUPPORTED;
-    if (CUresult r = shared::must_be_here(device)) return r;
-    if (CUresult r = shared::share(device)) return r;
+        if (CUresult r = mirror::mirror(*range, device)) return r;
+    if (!mirror::find(device)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult r = mirror::must_be_here(device)) return r;
+    if (CUresult r = mirror::share(device)) return r;
     *out = device + (host - range->base);
     return CUDA_SUCCESS;
 }

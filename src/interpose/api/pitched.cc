@@ -113,7 +113,7 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, CUstream stream, CopyWait when)
     if (to.device && from.device) {
         const Waiting unsure(!fits(c, to) ||
                              !fits(c, from));  // which may share memory: before the order is held
-        shared::Work work;
+        mirror::Work work;
         if ((r = work.begin(number, {to.first, from.first}))) return r;
         r = remote<CallId::cuMemcpy3DAsync_v2>(&c, stream);
         // Not with the order of work held.

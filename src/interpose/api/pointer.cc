@@ -44,9 +44,9 @@ CUresult device_pointer(const Known &k, CUdeviceptr &out)
 {
     CUdeviceptr base = k.in_host.base;
     if (!k.in_host.allocated)
-        if (CUresult r = shared::mirror(k.in_host, base)) return r;
+        if (CUresult r = mirror::mirror(k.in_host, base)) return r;
     out = base + (k.address - k.in_host.base);
-    return shared::find(base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return mirror::find(base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, since CUDA 12.8; the last one that there is.

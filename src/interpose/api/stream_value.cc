@@ -36,8 +36,8 @@ CUresult check(const Operation &o)
 
 bool in_shared(const Operation &o)
 {
-    auto b = shared::find(o.address);
-    return o.bytes && b && b->shared;
+    auto b = mirror::find(o.address);
+    return o.bytes && b && b->mirrored;
 }
 
 // A driver may refuse it, at once: the call waits for that then. All programs' usual ones are
@@ -67,7 +67,7 @@ CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send sen
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
     const Waiting odd(std::any_of(ops, ops + count, is_odd));
-    const bool here = shared::active() && !is_captured(id);
+    const bool here = mirror::active() && !is_captured(id);
     const Operation *in_memory = nullptr;
     bool writes = false;
     for (size_t i = 0; here && i < count; i++)
@@ -76,7 +76,7 @@ CUresult carry_out(CUstream stream, const Operation *ops, size_t count, Send sen
     // What the flag stands for comes before it.
     if (CUresult r = writes ? call_in_stream(stream, nothing, nullptr) : CUDA_SUCCESS) return r;
     {
-        shared::Work work;
+        mirror::Work work;
         if (CUresult r = work.begin(id)) return r;
         for (size_t i = 0; i < count; i++) {
             if (!in_shared(ops[i])) continue;

@@ -20,16 +20,16 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
     if (!session()) return not_ready();
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (!shared::active() && current_context() && idle::stream(id))
+    if (!mirror::active() && current_context() && idle::stream(id))
         return relay::failed_in_stream(id);
-    const uint64_t mark = shared::mark();
+    const uint64_t mark = mirror::mark();
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace(id);
     const uint64_t asked = idle::moment();
     if (CUresult r = ask()) return r;
     if (wait) wait->over();
-    if (shared::active()) {
-        if (CUresult r = shared::reached_stream(mark, id)) return r;
+    if (mirror::active()) {
+        if (CUresult r = mirror::reached_stream(mark, id)) return r;
     } else {
         idle::learn_stream(id, asked);
     }
@@ -39,15 +39,15 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
 template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 {
     const HandleId id = Handles::get().id(event).value_or(calls::kNoHandle);
-    if (!shared::active() && idle::event(id)) return relay::failed_in_context(context_of(id));
-    const uint64_t mark = shared::mark(), recorded = idle::recorded(id);
+    if (!mirror::active() && idle::event(id)) return relay::failed_in_context(context_of(id));
+    const uint64_t mark = mirror::mark(), recorded = idle::recorded(id);
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace();
     if (CUresult r = ask()) return r;
     if (wait) wait->over();
     idle::learn_event(id, recorded);
-    if (shared::active())
-        if (CUresult r = shared::reached_event(mark, id)) return r;
+    if (mirror::active())
+        if (CUresult r = mirror::reached_event(mark, id)) return r;
     return relay::failed_in_context(context_of(id));
 }
 
@@ -55,15 +55,15 @@ template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 
 CUresult cuCtxSynchronize()
 {
-    if (!shared::active() && current_context() && idle::context(current_context()))
+    if (!mirror::active() && current_context() && idle::context(current_context()))
         return relay::failed_in_context(current_context());
-    const uint64_t mark = shared::mark();
+    const uint64_t mark = mirror::mark();
     read_ahead::Wait wait;
     const uint64_t asked = idle::moment();
     if (CUresult r = remote<CallId::cuCtxSynchronize>()) return r;
     wait.over();
     idle::learn_context(current_context(), asked);
-    if (CUresult r = shared::reached_everything(mark)) return r;
+    if (CUresult r = mirror::reached_everything(mark)) return r;
     return relay::failed_in_context(current_context());
 }
 
@@ -84,7 +84,7 @@ CUresult cuEventQuery(CUevent event)
 {
     return at_event<false>(event, [&] {
         const auto id = Handles::get().id(event);
-        if (!session() || !id || shared::active()) return remote<CallId::cuEventQuery>(event);
+        if (!session() || !id || mirror::active()) return remote<CallId::cuEventQuery>(event);
         if (const auto reached = event_watch::query(*id))
             return *reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         const uint64_t recorded = idle::recorded(*id), heard = session()->heard();

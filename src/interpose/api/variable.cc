@@ -69,7 +69,7 @@ template <class Owner> CUresult find(calls::SentCall id, CUdeviceptr *address, s
     const auto [a, n, managed] = wire::Variable::read(answer);
     if (!answer.at_end()) return CUDA_ERROR_UNKNOWN;
     if (!is_known_here(a)) {
-        if (managed && (r = shared::adopt(a, n, *in))) return r;
+        if (managed && (r = mirror::adopt(a, n, *in))) return r;
         managed ? note_managed(a, n) : note_allocation(a, n);
         if (managed && spanning()) {
             std::lock_guard lock(managed_in().mutex);
@@ -86,7 +86,7 @@ template <CallId Unload, class Owner> CUresult unload(Owner owner)
 {
     const HandleId id = session() ? Handles::get().id(owner).value_or(0) : 0;
     if (!id) return remote<Unload>(owner);
-    if (shared::any()) shared::forget_owner(id);
+    if (mirror::any()) mirror::forget_owner(id);
     const std::vector<HandleId> parts = take_parts(id);
     const bool everywhere = spanning() && Handles::get().at(id)->server == kEverywhere;
     const uint32_t refused = Handles::get().at(id)->flags;

@@ -1,5 +1,5 @@
 // Threads of ours that run behind the program's back, and are never joined. A thread that finds no
-// memory to go on gives up its connection (a Session, or whatever else has lose()).
+// memory to go on gives up its connection (a ServerSession, or whatever else has lose()).
 #pragma once
 
 #include <cxxabi.h>

@@ -22,7 +22,7 @@ public:
             data_ = large_.empty() ? inline_ : large_.data();
             for (size_t i = 0; i < f.parameters.size(); i++)
                 memcpy(data_ + f.parameters[i].offset, params[i], f.parameters[i].bytes);
-            return shared::any() ? shared::look_at_parameters(data_, size_, changed_)
+            return mirror::any() ? mirror::look_at_parameters(data_, size_, changed_)
                                  : CUDA_SUCCESS;
         }
         if (!extra) return f.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -42,7 +42,7 @@ public:
             memcpy(large_.data(), data_, size_);
             data_ = large_.data(), size_ = large_.size();
         }
-        return shared::any() ? shared::look_at_parameters(data_, size_, changed_) : CUDA_SUCCESS;
+        return mirror::any() ? mirror::look_at_parameters(data_, size_, changed_) : CUDA_SUCCESS;
     }
     // A count of bytes, and the bytes.
     void write(wire::Writer &w) const

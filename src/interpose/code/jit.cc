@@ -22,11 +22,12 @@ bool is_address(CUjit_option o)
 
 void JitOptions::write(wire::Writer &w) const
 {
-    w.value(static_cast<uint32_t>(count - std::count_if(options, options + count, is_address)));
+    wire::JitOptionList list;
     for (unsigned i = 0; i < count; i++)
         if (!is_address(options[i]))
-            w.value(static_cast<uint32_t>(options[i])),
-                w.value(reinterpret_cast<uint64_t>(values[i]));
+            list.options.push_back(
+                {static_cast<uint32_t>(options[i]), reinterpret_cast<uint64_t>(values[i])});
+    list.write(w);
 }
 
 size_t JitOptions::room(CUjit_option size) const
@@ -54,11 +55,11 @@ void JitOptions::take_log(std::string_view log, CUjit_option buffer, CUjit_optio
 size_t JitOptions::take_logs(const std::vector<uint8_t> &answer, std::string *errors) const
 {
     wire::Reader r(answer.data(), answer.size());
-    std::string_view info = r.string(), error = r.string();
+    const auto logs = wire::JitLogs::read(r);
     if (!r.ok()) return answer.size();
-    take_log(info, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info_room_);
-    take_log(error, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error_room_);
-    if (errors) *errors = error;
+    take_log(logs.info, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info_room_);
+    take_log(logs.errors, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error_room_);
+    if (errors) *errors = logs.errors;
     return answer.size() - r.left();
 }
 

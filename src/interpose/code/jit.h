@@ -9,7 +9,7 @@
 #include "calls/cuda_api.h"
 #include "util/result.h"
 #include "wire/codec.h"
-#include "wire/image.h"
+#include "wire/jit_bodies.h"
 
 namespace rgpu::interpose {
 
@@ -28,7 +28,7 @@ struct JitOptions {
     CUjit_option *options = nullptr;
     void **values = nullptr;
 
-    // The options that are numbers, as count and pairs (option, value).
+    // The options that are numbers, as a wire::JitOptionList.
     void write(wire::Writer &w) const;
     // Puts the logs that stand at the beginning of an answer into the program's buffers. Returns
     // where they end.

@@ -13,7 +13,7 @@ CUresult Carried<CUDA_HOST_NODE_PARAMS>::encode(const CUDA_HOST_NODE_PARAMS &p,
                                                 std::vector<uint8_t> &out)
 {
     if (!p.fn) return CUDA_ERROR_INVALID_VALUE;
-    Session *s = session();
+    ServerSession *s = session();
     if (CUresult r = s ? may_call_back(*s) : not_ready()) return r;
     wire::Writer(out).value(wire::HostNode{graph_function(p.fn, p.userData)});
     return CUDA_SUCCESS;

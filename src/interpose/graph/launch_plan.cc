@@ -363,7 +363,7 @@ namespace {
 
 CUresult launch(CUgraphExec exec, CUstream stream, HandleId in)
 {
-    shared::Work work;
+    mirror::Work work;
     CUresult r = work.begin(in);
     return r ? r : remote<CallId::cuGraphLaunch>(exec, stream);
 }

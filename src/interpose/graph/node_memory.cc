@@ -34,7 +34,7 @@ uint8_t *keep(calls::HandleId owner, std::vector<uint8_t> bytes)
     return b.memory.data();
 }
 
-void drop_kept(calls::HandleId owner)
+void release_node_memory(calls::HandleId owner)
 {
     std::lock_guard lock(all().mutex);
     all().blocks.erase(owner);

@@ -12,6 +12,6 @@ namespace rgpu::interpose {
 // where they lie (aligned for any type; pointers at the front may be filled in). Any thread.
 uint8_t *keep(calls::HandleId owner, std::vector<uint8_t> bytes);
 // The object has ended.
-void drop_kept(calls::HandleId owner);
+void release_node_memory(calls::HandleId owner);
 
 }  // namespace rgpu::interpose

@@ -13,7 +13,7 @@
 
 namespace rgpu::interpose {
 
-enum class News { no, yes };  // whether an answer counts as heard (Session::heard())
+enum class News { no, yes };  // whether an answer counts as heard (ServerSession::heard())
 
 class Ahead {
 public:

@@ -11,19 +11,19 @@
 
 #include <array>
 
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 
 namespace rgpu::interpose {
 
 class Blocks {
 public:
     // So many of them.
-    Blocks(Session &session, size_t count) : session_(session), count_(count) {}
+    Blocks(ServerSession &session, size_t count) : session_(session), count_(count) {}
     ~Blocks();
     Blocks(const Blocks &) = delete;
     Blocks &operator=(const Blocks &) = delete;
 
-    // Session::post for the next one. What it answers may be the failure of one before.
+    // ServerSession::post for the next one. What it answers may be the failure of one before.
     template <class Write>
     CUresult post(calls::SentCall id, uint32_t context, Write &&write, Payload payload);
 
@@ -39,7 +39,7 @@ private:
     };
     CUresult make_room();
 
-    Session &session_;
+    ServerSession &session_;
     const size_t count_;
     size_t sent_ = 0;
     std::array<Block, kAhead> blocks_;

@@ -68,7 +68,7 @@ Result<std::vector<uint8_t>> read_snapshot(int fd, net::Deadline deadline)
 }
 
 // Has the session's frames packed, from when the server agrees.
-void use_packing(Session &s, PackingAgreement::Wanted wanted)
+void use_packing(ServerSession &s, PackingAgreement::Wanted wanted)
 {
     auto packing = std::make_unique<Packing>(PackingAgreement::is_method(wanted));
     Packing &used = *packing;
@@ -79,7 +79,7 @@ void use_packing(Session &s, PackingAgreement::Wanted wanted)
 }
 
 // Has further connections opened once large copies have carried enough.
-void use_lanes(Session &s, const LeaseServer &server, std::optional<size_t> count)
+void use_lanes(ServerSession &s, const LeaseServer &server, std::optional<size_t> count)
 {
     const auto lanes = std::make_shared<Lanes>(s, server, count);
     s.large_copies().call_at(lanes->worth_it(), [lanes] { lanes->begin(); });
@@ -87,7 +87,7 @@ void use_lanes(Session &s, const LeaseServer &server, std::optional<size_t> coun
 
 }  // namespace
 
-Result<Session *> connect(const LeaseServer &server)
+Result<ServerSession *> connect(const LeaseServer &server)
 {
     using Wanted = PackingAgreement::Wanted;
     auto choice = TransportChoice::wanted();
@@ -115,9 +115,9 @@ Result<Session *> connect(const LeaseServer &server)
     const std::string_view transport_name = name;
     note_transport(name);
 
-    auto s = std::make_unique<Session>(std::move(transport),
-                                       server.name + " (" + server.address + ")",
-                                       !far && transport_name == "tcp");
+    auto s = std::make_unique<ServerSession>(std::move(transport),
+                                             server.name + " (" + server.address + ")",
+                                             !far && transport_name == "tcp");
     auto snapshot = wire::decode_snapshot(body->data(), body->size());
     if (!snapshot) return std::move(snapshot).error();
     if (!is_sane(*snapshot))
@@ -135,7 +135,7 @@ Result<Session *> connect(const LeaseServer &server)
         say_alone(s->server(), transport_name == "tls" ? "it is encrypted"
                                                        : "its version of rgpu knows no more");
     // Never deleted: cudart calls the driver after static destructors ran.
-    Session *const open = s.release();
+    ServerSession *const open = s.release();
     open->start_pump();
     return open;
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "interpose/base/lease.h"
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 #include "util/result.h"
 
 namespace rgpu::interpose {
 
 // A session with this server, which is never deleted. Waits for some round trips, and longer where
 // the server refuses connections for a while; says so then. Any thread.
-Result<Session *> connect(const LeaseServer &server);
+Result<ServerSession *> connect(const LeaseServer &server);
 
 }  // namespace rgpu::interpose

@@ -29,7 +29,7 @@ Digest digest_of(std::span<const std::string_view> parts)
 
 }  // namespace
 
-CUresult ask_with_image(Session &s, uint32_t context, calls::SentCall id,
+CUresult ask_with_image(ServerSession &s, uint32_t context, calls::SentCall id,
                         const std::vector<uint8_t> &head, std::span<const std::string_view> parts,
                         Reply &reply)
 {
@@ -38,7 +38,7 @@ CUresult ask_with_image(Session &s, uint32_t context, calls::SentCall id,
     if (bytes >= wire::kMaxImageBytes - wire::kMaxCallBytes || head.size() >= wire::kMaxCallBytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     std::optional<Digest> digest;
-    if (s.images.any_kept() && bytes >= wire::kSmallestKeptImage) digest = digest_of(parts);
+    if (s.images.any_known() && bytes >= wire::kSmallestKeptImage) digest = digest_of(parts);
     auto ask = [&](ImageForm form, auto &&write, Payload payload) {
         return s.ask(
             id, context,

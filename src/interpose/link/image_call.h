@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 
 namespace rgpu::interpose {
 
@@ -14,8 +14,8 @@ namespace rgpu::interpose {
 // other, as its end; waits for the answer, of which `reply` gets what comes behind the ImageAnswer.
 // One round trip, unless the server has lost an image that it had. CUDA_ERROR_OUT_OF_MEMORY for
 // more than a frame can carry.
-// `context`: as for Session::ask(). Any thread.
-CUresult ask_with_image(Session &, uint32_t context, calls::SentCall id,
+// `context`: as for ServerSession::ask(). Any thread.
+CUresult ask_with_image(ServerSession &, uint32_t context, calls::SentCall id,
                         const std::vector<uint8_t> &head, std::span<const std::string_view> parts,
                         Reply &reply);
 

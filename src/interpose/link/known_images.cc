@@ -7,7 +7,7 @@ namespace rgpu::interpose {
 void KnownImages::learn(const wire::Snapshot &snapshot)
 {
     std::lock_guard lock(mutex_);
-    any_kept_ = snapshot.keeps_images;
+    any_known_ = snapshot.keeps_images;
     tags_.insert(snapshot.images.begin(), snapshot.images.end());
 }
 

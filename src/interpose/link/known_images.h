@@ -14,13 +14,13 @@ class KnownImages {
 public:
     void learn(const wire::Snapshot &);
     // Whether it is worth while to make digests.
-    bool any_kept() const { return any_kept_; }
+    bool any_known() const { return any_known_; }
     bool has(const Digest &) const;
     // What memory is lacking for is forgotten.
     void set(const Digest &, bool has) noexcept;
 
 private:
-    bool any_kept_ = false;
+    bool any_known_ = false;
     mutable std::mutex mutex_;
     std::unordered_set<uint64_t> tags_;
 };

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "interpose/base/lease.h"
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 #include "util/result.h"
 #include "wire/lanes.h"
 
@@ -28,7 +28,7 @@ public:
     static constexpr uint64_t kWorthIt = 16 << 20;
 
     // For a session that lives as long as the process. `count`: what wanted() says.
-    Lanes(Session &session, const LeaseServer &server, std::optional<size_t> count)
+    Lanes(ServerSession &session, const LeaseServer &server, std::optional<size_t> count)
         : session_(session), server_(server), count_(count.value_or(kLanes)),
           always_(count.has_value())
     {}
@@ -42,7 +42,7 @@ private:
     void run();
     Result<void> open();
 
-    Session &session_;
+    ServerSession &session_;
     const LeaseServer server_;
     const size_t count_;
     const bool always_;

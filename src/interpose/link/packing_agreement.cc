@@ -43,7 +43,7 @@ unsigned PackingAgreement::wanted_methods() const
 
 void PackingAgreement::agree_now()
 {
-    if (packing_.always()) agree();
+    if (packing_.always()) negotiate();
 }
 
 void PackingAgreement::agree_later()
@@ -64,12 +64,12 @@ void PackingAgreement::run()
         }
         changed_ = false;
         lock.unlock();
-        agree();
+        negotiate();
         lock.lock();
     }
 }
 
-void PackingAgreement::agree()
+void PackingAgreement::negotiate()
 {
     const char *const no = packing_.always() ? "no " : "neither lz4 nor zstd",
                       *const what = packing_.always() ? kNames[static_cast<size_t>(wanted_)] : "";

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "interpose/link/packing.h"
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 #include "util/result.h"
 
 namespace rgpu::interpose {
@@ -19,7 +19,7 @@ public:
     static bool is_method(Wanted w) { return w == Wanted::lz4 || w == Wanted::zstd; }
 
     // Of a session that uses `packing`; both live as long as the process.
-    PackingAgreement(Session &session, Packing &packing, Wanted wanted)
+    PackingAgreement(ServerSession &session, Packing &packing, Wanted wanted)
         : session_(session), packing_(packing), wanted_(wanted)
     {}
 
@@ -30,10 +30,10 @@ public:
 
 private:
     void run();
-    void agree();
+    void negotiate();
     unsigned wanted_methods() const;
 
-    Session &session_;
+    ServerSession &session_;
     Packing &packing_;
     const Wanted wanted_;
     std::mutex mutex_;

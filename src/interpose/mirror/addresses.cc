@@ -7,32 +7,32 @@ namespace rgpu::interpose {
 std::optional<AddressOwner> owner_of_address(CUdeviceptr address)
 {
     if (const auto owner = owner_of_range(address)) return owner;
-    if (!shared::any()) return std::nullopt;
-    const auto b = shared::find(address);
-    return b && b->shared && b->context
+    if (!mirror::any()) return std::nullopt;
+    const auto b = mirror::find(address);
+    return b && b->mirrored && b->context
                ? std::optional(AddressOwner{Handles::get().at(b->context)->server, b->context})
                : std::nullopt;
 }
 
 bool taken_elsewhere(CUdeviceptr base, size_t bytes)
 {
-    return shared::addresses_elsewhere(base, bytes) || is_range_elsewhere(base, bytes);
+    return mirror::addresses_elsewhere(base, bytes) || is_range_elsewhere(base, bytes);
 }
 
 bool is_device_address(CUdeviceptr address)
 {
-    if (shared::any())
-        if (auto b = shared::find(address)) return b->shared;
+    if (mirror::any())
+        if (auto b = mirror::find(address)) return b->mirrored;
     return is_server_address(address);
 }
 
 bool is_device_range(CUdeviceptr address, size_t bytes)
 {
-    while (shared::any()) {
-        const auto b = shared::find(address);
+    while (mirror::any()) {
+        const auto b = mirror::find(address);
         if (!b) break;
         const size_t here = b->bytes - (address - b->device);
-        if ((bytes > here && !b->piece) || shared::share(address)) return false;
+        if ((bytes > here && !b->piece) || mirror::share(address)) return false;
         if (bytes <= here) return true;
         address += here, bytes -= here;
     }
@@ -43,7 +43,7 @@ bool is_device_range(CUdeviceptr address, size_t bytes)
 
 void forget_allocations(HandleId context)
 {
-    shared::forget_context(context);
+    mirror::forget_context(context);
     forget_ranges(context);
 }
 

@@ -16,7 +16,7 @@ bool taken_elsewhere(CUdeviceptr base, size_t bytes);
 bool is_device_address(CUdeviceptr address);
 
 // True for bytes that a copy may touch as device memory: not past the end of the allocation they
-// begin in. Pinned memory is shared from then on.
+// begin in. Pinned memory is mirrored from then on.
 bool is_device_range(CUdeviceptr address, size_t bytes);
 
 // Forgets all memory of a context that has ended.

@@ -12,18 +12,18 @@
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 #include "interpose/stub/by_hand.h"
-#include "wire/shared.h"
+#include "wire/mirror.h"
 
-namespace rgpu::interpose::shared {
+namespace rgpu::interpose::mirror {
 
-State &state() { return client_part<EachServer<State>>(Part::shared_memory)(); }
+Mirror &state() { return client_part<EachServer<Mirror>>(Part::shared_memory)(); }
 
 namespace {
 
 using calls::CallId;
-using wire::SharedStep;
+using wire::MirrorStep;
 
-constexpr uint64_t kGranule = wire::kSharedGranule;
+constexpr uint64_t kGranule = wire::kMirrorGranule;
 constexpr uint64_t kSmall = kGranule / 2;  // blocks up to this share segments
 constexpr uint64_t kPage = 4096;
 constexpr int kMostTries = 4,
@@ -32,9 +32,9 @@ constexpr int kMostTries = 4,
 constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
 
-CUresult ask(SharedStep step, std::initializer_list<uint64_t> values, Reply &reply)
+CUresult ask(MirrorStep step, std::initializer_list<uint64_t> values, Reply &reply)
 {
-    Session *s = session();
+    ServerSession *s = session();
     if (!s) return not_ready();
     return s->ask(
         CallId::cuMemAllocManaged, current_context(),
@@ -47,14 +47,14 @@ CUresult ask(SharedStep step, std::initializer_list<uint64_t> values, Reply &rep
 
 void release(uint64_t address)
 {
-    if (Session *s = session())
+    if (ServerSession *s = session())
         s->post(CallId::cuMemAllocManaged, calls::kNoHandle,
-                [&](wire::Writer &w) { w.value(SharedStep::release), w.value(address); });
+                [&](wire::Writer &w) { w.value(MirrorStep::release), w.value(address); });
 }
 
 // Whether the server names addresses that a process can have, and where nothing is shared with it
 // yet: within the range that is held for device memory, what is mapped takes the place of what was.
-bool is_place(const State &st, uint64_t address, uint64_t bytes)
+bool is_place(const Mirror &st, uint64_t address, uint64_t bytes)
 {
     constexpr uint64_t kEnd = uint64_t{1} << 47;
     if (!address || !bytes || bytes > kEnd || address > kEnd - bytes) return false;
@@ -64,7 +64,7 @@ bool is_place(const State &st, uint64_t address, uint64_t bytes)
 }
 
 // The same for a segment, which lies as the server reserves and holds nobody's variables.
-bool is_segment_place(const State &st, uint64_t address, uint64_t bytes)
+bool is_segment_place(const Mirror &st, uint64_t address, uint64_t bytes)
 {
     if (address % kGranule || !is_place(st, address, bytes)) return false;
     const auto variable = st.variable_pages.lower_bound(address);
@@ -112,7 +112,7 @@ uint64_t free_place(uint64_t bytes)
 }
 
 // Addresses that mean the same here and there.
-CUresult reserve(const State &st, uint64_t bytes, int protection, uint64_t &address)
+CUresult reserve(const Mirror &st, uint64_t bytes, int protection, uint64_t &address)
 {
     uint64_t hint = 0;
     // Kept for so long: a driver that knows no hints would give them again.
@@ -128,7 +128,7 @@ CUresult reserve(const State &st, uint64_t bytes, int protection, uint64_t &addr
     } refused;
     for (int attempt = 0; attempt < (spanning() ? kMostTriesApart : kMostTries); attempt++) {
         Reply reply;
-        if (CUresult r = ask(SharedStep::reserve, {hint, bytes}, reply)) return r;
+        if (CUresult r = ask(MirrorStep::reserve, {hint, bytes}, reply)) return r;
         wire::Reader answer(reply.body.data(), reply.body.size());
         address = answer.value<uint64_t>();
         if (!answer.at_end()) return CUDA_ERROR_UNKNOWN;
@@ -152,8 +152,8 @@ CUresult back(uint64_t base, Segment &s)
     uint8_t *twin = make_twin(s.bytes);
     if (!twin) return CUDA_ERROR_OUT_OF_MEMORY;
     Reply reply;
-    if (CUresult r = s.of_program ? ask(SharedStep::back_mapped, {base, s.bytes}, reply)
-                                  : ask(SharedStep::back, {base}, reply)) {
+    if (CUresult r = s.of_program ? ask(MirrorStep::back_mapped, {base, s.bytes}, reply)
+                                  : ask(MirrorStep::back, {base}, reply)) {
         munmap(twin, s.bytes);
         return r;
     }
@@ -161,7 +161,7 @@ CUresult back(uint64_t base, Segment &s)
     return CUDA_SUCCESS;
 }
 
-CUresult new_segment(State &st, Kind kind, uint64_t bytes, Segment *&segment, uint64_t &base)
+CUresult new_segment(Mirror &st, Kind kind, uint64_t bytes, Segment *&segment, uint64_t &base)
 {
     Segment s;
     s.bytes = round_up(bytes, kGranule);
@@ -184,12 +184,12 @@ CUresult new_segment(State &st, Kind kind, uint64_t bytes, Segment *&segment, ui
 }
 
 // Nothing is to be sent to these addresses any more.
-void forget_unsent(State &st, uint64_t address, uint64_t bytes)
+void forget_unsent(Mirror &st, uint64_t address, uint64_t bytes)
 {
     if (st.unsent && st.unsent->range.address - address < bytes) st.unsent.reset();
 }
 
-void end_segment(State &st, const uint64_t base)
+void end_segment(Mirror &st, const uint64_t base)
 {
     auto it = st.segments.find(base);
     forget_unsent(st, base, it->second.bytes);
@@ -225,10 +225,13 @@ void give_hole(Segment &s, uint64_t address, uint64_t bytes)
         s.holes[address] = bytes;
 }
 
-auto segment_of(State &st, uint64_t address) { return std::prev(st.segments.upper_bound(address)); }
+auto segment_of(Mirror &st, uint64_t address)
+{
+    return std::prev(st.segments.upper_bound(address));
+}
 
 // A segment of its kind and device with a hole, or a new one; the block's address.
-CUresult place(State &st, Kind kind, uint64_t bytes, uint64_t &base, CUdeviceptr &address)
+CUresult place(Mirror &st, Kind kind, uint64_t bytes, uint64_t &base, CUdeviceptr &address)
 {
     for (auto &[b, s] : st.segments) {
         if (bytes > kSmall || s.kind != kind || s.device != current_device() || s.bytes != kGranule)
@@ -242,7 +245,7 @@ CUresult place(State &st, Kind kind, uint64_t bytes, uint64_t &base, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-void add(State &st, const Block &b)
+void add(Mirror &st, const Block &b)
 {
     std::lock_guard lock(st.tables);
     st.spans_known = false;
@@ -251,7 +254,7 @@ void add(State &st, const Block &b)
     if (b.kind == Kind::registered) st.mirrors[b.host] = b.device;
     whole.keep();
     client_counter(Counter::blocks)++;
-    if (b.shared) client_counter(Counter::shared_blocks)++;
+    if (b.mirrored) client_counter(Counter::mirrored_blocks)++;
     may_write(st, true);
 }
 
@@ -262,21 +265,21 @@ uint64_t taken(const Block &b, const Segment &s)
     return bytes <= kSmall && s.bytes == kGranule ? bytes : s.bytes;
 }
 
-CUresult share(State &st, Block &b)
+CUresult share(Mirror &st, Block &b)
 {
-    if (b.shared) return CUDA_SUCCESS;
+    if (b.mirrored) return CUDA_SUCCESS;
     auto segment = segment_of(st, b.device);
     if (CUresult r = back(segment->first, segment->second)) return r;
     std::lock_guard lock(st.tables);
     st.spans_known = false;
     b.twin = segment->second.twin + (b.device - segment->first);
-    b.shared = true;
-    client_counter(Counter::shared_blocks)++;
+    b.mirrored = true;
+    client_counter(Counter::mirrored_blocks)++;
     return CUDA_SUCCESS;
 }
 
 // Shares a block, and what it is one array with.
-CUresult share_whole(State &st, Block &b)
+CUresult share_whole(Mirror &st, Block &b)
 {
     if (CUresult r = share(st, b)) return r;
     if (!b.piece) return CUDA_SUCCESS;
@@ -297,7 +300,7 @@ CUresult share_whole(State &st, Block &b)
 }
 
 // The block that holds the address, or null. The caller holds a lock.
-Block *holding(State &st, CUdeviceptr address)
+Block *holding(Mirror &st, CUdeviceptr address)
 {
     auto it = st.blocks.upper_bound(address);
     if (it == st.blocks.begin()) return nullptr;
@@ -306,7 +309,7 @@ Block *holding(State &st, CUdeviceptr address)
 }
 
 // A variable that was there is there no more.
-void let_page_go(State &st, uint64_t page)
+void let_page_go(Mirror &st, uint64_t page)
 {
     auto it = st.variable_pages.find(page);
     if (it == st.variable_pages.end() || --it->second) return;
@@ -314,7 +317,7 @@ void let_page_go(State &st, uint64_t page)
     st.variable_pages.erase(it);
 }
 
-void end_variable(State &st, const Block &b)
+void end_variable(Mirror &st, const Block &b)
 {
     forget_unsent(st, b.device, b.bytes);
     free(b.twin);
@@ -324,7 +327,7 @@ void end_variable(State &st, const Block &b)
 }
 
 // So many bytes of a segment are free again.
-void leave(State &st, uint64_t base, CUdeviceptr address, uint64_t bytes)
+void leave(Mirror &st, uint64_t base, CUdeviceptr address, uint64_t bytes)
 {
     Segment &segment = st.segments.at(base);
     const bool whole = bytes > kSmall || bytes >= segment.bytes;
@@ -333,7 +336,7 @@ void leave(State &st, uint64_t base, CUdeviceptr address, uint64_t bytes)
     if (!segment.used && (whole || segment.twin)) end_segment(st, base);
 }
 
-void end_block(State &st, CUdeviceptr address)
+void end_block(Mirror &st, CUdeviceptr address)
 {
     std::lock_guard lock(st.tables);
     auto it = st.blocks.find(address);
@@ -342,7 +345,7 @@ void end_block(State &st, CUdeviceptr address)
     st.spans_known = false;
     st.blocks.erase(it);
     client_counter(Counter::blocks)--;
-    if (b.shared) client_counter(Counter::shared_blocks)--;
+    if (b.mirrored) client_counter(Counter::mirrored_blocks)--;
     if (b.kind == Kind::registered) st.mirrors.erase(b.host);
     st.flags.erase(st.flags.lower_bound(b.device), st.flags.lower_bound(b.device + b.bytes));
     if (b.kind == Kind::variable) {
@@ -355,13 +358,13 @@ void end_block(State &st, CUdeviceptr address)
 
 }  // namespace
 
-const std::vector<Span> &spans(State &st)
+const std::vector<Span> &spans(Mirror &st)
 {
     if (st.spans_known) return st.spans;
     constexpr uint64_t kClose = 64 << 10;  // what lies between is compared for nothing
     st.spans.clear();
     for (auto &[address, b] : st.blocks) {
-        if (!b.shared) continue;
+        if (!b.mirrored) continue;
         const Span next{b.device, b.host, b.bytes, b.twin, b.kind, b.any_time, b.read_only};
         if (!st.spans.empty() && (b.kind == Kind::managed || b.kind == Kind::pinned)) {
             Span &s = st.spans.back();
@@ -382,7 +385,7 @@ const std::vector<Span> &spans(State &st)
 
 CUresult allocate(Kind kind, size_t bytes, CUdeviceptr &address)
 {
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     uint64_t base = 0;
     // Pages of its own: what is beside it is compared and sent apart.
@@ -395,7 +398,7 @@ CUresult allocate(Kind kind, size_t bytes, CUdeviceptr &address)
     b.context = current_context();
     b.any_time = kind != Kind::managed;
     if (kind == Kind::managed) {
-        b.shared = true;
+        b.mirrored = true;
         b.twin = st.segments[base].twin + (address - base);
     }
     add(st, b);
@@ -405,7 +408,7 @@ CUresult allocate(Kind kind, size_t bytes, CUdeviceptr &address)
 
 CUresult map(CUdeviceptr address, size_t bytes, int file, size_t offset)
 {
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     if (!is_segment_place(st, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (!map_here(address, bytes, PROT_READ | PROT_WRITE)) {
@@ -440,8 +443,8 @@ CUresult map(CUdeviceptr address, size_t bytes, int file, size_t offset)
     placed.keep();
     // It goes on where a kernel may be working already.
     const Block *before = holding(st, address - 1), *behind = holding(st, address + bytes);
-    const bool shared = (before && before->piece && before->shared) ||
-                        (behind && behind->piece && behind->shared);
+    const bool shared = (before && before->piece && before->mirrored) ||
+                        (behind && behind->piece && behind->mirrored);
     const CUresult r = shared ? share(st, st.blocks.at(address)) : CUDA_SUCCESS;
     if (r) end_block(st, address);
     return r;
@@ -449,7 +452,7 @@ CUresult map(CUdeviceptr address, size_t bytes, int file, size_t offset)
 
 void give_back(CUdeviceptr address)
 {
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     end_block(st, address);
 }
@@ -457,9 +460,9 @@ void give_back(CUdeviceptr address)
 CUresult share(CUdeviceptr address)
 {
     // What is still on its way into the block must be there before it is sent.
-    if (Session *s = session(); s && s->copies_under_way() && !any_capture())
+    if (ServerSession *s = session(); s && s->copies_under_way() && !any_capture())
         if (CUresult r = own::cuCtxSynchronize()) return r;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     Block *b = holding(st, address);
     return b ? share_whole(st, *b) : CUDA_SUCCESS;
@@ -467,7 +470,7 @@ CUresult share(CUdeviceptr address)
 
 CUresult mirror(const HostRange &range, CUdeviceptr &device)
 {
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     if (auto it = st.mirrors.find(range.base); it != st.mirrors.end()) {
         device = it->second;
@@ -498,7 +501,7 @@ void note_registration(uintptr_t host, int change)
     if (change > 0) return;
     for (unsigned s = 0; s < server_count(); s++) {
         const At at(s);
-        State &st = state();
+        Mirror &st = state();
         std::lock_guard order(st.order);
         if (auto it = st.mirrors.find(host); it != st.mirrors.end()) end_block(st, it->second);
     }
@@ -506,13 +509,13 @@ void note_registration(uintptr_t host, int change)
 
 CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner)
 {
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     if (holding(st, address)) return CUDA_SUCCESS;
     if (!is_place(st, address, bytes)) return CUDA_ERROR_UNKNOWN;
     Block b;
     b.kind = Kind::variable;
-    b.shared = true;
+    b.mirrored = true;
     b.device = b.host = address;
     b.bytes = bytes;
     b.context = current_context();
@@ -548,7 +551,7 @@ namespace {
 template <class Which> void forget_if(Which which)
 {
     if (!any() || !session()) return;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     std::vector<CUdeviceptr> gone;
     for (auto &[address, b] : st.blocks)
@@ -569,7 +572,7 @@ void forget_context(HandleId context)
         return b.context == context && (b.kind == Kind::managed || b.kind == Kind::variable);
     });
     if (!session()) return;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     if (st.last_context == context) st.last_context = 0;
     std::erase_if(st.busy, [&](const auto &entry) { return entry.second.context == context; });
@@ -579,7 +582,7 @@ namespace {
 
 std::optional<Block> find_here(CUdeviceptr address)
 {
-    State &st = state();
+    Mirror &st = state();
     std::shared_lock lock(st.tables);
     Block *b = holding(st, address);
     return b ? std::optional(*b) : std::nullopt;
@@ -625,7 +628,7 @@ CUresult must_be_here(CUdeviceptr address)
 bool addresses_elsewhere(CUdeviceptr base, size_t bytes)
 {
     return elsewhere([&] {
-        State &st = state();
+        Mirror &st = state();
         std::shared_lock lock(st.tables);
         auto it = st.segments.lower_bound(base + bytes);
         return it != st.segments.begin() &&
@@ -635,21 +638,21 @@ bool addresses_elsewhere(CUdeviceptr base, size_t bytes)
 
 std::optional<CUdeviceptr> device_address(const void *p)
 {
-    State &st = state();
+    Mirror &st = state();
     const auto host = reinterpret_cast<uintptr_t>(p);
     std::shared_lock lock(st.tables);
-    if (Block *b = holding(st, host); b && b->shared && b->kind != Kind::registered) return host;
+    if (Block *b = holding(st, host); b && b->mirrored && b->kind != Kind::registered) return host;
     auto it = st.mirrors.upper_bound(host);
     if (it == st.mirrors.begin()) return std::nullopt;
     --it;
     const Block &b = st.blocks.at(it->second);
-    if (!b.shared || host - b.host >= b.bytes) return std::nullopt;
+    if (!b.mirrored || host - b.host >= b.bytes) return std::nullopt;
     return b.device + (host - b.host);
 }
 
 void set_any_time(CUdeviceptr address, bool any_time)
 {
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     std::lock_guard lock(st.tables);
     if (Block *b = holding(st, address)) b->any_time = any_time;
@@ -663,7 +666,7 @@ CUresult look_at_parameters(uint8_t *&data, size_t bytes, std::vector<uint8_t> &
         memcpy(&value, data + at, sizeof value);
         if (auto b = find(value)) {
             if (CUresult r = must_be_here(value)) return r;
-            if (b->shared) continue;
+            if (b->mirrored) continue;
             if (CUresult r = share(value)) return r;
         } else if (auto range = find_host(pointer(value)); range && !range->allocated) {
             CUdeviceptr device = 0;
@@ -680,4 +683,4 @@ CUresult look_at_parameters(uint8_t *&data, size_t bytes, std::vector<uint8_t> &
     return CUDA_SUCCESS;
 }
 
-}  // namespace rgpu::interpose::shared
+}  // namespace rgpu::interpose::mirror

@@ -17,15 +17,15 @@
 #include "interpose/state/process.h"
 #include "interpose/stub/stub.h"
 #include "wire/diff.h"
-#include "wire/shared.h"
+#include "wire/mirror.h"
 
-namespace rgpu::interpose::shared {
+namespace rgpu::interpose::mirror {
 
 namespace {
 
 using calls::CallId;
-using wire::SharedRange;
-using wire::SharedStep;
+using wire::MirroredRange;
+using wire::MirrorStep;
 
 // So much is compared at once: registered memory is read into a buffer of this size.
 constexpr size_t kWindow = 1 << 20;
@@ -49,19 +49,19 @@ bool read_carefully(uint8_t *to, uintptr_t from, size_t bytes)
 }
 
 // What the twin says must get there: where this throws, the next push does it.
-CUresult send(State &st, SharedRange range, bool exclusive, std::vector<uint8_t> &diff)
+CUresult send(Mirror &st, MirroredRange range, bool exclusive, std::vector<uint8_t> &diff)
 {
     Unless sent([&] { st.unsent = {range, std::move(diff)}; });
     CUresult r =
         session()->post(CallId::cuMemAllocManaged, travel_context(st), [&](wire::Writer &w) {
-            w.value(SharedStep::push), w.value(range), w.value(uint8_t{exclusive}),
+            w.value(MirrorStep::push), w.value(range), w.value(uint8_t{exclusive}),
                 w.bytes(diff.data(), diff.size());
         });
     sent.keep();
     return r;
 }
 
-CUresult send_unsent(State &st)
+CUresult send_unsent(Mirror &st)
 {
     if (!st.unsent) return CUDA_SUCCESS;
     Unsent u = std::move(*st.unsent);
@@ -73,7 +73,7 @@ CUresult send_unsent(State &st)
 // put into the twin and bytes that it has not.
 void make_room(std::vector<uint8_t> &diff) { diff.reserve(wire::kPushBytes + 2 * wire::kDiffUnit); }
 
-CUresult push_span(State &st, const Span &b, bool exclusive)
+CUresult push_span(Mirror &st, const Span &b, bool exclusive)
 {
     std::vector<uint8_t> &diff = st.diff;
     for (size_t start = 0; start < b.bytes; start += kWindow) {
@@ -96,7 +96,7 @@ CUresult push_span(State &st, const Span &b, bool exclusive)
 }
 
 // The span that holds these addresses, or null.
-const Span *holding(State &st, uint64_t address, uint64_t bytes)
+const Span *holding(Mirror &st, uint64_t address, uint64_t bytes)
 {
     const auto &all = spans(st);
     auto it = std::upper_bound(all.begin(), all.end(), address,
@@ -115,14 +115,14 @@ Span part(const Span &s, uint64_t from, uint64_t to)
     return p;
 }
 
-auto flags_in(State &st, CUdeviceptr address, uint64_t bytes)
+auto flags_in(Mirror &st, CUdeviceptr address, uint64_t bytes)
 {
     return std::ranges::subrange(st.flags.lower_bound(address),
                                  st.flags.lower_bound(address + bytes));
 }
 
 // All of a span but its flags.
-CUresult push_around_flags(State &st, const Span &s, bool exclusive)
+CUresult push_around_flags(Mirror &st, const Span &s, bool exclusive)
 {
     uint64_t from = 0;
     for (auto &[address, flag] : flags_in(st, s.device, s.bytes)) {
@@ -135,7 +135,7 @@ CUresult push_around_flags(State &st, const Span &s, bool exclusive)
 }
 
 // A flag as it was before the rest was sent: all its bytes in one write, when one has changed.
-CUresult push_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t value)
+CUresult push_flag(Mirror &st, CUdeviceptr address, unsigned bytes, uint64_t value)
 {
     const Span *s = holding(st, address, bytes);
     if (!s) return CUDA_SUCCESS;
@@ -150,7 +150,7 @@ CUresult push_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t valu
 
 // The flags that a pull changed, which are behind all else that it brought: each into the program's
 // memory as one value.
-void show_flags(State &st, const std::vector<CUdeviceptr> &changed)
+void show_flags(Mirror &st, const std::vector<CUdeviceptr> &changed)
 {
     for (CUdeviceptr address : changed) {
         const unsigned bytes = st.flags.at(address).bytes;
@@ -169,7 +169,7 @@ void show_flags(State &st, const std::vector<CUdeviceptr> &changed)
 }
 
 // Changed bytes into the program's memory, but for those of flags, which are noted.
-void write_around_flags(State &st, const Span &s, uint64_t at, const uint8_t *data, size_t n,
+void write_around_flags(Mirror &st, const Span &s, uint64_t at, const uint8_t *data, size_t n,
                         std::vector<CUdeviceptr> &changed)
 {
     const auto to = reinterpret_cast<uint8_t *>(s.host);
@@ -188,7 +188,7 @@ void write_around_flags(State &st, const Span &s, uint64_t at, const uint8_t *da
 }
 
 // One stretch of an answer to a pull: into the twin, and into the program's memory.
-bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes,
+bool take(Mirror &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size_t diff_bytes,
           std::vector<CUdeviceptr> &flags)
 {
     const Span *span = holding(st, address, bytes);
@@ -207,15 +207,15 @@ bool take(State &st, uint64_t address, uint64_t bytes, const uint8_t *diff, size
 }
 
 // `came`: bytes have come, of which the server believes that they are in the program's memory.
-CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUdeviceptr> &flags,
+CUresult pull(Mirror &st, const std::vector<MirroredRange> &ranges, std::vector<CUdeviceptr> &flags,
               bool &came)
 {
     Reply reply;
     CUresult r = session()->ask(
         CallId::cuMemAllocManaged, travel_context(st),
         [&](wire::Writer &w) {
-            w.value(SharedStep::pull), w.value(uint64_t{ranges.size()});
-            for (const SharedRange &range : ranges) w.value(range);
+            w.value(MirrorStep::pull), w.value(uint64_t{ranges.size()});
+            for (const MirroredRange &range : ranges) w.value(range);
         },
         reply);
     if (r) return r;
@@ -233,7 +233,7 @@ CUresult pull(State &st, const std::vector<SharedRange> &ranges, std::vector<CUd
 template <class Reached> CUresult reached(uint64_t mark, Reached which)
 {
     if (!active() || !session()) return CUDA_SUCCESS;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     std::erase_if(st.busy, [&](const auto &entry) {
         return which(entry.first, entry.second) && entry.second.last <= mark;
@@ -267,7 +267,7 @@ thread_local Writer t_writer;
 
 }  // namespace
 
-bool read_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t &value)
+bool read_flag(Mirror &st, CUdeviceptr address, unsigned bytes, uint64_t &value)
 {
     const Span *s = holding(st, address, bytes);
     if (!s) return false;
@@ -284,7 +284,7 @@ bool read_flag(State &st, CUdeviceptr address, unsigned bytes, uint64_t &value)
     return true;
 }
 
-void may_write(State &st, bool now)
+void may_write(Mirror &st, bool now)
 {
     const uint32_t bit = 1u << here();
     if (now == ((t_writer.counted & bit) != 0)) return;
@@ -292,13 +292,13 @@ void may_write(State &st, bool now)
     t_writer.counted ^= bit;
 }
 
-HandleId travel_context(State &st)
+HandleId travel_context(Mirror &st)
 {
     const HandleId now = current_context();
     return now && is_here(now) ? now : st.last_context;
 }
 
-CUresult push(State &st)
+CUresult push(Mirror &st)
 {
     const bool exclusive = st.busy.empty() && !st.device_wrote;
     if (CUresult r = send_unsent(st)) return r;
@@ -322,9 +322,9 @@ CUresult push(State &st)
     return CUDA_SUCCESS;
 }
 
-static CUresult pull_all(State &st, bool &came)
+static CUresult pull_all(Mirror &st, bool &came)
 {
-    std::vector<SharedRange> ranges;
+    std::vector<MirroredRange> ranges;
     std::vector<CUdeviceptr> flags;
     uint64_t bytes = 0;
     auto flush = [&]() -> CUresult {
@@ -349,7 +349,7 @@ static CUresult pull_all(State &st, bool &came)
     return CUDA_SUCCESS;
 }
 
-CUresult pull(State &st)
+CUresult pull(Mirror &st)
 {
     may_write(st, true);
     if (!st.device_wrote) return CUDA_SUCCESS;
@@ -365,7 +365,7 @@ CUresult pull(State &st)
 CUresult Work::begin(HandleId stream)
 {
     if (!active() || is_captured(stream)) return CUDA_SUCCESS;
-    State &st = state();
+    Mirror &st = state();
     order_ = std::unique_lock(st.order);
     if (CUresult r = push(st)) return r;
     st.last_context = current_context();
@@ -384,7 +384,7 @@ CUresult Work::begin(HandleId stream, std::initializer_list<CUdeviceptr> named)
 {
     if (active())
         for (CUdeviceptr address : named)
-            if (auto b = find(address); b && b->shared) return begin(stream);
+            if (auto b = find(address); b && b->mirrored) return begin(stream);
     return CUDA_SUCCESS;
 }
 
@@ -400,8 +400,8 @@ CUresult before_read(CUdeviceptr named)
 {
     if (!active()) return CUDA_SUCCESS;
     auto b = find(named);
-    if (!b || !b->shared) return CUDA_SUCCESS;
-    State &st = state();
+    if (!b || !b->mirrored) return CUDA_SUCCESS;
+    Mirror &st = state();
     std::lock_guard order(st.order);
     return push(st);
 }
@@ -409,7 +409,7 @@ CUresult before_read(CUdeviceptr named)
 uint64_t mark()
 {
     if (!active()) return 0;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     return st.works;
 }
@@ -417,25 +417,25 @@ uint64_t mark()
 CUresult reached_everything(uint64_t mark)
 {
     const HandleId context = current_context();
-    return reached(mark, [&](uint64_t, const State::Busy &b) { return b.context == context; });
+    return reached(mark, [&](uint64_t, const Mirror::Busy &b) { return b.context == context; });
 }
 
 CUresult reached_stream(uint64_t mark, HandleId stream)
 {
     const uint64_t key = stream_key(stream);
-    return reached(mark, [&](uint64_t k, const State::Busy &) { return k == key; });
+    return reached(mark, [&](uint64_t k, const Mirror::Busy &) { return k == key; });
 }
 
 CUresult reached_event(uint64_t mark, HandleId event)
 {
     if (!active()) return CUDA_SUCCESS;
-    State::Recorded recorded;
+    Mirror::Recorded recorded;
     {
-        State &st = state();
+        Mirror &st = state();
         std::lock_guard order(st.order);
         if (auto it = st.recorded.find(event); it != st.recorded.end()) recorded = it->second;
     }
-    return reached(std::min(mark, recorded.last), [&](uint64_t k, const State::Busy &) {
+    return reached(std::min(mark, recorded.last), [&](uint64_t k, const Mirror::Busy &) {
         return recorded.last && k == recorded.stream;
     });
 }
@@ -444,22 +444,22 @@ void note_event(CUevent event, CUstream stream)
 {
     HandleId in = 0, id = 0;
     if (detail::id_in(event, id) || detail::id_in(stream, in)) return;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     st.recorded[id] = {stream_key(in), st.works};
 }
 
 CUresult before_host_function()
 {
-    return reached(0, [](uint64_t, const State::Busy &) { return false; });
+    return reached(0, [](uint64_t, const Mirror::Busy &) { return false; });
 }
 
 CUresult after_host_function()
 {
     if (!active() || !session()) return CUDA_SUCCESS;
-    State &st = state();
+    Mirror &st = state();
     std::lock_guard order(st.order);
     return push(st);
 }
 
-}  // namespace rgpu::interpose::shared
+}  // namespace rgpu::interpose::mirror

@@ -10,7 +10,7 @@
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 
-namespace rgpu::interpose::shared {
+namespace rgpu::interpose::mirror {
 
 namespace {
 
@@ -36,7 +36,7 @@ bool met(uint64_t seen, const Flag::Wait &w)
 
 // One look: sends what the program has written once it has set a flag that a stream waits for.
 // Whether more are waited for.
-bool look(State &st)
+bool look(Mirror &st)
 {
     bool set = false, more = false;
     for (auto &[address, flag] : st.flags) {
@@ -50,10 +50,10 @@ bool look(State &st)
     return more;
 }
 
-void run(Session &session)
+void run(ServerSession &session)
 {
     const At at(session.index());
-    State &st = state();
+    Mirror &st = state();
     for (int looks = 0; !session.state(); looks++) {
         {
             std::lock_guard order(st.order);
@@ -70,7 +70,7 @@ void run(Session &session)
 
 }  // namespace
 
-bool any_wait(const State &st)
+bool any_wait(const Mirror &st)
 {
     return std::any_of(st.flags.begin(), st.flags.end(),
                        [](const auto &entry) { return !entry.second.waits.empty(); });
@@ -86,7 +86,7 @@ void Work::flag(CUdeviceptr address, unsigned bytes)
 CUresult Work::flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how)
 {
     if (!order_) return CUDA_SUCCESS;
-    State &st = state();
+    Mirror &st = state();
     if (!st.looking) st.looking = start_thread(*session(), [s = session()] { run(*s); });
     if (!st.looking) return CUDA_ERROR_OPERATING_SYSTEM;
     flag(address, bytes);
@@ -95,4 +95,4 @@ CUresult Work::flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigne
     return CUDA_SUCCESS;
 }
 
-}  // namespace rgpu::interpose::shared
+}  // namespace rgpu::interpose::mirror

@@ -16,7 +16,7 @@
 #include "interpose/state/process.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
-#include "wire/shared.h"
+#include "wire/mirror.h"
 
 namespace rgpu::interpose::host_pieces {
 
@@ -45,16 +45,16 @@ struct Mapping {
 // are, the highest byte is a server's (api/virtual_memory.cc).
 constexpr CUmemGenericAllocationHandle kOurs = 0xffull << 56;
 
-struct State {
+struct HostPieces {
     std::mutex mutex;
     CUmemGenericAllocationHandle last = kOurs;
     std::map<CUmemGenericAllocationHandle, std::shared_ptr<Memory>> memories;
     std::map<CUdeviceptr, Mapping> mappings;
 };
 
-State &state() { return client_part<State>(Part::host_pieces); }
+HostPieces &state() { return client_part<HostPieces>(Part::host_pieces); }
 
-bool whole_granules(size_t bytes) { return bytes && bytes % wire::kSharedGranule == 0; }
+bool whole_granules(size_t bytes) { return bytes && bytes % wire::kMirrorGranule == 0; }
 
 bool is_node(int id)
 {
@@ -64,7 +64,7 @@ bool is_node(int id)
 }
 
 // With the mutex held: the first mapping that ends behind the address.
-auto from(State &s, CUdeviceptr address)
+auto from(HostPieces &s, CUdeviceptr address)
 {
     auto it = s.mappings.upper_bound(address);
     if (it == s.mappings.begin()) return it;
@@ -74,7 +74,7 @@ auto from(State &s, CUdeviceptr address)
 
 // Whether some of these bytes are mapped: a kernel would not see at one address what was written at
 // the other.
-bool is_mapped(const State &s, const Memory &m, size_t bytes, size_t offset)
+bool is_mapped(const HostPieces &s, const Memory &m, size_t bytes, size_t offset)
 {
     for (const auto &[address, there] : s.mappings)
         if (there.memory.get() == &m && there.offset < offset + bytes &&
@@ -115,7 +115,7 @@ CUresult granularity(size_t *bytes, const CUmemAllocationProp &p)
 {
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = check(p)) return r;
-    *bytes = wire::kSharedGranule;
+    *bytes = wire::kMirrorGranule;
     return CUDA_SUCCESS;
 }
 
@@ -132,7 +132,7 @@ CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemA
     if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
     const auto memory = std::make_shared<Memory>(file, bytes, p);
     if (ftruncate(file, static_cast<off_t>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     memory->references = 1;
     memory->handle = *handle = ++s.last;
@@ -142,7 +142,7 @@ CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemA
 
 CUresult release(CUmemGenericAllocationHandle handle)
 {
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = s.memories.find(handle);
     if (it == s.memories.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -152,7 +152,7 @@ CUresult release(CUmemGenericAllocationHandle handle)
 
 CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle)
 {
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = s.memories.find(handle);
     if (!p || it == s.memories.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -162,7 +162,7 @@ CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle)
 
 std::optional<CUmemGenericAllocationHandle> retain(CUdeviceptr address)
 {
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = from(s, address);
     if (it == s.mappings.end() || it->first > address) return std::nullopt;
@@ -174,9 +174,9 @@ std::optional<CUmemGenericAllocationHandle> retain(CUdeviceptr address)
 
 CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle)
 {
-    if (!whole_granules(bytes) || offset % wire::kSharedGranule || !is_reserved(base, bytes))
+    if (!whole_granules(bytes) || offset % wire::kMirrorGranule || !is_reserved(base, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = s.memories.find(handle);
     if (it == s.memories.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -184,10 +184,10 @@ CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocati
     if (offset > memory->bytes || bytes > memory->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
     const auto there = from(s, base);
     if (there != s.mappings.end() && there->first < base + bytes) return CUDA_ERROR_INVALID_VALUE;
-    for (CUdeviceptr at = base; at < base + bytes; at += wire::kSharedGranule)
+    for (CUdeviceptr at = base; at < base + bytes; at += wire::kMirrorGranule)
         if (find_device(at)) return CUDA_ERROR_INVALID_VALUE;
     if (is_mapped(s, *memory, bytes, offset)) return CUDA_ERROR_NOT_SUPPORTED;
-    if (CUresult r = shared::map(base, bytes, memory->file, offset)) return r;
+    if (CUresult r = mirror::map(base, bytes, memory->file, offset)) return r;
     prefer_node(reinterpret_cast<void *>(base), bytes, memory->properties.location);
     HostRange range{
         base, bytes, CU_MEMHOSTALLOC_DEVICEMAP, true, current_context(), current_device()};
@@ -199,7 +199,7 @@ CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocati
 
 std::optional<Piece> next(CUdeviceptr address)
 {
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = from(s, address);
     return it == s.mappings.end() ? std::nullopt
@@ -211,17 +211,17 @@ CUresult unmap(CUdeviceptr base)
     // Kernels and copies that use it end before, as in CUDA, and what they wrote arrives.
     if (current_context())
         if (CUresult r = own::cuCtxSynchronize()) return r;
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     if (!s.mappings.erase(base)) return CUDA_ERROR_INVALID_VALUE;
     forget_mapped_host(base);
-    shared::give_back(base);
+    mirror::give_back(base);
     return CUDA_SUCCESS;
 }
 
 CUresult set_access(CUdeviceptr base, const CUmemAccessDesc *desc, size_t count)
 {
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = s.mappings.find(base);
     if (it == s.mappings.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -236,7 +236,7 @@ CUresult set_access(CUdeviceptr base, const CUmemAccessDesc *desc, size_t count)
 
 CUresult get_access(unsigned long long *flags, const CUmemLocation &l, CUdeviceptr address)
 {
-    State &s = state();
+    HostPieces &s = state();
     std::lock_guard lock(s.mutex);
     auto it = from(s, address);
     if (!flags || it == s.mappings.end() || it->first > address) return CUDA_ERROR_INVALID_VALUE;

@@ -41,13 +41,13 @@ struct Leaving {
     Block block;
 };
 
-using Place = std::pair<CUmemLocationType, int>;
+using Location = std::pair<CUmemLocationType, int>;
 
-struct State {
+struct HostPools {
     std::mutex mutex;
     // A pool's handle is its address, which is none of a server's handles.
     std::map<CUmemoryPool, std::shared_ptr<Pool>> pools;
-    std::map<Place, CUmemoryPool> defaults, present;
+    std::map<Location, CUmemoryPool> defaults, present;
     std::map<CUdeviceptr, Block> blocks;
     std::vector<Leaving> leaving;
 };
@@ -55,9 +55,9 @@ struct State {
 // Whether there ever was a pool: other programs pay nothing.
 std::atomic<uint32_t> &in_use() { return client_counter(Counter::host_pools); }
 
-State &state() { return client_part<State>(Part::host_pools); }
+HostPools &state() { return client_part<HostPools>(Part::host_pools); }
 
-Place place_of(const CUmemLocation &l)
+Location location_of(const CUmemLocation &l)
 {
     return {l.type, l.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? l.id : 0};
 }
@@ -71,7 +71,7 @@ CUresult check(const CUmemPoolProps &p)
 }
 
 // With the mutex held.
-CUmemoryPool add(State &s, const CUmemPoolProps &p)
+CUmemoryPool add(HostPools &s, const CUmemPoolProps &p)
 {
     const auto pool = std::make_shared<Pool>();
     pool->properties = p;
@@ -81,7 +81,7 @@ CUmemoryPool add(State &s, const CUmemPoolProps &p)
     return handle;
 }
 
-std::shared_ptr<Pool> find(State &s, CUmemoryPool handle)
+std::shared_ptr<Pool> find(HostPools &s, CUmemoryPool handle)
 {
     const auto it = s.pools.find(handle);
     return it == s.pools.end() ? nullptr : it->second;
@@ -103,13 +103,13 @@ uint64_t *setting(Pool &pool, CUmemPool_attribute which)
 void give_back(CUdeviceptr base)
 {
     forget_host(base, true);
-    shared::give_back(base);
+    mirror::give_back(base);
 }
 
 // Memory whose stream has come past its end.
 void reap()
 {
-    State &s = state();
+    HostPools &s = state();
     std::vector<Leaving> waiting, gone;
     {
         std::lock_guard lock(s.mutex);
@@ -132,7 +132,7 @@ void reap()
 std::optional<Block> take(CUdeviceptr base)
 {
     if (!in_use()) return std::nullopt;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     const auto it = s.blocks.find(base);
     if (it == s.blocks.end()) return std::nullopt;
@@ -143,7 +143,7 @@ std::optional<Block> take(CUdeviceptr base)
 
 void put_back(CUdeviceptr base, Block block)
 {
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     s.blocks[base] = std::move(block);
 }
@@ -169,7 +169,7 @@ CUresult event_behind(CUstream stream, CUevent &event)
 bool is_host(CUmemoryPool handle)
 {
     if (!in_use()) return false;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     return s.pools.contains(handle);
 }
@@ -179,7 +179,7 @@ CUresult create(CUmemoryPool *handle, const CUmemPoolProps &p)
     if (!session()) return not_ready();
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = check(p)) return r;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     *handle = add(s, p);
     return CUDA_SUCCESS;
@@ -189,7 +189,7 @@ CUresult create(CUmemoryPool *handle, const CUmemPoolProps &p)
 CUresult destroy(CUmemoryPool handle)
 {
     reap();
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     for (const auto &[place, pool] : s.defaults)
         if (pool == handle) return CUDA_ERROR_INVALID_VALUE;
@@ -200,7 +200,7 @@ CUresult destroy(CUmemoryPool handle)
 CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t &value)
 {
     reap();
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
@@ -219,7 +219,7 @@ CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t 
 
 CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_t value)
 {
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
@@ -247,7 +247,7 @@ CUresult trim(CUmemoryPool handle)
 CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
 {
     if (!map && count) return CUDA_ERROR_INVALID_VALUE;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
@@ -261,7 +261,7 @@ CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t coun
 
 CUresult get_access(CUmemAccess_flags *flags, CUmemoryPool handle, const CUmemLocation &l)
 {
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
     if (!flags || !pool) return CUDA_ERROR_INVALID_VALUE;
@@ -281,7 +281,7 @@ CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream 
     if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = check_stream(stream)) return r;
     reap();
-    State &s = state();
+    HostPools &s = state();
     std::shared_ptr<Pool> pool;
     {
         std::lock_guard lock(s.mutex);
@@ -308,7 +308,7 @@ CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream 
 bool owns(CUdeviceptr base)
 {
     if (!in_use()) return false;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     return s.blocks.contains(base);
 }
@@ -324,7 +324,7 @@ std::optional<CUresult> free_behind(CUdeviceptr base, CUstream stream)
         put_back(base, std::move(*block));
         return r;
     }
-    State &s = state();
+    HostPools &s = state();
     {
         std::lock_guard lock(s.mutex);
         s.leaving.push_back({event, base, std::move(*block)});
@@ -342,7 +342,7 @@ std::optional<CUresult> free(CUdeviceptr base)
         return r;
     }
     give_back(base);
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     block->pool->used -= block->bytes;
     return CUDA_SUCCESS;
@@ -355,9 +355,9 @@ CUresult default_of(CUmemoryPool *handle, const CUmemLocation &l)
     CUmemPoolProps p{};
     p.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, p.location = l;
     if (CUresult r = check(p)) return r;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
-    CUmemoryPool &pool = s.defaults[place_of(l)];
+    CUmemoryPool &pool = s.defaults[location_of(l)];
     if (!pool) pool = add(s, p);
     *handle = pool;
     return CUDA_SUCCESS;
@@ -366,20 +366,20 @@ CUresult default_of(CUmemoryPool *handle, const CUmemLocation &l)
 CUresult present_of(CUmemoryPool *handle, const CUmemLocation &l)
 {
     if (CUresult r = default_of(handle, l)) return r;
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
-    if (const auto it = s.present.find(place_of(l)); it != s.present.end()) *handle = it->second;
+    if (const auto it = s.present.find(location_of(l)); it != s.present.end()) *handle = it->second;
     return CUDA_SUCCESS;
 }
 
 CUresult set_present(const CUmemLocation &l, CUmemoryPool handle)
 {
-    State &s = state();
+    HostPools &s = state();
     std::lock_guard lock(s.mutex);
     const auto pool = find(s, handle);
-    if (!pool || place_of(pool->properties.location) != place_of(l))
+    if (!pool || location_of(pool->properties.location) != location_of(l))
         return CUDA_ERROR_INVALID_VALUE;
-    s.present[place_of(l)] = handle;
+    s.present[location_of(l)] = handle;
     return CUDA_SUCCESS;
 }
 

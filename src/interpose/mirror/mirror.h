@@ -8,7 +8,7 @@
 // programs read files into managed memory.
 //
 // Managed and pinned memory has the same address on both sides: the server reserves addresses and
-// the client maps memory there. Pinned memory is shared from the first sign that a kernel may use
+// the client maps memory there. Pinned memory is mirrored from the first sign that a kernel may use
 // it; memory that is only copied is as it would be without all this. Registered memory has a mirror
 // at other addresses.
 //
@@ -27,30 +27,30 @@
 #include "interpose/state/handles.h"
 #include "interpose/state/ranges.h"
 
-namespace rgpu::interpose::shared {
+namespace rgpu::interpose::mirror {
 
 enum class Kind : uint8_t { managed, pinned, registered, variable };
 
 struct Block {
     Kind kind = Kind::pinned;
-    bool shared = false;     // the device has memory behind it
+    bool mirrored = false;   // the device has memory behind it
     bool any_time = false;   // the program may write it while the device works
     bool read_only = false;  // the device does not write it
     bool piece = false;      // mapped by cuMemMap: an array may go on in the next piece
     CUdeviceptr device = 0;  // its address for kernels
     uintptr_t host = 0;      // and for the program
     size_t bytes = 0;
-    uint8_t *twin = nullptr;  // when shared
+    uint8_t *twin = nullptr;  // when mirrored
     HandleId context = 0;
     HandleId owner = 0;  // module or library of a variable
 };
 
-// Whether calls must look for addresses that make a block shared, for there is one or a
-// registration; whether anything is shared.
+// Whether calls must look for addresses that make a block mirrored, for there is one or a
+// registration; whether anything is mirrored.
 inline bool any() { return client_counter(Counter::blocks).load(std::memory_order_relaxed) != 0; }
 inline bool active()
 {
-    return client_counter(Counter::shared_blocks).load(std::memory_order_relaxed) != 0;
+    return client_counter(Counter::mirrored_blocks).load(std::memory_order_relaxed) != 0;
 }
 
 // --- blocks
@@ -63,7 +63,7 @@ CUresult allocate(Kind, size_t bytes, CUdeviceptr &address);
 CUresult map(CUdeviceptr address, size_t bytes, int file, size_t offset);
 // Ends the block at this device address. The caller has waited for work that may use it.
 void give_back(CUdeviceptr);
-// Makes the block that holds the address shared, if one does.
+// Makes the block that holds the address mirrored, if one does.
 CUresult share(CUdeviceptr);
 // The kernel's address of registered memory (given as it was registered).
 CUresult mirror(const HostRange &, CUdeviceptr &device);
@@ -82,13 +82,13 @@ std::optional<Block> find(CUdeviceptr);
 CUresult must_be_here(CUdeviceptr);
 // Whether another server's blocks lie, or may come to lie, there.
 bool addresses_elsewhere(CUdeviceptr base, size_t bytes);
-// The device address of memory of the program that is shared.
+// The device address of memory of the program that is mirrored.
 std::optional<CUdeviceptr> device_address(const void *);
 // Whether the program may write it while the device works (cuStreamAttachMemAsync).
 void set_any_time(CUdeviceptr, bool);
 
-// Looks for addresses in a kernel's parameters that make blocks shared. Where one must be replaced,
-// `data` points to a changed copy in `room` afterwards.
+// Looks for addresses in a kernel's parameters that make blocks mirrored. Where one must be
+// replaced, `data` points to a changed copy in `room` afterwards.
 CUresult look_at_parameters(uint8_t *&data, size_t bytes, std::vector<uint8_t> &room);
 
 // --- order
@@ -97,13 +97,13 @@ CUresult look_at_parameters(uint8_t *&data, size_t bytes, std::vector<uint8_t> &
 // while the call posts its frame.
 class Work {
 public:
-    // `stream` is a handle's number. With `named`: only if one of these addresses is shared.
+    // `stream` is a handle's number. With `named`: only if one of these addresses is mirrored.
     CUresult begin(HandleId stream);
     CUresult begin(HandleId stream, std::initializer_list<CUdeviceptr> named);
     CUresult begin_in(CUstream stream, std::initializer_list<CUdeviceptr> named);
 
     // The work writes this memory as one value that the program may look for; or waits until the
-    // program has written one (cuStreamWaitValue's condition). Nothing where nothing is shared.
+    // program has written one (cuStreamWaitValue's condition). Nothing where nothing is mirrored.
     void flag(CUdeviceptr address, unsigned bytes);
     CUresult flag(CUdeviceptr address, unsigned bytes, uint64_t value, unsigned how);
 
@@ -126,4 +126,4 @@ void note_event(CUevent, CUstream);
 CUresult before_host_function();
 CUresult after_host_function();
 
-}  // namespace rgpu::interpose::shared
+}  // namespace rgpu::interpose::mirror

@@ -5,11 +5,11 @@
 #include <optional>
 #include <shared_mutex>
 
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 #include "interpose/mirror/mirror.h"
-#include "wire/shared.h"
+#include "wire/mirror.h"
 
-namespace rgpu::interpose::shared {
+namespace rgpu::interpose::mirror {
 
 // Addresses that the server reserved: memory of one block, or of many small ones.
 struct Segment {
@@ -22,7 +22,7 @@ struct Segment {
     std::map<uint64_t, uint64_t> holes;  // address -> bytes
 };
 
-// What is compared and sent together: a shared block, or several that lie close in one segment.
+// What is compared and sent together: a mirrored block, or several that lie close in one segment.
 struct Span {
     CUdeviceptr device = 0;
     uintptr_t host = 0;
@@ -38,7 +38,7 @@ struct Flag {
         unsigned bytes = 0, how = 0;
         uint64_t value = 0;
         HandleId context = 0;
-        uint64_t stream = 0, work = 0;  // as in State::busy
+        uint64_t stream = 0, work = 0;  // as in Mirror::busy
     };
     unsigned bytes = 0;  // 4 or 8
     std::vector<Wait> waits;
@@ -46,11 +46,11 @@ struct Flag {
 
 // Changed bytes that the twin has, and that are still to be sent: the next push begins with them.
 struct Unsent {
-    wire::SharedRange range;
+    wire::MirroredRange range;
     std::vector<uint8_t> diff;
 };
 
-struct State {
+struct Mirror {
     std::mutex order;
     // Guarded by `order`: how far the device may be.
     struct Busy {
@@ -82,29 +82,29 @@ struct State {
     std::map<uint64_t, unsigned> variable_pages;  // mapped for variables: how many lie there
 };
 
-State &state();
+Mirror &state();
 
-// With `order` held: everything that is shared.
-const std::vector<Span> &spans(State &);
+// With `order` held: everything that is mirrored.
+const std::vector<Span> &spans(Mirror &);
 
 // With `order` held: whether the calling thread may write managed memory from now on. It may after
 // it waited for the device and until it gives it work: what concurrentManagedAccess = 0 asks of
 // programs, thread by thread.
-void may_write(State &, bool);
+void may_write(Mirror &, bool);
 
 // With `order` held.
-CUresult push(State &);
-CUresult pull(State &);
+CUresult push(Mirror &);
+CUresult pull(Mirror &);
 // The flag's value in the program's memory; false when that is gone.
-bool read_flag(State &, CUdeviceptr, unsigned bytes, uint64_t &value);
+bool read_flag(Mirror &, CUdeviceptr, unsigned bytes, uint64_t &value);
 // Whether a stream waits for the program to write something.
-bool any_wait(const State &);
+bool any_wait(const Mirror &);
 
 // Work that may use memory at any time is under way from now on (watch.cc).
 void arm_watch();
 
 // The context that bytes travel in: the calling thread's, or where there is none the one that work
 // was given to.
-HandleId travel_context(State &);
+HandleId travel_context(Mirror &);
 
-}  // namespace rgpu::interpose::shared
+}  // namespace rgpu::interpose::mirror

@@ -13,7 +13,7 @@
 #include "interpose/state/process.h"
 #include "interpose/state/servers.h"
 
-namespace rgpu::interpose::shared {
+namespace rgpu::interpose::mirror {
 
 namespace {
 
@@ -31,7 +31,7 @@ struct Watch {
 Watch &watch() { return client_part<EachServer<Watch>>(Part::kernel_watch)(); }
 
 // Whether the program has written memory that a kernel may wait for.
-bool program_wrote(State &st)
+bool program_wrote(Mirror &st)
 {
     for (const Span &s : spans(st))
         if (s.any_time && s.kind == Kind::pinned &&
@@ -41,7 +41,7 @@ bool program_wrote(State &st)
 }
 
 // Whether one of the streams that got work still has some.
-bool under_way(Session &session, const std::vector<std::pair<HandleId, HandleId>> &streams)
+bool under_way(ServerSession &session, const std::vector<std::pair<HandleId, HandleId>> &streams)
 {
     for (auto [context, stream] : streams) {
         Reply reply;
@@ -55,9 +55,9 @@ bool under_way(Session &session, const std::vector<std::pair<HandleId, HandleId>
 
 // One look at a program that has made no call for a while: 1 warn, 0 look again later, -1 nothing
 // is under way.
-int look(Session &session)
+int look(ServerSession &session)
 {
-    State &st = state();
+    Mirror &st = state();
     std::vector<std::pair<HandleId, HandleId>> streams;
     {
         std::unique_lock order(st.order, std::try_to_lock);
@@ -68,7 +68,7 @@ int look(Session &session)
     return under_way(session, streams) ? 1 : -1;
 }
 
-void run(Session &session)
+void run(ServerSession &session)
 {
     const At at(session.index());
     Watch &w = watch();
@@ -115,4 +115,4 @@ void arm_watch()
     w.wanted.notify_one();
 }
 
-}  // namespace rgpu::interpose::shared
+}  // namespace rgpu::interpose::mirror

@@ -462,7 +462,7 @@ CUresult wait_event(CUstream stream, CUevent event)
     SideHeld side;
     {
         const At there(at.server, at.context);
-        if (!shared::active() && idle::event(e)) return CUDA_SUCCESS;
+        if (!mirror::active() && idle::event(e)) return CUDA_SUCCESS;
         if (CUresult r = take_side(at, side)) return r;
         // Now: what is waited for is the event's last record, whatever is recorded later.
         if (CUresult r = own::cuStreamWaitEvent(side->stream, event, 0)) return r;

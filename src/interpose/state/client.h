@@ -67,7 +67,7 @@ enum class Part : uint8_t {
 enum class Counter : uint8_t {
     several_servers,    // 1: the lease names several
     blocks,             // of memory that kernels and the program share, and registrations
-    shared_blocks,      // those with memory on the device
+    mirrored_blocks,    // those with memory on the device
     host_pools,         // 1: there was one
     events_elsewhere,   // 1: events are recorded by others than cuEventRecord
     streams_pass_by,    // 1: there was a stream that does not wait for the default stream

@@ -36,7 +36,7 @@ Table &table() { return client_part<EachServer<Table>>(Part::event_watch)(); }
 
 std::optional<bool> query(HandleId event)
 {
-    Session *s = session();
+    ServerSession *s = session();
     if (!s || !idle::may_know_events()) return std::nullopt;
     Table &t = table();
     std::lock_guard lock(t.mutex);
@@ -58,7 +58,7 @@ std::optional<bool> query(HandleId event)
 
 void not_ready(HandleId event, uint64_t recorded, uint64_t heard)
 {
-    Session *s = session();
+    ServerSession *s = session();
     if (!s || every_call_waits() || !idle::may_know_events() || recorded != idle::recorded(event))
         return;
     Table &t = table();

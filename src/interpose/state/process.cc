@@ -35,7 +35,7 @@ void in_forked_child()
 {
     Start &p = start();
     const bool begun = p.forked || session();
-    for (Session *s : all_sessions()) s->leave_to_parent();
+    for (ServerSession *s : all_sessions()) s->leave_to_parent();
     new (&p) Start;
     forget_servers();
     p.forked = begun;
@@ -77,7 +77,7 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<ProgramDevice> &
     return !servers.empty();
 }
 
-CUresult open_session(const LeaseServer &server, Session *&out)
+CUresult open_session(const LeaseServer &server, ServerSession *&out)
 {
     auto session = connect(server);
     if (session) {
@@ -91,7 +91,7 @@ CUresult open_session(const LeaseServer &server, Session *&out)
 
 // All at once: each takes some round trips, and perhaps the start of a worker. Where there are no
 // threads, one after the other.
-CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<Session *> &sessions)
+CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<ServerSession *> &sessions)
 {
     std::vector<CUresult> results(servers.size());
     const auto open = [&](size_t i) {
@@ -140,10 +140,10 @@ CUresult open_sessions()
             "ulimit -v");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    std::vector<Session *> sessions(servers->size());
+    std::vector<ServerSession *> sessions(servers->size());
     if (CUresult r = open_all(*servers, sessions)) return r;
     set_servers(sessions, std::move(devices));
-    for (Session *s : sessions) reserve_device_range(*s);
+    for (ServerSession *s : sessions) reserve_device_range(*s);
     pthread_atfork(nullptr, nullptr, in_forked_child);
     return CUDA_SUCCESS;
 }
@@ -166,7 +166,8 @@ int driver_version()
 {
     if (connect_once()) return CUDA_VERSION;
     int lowest = all_sessions().front()->snapshot().driver_version;
-    for (const Session *s : all_sessions()) lowest = std::min(lowest, s->snapshot().driver_version);
+    for (const ServerSession *s : all_sessions())
+        lowest = std::min(lowest, s->snapshot().driver_version);
     return lowest;
 }
 
@@ -175,7 +176,7 @@ bool server_has(calls::CallId id)
     if (calls::info(id).mode == calls::Mode::local || connect_once()) return true;
     const auto &all = all_sessions();
     return std::all_of(all.begin(), all.end(),
-                       [id](const Session *s) { return s->server_has(id); });
+                       [id](const ServerSession *s) { return s->server_has(id); });
 }
 
 CUresult not_ready()

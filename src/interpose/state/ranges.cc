@@ -82,7 +82,7 @@ DeviceRange *holding(CUdeviceptr address, unsigned *server = nullptr)
 
 }  // namespace
 
-void reserve_device_range(const Session &session)
+void reserve_device_range(const ServerSession &session)
 {
     const wire::Snapshot &s = session.snapshot();
     if (!s.device_size) return;

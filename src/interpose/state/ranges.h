@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "calls/cuda_api.h"
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 #include "interpose/state/handles.h"
 
 namespace rgpu::interpose {
@@ -92,7 +92,7 @@ void forget_reservation(CUdeviceptr base);
 bool is_reserved(CUdeviceptr base, size_t bytes);
 
 // Keeps the program from ever using an address that the server uses for device memory.
-void reserve_device_range(const Session &);
+void reserve_device_range(const ServerSession &);
 // True when these addresses were reserved here for the server's memory.
 bool in_reserved_range(CUdeviceptr address, size_t bytes);
 

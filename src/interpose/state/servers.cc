@@ -9,9 +9,9 @@ namespace rgpu::interpose {
 namespace {
 
 struct Servers {
-    std::vector<Session *> sessions;
+    std::vector<ServerSession *> sessions;
     std::vector<ProgramDevice> devices;
-    std::atomic<Session *> ready{nullptr};
+    std::atomic<ServerSession *> ready{nullptr};
 };
 
 Servers &servers() { return client_part<Servers>(Part::servers); }
@@ -27,7 +27,7 @@ uint32_t context_there(uint32_t context, unsigned server)
 
 }  // namespace
 
-void set_servers(std::vector<Session *> sessions, std::vector<ProgramDevice> devices)
+void set_servers(std::vector<ServerSession *> sessions, std::vector<ProgramDevice> devices)
 {
     Servers &s = servers();
     s.sessions = std::move(sessions);
@@ -49,24 +49,27 @@ void forget_servers()
     t_server = -1;
 }
 
-Session *session()
+ServerSession *session()
 {
-    Session *s = servers().ready.load(std::memory_order_acquire);
+    ServerSession *s = servers().ready.load(std::memory_order_acquire);
     return s && spanning() ? session_at(here()) : s;
 }
 
-const std::vector<Session *> &all_sessions() { return servers().sessions; }
+const std::vector<ServerSession *> &all_sessions() { return servers().sessions; }
 
 unsigned server_count()
 {
     return spanning() ? static_cast<unsigned>(servers().sessions.size()) : 1;
 }
-Session *session_at(unsigned server) { return spanning() ? servers().sessions[server] : session(); }
+ServerSession *session_at(unsigned server)
+{
+    return spanning() ? servers().sessions[server] : session();
+}
 const std::vector<ProgramDevice> &program_devices() { return servers().devices; }
 
 int device_count()
 {
-    const Session *s = session();
+    const ServerSession *s = session();
     return static_cast<int>(!s           ? 0
                             : spanning() ? program_devices().size()
                                          : s->snapshot().devices.size());
@@ -74,7 +77,7 @@ int device_count()
 
 const wire::DeviceSnapshot *device(CUdevice d)
 {
-    const Session *s = session();
+    const ServerSession *s = session();
     if (s && spanning()) {
         if (d < 0 || static_cast<size_t>(d) >= program_devices().size()) return nullptr;
         const ProgramDevice &p = program_devices()[static_cast<size_t>(d)];

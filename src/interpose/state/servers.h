@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "calls/cuda_api.h"
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 #include "interpose/state/client.h"
 #include "interpose/state/contexts.h"
 #include "interpose/state/handles.h"
@@ -39,7 +39,7 @@ struct ProgramDevice {
 
 // Once, before the first call: a session for each server, and, of several, the program's devices.
 // The sessions live as long as the process.
-void set_servers(std::vector<Session *> sessions, std::vector<ProgramDevice> devices);
+void set_servers(std::vector<ServerSession *> sessions, std::vector<ProgramDevice> devices);
 // Calls may be made from now on.
 void set_initialized();
 // In the child of a fork: none any more. Takes no lock.
@@ -47,12 +47,12 @@ void forget_servers();
 
 // The session after set_initialized(), or null before; of several the one that the calling thread's
 // calls go to.
-Session *session();
+ServerSession *session();
 // Those of all servers, as soon as there are any.
-const std::vector<Session *> &all_sessions();
+const std::vector<ServerSession *> &all_sessions();
 
 unsigned server_count();
-Session *session_at(unsigned server);
+ServerSession *session_at(unsigned server);
 const std::vector<ProgramDevice> &program_devices();
 
 // How many devices the program has, 0 before set_initialized().

@@ -28,11 +28,11 @@ struct Watched {
     Closed what;
 };
 
-struct State {
+struct Descriptors {
     std::mutex mutex;
     std::deque<Watched> watched;
 };
-State &state() { return client_part<State>(Part::descriptors); }
+Descriptors &state() { return client_part<Descriptors>(Part::descriptors); }
 
 std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
@@ -95,7 +95,7 @@ std::optional<std::string> name_in(int fd)
 std::vector<Closed> take_closed(size_t most)
 {
     std::vector<Closed> closed;
-    State &s = state();
+    Descriptors &s = state();
     std::lock_guard lock(s.mutex);
     for (size_t left = std::min(most, s.watched.size()); left; left--) {
         Watched w = std::move(s.watched.front());

@@ -51,7 +51,7 @@ struct Callbacks {
 
 Callbacks &callbacks() { return client_part<Callbacks>(Part::host_functions); }
 
-void run(Session &s, uint64_t token, CUresult status)
+void run(ServerSession &s, uint64_t token, CUresult status)
 {
     const At at(s.index());
     Callbacks &c = callbacks();
@@ -71,14 +71,14 @@ void run(Session &s, uint64_t token, CUresult status)
     }
     in_our_thread(s, [&] {
         if (const auto before = c.before_graphs.load(); of_graph && before) before(token);
-        shared::before_host_function();
+        mirror::before_host_function();
     });
     if (f.job)
         in_our_thread(s, [&] { f.job(status); });
     else
         f.run(status);  // what the program's function throws is its own
     in_our_thread(s, [&] {
-        shared::after_host_function();
+        mirror::after_host_function();
         if (const auto after = c.after_graphs.load(); of_graph && after) after(token);
         if (!of_graph && !f.job) c.under_way--;
         s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
@@ -89,7 +89,7 @@ void run(Session &s, uint64_t token, CUresult status)
 
 CUresult enqueue(const Function &f)
 {
-    Session *s = session();
+    ServerSession *s = session();
     if (!s) return not_ready();
     if (CUresult r = context_state()) return r;
     if (!f.plain && !f.with_status && !f.job) return CUDA_ERROR_INVALID_VALUE;
@@ -129,12 +129,12 @@ CUresult enqueue(const Function &f)
 
 }  // namespace
 
-void callback_due(Session &s, uint64_t token, uint32_t status)
+void callback_due(ServerSession &s, uint64_t token, uint32_t status)
 {
     callbacks().threads.run([&s, token, status] { run(s, token, static_cast<CUresult>(status)); });
 }
 
-CUresult may_call_back(Session &s)
+CUresult may_call_back(ServerSession &s)
 {
     try {
         callbacks().threads.prepare();

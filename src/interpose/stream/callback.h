@@ -11,16 +11,16 @@
 #include <functional>
 
 #include "calls/cuda_api.h"
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 
 namespace rgpu::interpose {
 
-// A callback frame came: its function is to run. For Session::expect_callbacks().
-void callback_due(Session &, uint64_t token, uint32_t status);
+// A callback frame came: its function is to run. For ServerSession::expect_callbacks().
+void callback_due(ServerSession &, uint64_t token, uint32_t status);
 
 // CUDA_SUCCESS where a function that is put into a stream now would be called: there is a thread
 // for it. Else what the call answers.
-CUresult may_call_back(Session &);
+CUresult may_call_back(ServerSession &);
 
 // Whether functions of the program are in streams that have not been there and back yet.
 bool any_function_under_way();

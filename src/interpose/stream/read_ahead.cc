@@ -52,7 +52,7 @@ Memory &memory() { return client_part<EachServer<Memory>>(Part::read_ahead)(); }
 bool possible()
 {
     return !client_counter(Counter::written_elsewhere).load(std::memory_order_relaxed) &&
-           !shared::active() && !any_capture() && !every_call_waits();
+           !mirror::active() && !any_capture() && !every_call_waits();
 }
 
 // With the mutex held: the bytes of the last guess were for nothing.

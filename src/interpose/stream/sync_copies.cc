@@ -14,13 +14,13 @@ namespace rgpu::interpose::sync_copies {
 
 namespace {
 
-struct State {
+struct Copies {
     std::mutex mutex;
     bool others = false;
     std::set<HandleId> copied;  // contexts in whose legacy stream copies were posted
 };
 
-State &state() { return client_part<EachServer<State>>(Part::synchronous_copies)(); }
+Copies &state() { return client_part<EachServer<Copies>>(Part::synchronous_copies)(); }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ CUresult after_copy(CUstream stream)
 
 CUresult after_change(CUdeviceptr memory, CUstream stream)
 {
-    return shared::active() && shared::find(memory) ? own::cuStreamSynchronize(stream)
+    return mirror::active() && mirror::find(memory) ? own::cuStreamSynchronize(stream)
                                                     : CUDA_SUCCESS;
 }
 

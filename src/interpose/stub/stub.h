@@ -213,7 +213,7 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
 {
     constexpr auto roles = calls::roles<Id>();
     constexpr Mode mode = calls::Row<Id>::info.mode;
-    Session *s = session();
+    ServerSession *s = session();
     if (!s) return not_ready();
     if (spanning())
         ((std::get<I>(args) =

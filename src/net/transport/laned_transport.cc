@@ -52,7 +52,7 @@ bool LanedTransport::record_is_there()
     if (in_end_ - in_at_ < sizeof record_) return false;
     memcpy(&record_, &in_[in_at_], sizeof record_);
     in_at_ += sizeof record_;
-    broken_ = !record_.bytes || record_.way > lanes_.size();
+    broken_ = !record_.bytes || record_.lane > lanes_.size();
     return true;
 }
 
@@ -105,10 +105,10 @@ void LanedTransport::note_waiting()
 {
     if (!record_.bytes && !record_is_there())
         waiting_on_ = socket_.get();
-    else if (broken_ || (!record_.way && in_at_ != in_end_))
+    else if (broken_ || (!record_.lane && in_at_ != in_end_))
         waiting_on_ = kHere;
     else
-        waiting_on_ = record_.way ? lanes_[record_.way - 1].socket.get() : socket_.get();
+        waiting_on_ = record_.lane ? lanes_[record_.lane - 1].socket.get() : socket_.get();
 }
 
 ssize_t LanedTransport::receive(void *to, size_t bytes, int timeout)
@@ -118,8 +118,8 @@ ssize_t LanedTransport::receive(void *to, size_t bytes, int timeout)
         if (const ssize_t n = next_record(bytes, timeout); n <= 0) return n;
     if (broken_) return errno = EPROTO, -1;
     bytes = std::min<size_t>(bytes, record_.bytes);
-    const ssize_t n = record_.way ? receive_on(lanes_[record_.way - 1], to, bytes, timeout)
-                                  : receive_here(to, bytes, timeout);
+    const ssize_t n = record_.lane ? receive_on(lanes_[record_.lane - 1], to, bytes, timeout)
+                                   : receive_here(to, bytes, timeout);
     if (n > 0) record_.bytes -= static_cast<uint32_t>(n);
     note_waiting();
     return n;
@@ -143,9 +143,9 @@ ssize_t LanedTransport::send(const iovec *parts, int count, int timeout)
     return send_here(parts, small, timeout);
 }
 
-void LanedTransport::announce(size_t bytes, size_t way)
+void LanedTransport::announce(size_t bytes, size_t lane)
 {
-    const Record r{static_cast<uint32_t>(bytes), static_cast<uint32_t>(way)};
+    const Record r{static_cast<uint32_t>(bytes), static_cast<uint32_t>(lane)};
     const auto p = reinterpret_cast<const uint8_t *>(&r);
     heads_.insert(heads_.end(), p, p + sizeof r);
 }

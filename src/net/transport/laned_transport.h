@@ -63,7 +63,7 @@ private:
     ssize_t receive_here(void *to, size_t bytes, int timeout);
     ssize_t receive_on(Lane &, void *to, size_t bytes, int timeout);
     void note_waiting();
-    void announce(size_t bytes, size_t way);
+    void announce(size_t bytes, size_t lane);
     void heads_went(size_t bytes);
     ssize_t send_here(const iovec *parts, int count, int timeout);
     ssize_t send_block(const uint8_t *block, size_t bytes, int timeout);

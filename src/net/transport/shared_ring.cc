@@ -89,7 +89,7 @@ void *RingSender::reserve()
 void RingSender::unreserve(void *place) { free_.fetch_or(1u << place_of(place)); }
 
 // Waits a moment for one: a copy that goes through the ring instead costs both sides more.
-int RingSender::take_place()
+int RingSender::take_tenant_end()
 {
     void *place = reserve();
     if (!place) spin_.until([&] { return (place = reserve()) != nullptr; });

@@ -70,7 +70,7 @@ private:
     static constexpr size_t kByPlace = 32 << 10;   // what is worth a place
     static constexpr size_t kLeast = 2 * kHeader;  // a segment and some of its bytes
 
-    int take_place();
+    int take_tenant_end();
     uint32_t collect_returned();
     ssize_t room() const;
     bool publish();
@@ -139,7 +139,7 @@ template <class Wake> ssize_t RingSender::send(const iovec *parts, int count, Wa
                 // Reserved, and filled: it goes whole.
                 place = place_of(data);
                 if (there >= kHeader) n = left;
-            } else if (left >= kByPlace && there >= kHeader && (place = take_place()) >= 0) {
+            } else if (left >= kByPlace && there >= kHeader && (place = take_tenant_end()) >= 0) {
                 n = left < SharedRing::kPlaceBytes ? left : SharedRing::kPlaceBytes;
                 memcpy(ring_.places[place], data, n);
             } else if (there >= kLeast) {

@@ -4,7 +4,7 @@
 namespace rgpu::slurm {
 namespace {
 
-std::string beside(std::string_view lease_path, const std::string &name)
+std::string in_folder_of(std::string_view lease_path, const std::string &name)
 {
     return std::string(lease_path.substr(0, lease_path.rfind('/'))) + "/" + name;
 }
@@ -21,11 +21,11 @@ std::string lease_path(std::string_view rundir, std::string_view node, std::stri
 
 std::string gpu_path(std::string_view lease_path, unsigned place)
 {
-    return beside(lease_path, "gpu." + std::to_string(place));
+    return in_folder_of(lease_path, "gpu." + std::to_string(place));
 }
 
-std::string error_path(std::string_view lease_path) { return beside(lease_path, "error"); }
+std::string error_path(std::string_view lease_path) { return in_folder_of(lease_path, "error"); }
 
-std::string ended_path(std::string_view lease_path) { return beside(lease_path, "ended"); }
+std::string ended_path(std::string_view lease_path) { return in_folder_of(lease_path, "ended"); }
 
 }  // namespace rgpu::slurm

@@ -20,7 +20,7 @@ void before_end(Session &s, CUcontext context)
     s.long_copies.forget(context);
     s.staging.forget(context);
     s.turns.forget(context);
-    s.shared.forget(context);
+    s.mirrored.forget(context);
     s.addresses.forget_linear();
     DRIVER(cuCtxSetCurrent)(current);
 }

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "wire/image.h"
+#include "wire/jit_bodies.h"
 
 namespace rgpu::worker {
 
@@ -36,14 +36,13 @@ void Jit::add(CUjit_option option, const void *value)
 
 Result<void> Jit::read(wire::Reader &r)
 {
-    uint32_t n = r.value<uint32_t>();
-    if (n > wire::kMaxJitOptions) return error(ErrorKind::invalid, "%u options", n);
-    for (uint32_t i = 0; i < n && r.ok(); i++) {
-        auto option = static_cast<CUjit_option>(r.value<uint32_t>());
-        auto value = r.value<uint64_t>();
+    auto list = wire::JitOptionList::read(r);
+    if (!list) return std::move(list).error();
+    for (const wire::JitOption &o : list->options) {
+        const auto option = static_cast<CUjit_option>(o.option);
         if (leads_to_client(option)) continue;
         // What an option that came later means nobody here knows: it might be an address.
-        add(option, is_number(option) ? reinterpret_cast<void *>(value) : nullptr);
+        add(option, is_number(option) ? reinterpret_cast<void *>(o.value) : nullptr);
     }
     return {};
 }
@@ -60,8 +59,10 @@ void Jit::add_logs()
 
 void Jit::write_logs(wire::Writer &w) const
 {
-    w.string(std::string_view(info.data(), strnlen(info.data(), info.size())));
-    w.string(std::string_view(errors.data(), strnlen(errors.data(), errors.size())));
+    const auto text = [](const std::vector<char> &buffer) {
+        return std::string_view(buffer.data(), strnlen(buffer.data(), buffer.size()));
+    };
+    wire::JitLogs{text(info), text(errors)}.write(w);
 }
 
 }  // namespace rgpu::worker

@@ -16,7 +16,7 @@ struct Jit {
     std::vector<void *> values;
     std::vector<char> info, errors;
 
-    // Reads count and pairs. Fails on more options than there are.
+    // Reads a wire::JitOptionList. Fails on more options than there are.
     Result<void> read(wire::Reader &r);
     // Adds the log buffers. Once, before the driver gets the options.
     void add_logs();

@@ -1,7 +1,8 @@
-// The linker. The layouts are described in interpose/api/linker.cc.
+// The linker. Bodies: wire/jit_bodies.h.
 #include <map>
 #include <memory>
 
+#include "wire/jit_bodies.h"
 #include "worker/calls/image.h"
 #include "worker/calls/jit.h"
 #include "worker/calls/own.h"
@@ -44,9 +45,7 @@ Result<void> cuLinkAddData_v2(Session &s, Call &call)
     auto body = s.input.long_body(call.header.bytes);
     if (!body) return std::move(body).error();
     wire::Reader r(body->data(), body->size());
-    auto id = r.value<HandleId>();
-    auto type = static_cast<CUjitInputType>(r.value<uint32_t>());
-    std::string name(r.string());
+    const auto in = wire::LinkInput::read(r);
     Jit jit;
     if (auto read = jit.read(r); !read) return read;
     if (!r.ok()) return misfit();
@@ -55,10 +54,11 @@ Result<void> cuLinkAddData_v2(Session &s, Call &call)
     std::vector<uint8_t> data(image.view.begin(), image.view.end());
     data.push_back(0);  // PTX is text that ends with a NUL
     CUlinkState state = nullptr;
-    CUresult result = image.missing ? CUDA_ERROR_NOT_FOUND : s.objects.get(id, state);
+    CUresult result = image.missing ? CUDA_ERROR_NOT_FOUND : s.objects.get(in.state, state);
     if (!result)
-        result = DRIVER(cuLinkAddData_v2)(state, type, data.data(), image.view.size(), name.c_str(),
-                                          jit.count(), jit.options.data(), jit.values.data());
+        result = DRIVER(cuLinkAddData_v2)(state, static_cast<CUjitInputType>(in.type), data.data(),
+                                          image.view.size(), in.name.c_str(), jit.count(),
+                                          jit.options.data(), jit.values.data());
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
     w.value(image.answer(s, result));

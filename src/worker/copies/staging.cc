@@ -106,7 +106,7 @@ Chunk Staging::prepared_place(const Chunk &fresh, CUcontext context, CUresult &r
 {
     result = CUDA_SUCCESS;
     std::lock_guard lock(mutex_);
-    Place &place = places_[fresh.data];
+    PinnedChunk &place = places_[fresh.data];
     if (!place.chunk.data) place.chunk = fresh;
     place.users++;
     prepare(place.chunk, context, result);

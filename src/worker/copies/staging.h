@@ -83,12 +83,12 @@ private:
     size_t made_ = 0;
     bool stalled_ = false;  // none came free for kStall, nor since
 
-    struct Place {
+    struct PinnedChunk {
         Chunk chunk;    // with its event, and pinned
         int users = 0;  // copies under way
     };
     net::Transport *transport_ = nullptr;
-    std::map<const void *, Place> places_;
+    std::map<const void *, PinnedChunk> places_;
 };
 
 }  // namespace rgpu::worker

@@ -66,14 +66,14 @@ Result<void> confine(Filter filter, Sockets sockets)
     // A worker of root's own lease (worker_user = "root") is root without root's rights.
     if (!drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
-    const bool for_ucx = sockets == Sockets::until_settled;
+    const bool for_ucx = sockets == Sockets::until_connected;
     to_come = for_ucx ? Steps(kSockets) : Steps();
     // The software GPU's filter denies all of connect(2), and its workers look into each other's
     // shared files (/proc/PID/fd), which Landlock denies, too.
     if (!for_ucx && filter != Filter::software) deny_tcp();
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
     if (filter == Filter::software) {
-        const bool connects = sockets == Sockets::connect_until_settled;
+        const bool connects = sockets == Sockets::connect_until_connected;
         if (connects) to_come = kConnect;
         return install(for_ucx    ? Steps(kSoftwareButSockets)
                        : connects ? Steps(kSoftwareButConnect)

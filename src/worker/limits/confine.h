@@ -27,8 +27,8 @@ enum class Filter {
 // none. Fails with `unsupported` where the kernel has no seccomp.
 enum class Sockets {
     denied,
-    connect_until_settled,  // a software GPU's worker may connect: to a client's shared memory
-    until_settled,          // all, for UCX, which makes them up to when its endpoint stands
+    connect_until_connected,  // a software GPU's worker may connect: to a client's shared memory
+    until_connected,          // all, for UCX, which makes them up to when its endpoint stands
 };
 Result<void> confine(Filter, Sockets = Sockets::denied);
 // What confine() has left until the client's first frame is dealt with, in all threads. Does

@@ -20,7 +20,7 @@ struct Group {
 
 struct Estimate {
     int64_t each = 0;
-    bool settled = false;  // it was about right the last time
+    bool reliable = false;  // it was about right the last time
 };
 
 class Estimates {
@@ -52,7 +52,7 @@ public:
                                       : 0.5 * static_cast<double>(it->second.each) + 0.5 * sample;
             it->second.each = std::clamp<int64_t>(static_cast<int64_t>(next), share::kMicrosecond,
                                                   10 * share::kSecond);
-            it->second.settled = ratio > 0.5 && ratio < 2;
+            it->second.reliable = ratio > 0.5 && ratio < 2;
         }
     }
 

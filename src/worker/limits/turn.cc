@@ -91,10 +91,10 @@ void Turn::issued(CUcontext context, CUstream stream)
     if (!unmarked_++) began_ = share::clock_now(), group_gates_ = gate_changes_;
     settings_.meter->launches.fetch_add(1, std::memory_order_relaxed);
     unmarked_expected_ += last_.each;
-    unmarked_settled_ = unmarked_settled_ && last_.settled;
+    unmarked_reliable_ = unmarked_reliable_ && last_.reliable;
     legacy_dirty_ = legacy_dirty_ || is_legacy(stream);
     if (dirty_.empty() || dirty_.back().stream != stream || dirty_.back().context != context) {
-        auto same = [&](const Place &p) { return p.stream == stream && p.context == context; };
+        auto same = [&](const UsedStream &p) { return p.stream == stream && p.context == context; };
         std::erase_if(dirty_, same);
         dirty_.push_back({context, stream, nullptr});
     }
@@ -114,7 +114,7 @@ void Turn::issued(CUcontext context, CUstream stream)
 template <class Which> std::shared_ptr<StreamWait> Turn::waits_where(Which which)
 {
     std::shared_ptr<StreamWait> wait;
-    for (Place &place : dirty_)
+    for (UsedStream &place : dirty_)
         if (which(place)) {
             if (!wait) wait = std::make_shared<StreamWait>();
             place.wait = wait;
@@ -124,15 +124,16 @@ template <class Which> std::shared_ptr<StreamWait> Turn::waits_where(Which which
 
 std::shared_ptr<StreamWait> Turn::waits(CUcontext context, CUstream stream)
 {
-    return waits_where([&](const Place &p) { return p.stream == stream && p.context == context; });
+    return waits_where(
+        [&](const UsedStream &p) { return p.stream == stream && p.context == context; });
 }
 
 std::shared_ptr<StreamWait> Turn::waits(CUcontext context)
 {
-    return waits_where([&](const Place &p) { return p.context == context; });
+    return waits_where([&](const UsedStream &p) { return p.context == context; });
 }
 
-bool Turn::record(const Place &place, Point &point)
+bool Turn::record(const UsedStream &place, Point &point)
 {
     point.context = place.context;
     if (place.wait && place.wait->over()) return true;
@@ -171,7 +172,7 @@ void Turn::mark()
     CUcontext current = nullptr, used = nullptr;
     DRIVER(cuCtxGetCurrent)(&current);
     used = current;
-    for (const Place &place : dirty_) {
+    for (const UsedStream &place : dirty_) {
         if (place.context != used) DRIVER(cuCtxSetCurrent)(used = place.context);
         Point point;
         if (record(place, point)) m.points.push_back(point);
@@ -182,9 +183,9 @@ void Turn::mark()
     m.began = began_;
     m.gate_changes = group_gates_;
     m.expected = unmarked_expected_;
-    m.settled = unmarked_settled_;
+    m.reliable = unmarked_reliable_;
     unmarked_ = 0;
-    unmarked_settled_ = true;
+    unmarked_reliable_ = true;
     unmarked_expected_ = 0;
     legacy_dirty_ = false;
     dirty_.clear();
@@ -216,14 +217,14 @@ void Turn::await(const Point &point, const Mark &m)
     if (!point.event) return;
     const CUevent event = point.event;
     const int64_t likely = std::max(m.began, done_at_) + m.expected * 3 / 4;
-    while (m.settled && alone()) {
+    while (m.reliable && alone()) {
         if (DRIVER(cuEventQuery)(event) != CUDA_ERROR_NOT_READY) return;
         const int64_t pause = std::clamp(likely - share::clock_now(), kLookAlone, kGroupAlone);
         std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
     }
     // The estimate may be far off: it is believed for a millisecond.
     const int64_t pause = std::min(likely - share::clock_now(), kGroup);
-    if (m.settled && pause > 0 && DRIVER(cuEventQuery)(event) == CUDA_ERROR_NOT_READY)
+    if (m.reliable && pause > 0 && DRIVER(cuEventQuery)(event) == CUDA_ERROR_NOT_READY)
         std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
     DRIVER(cuEventSynchronize)(event);
 }

@@ -90,7 +90,7 @@ public:
     void gates(uint32_t count) { seat_->told().gates = count, gate_changes_++; }
 
 private:
-    struct Place {
+    struct UsedStream {
         CUcontext context = nullptr;
         CUstream stream = nullptr;
         std::shared_ptr<StreamWait> wait;  // where the program waits for all of it
@@ -107,7 +107,7 @@ private:
         std::vector<Group> groups;
         uint64_t upto = 0;  // launches in all
         int64_t began = 0, expected = 0;
-        bool settled = true;  // so long it will take
+        bool reliable = true;  // so long it will take
         uint32_t gate_changes =
             0;  // when it began: what stood at a host function says nothing of kernels
     };
@@ -118,7 +118,7 @@ private:
     static bool is_legacy(CUstream s) { return s == nullptr || s == CU_STREAM_LEGACY; }
     void prepare(const void *work, CUstream);
     void begin_slowly();
-    bool record(const Place &, Point &);
+    bool record(const UsedStream &, Point &);
     template <class Which> std::shared_ptr<StreamWait> waits_where(Which);
     void watch();
     void await(const Point &, const Mark &);
@@ -134,14 +134,14 @@ private:
     const void *last_work_ = nullptr;
     Estimate last_;  // how long last_work_ takes
     uint64_t issued_ = 0, unmarked_ = 0;
-    bool unmarked_settled_ = true;
+    bool unmarked_reliable_ = true;
     int64_t unmarked_expected_ = 0, began_ = 0;
     bool legacy_dirty_ = false;
     uint64_t seen_done_ = 0;
     int64_t patience_ = 0;
     int impatient_ = 0;
     uint32_t group_gates_ = 0;
-    std::vector<Place> dirty_;
+    std::vector<UsedStream> dirty_;
     std::vector<Group> groups_;
 
     std::atomic<int64_t> ahead_{0}, limit_{0};  // nanoseconds of unfinished work: expected, allowed

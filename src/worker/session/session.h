@@ -19,7 +19,7 @@
 #include "worker/copies/copies.h"
 #include "worker/copies/frees.h"
 #include "worker/copies/long_copies.h"
-#include "worker/copies/shared.h"
+#include "worker/copies/mirrored_memory.h"
 #include "worker/limits/turns.h"
 #include "worker/session/addresses.h"
 #include "worker/session/callbacks.h"
@@ -97,7 +97,7 @@ public:
     Frees frees{waiters};
     Turns turns;
     Callbacks callbacks{turns, sender, [this] { send_past(); }};
-    Shared shared;
+    MirroredMemory mirrored;
     Images images;
     Exports exports;
 

@@ -27,7 +27,7 @@ constexpr size_t kBytes = 64 << 10;        // of a block
 constexpr size_t kBlocks = 20, kFew = 16;  // of the last number none is waited for
 
 struct Ends {
-    std::unique_ptr<Session> client;
+    std::unique_ptr<ServerSession> client;
     Fd server;
 
     explicit Ends(bool one_host)
@@ -35,8 +35,8 @@ struct Ends {
         alarm(kLimit);
         int fds[2];
         cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-        client = std::make_unique<Session>(std::make_unique<net::SocketTransport>(Fd(fds[0])),
-                                           "test", one_host);
+        client = std::make_unique<ServerSession>(std::make_unique<net::SocketTransport>(Fd(fds[0])),
+                                                 "test", one_host);
         server = Fd(fds[1]);
     }
 

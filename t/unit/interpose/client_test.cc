@@ -100,11 +100,11 @@ Test(client, counts_its_own_registrations)
 {
     {
         const In in(one);
-        shared::note_registration(4096, 1);
-        cr_assert(shared::any());
+        mirror::note_registration(4096, 1);
+        cr_assert(mirror::any());
     }
     const In in(other);
-    cr_assert_not(shared::any());
+    cr_assert_not(mirror::any());
 }
 
 Test(client, knows_its_own_launches)

@@ -32,7 +32,7 @@ void throws(wire::Writer &w)
 void writes(wire::Writer &w) { w.value(uint64_t{2}); }
 
 struct Ends {
-    std::unique_ptr<Session> client;
+    std::unique_ptr<ServerSession> client;
     Fd server;
 
     Ends()
@@ -40,8 +40,8 @@ struct Ends {
         alarm(kLimit);
         int fds[2];
         cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-        client = std::make_unique<Session>(std::make_unique<net::SocketTransport>(Fd(fds[0])),
-                                           "test", true);
+        client = std::make_unique<ServerSession>(std::make_unique<net::SocketTransport>(Fd(fds[0])),
+                                                 "test", true);
         server = Fd(fds[1]);
     }
 

@@ -225,11 +225,11 @@ Test(laned_transport, no_records)
             if (looked) {  // the head is taken with what is in front of it
                 raw.head(1, 0);
                 cr_assert_eq(write(raw.main.get(), "a", 1), 1);
-                raw.head(r.bytes, r.way);
+                raw.head(r.bytes, r.lane);
                 cr_assert_eq(raw.t->receive(&got, 1, -1), 1);
                 cr_expect_eq(raw.t->wait(Transport::kData, 0), Transport::kData);
             } else {
-                raw.head(r.bytes, r.way);
+                raw.head(r.bytes, r.lane);
             }
             for (int again = 0; again < 2; again++) {
                 cr_expect_eq(raw.t->receive(&got, 1, -1), -1);

@@ -61,13 +61,13 @@ struct Guarded {
     }
 };
 
-CUresult copy(interpose::Session &s, Guarded &memory)
+CUresult copy(interpose::ServerSession &s, Guarded &memory)
 {
     return s.copy_out(
         CallId::cuMemcpyDtoHAsync_v2, 0, [](wire::Writer &) {}, memory.to(), kBytes, true);
 }
 
-CUresult ask(interpose::Session &s)
+CUresult ask(interpose::ServerSession &s)
 {
     interpose::Reply reply;
     return s.ask(
@@ -172,12 +172,12 @@ Test(broken_server, callbacks)
     const Frame unknown = frame(ServerFrame::callback, 0, 0, CUDA_SUCCESS, body);
     // One that nobody expects, of a function that nobody knows: the connection goes on, and nothing
     // waits for more.
-    cr_expect(from_broken_server(joined({unknown, unknown, reply}), [](interpose::Session &s) {
-                  const CUresult r = ask(s);
-                  cr_expect(!s.pushes_expected(),
-                            "an unexpected callback counts as one that is to come");
-                  return r;
-              }) == CUDA_SUCCESS);
+    cr_expect(
+        from_broken_server(joined({unknown, unknown, reply}), [](interpose::ServerSession &s) {
+            const CUresult r = ask(s);
+            cr_expect(!s.pushes_expected(), "an unexpected callback counts as one that is to come");
+            return r;
+        }) == CUDA_SUCCESS);
     size_t tried = 0;
     damage(unknown, [&](const Bytes &damaged, bool cut) {
         Bytes stream = damaged;

@@ -82,7 +82,7 @@ Note note_of(CallId id)
 
 void answer(CUresult result) { symbol<void (*)(CUresult)>("rgpu_recorder_answer")(result); }
 
-void use_session(interpose::Session *s)
+void use_session(interpose::ServerSession *s)
 {
     interpose::set_servers({s}, {});
     interpose::set_initialized();
@@ -101,8 +101,8 @@ Wire::Wire()
 {
     auto [client_end, up_in] = two_sockets();
     auto [up_out, server_end] = two_sockets();
-    client_ =
-        new interpose::Session(std::make_unique<net::SocketTransport>(Fd(client_end)), "test");
+    client_ = new interpose::ServerSession(std::make_unique<net::SocketTransport>(Fd(client_end)),
+                                           "test");
     server_ = new worker::Dispatcher(server_end, console(), {});
     std::thread([this, in = up_in, out = up_out] { pass(in, out, true); }).detach();
     std::thread([this, in = up_out, out = up_in] { pass(in, out, false); }).detach();

@@ -31,7 +31,7 @@ Note note_of(CallId id);
 void answer(CUresult result);
 
 // The session and the context that calls of this process use.
-void use_session(interpose::Session *s);
+void use_session(interpose::ServerSession *s);
 void use_context(HandleId id);
 
 struct Frame {
@@ -46,7 +46,7 @@ class Wire {
 public:
     Wire();
 
-    interpose::Session &client() { return *client_; }
+    interpose::ServerSession &client() { return *client_; }
     worker::Session &server() { return server_->session; }
 
     // Waits until the worker has carried out everything that was sent.
@@ -67,7 +67,7 @@ public:
 private:
     void pass(int from, int to, bool up);
 
-    interpose::Session *client_;
+    interpose::ServerSession *client_;
     worker::Dispatcher *server_;
     std::mutex mutex_;
     std::map<uint16_t, Frame> calls_;
@@ -96,8 +96,8 @@ template <class Call> CUresult from_broken_server(const Bytes &stream, Call &&f)
         static_cast<ssize_t>(stream.size()))
         abort();
     shutdown(server.get(), SHUT_WR);
-    interpose::Session broken(std::make_unique<net::SocketTransport>(Fd(fds[0])), "broken");
-    interpose::Session *good = interpose::session();
+    interpose::ServerSession broken(std::make_unique<net::SocketTransport>(Fd(fds[0])), "broken");
+    interpose::ServerSession *good = interpose::session();
     use_session(&broken);
     const CUresult r = f(broken);
     use_session(good);

@@ -78,7 +78,7 @@ Test(two_clients, each_talk_to_their_own_server)
     Program one, other;
     CUdeviceptr memory = 0;
     CUstream stream = nullptr;
-    rgpu::interpose::Session *of_one = nullptr;
+    rgpu::interpose::ServerSession *of_one = nullptr;
     one([&] {
         of_one = rgpu::interpose::session();
         cr_assert_eq(of_one, &one.wire().client());

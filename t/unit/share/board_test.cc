@@ -21,14 +21,14 @@ namespace {
 struct Worker {
     Opened opened = std::move(*open_place());
     uint64_t number;
-    Place place;
+    TenantEnd place;
 
     Worker(Board &board, const std::string &lease, Terms terms = {50, 100, 100})
     {
         Result<uint64_t> open = board.open(lease, terms, std::move(opened.desk));
         cr_assert(open.has_value());
         number = *open;
-        Result<Place> taken = take_place(opened.socket.get());
+        Result<TenantEnd> taken = take_tenant_end(opened.socket.get());
         cr_assert(taken.has_value(), "%s", taken.error().text.c_str());
         place = std::move(*taken);
         place.told->seated = 1;

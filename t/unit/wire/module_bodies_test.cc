@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "wire/jit_bodies.h"
 #include "wire/module_bodies.h"
 
 using namespace rgpu;
@@ -108,4 +109,34 @@ Test(module_bodies, variable_is_where_it_lies_and_whether_it_is_managed)
     expect_bytes(body, {0, 0x10, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1});
     const auto v = read_back<Variable>(body);
     cr_expect(v.address == 0x1000 && v.bytes == 8 && v.managed);
+}
+
+Test(jit_bodies, options_are_a_count_and_pairs)
+{
+    const auto body = written(JitOptionList{{{7, 3}, {9, 0x100000002}}});
+    expect_bytes(
+        body, {2, 0, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0});
+    Reader r(body.data(), body.size());
+    const auto list = JitOptionList::read(r);
+    cr_assert(list && r.at_end() && list->options.size() == 2);
+    cr_expect(list->options[1].option == 9 && list->options[1].value == 0x100000002);
+}
+
+Test(jit_bodies, more_options_than_there_are_is_an_error)
+{
+    const Bytes body{65, 0, 0, 0};
+    Reader r(body.data(), body.size());
+    const auto list = JitOptionList::read(r);
+    cr_assert_not(list);
+    cr_expect_str_eq(list.error().text.c_str(), "65 options");
+}
+
+Test(jit_bodies, logs_and_an_input_come_back_as_they_were)
+{
+    const auto logs = written(JitLogs{"i", ""});
+    expect_bytes(logs, {1, 0, 0, 0, 'i', 0, 0, 0, 0});
+    const auto read = read_back<JitLogs>(logs);
+    cr_expect(read.info == "i" && read.errors.empty());
+    const auto in = read_back<LinkInput>(written(LinkInput{21, 4, "a.o"}));
+    cr_expect(in.state == 21 && in.type == 4 && in.name == "a.o");
 }

@@ -96,7 +96,7 @@ static void deny_sockets_later(Filter filter)
     pid_t pid = fork();
     if (pid == 0) {
         auto denied = [] { return socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM; };
-        if (!worker::confine(filter, worker::Sockets::until_settled)) _exit(250);
+        if (!worker::confine(filter, worker::Sockets::until_connected)) _exit(250);
         if (denied() || denied()) _exit(1);
         int go[2], done[2];
         if (pipe(go) || pipe(done)) _exit(2);
@@ -145,7 +145,7 @@ Test(confine, a_software_gpu_s_worker_connects_until_its_client_is_known)
             const int s = socket(AF_UNIX, SOCK_STREAM, 0);
             return connect(s, reinterpret_cast<sockaddr *>(&address), size) == 0;
         };
-        if (!worker::confine(Filter::software, worker::Sockets::connect_until_settled)) _exit(1);
+        if (!worker::confine(Filter::software, worker::Sockets::connect_until_connected)) _exit(1);
         if (!connects()) _exit(2);
         if (socket(AF_INET, SOCK_STREAM, 0) >= 0) _exit(3);
         if (!worker::deny_sockets() || !worker::deny_sockets()) _exit(4);

@@ -19,7 +19,7 @@ Test(estimates, what_was_never_seen_is_long_and_not_settled)
 {
     Estimates e;
     cr_assert_eq(e.of(kernels).each, Estimates::kUnknown);
-    cr_assert_not(e.of(kernels).settled);
+    cr_assert_not(e.of(kernels).reliable);
 }
 
 Test(estimates, one_that_was_short_once_is_believed_by_and_by)
@@ -28,7 +28,7 @@ Test(estimates, one_that_was_short_once_is_believed_by_and_by)
     learn(e, kernels, 1, 20 * kMicrosecond);
     cr_assert_eq(e.of(kernels).each, Estimates::kLeastFirst);
     int groups = 0;
-    for (; !e.of(kernels).settled && groups < 50; groups++) {
+    for (; !e.of(kernels).reliable && groups < 50; groups++) {
         const int64_t before = e.of(kernels).each;
         learn(e, kernels, 10, 200 * kMicrosecond);
         cr_assert_lt(e.of(kernels).each, before);
@@ -41,11 +41,11 @@ Test(estimates, what_suddenly_takes_longer_is_settled_no_more)
 {
     Estimates e;
     for (int i = 0; i < 30; i++) learn(e, kernels, 1, kMillisecond);
-    cr_assert(e.of(kernels).settled);
+    cr_assert(e.of(kernels).reliable);
     learn(e, kernels, 1, 100 * kMillisecond);
-    cr_assert_not(e.of(kernels).settled);
+    cr_assert_not(e.of(kernels).reliable);
     for (int i = 0; i < 30; i++) learn(e, kernels, 1, 100 * kMillisecond);
-    cr_assert(e.of(kernels).settled);
+    cr_assert(e.of(kernels).reliable);
 }
 
 Test(estimates, kinds_of_one_group_share_what_it_took)

@@ -178,12 +178,12 @@ CUresult import_pool(CUmemoryPool *pool, void *from, CUmemAllocationHandleType t
 }
 
 // What CUmemPoolPtrExportData holds: where in the pool's file an allocation is.
-struct Place {
+struct ExportedPointer {
     uint32_t magic = 0, unused = 0;
     uint64_t offset = 0, bytes = 0;
 };
-constexpr uint32_t kPlaceMagic = 0x5050'4C41;
-static_assert(sizeof(Place) <= sizeof(CUmemPoolPtrExportData));
+constexpr uint32_t kExportedMagic = 0x5050'4C41;
+static_assert(sizeof(ExportedPointer) <= sizeof(CUmemPoolPtrExportData));
 
 CUresult export_pointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
 {
@@ -191,7 +191,7 @@ CUresult export_pointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
     if (!out || !range || range->base != address || !range->pool || !range->pool->file() ||
         range->pool->is_imported())
         return CUDA_ERROR_INVALID_VALUE;
-    const Place place{kPlaceMagic, 0, address - range->pool->base(), range->bytes};
+    const ExportedPointer place{kExportedMagic, 0, address - range->pool->base(), range->bytes};
     memset(out, 0, sizeof *out);
     memcpy(out, &place, sizeof place);
     return CUDA_SUCCESS;
@@ -201,9 +201,9 @@ CUresult import_pointer(CUdeviceptr *address, CUmemoryPool handle, CUmemPoolPtrE
 {
     auto p = driver().pools.find(handle);
     if (!address || !data || !p || !p->is_imported()) return CUDA_ERROR_INVALID_VALUE;
-    Place place;
+    ExportedPointer place;
     memcpy(static_cast<void *>(&place), data, sizeof place);
-    if (place.magic != kPlaceMagic || place.offset % Arena::kUnit || !place.bytes ||
+    if (place.magic != kExportedMagic || place.offset % Arena::kUnit || !place.bytes ||
         place.offset > p->bytes() || place.bytes > p->bytes() - place.offset)
         return CUDA_ERROR_INVALID_VALUE;
     Range r;

@@ -7,14 +7,14 @@ namespace rgpu::worker::own {
 
 namespace {
 
-using wire::SharedStep;
+using wire::MirrorStep;
 
 Result<void> reserve(Session &s, Call &call)
 {
     auto hint = call.body.value<uint64_t>(), bytes = call.body.value<uint64_t>();
     if (!call.body.at_end()) return misfit();
     uint64_t address = 0;
-    CUresult r = s.shared.reserve(hint, bytes, address);
+    CUresult r = s.mirrored.reserve(hint, bytes, address);
     std::vector<uint8_t> answer;
     wire::Writer(answer).value(address);
     s.finish(call, r, answer);
@@ -25,19 +25,19 @@ Result<void> back_mapped(Session &s, Call &call)
 {
     auto address = call.body.value<uint64_t>(), bytes = call.body.value<uint64_t>();
     if (!call.body.at_end()) return misfit();
-    s.finish(call, s.addresses.has_reserved(address, bytes) ? s.shared.back_mapped(address, bytes)
+    s.finish(call, s.addresses.has_reserved(address, bytes) ? s.mirrored.back_mapped(address, bytes)
                                                             : CUDA_ERROR_INVALID_VALUE);
     return {};
 }
 
 Result<void> push(Session &s, Call &call)
 {
-    auto range = call.body.value<wire::SharedRange>();
+    auto range = call.body.value<wire::MirroredRange>();
     const bool exclusive = call.body.value<uint8_t>();
     const size_t bytes = call.body.left();
     const uint8_t *diff = call.body.bytes(bytes);
     if (!call.body.at_end()) return misfit();
-    auto r = s.shared.push(range, exclusive, diff, bytes);
+    auto r = s.mirrored.push(range, exclusive, diff, bytes);
     if (!r) return std::move(r).error();
     s.finish(call, *r);
     return {};
@@ -45,10 +45,10 @@ Result<void> push(Session &s, Call &call)
 
 Result<void> pull(Session &s, Call &call)
 {
-    std::vector<wire::SharedRange> ranges(call.body.count(sizeof(wire::SharedRange)));
+    std::vector<wire::MirroredRange> ranges(call.body.count(sizeof(wire::MirroredRange)));
     uint64_t bytes = 0;
     for (auto &range : ranges) {
-        range = call.body.value<wire::SharedRange>();
+        range = call.body.value<wire::MirroredRange>();
         if (range.bytes > wire::kMaxPullBytes)
             return error(ErrorKind::invalid, "a pull of too many bytes");
         bytes += range.bytes;
@@ -60,7 +60,7 @@ Result<void> pull(Session &s, Call &call)
     s.waiters.run([&s, call, ranges = std::move(ranges), context = s.context()] {
         std::vector<uint8_t> answer;
         CUresult r = DRIVER(cuCtxSetCurrent)(context);
-        if (!r) r = s.shared.pull(ranges, answer);
+        if (!r) r = s.mirrored.pull(ranges, answer);
         if (r) answer.clear();
         s.sender.reply(call.header.sequence, r, answer);
     });
@@ -74,7 +74,7 @@ Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr add
     if (!r && DRIVER(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address))
         managed = 0;
     const bool is_managed = managed & 0xff;
-    if (is_managed) r = s.shared.adopt(address, bytes);
+    if (is_managed) r = s.mirrored.adopt(address, bytes);
     std::vector<uint8_t> answer;
     wire::Writer w(answer);
     wire::Variable{address, bytes, is_managed}.write(w);
@@ -98,21 +98,22 @@ template <class Owner, class Find> Result<void> variable(Session &s, Call &call,
 
 Result<void> cuMemAllocManaged(Session &s, Call &call)
 {
-    const auto step = call.body.value<SharedStep>();
-    if (step == SharedStep::reserve) return reserve(s, call);
-    if (step == SharedStep::push) return push(s, call);
-    if (step == SharedStep::pull) return pull(s, call);
-    if (step == SharedStep::back_mapped) return back_mapped(s, call);
+    const auto step = call.body.value<MirrorStep>();
+    if (step == MirrorStep::reserve) return reserve(s, call);
+    if (step == MirrorStep::push) return push(s, call);
+    if (step == MirrorStep::pull) return pull(s, call);
+    if (step == MirrorStep::back_mapped) return back_mapped(s, call);
     const auto address = call.body.value<uint64_t>();
-    if (!call.body.at_end() || (step != SharedStep::back && step != SharedStep::release))
+    if (!call.body.at_end() || (step != MirrorStep::back && step != MirrorStep::release))
         return misfit();
-    if (step == SharedStep::release && s.callbacks.pending()) {
+    if (step == MirrorStep::release && s.callbacks.pending()) {
         // Drivers may wait for work before they unmap memory: the work may be waiting for a host
         // function.
-        s.waiters.run([&s, call, address] { s.finish(call, s.shared.release(address)); });
+        s.waiters.run([&s, call, address] { s.finish(call, s.mirrored.release(address)); });
         return {};
     }
-    s.finish(call, step == SharedStep::back ? s.shared.back(address) : s.shared.release(address));
+    s.finish(call,
+             step == MirrorStep::back ? s.mirrored.back(address) : s.mirrored.release(address));
     return {};
 }
 

@@ -1,4 +1,4 @@
-#include "interpose/link/session.h"
+#include "interpose/link/server_session.h"
 
 #include <cstring>
 #include <thread>
@@ -7,18 +7,19 @@
 
 namespace rgpu::interpose {
 
-Session::Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host)
+ServerSession::ServerSession(std::unique_ptr<net::Transport> transport, std::string server,
+                             bool one_host)
     : one_host_(one_host), connection_(std::move(transport), std::move(server))
 {}
 
-void Session::learn(wire::Snapshot snapshot)
+void ServerSession::learn(wire::Snapshot snapshot)
 {
     snapshot_ = std::move(snapshot);
     calls_.learn(snapshot_);
     images.learn(snapshot_);
 }
 
-void Session::use(std::unique_ptr<Packing> packing)
+void ServerSession::use(std::unique_ptr<Packing> packing)
 {
     packing_ = std::move(packing);
     reader_.use(*packing_);
@@ -26,13 +27,13 @@ void Session::use(std::unique_ptr<Packing> packing)
     calls_.use(*packing_);
 }
 
-void Session::set_one_of_several(unsigned index, CallBuffer::ContextThere context_there)
+void ServerSession::set_one_of_several(unsigned index, CallBuffer::ContextThere context_there)
 {
     connection_.set_one_of_several();
     calls_.set_one_of_several(index, context_there);
 }
 
-void Session::use(std::vector<net::OwnSocket> lanes, bool always)
+void ServerSession::use(std::vector<net::OwnSocket> lanes, bool always)
 {
     const size_t count = lanes.size();
     Answer answer;
@@ -40,14 +41,14 @@ void Session::use(std::vector<net::OwnSocket> lanes, bool always)
     if (answers_.wait(answer) == CUDA_SUCCESS) note_connections(count + 1);
 }
 
-CUresult Session::take_ahead(Ahead &a, Reply &reply)
+CUresult ServerSession::take_ahead(Ahead &a, Reply &reply)
 {
     answers_.wait_ahead(a.answer());
     reply = std::move(a.answer().reply);
     return reply.result;
 }
 
-CUresult Session::take_ahead(Ahead &a, void *to)
+CUresult ServerSession::take_ahead(Ahead &a, void *to)
 {
     answers_.wait_ahead(a.answer());
     const CUresult r = a.answer().reply.result;
@@ -55,19 +56,19 @@ CUresult Session::take_ahead(Ahead &a, void *to)
     return r;
 }
 
-void Session::expect_callbacks(size_t n, CallbackDue due)
+void ServerSession::expect_callbacks(size_t n, CallbackDue due)
 {
     callback_due_.store(due, std::memory_order_release);
     announcements_.expect(n);
 }
 
-void Session::due(uint64_t token, uint32_t status)
+void ServerSession::due(uint64_t token, uint32_t status)
 {
     if (const CallbackDue due = callback_due_.load(std::memory_order_acquire))
         due(*this, token, status);
 }
 
-void Session::wait_for_copies()
+void ServerSession::wait_for_copies()
 {
     while (copies_under_way() && !state())
         std::this_thread::sleep_for(Pump::kDelay);  // the pump takes them

@@ -7,7 +7,7 @@
 
 namespace rgpu::wire {
 
-enum class SharedStep : uint32_t {
+enum class MirrorStep : uint32_t {
     reserve,      // asks for addresses that mean the same to both sides
     back,         // asks for device memory behind them: from now on they can be shared
     release,      // gives addresses, and what is behind them, back
@@ -17,10 +17,10 @@ enum class SharedStep : uint32_t {
 };
 
 // Addresses and device memory come in multiples of this; drivers' own granularity is not larger.
-inline constexpr uint64_t kSharedGranule = uint64_t{2} << 20;
+inline constexpr uint64_t kMirrorGranule = uint64_t{2} << 20;
 
 // One part of shared memory.
-struct SharedRange {
+struct MirroredRange {
     uint64_t address = 0, bytes = 0;
 };
 

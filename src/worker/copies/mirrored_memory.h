@@ -14,11 +14,11 @@
 
 #include "calls/cuda_api.h"
 #include "util/result.h"
-#include "wire/shared.h"
+#include "wire/mirror.h"
 
 namespace rgpu::worker {
 
-class Shared {
+class MirroredMemory {
 public:
     // Whole granules of addresses, at `hint` if that can be had (0: anywhere), for both sides.
     CUresult reserve(uint64_t hint, uint64_t bytes, uint64_t &address);
@@ -34,11 +34,11 @@ public:
     // Applies a diff of [address, address + bytes) to the twin and to the device. `exclusive`: no
     // work is under way that could write there, so that bytes between changed ones may be written
     // too. `invalid`: a damaged diff.
-    Result<CUresult> push(wire::SharedRange, bool exclusive, const uint8_t *diff,
+    Result<CUresult> push(wire::MirroredRange, bool exclusive, const uint8_t *diff,
                           size_t diff_bytes);
     // Appends what the device changed in the ranges, as entries of address, bytes, length of diff,
     // diff. Any thread, in the context of the call.
-    CUresult pull(const std::vector<wire::SharedRange> &, std::vector<uint8_t> &answer);
+    CUresult pull(const std::vector<wire::MirroredRange> &, std::vector<uint8_t> &answer);
 
     // Before a context ends: what was made in it ends with it.
     void forget(CUcontext);
@@ -51,8 +51,8 @@ private:
         uint8_t *twin = nullptr;  // null: addresses alone
         Given given = Given::by_us;
     };
-    // The way to the device in one context.
-    struct Way {
+    // What copies to and from the device in one context.
+    struct Path {
         CUstream stream = nullptr;
         uint8_t *buffer[2] = {};
         CUevent ready[2] = {};
@@ -66,14 +66,14 @@ private:
     // With the lock held, as all below.
     CUresult back(uint64_t address, Stretch &);
     // The twin of a range that lies in one stretch; null when it does not.
-    uint8_t *twin_of(wire::SharedRange);
-    CUresult way(Way *&);
-    CUresult fetch(Way &, int which, const Piece *, size_t count);
+    uint8_t *twin_of(wire::MirroredRange);
+    CUresult path(Path *&);
+    CUresult fetch(Path &, int which, const Piece *, size_t count);
     static void compare(const Piece &, const uint8_t *now, std::vector<uint8_t> &answer);
 
     std::mutex mutex_;
     std::map<uint64_t, Stretch> stretches_;
-    std::map<CUcontext, Way> ways_;
+    std::map<CUcontext, Path> paths_;
 };
 
 }  // namespace rgpu::worker

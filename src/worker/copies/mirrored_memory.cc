@@ -1,5 +1,5 @@
 // Stretches, and the bytes that go to and from them.
-#include "worker/copies/shared.h"
+#include "worker/copies/mirrored_memory.h"
 
 #include <sys/mman.h>
 
@@ -70,13 +70,13 @@ CUresult map_memory(uint64_t address, uint64_t bytes)
 
 }  // namespace
 
-CUresult Shared::reserve(uint64_t hint, uint64_t bytes, uint64_t &address)
+CUresult MirroredMemory::reserve(uint64_t hint, uint64_t bytes, uint64_t &address)
 {
     if (!DRIVER(cuMemAddressReserve) || !DRIVER(cuMemSetAccess)) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!bytes || bytes % wire::kSharedGranule) return CUDA_ERROR_INVALID_VALUE;
+    if (!bytes || bytes % wire::kMirrorGranule) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr got = 0;
     Relaxed relaxed;
-    if (CUresult r = DRIVER(cuMemAddressReserve)(&got, bytes, wire::kSharedGranule, hint, 0))
+    if (CUresult r = DRIVER(cuMemAddressReserve)(&got, bytes, wire::kMirrorGranule, hint, 0))
         return r;
     address = got;
     std::lock_guard lock(mutex_);
@@ -84,7 +84,7 @@ CUresult Shared::reserve(uint64_t hint, uint64_t bytes, uint64_t &address)
     return CUDA_SUCCESS;
 }
 
-CUresult Shared::back(uint64_t address)
+CUresult MirroredMemory::back(uint64_t address)
 {
     std::lock_guard lock(mutex_);
     auto it = stretches_.find(address);
@@ -93,9 +93,9 @@ CUresult Shared::back(uint64_t address)
     return back(address, it->second);
 }
 
-CUresult Shared::back_mapped(uint64_t address, uint64_t bytes)
+CUresult MirroredMemory::back_mapped(uint64_t address, uint64_t bytes)
 {
-    if (!bytes || bytes % wire::kSharedGranule) return CUDA_ERROR_INVALID_VALUE;
+    if (!bytes || bytes % wire::kMirrorGranule) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(mutex_);
     const auto next = stretches_.lower_bound(address + bytes);
     if (next != stretches_.begin() &&
@@ -107,12 +107,12 @@ CUresult Shared::back_mapped(uint64_t address, uint64_t bytes)
     return r;
 }
 
-CUresult Shared::back(uint64_t address, Stretch &s)
+CUresult MirroredMemory::back(uint64_t address, Stretch &s)
 {
     const uint64_t bytes = s.bytes;
     Relaxed relaxed;
-    Way *w = nullptr;
-    if (CUresult r = way(w)) return r;
+    Path *w = nullptr;
+    if (CUresult r = path(w)) return r;
     if (CUresult r = map_memory(address, bytes)) return r;
     uint8_t *twin = make_twin(bytes);
     CUresult r = twin ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -127,7 +127,7 @@ CUresult Shared::back(uint64_t address, Stretch &s)
     return r;
 }
 
-CUresult Shared::adopt(uint64_t address, uint64_t bytes)
+CUresult MirroredMemory::adopt(uint64_t address, uint64_t bytes)
 {
     std::lock_guard lock(mutex_);
     if (auto it = stretches_.find(address); it != stretches_.end()) {
@@ -141,7 +141,7 @@ CUresult Shared::adopt(uint64_t address, uint64_t bytes)
     return CUDA_SUCCESS;
 }
 
-CUresult Shared::release(uint64_t address)
+CUresult MirroredMemory::release(uint64_t address)
 {
     std::lock_guard lock(mutex_);
     auto it = stretches_.find(address);
@@ -157,7 +157,7 @@ CUresult Shared::release(uint64_t address)
     return r ? r : f;
 }
 
-uint8_t *Shared::twin_of(wire::SharedRange range)
+uint8_t *MirroredMemory::twin_of(wire::MirroredRange range)
 {
     auto it = stretches_.upper_bound(range.address);
     if (it == stretches_.begin()) return nullptr;
@@ -171,12 +171,12 @@ uint8_t *Shared::twin_of(wire::SharedRange range)
     return it->second.twin + offset;
 }
 
-CUresult Shared::way(Way *&w)
+CUresult MirroredMemory::path(Path *&w)
 {
     CUcontext context = nullptr;
     if (CUresult r = DRIVER(cuCtxGetCurrent)(&context)) return r;
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    w = &ways_[context];
+    w = &paths_[context];
     if (w->ready[1]) return CUDA_SUCCESS;
     int least = 0, greatest = 0;
     // A priority of its own, so that it shares no hardware queue with a stream that stands still.
@@ -193,11 +193,11 @@ CUresult Shared::way(Way *&w)
     return r;
 }
 
-void Shared::forget(CUcontext context)
+void MirroredMemory::forget(CUcontext context)
 {
     std::lock_guard lock(mutex_);
-    auto it = ways_.find(context);
-    if (it == ways_.end()) return;
+    auto it = paths_.find(context);
+    if (it == paths_.end()) return;
     for (int i = 0; i < 2; i++) {
         if (it->second.ready[i]) DRIVER(cuEventDestroy_v2)(it->second.ready[i]);
         if (!it->second.buffer[i]) continue;
@@ -205,11 +205,11 @@ void Shared::forget(CUcontext context)
         munmap(it->second.buffer[i], kBuffer);
     }
     if (it->second.stream) DRIVER(cuStreamDestroy_v2)(it->second.stream);
-    ways_.erase(it);
+    paths_.erase(it);
 }
 
-Result<CUresult> Shared::push(wire::SharedRange range, bool exclusive, const uint8_t *diff,
-                              size_t diff_bytes)
+Result<CUresult> MirroredMemory::push(wire::MirroredRange range, bool exclusive,
+                                      const uint8_t *diff, size_t diff_bytes)
 {
     struct Run {
         size_t offset, bytes;
@@ -229,15 +229,15 @@ Result<CUresult> Shared::push(wire::SharedRange range, bool exclusive, const uin
         });
     if (!sound) return error(ErrorKind::invalid, "a damaged diff");
     Relaxed relaxed;
-    Way *w = nullptr;
-    CUresult r = way(w);
+    Path *w = nullptr;
+    CUresult r = path(w);
     for (size_t i = 0; i < runs.size() && !r; i++)
         r = DRIVER(cuMemcpyHtoDAsync_v2)(range.address + runs[i].offset, twin + runs[i].offset,
                                          runs[i].bytes, w->stream);
     return r ? r : DRIVER(cuStreamSynchronize)(w->stream);
 }
 
-CUresult Shared::fetch(Way &w, int which, const Piece *pieces, size_t count)
+CUresult MirroredMemory::fetch(Path &w, int which, const Piece *pieces, size_t count)
 {
     CUresult r = CUDA_SUCCESS;
     size_t at = 0;
@@ -247,7 +247,7 @@ CUresult Shared::fetch(Way &w, int which, const Piece *pieces, size_t count)
     return r ? r : DRIVER(cuEventRecord)(w.ready[which], w.stream);
 }
 
-void Shared::compare(const Piece &piece, const uint8_t *now, std::vector<uint8_t> &answer)
+void MirroredMemory::compare(const Piece &piece, const uint8_t *now, std::vector<uint8_t> &answer)
 {
     struct Head {
         uint64_t address;
@@ -264,7 +264,8 @@ void Shared::compare(const Piece &piece, const uint8_t *now, std::vector<uint8_t
         answer.resize(start);
 }
 
-CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<uint8_t> &answer)
+CUresult MirroredMemory::pull(const std::vector<wire::MirroredRange> &ranges,
+                              std::vector<uint8_t> &answer)
 {
     std::lock_guard lock(mutex_);
     // Before there is a context, nothing works on the variables that the driver has placed: this
@@ -274,7 +275,7 @@ CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<
     std::vector<Piece> pieces;
     std::vector<size_t> batches = {0};  // where each begins: no more than fits a buffer
     size_t filled = 0;
-    for (wire::SharedRange range : ranges) {
+    for (wire::MirroredRange range : ranges) {
         uint8_t *twin = twin_of(range);
         if (!twin) return CUDA_ERROR_INVALID_VALUE;
         if (!context) {
@@ -298,8 +299,8 @@ CUresult Shared::pull(const std::vector<wire::SharedRange> &ranges, std::vector<
 
     if (pieces.empty()) return CUDA_SUCCESS;
     Relaxed relaxed;
-    Way *w = nullptr;
-    CUresult r = way(w);
+    Path *w = nullptr;
+    CUresult r = path(w);
     auto batch = [&](size_t i) {
         return std::pair(&pieces[0] + batches[i], batches[i + 1] - batches[i]);
     };

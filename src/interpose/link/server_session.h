@@ -34,12 +34,13 @@
 
 namespace rgpu::interpose {
 
-class Session : Announcements::HostFunctions {
+class ServerSession : Announcements::HostFunctions {
 public:
     // Over a connection that stands already and whose server has the same table, until learn() says
     // otherwise; nothing reads by itself, until start_pump(). `one_host`: both ends are on one, and
     // the server reads from a socket.
-    Session(std::unique_ptr<net::Transport> transport, std::string server, bool one_host = false);
+    ServerSession(std::unique_ptr<net::Transport> transport, std::string server,
+                  bool one_host = false);
 
     // Before the first call, by the one thread that knows of the session: what the server is, how
     // frames are packed (the server hears of it with the first call), and the thread that sends
@@ -116,7 +117,7 @@ public:
     // Host functions were put into a stream: their callback frames will come while nobody may be
     // waiting. `due` is called for each by whichever thread reads, which it must not hold up; it is
     // the same for all of a session.
-    using CallbackDue = void (*)(Session &, uint64_t token, uint32_t status);
+    using CallbackDue = void (*)(ServerSession &, uint64_t token, uint32_t status);
     void expect_callbacks(size_t n, CallbackDue due);
     // So many of them will not: the call that was to put them there was not sent.
     void expect_fewer_callbacks(size_t n) { announcements_.expect_fewer(n); }
@@ -165,7 +166,7 @@ private:
 };
 
 template <class Write>
-CUresult Session::post(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
+CUresult ServerSession::post(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     if (!every_call_waits()) return tell(id, context, write, payload);
     Reply reply;
@@ -173,13 +174,13 @@ CUresult Session::post(calls::SentCall id, uint32_t context, Write &&write, Payl
 }
 
 template <class Write>
-CUresult Session::tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
+CUresult ServerSession::tell(calls::SentCall id, uint32_t context, Write &&write, Payload payload)
 {
     return calls_.put(id, context, write, payload, {});
 }
 
-template <class Write> CUresult Session::ask(calls::SentCall id, uint32_t context, Write &&write,
-                                             Reply &reply, Payload payload)
+template <class Write> CUresult ServerSession::ask(calls::SentCall id, uint32_t context,
+                                                   Write &&write, Reply &reply, Payload payload)
 {
     Answer answer;
     calls_.put(id, context, write, payload, answer);
@@ -188,9 +189,9 @@ template <class Write> CUresult Session::ask(calls::SentCall id, uint32_t contex
     return result;
 }
 
-template <class Write> CUresult Session::copy_out(calls::SentCall id, uint32_t context,
-                                                  Write &&write, void *to, size_t bytes, bool wait,
-                                                  uint64_t stream)
+template <class Write> CUresult ServerSession::copy_out(calls::SentCall id, uint32_t context,
+                                                        Write &&write, void *to, size_t bytes,
+                                                        bool wait, uint64_t stream)
 {
     Answer answer(to, bytes, wait, stream);
     if (!wait)
@@ -199,8 +200,9 @@ template <class Write> CUresult Session::copy_out(calls::SentCall id, uint32_t c
     return answers_.wait(answer);
 }
 
-template <class Write> bool Session::ask_ahead(calls::SentCall id, uint32_t context, Write &&write,
-                                               Ahead &a, size_t bytes, News news)
+template <class Write> bool ServerSession::ask_ahead(calls::SentCall id, uint32_t context,
+                                                     Write &&write, Ahead &a, size_t bytes,
+                                                     News news)
 {
     if (state() || !a.begin(answers_, bytes, news)) return false;
     const CUresult r = calls_.put(id, context, write, {}, a.answer());
@@ -209,8 +211,9 @@ template <class Write> bool Session::ask_ahead(calls::SentCall id, uint32_t cont
     return r == CUDA_SUCCESS;
 }
 
-template <class Write> CUresult Session::post_block(calls::SentCall id, uint32_t context,
-                                                    Write &&write, Payload payload, Answer &answer)
+template <class Write> CUresult ServerSession::post_block(calls::SentCall id, uint32_t context,
+                                                          Write &&write, Payload payload,
+                                                          Answer &answer)
 {
     answer = {};
     answer.ahead = true, answer.news = false;
