@@ -7,6 +7,8 @@
 //     of its own
 // It is "block" where no thread ever has to wait for another (no barrier, warp operation,
 // or spin loop); the compiler then writes the loop over threads, so that LLVM can vectorise it.
+// It is "block", too, where threads wait only at barriers and warp operations of the kernel's own
+// body: then it is cut there into segments, and calls rt_run_warps (below).
 //
 // Undefined symbols of the object are: rt_* functions below, libm functions, and the module's
 // global variables by their PTX names with the prefix "g." (device address of the variable),
@@ -70,6 +72,45 @@ enum class Shfl : uint32_t { up, down, bfly, idx };
 enum class Vote : uint32_t { all, any, uni, ballot };
 enum class Redux : uint32_t { add, min_s, max_s, min_u, max_u, and_, or_, xor_ };
 enum class BarRed : uint32_t { popc, and_, or_ };
+
+// What lanes meet for. The first ones are operations of a warp, the others of a block's barriers.
+enum class WarpOp : uint32_t {
+    sync,
+    shfl,
+    vote,
+    match_any,
+    match_all,
+    redux,
+    elect,
+    gather,
+    bar_sync,
+    bar_arrive,
+    bar_red,
+    ended
+};
+
+// What each lane of a warp brings to a meeting, and what it takes away.
+struct LaneValues {
+    uint64_t value[32];
+    uint32_t b[32], c[32];
+    uint32_t result[32], flag[32];
+};
+
+// A warp of a kernel that is cut into segments. Behind it lies its frame: what each lane keeps from
+// one segment to the next.
+struct alignas(64) WarpState {
+    BlockState *block = nullptr;
+    uint32_t warp = 0;  // %warpid
+    uint32_t next[32];  // where each lane has come to: see waiting_at()
+    uint32_t mask[32];  // of the lanes that it meets there
+    LaneValues values;  // at barriers b is the number, c the count, value the predicate
+};
+// A meeting as one number: the operation, its Shfl, Vote, Redux or BarRed, and the segment behind.
+// The detail of bar_sync is 1 where all threads of the block come to the same barriers.
+constexpr uint32_t waiting_at(WarpOp op, uint32_t detail, uint32_t segment)
+{
+    return segment | static_cast<uint32_t>(op) << 16 | detail << 24;
+}
 
 // A matrix operation in one number: D[m][n] = A[m][k] * B[k][n] + C[m][n] and its types; of wmma's
 // loads and stores the rows, the columns and one type.
@@ -142,6 +183,13 @@ uint32_t rt_movmatrix(rgpu_thread *, uint32_t site, uint32_t value);
 // grid.
 void rt_tex(rgpu_block *, uint64_t object, uint32_t how, const uint32_t *coordinates,
             uint32_t *out);
+
+// The segment for `count` lanes from `lane` on, of which the first has the %tid x, y, z and each
+// other one the next x. All of them must be where the segment begins.
+using rgpu_segments = void(rgpu::softgpu::WarpState *, uint32_t segment, uint32_t lane,
+                           uint32_t count, uint32_t x, uint32_t y, uint32_t z);
+// Runs all threads of the block, warp by warp, each from segment 0 to its end.
+void rt_run_warps(rgpu_block *, rgpu_segments *, uint32_t frame_bytes);
 
 // A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
 // or acquire load, an atom.add/or/and/exch whose result is used, or a fence, inside a loop.

@@ -1,7 +1,4 @@
-// Named barriers: bar.sync, bar.arrive, bar.red.
-//
-// A barrier with a count is counted in whole warps, as PTX says: with the first lane of a warp
-// come those that the warp lacks or that have ended. Threads that have ended are not waited for.
+// Named barriers of fibers: bar.sync, bar.arrive, bar.red.
 #include "softgpu/exec/barrier.h"
 
 #include <bit>
@@ -13,53 +10,29 @@ namespace rgpu::softgpu::exec {
 
 namespace {
 
-bool complete(const Threads &block, const Barrier &b)
-{
-    if (!b.arrived) return false;
-    return b.arrived >= (b.expected ? b.expected : block.live + b.gone);
-}
-
-uint32_t reduced(const Barrier &b, BarRed op)
-{
-    switch (op) {
-    case BarRed::popc: return b.trues;
-    case BarRed::and_: return b.trues == b.people;
-    case BarRed::or_: return b.trues != 0;
-    }
-    return 0;
-}
-
 // The phase ends. Each fiber that waits left its operation in `result`.
 void finish(Threads &block, uint32_t id)
 {
-    Barrier &b = block.barriers[id];
-    for (Fiber *f = b.waiting.head; f; f = f->next) {
-        f->result = reduced(b, static_cast<BarRed>(f->result));
+    FiberList &waiting = block.at_barrier[id];
+    for (Fiber *f = waiting.head; f; f = f->next) {
+        f->result = block.barriers[id].reduced(static_cast<BarRed>(f->result));
         f->wait = Wait::none;
         f->warp->lanes_unblocked(1);
     }
-    block.make_ready(b.waiting);
+    block.make_ready(waiting);
     block.barriers_in_use &= ~(1u << id);
 }
 
 // Counts the fiber in, and begins a phase where none is.
-Barrier &arrive(Fiber &f, uint32_t id, uint32_t count)
+BarrierPhase &arrive(Fiber &f, uint32_t id, uint32_t count, bool waits)
 {
     Threads &block = *f.block;
-    Barrier &b = block.barriers[id];
+    BarrierPhase &b = block.barriers[id];
     if (!(block.barriers_in_use >> id & 1)) {
         block.barriers_in_use |= 1u << id;
-        b.arrived = b.people = b.trues = b.gone = b.warps = b.passed_warps = 0;
-        // A count of all threads is met by those that are left, as one without count is.
-        b.expected = count >= block.threads ? 0 : count;
+        b.begin(count, block.threads);
     }
-    ++b.arrived;
-    uint32_t warp = uint32_t{1} << f.thread.warp;
-    if (!(b.warps & warp)) {
-        b.warps |= warp;
-        if (b.expected)
-            b.arrived += static_cast<uint32_t>(std::popcount(~(f.warp->present & ~f.warp->ended)));
-    }
+    b.arrive(f.thread.warp, f.bit(), f.warp->present & ~f.warp->ended, waits);
     return b;
 }
 
@@ -67,11 +40,10 @@ uint32_t wait_at(Fiber &f, uint32_t id, uint32_t count, BarRed op, uint32_t pred
 {
     Threads &block = *f.block;
     id %= kBarriers;
-    Barrier &b = arrive(f, id, count);
-    ++b.people;
-    b.trues += predicate != 0;
-    if (complete(block, b)) {
-        uint32_t mine = reduced(b, op);
+    BarrierPhase &b = arrive(f, id, count, true);
+    b.vote(1, predicate != 0);
+    if (b.complete(block.live)) {
+        uint32_t mine = b.reduced(op);
         finish(block, id);
         block.phase_ended();
         return mine;
@@ -79,7 +51,7 @@ uint32_t wait_at(Fiber &f, uint32_t id, uint32_t count, BarRed op, uint32_t pred
     f.result = static_cast<uint32_t>(op);
     f.wait = Wait::barrier;
     f.barrier = static_cast<uint8_t>(id);
-    b.waiting.push_back(f);
+    block.at_barrier[id].push_back(f);
     f.warp->lane_blocked();
     block.suspend(f);
     return f.result;
@@ -92,14 +64,9 @@ void barriers_thread_ended(Fiber &f)
     Threads &block = *f.block;
     for (uint32_t rest = block.barriers_in_use; rest; rest &= rest - 1) {
         auto id = static_cast<uint32_t>(std::countr_zero(rest));
-        Barrier &b = block.barriers[id];
-        uint32_t w = f.thread.warp;
-        bool passed = (b.passed_warps >> w & 1) && (b.passed[w] & f.bit());
-        if (passed)
-            ++b.gone;
-        else if (b.expected && (b.warps >> w & 1))
-            ++b.arrived;
-        if (complete(block, b)) finish(block, id);
+        BarrierPhase &b = block.barriers[id];
+        b.thread_ended(f.thread.warp, f.bit());
+        if (b.complete(block.live)) finish(block, id);
     }
 }
 
@@ -122,12 +89,5 @@ void rt_bar_arrive(rgpu_thread *t, uint32_t id, uint32_t count)
 {
     Fiber &f = fiber_of(t);
     id %= kBarriers;
-    Barrier &b = arrive(f, id, count);
-    uint32_t w = f.thread.warp, warp = uint32_t{1} << w;
-    if (!(b.passed_warps & warp)) {
-        b.passed_warps |= warp;
-        b.passed[w] = 0;
-    }
-    b.passed[w] |= f.bit();
-    if (complete(*f.block, b)) finish(*f.block, id);
+    if (arrive(f, id, count, false).complete(f.block->live)) finish(*f.block, id);
 }

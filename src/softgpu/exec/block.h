@@ -11,6 +11,7 @@
 
 #include "softgpu/abi.h"
 #include "softgpu/exec/grid.h"
+#include "softgpu/exec/segments.h"
 #include "softgpu/exec/shared_memory.h"
 #include "softgpu/exec/threads.h"
 #include "softgpu/exec/warp.h"
@@ -37,7 +38,8 @@ public:
 
     BlockState state;
     std::unique_ptr<Warp[]> warps;
-    Block *next = nullptr;  // in the one list it is in
+    std::unique_ptr<SegmentRun> segments;  // made when a kernel that is cut first needs it
+    Block *next = nullptr;                 // in the one list it is in
 
 private:
     static void thread_body(void *fiber);

@@ -39,31 +39,38 @@ std::string where_cuda(const Block &b)
     return "block: [" + block_of(b) + "], thread: [" + thread_of(b) + "]";
 }
 
-std::string describe_deadlock(const Block &b)
+std::string describe_deadlock(const BlockState &block, const Waiting &who)
 {
-    std::string text = "every thread waits for ever in block (" + block_of(b) + "): ";
+    std::string text = "every thread waits for ever in block (" +
+                       triple(block.ctaid.x, block.ctaid.y, block.ctaid.z) + "): ";
     const char *separator = "";
     for (uint32_t id = 0; id < kBarriers; ++id) {
-        uint32_t waiting = 0;
-        for (uint32_t i = 0; i < b.threads; ++i)
-            waiting += b.fibers[i].wait == Wait::barrier && b.fibers[i].barrier == id &&
-                       b.fibers[i].stack;
-        if (!waiting) continue;
-        uint32_t expected = b.barriers[id].expected;
-        text += separator + format("%u at barrier %u for %u threads", waiting, id,
-                                   expected ? expected : b.live);
+        if (!who.at_barrier[id]) continue;
+        text += separator +
+                format("%u at barrier %u for %u threads", who.at_barrier[id], id, who.expected[id]);
         separator = "; ";
     }
-    unsigned shown = 0;
-    for (uint32_t w = 0; w * kWarp < b.threads; ++w) {
-        for (uint32_t i = 0; i < b.warps[w].meetings_open && shown < 4; ++i, ++shown) {
-            const Meeting &m = b.warps[w].meetings[i];
-            text += separator + format("lanes %08x of warp %u in a warp operation under mask %08x",
-                                       m.arrived, w, m.mask);
-            separator = "; ";
-        }
+    for (size_t i = 0; i < who.meetings.size() && i < 4; ++i) {
+        const auto &[warp, m] = who.meetings[i];
+        text += separator + format("lanes %08x of warp %u in a warp operation under mask %08x",
+                                   m.arrived, warp, m.mask);
+        separator = "; ";
     }
     return text + " (not every thread that a barrier or a mask counts comes to it)";
+}
+
+std::string describe_deadlock(const Block &b)
+{
+    Waiting who;
+    for (uint32_t i = 0; i < b.threads; ++i)
+        if (b.fibers[i].wait == Wait::barrier && b.fibers[i].stack)
+            ++who.at_barrier[b.fibers[i].barrier];
+    for (uint32_t id = 0; id < kBarriers; ++id)
+        who.expected[id] = b.barriers[id].expected() ? b.barriers[id].expected() : b.live;
+    for (uint32_t w = 0; w * kWarp < b.threads; ++w)
+        for (uint32_t i = 0; i < b.warps[w].meetings_open; ++i)
+            who.meetings.emplace_back(w, b.warps[w].meetings[i]);
+    return describe_deadlock(b.state, who);
 }
 
 }  // namespace rgpu::softgpu::exec

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "softgpu/exec/block.h"
+#include "softgpu/exec/waiting.h"
 
 namespace rgpu::softgpu::exec {
 
@@ -12,6 +13,7 @@ std::string where(const Block &);
 // CUDA's "block: [1,0,0], thread: [33,0,0]".
 std::string where_cuda(const Block &);
 // Who waits for whom, when no thread of a block can go on.
+std::string describe_deadlock(const BlockState &, const Waiting &);
 std::string describe_deadlock(const Block &);
 
 }  // namespace rgpu::softgpu::exec

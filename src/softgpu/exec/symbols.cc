@@ -86,6 +86,7 @@ void add_runtime(Table &t)
     ADD(rt_ldmatrix);
     ADD(rt_stmatrix);
     ADD(rt_movmatrix);
+    ADD(rt_run_warps);
     ADD(rt_yield);
     ADD(rt_nanosleep);
     ADD(rt_vprintf);

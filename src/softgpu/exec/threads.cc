@@ -16,6 +16,7 @@ void Threads::begin_threads()
     started_ = phases_ = 0;
     turn_over_ = begin_all_ = false;
     barriers_in_use = 0;
+    for (FiberList &list : at_barrier) list = {};
     ready_ = yielded_ = {};
 }
 

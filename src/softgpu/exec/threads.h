@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "softgpu/exec/barrier_phase.h"
 #include "softgpu/exec/coroutine.h"
 #include "softgpu/exec/fiber.h"
 #include "softgpu/exec/grid.h"
@@ -15,19 +16,6 @@
 #include "softgpu/exec/worker.h"
 
 namespace rgpu::softgpu::exec {
-
-// A named barrier's current phase.
-struct Barrier {
-    uint32_t expected = 0;      // 0: all threads that have not ended
-    uint32_t arrived = 0;       // threads, and lanes counted with their warp
-    uint32_t people = 0;        // threads that brought a predicate
-    uint32_t trues = 0;         // how many of them said yes
-    uint32_t gone = 0;          // threads that arrived without waiting and have ended since
-    uint32_t warps = 0;         // warps that have come
-    uint32_t passed_warps = 0;  // warps of which lanes arrived without waiting
-    uint32_t passed[kMaxBlockThreads / kWarp];  // those lanes; valid where passed_warps says
-    FiberList waiting;
-};
 
 class Threads {
 public:
@@ -54,7 +42,8 @@ public:
     Coroutine *running = nullptr;  // the stack that runs now; null: the scheduler
     uint32_t threads = 0, live = 0;
     uint32_t barriers_in_use = 0;  // those with a phase begun
-    Barrier barriers[kBarriers];
+    BarrierPhase barriers[kBarriers];
+    FiberList at_barrier[kBarriers];
     std::unique_ptr<Fiber[]> fibers;
 
 protected:

@@ -12,12 +12,11 @@
 #include <compare>
 #include <cstdint>
 
+#include "softgpu/abi.h"
 #include "softgpu/exec/limits.h"
 #include "softgpu/exec/threads.h"
 
 namespace rgpu::softgpu::exec {
-
-enum class WarpOp : uint32_t { sync, shfl, vote, match_any, match_all, redux, elect, gather };
 
 struct Meeting {
     WarpOp op;
@@ -93,7 +92,7 @@ private:
     std::array<uint32_t, kDepth> numbers_{};
 };
 
-struct Warp {
+struct Warp : LaneValues {
     Threads *block = nullptr;  // the threads of its block
     Fiber *lanes = nullptr;
     uint32_t present = 0;  // lanes that the block has
@@ -104,12 +103,9 @@ struct Warp {
     uint32_t bypassed = 0;    // groups let go while others wait to converge
     uint32_t meetings_open = 0;
     Meeting meetings[kWarp];
-    // What each lane has brought, and what it takes away.
-    uint64_t value[kWarp];
-    uint32_t b[kWarp], c[kWarp];
     CodePosition position[kWarp];
     bool positioned = false;  // something in position[] is not as it was made
-    uint32_t result[kWarp], flag[kWarp];
+    // What each lane brings to WarpOp::gather, and where it takes it.
     const void *mine[kWarp];
     void *all[kWarp];
 
@@ -129,12 +125,13 @@ struct Warp {
     void lane_yielded();
 
 private:
+    void compute(const Meeting &);
     void finish(Meeting &, Fiber *current);
     void release_convergence(Fiber *current, bool everyone);
     void release(uint32_t lanes, Fiber *current);
 };
 
-// Computes what the lanes of a complete meeting take away.
-void compute(Warp &, const Meeting &);
+// Computes what the lanes of a complete meeting take away. Not WarpOp::gather.
+void compute(LaneValues &, const Meeting &);
 
 }  // namespace rgpu::softgpu::exec

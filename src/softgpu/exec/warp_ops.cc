@@ -13,31 +13,39 @@ template <class F> void each(uint32_t lanes, F &&f)
     for (; lanes; lanes &= lanes - 1) f(static_cast<uint32_t>(std::countr_zero(lanes)));
 }
 
-void shuffle(Warp &w, Shfl mode, uint32_t arrived)
+// Whose value the lane asks for, and whether that is within its segment.
+template <Shfl mode> void shuffle(LaneValues &w, uint32_t arrived)
 {
-    each(arrived, [&](uint32_t lane) {
-        uint32_t b = w.b[lane] & 31, clamp = w.c[lane] & 31, segment = w.c[lane] >> 8 & 31;
-        uint32_t last = (lane & segment) | (clamp & ~segment);
-        int32_t from = 0;
-        bool valid = false;
-        auto is = [&](uint32_t j) { from = static_cast<int32_t>(j), valid = j <= last; };
-        switch (mode) {
-        case Shfl::up:
-            from = static_cast<int32_t>(lane) - static_cast<int32_t>(b);
-            valid = from >= static_cast<int32_t>(last);
-            break;
-        case Shfl::down: is(lane + b); break;
-        case Shfl::bfly: is(lane ^ b); break;
-        case Shfl::idx: is((lane & segment) | (b & ~segment)); break;
-        }
+    for (uint32_t lane = 0; lane < kWarp; ++lane) {
+        const uint32_t b = w.b[lane] & 31, clamp = w.c[lane] & 31, segment = w.c[lane] >> 8 & 31,
+                       last = (lane & segment) | (clamp & ~segment);
+        const uint32_t from = mode == Shfl::up     ? lane - b
+                              : mode == Shfl::down ? lane + b
+                              : mode == Shfl::bfly ? lane ^ b
+                                                   : (lane & segment) | (b & ~segment);
+        const bool valid = mode == Shfl::up
+                               ? static_cast<int32_t>(from) >= static_cast<int32_t>(last)
+                               : from <= last;
         // A source that takes no part gives an undefined value in CUDA: the lane's own here.
-        bool has = valid && (arrived >> from & 1);
-        w.result[lane] = static_cast<uint32_t>(w.value[has ? static_cast<uint32_t>(from) : lane]);
-        w.flag[lane] = valid;
-    });
+        const bool has = valid && (arrived >> (from & 31) & 1);
+        const auto value = static_cast<uint32_t>(w.value[has ? from : lane]);
+        const bool mine = arrived >> lane & 1;
+        w.result[lane] = mine ? value : w.result[lane];
+        w.flag[lane] = mine ? valid : w.flag[lane];
+    }
 }
 
-void vote(Warp &w, Vote op, uint32_t arrived)
+void shuffle(LaneValues &w, Shfl mode, uint32_t arrived)
+{
+    switch (mode) {
+    case Shfl::up: return shuffle<Shfl::up>(w, arrived);
+    case Shfl::down: return shuffle<Shfl::down>(w, arrived);
+    case Shfl::bfly: return shuffle<Shfl::bfly>(w, arrived);
+    case Shfl::idx: return shuffle<Shfl::idx>(w, arrived);
+    }
+}
+
+void vote(LaneValues &w, Vote op, uint32_t arrived)
 {
     uint32_t yes = 0, result = 0;
     each(arrived, [&](uint32_t lane) { yes |= uint32_t{w.value[lane] != 0} << lane; });
@@ -50,7 +58,7 @@ void vote(Warp &w, Vote op, uint32_t arrived)
     each(arrived, [&](uint32_t lane) { w.result[lane] = result; });
 }
 
-void match_any(Warp &w, uint32_t arrived)
+void match_any(LaneValues &w, uint32_t arrived)
 {
     for (uint32_t rest = arrived; rest;) {
         uint64_t value = w.value[std::countr_zero(rest)];
@@ -61,7 +69,7 @@ void match_any(Warp &w, uint32_t arrived)
     }
 }
 
-void match_all(Warp &w, uint32_t arrived)
+void match_all(LaneValues &w, uint32_t arrived)
 {
     uint64_t value = w.value[std::countr_zero(arrived)];
     bool same = true;
@@ -88,7 +96,7 @@ uint32_t combine(Redux op, uint32_t a, uint32_t b)
     return 0;
 }
 
-void reduce(Warp &w, Redux op, uint32_t arrived)
+void reduce(LaneValues &w, Redux op, uint32_t arrived)
 {
     auto total = static_cast<uint32_t>(w.value[std::countr_zero(arrived)]);
     each(arrived & (arrived - 1),
@@ -96,7 +104,7 @@ void reduce(Warp &w, Redux op, uint32_t arrived)
     each(arrived, [&](uint32_t lane) { w.result[lane] = total; });
 }
 
-void elect(Warp &w, uint32_t arrived)
+void elect(LaneValues &w, uint32_t arrived)
 {
     auto leader = static_cast<uint32_t>(std::countr_zero(arrived));
     each(arrived, [&](uint32_t lane) {
@@ -123,18 +131,23 @@ void gather(Warp &w, uint32_t bytes, uint32_t arrived)
 
 }  // namespace
 
-void compute(Warp &w, const Meeting &m)
+void compute(LaneValues &w, const Meeting &m)
 {
     switch (m.op) {
-    case WarpOp::sync: break;
     case WarpOp::shfl: return shuffle(w, static_cast<Shfl>(m.detail), m.arrived);
     case WarpOp::vote: return vote(w, static_cast<Vote>(m.detail), m.arrived);
     case WarpOp::match_any: return match_any(w, m.arrived);
     case WarpOp::match_all: return match_all(w, m.arrived);
     case WarpOp::redux: return reduce(w, static_cast<Redux>(m.detail), m.arrived);
     case WarpOp::elect: return elect(w, m.arrived);
-    case WarpOp::gather: return gather(w, m.detail, m.arrived);
+    default: break;
     }
+}
+
+void Warp::compute(const Meeting &m)
+{
+    if (m.op == WarpOp::gather) return gather(*this, m.detail, m.arrived);
+    exec::compute(*this, m);
 }
 
 }  // namespace rgpu::softgpu::exec

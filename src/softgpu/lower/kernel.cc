@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 
 #include "softgpu/abi.h"
 #include "softgpu/lower/forms.h"
@@ -10,6 +12,8 @@
 #include "softgpu/lower/lower.h"
 #include "softgpu/lower/module.h"
 #include "softgpu/lower/prelude.h"
+#include "softgpu/lower/segment_entry.h"
+#include "softgpu/lower/segments.h"
 #include "softgpu/ptx/parser.h"
 
 namespace rgpu::softgpu::lower {
@@ -32,14 +36,13 @@ struct KernelUnit final : Unit {
     const Module &module;
 };
 
-// Does any thread of this function perhaps wait for another one?
-bool waits(const ptx::Function &f, const ptx::Body &body, const Forms &forms)
+// May a thread of this function spin until another one has done something?
+bool spins(const ptx::Function &f, const ptx::Body &body, const Forms &forms)
 {
     std::vector<uint8_t> loops;
     for (uint32_t i = 0; i < body.instructions.size(); ++i) {
         const ptx::Instruction &in = body.instructions[i];
         const Row &row = *forms[i]->row;
-        if (row.need & kThread) return true;
         if (!(row.need & kSpins)) continue;
         if (loops.empty()) loops = find_loops(body);
         if (f.kernel && !loops[i]) continue;
@@ -50,6 +53,13 @@ bool waits(const ptx::Function &f, const ptx::Body &body, const Forms &forms)
         return true;
     }
     return false;
+}
+
+// Does a thread of it always wait for others?
+bool waits(const Forms &forms)
+{
+    return std::any_of(forms.begin(), forms.end(),
+                       [](const Form *f) { return (f->row->need & kThread) != 0; });
 }
 
 // Does it ask which lanes are together: activemask, and votes and shuffles as older compilers have?
@@ -173,6 +183,30 @@ void dump(const std::string &name, const std::string &ir)
     }
 }
 
+// How a kernel whose threads wait is cut, or why it cannot be and its threads are fibers. `parts`
+// begin with the kernel.
+Result<Segments> cut(const Unit &unit, const std::vector<Lowered> &parts)
+{
+    auto no = [](std::string why) { return Error{ErrorKind::unsupported, std::move(why)}; };
+    if (wants_fibers()) return no("RGPU_SOFTGPU_FIBERS=1");
+    if (unit.converges) return no("it asks which lanes are together");
+    for (const Lowered &p : parts) {
+        if (spins(*p.function, p.body, p.forms))
+            return no("a thread of " + std::string(p.function->name) + " may spin");
+        if (&p != &parts.front() && waits(p.forms))
+            return no("threads meet in the function " + std::string(p.function->name));
+    }
+    return find_segments(unit, *parts.front().function, parts.front().body, parts.front().forms);
+}
+
+void tell_why(std::string_view kernel, const Error &why)
+{
+    const char *set = getenv("RGPU_SOFTGPU_LOG");
+    if (!set || strcmp(set, "1") != 0) return;
+    fprintf(stderr, "rgpu: kernel %.*s: each thread is a fiber: %s\n",
+            static_cast<int>(kernel.size()), kernel.data(), why.text.c_str());
+}
+
 }  // namespace
 
 Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &facts) const
@@ -180,7 +214,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     auto functions = reachable(kernel);
     std::vector<Lowered> parts;
     KernelUnit unit(*this);
-    bool local = false;
+    bool local = false, local_below = false;
     uint64_t registers = 0;
     FormFinder finder;
     for (const ptx::Function *f : functions) {
@@ -188,24 +222,40 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         if (!body) return std::move(body).error();
         auto forms = finder.find(*body);
         if (!forms) return std::move(forms).error();
-        unit.per_thread |= waits(*f, *body, *forms);
+        unit.per_thread |= waits(*forms) || spins(*f, *body, *forms);
         unit.converges |= converges(*body);
         unit.exits |= exits(*f, *body);
         local |= has_local(*body);
+        local_below |= f != &kernel && has_local(*body);
         registers += info(*f)->register_bytes;
         parts.push_back({f, std::move(body).value(), std::move(forms).value()});
     }
-    unit.parallel = !unit.per_thread && !local;
     unit.shared = shared_layout(functions).offsets;
+    std::optional<Segments> segments;
+    if (unit.per_thread) {
+        auto found = cut(unit, parts);
+        if (found)
+            segments = std::move(found).value();
+        else
+            tell_why(kernel.name, found.error());
+        unit.per_thread = !segments;
+    }
+    unit.parallel = !unit.per_thread && !(segments ? local_below : local);
 
     std::string code;
     for (const Lowered &p : parts) {
-        auto text = Lower(unit, *p.function, p.body, p.forms).run();
+        Lower lower(unit, *p.function, p.body, p.forms);
+        auto text = segments && p.function == &kernel ? lower.run(*segments) : lower.run();
         if (!text) return std::move(text).error().in(std::string(p.function->name));
         code += *text;
     }
     std::string name(kernel.name);
-    code += unit.per_thread ? thread_entry(name) : block_entry(name, unit.parallel);
+    if (segments) {
+        code += segments_entry(name, *segments, parts.front().body, unit.parallel);
+        unit.declarations.insert("declare void @rt_run_warps(ptr, ptr, i32)");
+    } else {
+        code += unit.per_thread ? thread_entry(name) : block_entry(name, unit.parallel);
+    }
     unit.declarations.insert("declare void @rt_misaligned(ptr, i64) noreturn nounwind cold");
     auto helpers = prelude(unit.helpers, unit.declarations);
     if (!helpers) return std::move(helpers).error();

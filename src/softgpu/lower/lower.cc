@@ -60,6 +60,7 @@ std::string Lower::label(const Operand &o) const { return "L" + std::to_string(o
 
 void Lower::return_(bool ended)
 {
+    if (is_cut()) return end_segment(std::to_string(waiting_at(WarpOp::ended, 0, 0)));
     report_alignment();
     for (size_t i = 0; i < function_.returns.size(); ++i) {
         const ptx::Variable &v = function_.returns[i];
@@ -168,7 +169,7 @@ void Lower::yield()
 
 std::string Lower::metadata(Space space) const
 {
-    return unit_.parallel && space != Space::local ? ", !llvm.access.group !1" : "";
+    return unit_.parallel && (space != Space::local || segment_) ? ", !llvm.access.group !1" : "";
 }
 
 // --- statements
@@ -207,7 +208,11 @@ void Lower::lower(uint32_t index)
 std::string Lower::prologue()
 {
     std::string s;
+    std::vector<uint8_t> named(body_.registers.size(), !segment_);
+    if (segment_)
+        for (uint32_t r : segment_->used) named[r] = 1;
     for (size_t i = 0; i < body_.registers.size(); ++i) {
+        if (!named[i]) continue;
         s += "  %r" + std::to_string(i) + " = alloca " + storage_type(body_.registers[i].type) +
              "\n";
         if (pointer_rank_[i]) s += "  %p" + std::to_string(i) + " = alloca ptr\n";
@@ -215,6 +220,10 @@ std::string Lower::prologue()
     for (size_t i = 0; i < body_.variables.size(); ++i) {
         const ptx::Variable &v = body_.variables[i];
         if (v.space != Space::local && v.space != Space::param) continue;
+        if (segment_ && v.space == Space::local) {
+            s += local_in_frame(i);
+            continue;
+        }
         s += "  " + variable_slot(static_cast<uint32_t>(i)) + " = alloca [" +
              std::to_string(v.size) + " x i8], align " + std::to_string(v.align < 8 ? 8 : v.align) +
              "\n";
@@ -222,7 +231,7 @@ std::string Lower::prologue()
     // Of a branch by a value that nobody wrote LLVM says that it is never reached, and all that
     // leads there goes with it.
     for (size_t i = 0; i < body_.registers.size(); ++i)
-        if (body_.registers[i].type.kind == Type::pred)
+        if (named[i] && body_.registers[i].type.kind == Type::pred)
             s += "  store i1 false, ptr %r" + std::to_string(i) + "\n";
     return s;
 }

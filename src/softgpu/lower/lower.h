@@ -13,10 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "softgpu/abi.h"
 #include "softgpu/lower/congruence.h"
 #include "softgpu/lower/forms.h"
 #include "softgpu/lower/ir_text.h"
 #include "softgpu/lower/nest.h"
+#include "softgpu/lower/segments.h"
 #include "softgpu/lower/table.h"
 #include "softgpu/lower/unit.h"
 #include "softgpu/ptx/ast.h"
@@ -32,6 +34,8 @@ public:
     Lower(Unit &, const ptx::Function &, const ptx::Body &, const Forms &);
     // The function's definition.
     Result<std::string> run();
+    // The kernel's definition, cut: a function for each segment, which runs it for one lane.
+    Result<std::string> run(const Segments &);
 
     // --- the instruction at hand
     const Form &form() const { return *form_; }
@@ -117,6 +121,18 @@ public:
     V special(const Operand &, Type);
     // Functions return whether the thread ended inside.
     void return_(bool ended = false);
+    // Is the kernel cut into segments where its threads meet?
+    bool is_cut() const { return segments_ && function_.kernel; }
+    // In such a kernel: the segment's end, or the beginning of the one behind. `value` and `wide`
+    // are what a lane brings, in 32 bits or 64; what it takes away is the result and, where `flag`
+    // is a slot, that.
+    struct Meet {
+        WarpOp op;
+        unsigned detail = 0;
+        V mask = {}, value = {}, b = {}, c = {}, flag = {}, wide = {};
+    };
+    V meet(const Meet &);
+    bool is_level() const { return segments_->level; }
     // Calls a function of the module and goes on, or ends as it did.
     void call(const std::string &callee, const std::string &arguments);
 
@@ -133,6 +149,13 @@ private:
     V symbol_value(const Operand &);
     V read_register(const Operand &, Type);
     V parameters();  // of the kernel: a pointer
+    Result<std::string> run_segment(uint32_t number);
+    void enter_segment();
+    void end_segment(const V &where);
+    void bring(size_t offset, const V &value, unsigned bits);
+    V lane_of(size_t offset, unsigned bits);
+    V kept(uint32_t reg);
+    std::string local_in_frame(size_t variable) const;
     V low_address(const Operand &, Space, unsigned bytes);
     void report_alignment();
 
@@ -144,6 +167,9 @@ private:
     std::vector<Nest> nest_;  // where lanes ask who is with them
     std::vector<Congruence> congruences_;
     bool touches_memory_;
+    const Segments *segments_ = nullptr;
+    const Segment *segment_ = nullptr;  // the one at hand
+    bool resumes_ = false;              // its cut is lowered, from the meeting on
     std::string code_, entry_;
     std::set<std::string, std::less<>> entered_;
     std::optional<Error> error_;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "softgpu/lower/external.h"
+#include "softgpu/lower/segments.h"
 #include "softgpu/lower/special.h"
 #include "softgpu/ptx/parser.h"
 #include "util/sha256.h"
@@ -349,6 +350,7 @@ std::string Module::cache_key(std::string_view kernel) const
 {
     Sha256 sha;
     sha.add("rgpu ptx compiler ").add(kCompilerSources).add(host_cpu());
+    if (wants_fibers()) sha.add(" fibers");
     const ptx::Function *f = find_function(kernel);
     if (f) {
         auto functions = reachable(*f);

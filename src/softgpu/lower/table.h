@@ -20,6 +20,7 @@ class Lower;
 enum Need : uint8_t {
     kNothing = 0,
     kThread = 1,  // waits for other threads, always
+    kMeets = 16,  // with kThread: through Lower::meet(), where a kernel can be cut
     kSpins = 2,   // may be what a thread spins on, where it is in a loop
     kIfUsed = 4,  // with kSpins: only where its result is read
     kMinus = 8,   // nothing; its source registers may stand with a minus

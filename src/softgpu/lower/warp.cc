@@ -12,6 +12,11 @@ V number(auto value) { return std::to_string(static_cast<unsigned>(value)); }
 void bar_sync(Lower &l)
 {
     V id = l.operands() > 0 ? l.get(0, kU32) : "0", count = l.operands() > 1 ? l.get(1, kU32) : "0";
+    if (l.is_cut()) {
+        const WarpOp op = l.has("arrive") ? WarpOp::bar_arrive : WarpOp::bar_sync;
+        l.meet({.op = op, .detail = l.is_level(), .b = id, .c = count});
+        return;
+    }
     const char *name = l.has("arrive") ? "rt_bar_arrive" : "rt_bar_sync";
     l.runtime("void", name, "ptr, i32, i32",
               join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count));
@@ -23,9 +28,10 @@ void bar_red(Lower &l)
     V id = l.get(1, kU32), count = l.operands() > 3 ? l.get(2, kU32) : "0";
     V p = l.def("zext i1 ", l.get(l.operands() - 1, kPred), " to i32");
     BarRed op = l.has("popc") ? BarRed::popc : l.has("and") ? BarRed::and_ : BarRed::or_;
-    V r = l.runtime(
-        "i32", "rt_bar_red", "ptr, i32, i32, i32, i32",
-        join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count, ", i32 ", number(op), ", i32 ", p));
+    V r = l.is_cut() ? l.meet({WarpOp::bar_red, static_cast<unsigned>(op), {}, p, id, count})
+                     : l.runtime("i32", "rt_bar_red", "ptr, i32, i32, i32, i32",
+                                 join("ptr ", l.thread(), ", i32 ", id, ", i32 ", count, ", i32 ",
+                                      number(op), ", i32 ", p));
     if (op == BarRed::popc)
         l.set(r, kU32);
     else
@@ -36,11 +42,19 @@ void nothing(Lower &) {}
 
 void cluster_wait(Lower &l)
 {
+    if (l.is_cut()) {
+        l.meet({.op = WarpOp::bar_sync, .detail = l.is_level(), .b = "15", .c = "0"});
+        return;
+    }
     l.runtime("void", "rt_bar_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 15, i32 0"));
 }
 
 void bar_warp(Lower &l)
 {
+    if (l.is_cut()) {
+        l.meet({.op = WarpOp::sync, .mask = l.get(0, kU32)});
+        return;
+    }
     l.runtime("void", "rt_bar_warp_sync", "ptr, i32, i32",
               join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", l.get(0, kU32)));
 }
@@ -70,6 +84,9 @@ void shfl(Lower &l)
                               : Shfl::idx;
     V a = l.get(1, kB32), b = l.get(2, kU32), c = l.get(3, kU32), mask = mask_of(l, 4);
     V valid = l.slot("i32");
+    if (l.is_cut())
+        return results(l, l.meet({WarpOp::shfl, static_cast<unsigned>(op), mask, a, b, c, valid}),
+                       kB32, valid);
     // PTX keeps the clamp in bits 0 to 4 and the segment mask in bits 8 to 12, as the engine wants
     // them.
     V r = l.runtime("i32", "rt_shfl", "ptr, i32, i32, i32, i32, i32, i32, ptr",
@@ -85,9 +102,10 @@ void vote(Lower &l)
               : l.has("uni") ? Vote::uni
                              : Vote::ballot;
     V p = l.def("zext i1 ", l.get(1, kPred), " to i32"), mask = mask_of(l, 2);
-    V r = l.runtime("i32", "rt_vote", "ptr, i32, i32, i32, i32",
-                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ",
-                         mask, ", i32 ", p));
+    V r = l.is_cut() ? l.meet({WarpOp::vote, static_cast<unsigned>(op), mask, p})
+                     : l.runtime("i32", "rt_vote", "ptr, i32, i32, i32, i32",
+                                 join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op),
+                                      ", i32 ", mask, ", i32 ", p));
     if (op == Vote::ballot)
         l.set(r, kB32);
     else
@@ -98,6 +116,14 @@ void match(Lower &l)
 {
     Type t = l.type();
     V a = l.resize(l.get(1, t), t.width, 64, false), mask = l.get(2, kU32);
+    if (l.is_cut()) {
+        const bool any = l.has("any");
+        V flag = any ? V{} : l.slot("i32");
+        Lower::Meet m{any ? WarpOp::match_any : WarpOp::match_all, 0, mask, {}, {}, {}, flag};
+        m.wide = a;
+        V r = l.meet(m);
+        return any ? l.set(r, kB32) : results(l, r, kB32, flag);
+    }
     std::string arguments =
         join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", mask, ", i64 ", a);
     if (l.has("any"))
@@ -125,6 +151,7 @@ void redux(Lower &l)
                : l.has("min") ? (is_signed ? Redux::min_s : Redux::min_u)
                               : (is_signed ? Redux::max_s : Redux::max_u);
     V a = l.get(1, kB32), mask = l.get(2, kU32);
+    if (l.is_cut()) return l.set(l.meet({WarpOp::redux, static_cast<unsigned>(op), mask, a}), kB32);
     l.set(l.runtime("i32", "rt_redux", "ptr, i32, i32, i32, i32",
                     join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", number(op), ", i32 ",
                          mask, ", i32 ", a)),
@@ -134,35 +161,39 @@ void redux(Lower &l)
 void elect(Lower &l)
 {
     V mask = l.get(1, kU32), flag = l.slot("i32");
+    if (l.is_cut())
+        return results(l, l.meet({.op = WarpOp::elect, .mask = mask, .flag = flag}), kB32, flag);
     V r = l.runtime("i32", "rt_elect", "ptr, i32, i32, ptr",
                     join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", mask, ", ptr ", flag));
     results(l, r, kB32, flag);
 }
 
+constexpr uint8_t kMeeting = kThread | kMeets;
+
 const Row kRows[] = {
-    {"bar", "?cta sync|arrive", 1, 2, bar_sync, kThread},
-    {"barrier", "?cta sync|arrive ?aligned", 1, 2, bar_sync, kThread},
-    {"bar", "?cta red popc u32", 3, 4, bar_red, kThread},
-    {"bar", "?cta red and|or pred", 3, 4, bar_red, kThread},
-    {"barrier", "?cta red popc ?aligned u32", 3, 4, bar_red, kThread},
-    {"barrier", "?cta red and|or ?aligned pred", 3, 4, bar_red, kThread},
-    {"bar", "warp sync", 1, 1, bar_warp, kThread},
-    {"shfl", "sync up|down|bfly|idx b32", 5, 5, shfl, kThread},
+    {"bar", "?cta sync|arrive", 1, 2, bar_sync, kMeeting},
+    {"barrier", "?cta sync|arrive ?aligned", 1, 2, bar_sync, kMeeting},
+    {"bar", "?cta red popc u32", 3, 4, bar_red, kMeeting},
+    {"bar", "?cta red and|or pred", 3, 4, bar_red, kMeeting},
+    {"barrier", "?cta red popc ?aligned u32", 3, 4, bar_red, kMeeting},
+    {"barrier", "?cta red and|or ?aligned pred", 3, 4, bar_red, kMeeting},
+    {"bar", "warp sync", 1, 1, bar_warp, kMeeting},
+    {"shfl", "sync up|down|bfly|idx b32", 5, 5, shfl, kMeeting},
     {"shfl", "up|down|bfly|idx b32", 4, 4, shfl, kThread},
     {"vote", "all|any|uni pred", 2, 2, vote, kThread},
     {"vote", "ballot b32", 2, 2, vote, kThread},
     // A cluster is one block: who waits for the cluster waits for the block, at a barrier that nvcc
     // leaves free.
     {"barrier", "cluster arrive ?release|relaxed ?aligned", 0, 0, nothing},
-    {"barrier", "cluster wait ?acquire ?aligned", 0, 0, cluster_wait, kThread},
-    {"vote", "~sync all|any|uni pred", 3, 3, vote, kThread},
-    {"vote", "~sync ballot b32", 3, 3, vote, kThread},
-    {"match", "any sync b32|b64", 3, 3, match, kThread},
-    {"match", "all sync b32|b64", 3, 3, match, kThread},
+    {"barrier", "cluster wait ?acquire ?aligned", 0, 0, cluster_wait, kMeeting},
+    {"vote", "~sync all|any|uni pred", 3, 3, vote, kMeeting},
+    {"vote", "~sync ballot b32", 3, 3, vote, kMeeting},
+    {"match", "any sync b32|b64", 3, 3, match, kMeeting},
+    {"match", "all sync b32|b64", 3, 3, match, kMeeting},
     {"activemask", "b32", 1, 1, activemask, kThread},
-    {"redux", "sync add|min|max u32|s32", 3, 3, redux, kThread},
-    {"redux", "sync and|or|xor b32", 3, 3, redux, kThread},
-    {"elect", "sync", 2, 2, elect, kThread},
+    {"redux", "sync add|min|max u32|s32", 3, 3, redux, kMeeting},
+    {"redux", "sync and|or|xor b32", 3, 3, redux, kMeeting},
+    {"elect", "sync", 2, 2, elect, kMeeting},
 };
 
 }  // namespace
