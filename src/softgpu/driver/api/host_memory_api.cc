@@ -63,7 +63,7 @@ CUresult host_register(void *p, size_t bytes, unsigned flags)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    if (!p || !bytes || flags & ~kRegisterFlags || driver().addresses().contains(address(p)))
+    if (!p || !bytes || flags & ~kRegisterFlags || driver().is_window(address(p)))
         return CUDA_ERROR_INVALID_VALUE;
     Range made;
     made.base = address(p);

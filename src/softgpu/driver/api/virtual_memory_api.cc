@@ -4,6 +4,7 @@
 // access is not known to Ranges: calls refuse it, and kernels fault.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,6 +107,15 @@ CUresult granularity(size_t *bytes, const CUmemAllocationProp *p, CUmemAllocatio
 
 // --- memory
 
+// Each piece is a file. The last descriptors of the process are for others.
+bool has_descriptors(const Fd &last)
+{
+    constexpr rlim_t kOthers = 64;
+    rlimit most{};
+    return !getrlimit(RLIMIT_NOFILE, &most) &&
+           static_cast<rlim_t>(last.get()) + kOthers < most.rlim_cur;
+}
+
 CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *p,
                 unsigned long long flags)
 {
@@ -116,9 +126,9 @@ CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemA
     if (device && !device->take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     auto file = is_exportable(*p) ? make_exported_file(GivenAway::memory, device->uuid, bytes)
                                   : make_shared_file(bytes);
-    if (!file) {
+    if (!file || !has_descriptors(*file)) {
         if (device) device->give(bytes);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return file ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_OUT_OF_MEMORY;
     }
     auto memory = std::make_shared<Physical>(device, std::move(*file), bytes, *p, true);
     std::lock_guard lock(physical_memory().mutex);
@@ -189,6 +199,13 @@ CUresult import_memory(CUmemGenericAllocationHandle *handle, void *from,
 
 // --- addresses
 
+// At `hint`, in this process's slot or outside of all.
+bool reserve_at(uint64_t hint, uint64_t bytes)
+{
+    if (driver().addresses().contains(hint)) return addresses().reserve_at(hint, bytes);
+    return !driver().settings.low_addresses && driver().outside.reserve(hint, bytes);
+}
+
 // At `hint` where that is free, as NVIDIA's driver does, too, though it promises nothing.
 CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr hint,
                  unsigned long long flags)
@@ -196,7 +213,7 @@ CUresult reserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdevicep
     if (!address || flags || !whole_pages(bytes) || (alignment && !std::has_single_bit(alignment)))
         return CUDA_ERROR_INVALID_VALUE;
     alignment = std::max<uint64_t>(alignment, kPage);
-    const bool there = hint && hint % alignment == 0 && addresses().reserve_at(hint, bytes);
+    const bool there = hint && hint % alignment == 0 && reserve_at(hint, bytes);
     const uint64_t a = there ? hint : addresses().reserve(bytes, alignment);
     if (!a) return CUDA_ERROR_OUT_OF_MEMORY;
     std::lock_guard lock(physical_memory().mutex);
@@ -226,7 +243,7 @@ CUresult free_addresses(CUdeviceptr address, size_t bytes)
     if (mapped != physical_memory().mappings.end() && mapped->first < address + bytes)
         return CUDA_ERROR_INVALID_VALUE;
     physical_memory().reserved.erase(it);
-    addresses().unreserve(address, bytes);
+    if (!driver().outside.unreserve(address, bytes)) addresses().unreserve(address, bytes);
     return CUDA_SUCCESS;
 }
 

@@ -13,6 +13,7 @@
 #include "calls/cuda_api.h"
 #include "softgpu/driver/base/gpu_host.h"
 #include "softgpu/driver/base/handles.h"
+#include "softgpu/driver/base/outside.h"
 #include "softgpu/driver/base/ranges.h"
 #include "softgpu/driver/base/scheduler.h"
 #include "softgpu/driver/base/settings.h"
@@ -40,6 +41,7 @@ struct Driver {
     std::unique_ptr<GpuHost> host;
     std::vector<Device *> devices;
     Ranges ranges;
+    OutsideAddresses outside;
     Scheduler scheduler;
     Handles<Stream, CUstream> streams;
     Handles<Event, CUevent> events;
@@ -58,6 +60,11 @@ struct Driver {
     const Addresses &addresses() const
     {
         return settings.low_addresses ? kLowAddresses : kAddresses;
+    }
+    // Whether only device memory may lie there.
+    bool is_window(uint64_t address) const
+    {
+        return addresses().contains(address) || outside.contains(address);
     }
 };
 

@@ -61,8 +61,7 @@ bool device_may_touch(uint64_t address, uint64_t bytes, bool write)
 bool host_may_touch(uint64_t address, uint64_t bytes, bool write)
 {
     if (!address) return !bytes;
-    return !driver().addresses().contains(address) ||
-           driver().ranges.contains(address, bytes, write);
+    return !driver().is_window(address) || driver().ranges.contains(address, bytes, write);
 }
 
 bool is_pageable(uint64_t address) { return !driver().ranges.find(address); }
