@@ -1,0 +1,68 @@
+// Stretches of free addresses: taken, put back, joined.
+#include "util/free_ranges.h"
+
+#include <criterion/criterion.h>
+
+using rgpu::FreeRanges;
+
+Test(free_ranges, what_is_put_back_is_one_stretch_again)
+{
+    FreeRanges free;
+    free.add(100, 300);
+    cr_expect_eq(free.take_lowest(100, 1), 100);
+    cr_expect_eq(free.take_lowest(100, 1), 200);
+    cr_expect_eq(free.take_lowest(100, 1), 300);
+    cr_expect_eq(free.take_lowest(1, 1), 0, "nothing is left");
+    free.add(100, 100);
+    free.add(300, 100);
+    cr_expect_eq(free.take_lowest(200, 1), 0, "there is a hole");
+    const FreeRanges::Range all = free.add(200, 100);
+    cr_expect(all.begin == 100 && all.bytes == 300);
+    cr_expect_eq(free.take_lowest(300, 1), 100);
+}
+
+Test(free_ranges, stretches_end_at_a_boundary)
+{
+    FreeRanges free(64);
+    free.add(64, 64);
+    const FreeRanges::Range next = free.add(128, 64);
+    cr_expect(next.begin == 128 && next.bytes == 64);
+    cr_expect_eq(free.take_smallest(65), 0);
+    const FreeRanges::Range before = free.add(32, 32);
+    cr_expect(before.begin == 32 && before.bytes == 32);
+}
+
+Test(free_ranges, the_smallest_that_fits_is_taken)
+{
+    FreeRanges free;
+    free.add(1000, 100);
+    free.add(2000, 10);
+    free.add(3000, 20);
+    cr_expect_eq(free.take_smallest(10), 2000);
+    cr_expect_eq(free.take_smallest(10), 3000);
+    cr_expect_eq(free.take_smallest(10), 3010);
+    cr_expect_eq(free.take_smallest(101), 0);
+}
+
+Test(free_ranges, alignment_leaves_what_lies_before)
+{
+    FreeRanges free;
+    free.add(10, 100);
+    cr_expect_eq(free.take_lowest(20, 32), 32);
+    cr_expect_eq(free.take_lowest(22, 1), 10, "the rest before it");
+    cr_expect_eq(free.take_lowest(58, 1), 52, "and behind");
+    cr_expect_eq(free.take_lowest(1, 1), 0);
+}
+
+Test(free_ranges, only_what_is_free_is_taken_at_its_place)
+{
+    FreeRanges free;
+    free.add(100, 100);
+    cr_expect(!free.take_at(50, 10));
+    cr_expect(!free.take_at(190, 11));
+    cr_expect(free.take_at(150, 10));
+    cr_expect(!free.take_at(159, 1));
+    cr_expect(free.take_at(160, 40));
+    cr_expect(free.take_at(100, 50));
+    cr_expect(!free.take_at(100, 1));
+}
