@@ -58,6 +58,11 @@ closed packed_twice 3 "call number 65525" "a part in a part"
 closed packed_other 3 "packed bytes: a method" "a method that was not agreed on"
 closed packing_wish 3 "a word about packed frames" "a wish that none has"
 
+good band "memory lies in the band that a client names"
+closed band_far 3 "band 32, where" "a band beyond the last"
+closed band_late 3 "band 1, where" "... and one when memory lies in another"
+closed band_short 3 "a band of 2 bytes" "... and one that is no number"
+
 good lanes "a client whose bytes come over three lanes"
 closed lanes_none 3 "1 lanes that there are not" "lanes that nobody has given"
 closed lanes_many 3 "17 lanes that there are not" "... more than a connection may have"

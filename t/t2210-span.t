@@ -29,6 +29,7 @@ first 0; alone=$out
 first 2; is "$rc $out" "0 $alone" "the drivers of the two servers give equal addresses"
 first 0,2; is "$rc $(sort -u <<< "$out" | wc -l)" "0 2" "... but not to one program" ||
     diag "$out$err"
+is "$(cut -c 1-4 <<< "$out" | tr '\n' ' ')" "0x58 0x59 " "... as each server has a band of its own"
 
 while read -r case what; do
     on "$build/cuda/span-static" "$case"

@@ -61,6 +61,7 @@ enum Accepted : uint32_t {
     kTakesUcx = 4,     // ... or one of UCX (ucx_offer.h)
     kTakesPacked = 8,  // the worker knows packed frames (packing.h)
     kTakesLanes = 16,  // ... and lanes (lanes.h)
+    kTakesBand = 32,   // ... and where the client wants its memory (bands.h)
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,7 @@
 #include "serverd/handover.h"
 #include "serverd/worker_start.h"
 #include "util/version.h"
+#include "worker/bands/bands.h"
 #include "worker/connection/control.h"
 #include "worker/connection/mailbox.h"
 #include "worker/dispatch/dispatcher.h"
@@ -59,10 +61,12 @@ Result<void> start_driver(Use use, const WorkerStart &start)
     const char *path = getenv("RGPU_DRIVER");
     auto opened = worker::Driver::open(path && *path ? path : "libcuda.so.1");
     if (!opened) return std::move(opened).error();
-    if (use != Use::inventory)
+    if (use != Use::inventory) {
         if (auto enforced = worker::enforce_memory_cap(*opened, serverd::kAccountDescriptor, start);
             !enforced)
             return enforced;
+        worker::put_bands_in_front(*opened, start.lease);
+    }
     worker::set_driver(*opened);
     return {};
 }
@@ -150,9 +154,19 @@ int refuse(const WorkerStart &start, const Error &error)
     return error.kind == ErrorKind::disconnected ? 0 : 3;
 }
 
+// A software GPU's memory is a file for each piece.
+void take_all_descriptors()
+{
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files)) return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int serve(Connection &connection, const WorkerStart &start)
 {
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
+    take_all_descriptors();
     worker::Mailbox::here().open();
     if (!confined(start, takes_ucx(start) ? worker::Sockets::until_connected
                                           : worker::Sockets::connect_until_connected))

@@ -523,6 +523,32 @@ def case_packing_wish(w):
 
 # --- doc/protocol.md, "Lanes"
 
+BAND = 0xFFEF
+
+
+def case_band(w):
+    "memory lies in the band that a client has named"
+    w.send(BAND, struct.pack('<I', 3), flags=0)
+    assert alive(w) >> 40 == 0x5B, hex(alive(w))
+    w.close()
+
+
+def case_band_far(w):
+    "a band beyond the last"
+    w.send(BAND, struct.pack('<I', 32), flags=0)
+
+
+def case_band_late(w):
+    "... when memory lies in another"
+    alive(w)
+    w.send(BAND, struct.pack('<I', 1), flags=0)
+
+
+def case_band_short(w):
+    "a band that is no number"
+    w.send(BAND, b'xx', flags=0)
+
+
 LANES = 0xFFF6
 RECORD = struct.Struct('<II')  # bytes, 0 or the lane's place and one
 

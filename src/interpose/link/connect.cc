@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calls/calls.h"
+#include "calls/handles.h"
 #include "interpose/base/addresses.h"
 #include "interpose/base/log.h"
 #include "interpose/base/stats.h"
@@ -17,6 +18,7 @@
 #include "interpose/link/transport_choice.h"
 #include "net/handshake/data_connection.h"
 #include "net/transport/pacing.h"
+#include "wire/bands.h"
 #include "wire/frame.h"
 #include "wire/snapshot.h"
 
@@ -87,7 +89,7 @@ void use_lanes(ServerSession &s, const LeaseServer &server, std::optional<size_t
 
 }  // namespace
 
-Result<ServerSession *> connect(const LeaseServer &server)
+Result<ServerSession *> connect(const LeaseServer &server, uint32_t index)
 {
     using Wanted = PackingAgreement::Wanted;
     auto choice = TransportChoice::wanted();
@@ -103,7 +105,7 @@ Result<ServerSession *> connect(const LeaseServer &server)
     const auto deadline = net::Clock::now() + kConnectTimeout;
     const int fd = connection->fd.get();
     const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes,
-               far = !net::on_one_host(fd);
+               takes_band = connection->takes_band, far = !net::on_one_host(fd);
 
     if (auto r = choice->offer(*connection, deadline); !r) return std::move(r).error();
     const auto body = read_snapshot(fd, deadline);
@@ -134,6 +136,9 @@ Result<ServerSession *> connect(const LeaseServer &server)
     else if (s->takes_lanes() && lanes->value_or(1) > 1)
         say_alone(s->server(), transport_name == "tls" ? "it is encrypted"
                                                        : "its version of rgpu knows no more");
+    if (takes_band && index)
+        s->tell(static_cast<calls::CallId>(wire::kBandCall), calls::kNoHandle,
+                [&](wire::Writer &w) { w.value(index); });
     // Never deleted: cudart calls the driver after static destructors ran.
     ServerSession *const open = s.release();
     open->start_pump();

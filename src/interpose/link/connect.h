@@ -8,8 +8,9 @@
 
 namespace rgpu::interpose {
 
-// A session with this server, which is never deleted. Waits for some round trips, and longer where
-// the server refuses connections for a while; says so then. Any thread.
-Result<ServerSession *> connect(const LeaseServer &server);
+// A session with this server, the program's `index`-th, which is never deleted. Waits for some
+// round trips, and longer where the server refuses connections for a while; says so then. Any
+// thread.
+Result<ServerSession *> connect(const LeaseServer &server, uint32_t index);
 
 }  // namespace rgpu::interpose

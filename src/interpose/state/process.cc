@@ -77,9 +77,9 @@ bool choose_gpus(std::vector<LeaseServer> &servers, std::vector<ProgramDevice> &
     return !servers.empty();
 }
 
-CUresult open_session(const LeaseServer &server, ServerSession *&out)
+CUresult open_session(const LeaseServer &server, size_t index, ServerSession *&out)
 {
-    auto session = connect(server);
+    auto session = connect(server, static_cast<uint32_t>(index));
     if (session) {
         out = *session;
         return CUDA_SUCCESS;
@@ -95,7 +95,7 @@ CUresult open_all(const std::vector<LeaseServer> &servers, std::vector<ServerSes
 {
     std::vector<CUresult> results(servers.size());
     const auto open = [&](size_t i) {
-        results[i] = guard("cuInit", [&] { return open_session(servers[i], sessions[i]); });
+        results[i] = guard("cuInit", [&] { return open_session(servers[i], i, sessions[i]); });
     };
     std::vector<std::thread> others;
     others.reserve(servers.size());

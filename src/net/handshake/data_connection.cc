@@ -17,12 +17,15 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
     if (!accepted->key)
         return DataConnection{std::move(*fd),         nullptr,
                               accepted->takes_offers, accepted->takes_ucx,
-                              accepted->takes_packed, accepted->takes_lanes};
+                              accepted->takes_packed, accepted->takes_lanes,
+                              accepted->takes_band};
     auto tunnel =
         Tunnel::open(std::move(*fd), Side::client, *accepted->key, private_openssl, deadline);
     if (!tunnel) return std::move(tunnel).error();
     Fd plain = (*tunnel)->take_plain();
-    return DataConnection{std::move(plain), std::move(*tunnel)};
+    DataConnection inside{std::move(plain), std::move(*tunnel)};
+    inside.takes_band = accepted->takes_band;
+    return inside;
 }
 
 Result<Lane> connect_lane_once(const std::string &address, const std::string &lease,

@@ -20,6 +20,7 @@ struct Accepted {
     bool takes_ucx = false;     // offers of UCX (ucx_offer.h)
     bool takes_packed = false;  // packed frames (packer.h)
     bool takes_lanes = false;   // further connections (laned_transport.h)
+    bool takes_band = false;    // a word on where memory is to lie (wire/bands.h)
 };
 
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server

@@ -72,6 +72,14 @@ void sweep()
 
 }  // namespace
 
+Result<wire::ShareKey> new_share_key()
+{
+    wire::ShareKey key;
+    if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size()))
+        return error(ErrorKind::internal, "no random bytes");
+    return key;
+}
+
 Mailbox &Mailbox::here()
 {
     static auto *one = new Mailbox;

@@ -51,6 +51,9 @@ private:
     std::map<wire::ShareKey, Offered> offered_;
 };
 
+// A key that nobody can guess.
+Result<wire::ShareKey> new_share_key();
+
 // What a mailbox has for a key.
 struct Received {
     Fd fd;

@@ -3,10 +3,12 @@
 
 #include <utility>
 
+#include "wire/bands.h"
 #include "wire/lanes.h"
 #include "wire/nvml.h"
 #include "wire/packing.h"
 #include "wire/status.h"
+#include "worker/bands/bands.h"
 #include "worker/calls/services.h"
 #include "worker/dispatch/overtaking.h"
 #include "worker/host/nvml.h"
@@ -49,6 +51,19 @@ Result<void> take_nvml(Session &session, const wire::FrameHeader &h)
     return {};
 }
 
+// Which band the program's memory on this server is to lie in.
+Result<void> take_band(Session &session, const wire::FrameHeader &h)
+{
+    uint32_t index = 0;
+    if (h.bytes != sizeof index) return error(ErrorKind::invalid, "a band of %u bytes", h.bytes);
+    auto body = session.input.body(h.bytes);
+    if (!body) return std::move(body).error();
+    index = wire::Reader(*body, h.bytes).value<uint32_t>();
+    if (!bands() || !bands()->choose(index))
+        return error(ErrorKind::invalid, "band %u, where memory lies elsewhere already", index);
+    return {};
+}
+
 }  // namespace
 
 // A program has so many threads that wait, and so many copies and host functions under way, at
@@ -66,6 +81,7 @@ Result<void> Dispatcher::step(const wire::FrameHeader &h)
         return {};
     }
     if (h.type == wire::kNvmlCall) return take_nvml(session, h);
+    if (h.type == wire::kBandCall) return take_band(session, h);
     if (h.type == wire::kLanesCall) return offers_.take_lanes(h);
     if (h.type == wire::kPackingCall) return packing_.take(h);
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "worker/bands/bands.h"
 #include "worker/driver/device_memory.h"
 
 namespace rgpu::worker {
@@ -13,6 +14,14 @@ using Wide = unsigned __int128;
 
 // What wraps around is nobody's.
 bool wraps(uint64_t address, uint64_t bytes) { return address + bytes < address; }
+
+// Whether memory is an allocation of the band. For the driver, what lies beside it there is one
+// with it.
+bool stands_alone(uint64_t address)
+{
+    const auto memory = bands() ? bands()->find(address) : std::nullopt;
+    return memory && memory->bytes;
+}
 
 // The entry of a map from beginnings that `address` lies in, or the end.
 template <class Map, class Bytes> auto holder(Map &map, uint64_t address, Bytes bytes_of)
@@ -57,16 +66,19 @@ bool Addresses::look_for(uint64_t address, uint64_t bytes)
 {
     if (wraps(address, bytes)) return false;
     // Memory may be mapped piece by piece.
-    for (const uint64_t end = address + bytes; address < end;) {
+    const uint64_t begin = address, end = address + bytes;
+    while (address < end) {
+        const uint64_t piece = address;
         const auto it = holder(grants_, address, [](const Grant &g) { return g.bytes; });
         if (it != grants_.end()) {
             last_begin_ = it->first, last_end_ = it->first + it->second.bytes;
             address = last_end_;
-            continue;
+        } else {
+            const auto next = end_of_device_memory(address);
+            if (!next || *next <= address) return false;
+            address = *next;
         }
-        const auto next = end_of_device_memory(address);
-        if (!next || *next <= address) return false;
-        address = *next;
+        if ((piece != begin || address < end) && stands_alone(piece)) return false;
     }
     return true;
 }

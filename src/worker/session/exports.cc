@@ -1,7 +1,5 @@
 #include "worker/session/exports.h"
 
-#include <sys/random.h>
-
 #include <utility>
 
 namespace rgpu::worker {
@@ -16,14 +14,13 @@ std::optional<wire::ShareableName> Exports::again(uint64_t memory)
 
 Result<wire::ShareableName> Exports::add(Kind kind, uint64_t number, Fd driver, uint64_t bytes)
 {
-    wire::ShareKey key;
-    if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size()))
-        return error(ErrorKind::internal, "no random bytes");
-    if (auto offered = mailbox_.offer(key, std::move(driver), bytes); !offered)
+    const auto key = new_share_key();
+    if (!key) return key.error();
+    if (auto offered = mailbox_.offer(*key, std::move(driver), bytes); !offered)
         return std::move(offered).error();
-    exports_.emplace(key, Export{kind, number});
-    if (kind == Kind::memory) memory_[number] = key;
-    return name(kind, key);
+    exports_.emplace(*key, Export{kind, number});
+    if (kind == Kind::memory) memory_[number] = *key;
+    return name(kind, *key);
 }
 
 Result<Received> Exports::find(const wire::ShareableName &name) const

@@ -1,0 +1,130 @@
+// Device memory at addresses of our own: cuMemAlloc, cuMemAllocPitch and cuMemAddressReserve answer
+// out of a band (wire/bands.h), which is filled with virtual memory.
+//
+// The layer stands in front of the driver and of the memory cap, which counts the pages as they are
+// made. Where the driver does not give the band, or once it is full, calls go on to the driver as
+// they come. What a program can ask of such memory is answered as for the driver's own: its range,
+// its context, that it ends with that, and handles for other processes (cuIpcGetMemHandle), which
+// go through the mailbox.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "wire/shareable.h"
+#include "worker/bands/band.h"
+#include "worker/driver/driver.h"
+
+namespace rgpu::worker {
+
+class Bands : private Band::Pages {
+public:
+    // `name` is for messages.
+    Bands(const Driver &real, std::string name) : real(real), name_(std::move(name)) {}
+
+    // Which band is to be used; false where there is no such one, or one is in use already.
+    bool choose(uint32_t index);
+
+    // The calls of these names. Any thread, like all here.
+    CUresult allocate(CUdeviceptr *, size_t bytes);
+    CUresult allocate_pitch(CUdeviceptr *, size_t *pitch, size_t width, size_t height,
+                            unsigned element);
+    CUresult free(CUdeviceptr);
+    // `null_stream` is what a null stream means to the driver's call.
+    using FreeInStream = CUresult(CUdeviceptr, CUstream);
+    CUresult free_in_stream(CUdeviceptr, CUstream, CUstream null_stream, FreeInStream *by_driver);
+    CUresult reserve(CUdeviceptr *, size_t bytes, size_t alignment, CUdeviceptr hint,
+                     unsigned long long flags);
+    CUresult unreserve(CUdeviceptr, size_t bytes);
+    CUresult map(CUdeviceptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle,
+                 unsigned long long flags);
+    CUresult unmap(CUdeviceptr, size_t bytes);
+    CUresult get_ipc_handle(CUipcMemHandle *, CUdeviceptr);
+    template <CallId Id> CUresult open_ipc_handle(CUdeviceptr *, CUipcMemHandle, unsigned flags);
+    CUresult close_ipc_handle(CUdeviceptr);
+
+    // What lies at an address of the band; nothing where it is none, or the program's own to fill.
+    // No bytes: no memory lies there, though its page may be there for others.
+    struct Memory {
+        CUdeviceptr base = 0;
+        size_t bytes = 0;
+        CUcontext context = nullptr;
+        bool imported = false;
+    };
+    std::optional<Memory> find(CUdeviceptr);
+
+    // Contexts as they come and go: a device that has one reaches all of the band, and memory ends
+    // with its context.
+    void made(CUcontext, CUdevice);
+    void ended(CUcontext);
+
+    // Captures that are under way: waiting for a context would end them.
+    void capture_begins(CUstream);
+    void capture_ends(CUstream);
+
+    // What is in front of the driver without this layer.
+    const Driver real;
+
+private:
+    struct Mapping {
+        CUmemGenericAllocationHandle handle = 0;
+        uint64_t bytes = 0;
+    };
+    struct Import {
+        uint64_t page = 0, bytes = 0;  // where it is mapped, and the whole of it
+        CUdeviceptr address = 0;
+        uint64_t size = 0;  // what its program asked for
+        CUmemGenericAllocationHandle handle = 0;
+        unsigned times = 0;
+    };
+    using ImportName = std::pair<CUcontext, wire::ShareKey>;
+    struct Leaving {
+        CUevent event = nullptr;
+        CUcontext context = nullptr;
+        Band::Block block;
+    };
+
+    CUresult put(uint64_t address, uint64_t bytes, int device) override;
+    void take(uint64_t address) override;
+    CUresult give_access(uint64_t address, uint64_t bytes) const;
+
+    bool begin();
+    uint32_t number_of(CUcontext);
+    CUcontext context_of(uint32_t owner) const { return owners_[owner]; }
+    CUresult settle(CUcontext);
+    void release(const Band::Block &);
+    void poll_leaving();
+    CUresult import(const ImportName &, const struct IpcName &, bool as_peer, Import &);
+    void end_import(const Import &);
+
+    const std::string name_;
+    std::mutex mutex_;
+    uint32_t index_ = 0;
+    bool tried_ = false;
+    std::unique_ptr<Band> band_;  // null: the driver does not give it, or has not been asked
+    std::vector<CUcontext> owners_;
+    std::set<std::pair<CUdevice, CUcontext>> contexts_;
+    std::map<uint64_t, Mapping> mappings_;                  // by address
+    std::map<uint64_t, uint64_t> reserved_, program_maps_;  // the program's own, by address
+    std::map<uint64_t, wire::ShareKey> exported_;           // allocations that have a name
+    std::map<ImportName, Import> imports_;
+    std::vector<Leaving> leaving_;
+    std::set<CUstream> captures_;
+};
+
+// Whether a device of this driver can have its memory in a band, asking the driver for one.
+bool gives_bands(const Driver &, CUdevice);
+
+// Puts the layer in front of the driver. Once; it lives as long as the process, and is bands() from
+// now on.
+void put_bands_in_front(Driver &, const std::string &name);
+// Null where no layer is.
+Bands *bands();
+
+}  // namespace rgpu::worker

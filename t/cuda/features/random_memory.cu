@@ -1,0 +1,185 @@
+// Memory of every size, in several threads and processes, freed in any order: no two allocations
+// overlap, nobody writes into another's, all of it comes back, and the last page can be had. With
+// "at FIRST BYTES" as arguments all of it must lie there.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "check.h"
+
+constexpr size_t kPage = size_t{2} << 20;
+constexpr int kThreads = 4, kProcesses = 3, kSteps = 400;
+
+struct Piece {
+    char *base;
+    size_t bytes;
+    unsigned char mark;
+};
+
+struct Model {
+    std::mutex mutex;
+    std::map<char *, size_t> alive;
+
+    void add(const Piece &p)
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        const auto next = alive.lower_bound(p.base);
+        TRUE(next == alive.end() || next->first >= p.base + p.bytes);
+        TRUE(next == alive.begin() || std::prev(next)->first + std::prev(next)->second <= p.base);
+        alive[p.base] = p.bytes;
+    }
+    // Before it is freed: its addresses may be another's at once.
+    void remove(const Piece &p)
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        alive.erase(p.base);
+    }
+};
+
+static uintptr_t first = 0, room = 0;
+static Model model;
+
+// The ends of a piece, where neighbours would meet it.
+static std::vector<std::pair<char *, size_t>> ends(const Piece &p)
+{
+    const size_t end = std::min<size_t>(p.bytes, 4096);
+    return {{p.base, end}, {p.base + p.bytes - end, end}};
+}
+
+static void mark(const Piece &p, cudaStream_t stream)
+{
+    for (const auto &[at, bytes] : ends(p)) CHECK(cudaMemsetAsync(at, p.mark, bytes, stream));
+}
+
+static void look(const Piece &p, cudaStream_t stream)
+{
+    for (const auto &[at, bytes] : ends(p)) {
+        std::vector<unsigned char> got(bytes);
+        CHECK(cudaMemcpyAsync(got.data(), at, bytes, cudaMemcpyDeviceToHost, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        for (unsigned char c : got) EXPECT(c == p.mark, "%d for %d of %zu", c, p.mark, p.bytes);
+    }
+}
+
+static bool take(Piece &p, size_t bytes, unsigned char mark)
+{
+    const cudaError_t r = cudaMalloc(&p.base, bytes);
+    if (r == cudaErrorMemoryAllocation) return cudaGetLastError(), false;
+    CHECK(r);
+    p.bytes = bytes, p.mark = mark;
+    const auto address = reinterpret_cast<uintptr_t>(p.base);
+    EXPECT(!room || (address >= first && address - first + bytes <= room), "%p", (void *)p.base);
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    DRIVER(cuMemGetAddressRange(&base, &size, address + bytes - 1));
+    EXPECT(base == address && size == bytes, "%zu of %zu bytes", size, bytes);
+    model.add(p);
+    return true;
+}
+
+static void give(const Piece &p)
+{
+    model.remove(p);
+    CHECK(cudaFree(p.base));
+}
+
+static void walk(unsigned seed, size_t most)
+{
+    std::mt19937 random(seed);
+    std::vector<Piece> mine;
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int i = 0; i < kSteps; i++) {
+        const unsigned bits = random() % 28;
+        const size_t bytes = std::min((size_t{1} << bits) + random() % (size_t{1} << bits), most);
+        Piece p{};
+        if (random() % 100 < 55 && take(p, bytes, random() % 256)) {
+            mark(p, stream);
+            mine.push_back(p);
+        } else if (!mine.empty()) {
+            std::swap(mine[random() % mine.size()], mine.back());
+            look(mine.back(), stream);
+            give(mine.back());
+            mine.pop_back();
+        }
+    }
+    for (const Piece &p : mine) {
+        look(p, stream);
+        give(p);
+    }
+    CHECK(cudaStreamDestroy(stream));
+}
+
+static int process(unsigned seed)
+{
+    size_t free = 0, total = 0;
+    CHECK(cudaMemGetInfo(&free, &total));
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < kThreads; i++)
+        threads.emplace_back([=] { walk(seed * kThreads + i, total / 2); });
+    for (std::thread &t : threads) t.join();
+    TRUE(model.alive.empty());
+    return 0;
+}
+
+// All that there is, page by page, and in pieces of which each page holds so many.
+static void to_the_last_page(size_t bytes, size_t in_a_page)
+{
+    size_t free = 0, total = 0, left = 0;
+    CHECK(cudaMemGetInfo(&free, &total));
+    std::vector<Piece> all;
+    for (Piece p{}; take(p, bytes, 0);) all.push_back(p);
+    EXPECT(all.size() == free / kPage * in_a_page, "%zu pieces of %zu in %zu bytes", all.size(),
+           bytes, free);
+    CHECK(cudaMemGetInfo(&left, &total));
+    EXPECT(left == free % kPage, "%zu bytes left", left);
+    for (const Piece &p : all) give(p);
+    CHECK(cudaMemGetInfo(&left, &total));
+    EXPECT(left == free, "%zu bytes free of %zu", left, free);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 4 && !strcmp(argv[1], "at")) {
+        first = strtoull(argv[2], nullptr, 0), room = strtoull(argv[3], nullptr, 0);
+        if (argc == 5) return process(atoi(argv[4]));
+    } else if (argc == 2) {
+        return process(atoi(argv[1]));
+    }
+    size_t before = 0, after = 0, total = 0;
+    CHECK(cudaFree(nullptr));
+    CHECK(cudaMemGetInfo(&before, &total));
+    pid_t children[kProcesses];
+    for (int i = 0; i < kProcesses; i++) {
+        children[i] = fork();
+        if (children[i]) continue;
+        const std::string seed = std::to_string(i + 1);
+        if (room)
+            execl("/proc/self/exe", argv[0], "at", argv[2], argv[3], seed.c_str(), nullptr);
+        else
+            execl("/proc/self/exe", argv[0], seed.c_str(), nullptr);
+        _exit(9);
+    }
+    TRUE(process(0) == 0);
+    for (pid_t child : children) {
+        int status = 1;
+        TRUE(waitpid(child, &status, 0) == child && status == 0);
+    }
+    // A server may take a moment to see that a process has ended.
+    for (int i = 0; i < 200; i++) {
+        CHECK(cudaMemGetInfo(&after, &total));
+        if (after == before) break;
+        usleep(50'000);
+    }
+    EXPECT(after == before, "%zu bytes free, %zu before", after, before);
+    to_the_last_page(kPage, 1);
+    to_the_last_page(kPage / 2, 2);
+    to_the_last_page(kPage - 1, 1);
+    to_the_last_page(100'000, kPage / 100'352);
+    return right();
+}
