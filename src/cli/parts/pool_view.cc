@@ -48,6 +48,20 @@ std::string silent_lines(const pool::Inventories &inventories)
     return text;
 }
 
+// Servers whose drivers place memory themselves (doc/addresses.md).
+std::string address_lines(const pool::Inventories &inventories)
+{
+    std::string text;
+    for (const auto &told : inventories) {
+        std::string gpus;
+        if (!told.answer) continue;
+        for (const pool::GpuState &gpu : told.answer->gpus)
+            if (!gpu.fixed_addresses) gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu.index);
+        if (!gpus.empty()) text += told.server + ": no fixed addresses on GPU " + gpus + "\n";
+    }
+    return text;
+}
+
 std::string ends_in(const pool::Lease &lease)
 {
     if (!lease.expires_in.count()) return "-";
@@ -111,7 +125,7 @@ std::string pool_table(const pool::Inventories &inventories)
     char sum[96];
     snprintf(sum, sizeof sum, "%.4g of %.4g GPUs free\n", static_cast<double>(free) / kWholeGpu,
              static_cast<double>(all) / kWholeGpu);
-    return table(rows) + silent_lines(inventories) + sum;
+    return table(rows) + silent_lines(inventories) + address_lines(inventories) + sum;
 }
 
 std::string pool_json(const pool::Inventories &inventories)

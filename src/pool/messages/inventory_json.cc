@@ -17,6 +17,9 @@ Result<void> read_gpu(const Json &json, std::vector<GpuState> &gpus, bool with_f
     gpu.compute_capability = reader.text("compute_capability");
     gpu.pci = reader.text("pci", false);
     gpu.drained = reader.text("drained", false);
+    // An older server does not tell.
+    if (reader.member("fixed_addresses", false))
+        gpu.fixed_addresses = reader.flag("fixed_addresses");
     gpu.free_memory = gpu.memory;
     if (with_free) {
         gpu.free_share = static_cast<int>(reader.number("free_share", 0, kWholeGpu));
@@ -40,7 +43,8 @@ std::string encode(const Inventory &inventory)
                         {"pci", gpu.pci},
                         {"free_share", gpu.free_share},
                         {"free_memory", gpu.free_memory},
-                        {"drained", gpu.drained}});
+                        {"drained", gpu.drained},
+                        {"fixed_addresses", gpu.fixed_addresses}});
     return dump({{"name", inventory.name},
                  {"version", inventory.version},
                  {"driver_version", inventory.driver_version},

@@ -72,6 +72,8 @@ struct GpuState {
     int free_share = kWholeGpu;
     uint64_t free_memory = 0;
     std::string drained;  // why nobody gets it now; empty: it is not drained
+    // Whether its driver lets rgpu choose where memory lies (doc/addresses.md).
+    bool fixed_addresses = true;
 };
 
 // An administrator's word that nobody gets a GPU until resume; who holds it keeps it.

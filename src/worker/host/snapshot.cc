@@ -5,6 +5,7 @@
 
 #include "calls/errors.h"
 #include "calls/uuid.h"
+#include "worker/bands/bands.h"
 #include "worker/calls/services.h"
 #include "worker/connection/mailbox.h"
 #include "worker/driver/device_meter.h"
@@ -122,7 +123,9 @@ Result<std::string> inventory_json()
             "." + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) +
             "\",\"pci\":" + json_string(d.pci_bus_id) + ",\"stream_memory_ops\":" +
             attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) + ",\"host_pointers\":" +
-            attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) + "}";
+            attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) +
+            ",\"fixed_addresses\":" +
+            (gives_bands(driver(), static_cast<CUdevice>(i)) ? "true" : "false") + "}";
     }
     return out + "]}\n";
 }

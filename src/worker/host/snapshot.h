@@ -17,8 +17,8 @@ void name_calls(wire::Snapshot &);
 
 // {"driver_version":13000,"driver_release":"580.95.05",
 //  "gpus":[{"index":0,"uuid":"GPU-...","name":"...","memory":...,
-//  "compute_capability":"8.0","pci":"0000:01:00.0","stream_memory_ops":1,"host_pointers":1}]} and a
-//  newline.
+//  "compute_capability":"8.0","pci":"0000:01:00.0","stream_memory_ops":1,"host_pointers":1,
+//  "fixed_addresses":true}]} and a newline.
 Result<std::string> inventory_json();
 
 }  // namespace rgpu::worker

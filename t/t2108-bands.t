@@ -1,0 +1,38 @@
+#!/bin/bash
+# Device memory at addresses of our own: band k for a program's k-th server, whatever is allocated
+# and freed there. Where a driver does not give these addresses, the program has memory all the
+# same, and `rgpu list` says so.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/rgpud.sh"
+features=$build/cuda/features
+run() { try 200 "$build/bin/rgpu" run --wait 20s "$@"; }
+band=(at 0x580000000000 0x10000000000)
+
+rgpud gpu1 'softgpu_devices = 2' 'softgpu_memory = "256M"'
+clients "gpu1=$control"
+run -n 1 -- "$features/random_memory" "${band[@]}"
+is "$rc $out" "0 right" "memory of several processes lies in band 0, and keeps to a model" ||
+    diag "$err"
+run -n 1 --memory 96M -- "$features/random_memory" "${band[@]}"
+is "$rc $out" "0 right" "... with a cap, to the last page of it" || diag "$err"
+try 20 "$build/bin/rgpu" list --json
+is "$(json 'sorted(set(g["fixed_addresses"] for s in j["servers"] for g in s["gpus"]))' "$out")" \
+    "[True]" "rgpu list --json says that the driver gives these addresses"
+try 20 "$build/bin/rgpu" list
+unlike "$out" "no fixed addresses" "rgpu list has nothing to say of it"
+
+# A driver that does not.
+export RGPU_SOFTGPU_ADDRESSES=low
+rgpud gpu2 'softgpu_devices = 2' 'softgpu_memory = "256M"'
+unset RGPU_SOFTGPU_ADDRESSES
+clients "gpu2=$control"
+try 20 "$build/bin/rgpu" list
+like "$out" "gpu2: no fixed addresses on GPU 0,1" "rgpu list names GPUs whose driver does not"
+try 20 "$build/bin/rgpu" list --json
+is "$(json 'sorted(set(g["fixed_addresses"] for s in j["servers"] for g in s["gpus"]))' "$out")" \
+    "[False]" "... and so does its JSON"
+run -n 1 --memory 96M -- "$features/random_memory"
+is "$rc $out" "0 right" "programs have memory all the same" || diag "$err"
+run -n 2 -- "$features/ipc_devices"
+is "$rc $out" "0 right" "... and share it between processes" || diag "$err"
+done_testing
