@@ -86,6 +86,7 @@ enum class WarpOp : uint32_t {
     bar_sync,
     bar_arrive,
     bar_red,
+    step,  // none: lanes wait so that others of their warp are not behind
     ended
 };
 
@@ -106,7 +107,9 @@ struct alignas(64) WarpState {
     LaneValues values;  // at barriers b is the number, c the count, value the predicate
 };
 // A meeting as one number: the operation, its Shfl, Vote, Redux or BarRed, and the segment behind.
-// The detail of bar_sync is 1 where all threads of the block come to the same barriers.
+// The detail of bar_sync is a sum of these: all threads come to the same barriers; it is barrier 0.
+// That of step is 1 where the lane may spin, and others go first.
+constexpr uint32_t kLevel = 1, kWholeBlock = 2;
 constexpr uint32_t waiting_at(WarpOp op, uint32_t detail, uint32_t segment)
 {
     return segment | static_cast<uint32_t>(op) << 16 | detail << 24;

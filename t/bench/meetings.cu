@@ -1,5 +1,6 @@
 // Kernels whose threads meet, on the software GPU: `meetings --times` prints the milliseconds of
-// each; `meetings REFERENCE MS...` prints JSON for t/lib/run-benches, each beside the reference's.
+// each; `meetings REFERENCE BAR MS...` prints JSON for t/lib/run-benches, each beside the
+// reference's, if that is not 0.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -158,11 +159,16 @@ int main(int argc, char **argv)
         for (const auto &[name, ms] : figures) printf("%.3f\n", ms);
         return 0;
     }
+    if (argc < 3 + static_cast<int>(figures.size())) {
+        fprintf(stderr, "usage: meetings --times | meetings REFERENCE BAR MS...\n");
+        return 2;
+    }
     for (size_t i = 0; i < figures.size(); i++) {
-        const double theirs = argc > static_cast<int>(i) + 2 ? atof(argv[i + 2]) : 0;
+        const double theirs = atof(argv[i + 3]);
+        if (theirs <= 0) continue;
         printf("{\"name\": \"%s\", \"value\": %.3f, \"unit\": \"ms\", \"reference\": \"%s\", "
-               "\"reference_value\": %.3f, \"ratio\": %.3f, \"at_least_ratio\": 1}\n",
-               figures[i].first, figures[i].second, argc > 1 ? argv[1] : "", theirs,
-               theirs / figures[i].second);
+               "\"reference_value\": %.3f, \"ratio\": %.3f, \"at_least_ratio\": %s}\n",
+               figures[i].first, figures[i].second, argv[1], theirs, theirs / figures[i].second,
+               argv[2]);
     }
 }

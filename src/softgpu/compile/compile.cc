@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -76,6 +77,19 @@ constexpr char kPasses[] =
     "simplifycfg,slp-vectorizer,"
     "loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm),simplifycfg),globaldce";
 
+// In a kernel that is cut, much is the same for all lanes of its loops: branches by such values are
+// taken out of them, at the price of a second copy.
+const char *passes_for(LLVMModuleRef module)
+{
+    if (!LLVMGetNamedFunction(module, "rt_run_warps")) return kPasses;
+    static const std::string unswitched = [] {
+        std::string s = kPasses;
+        const std::string_view pass = "simple-loop-unswitch";
+        return s.insert(s.find(pass) + pass.size(), "<nontrivial>");
+    }();
+    return unswitched.c_str();
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int rgpu_compile_ir(const char *ir, size_t bytes,
@@ -112,8 +126,8 @@ extern "C" __attribute__((visibility("default"))) int rgpu_compile_ir(const char
     LLVMPassBuilderOptionsSetLoopVectorization(options.get(), 1);
     LLVMPassBuilderOptionsSetSLPVectorization(options.get(), 1);
     const char *passes = getenv("RGPU_LLVM_PASSES");
-    LLVMErrorRef failed =
-        LLVMRunPasses(module.get(), passes ? passes : kPasses, machine.get(), options.get());
+    LLVMErrorRef failed = LLVMRunPasses(module.get(), passes ? passes : passes_for(module.get()),
+                                        machine.get(), options.get());
     if (failed) {
         char *text = LLVMGetErrorMessage(failed);
         int rc = fail(error, error_bytes, "LLVM's passes", text);

@@ -3,28 +3,18 @@
 #include <algorithm>
 #include <bit>
 
+#include "softgpu/exec/lanes.h"
+
 namespace rgpu::softgpu::exec {
 
 namespace {
 
-uint32_t first_of(uint32_t lanes) { return static_cast<uint32_t>(std::countr_zero(lanes)); }
-uint32_t count_of(uint32_t lanes) { return static_cast<uint32_t>(std::popcount(lanes)); }
-uint32_t lowest(uint32_t count) { return count >= kWarp ? ~0u : (1u << count) - 1; }
-
-// Those of the lanes whose number in `of` is the first one's.
-uint32_t same_as_first(const uint32_t *of, uint32_t lanes)
+bool is_level(uint32_t code)
 {
-    const uint32_t wanted = of[first_of(lanes)];
-    uint32_t different = 0;
-    for (uint32_t i = 0; i < kWarp; ++i) different |= of[i] ^ wanted;
-    if (!different) return lanes;
-    different = 0;
-    for (uint32_t i = 0; i < kWarp; ++i) different |= (of[i] ^ wanted) & (lanes >> i & 1 ? ~0u : 0);
-    if (!different) return lanes;
-    uint32_t same = 0;
-    for (uint32_t i = 0; i < kWarp; ++i) same |= uint32_t{of[i] == wanted} << i;
-    return same & lanes;
+    return static_cast<WarpOp>(code >> 16 & 0xFF) == WarpOp::bar_sync && code >> 24 & kLevel;
 }
+
+uint32_t count_of(uint32_t lanes) { return static_cast<uint32_t>(std::popcount(lanes)); }
 
 }  // namespace
 
@@ -53,8 +43,8 @@ bool SegmentRun::begin()
         std::fill(std::begin(w.state->next), std::end(w.state->next), 0);
         w.x = at.x, w.y = at.y, w.z = at.z;
         w.present = w.ready = lowest(threads_ - i * kWarp);
-        w.ended = w.meetings_open = 0;
-        w.together = true;
+        w.ended = w.meetings_open = w.yielded = 0;
+        w.together = w.level = true;
         std::fill(std::begin(w.waiting), std::end(w.waiting), 0);
         for (at.x += kWarp; at.x >= shape.x; at.x -= shape.x)
             if (++at.y == shape.y) at.y = 0, ++at.z;
@@ -92,11 +82,14 @@ void SegmentRun::turn(Lanes &w)
         run_lanes(w, w.state->next[first_of(lanes)] & 0xFFFF, lanes);
         arrived(w, lanes);
     }
+    w.ready |= w.yielded;
+    w.yielded = 0;
 }
 
 // The ready lanes whose place comes first in the text, so that lanes come together again.
 uint32_t SegmentRun::behind(const Lanes &w) const
 {
+    if (w.level && w.ready == w.alive()) return w.ready;
     const uint32_t *next = w.state->next;
     uint32_t lanes = same_as_first(next, w.ready);
     if (lanes == w.ready) return lanes;
@@ -134,6 +127,7 @@ void SegmentRun::arrived(Lanes &w, uint32_t lanes)
     while (lanes) {
         const uint32_t same = same_as_first(w.state->next, lanes),
                        code = w.state->next[first_of(lanes)];
+        w.level = same == w.alive();
         lanes &= ~same;
         meet(w, same, static_cast<WarpOp>(code >> 16 & 0xFF), code >> 24);
     }
@@ -143,14 +137,18 @@ void SegmentRun::meet(Lanes &w, uint32_t lanes, WarpOp op, uint32_t detail)
 {
     switch (op) {
     case WarpOp::ended: return end(w, lanes);
+    case WarpOp::step: (detail ? w.yielded : w.ready) |= lanes; return;
     case WarpOp::bar_sync:
+        if (detail & kWholeBlock) return come_to_barrier(w, lanes, op, 0, 0);
+        [[fallthrough]];
     case WarpOp::bar_arrive:
     case WarpOp::bar_red:
         while (lanes) {
             uint32_t same = same_as_first(w.state->values.b, lanes);
             same = same_as_first(w.state->values.c, same);
             lanes &= ~same;
-            come_to_barrier(w, same, op);
+            come_to_barrier(w, same, op, w.state->values.b[first_of(same)] % kBarriers,
+                            w.state->values.c[first_of(same)]);
         }
         return;
     default: break;
@@ -189,15 +187,13 @@ void SegmentRun::finish(Lanes &w, Meeting &m)
 
 // --- barriers
 
-void SegmentRun::come_to_barrier(Lanes &w, uint32_t lanes, WarpOp op)
+void SegmentRun::come_to_barrier(Lanes &w, uint32_t lanes, WarpOp op, uint32_t id, uint32_t count)
 {
-    const LaneValues &v = w.state->values;
-    const uint32_t id = v.b[first_of(lanes)] % kBarriers;
     const bool waits = op != WarpOp::bar_arrive;
     BarrierPhase &b = barriers_[id];
     if (!(barriers_in_use_ >> id & 1)) {
         barriers_in_use_ |= 1u << id;
-        b.begin(v.c[first_of(lanes)], threads_);
+        b.begin(count, threads_);
     }
     b.arrive(w.state->warp, lanes, w.alive(), waits);
     if (waits) {
@@ -205,7 +201,7 @@ void SegmentRun::come_to_barrier(Lanes &w, uint32_t lanes, WarpOp op)
         reducing_ |= uint32_t{op == WarpOp::bar_red} << id;
         if (op == WarpOp::bar_red)
             for (uint32_t rest = lanes; rest; rest &= rest - 1)
-                trues += v.value[first_of(rest)] != 0;
+                trues += w.state->values.value[first_of(rest)] != 0;
         b.vote(count_of(lanes), trues);
         w.waiting[id] |= lanes;
     } else {
@@ -223,8 +219,7 @@ void SegmentRun::open_barrier(uint32_t id)
         if (!lanes) continue;
         // All have come as often to the same barriers, so they are where the others are.
         if (for_all && !w.together && lanes == w.alive() &&
-            w.state->next[first_of(lanes)] >> 16 ==
-                (static_cast<uint32_t>(WarpOp::bar_sync) | 1u << 8))
+            is_level(w.state->next[first_of(lanes)]))
             w.together = same_as_first(w.state->next, lanes) == lanes;
         for (uint32_t rest = reduces ? lanes : 0; rest; rest &= rest - 1) {
             const uint32_t lane = first_of(rest), code = w.state->next[lane];

@@ -32,7 +32,9 @@ private:
         uint32_t x, y, z;         // %tid of the first lane
         uint32_t present, ended;  // lanes that the block has, and those of them that are done
         uint32_t ready;           // lanes whose meeting is over, or that have not begun
+        uint32_t yielded;         // lanes that spin, and let others go first
         bool together;            // no lane has ever been elsewhere than the others
+        bool level;               // the last lanes that came anywhere were all, to one place
         uint32_t waiting[kBarriers];
         uint32_t meetings_open;
         Meeting meetings[kWarp];
@@ -51,7 +53,7 @@ private:
     void meet(Lanes &, uint32_t lanes, WarpOp, uint32_t detail);
     void meet(Lanes &, uint32_t lanes, WarpOp, uint32_t detail, uint32_t mask);
     void finish(Lanes &, Meeting &);
-    void come_to_barrier(Lanes &, uint32_t lanes, WarpOp);
+    void come_to_barrier(Lanes &, uint32_t lanes, WarpOp, uint32_t id, uint32_t count);
     void open_barrier(uint32_t id);
     void end(Lanes &, uint32_t lanes);
 

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "softgpu/exec/lanes.h"
 #include "softgpu/exec/warp.h"
 
 namespace rgpu::softgpu::exec {
@@ -13,12 +14,12 @@ template <class F> void each(uint32_t lanes, F &&f)
     for (; lanes; lanes &= lanes - 1) f(static_cast<uint32_t>(std::countr_zero(lanes)));
 }
 
-// Whose value the lane asks for, and whether that is within its segment.
-template <Shfl mode> void shuffle(LaneValues &w, uint32_t arrived)
+// `Same`: all lanes come, with the same b and c.
+template <Shfl mode, bool same> void shuffle(LaneValues &w, uint32_t arrived)
 {
     for (uint32_t lane = 0; lane < kWarp; ++lane) {
-        const uint32_t b = w.b[lane] & 31, clamp = w.c[lane] & 31, segment = w.c[lane] >> 8 & 31,
-                       last = (lane & segment) | (clamp & ~segment);
+        const uint32_t b = w.b[same ? 0 : lane] & 31, c = w.c[same ? 0 : lane], clamp = c & 31,
+                       segment = c >> 8 & 31, last = (lane & segment) | (clamp & ~segment);
         const uint32_t from = mode == Shfl::up     ? lane - b
                               : mode == Shfl::down ? lane + b
                               : mode == Shfl::bfly ? lane ^ b
@@ -27,22 +28,28 @@ template <Shfl mode> void shuffle(LaneValues &w, uint32_t arrived)
                                ? static_cast<int32_t>(from) >= static_cast<int32_t>(last)
                                : from <= last;
         // A source that takes no part gives an undefined value in CUDA: the lane's own here.
-        const bool has = valid && (arrived >> (from & 31) & 1);
+        const bool has = valid && (same || arrived >> (from & 31) & 1);
         const auto value = static_cast<uint32_t>(w.value[has ? from : lane]);
-        const bool mine = arrived >> lane & 1;
-        w.result[lane] = mine ? value : w.result[lane];
-        w.flag[lane] = mine ? valid : w.flag[lane];
+        if (!same && !(arrived >> lane & 1)) continue;
+        w.result[lane] = value;
+        w.flag[lane] = valid;
+    }
+}
+
+template <bool same> void shuffle(LaneValues &w, Shfl mode, uint32_t arrived)
+{
+    switch (mode) {
+    case Shfl::up: return shuffle<Shfl::up, same>(w, arrived);
+    case Shfl::down: return shuffle<Shfl::down, same>(w, arrived);
+    case Shfl::bfly: return shuffle<Shfl::bfly, same>(w, arrived);
+    case Shfl::idx: return shuffle<Shfl::idx, same>(w, arrived);
     }
 }
 
 void shuffle(LaneValues &w, Shfl mode, uint32_t arrived)
 {
-    switch (mode) {
-    case Shfl::up: return shuffle<Shfl::up>(w, arrived);
-    case Shfl::down: return shuffle<Shfl::down>(w, arrived);
-    case Shfl::bfly: return shuffle<Shfl::bfly>(w, arrived);
-    case Shfl::idx: return shuffle<Shfl::idx>(w, arrived);
-    }
+    if (arrived == ~0u && all_same(w.b) && all_same(w.c)) return shuffle<true>(w, mode, arrived);
+    shuffle<false>(w, mode, arrived);
 }
 
 void vote(LaneValues &w, Vote op, uint32_t arrived)

@@ -33,7 +33,7 @@ private:
     static bool may_see_stores(std::string_view op)
     {
         if (!op.starts_with("ld.") || op.find(".nc") != op.npos) return false;
-        return !op.starts_with("ld.shared") && !op.starts_with("ld.param") &&
+        return op.find(".shared") == op.npos && !op.starts_with("ld.param") &&
                !op.starts_with("ld.local") && !op.starts_with("ld.const");
     }
 

@@ -36,14 +36,16 @@ struct KernelUnit final : Unit {
     const Module &module;
 };
 
-// May a thread of this function spin until another one has done something?
-bool spins(const ptx::Function &f, const ptx::Body &body, const Forms &forms)
+// May a thread of this function spin until another one has done something? `cut`: in a kernel that
+// is cut, where loads of volatile shared memory are steps.
+bool spins(const ptx::Function &f, const ptx::Body &body, const Forms &forms, bool cut)
 {
     std::vector<uint8_t> loops;
     for (uint32_t i = 0; i < body.instructions.size(); ++i) {
         const ptx::Instruction &in = body.instructions[i];
         const Row &row = *forms[i]->row;
         if (!(row.need & kSpins)) continue;
+        if (cut && f.kernel && in.opcode.starts_with("ld.volatile.shared")) continue;
         if (loops.empty()) loops = find_loops(body);
         if (f.kernel && !loops[i]) continue;
         const Operand &d = body.operands[in.first];
@@ -191,7 +193,7 @@ Result<Segments> cut(const Unit &unit, const std::vector<Lowered> &parts)
     if (wants_fibers()) return no("RGPU_SOFTGPU_FIBERS=1");
     if (unit.converges) return no("it asks which lanes are together");
     for (const Lowered &p : parts) {
-        if (spins(*p.function, p.body, p.forms))
+        if (spins(*p.function, p.body, p.forms, true))
             return no("a thread of " + std::string(p.function->name) + " may spin");
         if (&p != &parts.front() && waits(p.forms))
             return no("threads meet in the function " + std::string(p.function->name));
@@ -214,7 +216,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     auto functions = reachable(kernel);
     std::vector<Lowered> parts;
     KernelUnit unit(*this);
-    bool local = false, local_below = false;
+    bool local = false, local_below = false, steps = false;
     uint64_t registers = 0;
     FormFinder finder;
     for (const ptx::Function *f : functions) {
@@ -222,7 +224,8 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         if (!body) return std::move(body).error();
         auto forms = finder.find(*body);
         if (!forms) return std::move(forms).error();
-        unit.per_thread |= waits(*forms) || spins(*f, *body, *forms);
+        unit.per_thread |= waits(*forms) || spins(*f, *body, *forms, false);
+        steps |= f == &kernel && has_steps(*body);
         unit.converges |= converges(*body);
         unit.exits |= exits(*f, *body);
         local |= has_local(*body);
@@ -232,13 +235,13 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     }
     unit.shared = shared_layout(functions).offsets;
     std::optional<Segments> segments;
-    if (unit.per_thread) {
+    if (unit.per_thread || steps) {
         auto found = cut(unit, parts);
         if (found)
             segments = std::move(found).value();
         else
             tell_why(kernel.name, found.error());
-        unit.per_thread = !segments;
+        unit.per_thread &= !segments;
     }
     unit.parallel = !unit.per_thread && !(segments ? local_below : local);
 

@@ -193,6 +193,10 @@ void Lower::lower(uint32_t index)
     in_loop_ = loop_[index];
     if (!open_) place(block());
     if (!nest_.empty()) follow_loops(index);
+    if (segment_ && !resumes_ && segments_->steps[index] != Step::none) {
+        meet({.op = WarpOp::step, .detail = segments_->steps[index] == Step::spins});
+        return;
+    }
     if (in_->predicate < 0) return form_->row->lower(*this);
     V p = def("load i1, ptr %r", in_->predicate);
     std::string yes = block(), no = block();

@@ -39,6 +39,8 @@ unsigned vector_size(const Lower &l)
 
 bool strong(const Lower &l)
 {
+    // A block runs on one OS thread, and lanes wait for each other before they would see it.
+    if (l.is_cut() && l.has("volatile") && space_of(l) == Space::shared) return false;
     return l.has("volatile") || l.has("relaxed") || l.has("acquire") || l.has("release") ||
            l.has("mmio");
 }

@@ -99,6 +99,12 @@ void Lower::enter_segment()
     }
     for (uint32_t i : segment_->again) lower(i);
     if (segment_->cut == Segment::kStart) return;
+    if (segments_->steps[segment_->cut] != Step::none) {
+        resumes_ = true;  // nothing meets here: the whole instruction
+        lower(segment_->cut);
+        resumes_ = false;
+        return;
+    }
     in_ = &body_.instructions[segment_->cut];
     form_ = forms_[segment_->cut];
     resumes_ = true;

@@ -7,6 +7,7 @@
 #include "softgpu/abi.h"
 #include "softgpu/lower/await.h"
 #include "softgpu/lower/ir_text.h"
+#include "softgpu/lower/loops.h"
 #include "softgpu/lower/uniform.h"
 
 namespace rgpu::softgpu::lower {
@@ -43,15 +44,52 @@ bool carries_cross(const ptx::Body &body, const std::vector<uint8_t> &cuts)
     return false;
 }
 
+bool is_volatile(const ptx::Instruction &in, const char *access)
+{
+    return in.opcode.starts_with(access) && in.opcode.find(".shared") != in.opcode.npos;
+}
+bool loads(const ptx::Instruction &in) { return is_volatile(in, "ld.volatile."); }
+bool stores(const ptx::Instruction &in) { return is_volatile(in, "st.volatile."); }
+
+// Between two cuts no lane may load what another one stores there, nor store what it loads.
+std::vector<Step> find_steps(const ptx::Body &body, const std::vector<uint8_t> &meetings)
+{
+    enum : uint8_t { kLoaded = 1, kStored = 2 };
+    const auto n = static_cast<uint32_t>(body.instructions.size());
+    const std::vector<uint8_t> cyclic = find_loops(body);
+    std::vector<Step> steps(n, Step::none);
+    std::vector<uint8_t> since(n, 0);  // the last cut, on any way to the instruction
+    std::vector<uint32_t> next;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < n; ++i) {
+            const ptx::Instruction &in = body.instructions[i];
+            uint8_t out = meetings[i] ? 0 : since[i];
+            if (loads(in) || stores(in)) {
+                if (cyclic[i] && loads(in))
+                    steps[i] = Step::spins;
+                else if (since[i] & (stores(in) ? kLoaded | kStored : kStored))
+                    steps[i] = Step::waits;
+                out = loads(in) ? kLoaded : kStored;
+            }
+            successors(body, i, next);
+            for (uint32_t to : next)
+                if (out & ~since[to]) since[to] |= out, changed = true;
+        }
+    }
+    return steps;
+}
+
 class Cutter {
 public:
     Cutter(const Unit &unit, const ptx::Function &f, const ptx::Body &body,
-           const std::vector<uint8_t> &cuts)
+           const std::vector<uint8_t> &cuts, std::vector<Step> steps)
         : body_(body), cuts_(cuts), flow_(body, cuts), values_(find_values(unit, f, body, flow_)),
           n_(static_cast<uint32_t>(body.instructions.size()))
     {
         out_.behind.assign(n_, Segments::kNone);
         out_.varies = values_.varies;
+        out_.steps = std::move(steps);
     }
 
     Result<Segments> cut()
@@ -79,6 +117,19 @@ public:
     }
 
 private:
+    bool is_step(uint32_t i) const { return out_.steps[i] != Step::none; }
+
+    // What a lane must know behind a meeting, or before a step.
+    RegisterSet live_at(uint32_t cut) const
+    {
+        RegisterSet live = flow_.blocks()[flow_.block_of(cut)].live_out;
+        if (!is_step(cut) || flow_.access(cut).certain)
+            for (uint32_t r : flow_.access(cut).writes) live.remove(r);
+        if (is_step(cut))
+            for (uint32_t r : flow_.access(cut).reads) live.add(r);
+        return live;
+    }
+
     bool is_level(uint32_t i) const
     {
         const int32_t p = body_.instructions[i].predicate;
@@ -106,7 +157,7 @@ private:
             std::fill(s.members.begin() + b.first, s.members.begin() + b.last, 1);
             // Behind a meeting begins the next segment, but for those whom its predicate spares.
             const uint32_t last = b.last - 1;
-            if (!cuts_[last] || body_.instructions[last].predicate >= 0)
+            if (!cuts_[last] || (!is_step(last) && body_.instructions[last].predicate >= 0))
                 for (uint32_t to : b.next) reach(to);
         }
         if (cut != Segment::kStart) find_values_of(s);
@@ -117,8 +168,7 @@ private:
     // What its code may read of what a thread knew before.
     void find_values_of(Segment &s)
     {
-        RegisterSet live = flow_.blocks()[flow_.block_of(s.cut)].live_out;
-        for (uint32_t r : flow_.access(s.cut).writes) live.remove(r);
+        const RegisterSet live = live_at(s.cut);
         std::vector<uint8_t> runs(n_, 0);
         for (uint32_t r = 0; r < body_.registers.size(); ++r) {
             if (!live.has(r)) continue;
@@ -167,7 +217,7 @@ private:
         for (uint32_t r : s.kept) set.add(r);
         for (uint32_t i = 0; i < n_; ++i) {
             if (!s.members[i] || !cuts_[i]) continue;
-            const RegisterSet &live = flow_.blocks()[flow_.block_of(i)].live_out;
+            const RegisterSet live = live_at(i);
             for (uint32_t r = 0; r < body_.registers.size(); ++r)
                 if (live.has(r) && values_.again[r] == Values::kNever) set.add(r);
         }
@@ -224,6 +274,12 @@ uint32_t local_stride(const ptx::Variable &v)
     return static_cast<uint32_t>((std::max<size_t>(v.size, 1) + align - 1) / align * align);
 }
 
+bool has_steps(const ptx::Body &body)
+{
+    return std::any_of(body.instructions.begin(), body.instructions.end(), loads) &&
+           std::any_of(body.instructions.begin(), body.instructions.end(), stores);
+}
+
 bool wants_fibers()
 {
     const char *set = getenv("RGPU_SOFTGPU_FIBERS");
@@ -244,8 +300,10 @@ Result<Segments> find_segments(const Unit &unit, const ptx::Function &f, const p
             return not_cut("it takes memory of a stack");
     }
     if (has_vector_registers(body)) return not_cut("it has vector registers");
+    std::vector<Step> steps = find_steps(body, cuts);
+    for (size_t i = 0; i < steps.size(); ++i) cuts[i] |= steps[i] != Step::none;
     if (carries_cross(body, cuts)) return not_cut("a carry lives longer than its block");
-    return Cutter(unit, f, body, cuts).cut();
+    return Cutter(unit, f, body, cuts, std::move(steps)).cut();
 }
 
 }  // namespace rgpu::softgpu::lower

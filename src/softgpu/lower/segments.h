@@ -16,17 +16,26 @@ namespace rgpu::softgpu::lower {
 
 struct Segment {
     static constexpr uint32_t kStart = UINT32_MAX;
-    uint32_t cut = kStart;         // the meeting that it goes on behind; kStart: the kernel's start
+    // The meeting that it goes on behind, or the step that it begins with; kStart: the kernel's
+    // start
+    uint32_t cut = kStart;
     std::vector<uint8_t> members;  // for every instruction: does it belong here
     std::vector<uint32_t> again;   // instructions that are run again first, in their order
     std::vector<uint32_t> kept;    // registers that come from the frame
     std::vector<uint32_t> used;    // all registers that its code names
 };
 
+// Before which accesses of volatile shared memory the lanes of a warp wait for each other, so that
+// none sees what another one stores an instruction later.
+enum class Step : uint8_t { none, waits, spins };
+// True where the body has any that other lanes could see.
+bool has_steps(const ptx::Body &);
+
 struct Segments {
     static constexpr uint32_t kNone = UINT32_MAX;
     std::vector<Segment> all;         // the first is the start
     std::vector<uint32_t> behind;     // for every instruction: the segment that it begins, or kNone
+    std::vector<Step> steps;          // for every instruction
     std::vector<uint32_t> place;      // of each register in a warp's frame, if it is kept
     std::vector<uint32_t> variables;  // of each .local variable there: lane 0's
     std::vector<uint8_t> varies;      // registers, as Values has them

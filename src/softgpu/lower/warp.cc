@@ -14,7 +14,9 @@ void bar_sync(Lower &l)
     V id = l.operands() > 0 ? l.get(0, kU32) : "0", count = l.operands() > 1 ? l.get(1, kU32) : "0";
     if (l.is_cut()) {
         const WarpOp op = l.has("arrive") ? WarpOp::bar_arrive : WarpOp::bar_sync;
-        l.meet({.op = op, .detail = l.is_level(), .b = id, .c = count});
+        const bool all = l.operands() < 2 && id == "0" && op == WarpOp::bar_sync;
+        unsigned detail = (l.is_level() ? kLevel : 0) | (all ? kWholeBlock : 0);
+        l.meet({.op = op, .detail = detail, .b = all ? V{} : id, .c = all ? V{} : count});
         return;
     }
     const char *name = l.has("arrive") ? "rt_bar_arrive" : "rt_bar_sync";
@@ -43,7 +45,7 @@ void nothing(Lower &) {}
 void cluster_wait(Lower &l)
 {
     if (l.is_cut()) {
-        l.meet({.op = WarpOp::bar_sync, .detail = l.is_level(), .b = "15", .c = "0"});
+        l.meet({.op = WarpOp::bar_sync, .detail = l.is_level() ? kLevel : 0, .b = "15", .c = "0"});
         return;
     }
     l.runtime("void", "rt_bar_sync", "ptr, i32, i32", join("ptr ", l.thread(), ", i32 15, i32 0"));
