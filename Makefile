@@ -562,7 +562,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))
-	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),$(if $(filter %.sh,$f),755,644))$(newline)	)
+	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),$(if $(filter %.sh,$(f:.in=)),755,644))$(newline)	)
 	$(foreach f,$(wildcard etc/*.service.in etc/*.timer etc/*.slice),$(call fill_in,$f,$(D)$(systemdunitdir)/$(notdir $(f:.in=)),644)$(newline)	)
 	install -d $(D)$(sysusersdir) && install -m 644 etc/sysusers.conf $(D)$(sysusersdir)/rgpu.conf
 	$(foreach f,$(firstword $(wildcard etc/rgpu.conf etc/rgpu.conf.in)),\

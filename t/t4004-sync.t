@@ -118,6 +118,7 @@ like "$rc $err" \
 # --- the timer
 
 like "$(cat "$root/etc/rgpu-sync.timer")" 'OnUnitActiveSec=1min' "the timer runs each minute"
+like "$(cat "$root/etc/rgpu-sync.timer")" 'AccuracySec=1s' "... and not a minute later"
 like "$(cat "$root/etc/rgpu-sync.service.in")" \
     'ExecStart=@bindir@/rgpu --config @rgpu_conf@ slurm sync --quiet' "... sync"
 done_testing

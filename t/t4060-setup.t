@@ -109,6 +109,8 @@ is "$rc" 0 "nor has --dry-run"
 setup --undo
 is $rc 0 "--undo" || diag "$out$err"
 is "$(state)" "$before" "all is as it was: bytes, modes, files"
+like "$out" "next:
+  1\. systemctl disable --now rgpu-sync.timer" "what is next then is said, too"
 setup --undo
 is "$rc:$out" "0:$site/slurm.conf: rgpu slurm setup has changed nothing here" \
     "a second --undo has nothing to do"

@@ -465,7 +465,9 @@ private:
                    : target.as_it_was() ? "as it was"
                                         : "rgpu's lines are out, and what was edited since stays");
         auto site = slurm::read_site(conf_);
-        print_steps("next:", next_steps(site ? *site : slurm::Site{}, paths, true));
+        auto steps = next_steps(site ? *site : slurm::Site{}, paths, true);
+        steps.insert(steps.begin(), "systemctl disable --now rgpu-sync.timer, on this machine");
+        print_steps("next:", steps);
     }
 
     bool dry_run_ = false, apply_ = false, undo_ = false, json_ = false;
