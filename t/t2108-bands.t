@@ -15,6 +15,8 @@ is "$rc $out" "0 right" "memory of several processes lies in band 0, and keeps t
     diag "$err"
 run -n 1 --memory 96M -- "$features/random_memory" "${band[@]}"
 is "$rc $out" "0 right" "... with a cap, to the last page of it" || diag "$err"
+run -n 2 -- "$build/cuda/sync_copies-static"
+is "$rc $out" "0 right" "copies between two GPUs come behind what either was given" || diag "$err"
 try 20 "$build/bin/rgpu" list --json
 is "$(json 'sorted(set(g["fixed_addresses"] for s in j["servers"] for g in s["gpus"]))' "$out")" \
     "[True]" "rgpu list --json says that the driver gives these addresses"

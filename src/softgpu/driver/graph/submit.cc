@@ -32,10 +32,15 @@ bool meets_other_device(const Stream &stream, const Copy &c)
     bool other = false;
     for (const Copy::Side *s : {&c.to, &c.from}) {
         const auto range = driver().ranges.find(s->address);
-        if (!range || !range->on_device() || !range->context ||
-            &range->context->device == &stream.context.device)
-            continue;
-        (void)range->context->synchronize();
+        if (!range || !range->on_device()) continue;
+        // Memory that was mapped is of no context.
+        const Device &device = range->context ? range->context->device
+                                              : *driver().devices[range->device];
+        if (&device == &stream.context.device) continue;
+        if (range->context)
+            (void)range->context->synchronize();
+        else
+            synchronize_all(device);
         other = true;
     }
     return other;

@@ -141,4 +141,15 @@ Context *find_context(CUcontext handle)
     return contexts().all.count(c) ? c : nullptr;
 }
 
+void synchronize_all(const Device &device)
+{
+    std::vector<Context *> there;
+    {
+        std::shared_lock lock(contexts().mutex);
+        for (Context *c : contexts().all)
+            if (&c->device == &device) there.push_back(c);
+    }
+    for (Context *c : there) (void)c->synchronize();
+}
+
 }  // namespace rgpu::softgpu::driver

@@ -73,5 +73,7 @@ private:
 void forget_context(Context *);
 // Null when the program has no such context.
 Context *find_context(CUcontext);
+// Waits for all that the program has given to a device.
+void synchronize_all(const Device &);
 
 }  // namespace rgpu::softgpu::driver
