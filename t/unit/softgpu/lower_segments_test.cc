@@ -43,7 +43,8 @@ public:
                  : r % 3 == 1
                      ? "mad.lo.u32 " + name(r) + ", %tid, 7, " + std::to_string(r) + ";\n"
                      : "ld.global.u32 " + name(r) + ", [%rd1+" + std::to_string(4 * r) + "];\n";
-        return s + "st.local.u32 [l+8], %tid;\n";
+        // What threads that end early leave for others to read.
+        return s + "st.local.u32 [l+8], %tid; st.shared.u32 [%at], %tid;\n";
     }
 
 private:
