@@ -13,7 +13,6 @@ namespace {
 using namespace rgpu;
 using nvml::Device;
 using nvml::give;
-using nvml::give_text;
 using nvml::Pool;
 using nvml::with;
 using nvml::with_pool;
@@ -111,13 +110,13 @@ namespace rgpu::nvml::answers {
 
 // --- library and system
 
-nvmlReturn_t nvmlInit_v2(void)
+nvmlReturn_t nvmlInit_v2()
 {
     return nvml::begin_use() ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
 }
-nvmlReturn_t nvmlInit(void) { return answers::nvmlInit_v2(); }
+nvmlReturn_t nvmlInit() { return answers::nvmlInit_v2(); }
 nvmlReturn_t nvmlInitWithFlags(unsigned) { return answers::nvmlInit_v2(); }
-nvmlReturn_t nvmlShutdown(void)
+nvmlReturn_t nvmlShutdown()
 {
     return nvml::end_use() ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 }

@@ -86,8 +86,8 @@ bool map_here(uint64_t address, uint64_t bytes, int protection)
 void unmap_here(uint64_t address, uint64_t bytes)
 {
     if (in_reserved_range(address, bytes))
-        mmap(pointer(address), bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        (void)mmap(pointer(address), bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     else
         munmap(pointer(address), bytes);
 }

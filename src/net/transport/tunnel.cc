@@ -391,6 +391,7 @@ Result<std::shared_ptr<Tunnel>> Tunnel::open(Fd socket, Side side, const Digest 
                 ends->ended = true;
                 ends->changed.notify_all();
             }
+            // Another thread sets it. NOLINTNEXTLINE(bugprone-infinite-loop)
             while (!may_end) pause();
         }).detach();
     } catch (const std::system_error &failure) {

@@ -198,9 +198,10 @@ std::vector<Result<HttpReply>> Client::State::send(const std::vector<Question> &
     std::vector<size_t> asked;  // positions in questions
     std::vector<Result<HttpReply>> answers;
     for (const auto &[server, method, target, body] : questions) {
-        Result<std::string> authorization = signer->sign({server->name, method, target, body});
+        const Result<std::string> authorization =
+            signer->sign({server->name, method, target, body});
         answers.push_back(authorization ? error(ErrorKind::internal, "not asked")
-                                        : std::move(authorization).error());
+                                        : authorization.error());
         if (!authorization) continue;
         asked.push_back(answers.size() - 1);
         calls.push_back({method, server->address, target, *authorization, body, node_config});

@@ -38,11 +38,11 @@ std::string program(const std::string &worker)
     char self[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     const std::string exe(self, static_cast<size_t>(std::max<ssize_t>(n, 0)));
-    const std::string beside = worker.substr(0, worker.rfind('/') + 1) + "rgpu-scheduler";
+    std::string in_workers_folder = worker.substr(0, worker.rfind('/') + 1) + "rgpu-scheduler";
     for (const std::string &path :
-         {beside, exe.substr(0, exe.rfind('/') + 1) + "../libexec/rgpu-scheduler"})
+         {in_workers_folder, exe.substr(0, exe.rfind('/') + 1) + "../libexec/rgpu-scheduler"})
         if (access(path.c_str(), X_OK) == 0) return path;
-    return beside;
+    return in_workers_folder;
 }
 
 share::Request about(share::Ask ask, const std::string &gpu_or_name, const std::string &lease,

@@ -86,7 +86,7 @@ Result<Driver> ask(const RgpudConfig &config, const std::string &path, bool soft
 std::string make_image_dir(const RgpudConfig &config, uid_t owner, const Account &account)
 {
     if (account.pool) return own_dir(config) + "/images";
-    const std::string path = config.state_dir + "/images/" + std::to_string(owner);
+    std::string path = config.state_dir + "/images/" + std::to_string(owner);
     struct stat state;
     const bool made = account.uid != geteuid() || mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
     if (made && lstat(path.c_str(), &state) == 0 && S_ISDIR(state.st_mode) &&
