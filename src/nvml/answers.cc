@@ -116,10 +116,7 @@ nvmlReturn_t nvmlInit_v2()
 }
 nvmlReturn_t nvmlInit() { return answers::nvmlInit_v2(); }
 nvmlReturn_t nvmlInitWithFlags(unsigned) { return answers::nvmlInit_v2(); }
-nvmlReturn_t nvmlShutdown()
-{
-    return nvml::end_use() ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
-}
+nvmlReturn_t nvmlShutdown() { return nvml::end_use() ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED; }
 
 const char *nvmlErrorString(nvmlReturn_t r)
 {

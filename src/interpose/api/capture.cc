@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "interpose/graph/node_memory.h"
+#include "interpose/link/waiting.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/span/relay.h"
 #include "interpose/state/idle.h"
@@ -39,6 +40,8 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
     if (!(flags & CU_EVENT_RECORD_EXTERNAL) && any_capture()) note_captured_record(e, s);
     if (mirror::active()) mirror::note_event(event, stream);
     idle::recording(e);
+    // Another process may wait for it as soon as this call has returned.
+    const Waiting told(Handles::get().at(e)->flags & CU_EVENT_INTERPROCESS);
     CUresult r = call();
     idle::recorded_in(e, s);
     return r;

@@ -40,6 +40,17 @@ CUresult capture_copy(CUdeviceptr device, const void *from_host, void *to_host, 
 }
 
 // What every set checks before it looks at the address.
+// Whether rows of so many elements, `pitch` bytes apart, are aligned and lie in memory that can be
+// written; none need not.
+bool may_be_set(CUdeviceptr to, size_t pitch, size_t width, size_t height, size_t element)
+{
+    if (!width || !height) return true;
+    size_t row = 0, bytes = 0;
+    return to % element == 0 && !__builtin_mul_overflow(width, element, &row) &&
+           !__builtin_mul_overflow(height - 1, pitch, &bytes) &&
+           !__builtin_add_overflow(bytes, row, &bytes) && is_device_range(to, bytes, Access::write);
+}
+
 CUresult may_set(CUstream stream)
 {
     HandleId id = 0;
@@ -89,7 +100,8 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t bytes, CUst
                            CopyWait::as_memory_says);
     Target t{device, 0, 0};
     if (CUresult r = prepare(stream, t)) return r;
-    if (bytes && (!host || !is_device_range(device, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes && (!host || !is_device_range(device, bytes, Access::write)))
+        return CUDA_ERROR_INVALID_VALUE;
     if (is_captured(t.stream))
         return bytes ? capture_copy(device, host, nullptr, bytes, stream) : CUDA_SUCCESS;
     // What kernels may have written there without the program knowing yet is the device's to copy.
@@ -151,7 +163,7 @@ CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream
     if (relay::is_elsewhere(to) || relay::is_elsewhere(from))
         return relay::copy(to, from, bytes, stream, CopyWait::never);
     // Told at once, as a driver does; posted, it would surface later.
-    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
+    if (bytes && (!is_device_range(to, bytes, Access::write) || !is_device_range(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
     mirror::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
@@ -240,7 +252,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     if (!to_context || !from_context) return CUDA_ERROR_INVALID_CONTEXT;
     if (are_apart(to_context, from_context))
         return relay::copy(to, to_context, from, from_context, bytes, stream, CopyWait::never);
-    if (bytes && (!is_device_range(to, bytes) || !is_device_range(from, bytes)))
+    if (bytes && (!is_device_range(to, bytes, Access::write) || !is_device_range(from, bytes)))
         return CUDA_ERROR_INVALID_VALUE;
     mirror::Work work;
     if (CUresult r = work.begin_in(stream, {to, from})) return r;
@@ -275,8 +287,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
     CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
-        if (n && (to % sizeof value || !is_device_range(to, n * sizeof value))) \
-            return CUDA_ERROR_INVALID_VALUE; \
+        if (!may_be_set(to, 0, n, 1, sizeof value)) return CUDA_ERROR_INVALID_VALUE; \
         if (relay::is_elsewhere(to)) \
             return relay::change(to, n * sizeof value, stream, [=](CUstream s) { \
                 return own::cuMemsetD##bits##Async(to, value, n, s); \
@@ -289,10 +300,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, s
                                       size_t height, CUstream stream) \
     { \
         if (CUresult r = may_set(stream)) return r; \
-        if (width && height && \
-            (to % sizeof value || \
-             !is_device_range(to, (height - 1) * pitch + width * sizeof value))) \
-            return CUDA_ERROR_INVALID_VALUE; \
+        if (!may_be_set(to, pitch, width, height, sizeof value)) return CUDA_ERROR_INVALID_VALUE; \
         if (relay::is_elsewhere(to)) \
             return relay::change(to, width * height * sizeof value, stream, [=](CUstream s) { \
                 return own::cuMemsetD2D##bits##Async(to, pitch, value, width, height, s); \

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "interpose/api/shareable.h"
+#include "interpose/link/waiting.h"
 #include "interpose/mirror/addresses.h"
 #include "interpose/mirror/host_pools.h"
 #include "interpose/mirror/mirror.h"
@@ -141,6 +142,9 @@ CUresult cuMemFree_v2(CUdeviceptr base)
         return CUDA_SUCCESS;
     }
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
+    // Another process must not open it any more once this call has returned; and whether a graph's
+    // memory is allocated just now only the driver knows.
+    const Waiting gone(client_counter(Counter::exported) != 0 || (range && range->graph));
     return remote<CallId::cuMemFree_v2>(base);
 }
 
@@ -180,8 +184,8 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
         if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
     if (const auto r = host_pools::free_behind(base, stream)) return *r;
-    if (const auto range = find_device(base); range && range->imported)
-        return CUDA_ERROR_INVALID_VALUE;
+    const auto range = find_device(base);
+    if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt;
         owner && owner->server != here()) {
         if (CUresult r = own::cuStreamSynchronize(stream)) return r;
@@ -189,6 +193,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
         return own::cuMemFree_v2(base);
     }
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
+    const Waiting answered(range && range->graph);
     return remote<CallId::cuMemFreeAsync>(base, stream);
 }
 

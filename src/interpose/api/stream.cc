@@ -50,7 +50,9 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
     const bool timed_elsewhere = (flags & CU_EVENT_INTERPROCESS) &&
                                  !(flags & CU_EVENT_DISABLE_TIMING);
     if (current_context() && (flags & ~known || timed_elsewhere)) return CUDA_ERROR_INVALID_VALUE;
-    return remote<CallId::cuEventCreate>(out, flags);
+    CUresult r = remote<CallId::cuEventCreate>(out, flags);
+    if (!r) Handles::get().slot(*out)->flags = flags;
+    return r;
 }
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
@@ -62,7 +64,9 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 {
     idle::events_elsewhere();
-    return remote<CallId::cuIpcOpenEventHandle>(event, handle);
+    CUresult r = remote<CallId::cuIpcOpenEventHandle>(event, handle);
+    if (!r) Handles::get().slot(*event)->flags = CU_EVENT_INTERPROCESS;
+    return r;
 }
 
 CUresult cuStreamCreate(CUstream *out, unsigned int flags)

@@ -1,5 +1,7 @@
 // Virtual memory management and memory of other processes: which addresses are memory, the client
 // must know. Memory of the host is the client's own (mirror/host_pieces.h).
+#include <algorithm>
+
 #include "interpose/api/shareable.h"
 #include "interpose/mirror/addresses.h"
 #include "interpose/mirror/host_pieces.h"
@@ -18,9 +20,10 @@ CUresult device_access(CUdeviceptr base, size_t bytes, const CUmemAccessDesc *de
 {
     CUresult r = remote<CallId::cuMemSetAccess>(base, bytes, desc, count);
     if (r) return r;
-    bool allowed = false;
-    for (size_t i = 0; i < count; i++) allowed |= desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    note_access(base, bytes, allowed);
+    // What any device may do, copies may: they go by whichever may.
+    unsigned most = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    for (size_t i = 0; i < count; i++) most = std::max<unsigned>(most, desc[i].flags);
+    note_access(base, bytes, static_cast<CUmemAccess_flags>(most));
     return CUDA_SUCCESS;
 }
 
@@ -196,6 +199,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     read_ahead::written_elsewhere();
     sync_copies::others_look();
+    client_counter(Counter::exported) = 1;
     return remote<CallId::cuIpcGetMemHandle>(handle, address);
 }
 

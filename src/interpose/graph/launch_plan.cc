@@ -15,6 +15,7 @@
 
 #include "interpose/base/background.h"
 #include "interpose/base/log.h"
+#include "interpose/link/waiting.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/capture.h"
 #include "interpose/state/client.h"
@@ -364,8 +365,10 @@ namespace {
 CUresult launch(CUgraphExec exec, CUstream stream, HandleId in)
 {
     mirror::Work work;
-    CUresult r = work.begin(in);
-    return r ? r : remote<CallId::cuGraphLaunch>(exec, stream);
+    if (CUresult r = work.begin(in)) return r;
+    // A graph whose memory is still allocated is refused, and only the driver knows.
+    const Waiting answered(client_counter(Counter::graph_memory) != 0);
+    return remote<CallId::cuGraphLaunch>(exec, stream);
 }
 
 }  // namespace

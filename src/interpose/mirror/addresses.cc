@@ -26,7 +26,7 @@ bool is_device_address(CUdeviceptr address)
     return is_server_address(address);
 }
 
-bool is_device_range(CUdeviceptr address, size_t bytes)
+bool is_device_range(CUdeviceptr address, size_t bytes, Access access)
 {
     while (mirror::any()) {
         const auto b = mirror::find(address);
@@ -36,7 +36,7 @@ bool is_device_range(CUdeviceptr address, size_t bytes)
         if (bytes <= here) return true;
         address += here, bytes -= here;
     }
-    if (const auto allocated = is_allocated(address, bytes)) return *allocated;
+    if (const auto allocated = is_allocated(address, bytes, access)) return *allocated;
     // Where the server's memory lies is known beforehand: there, what no call gave is nothing.
     return !knows_place_of_memory() && is_device_address(address);
 }

@@ -15,9 +15,9 @@ bool taken_elsewhere(CUdeviceptr base, size_t bytes);
 // True for an address that means memory of the server, shared memory too.
 bool is_device_address(CUdeviceptr address);
 
-// True for bytes that a copy may touch as device memory: not past the end of the allocation they
-// begin in. Pinned memory is mirrored from then on.
-bool is_device_range(CUdeviceptr address, size_t bytes);
+// True for bytes that a copy may read, or write, as device memory: not past the end of the
+// allocation they begin in. Pinned memory is mirrored from then on.
+bool is_device_range(CUdeviceptr address, size_t bytes, Access = Access::read);
 
 // Forgets all memory of a context that has ended.
 void forget_allocations(HandleId context);

@@ -75,6 +75,8 @@ enum class Counter : uint8_t {
     relayed_to_host,    // copies to the host under way, between servers
     any_failed_stream,  // 1: such a copy failed
     descriptors,        // 1: memory was given to other processes by descriptors
+    exported,           // 1: other processes may open memory of this program
+    graph_memory,       // 1: a graph allocates
     launch_limits,      // goes up when known limits of launches are no longer true
     kCount
 };

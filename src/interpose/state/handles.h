@@ -23,8 +23,8 @@ struct Slot {
     std::atomic<HandleKind> kind{HandleKind::none};
     HandleId parent = 0;                // context of a stream, module of a function, ...
     std::atomic<void *> data{nullptr};  // what the client knows of the object; never freed
-    uint32_t flags =
-        0;  // a stream's or context's flags; of a library, the servers that did not take it
+    // A stream's, event's or context's flags; of a library, the servers that did not take it.
+    uint32_t flags = 0;
     int32_t priority = 0;  // a stream's priority
     int32_t device = 0;    // a context's device
     uint32_t stamp = 0;    // tells objects apart that had the same number one after the other

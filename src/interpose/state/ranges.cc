@@ -10,6 +10,7 @@
 #include <map>
 
 #include "interpose/base/log.h"
+#include "interpose/state/advices.h"
 #include "interpose/state/client.h"
 #include "interpose/state/servers.h"
 
@@ -126,11 +127,13 @@ void note_allocation(CUdeviceptr base, size_t bytes, bool mapped)
         mapped, mapped};
 }
 
-void note_access(CUdeviceptr base, size_t bytes, bool allowed)
+void note_access(CUdeviceptr base, size_t bytes, CUmemAccess_flags flags)
 {
     std::lock_guard lock(ranges().mutex);
     for (auto &[address, range] : ranges().device())
-        if (range.mapped && address >= base && address - base < bytes) range.no_access = !allowed;
+        if (range.mapped && address >= base && address - base < bytes)
+            range.no_access = flags == CU_MEM_ACCESS_FLAGS_PROT_NONE,
+            range.read_only = flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
 }
 
 void forget_mappings(CUdeviceptr base, size_t bytes)
@@ -153,6 +156,7 @@ bool in_reserved_range(CUdeviceptr address, size_t bytes)
 void note_managed(CUdeviceptr base, size_t bytes)
 {
     note_allocation(base, bytes);
+    advices().forget(base, bytes);  // of what was there before
     std::lock_guard lock(ranges().mutex);
     ranges().device()[base].managed = true;
 }
@@ -167,6 +171,7 @@ void note_imported(CUdeviceptr base, size_t bytes)
 void note_graph_memory(CUdeviceptr base, size_t bytes)
 {
     note_allocation(base, bytes);
+    client_counter(Counter::graph_memory) = 1;
     std::lock_guard lock(ranges().mutex);
     ranges().device()[base].graph = true;
 }
@@ -301,12 +306,12 @@ bool is_freed(CUdeviceptr address, size_t bytes)
     return absent(address) || absent(address + bytes - 1);
 }
 
-std::optional<bool> is_allocated(CUdeviceptr &address, size_t bytes)
+std::optional<bool> is_allocated(CUdeviceptr &address, size_t bytes, Access access)
 {
     auto range = find_device(address);
     // Virtual memory is mapped piece by piece: what adjoins is one range.
     for (; range; range = find_device(address)) {
-        if (range->no_access) return false;
+        if (range->no_access || (range->read_only && access == Access::write)) return false;
         const size_t here = range->base + range->bytes - address;
         if (bytes <= here) return true;
         address += here, bytes -= here;

@@ -22,6 +22,7 @@ struct DeviceRange {
     uint64_t buffer_id = 0;  // unique, for CU_POINTER_ATTRIBUTE_BUFFER_ID
     bool mapped = false;     // by cuMemMap: a piece of a range, not an allocation
     bool no_access = false;  // mapped, and cuMemSetAccess has not been called for it
+    bool read_only = false;  // mapped, and cuMemSetAccess said so
     bool managed = false;
     bool imported = false;  // another process's (cuIpcOpenMemHandle)
     // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as it was set.
@@ -48,8 +49,8 @@ struct AddressOwner {
 
 // Remembers device memory that a call of the current context gave.
 void note_allocation(CUdeviceptr base, size_t bytes, bool mapped = false);
-// The mapped pieces that lie in a range may be accessed now, or no longer.
-void note_access(CUdeviceptr base, size_t bytes, bool allowed);
+// The mapped pieces that lie in a range may be accessed in this way from now on.
+void note_access(CUdeviceptr base, size_t bytes, CUmemAccess_flags);
 // Forgets the mapped pieces that begin in a range.
 void forget_mappings(CUdeviceptr base, size_t bytes);
 void note_managed(CUdeviceptr base, size_t bytes);
@@ -77,9 +78,10 @@ void forget_mapped_host(uintptr_t base);
 std::optional<AddressOwner> owner_of_range(CUdeviceptr address);
 // Whether bytes there are allocated, reserved or pinned for another server than the calls' own.
 bool is_range_elsewhere(CUdeviceptr base, size_t bytes);
-// Whether bytes from `address` on are allocated and may be accessed. Nothing where no allocation is
-// known: `address` is then the first such byte.
-std::optional<bool> is_allocated(CUdeviceptr &address, size_t bytes);
+// Whether bytes from `address` on are allocated and may be read, or written. Nothing where no
+// allocation is known: `address` is then the first such byte.
+enum class Access : uint8_t { read, write };
+std::optional<bool> is_allocated(CUdeviceptr &address, size_t bytes, Access);
 // Whether the address lies where some server's memory does, or is allocated.
 bool is_server_address(CUdeviceptr address);
 // Whether the calls' server has said where its memory lies.

@@ -94,9 +94,16 @@ wire::FunctionText describe(CUkernel k)
     });
 }
 
-// What the driver takes at launches of it, as far as it says so.
+// What the driver takes at launches of it, as far as it says so. A kernel with clusters of its own
+// is one that a device may not run at all: its launches are asked for.
 template <class Get> wire::LaunchLimits limits(Get get)
 {
+#if CUDA_VERSION >= 11080
+    for (auto side :
+         {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+          CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH})
+        if (int blocks = 0; !get(&blocks, side) && blocks > 1) return {};
+#endif
     int threads = 0, shared = 0;
     if (get(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
         get(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES))

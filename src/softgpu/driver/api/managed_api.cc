@@ -1,10 +1,7 @@
 // Managed memory: CUDA Driver API, "Unified Addressing": prefetches, advice, attributes of ranges.
 // It is in one place that host and devices share, so nothing ever moves.
-#include <cstring>
-#include <optional>
-
+#include "calls/advice.h"
 #include "softgpu/driver/api/export.h"
-#include "softgpu/driver/base/advice.h"
 #include "softgpu/driver/graph/capture.h"
 #include "softgpu/driver/state/context.h"
 #include "softgpu/driver/state/current.h"
@@ -16,8 +13,6 @@ namespace rgpu::softgpu::driver {
 
 namespace {
 
-constexpr CUmemLocation kNowhere = {CU_MEM_LOCATION_TYPE_INVALID, 0};
-
 CUresult managed(CUdeviceptr address, size_t bytes)
 {
     auto range = driver().ranges.find(address);
@@ -25,13 +20,6 @@ CUresult managed(CUdeviceptr address, size_t bytes)
                    driver().ranges.contains(address, bytes)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
-}
-
-// The first versions of the calls name a device, or CU_DEVICE_CPU.
-CUmemLocation location_of(CUdevice d)
-{
-    if (d == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, 0};
-    return {CU_MEM_LOCATION_TYPE_DEVICE, d};
 }
 
 CUresult check(const CUmemLocation &l)
@@ -55,13 +43,13 @@ CUresult prefetch_to(CUdeviceptr address, size_t bytes, CUmemLocation location, 
     if (CUresult rc = check(location)) return rc;
     if (CUresult rc = managed(address, bytes)) return rc;
     if (CUresult rc = may_work(*s)) return rc;
-    advices().change(address, bytes, [&](Advice &a) { a.prefetched = location; });
+    driver().advices.prefetched(address, bytes, location);
     return CUDA_SUCCESS;
 }
 
 CUresult prefetch(CUdeviceptr address, size_t bytes, CUdevice d, CUstream stream)
 {
-    return prefetch_to(address, bytes, location_of(d), 0, stream);
+    return prefetch_to(address, bytes, calls::location_of(d), 0, stream);
 }
 
 CUresult advise_to(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location)
@@ -69,37 +57,14 @@ CUresult advise_to(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmem
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
     if (CUresult rc = managed(address, bytes)) return rc;
-    const bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
-                                advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
-                                advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
-    if (needs_location)
+    if (calls::names_location(advice))
         if (CUresult rc = check(location)) return rc;
-    const int who = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
-    std::function<void(Advice &)> change;
-    switch (advice) {
-    case CU_MEM_ADVISE_SET_READ_MOSTLY: change = [](Advice &a) { a.read_mostly = true; }; break;
-    case CU_MEM_ADVISE_UNSET_READ_MOSTLY: change = [](Advice &a) { a.read_mostly = false; }; break;
-    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        change = [&](Advice &a) { a.preferred = location; };
-        break;
-    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-        change = [](Advice &a) { a.preferred = kNowhere; };
-        break;
-    case CU_MEM_ADVISE_SET_ACCESSED_BY:
-        change = [&](Advice &a) { a.accessed_by.insert(who); };
-        break;
-    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-        change = [&](Advice &a) { a.accessed_by.erase(who); };
-        break;
-    default: return CUDA_ERROR_INVALID_VALUE;
-    }
-    advices().change(address, bytes, change);
-    return CUDA_SUCCESS;
+    return driver().advices.advise(address, bytes, advice, location);
 }
 
 CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice d)
 {
-    return advise_to(address, bytes, advice, location_of(d));
+    return advise_to(address, bytes, advice, calls::location_of(d));
 }
 
 CUresult attach(CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags)
@@ -117,78 +82,13 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t bytes, unsigned fla
                : CUDA_ERROR_INVALID_VALUE;
 }
 
-// --- attributes: what all of the range has, or that it has not one
-
-bool same(const CUmemLocation &a, const CUmemLocation &b)
-{
-    return a.type == b.type && a.id == b.id;
-}
-
-CUmemLocation common(CUdeviceptr address, size_t bytes, CUmemLocation Advice::*which)
-{
-    std::optional<CUmemLocation> all;
-    advices().look(address, bytes, [&](const Advice &a) {
-        all = !all || same(*all, a.*which) ? a.*which : kNowhere;
-    });
-    return all.value_or(kNowhere);
-}
-
-int as_device(const CUmemLocation &l)
-{
-    return l.type == CU_MEM_LOCATION_TYPE_DEVICE    ? l.id
-           : l.type == CU_MEM_LOCATION_TYPE_INVALID ? static_cast<int>(CU_DEVICE_INVALID)
-                                                    : static_cast<int>(CU_DEVICE_CPU);
-}
-
 CUresult range_attribute(void *data, size_t room, CUmem_range_attribute which, CUdeviceptr address,
                          size_t bytes)
 {
     Context *c;
     if (CUresult rc = usable_context(c)) return rc;
-    if (!data) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = managed(address, bytes)) return rc;
-    int value = 0;
-    switch (which) {
-    case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-        value = 1;
-        advices().look(address, bytes, [&](const Advice &a) { value &= a.read_mostly; });
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-        value = as_device(common(address, bytes, &Advice::preferred));
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
-        value = as_device(common(address, bytes, &Advice::prefetched));
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
-        value = common(address, bytes, &Advice::preferred).type;
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
-        value = common(address, bytes, &Advice::preferred).id;
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
-        value = common(address, bytes, &Advice::prefetched).type;
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
-        value = common(address, bytes, &Advice::prefetched).id;
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY: {
-        if (!room || room % sizeof(int)) return CUDA_ERROR_INVALID_VALUE;
-        std::optional<std::set<int>> all;
-        advices().look(address, bytes, [&](const Advice &a) {
-            if (!all) all = a.accessed_by;
-            std::erase_if(*all, [&](int who) { return !a.accessed_by.count(who); });
-        });
-        auto *out = static_cast<int *>(data);
-        for (size_t i = 0; i < room / sizeof(int); i++) out[i] = CU_DEVICE_INVALID;
-        for (size_t i = 0; int who : all.value_or(std::set<int>{}))
-            if (i < room / sizeof(int)) out[i++] = who;
-        return CUDA_SUCCESS;
-    }
-    default: return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (room != sizeof value) return CUDA_ERROR_INVALID_VALUE;
-    memcpy(data, &value, sizeof value);
-    return CUDA_SUCCESS;
+    return driver().advices.attribute(data, room, which, address, bytes);
 }
 
 CUresult range_attributes(void **data, size_t *rooms, CUmem_range_attribute *which, size_t count,

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "calls/advice.h"
 #include "calls/cuda_api.h"
 #include "softgpu/driver/base/gpu_host.h"
 #include "softgpu/driver/base/handles.h"
@@ -42,6 +43,7 @@ struct Driver {
     std::vector<Device *> devices;
     Ranges ranges;
     OutsideAddresses outside;
+    calls::Advices advices;
     Scheduler scheduler;
     Handles<Stream, CUstream> streams;
     Handles<Event, CUevent> events;

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include "softgpu/driver/base/advice.h"
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/pool.h"
 
@@ -31,7 +30,7 @@ uint64_t allocate_from(const std::shared_ptr<Pool> &pool, uint64_t bytes)
 
 void release_range(const Range &r)
 {
-    if (r.memory == Memory::managed) advices().forget(r.base, r.bytes);
+    if (r.memory == Memory::managed) driver().advices.forget(r.base, r.bytes);
     if (r.memory == Memory::imported)
         driver().devices[r.device]->arena.unmap_and_unreserve(r.mapped_base, r.mapped_bytes);
     else if (r.on_device() && !(r.pool && r.pool->is_imported()))  // those another process frees

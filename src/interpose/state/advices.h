@@ -1,0 +1,10 @@
+// What this program said about its managed memory. Any thread.
+#pragma once
+
+#include "calls/advice.h"
+
+namespace rgpu::interpose {
+
+calls::Advices &advices();
+
+}  // namespace rgpu::interpose
