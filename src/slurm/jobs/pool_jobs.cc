@@ -1,0 +1,129 @@
+#include "slurm/jobs/pool_jobs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ctime>
+
+#include "slurm/terms/request.h"
+
+namespace rgpu::slurm {
+namespace {
+
+std::string_view cut(std::string_view &rest, char separator)
+{
+    const size_t end = rest.find(separator);
+    const std::string_view part = rest.substr(0, end);
+    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
+    return part;
+}
+
+// "2026-11-25T01:02:03", in the clock of this host; 0 for "N/A", "NONE" and the like.
+int64_t parse_time(std::string_view text)
+{
+    tm parts{};
+    const char *end = strptime(std::string(text).c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+    parts.tm_isdst = -1;
+    return end && !*end ? mktime(&parts) : 0;
+}
+
+}  // namespace
+
+unsigned PoolJob::share() const
+{
+    const unsigned long each = static_cast<unsigned long>(gpus) * nodes;
+    return each && licences.sum && licences.sum < each * 100
+               ? static_cast<unsigned>(licences.sum / each)
+               : 100;
+}
+
+std::vector<PoolJob> parse_pool_jobs(std::string_view printed)
+{
+    std::vector<PoolJob> jobs;
+    while (!printed.empty()) {
+        std::string_view one = cut(printed, '\x1f');
+        while (one.starts_with('\n')) one.remove_prefix(1);
+        if (std::count(one.begin(), one.end(), '|') < 10) continue;
+        PoolJob &job = jobs.emplace_back();
+        job.id = cut(one, '|'), job.user = cut(one, '|');
+        job.state = cut(one, '|'), job.reason = cut(one, '|');
+        job.submitted = parse_time(cut(one, '|'));
+        job.start = parse_time(cut(one, '|'));
+        job.end = parse_time(cut(one, '|'));
+        job.nodes = static_cast<unsigned>(
+            std::max(1, atoi(std::string(cut(one, '|')).c_str())));  // "2-4": at least 2
+        job.licences = own_licences(cut(one, '|'));
+        if (auto gpus = gpus_in_tres(cut(one, '|'))) job.gpus = gpus->count, job.type = gpus->type;
+        job.comment = one;
+    }
+    return jobs;
+}
+
+Obstacle obstacle_of(std::string_view reason)
+{
+    struct Known {
+        std::string_view begins;
+        Obstacle obstacle;
+    };
+    static constexpr std::array known = {
+        Known{"Licenses", Obstacle::gpus},
+        Known{"Resources", Obstacle::nodes},
+        Known{"Nodes_required", Obstacle::nodes},
+        Known{"ReqNodeNotAvail", Obstacle::nodes},
+        Known{"BadConstraints", Obstacle::nodes},
+        Known{"Priority", Obstacle::priority},
+        Known{"Assoc", Obstacle::limit},
+        Known{"QOS", Obstacle::limit},
+        Known{"MaxCpuPerAccount", Obstacle::limit},
+        Known{"Partition", Obstacle::limit},
+        Known{"JobArrayTaskLimit", Obstacle::limit},
+        Known{"JobHeld", Obstacle::held},
+        Known{"job_requeued_in_held_state", Obstacle::held},
+        Known{"launch_failed_requeued_held", Obstacle::held},
+        Known{"BeginTime", Obstacle::time},
+        Known{"Dependency", Obstacle::time},
+        Known{"Reservation", Obstacle::time},
+    };
+    for (const auto &[begins, obstacle] : known)
+        if (reason.starts_with(begins)) return obstacle;
+    return Obstacle::other;
+}
+
+std::string explain(Obstacle obstacle, std::string_view reason)
+{
+    const std::string word(reason);
+    switch (obstacle) {
+    case Obstacle::gpus: return "not enough GPUs of the pool are free";
+    case Obstacle::nodes:
+        return "the nodes have no room for it (" + word +
+               "): processors, memory or nodes are missing, not GPUs of the pool; see sinfo";
+    case Obstacle::priority:
+        return "jobs of a higher priority go first; see squeue -S -p and sprio";
+    case Obstacle::limit:
+        return "a limit is reached (" + word +
+               ") of its user, account, QOS or partition; see sacctmgr show assoc, sacctmgr show "
+               "qos and scontrol show partition, or ask an administrator";
+    case Obstacle::held: return "it is held (" + word + "); see scontrol release";
+    case Obstacle::time:
+        return "it is not its time yet (" + word +
+               "): a begin time, a dependency or a reservation; see scontrol show job";
+    case Obstacle::other: break;
+    }
+    return word.empty() || word == "None" ? "Slurm has not looked at it yet"
+                                          : "Slurm says " + word + "; see squeue(1)";
+}
+
+const PoolJob *enough_after(const std::vector<PoolJob> &holders, unsigned long missing)
+{
+    std::vector<const PoolJob *> by_end;
+    for (const PoolJob &job : holders)
+        if (job.licences.sum && job.end) by_end.push_back(&job);
+    std::stable_sort(by_end.begin(), by_end.end(),
+                     [](const auto *a, const auto *b) { return a->end < b->end; });
+    unsigned long freed = 0;
+    for (const PoolJob *job : by_end)
+        if ((freed += job->licences.sum) >= missing) return job;
+    return nullptr;
+}
+
+}  // namespace rgpu::slurm
