@@ -101,15 +101,17 @@ struct LaneValues {
 // one segment to the next.
 struct alignas(64) WarpState {
     BlockState *block = nullptr;
-    uint32_t warp = 0;  // %warpid
-    uint32_t next[32];  // where each lane has come to: see waiting_at()
-    uint32_t mask[32];  // of the lanes that it meets there
-    LaneValues values;  // at barriers b is the number, c the count, value the predicate
+    uint32_t warp = 0;   // %warpid
+    uint32_t whole = 0;  // 1: the lanes that a call gets are all that are where its segment begins
+    uint32_t next[32];   // where each lane has come to: see waiting_at()
+    uint32_t mask[32];   // of the lanes that it meets there
+    LaneValues values;   // at barriers b is the number, c the count, value the predicate
 };
 // A meeting as one number: the operation, its Shfl, Vote, Redux or BarRed, and the segment behind.
 // The detail of bar_sync is a sum of these: all threads come to the same barriers; it is barrier 0.
 // That of step is 1 where the lane may spin, and others go first.
 constexpr uint32_t kLevel = 1, kWholeBlock = 2;
+constexpr uint32_t kNoSegment = 0xFFFF;  // behind the end
 constexpr uint32_t waiting_at(WarpOp op, uint32_t detail, uint32_t segment)
 {
     return segment | static_cast<uint32_t>(op) << 16 | detail << 24;
@@ -188,7 +190,9 @@ void rt_tex(rgpu_block *, uint64_t object, uint32_t how, const uint32_t *coordin
             uint32_t *out);
 
 // The segment for `count` lanes from `lane` on, of which the first has the %tid x, y, z and each
-// other one the next x. All of them must be where the segment begins.
+// other one the next x. All of them must be where the segment begins. If WarpState::whole, lanes
+// that come to a step further on in the text go on behind it, all those that are there together,
+// when no others of them are further back.
 using rgpu_segments = void(rgpu::softgpu::WarpState *, uint32_t segment, uint32_t lane,
                            uint32_t count, uint32_t x, uint32_t y, uint32_t z);
 // Runs all threads of the block, warp by warp, each from segment 0 to its end.

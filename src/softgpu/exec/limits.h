@@ -38,6 +38,9 @@ constexpr uint32_t kSpinRounds = 16;
 // Meetings (at barriers, in warps) after which a block's other threads have their turn, and the
 // milliseconds after which other blocks have theirs: they may wait for each other.
 constexpr uint32_t kTurn = 2048;
+// Steps in loops (abi.h) after which the lanes that have left the loop no longer wait for those in
+// it.
+constexpr uint32_t kSpins = 256;
 constexpr uint64_t kSlice = 20;
 
 // Bytes of printf output that wait before they are handed over while the kernel runs.

@@ -75,6 +75,7 @@ bool SegmentRun::run(Grid &grid, BlockState &block, rgpu_segments *code, uint32_
 // Other warps have their turn after some meetings: this one may wait for what they do.
 void SegmentRun::turn(Lanes &w)
 {
+    w.spun = 0;
     for (uint32_t meetings = 0; w.ready && meetings < kTurn; ++meetings) {
         const uint32_t lanes = behind(w);
         if (lanes != w.alive()) w.together = false;
@@ -113,6 +114,7 @@ void SegmentRun::run_lanes(Lanes &w, uint32_t segment, uint32_t lanes)
             const uint32_t skip = first_of(row);
             const uint32_t run = w.together ? static_cast<uint32_t>(std::countr_one(row >> skip))
                                             : 1;
+            w.state->whole = lowest(run) << (lane + skip) == lanes;
             code_(w.state, segment, lane + skip, run, x + skip, y, z);
             row &= ~(lowest(run) << skip);
         }
@@ -137,7 +139,10 @@ void SegmentRun::meet(Lanes &w, uint32_t lanes, WarpOp op, uint32_t detail)
 {
     switch (op) {
     case WarpOp::ended: return end(w, lanes);
-    case WarpOp::step: (detail ? w.yielded : w.ready) |= lanes; return;
+    case WarpOp::step:
+        // Those behind a loop wait for its last lane, unless that may wait for them.
+        (detail && ++w.spun > kSpins ? w.yielded : w.ready) |= lanes;
+        return;
     case WarpOp::bar_sync:
         if (detail & kWholeBlock) return come_to_barrier(w, lanes, op, 0, 0);
         [[fallthrough]];

@@ -33,6 +33,7 @@ private:
         uint32_t present, ended;  // lanes that the block has, and those of them that are done
         uint32_t ready;           // lanes whose meeting is over, or that have not begun
         uint32_t yielded;         // lanes that spin, and let others go first
+        uint32_t spun;            // how often lanes have come to where they may, this turn
         bool together;            // no lane has ever been elsewhere than the others
         bool level;               // the last lanes that came anywhere were all, to one place
         uint32_t waiting[kBarriers];

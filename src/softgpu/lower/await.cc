@@ -10,8 +10,8 @@ namespace {
 
 class Await {
 public:
-    Await(const ptx::Body &body, const Flow &flow, const std::vector<uint8_t> &meetings)
-        : body_(body), flow_(flow), meetings_(meetings),
+    Await(const ptx::Body &body, const Flow &flow, const std::vector<Cut> &cuts)
+        : body_(body), flow_(flow), cuts_(cuts),
           n_(static_cast<uint32_t>(body.instructions.size())), next_(n_), before_(n_)
     {
         for (uint32_t i = 0; i < n_; ++i) {
@@ -50,7 +50,7 @@ private:
             changed = false;
             for (uint32_t i = 0; i < n_; ++i) {
                 if (!to[i] || !from[i]) continue;
-                meets |= meetings_[i] != 0;
+                meets |= cuts_[i] != Cut::none;
                 const Access &a = flow_.access(i);
                 if (std::none_of(a.reads.begin(), a.reads.end(),
                                  [&](uint32_t r) { return seen[r]; }))
@@ -90,16 +90,16 @@ private:
 
     const ptx::Body &body_;
     const Flow &flow_;
-    const std::vector<uint8_t> &meetings_;
+    const std::vector<Cut> &cuts_;
     const uint32_t n_;
     std::vector<std::vector<uint32_t>> next_, before_;
 };
 
 }  // namespace
 
-bool awaits_store(const ptx::Body &body, const Flow &flow, const std::vector<uint8_t> &meetings)
+bool awaits_store(const ptx::Body &body, const Flow &flow, const std::vector<Cut> &cuts)
 {
-    return Await(body, flow, meetings).found();
+    return Await(body, flow, cuts).found();
 }
 
 }  // namespace rgpu::softgpu::lower

@@ -11,6 +11,6 @@ namespace rgpu::softgpu::lower {
 
 // True where threads meet in a loop and leave it by what a load from one and the same place in
 // global memory gives.
-bool awaits_store(const ptx::Body &, const Flow &, const std::vector<uint8_t> &meetings);
+bool awaits_store(const ptx::Body &, const Flow &, const std::vector<Cut> &);
 
 }  // namespace rgpu::softgpu::lower

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "softgpu/lower/dominators.h"
 #include "softgpu/lower/loops.h"
 
 namespace rgpu::softgpu::lower {
@@ -9,8 +10,6 @@ namespace rgpu::softgpu::lower {
 using ptx::Operand;
 
 namespace {
-
-constexpr uint32_t kNone = UINT32_MAX;
 
 bool leaves(std::string_view op) { return op.starts_with("ret") || op == "exit" || op == "trap"; }
 
@@ -72,24 +71,37 @@ bool RegisterSet::add(const RegisterSet &other)
     return added;
 }
 
-Flow::Flow(const ptx::Body &body, const std::vector<uint8_t> &cuts)
+bool RegisterSet::meets(const RegisterSet &other) const
 {
-    accesses_.reserve(body.instructions.size());
-    for (const ptx::Instruction &in : body.instructions) accesses_.push_back(access_of(body, in));
+    for (size_t i = 0; i < words_.size(); ++i)
+        if (words_[i] & other.words_[i]) return true;
+    return false;
+}
+
+std::vector<Access> find_accesses(const ptx::Body &body)
+{
+    std::vector<Access> all;
+    all.reserve(body.instructions.size());
+    for (const ptx::Instruction &in : body.instructions) all.push_back(access_of(body, in));
+    return all;
+}
+
+Flow::Flow(const ptx::Body &body, const std::vector<Cut> &cuts) : accesses_(find_accesses(body))
+{
     find_blocks(body, cuts);
     find_live(body.registers.size());
     find_post_dominators();
 }
 
-void Flow::find_blocks(const ptx::Body &body, const std::vector<uint8_t> &cuts)
+void Flow::find_blocks(const ptx::Body &body, const std::vector<Cut> &cuts)
 {
     const auto n = static_cast<uint32_t>(body.instructions.size());
     std::vector<uint8_t> begins(n + 1, 0);
     for (const ptx::Label &l : body.labels) begins[std::min(l.instruction, n)] = 1;
     for (uint32_t i = 0; i < n; ++i) {
         std::string_view op = body.instructions[i].opcode;
-        if (cuts[i]) begins[i] = 1;
-        if (cuts[i] || op.starts_with("bra") || op.starts_with("brx") || leaves(op))
+        if (cuts[i] != Cut::none) begins[i] = 1;
+        if (cuts[i] != Cut::none || op.starts_with("bra") || op.starts_with("brx") || leaves(op))
             begins[i + 1] = 1;
     }
     block_of_.resize(n);
@@ -97,6 +109,7 @@ void Flow::find_blocks(const ptx::Body &body, const std::vector<uint8_t> &cuts)
         if (!i || begins[i]) {
             blocks_.emplace_back();
             blocks_.back().first = i;
+            blocks_.back().cut = cuts[i];
         }
         blocks_.back().last = i + 1;
         block_of_[i] = static_cast<uint32_t>(blocks_.size()) - 1;
@@ -133,57 +146,26 @@ void Flow::find_live(size_t registers)
     }
 }
 
-// As Cooper, Harvey and Kennedy find dominators («A Simple, Fast Dominance Algorithm»), from the
-// ends backwards; the node past the blocks stands for all ends.
+// Dominators from the ends backwards; the node past the blocks stands for all ends.
 void Flow::find_post_dominators()
 {
     const auto n = static_cast<uint32_t>(blocks_.size());
     stays_.resize(n);
-    std::vector<std::vector<uint32_t>> before(n + 1);
+    Edges backwards(n + 1);
     for (uint32_t i = 0; i < n; ++i) {
         for (uint32_t to : blocks_[i].next)
             if (!blocks_[to].leaves) stays_[i].push_back(to);
-        if (stays_[i].empty()) before[n].push_back(i);
-        for (uint32_t to : stays_[i]) before[to].push_back(i);
+        if (stays_[i].empty()) backwards[n].push_back(i);
+        for (uint32_t to : stays_[i]) backwards[to].push_back(i);
     }
-    std::vector<uint32_t> order(n + 1, kNone), sorted;
-    struct Frame {
-        uint32_t node, next;
-    };
-    std::vector<Frame> frames{{n, 0}};
-    std::vector<uint8_t> seen(n + 1, 0);
-    seen[n] = 1;
-    while (!frames.empty()) {
-        Frame &f = frames.back();
-        if (f.next == before[f.node].size()) {
-            sorted.push_back(f.node);
-            frames.pop_back();
-            continue;
-        }
-        const uint32_t to = before[f.node][f.next++];
-        if (!seen[to]) seen[to] = 1, frames.push_back({to, 0});
-    }
-    std::reverse(sorted.begin(), sorted.end());
-    for (uint32_t i = 0; i < sorted.size(); ++i) order[sorted[i]] = i;
-    after_.assign(n + 1, kNone);
-    after_[n] = n;
-    auto meet = [&](uint32_t a, uint32_t b) {
-        while (a != b) {
-            while (order[a] > order[b]) a = after_[a];
-            while (order[b] > order[a]) b = after_[b];
-        }
-        return a;
-    };
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (uint32_t node : sorted) {
-            if (node == n) continue;
-            uint32_t found = stays_[node].empty() ? n : kNone;
-            for (uint32_t to : stays_[node])
-                if (after_[to] != kNone) found = found == kNone ? to : meet(found, to);
-            if (found != after_[node]) after_[node] = found, changed = true;
-        }
-    }
+    const Dominators found(backwards, n);
+    after_.resize(n);
+    for (uint32_t i = 0; i < n; ++i) after_[i] = found.of(i);
+}
+
+uint32_t Flow::after(uint32_t block) const
+{
+    return after_[block] < blocks_.size() ? after_[block] : kNone;
 }
 
 std::vector<uint32_t> Flow::influence(uint32_t block) const

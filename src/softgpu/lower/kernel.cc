@@ -225,7 +225,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         auto forms = finder.find(*body);
         if (!forms) return std::move(forms).error();
         unit.per_thread |= waits(*forms) || spins(*f, *body, *forms, false);
-        steps |= f == &kernel && has_steps(*body);
+        steps |= f == &kernel && needs_steps(*body);
         unit.converges |= converges(*body);
         unit.exits |= exits(*f, *body);
         local |= has_local(*body);
@@ -256,6 +256,7 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
     if (segments) {
         code += segments_entry(name, *segments, parts.front().body, unit.parallel);
         unit.declarations.insert("declare void @rt_run_warps(ptr, ptr, i32)");
+        unit.declarations.insert("declare i32 @llvm.cttz.i32(i32, i1)");
     } else {
         code += unit.per_thread ? thread_entry(name) : block_entry(name, unit.parallel);
     }

@@ -34,12 +34,10 @@ void successors(const ptx::Body &body, uint32_t i, std::vector<uint32_t> &out)
 
 namespace {
 
-// Tarjan's algorithm without recursion; nodes are instructions.
+// Tarjan's algorithm without recursion.
 class Components {
 public:
-    Components(const ptx::Body &body)
-        : body_(body), n_(static_cast<uint32_t>(body.instructions.size()))
-    {}
+    Components(uint32_t nodes, const Successors &successors) : successors_(successors), n_(nodes) {}
 
     std::vector<uint8_t> cyclic()
     {
@@ -67,7 +65,7 @@ private:
         on_stack_[root] = 1;
         while (!frames.empty()) {
             Frame &f = frames.back();
-            successors(body_, f.node, next);
+            successors_(f.node, next);
             if (f.next < next.size()) {
                 uint32_t to = next[f.next++];
                 if (!index_[to]) {
@@ -97,7 +95,7 @@ private:
         }
     }
 
-    const ptx::Body &body_;
+    const Successors &successors_;
     uint32_t n_, counter_ = 0;
     std::vector<uint32_t> index_, low_, stack_;
     std::vector<uint8_t> on_stack_, cyclic_;
@@ -105,7 +103,16 @@ private:
 
 }  // namespace
 
-std::vector<uint8_t> find_loops(const ptx::Body &body) { return Components(body).cyclic(); }
+std::vector<uint8_t> find_cyclic(uint32_t nodes, const Successors &next)
+{
+    return Components(nodes, next).cyclic();
+}
+
+std::vector<uint8_t> find_loops(const ptx::Body &body)
+{
+    return find_cyclic(static_cast<uint32_t>(body.instructions.size()),
+                       [&](uint32_t i, std::vector<uint32_t> &next) { successors(body, i, next); });
+}
 
 bool is_read(const ptx::Body &body, uint32_t reg)
 {

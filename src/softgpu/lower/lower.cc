@@ -60,7 +60,7 @@ std::string Lower::label(const Operand &o) const { return "L" + std::to_string(o
 
 void Lower::return_(bool ended)
 {
-    if (is_cut()) return end_segment(std::to_string(waiting_at(WarpOp::ended, 0, 0)));
+    if (is_cut()) return end_segment(std::to_string(waiting_at(WarpOp::ended, 0, kNoSegment)));
     report_alignment();
     for (size_t i = 0; i < function_.returns.size(); ++i) {
         const ptx::Variable &v = function_.returns[i];

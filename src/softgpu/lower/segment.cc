@@ -97,10 +97,12 @@ void Lower::enter_segment()
         emit("store ", storage_type(t), " ", v, ", ptr %r", r);
         if (pointer_rank_[r]) emit("store ptr ", def("inttoptr i64 ", v, " to ptr"), ", ptr %p", r);
     }
+    resumes_ = true;  // nothing meets or waits for a step here
     for (uint32_t i : segment_->again) lower(i);
+    resumes_ = false;
     if (segment_->cut == Segment::kStart) return;
     if (segments_->steps[segment_->cut] != Step::none) {
-        resumes_ = true;  // nothing meets here: the whole instruction
+        resumes_ = true;  // the whole instruction
         lower(segment_->cut);
         resumes_ = false;
         return;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "softgpu/abi.h"
 #include "softgpu/lower/await.h"
 #include "softgpu/lower/ir_text.h"
-#include "softgpu/lower/loops.h"
 #include "softgpu/lower/uniform.h"
 
 namespace rgpu::softgpu::lower {
@@ -29,14 +29,14 @@ bool has_vector_registers(const ptx::Body &body)
 }
 
 // A carry does not live across a meeting: is each one that is read made right before?
-bool carries_cross(const ptx::Body &body, const std::vector<uint8_t> &cuts)
+bool carries_cross(const ptx::Body &body, const std::vector<Cut> &cuts)
 {
     bool made = false;
     std::vector<uint8_t> target(body.instructions.size() + 1, 0);
     for (const ptx::Label &l : body.labels) target[l.instruction] = 1;
     for (size_t i = 0; i < body.instructions.size(); ++i) {
         const std::string_view op = body.instructions[i].opcode;
-        if (cuts[i] || target[i]) made = false;
+        if (cuts[i] != Cut::none || target[i]) made = false;
         if ((op.starts_with("addc") || op.starts_with("subc") || op.starts_with("madc")) && !made)
             return true;
         if (op.find(".cc") != op.npos) made = true;
@@ -44,47 +44,12 @@ bool carries_cross(const ptx::Body &body, const std::vector<uint8_t> &cuts)
     return false;
 }
 
-bool is_volatile(const ptx::Instruction &in, const char *access)
-{
-    return in.opcode.starts_with(access) && in.opcode.find(".shared") != in.opcode.npos;
-}
-bool loads(const ptx::Instruction &in) { return is_volatile(in, "ld.volatile."); }
-bool stores(const ptx::Instruction &in) { return is_volatile(in, "st.volatile."); }
-
-// Between two cuts no lane may load what another one stores there, nor store what it loads.
-std::vector<Step> find_steps(const ptx::Body &body, const std::vector<uint8_t> &meetings)
-{
-    enum : uint8_t { kLoaded = 1, kStored = 2 };
-    const auto n = static_cast<uint32_t>(body.instructions.size());
-    const std::vector<uint8_t> cyclic = find_loops(body);
-    std::vector<Step> steps(n, Step::none);
-    std::vector<uint8_t> since(n, 0);  // the last cut, on any way to the instruction
-    std::vector<uint32_t> next;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (uint32_t i = 0; i < n; ++i) {
-            const ptx::Instruction &in = body.instructions[i];
-            uint8_t out = meetings[i] ? 0 : since[i];
-            if (loads(in) || stores(in)) {
-                if (cyclic[i] && loads(in))
-                    steps[i] = Step::spins;
-                else if (since[i] & (stores(in) ? kLoaded | kStored : kStored))
-                    steps[i] = Step::waits;
-                out = loads(in) ? kLoaded : kStored;
-            }
-            successors(body, i, next);
-            for (uint32_t to : next)
-                if (out & ~since[to]) since[to] |= out, changed = true;
-        }
-    }
-    return steps;
-}
-
 class Cutter {
 public:
-    Cutter(const Unit &unit, const ptx::Function &f, const ptx::Body &body,
-           const std::vector<uint8_t> &cuts, std::vector<Step> steps)
-        : body_(body), cuts_(cuts), flow_(body, cuts), values_(find_values(unit, f, body, flow_)),
+    Cutter(const Unit &unit, const ptx::Function &f, const ptx::Body &body, std::vector<Cut> cuts,
+           std::vector<Step> steps, Lockstep how)
+        : body_(body), cuts_(std::move(cuts)), flow_(body, cuts_),
+          values_(find_values(unit, f, body, flow_, how)),
           n_(static_cast<uint32_t>(body.instructions.size()))
     {
         out_.behind.assign(n_, Segments::kNone);
@@ -92,13 +57,15 @@ public:
         out_.steps = std::move(steps);
     }
 
+    const std::vector<uint32_t> &joins() const { return values_.joins; }
+
     Result<Segments> cut()
     {
         if (awaits_store(body_, flow_, cuts_))
             return not_cut("a loop of meetings may wait for another block's store");
         add(Segment::kStart);
         for (uint32_t i = 0; i < n_; ++i)
-            if (cuts_[i]) out_.behind[i] = static_cast<uint32_t>(out_.all.size()), add(i);
+            if (is_cut(i)) out_.behind[i] = static_cast<uint32_t>(out_.all.size()), add(i);
         if (out_.all.size() > kMostSegments)
             return not_cut(std::to_string(out_.all.size() - 1) +
                            " meetings are too many to cut at");
@@ -109,7 +76,7 @@ public:
             return not_cut("its control flow between meetings is too entangled");
         out_.level = true;
         for (uint32_t i = 0; i < n_; ++i)
-            if (cuts_[i] && body_.instructions[i].opcode.starts_with("bar") &&
+            if (is_cut(i) && body_.instructions[i].opcode.starts_with("bar") &&
                 !body_.instructions[i].opcode.starts_with("bar.warp"))
                 out_.level &= is_level(i);
         lay_out();
@@ -117,6 +84,7 @@ public:
     }
 
 private:
+    bool is_cut(uint32_t i) const { return cuts_[i] != Cut::none; }
     bool is_step(uint32_t i) const { return out_.steps[i] != Step::none; }
 
     // What a lane must know behind a meeting, or before a step.
@@ -157,7 +125,7 @@ private:
             std::fill(s.members.begin() + b.first, s.members.begin() + b.last, 1);
             // Behind a meeting begins the next segment, but for those whom its predicate spares.
             const uint32_t last = b.last - 1;
-            if (!cuts_[last] || (!is_step(last) && body_.instructions[last].predicate >= 0))
+            if (!is_cut(last) || (!is_step(last) && body_.instructions[last].predicate >= 0))
                 for (uint32_t to : b.next) reach(to);
         }
         if (cut != Segment::kStart) find_values_of(s);
@@ -216,7 +184,7 @@ private:
         // What the segments behind it keep is stored at its ends.
         for (uint32_t r : s.kept) set.add(r);
         for (uint32_t i = 0; i < n_; ++i) {
-            if (!s.members[i] || !cuts_[i]) continue;
+            if (!s.members[i] || !is_cut(i)) continue;
             const RegisterSet live = live_at(i);
             for (uint32_t r = 0; r < body_.registers.size(); ++r)
                 if (live.has(r) && values_.again[r] == Values::kNever) set.add(r);
@@ -253,12 +221,37 @@ private:
     }
 
     const ptx::Body &body_;
-    const std::vector<uint8_t> &cuts_;
+    const std::vector<Cut> cuts_;
     const Flow flow_;
     const Values values_;
     const uint32_t n_;
     Segments out_;
 };
+
+// `meetings`: 1 for every instruction at which the kernel's threads meet.
+Result<Segments> cut_at(const Unit &unit, const ptx::Function &f, const ptx::Body &body,
+                        const std::vector<uint8_t> &meetings, Lockstep how)
+{
+    std::vector<uint8_t> stops = meetings, joins(meetings.size(), 0);
+    std::optional<Cutter> cutter;
+    // Joins make other blocks and steps, which may show more of them.
+    for (int tries = 0; tries < 8; ++tries) {
+        std::vector<Step> steps = find_steps(body, stops, how);
+        std::vector<Cut> cuts(meetings.size(), Cut::none);
+        for (size_t i = 0; i < cuts.size(); ++i) {
+            if (joins[i] && steps[i] == Step::none) steps[i] = Step::waits;
+            cuts[i] = meetings[i]              ? Cut::meeting
+                      : joins[i]               ? Cut::join
+                      : steps[i] != Step::none ? Cut::step
+                                               : Cut::none;
+        }
+        if (carries_cross(body, cuts)) return not_cut("a carry lives longer than its block");
+        cutter.emplace(unit, f, body, std::move(cuts), std::move(steps), how);
+        if (cutter->joins().empty()) break;
+        for (uint32_t i : cutter->joins()) joins[i] = stops[i] = 1;
+    }
+    return cutter->cut();
+}
 
 }  // namespace
 
@@ -274,10 +267,12 @@ uint32_t local_stride(const ptx::Variable &v)
     return static_cast<uint32_t>((std::max<size_t>(v.size, 1) + align - 1) / align * align);
 }
 
-bool has_steps(const ptx::Body &body)
+bool needs_steps(const ptx::Body &body)
 {
-    return std::any_of(body.instructions.begin(), body.instructions.end(), loads) &&
-           std::any_of(body.instructions.begin(), body.instructions.end(), stores);
+    if (!may_have_steps(body)) return false;
+    const std::vector<uint8_t> none(body.instructions.size(), 0);
+    const std::vector<Step> steps = find_steps(body, none, Lockstep::all);
+    return std::any_of(steps.begin(), steps.end(), [](Step s) { return s != Step::none; });
 }
 
 bool wants_fibers()
@@ -300,10 +295,9 @@ Result<Segments> find_segments(const Unit &unit, const ptx::Function &f, const p
             return not_cut("it takes memory of a stack");
     }
     if (has_vector_registers(body)) return not_cut("it has vector registers");
-    std::vector<Step> steps = find_steps(body, cuts);
-    for (size_t i = 0; i < steps.size(); ++i) cuts[i] |= steps[i] != Step::none;
-    if (carries_cross(body, cuts)) return not_cut("a carry lives longer than its block");
-    return Cutter(unit, f, body, cuts, std::move(steps)).cut();
+    auto found = cut_at(unit, f, body, cuts, Lockstep::all);
+    // Better in step where the program says so than a fiber for each thread.
+    return found ? found : cut_at(unit, f, body, cuts, Lockstep::declared);
 }
 
 }  // namespace rgpu::softgpu::lower

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "softgpu/lower/flow.h"
+#include "softgpu/lower/lockstep.h"
 #include "softgpu/lower/unit.h"
 #include "softgpu/ptx/ast.h"
 #include "util/result.h"
@@ -24,12 +25,6 @@ struct Segment {
     std::vector<uint32_t> kept;    // registers that come from the frame
     std::vector<uint32_t> used;    // all registers that its code names
 };
-
-// Before which accesses of volatile shared memory the lanes of a warp wait for each other, so that
-// none sees what another one stores an instruction later.
-enum class Step : uint8_t { none, waits, spins };
-// True where the body has any that other lanes could see.
-bool has_steps(const ptx::Body &);
 
 struct Segments {
     static constexpr uint32_t kNone = UINT32_MAX;
@@ -51,6 +46,9 @@ uint32_t local_stride(const ptx::Variable &);
 
 // RGPU_SOFTGPU_FIBERS=1 in the environment: no kernel is cut.
 bool wants_fibers();
+
+// Has the kernel no meetings, but lanes that must go in step?
+bool needs_steps(const ptx::Body &);
 
 // Fails with `unsupported` and the reason where the kernel's threads must be fibers.
 Result<Segments> find_segments(const Unit &, const ptx::Function &, const ptx::Body &,

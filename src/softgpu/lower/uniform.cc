@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "softgpu/lower/loops.h"
+
 namespace rgpu::softgpu::lower {
 
 using ptx::Operand;
@@ -39,8 +41,9 @@ bool is_function(std::string_view op)
 
 class Finder {
 public:
-    Finder(const Unit &unit, const ptx::Function &f, const ptx::Body &body, const Flow &flow)
-        : unit_(unit), f_(f), body_(body), flow_(flow)
+    Finder(const Unit &unit, const ptx::Function &f, const ptx::Body &body, const Flow &flow,
+           Lockstep how)
+        : unit_(unit), f_(f), body_(body), flow_(flow), how_(how)
     {
         found_.varies.assign(body.registers.size(), 0);
         found_.again.assign(body.registers.size(), Values::kNever);
@@ -143,7 +146,135 @@ private:
                 for (uint32_t to : flow_.influence(b))
                     if (!found_.divergent[to]) found_.divergent[to] = 1, changed = true;
             }
+            changed |= visit_turns();
         }
+        find_joins();
+    }
+
+    // --- lanes in different turns of a loop
+
+    // Do all lanes that come to its end wait there for those that are behind?
+    bool stops(uint32_t b) const
+    {
+        const BasicBlock &block = flow_.blocks()[b];
+        switch (block.cut) {
+        case Cut::none: return false;
+        case Cut::meeting: return body_.instructions[block.first].predicate < 0;
+        case Cut::step: return !found_.divergent[b];
+        case Cut::join: return true;
+        }
+        return false;
+    }
+
+    // The blocks in loops that lanes may go through again before they stop.
+    std::vector<uint8_t> find_turning() const
+    {
+        return find_cyclic(static_cast<uint32_t>(flow_.blocks().size()),
+                           [&](uint32_t b, std::vector<uint32_t> &next) {
+                               next.clear();
+                               if (!stops(b)) next = flow_.blocks()[b].next;
+                           });
+    }
+
+    bool is_divergent_cut(uint32_t b) const
+    {
+        return found_.divergent[b] && flow_.blocks()[b].cut != Cut::none;
+    }
+
+    // Lanes may come to a cut in different turns, and then know different values of what is written
+    // in a turn.
+    bool visit_turns()
+    {
+        const auto &blocks = flow_.blocks();
+        const auto n = static_cast<uint32_t>(blocks.size());
+        std::vector<uint8_t> turning;
+        std::vector<std::vector<uint32_t>> before;
+        bool changed = false;
+        for (uint32_t cut = 0; cut < n; ++cut) {
+            if (!is_divergent_cut(cut)) continue;
+            if (turning.empty()) {
+                turning = find_turning();
+                before.resize(n);
+                for (uint32_t b = 0; b < n; ++b)
+                    if (!stops(b))
+                        for (uint32_t to : blocks[b].next) before[to].push_back(b);
+            }
+            std::vector<uint8_t> seen(n, 0);
+            std::vector<uint32_t> open{cut};
+            while (!open.empty()) {
+                const uint32_t at = open.back();
+                open.pop_back();
+                for (uint32_t b : before[at]) {
+                    if (seen[b]) continue;
+                    seen[b] = 1;
+                    open.push_back(b);
+                    if (turning[b]) changed |= vary(b, cut);
+                }
+            }
+        }
+        return changed;
+    }
+
+    // What the block writes and somebody at the cut reads.
+    bool vary(uint32_t b, uint32_t cut)
+    {
+        const BasicBlock &block = flow_.blocks()[b], &at = flow_.blocks()[cut];
+        const std::vector<uint32_t> &reads = flow_.access(at.first).reads;
+        bool changed = false;
+        for (uint32_t i = block.first; i < block.last; ++i)
+            for (uint32_t r : flow_.access(i).writes) {
+                const bool read = at.live_out.has(r) ||
+                                  std::find(reads.begin(), reads.end(), r) != reads.end();
+                if (!read || found_.varies[r] || found_.again[r] != Values::kNever) continue;
+                found_.varies[r] = 1;
+                changed = true;
+            }
+        return changed;
+    }
+
+    void find_joins()
+    {
+        const auto n = static_cast<uint32_t>(flow_.blocks().size());
+        std::vector<uint8_t> turning;
+        for (uint32_t b = 0; b < n; ++b) {
+            if (flow_.blocks()[b].next.size() < 2 || !parts(flow_.blocks()[b].last - 1)) continue;
+            const uint32_t after = flow_.after(b);
+            if (after == Flow::kNone || stops(after)) continue;
+            const std::vector<uint32_t> between = flow_.influence(b);
+            if (std::none_of(between.begin(), between.end(),
+                             [&](uint32_t to) { return is_divergent_cut(to); }))
+                continue;
+            if (turning.empty()) turning = find_turning();
+            const bool touched = std::any_of(between.begin(), between.end(),
+                                             [&](uint32_t to) { return touches(to); });
+            if ((turning[b] && turning[after]) || (touched && comes_to_access(after)))
+                found_.joins.push_back(flow_.blocks()[after].first);
+        }
+    }
+
+    bool touches(uint32_t b) const
+    {
+        const BasicBlock &block = flow_.blocks()[b];
+        for (uint32_t i = block.first; i < block.last; ++i)
+            if (is_seen(body_.instructions[i].opcode, how_)) return true;
+        return false;
+    }
+
+    // Before lanes stop?
+    bool comes_to_access(uint32_t from) const
+    {
+        std::vector<uint8_t> seen(flow_.blocks().size(), 0);
+        std::vector<uint32_t> open{from};
+        seen[from] = 1;
+        while (!open.empty()) {
+            const uint32_t b = open.back();
+            open.pop_back();
+            if (stops(b)) continue;
+            if (touches(b)) return true;
+            for (uint32_t to : flow_.blocks()[b].next)
+                if (!seen[to]) seen[to] = 1, open.push_back(to);
+        }
+        return false;
     }
 
     bool visit(uint32_t i, bool divergent)
@@ -224,15 +355,16 @@ private:
     const ptx::Function &f_;
     const ptx::Body &body_;
     const Flow &flow_;
+    const Lockstep how_;
     Values found_;
 };
 
 }  // namespace
 
 Values find_values(const Unit &unit, const ptx::Function &f, const ptx::Body &body,
-                   const Flow &flow)
+                   const Flow &flow, Lockstep how)
 {
-    return Finder(unit, f, body, flow).find();
+    return Finder(unit, f, body, flow, how).find();
 }
 
 }  // namespace rgpu::softgpu::lower

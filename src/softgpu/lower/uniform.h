@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "softgpu/lower/flow.h"
+#include "softgpu/lower/lockstep.h"
 #include "softgpu/lower/unit.h"
 #include "softgpu/ptx/ast.h"
 
@@ -19,9 +20,13 @@ struct Values {
     std::vector<uint32_t> again;
     // For every block of the flow: 1 where such lanes may come to it in different numbers.
     std::vector<uint8_t> divergent;
+    // Instructions before which lanes that part must be together again: else those that leave a cut
+    // out could come to it in a later turn of a loop while others are there in this one, or touch
+    // shared memory before those that stand there.
+    std::vector<uint32_t> joins;
     static constexpr uint32_t kNever = UINT32_MAX;
 };
 
-Values find_values(const Unit &, const ptx::Function &, const ptx::Body &, const Flow &);
+Values find_values(const Unit &, const ptx::Function &, const ptx::Body &, const Flow &, Lockstep);
 
 }  // namespace rgpu::softgpu::lower

@@ -258,7 +258,51 @@ bool is_cut(const std::string &ptx)
     return !compiled->per_thread;
 }
 
+// Of a kernel without meetings: do its lanes go in step?
+bool goes_in_step(const std::string &body)
+{
+    setenv("RGPU_SOFTGPU_FIBERS", "0", 1);
+    auto compiled = parse(small("shl.b32 %r1, %r0, 2; mov.u32 %r2, s; add.u32 %r3, %r1, %r2;\n" +
+                                body + "st.global.u32 [%rd0], %r4;"))
+                        ->compile("k");
+    cr_assert(compiled.has_value(), "%s", compiled ? "" : compiled.error().text.c_str());
+    const auto &object = compiled->object;
+    return std::string(object.begin(), object.end()).find("rt_run_warps") != std::string::npos;
+}
+
 }  // namespace
+
+// Which accesses of shared memory need a step between them. %r3 is a lane's own place.
+Test(lower_segments, lanes_go_in_step_where_they_may_see_each_other)
+{
+    cr_assert(!goes_in_step("st.shared.u32 [%r3], %r0; ld.shared.u32 %r4, [%r3];"));
+    cr_assert(!goes_in_step("ld.shared.u32 %r4, [%r3+128]; st.shared.u32 [%r3], %r4;"));
+    cr_assert(goes_in_step("ld.shared.u32 %r4, [%r3+32]; st.shared.u32 [%r3], %r4;"));
+    cr_assert(goes_in_step("st.shared.u32 [%r3], %r0; ld.shared.u32 %r4, [%r2];"));
+    cr_assert(goes_in_step("xor.b32 %r5, %r3, 4; ld.shared.u32 %r4, [%r5]; "
+                           "st.shared.u32 [%r3], %r4;"));
+    cr_assert(!goes_in_step("ld.shared.u32 %r4, [%r2]; ld.shared.u32 %r5, [%r3];"));
+    cr_assert(goes_in_step("ld.shared.u32 %r4, [%r2]; atom.shared.add.u32 %r5, [%r2], 1;"));
+    cr_assert(!goes_in_step("atom.shared.add.u32 %r4, [%r2], 1; red.shared.add.u32 [%r2], 1;"));
+}
+
+// s[t] += s[t + k] of the lanes with t < k.
+Test(lower_segments, what_a_branch_keeps_apart_needs_no_step)
+{
+    const std::string head = "ld.global.u32 %r5, [%rd0]; ",
+                      addition = "@%p0 bra L; shl.b32 %r6, %r5, 2; add.u32 %r7, %r3, %r6;\n"
+                                 "ld.shared.u32 %r4, [%r7]; st.shared.u32 [%r3], %r4; L:";
+    cr_assert(!goes_in_step(head + "setp.ge.u32 %p0, %r0, %r5; " + addition));
+    cr_assert(!goes_in_step(head + "setp.le.u32 %p0, %r5, %r0; " + addition));
+    cr_assert(goes_in_step(head + "setp.gt.u32 %p0, %r0, %r5; " + addition));
+    cr_assert(goes_in_step(head + "setp.lt.u32 %p0, %r0, %r5; " + addition));
+    cr_assert(goes_in_step(head + "setp.ne.u32 %p0, %r0, %r5; " + addition));
+    cr_assert(goes_in_step(head + "setp.ge.u32 %p0, %r0, %r5; add.u32 %r5, %r5, 0; " + addition));
+    const std::string fixed = "@%p0 bra L; ld.shared.u32 %r4, [%r3+64]; st.shared.u32 [%r3], %r4; "
+                              "L:";
+    cr_assert(!goes_in_step("setp.gt.u32 %p0, %r0, 15; " + fixed));
+    cr_assert(goes_in_step("setp.gt.u32 %p0, %r0, 16; " + fixed));
+}
 
 Test(lower_segments, random_kernels_give_what_fibers_give, .timeout = 3000)
 {
