@@ -54,9 +54,9 @@ struct BlockState {
     Dim3 ctaid{0, 0, 0};        // %ctaid
     uint32_t sm_id = 0;         // %smid: the engine thread that runs it
     void *engine = nullptr;     // the engine's own
-    // A "block" kernel may store its thread's %tid here before it calls rt_assertfail, rt_trap or
-    // rt_misaligned, so that the report names the thread ("thread" kernels need not).
-    uint32_t tid_x = 0, tid_y = 0, tid_z = 0;
+    // A "block" kernel may store its thread's %tid and a 1 here before it calls rt_assertfail,
+    // rt_trap or rt_unknown, so that the report names the thread ("thread" kernels need not).
+    uint32_t tid_x = 0, tid_y = 0, tid_z = 0, named = 0;
 };
 
 // One thread of a "thread" kernel. Threads are numbered x first; lane = number % 32.

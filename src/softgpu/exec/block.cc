@@ -93,6 +93,7 @@ void Block::give(Block *b)
     if (b->main_busy_) b->main_->reset();
     b->main_busy_ = false;
     b->forget_threads();
+    if (b->segments) b->segments->forget();
     {
         std::lock_guard lock(idle().mutex);
         if (idle().blocks.size() < kIdleBlocks) {

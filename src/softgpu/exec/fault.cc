@@ -61,6 +61,14 @@ void fault_of_signal(const Worker &w, const Coroutine &stack, FaultKind &kind, s
 [[noreturn]] void fault_on_fiber(Worker *w)
 {
     Block &block = *w->block;
+    if (SegmentRun *run = block.segments.get(); run && run->running() && !run->searching()) {
+        // Many lanes at once: another fault says which, and comes here again.
+        const int signal = w->signal;
+        const uint64_t address = w->address, error = w->error, trap = w->trap;
+        run->search();
+        w->signal = signal;
+        w->address = address, w->error = error, w->trap = trap;
+    }
     FaultKind kind;
     std::string what;
     fault_of_signal(*w, *block.running, kind, what);

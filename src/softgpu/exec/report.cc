@@ -29,9 +29,15 @@ std::string block_of(const Block &b)
 
 std::string where(const Block &b)
 {
+    std::string text = "block (" + block_of(b) + ")";
+    if (b.current || b.state.named) return text + ", thread (" + thread_of(b) + ")";
     // A "block" kernel runs all threads in one loop; which one it is, only it knows.
-    if (!b.current) return "block (" + block_of(b) + ")";
-    return "block (" + block_of(b) + "), thread (" + thread_of(b) + ")";
+    const auto running = b.segments ? b.segments->running() : std::nullopt;
+    if (!running) return text;
+    const auto &[first, last] = *running;
+    if (first.x == last.x) return text + ", thread (" + triple(first.x, first.y, first.z) + ")";
+    return text + ", one of the threads (" + triple(first.x, first.y, first.z) + ") to (" +
+           triple(last.x, last.y, last.z) + ")";
 }
 
 std::string where_cuda(const Block &b)

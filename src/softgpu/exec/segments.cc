@@ -115,13 +115,54 @@ void SegmentRun::run_lanes(Lanes &w, uint32_t segment, uint32_t lanes)
             const uint32_t run = w.together ? static_cast<uint32_t>(std::countr_one(row >> skip))
                                             : 1;
             w.state->whole = lowest(run) << (lane + skip) == lanes;
-            code_(w.state, segment, lane + skip, run, x + skip, y, z);
+            call(w, segment, lane + skip, run, {x + skip, y, z});
             row &= ~(lowest(run) << skip);
         }
         lane += length;
         x = 0;
         if (++y == shape.y) y = 0, ++z;
     }
+}
+
+void SegmentRun::call(Lanes &w, uint32_t segment, uint32_t lane, uint32_t count, Dim3 tid)
+{
+    at_ = &w;
+    segment_ = segment;
+    lane_ = lane;
+    count_ = count;
+    tid_ = tid;
+    code_(w.state, segment, lane, count, tid.x, tid.y, tid.z);
+    at_ = nullptr;
+}
+
+std::optional<SegmentRun::Running> SegmentRun::running() const
+{
+    if (!at_) return std::nullopt;
+    return Running{tid_, {tid_.x + count_ - 1, tid_.y, tid_.z}};
+}
+
+// Where a lane has come to is written behind all else that it does in a segment. Lanes at a step
+// may have been on their way on.
+void SegmentRun::search()
+{
+    Lanes &w = *at_;
+    const uint32_t first = lane_, count = count_, segment = segment_;
+    const Dim3 tid = tid_;
+    searching_ = true;
+    w.state->whole = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t next = w.state->next[first + i], at = next & 0xFFFF;
+        if (at == segment || static_cast<WarpOp>(next >> 16 & 0xFF) == WarpOp::step)
+            call(w, at, first + i, 1, {tid.x + i, tid.y, tid.z});
+    }
+    searching_ = false;
+    at_ = &w, lane_ = first, count_ = count, tid_ = tid;
+}
+
+void SegmentRun::forget()
+{
+    at_ = nullptr;
+    searching_ = false;
 }
 
 void SegmentRun::arrived(Lanes &w, uint32_t lanes)

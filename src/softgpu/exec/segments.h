@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "softgpu/abi.h"
@@ -25,6 +26,20 @@ public:
     bool run(Grid &, BlockState &, rgpu_segments *, uint32_t frame_bytes);
 
     Waiting waiting() const;
+
+    // Which threads run, as %tid.
+    struct Running {
+        Dim3 first, last;
+    };
+    // Nothing where no code runs.
+    std::optional<Running> running() const;
+    // After a fault, on a stack on which the grid's code may fault again: runs the lanes that have
+    // not come to the end of their segment once more, one by one, so that the one at fault shows as
+    // the only one running. Comes back where none does.
+    void search();
+    bool searching() const { return searching_; }
+    // That a call was under way when the grid ended.
+    void forget();
 
 private:
     struct Lanes {
@@ -50,6 +65,7 @@ private:
     void turn(Lanes &);
     uint32_t behind(const Lanes &) const;
     void run_lanes(Lanes &, uint32_t segment, uint32_t lanes);
+    void call(Lanes &, uint32_t segment, uint32_t lane, uint32_t count, Dim3 tid);
     void arrived(Lanes &, uint32_t lanes);
     void meet(Lanes &, uint32_t lanes, WarpOp, uint32_t detail);
     void meet(Lanes &, uint32_t lanes, WarpOp, uint32_t detail, uint32_t mask);
@@ -62,6 +78,11 @@ private:
     BlockState *block_ = nullptr;
     rgpu_segments *code_ = nullptr;
     uint32_t threads_ = 0, live_ = 0;
+    // The call under way: its lanes' warp, or null.
+    Lanes *at_ = nullptr;
+    uint32_t segment_ = 0, lane_ = 0, count_ = 0;
+    Dim3 tid_;
+    bool searching_ = false;
     uint32_t barriers_in_use_ = 0;
     uint32_t reducing_ = 0;  // those of them that somebody came to for bar_red
     BarrierPhase barriers_[kBarriers];

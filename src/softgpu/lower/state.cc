@@ -95,6 +95,8 @@ void Lower::name_thread()
           at = def("getelementptr i8, ptr ", block_state(), ", i64 ", std::to_string(offset));
         emit("store i32 ", value, ", ptr ", at);
     }
+    emit("store i32 1, ptr ", def("getelementptr i8, ptr ", block_state(), ", i64 ",
+                                  std::to_string(offsetof(BlockState, named))));
 }
 
 }  // namespace rgpu::softgpu::lower

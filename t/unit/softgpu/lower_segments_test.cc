@@ -233,12 +233,12 @@ uint64_t setting(const char *name, uint64_t otherwise)
     return set ? strtoull(set, nullptr, 10) : otherwise;
 }
 
-std::optional<Fault> fault_of(const std::string &ptx, Shape shape)
+std::optional<Fault> fault_of(const std::string &ptx, Shape shape, uint64_t parameter = 0)
 {
     setenv("RGPU_SOFTGPU_FIBERS", "0", 1);
     auto m = parse(ptx);
     Globals globals(*m);
-    return launch(*m, globals, "k", {0}, shape);
+    return launch(*m, globals, "k", {parameter}, shape);
 }
 
 std::string small(const std::string &body)
@@ -357,11 +357,61 @@ Test(lower_segments, a_warp_operation_that_not_all_reach_is_told)
               fault->text.c_str());
 }
 
+// All lanes of a warp run at once, and yet the one at fault is named, with its own address.
 Test(lower_segments, a_bad_address_is_told)
 {
-    auto fault = fault_of(small("bar.sync 0; mov.u64 %rd1, 64; st.global.u32 [%rd1], %r0;"),
-                          {{1, 1, 1}, {32, 1, 1}});
+    uint32_t memory[65] = {};
+    const struct {
+        Dim3 shape;
+        unsigned number;
+        const char *thread;
+    } cases[] = {{{64, 1, 1}, 0, "(0,0,0)"},
+                 {{64, 1, 1}, 21, "(21,0,0)"},
+                 {{64, 1, 1}, 63, "(63,0,0)"},
+                 {{16, 4, 1}, 37, "(5,2,0)"}};
+    for (const auto &c : cases) {
+        const std::string body =
+            "mov.u32 %r1, %tid.y; mov.u32 %r2, %ntid.x; mad.lo.u32 %r0, %r1, %r2, %r0;\nbar.sync "
+            "0; "
+            "mul.wide.u32 %rd1, %r0, 4; add.u64 %rd2, %rd1, %rd0; setp.eq.u32 %p0, %r0, " +
+            std::to_string(c.number) +
+            "; selp.b64 %rd2, %rd1, %rd2, %p0; ld.global.u32 %r3, [%rd2]; bar.sync 0; "
+            "st.global.u32 [%rd0], %r3;";
+        auto fault =
+            fault_of(small(body), {{1, 1, 1}, c.shape}, reinterpret_cast<uint64_t>(memory));
+        cr_assert(fault && fault->kind == FaultKind::illegal_address);
+        cr_assert_eq(fault->address, uint64_t{4} * c.number);
+        cr_assert(fault->text.find("reads") != std::string::npos, "%s", fault->text.c_str());
+        cr_assert(fault->text.find(std::string("block (0,0,0), thread ") + c.thread) !=
+                      std::string::npos,
+                  "%s", fault->text.c_str());
+    }
+}
+
+Test(lower_segments, a_fault_in_one_branch_is_told)
+{
+    auto fault = fault_of(small("bar.sync 0; mov.u64 %rd1, 64; setp.ne.u32 %p0, %r0, 37; @%p0 bra "
+                                "E; st.global.u32 [%rd1], %r0; E: bar.sync 0;"),
+                          {{1, 1, 1}, {64, 1, 1}});
     cr_assert(fault && fault->kind == FaultKind::illegal_address);
+    cr_assert(fault->text.find("thread (37,0,0)") != std::string::npos, "%s", fault->text.c_str());
+    fault =
+        fault_of(small("bar.sync 0; setp.ne.u32 %p0, %r0, 37; @%p0 bra E; trap; E: bar.sync 0;"),
+                 {{1, 1, 1}, {64, 1, 1}});
+    cr_assert(fault && fault->kind == FaultKind::trap);
+    cr_assert(fault->text.find("thread (37,0,0)") != std::string::npos, "%s", fault->text.c_str());
+}
+
+// x86 carries it out, so that it shows only when all lanes have.
+Test(lower_segments, a_misaligned_access_is_told)
+{
+    alignas(4) uint8_t memory[256] = {};
+    auto fault = fault_of(small("bar.sync 0; ld.global.u32 %r1, [%rd0]; bar.sync 0; st.global.u32 "
+                                "[%rd0+4], %r1;"),
+                          {{1, 1, 1}, {32, 1, 1}}, reinterpret_cast<uint64_t>(memory + 1));
+    cr_assert(fault && fault->kind == FaultKind::misaligned_address);
+    cr_assert(fault->text.find("one of the threads (0,0,0) to (31,0,0)") != std::string::npos, "%s",
+              fault->text.c_str());
 }
 
 // Lanes of both ways of a branch meet at one operation.
