@@ -100,7 +100,9 @@ private:
     CUresult settle(CUcontext);
     void release(const Band::Block &);
     void poll_leaving();
-    CUresult import(const ImportName &, const struct IpcName &, bool as_peer, Import &);
+    // The address of memory that is imported already, counted once more; 0 where it is not.
+    CUdeviceptr open_again(const ImportName &);
+    CUresult import(const ImportName &, const struct IpcName &, bool as_peer, CUdeviceptr *);
     void end_import(const Import &);
 
     const std::string name_;

@@ -72,14 +72,26 @@ CUresult Bands::get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-CUresult Bands::import(const ImportName &as, const IpcName &name, bool as_peer, Import &i)
+CUdeviceptr Bands::open_again(const ImportName &as)
+{
+    const auto there = imports_.find(as);
+    if (there == imports_.end()) return 0;
+    there->second.times++;
+    return there->second.address;
+}
+
+CUresult Bands::import(const ImportName &as, const IpcName &name, bool as_peer, CUdeviceptr *out)
 {
     auto received = ask_mailbox(name.mailbox, name.key);
     if (!received)
         return received.error().kind == ErrorKind::invalid ? CUDA_ERROR_INVALID_VALUE
                                                            : CUDA_ERROR_OPERATING_SYSTEM;
     std::lock_guard lock(mutex_);
+    // Another thread may have opened it while this one asked.
+    if (const CUdeviceptr address = open_again(as)) return *out = address, CUDA_SUCCESS;
+    Import i;
     i.bytes = received->bytes;
+    i.times = 1;
     if (!begin()) return CUDA_ERROR_NOT_SUPPORTED;
     if (!i.bytes || i.bytes % Band::kPage || name.offset > i.bytes ||
         name.bytes > i.bytes - name.offset || !name.bytes)
@@ -108,6 +120,7 @@ CUresult Bands::import(const ImportName &as, const IpcName &name, bool as_peer, 
     i.address = i.page + name.offset;
     i.size = name.bytes;
     imports_[as] = i;
+    *out = i.address;
     return CUDA_SUCCESS;
 }
 
@@ -122,19 +135,11 @@ CUresult Bands::open_ipc_handle(CUdeviceptr *out, CUipcMemHandle handle, unsigne
     if (REAL(cuCtxGetCurrent)(&as.first) || !as.first || name.mailbox == Mailbox::here().number())
         return CUDA_ERROR_INVALID_CONTEXT;
     if (name.lease != short_name(name_)) return CUDA_ERROR_INVALID_VALUE;
-    Import fresh;
     {
         std::lock_guard lock(mutex_);
-        if (const auto there = imports_.find(as); there != imports_.end()) {
-            there->second.times++;
-            *out = there->second.address;
-            return CUDA_SUCCESS;
-        }
+        if (const CUdeviceptr address = open_again(as)) return *out = address, CUDA_SUCCESS;
     }
-    fresh.times = 1;
-    const CUresult r = import(as, name, flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, fresh);
-    if (!r) *out = fresh.address;
-    return r;
+    return import(as, name, flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, out);
 }
 template CUresult Bands::open_ipc_handle<CallId::cuIpcOpenMemHandle>(CUdeviceptr *, CUipcMemHandle,
                                                                      unsigned);

@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "check.h"
 
 __global__ void add(int *a, int n, int what)
@@ -17,10 +20,36 @@ struct Message {
 };
 constexpr int kBig = 1 << 20, kSmall = 1000;
 
+// Threads that open a handle at the same time get one address, and it is theirs until each has
+// closed it.
+static void open_in_threads(const cudaIpcMemHandle_t &handle)
+{
+    constexpr int kThreads = 4, kRounds = 25;
+    for (int round = 0; round < kRounds; round++) {
+        int *opened[kThreads] = {};
+        std::atomic<int> ready{0};
+        std::vector<std::thread> threads;
+        for (int *&to : opened)
+            threads.emplace_back([&] {
+                CHECK(cudaSetDevice(0));
+                for (ready++; ready < kThreads;) std::this_thread::yield();
+                CHECK(cudaIpcOpenMemHandle((void **)&to, handle, cudaIpcMemLazyEnablePeerAccess));
+            });
+        for (std::thread &t : threads) t.join();
+        for (const int *address : opened) TRUE(address == opened[0]);
+        for (int i = 0; i < kThreads; i++) {
+            CHECK(cudaMemset(opened[0], 0, 0));
+            CHECK(cudaIpcCloseMemHandle(opened[i]));
+        }
+        FAILS(cudaIpcCloseMemHandle(opened[0]), cudaErrorInvalidValue);
+    }
+}
+
 static int other(int in, int out)
 {
     Message m;
     TRUE(read(in, &m, sizeof m) == sizeof m);
+    open_in_threads(m.big);
     int *big, *small, *again;
     cudaEvent_t ready, done;
     CHECK(cudaIpcOpenMemHandle((void **)&big, m.big, cudaIpcMemLazyEnablePeerAccess));
