@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "worker/bands/bands.h"
+#include "worker/driver/context_calls.h"
 
 namespace rgpu::worker {
 
@@ -97,16 +98,10 @@ CUresult retain_primary(CUcontext *context, CUdevice device)
 
 template <CallId Id> CUresult end_primary(CUdevice device)
 {
-    unsigned flags = 0;
-    int before = 0, after = 0;
-    CUcontext context = nullptr;
-    REAL(cuDevicePrimaryCtxGetState)(device, &flags, &before);
-    // Its handle is the same as long as it lives.
-    if (before && !REAL(cuDevicePrimaryCtxRetain)(&context, device))
-        REAL(cuDevicePrimaryCtxRelease_v2)(device);
+    const PrimaryContext primary(the_bands->real, device);
     const CUresult r = the_bands->real.call<Id>()(device);
-    REAL(cuDevicePrimaryCtxGetState)(device, &flags, &after);
-    if (!r && context && !after) the_bands->ended(context);
+    if (!r)
+        if (CUcontext context = primary.ended()) the_bands->ended(context);
     return r;
 }
 
@@ -192,19 +187,9 @@ void put_handles_in_front(Driver &driver)
 void put_contexts_in_front(Driver &driver)
 {
     driver.replace<CallId::cuDevicePrimaryCtxRetain>(retain_primary);
-    driver.replace<CallId::cuDevicePrimaryCtxRelease>(
-        end_primary<CallId::cuDevicePrimaryCtxRelease>);
-    driver.replace<CallId::cuDevicePrimaryCtxRelease_v2>(
-        end_primary<CallId::cuDevicePrimaryCtxRelease_v2>);
-    driver.replace<CallId::cuDevicePrimaryCtxReset>(end_primary<CallId::cuDevicePrimaryCtxReset>);
-    driver.replace<CallId::cuDevicePrimaryCtxReset_v2>(
-        end_primary<CallId::cuDevicePrimaryCtxReset_v2>);
-    watch_made<CallId::cuCtxCreate>(driver);
-    watch_made<CallId::cuCtxCreate_v2>(driver);
-    watch_made<CallId::cuCtxCreate_v3>(driver);
-    watch_made<CallId::cuCtxCreate_v4>(driver);
-    watch_ended<CallId::cuCtxDestroy>(driver);
-    watch_ended<CallId::cuCtxDestroy_v2>(driver);
+    PrimaryContextEnders::each([&]<CallId Id> { driver.replace<Id>(end_primary<Id>); });
+    ContextMakers::each([&]<CallId Id> { watch_made<Id>(driver); });
+    ContextEnders::each([&]<CallId Id> { watch_ended<Id>(driver); });
     watch_capture<CallId::cuStreamBeginCapture>(driver);
     watch_capture<CallId::cuStreamBeginCapture_ptsz>(driver);
     watch_capture<CallId::cuStreamBeginCapture_v2>(driver);

@@ -2,6 +2,7 @@
 // knows.
 #include <algorithm>
 
+#include "worker/driver/context_calls.h"
 #include "worker/limits/memory_cap_front.h"
 
 namespace rgpu::worker::capped {
@@ -45,19 +46,10 @@ template <CallId Id> CUresult end_primary(CUdevice device)
     Entry cap;
     auto end = [&] { return the_cap().real.call<Id>()(device); };
     if (!cap->has(device)) return end();
-    unsigned flags = 0;
-    int before = 0, after = 0;
-    CUcontext context = nullptr;
-    REAL(cuDevicePrimaryCtxGetState)(device, &flags, &before);
-    // Its handle is the same as long as the process lives.
-    if (before && !REAL(cuDevicePrimaryCtxRetain)(&context, device))
-        REAL(cuDevicePrimaryCtxRelease_v2)(device);
-    CUresult r = cap->released(device, 0, [&] {
-        CUresult ended = end();
-        REAL(cuDevicePrimaryCtxGetState)(device, &flags, &after);
-        return ended;
-    });
-    if (!r && before && !after) cap->forget_context(device, context);
+    const PrimaryContext primary(cap->real, device);
+    CUresult r = cap->released(device, 0, end);
+    if (!r)
+        if (CUcontext context = primary.ended()) cap->forget_context(device, context);
     return r;
 }
 
@@ -149,19 +141,9 @@ template <CallId Id, size_t Function> void measure_first(Driver &driver)
 void put_code_in_front(Driver &driver)
 {
     driver.replace<CallId::cuDevicePrimaryCtxRetain>(retain_primary);
-    driver.replace<CallId::cuDevicePrimaryCtxRelease>(
-        end_primary<CallId::cuDevicePrimaryCtxRelease>);
-    driver.replace<CallId::cuDevicePrimaryCtxRelease_v2>(
-        end_primary<CallId::cuDevicePrimaryCtxRelease_v2>);
-    driver.replace<CallId::cuDevicePrimaryCtxReset>(end_primary<CallId::cuDevicePrimaryCtxReset>);
-    driver.replace<CallId::cuDevicePrimaryCtxReset_v2>(
-        end_primary<CallId::cuDevicePrimaryCtxReset_v2>);
-    measure_context<CallId::cuCtxCreate>(driver);
-    measure_context<CallId::cuCtxCreate_v2>(driver);
-    measure_context<CallId::cuCtxCreate_v3>(driver);
-    measure_context<CallId::cuCtxCreate_v4>(driver);
-    driver.replace<CallId::cuCtxDestroy>(destroy_context<CallId::cuCtxDestroy>);
-    driver.replace<CallId::cuCtxDestroy_v2>(destroy_context<CallId::cuCtxDestroy_v2>);
+    PrimaryContextEnders::each([&]<CallId Id> { driver.replace<Id>(end_primary<Id>); });
+    ContextMakers::each([&]<CallId Id> { measure_context<Id>(driver); });
+    ContextEnders::each([&]<CallId Id> { driver.replace<Id>(destroy_context<Id>); });
     driver.replace<CallId::cuCtxSetLimit>(set_limit);
 
     measure_made<CallId::cuModuleLoad, CallId::cuModuleUnload>(driver);
