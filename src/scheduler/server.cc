@@ -225,7 +225,7 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd br
 
 Result<Fd> Server::seat(Gpu &gpu, const std::string &lease, share::Terms terms, int64_t now)
 {
-    Result<share::Opened> opened = share::open_place();
+    Result<share::Ends> opened = share::open_ends();
     if (!opened) return std::move(opened).error();
     Result<uint64_t> seat = gpu.board.open(lease, terms, std::move(opened->desk));
     if (!seat) return std::move(seat).error();

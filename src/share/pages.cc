@@ -40,7 +40,7 @@ void *map(int fd, int protection)
 Result<Fd> memory(const char *name)
 {
     Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd || ftruncate(fd.get(), kPage) != 0) return failed("memory for a worker's place");
+    if (!fd || ftruncate(fd.get(), kPage) != 0) return failed("memory for the pages of a worker");
     return fd;
 }
 
@@ -73,30 +73,30 @@ template struct Unmap<const Told>;
 template struct Unmap<Says>;
 template struct Unmap<const Says>;
 
-Result<Opened> open_place()
+Result<Ends> open_ends()
 {
     Result<Fd> told = memory("scheduler-told"), says = memory("scheduler-says");
     if (!told || !says) return told ? std::move(says).error() : std::move(told).error();
-    Opened opened;
-    opened.desk.told.reset(static_cast<const Told *>(map(told->get(), PROT_READ)));
-    opened.desk.says.reset(static_cast<Says *>(map(says->get(), PROT_READ | PROT_WRITE)));
-    if (!opened.desk.told || !opened.desk.says) return failed("mapping a worker's place");
+    Ends both;
+    both.desk.told.reset(static_cast<const Told *>(map(told->get(), PROT_READ)));
+    both.desk.says.reset(static_cast<Says *>(map(says->get(), PROT_READ | PROT_WRITE)));
+    if (!both.desk.told || !both.desk.says) return failed("mapping the pages of a worker");
     if (!seal(told->get(), false) || !seal(says->get(), true))
-        return failed("sealing a worker's place");
-    opened.bell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        return failed("sealing the pages of a worker");
+    both.bell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     int line[2], ends[2];
-    if (!opened.bell || pipe2(line, O_CLOEXEC | O_NONBLOCK) != 0) return failed("a worker's place");
-    opened.line.reset(line[0]);
+    if (!both.bell || pipe2(line, O_CLOEXEC | O_NONBLOCK) != 0)
+        return failed("the pages of a worker");
+    both.line.reset(line[0]);
     Fd workers_line(line[1]);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return failed("a worker's place");
+        return failed("the pages of a worker");
     Fd ours(ends[0]);
-    opened.socket.reset(ends[1]);
-    const int given[kDescriptors] = {told->get(), says->get(), opened.bell.get(),
-                                     workers_line.get()};
+    both.socket.reset(ends[1]);
+    const int given[kDescriptors] = {told->get(), says->get(), both.bell.get(), workers_line.get()};
     if (send_packet(ours.get(), kMagic, sizeof kMagic, given, MSG_DONTWAIT) != 0)
-        return failed("a worker's place");
-    return opened;
+        return failed("the pages of a worker");
+    return both;
 }
 
 Result<TenantEnd> take_tenant_end(int socket)
@@ -107,15 +107,15 @@ Result<TenantEnd> take_tenant_end(int socket)
     if (n <= 0 || given.size() != kDescriptors)
         return error(ErrorKind::disconnected, "there is no scheduler");
     const Fd told = std::move(given[0]), says = std::move(given[1]);
-    TenantEnd place;
-    place.bell = std::move(given[2]);
-    place.line = std::move(given[3]);
+    TenantEnd end;
+    end.bell = std::move(given[2]);
+    end.line = std::move(given[3]);
     if (n != static_cast<ssize_t>(sizeof kMagic) || memcmp(text, kMagic, sizeof kMagic))
         return error(ErrorKind::invalid, "the scheduler is of another version");
-    place.told.reset(static_cast<Told *>(map(told.get(), PROT_READ | PROT_WRITE)));
-    place.says.reset(static_cast<const Says *>(map(says.get(), PROT_READ)));
-    if (!place.told || !place.says) return failed("mapping this worker's place");
-    return place;
+    end.told.reset(static_cast<Told *>(map(told.get(), PROT_READ | PROT_WRITE)));
+    end.says.reset(static_cast<const Says *>(map(says.get(), PROT_READ)));
+    if (!end.told || !end.says) return failed("mapping the pages of this worker");
+    return end;
 }
 
 }  // namespace rgpu::share

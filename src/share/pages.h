@@ -79,11 +79,11 @@ struct TenantEnd {
 // Both ends. The bell makes an epoll instance return (edge-triggered: it is never read), the line
 // hangs up when the worker is gone (nor is that read). The worker's end is a socket in which all of
 // it lies ready, so that it can be given away as one descriptor.
-struct Opened {
+struct Ends {
     SchedulerEnd desk;
     Fd bell, line, socket;
 };
-Result<Opened> open_place();
+Result<Ends> open_ends();
 // In the worker, once for each socket. Fails with `disconnected` where there is no scheduler.
 Result<TenantEnd> take_tenant_end(int socket);
 

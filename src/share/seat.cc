@@ -24,7 +24,7 @@ constexpr int64_t kNoAnswer = 2 * kSecond;
 
 }  // namespace
 
-Seat::Seat(TenantEnd place) : place_(std::move(place)), says_(place_.says.get())
+Seat::Seat(TenantEnd end) : end_(std::move(end)), says_(end_.says.get())
 {
     nobodys_.token = kMine;
     nobodys_.alone = 1;
@@ -32,9 +32,9 @@ Seat::Seat(TenantEnd place) : place_(std::move(place)), says_(place_.says.get())
 
 Result<std::unique_ptr<Seat>> Seat::take(int socket)
 {
-    Result<TenantEnd> place = take_tenant_end(socket);
-    if (!place) return std::move(place).error();
-    std::unique_ptr<Seat> seat(new Seat(std::move(*place)));
+    Result<TenantEnd> end = take_tenant_end(socket);
+    if (!end) return std::move(end).error();
+    std::unique_ptr<Seat> seat(new Seat(std::move(*end)));
     seat->told().seated = 1;
     seat->tell();
     return seat;
@@ -76,7 +76,7 @@ void Seat::wait()
     syscall(SYS_futex, &says().token, FUTEX_WAIT, seen, &limit, nullptr, 0);
     if (may_launch()) return;
     const int64_t now = clock_now();
-    pollfd line{place_.line.get(), 0, 0};
+    pollfd line{end_.line.get(), 0, 0};
     if (poll(&line, 1, 0) == 1) {  // nobody is at the other end
         gone_ = true;
         go_without();
@@ -87,14 +87,14 @@ void Seat::wait()
 
 void Seat::go_without()
 {
-    looked_ = place_.says->looked.load();
+    looked_ = end_.says->looked.load();
     says_ = &nobodys_;
 }
 
 void Seat::look_again()
 {
-    if (says_.load() == &nobodys_ && !gone_ && place_.says->looked.load() != looked_)
-        says_ = place_.says.get();
+    if (says_.load() == &nobodys_ && !gone_ && end_.says->looked.load() != looked_)
+        says_ = end_.says.get();
 }
 
 void Seat::began(int64_t now)
@@ -118,7 +118,7 @@ void Seat::tell()
 {
     const uint64_t one = 1;
     // Full: it was rung.
-    (void)!write(place_.bell.get(), &one, sizeof one);
+    (void)!write(end_.bell.get(), &one, sizeof one);
 }
 
 }  // namespace rgpu::share

@@ -17,7 +17,7 @@ public:
     // no scheduler.
     static Result<std::unique_ptr<Seat>> take(int socket);
 
-    Told &told() { return *place_.told; }
+    Told &told() { return *end_.told; }
     // The tenant has the token and may launch: the fast path's whole question.
     bool may_launch() const
     {
@@ -48,11 +48,11 @@ public:
     void look_again();
 
 private:
-    explicit Seat(TenantEnd place);
+    explicit Seat(TenantEnd end);
     const Says &says() const { return *says_.load(std::memory_order_relaxed); }
     void go_without();
 
-    TenantEnd place_;
+    TenantEnd end_;
     Says nobodys_{};  // in place of the scheduler's
     std::atomic<const Says *> says_;
     int64_t asked_ = 0;  // since when it waits

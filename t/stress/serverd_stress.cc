@@ -165,7 +165,7 @@ int main(int argc, char **argv)
         return 1;
     }
     share::Board board(share::clock_now());
-    std::vector<share::Opened> places;
+    std::vector<share::Ends> places;
     worker::set_driver(*driver);
     std::vector<std::thread> threads, streams;
     worker::Turn *turns[kTenants] = {};
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
         settings.meter = &meters[i];
         settings.max_kernel = 20 * share::kSecond;
         settings.broke_limit = [](int64_t) { _exit(1); };
-        places.push_back(std::move(*share::open_place()));
+        places.push_back(std::move(*share::open_ends()));
         if (!board.open(settings.lease, settings.terms, std::move(places.back().desk))) return 1;
         auto turn = worker::Turn::start(places.back().socket.get(), settings);
         if (!turn) {

@@ -77,9 +77,9 @@ int main(int argc, char **argv)
     Board board(clock_now());
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::thread> threads;
-    std::vector<Opened> opened;
+    std::vector<Ends> opened;
     for (int i = 0; i < kTenants * kWorkersEach; ++i) {
-        opened.push_back(std::move(*open_place()));
+        opened.push_back(std::move(*open_ends()));
         if (!board.open("lease" + std::to_string(i % kTenants), {30, 100, 100},
                         std::move(opened.back().desk)))
             return 1;

@@ -19,7 +19,7 @@ namespace {
 
 // A worker, at a board whose clock is the test's.
 struct Worker {
-    Opened opened = std::move(*open_place());
+    Ends opened = std::move(*open_ends());
     uint64_t number;
     TenantEnd place;
 
@@ -304,7 +304,7 @@ Test(board, bears_random_bytes, .timeout = 60)
 // What a tenant may do with the descriptors that it has.
 Test(pages, neither_size_nor_the_schedulers_words_can_be_changed)
 {
-    Opened opened = std::move(*open_place());
+    Ends opened = std::move(*open_ends());
     char text[8], control[CMSG_SPACE(4 * sizeof(int))];
     iovec content{text, sizeof text};
     msghdr message{};
@@ -338,7 +338,7 @@ Test(pages, neither_size_nor_the_schedulers_words_can_be_changed)
 
 Test(seat, goes_without_turns_when_the_scheduler_is_gone)
 {
-    auto opened = std::make_unique<Opened>(std::move(*open_place()));
+    auto opened = std::make_unique<Ends>(std::move(*open_ends()));
     Result<std::unique_ptr<Seat>> seat = Seat::take(opened->socket.get());
     cr_assert(seat.has_value());
     cr_expect_not(Seat::take(opened->socket.get()).has_value(), "once");
@@ -352,7 +352,7 @@ Test(seat, goes_without_turns_when_the_scheduler_is_gone)
 
 Test(seat, waits_two_seconds_for_a_scheduler_that_hangs)
 {
-    Opened opened = std::move(*open_place());
+    Ends opened = std::move(*open_ends());
     Result<std::unique_ptr<Seat>> seat = Seat::take(opened.socket.get());
     const int64_t begin = clock_now();
     while (!(*seat)->ask() && clock_now() < begin + 10 * kSecond) (*seat)->wait();
