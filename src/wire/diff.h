@@ -3,7 +3,7 @@
 // Memory that the program and its kernels share is there twice, and both may write: bytes that one
 // side did not change must not overwrite what the other side did. Each side keeps a twin, the last
 // content that both agreed on; a diff names exactly the bytes that differ from it. Layout:
-// doc/protocol.md, "Shared memory".
+// doc/protocol.md, "Mirrored memory".
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Shared memory on the wire: what the first word of a cuMemAllocManaged frame's body says.
-// Layouts: doc/protocol.md, "Shared memory".
+// Mirrored memory on the wire: what the first word of a cuMemAllocManaged frame's body says.
+// Layouts: doc/protocol.md, "Mirrored memory".
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace rgpu::wire {
 
 enum class MirrorStep : uint32_t {
     reserve,      // asks for addresses that mean the same to both sides
-    back,         // asks for device memory behind them: from now on they can be shared
+    back,         // asks for device memory behind them: from now on they can be mirrored
     release,      // gives addresses, and what is behind them, back
     push,         // bytes that the program changed
     pull,         // asks for bytes that the device changed
@@ -19,7 +19,7 @@ enum class MirrorStep : uint32_t {
 // Addresses and device memory come in multiples of this; drivers' own granularity is not larger.
 inline constexpr uint64_t kMirrorGranule = uint64_t{2} << 20;
 
-// One part of shared memory.
+// One part of mirrored memory.
 struct MirroredRange {
     uint64_t address = 0, bytes = 0;
 };

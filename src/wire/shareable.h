@@ -1,6 +1,6 @@
 // Names of memory that several processes of a job share on one server: what stands in a descriptor
-// that a program gets for memory of the GPU server. Layout: doc/protocol.md, "Shared memory of the
-// server".
+// that a program gets for memory of the GPU server. Layout: doc/protocol.md, "Memory of several
+// processes".
 //
 // A client keeps a name as it comes, and hands it back. Only workers read what is in it, and
 // believe nothing of it: whoever has no key has no memory.

@@ -47,8 +47,8 @@ bool can_have(const Container &container, const std::string &path)
 }
 
 // Libraries beside the interposer that it opens by itself (the client bundle has an OpenSSL there).
-std::vector<BindMount> libraries_root(const std::string &interposer_dir,
-                                      const std::string &directory)
+std::vector<BindMount> neighbour_mounts(const std::string &interposer_dir,
+                                        const std::string &directory)
 {
     std::vector<BindMount> mounts;
     DIR *own = opendir((interposer_dir + "/openssl").c_str());
@@ -221,7 +221,7 @@ Result<ContainerParts> parts_for(const Container &container, const std::string &
         parts.warnings.push_back(
             "programs in the container will find no GPU: its C library is older than the glibc " +
             version + " that rgpu's libcuda.so.1 needs");
-    for (BindMount &mount : libraries_root(interposer_dir, parts.directory))
+    for (BindMount &mount : neighbour_mounts(interposer_dir, parts.directory))
         parts.mounts.push_back(std::move(mount));
     parts.environment.emplace_back("RGPU_LEASE", parts.directory + "/lease.json");
     // By this `rgpu slurm lost` knows the job's processes, from outside.

@@ -302,7 +302,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned int fl
     }
     CUdeviceptr device = range->base;
     if (!range->allocated)
-        if (CUresult r = mirror::mirror(*range, device)) return r;
+        if (CUresult r = mirror::mirror_registered(*range, device)) return r;
     if (!mirror::find(device)) return CUDA_ERROR_NOT_SUPPORTED;
     if (CUresult r = mirror::must_be_here(device)) return r;
     if (CUresult r = mirror::share(device)) return r;

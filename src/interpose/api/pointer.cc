@@ -44,7 +44,7 @@ CUresult device_pointer(const Known &k, CUdeviceptr &out)
 {
     CUdeviceptr base = k.in_host.base;
     if (!k.in_host.allocated)
-        if (CUresult r = mirror::mirror(k.in_host, base)) return r;
+        if (CUresult r = mirror::mirror_registered(k.in_host, base)) return r;
     out = base + (k.address - k.in_host.base);
     return mirror::find(base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -468,7 +468,7 @@ CUresult share(CUdeviceptr address)
     return b ? share_whole(st, *b) : CUDA_SUCCESS;
 }
 
-CUresult mirror(const HostRange &range, CUdeviceptr &device)
+CUresult mirror_registered(const HostRange &range, CUdeviceptr &device)
 {
     Mirror &st = state();
     std::lock_guard order(st.order);
@@ -670,7 +670,7 @@ CUresult look_at_parameters(uint8_t *&data, size_t bytes, std::vector<uint8_t> &
             if (CUresult r = share(value)) return r;
         } else if (auto range = find_host(pointer(value)); range && !range->allocated) {
             CUdeviceptr device = 0;
-            if (CUresult r = mirror(*range, device)) return r;
+            if (CUresult r = mirror_registered(*range, device)) return r;
             if (CUresult r = share(device)) return r;
             if (room.empty() || data != room.data()) {
                 room.assign(data, data + bytes);

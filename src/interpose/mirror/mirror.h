@@ -66,7 +66,7 @@ void give_back(CUdeviceptr);
 // Makes the block that holds the address mirrored, if one does.
 CUresult share(CUdeviceptr);
 // The kernel's address of registered memory (given as it was registered).
-CUresult mirror(const HostRange &, CUdeviceptr &device);
+CUresult mirror_registered(const HostRange &, CUdeviceptr &device);
 // One registration more (1) or less (-1); the mirror, if there is one, ends.
 void note_registration(uintptr_t host, int change);
 // A managed variable that the server's driver placed at `address`: appears there with its content.

@@ -1,5 +1,5 @@
-// Frames of shared memory, and variables that may be shared. Layouts: doc/protocol.md, "Shared
-// memory".
+// Frames of mirrored memory, and variables that may be mirrored. Layouts: doc/protocol.md,
+// "Mirrored memory".
 #include "worker/calls/own.h"
 #include "worker/driver/driver.h"
 
@@ -67,7 +67,7 @@ Result<void> pull(Session &s, Call &call)
     return {};
 }
 
-// Answers where a variable is. What is managed is shared from now on.
+// Answers where a variable is. What is managed is mirrored from now on.
 Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr address, size_t bytes)
 {
     uint32_t managed = 0;
