@@ -12,11 +12,13 @@
 #include "cli/parts/table.h"
 #include "cli/slurm/tool.h"
 #include "slurm/jobs/usage.h"
+#include "util/format.h"
+#include "util/next_token.h"
 
 namespace rgpu::cli {
 namespace {
 
-constexpr char kCut = '\x1f';  // between sacct's fields: comments may hold anything else
+constexpr const char *kCut = "\x1f";  // between sacct's fields: comments may hold anything else
 
 // One run of a job: a requeued one has several.
 struct Run {
@@ -24,13 +26,7 @@ struct Run {
     double elapsed = 0;
 };
 
-std::string take(std::string_view &rest)
-{
-    size_t end = rest.find(kCut);
-    std::string part(rest.substr(0, end));
-    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
-    return part;
-}
+std::string take(std::string_view &rest) { return std::string(next_token(rest, kCut)); }
 
 std::vector<Run> parse_runs(std::string_view printed)
 {
@@ -197,7 +193,7 @@ private:
         }
         std::string text = table(all) + duration(seconds) + " of GPU time in all";
         if (unreported)
-            text += "; of " + std::to_string(unreported) + (unreported == 1 ? " run" : " runs") +
+            text += "; of " + counted(unreported, "run") +
                     " not all is known (it runs, or a server was away)";
         return text + "\n";
     }

@@ -1,6 +1,4 @@
 // rgpu why: what a job waits for, who holds that, until when, and what would start now.
-#include <ctime>
-
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -8,9 +6,11 @@
 #include "cli/parts/pool_view.h"
 #include "cli/parts/table.h"
 #include "cli/slurm/tool.h"
+#include "cli/slurm/words.h"
 #include "slurm/jobs/alternatives.h"
 #include "slurm/jobs/missing.h"
 #include "slurm/jobs/pool_jobs.h"
+#include "util/format.h"
 #include "util/units.h"
 
 namespace rgpu::cli {
@@ -18,20 +18,6 @@ namespace {
 
 using slurm::PoolJob;
 using Json = nlohmann::json;
-
-std::string clock_text(int64_t at)
-{
-    char text[32] = "-";
-    const time_t time = at;
-    tm parts{};
-    if (at) strftime(text, sizeof text, "%FT%T", localtime_r(&time, &parts));
-    return text;
-}
-
-std::string counted(unsigned long n, const char *what)
-{
-    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
 
 // 250 hundredths are "2.5".
 std::string gpus_text(unsigned long hundredths)
@@ -43,12 +29,10 @@ std::string gpus_text(unsigned long hundredths)
     return text;
 }
 
-std::string wanted_text(const PoolJob &job)
+Wanted wanted_of(const PoolJob &job)
 {
-    std::string out = counted(job.gpus, "GPU");
-    if (!job.type.empty()) out += " of type " + job.type;
-    if (job.share() != 100) out += " (" + std::to_string(job.share()) + "% of each)";
-    return out + (job.nodes > 1 ? " on each of " + counted(job.nodes, "node") : "");
+    const auto share = static_cast<int>(job.share());
+    return {job.gpus, job.type, {share, share}, job.nodes};
 }
 
 // All that is told of one job.
@@ -172,9 +156,9 @@ private:
     static std::string as_text(const Told &told)
     {
         const PoolJob &job = told.job;
-        std::string out = "job " + job.id + " of " + job.user + " wants " + wanted_text(job) +
-                          " and waits since " + clock_text(job.submitted) + ":\n  " + told.why +
-                          "\n";
+        std::string out = "job " + job.id + " of " + job.user + " wants " +
+                          to_text(wanted_of(job)) + " and waits since " +
+                          clock_text(job.submitted) + ":\n  " + told.why + "\n";
         if (told.licences)
             out += "  " +
                    gpus_text(told.licences->total -

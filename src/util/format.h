@@ -1,4 +1,4 @@
-// Text from a printf format.
+// Text from a printf format, and numbers with their nouns.
 #pragma once
 
 #include <cstdarg>
@@ -16,6 +16,12 @@ namespace rgpu {
     vsnprintf(buffer, sizeof buffer, pattern, arguments);
     va_end(arguments);
     return buffer;
+}
+
+// "1 GPU", "2 GPUs": of nouns that take an "s". Any thread.
+inline std::string counted(size_t count, const char *noun)
+{
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace rgpu

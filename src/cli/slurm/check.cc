@@ -11,6 +11,7 @@
 #include "cli/slurm/tool.h"
 #include "slurm/check/compare.h"
 #include "slurm/check/drift.h"
+#include "util/format.h"
 
 namespace rgpu::cli {
 namespace {
@@ -136,10 +137,9 @@ private:
             if (!d.found.starts_with(d.of)) out += d.of + ": ";
             out += d.found + "\n    " + d.cure + "\n";
         }
-        std::string counted = std::to_string(seen.jobs) + (seen.jobs == 1 ? " job" : " jobs") +
-                              " with GPUs of the pool, " + std::to_string(seen.leases) +
-                              (seen.leases == 1 ? " lease" : " leases");
-        return out + counted + ": " +
+        std::string looked_at = counted(seen.jobs, "job") + " with GPUs of the pool, " +
+                                counted(seen.leases, "lease");
+        return out + looked_at + ": " +
                (seen.all.empty()       ? "all agree"
                 : seen.all.size() == 1 ? "1 thing disagrees"
                                        : std::to_string(seen.all.size()) + " things disagree") +

@@ -17,6 +17,7 @@
 #include "slurm/terms/filters.h"
 #include "slurm/terms/licences.h"
 #include "slurm/terms/snapshot.h"
+#include "util/format.h"
 #include "util/next_token.h"
 #include "util/units.h"
 
@@ -311,8 +312,7 @@ private:
         const std::string &conf = site.slurm.files[0].path;
         if (!plan.obstacles.empty()) return conf + ": nothing is written before that is done\n";
         if (plan.lines.empty()) return conf + ": all that rgpu needs is there\n";
-        return std::to_string(plan.lines.size()) + (plan.lines.size() == 1 ? " line" : " lines") +
-               " to write: rgpu slurm setup --apply\n";
+        return counted(plan.lines.size(), "line") + " to write: rgpu slurm setup --apply\n";
     }
 
     std::string plan_json(const slurm::Site &site, const slurm::Plan &plan, bool applied) const

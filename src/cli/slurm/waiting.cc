@@ -6,6 +6,7 @@
 
 #include "cli/slurm/job_record.h"
 #include "cli/slurm/tool.h"
+#include "cli/slurm/words.h"
 #include "pool/ledger/placement.h"
 #include "slurm/jobs/lost_server.h"
 
@@ -15,14 +16,6 @@ namespace {
 // Jobs that start together ask for the same GPUs, and have them after some milliseconds.
 constexpr Milliseconds kTellAfter{2000};
 constexpr size_t kMostHolders = 4;
-
-std::string clock_text(time_t at)
-{
-    char text[32];
-    tm parts{};
-    strftime(text, sizeof text, "%FT%T", localtime_r(&at, &parts));
-    return text;
-}
 
 bool holds_wanted(const pool::Inventory &server, const pool::Lease &lease,
                   const pool::GpuFilter &filter)
@@ -56,15 +49,6 @@ std::string holders(const pool::Inventories &pool, const slurm::Job &job,
     return out;
 }
 
-std::string wanted(const slurm::Job &job, const pool::Request &request)
-{
-    std::string out = std::to_string(request.gpus) + (request.gpus == 1 ? " GPU" : " GPUs");
-    if (!job.type.empty()) out += " of type " + job.type;
-    if (request.share != kWholeGpu)
-        out += " (" + share_text(request.share, request.most) + " of each)";
-    return out + (job.nodes > 1 ? " on each of " + std::to_string(job.nodes) + " nodes" : "");
-}
-
 }  // namespace
 
 void note_in_job(const slurm::Job &job, const std::string &text)
@@ -90,7 +74,9 @@ void Waiting::still(const std::string &reason)
     auto request = slurm::request_for(job_, "");
     if (!request) return;
     const pool::Inventories pool = client_.inventory();
-    const std::string waits = "waits for " + wanted(job_, *request) + " since " +
+    const auto gpus = static_cast<unsigned>(request->gpus);
+    const Wanted wanted{gpus, job_.type, {request->share, request->most}, job_.nodes};
+    const std::string waits = "waits for " + to_text(wanted) + " since " +
                               clock_text(time(nullptr) - waited.count() / 1000) + ": " + reason;
     const std::string text = waits + holders(pool, job_, request->filter, false);
     note_in_job(job_, text);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "util/driver_release.h"
+#include "util/format.h"
 
 namespace rgpu::pool {
 namespace {
@@ -80,11 +81,6 @@ std::vector<size_t> choose(const std::vector<GpuState> &gpus, const std::vector<
         }
     }
     return best;
-}
-
-std::string counted(size_t count, const char *what)
-{
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 // The GPUs that would do if nobody held anything.

@@ -6,6 +6,7 @@
 #include "rgpud/host/sharing.h"
 #include "serverd/handover.h"
 #include "util/defaults.h"
+#include "util/format.h"
 #include "util/log.h"
 
 namespace rgpu::serverd {
@@ -13,7 +14,7 @@ namespace {
 
 std::string shape(const std::vector<pool::Portion> &gpus)
 {
-    std::string text = std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU" : " GPUs");
+    std::string text = counted(gpus.size(), "GPU");
     if (!gpus.empty() && gpus[0].share != kWholeGpu)
         text += " x " + share_text(gpus[0].share, gpus[0].most);
     return text;

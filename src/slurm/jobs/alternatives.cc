@@ -6,6 +6,7 @@
 
 #include "pool/ledger/placement.h"
 #include "slurm/terms/filters.h"
+#include "util/format.h"
 
 namespace rgpu::slurm {
 namespace {
@@ -128,9 +129,9 @@ std::vector<Alternative> alternatives(const PoolJob &job, const pool::Inventorie
         Wanted fewer = now;
         fewer.gpus = gpus;
         if (!fits(servers, fewer)) continue;
-        out.push_back({gres(now.type, gpus), std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
-                                                 " on each node, in the place of " +
-                                                 std::to_string(now.gpus)});
+        out.push_back(
+            {gres(now.type, gpus),
+             counted(gpus, "GPU") + " on each node, in the place of " + std::to_string(now.gpus)});
         break;
     }
     return out;

@@ -6,17 +6,10 @@
 #include <ctime>
 
 #include "slurm/terms/request.h"
+#include "util/next_token.h"
 
 namespace rgpu::slurm {
 namespace {
-
-std::string_view cut(std::string_view &rest, char separator)
-{
-    const size_t end = rest.find(separator);
-    const std::string_view part = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
-    return part;
-}
 
 // "2026-11-25T01:02:03", in the clock of this host; 0 for "N/A", "NONE" and the like.
 int64_t parse_time(std::string_view text)
@@ -41,19 +34,20 @@ std::vector<PoolJob> parse_pool_jobs(std::string_view printed)
 {
     std::vector<PoolJob> jobs;
     while (!printed.empty()) {
-        std::string_view one = cut(printed, '\x1f');
+        std::string_view one = next_token(printed, "\x1f");
         while (one.starts_with('\n')) one.remove_prefix(1);
         if (std::count(one.begin(), one.end(), '|') < 10) continue;
         PoolJob &job = jobs.emplace_back();
-        job.id = cut(one, '|'), job.user = cut(one, '|');
-        job.state = cut(one, '|'), job.reason = cut(one, '|');
-        job.submitted = parse_time(cut(one, '|'));
-        job.start = parse_time(cut(one, '|'));
-        job.end = parse_time(cut(one, '|'));
+        job.id = next_token(one, "|"), job.user = next_token(one, "|");
+        job.state = next_token(one, "|"), job.reason = next_token(one, "|");
+        job.submitted = parse_time(next_token(one, "|"));
+        job.start = parse_time(next_token(one, "|"));
+        job.end = parse_time(next_token(one, "|"));
         job.nodes = static_cast<unsigned>(
-            std::max(1, atoi(std::string(cut(one, '|')).c_str())));  // "2-4": at least 2
-        job.licences = own_licences(cut(one, '|'));
-        if (auto gpus = gpus_in_tres(cut(one, '|'))) job.gpus = gpus->count, job.type = gpus->type;
+            std::max(1, atoi(std::string(next_token(one, "|")).c_str())));  // "2-4": at least 2
+        job.licences = own_licences(next_token(one, "|"));
+        if (auto gpus = gpus_in_tres(next_token(one, "|")))
+            job.gpus = gpus->count, job.type = gpus->type;
         job.comment = one;
     }
     return jobs;

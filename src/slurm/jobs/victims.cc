@@ -4,16 +4,10 @@
 #include <charconv>
 #include <map>
 
+#include "util/next_token.h"
+
 namespace rgpu::slurm {
 namespace {
-
-std::string_view cut(std::string_view &rest, char separator)
-{
-    size_t end = rest.find(separator);
-    std::string_view part = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
-    return part;
-}
 
 unsigned long number_of(std::string_view text)
 {
@@ -155,16 +149,16 @@ std::vector<QueuedJob> parse_queue(std::string_view printed)
 {
     std::vector<QueuedJob> out;
     while (!printed.empty()) {
-        std::string_view line = cut(printed, '\n');
+        std::string_view line = next_token(printed, "\n");
         QueuedJob job;
-        job.id = cut(line, '|');
-        job.name = cut(line, '|');
+        job.id = next_token(line, "|");
+        job.name = next_token(line, "|");
         job.name.resize(std::min(job.name.size(), job.name.find('+')));
-        job.state = cut(line, '|');
-        job.reason = cut(line, '|');
-        job.qos = cut(line, '|');
-        job.start = cut(line, '|');
-        job.priority = number_of(cut(line, '|'));
+        job.state = next_token(line, "|");
+        job.reason = next_token(line, "|");
+        job.qos = next_token(line, "|");
+        job.start = next_token(line, "|");
+        job.priority = number_of(next_token(line, "|"));
         OwnLicences own = own_licences(line);
         job.licences = own.sum;
         job.types = std::move(own.types);
@@ -178,14 +172,14 @@ std::vector<Qos> parse_qos(std::string_view printed)
     constexpr std::string_view kLicence = "license/rgpu=";
     std::vector<Qos> out;
     while (!printed.empty()) {
-        std::string_view line = cut(printed, '\n');
+        std::string_view line = next_token(printed, "\n");
         Qos qos;
-        qos.name = cut(line, '|');
-        qos.priority = number_of(cut(line, '|'));
-        std::string_view preempts = cut(line, '|'), limits = cut(line, '|');
-        while (!preempts.empty()) qos.preempts.emplace_back(cut(preempts, ','));
+        qos.name = next_token(line, "|");
+        qos.priority = number_of(next_token(line, "|"));
+        std::string_view preempts = next_token(line, "|"), limits = next_token(line, "|");
+        while (!preempts.empty()) qos.preempts.emplace_back(next_token(preempts, ","));
         while (!limits.empty())
-            if (std::string_view limit = cut(limits, ','); limit.starts_with(kLicence))
+            if (std::string_view limit = next_token(limits, ","); limit.starts_with(kLicence))
                 qos.guarantee = number_of(limit.substr(kLicence.size()));
         if (!qos.name.empty()) out.push_back(std::move(qos));
     }

@@ -13,6 +13,7 @@
 
 #include "util/defaults.h"
 #include "util/driver_release.h"
+#include "util/format.h"
 #include "util/units.h"
 
 namespace rgpu::slurm {
@@ -53,8 +54,6 @@ std::string list_text(const Snapshot &pool)
     if (shown < pool.total_servers) out += ", ...";
     return out;
 }
-
-std::string gpus_text(unsigned long n) { return std::to_string(n) + (n == 1 ? " GPU" : " GPUs"); }
 
 // The server is one of those asked for, and its driver new enough.
 bool right_server(const PoolServer &s, const Filters &filters)
@@ -204,7 +203,7 @@ Result<void> refuse_size(const Snapshot &pool, const Request &request)
     const bool would_span = !request.span && span_would_do(pool, request);
     return error(
         ErrorKind::invalid, "%s on one node %s asked for, but %s %u (%s); ask for at most %u%s%s",
-        gpus_text(request.gpus).c_str(), request.gpus == 1 ? "was" : "were",
+        counted(request.gpus, "GPU").c_str(), request.gpus == 1 ? "was" : "were",
         request.span ? "the whole pool has" : "no server has more than", most,
         list_text(pool).c_str(), most, request.gpus <= pool.total_gpus ? ", or for more nodes" : "",
         would_span ? ", or for GPUs of several servers (--rgpu-span)" : "");
@@ -240,7 +239,7 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     if (!request.filters.uuids.empty() && request.filters.uuids.size() < request.gpus)
         return error(ErrorKind::invalid,
                      "--rgpu-uuid names %zu, but %s were asked for; name as many or more",
-                     request.filters.uuids.size(), gpus_text(request.gpus).c_str());
+                     request.filters.uuids.size(), counted(request.gpus, "GPU").c_str());
     if (auto known = refuse_unknown_uuid(pool, request.filters); !known) return known;
     const unsigned long most = most_right(pool, request);
     if (!pool.complete() || most >= request.gpus) return {};
@@ -248,7 +247,7 @@ Result<void> refuse_kind(const Snapshot &pool, const Request &request)
     return error(
         ErrorKind::invalid,
         "%s %s on one node %s asked for, but no server%s has %s (%s)%s; ask for what there is%s",
-        gpus_text(request.gpus).c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
+        counted(request.gpus, "GPU").c_str(), of.c_str(), request.gpus == 1 ? "was" : "were",
         request.span && most ? ", nor all together," : "",
         most ? ("more than " + std::to_string(most) + " of them").c_str() : "any",
         models_text(pool).c_str(), drivers_text(pool, request.filters).c_str(),
@@ -447,7 +446,7 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
                      "%s of memory on each GPU was asked for, but no server with %s has more than "
                      "%s on one; ask "
                      "for less with --rgpu-mem",
-                     memory_text(*request.memory).c_str(), gpus_text(least).c_str(),
+                     memory_text(*request.memory).c_str(), counted(least, "GPU").c_str(),
                      memory_text(memory).c_str());
     unsigned long fit = places(pool, request);
     if (pool.complete() && nodes > fit)
@@ -455,7 +454,7 @@ Result<void> can_ever_fit(const Snapshot &pool, const Request &request, unsigned
                      "%s on each of %u nodes were asked for, but the whole pool has room for %lu "
                      "such nodes (%s); "
                      "ask for fewer nodes or fewer GPUs",
-                     gpus_text(request.gpus).c_str(), nodes, fit, list_text(pool).c_str());
+                     counted(request.gpus, "GPU").c_str(), nodes, fit, list_text(pool).c_str());
     return {};
 }
 
