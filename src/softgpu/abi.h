@@ -82,7 +82,7 @@ enum class WarpOp : uint32_t {
     match_all,
     redux,
     elect,
-    gather,
+    matrix,
     bar_sync,
     bar_arrive,
     bar_red,
@@ -90,9 +90,10 @@ enum class WarpOp : uint32_t {
     ended
 };
 
-// What each lane of a warp brings to a meeting, and what it takes away.
+// What each lane of a warp brings to a meeting, and what it takes away. Of a matrix operation b and
+// c are the halves of its code.
 struct LaneValues {
-    uint64_t value[32];
+    uint64_t value[32];  // of a matrix operation: its MatrixLane
     uint32_t b[32], c[32];
     uint32_t result[32], flag[32];
 };
@@ -125,6 +126,20 @@ constexpr uint64_t matrix_code(unsigned m, unsigned n, unsigned k, MatrixType d,
 {
     return m | n << 8 | k << 16 | uint64_t(d) << 32 | uint64_t(a) << 36 | uint64_t(b) << 40 |
            uint64_t(c) << 44;
+}
+
+// What a lane brings to a matrix operation and takes away: mma and wmma have its registers of A, B,
+// C and D; load (ldmatrix) the address of a row in `a` and registers in `d`; store (stmatrix) that
+// address and registers in `b`; turn (movmatrix) a register in `a` and one in `d`.
+struct alignas(64) MatrixLane {
+    static constexpr uint32_t kRegisters = 64;  // bytes
+    uint8_t a[kRegisters], b[kRegisters], c[kRegisters], d[kRegisters];
+};
+enum class MatrixOp : uint32_t { mma, wmma, load, store, turn };
+// With how many matrices of 8 x 8 are loaded or stored, and whether transposed.
+constexpr uint32_t matrix_detail(MatrixOp op, uint32_t count, bool transposed)
+{
+    return static_cast<uint32_t>(op) | count << 3 | uint32_t{transposed} << 6;
 }
 
 }  // namespace rgpu::softgpu
@@ -162,28 +177,15 @@ void rt_loop(rgpu_thread *, uint32_t nest, uint32_t site);
 void rt_unloop(rgpu_thread *, uint32_t nest);
 uint32_t rt_elect(rgpu_thread *, uint32_t site, uint32_t mask, uint32_t *predicate);
 
-// Warp-wide cooperation on memory for mma, ldmatrix and the like: every lane of `mask` brings
-// `bytes` bytes; when all are there, each gets all 32 lanes' bytes (32 * bytes, absent lanes zero).
-void rt_gather(rgpu_thread *, uint32_t site, uint32_t mask, const void *mine, uint32_t bytes,
-               void *all);
-
-// Tensor cores: a, b, c and d point to the thread's registers of each matrix, as PTX lays fragments
-// out (wmma's, which PTX leaves open, as exec/matrix.cc does). `row` is what each lane of ldmatrix
-// and stmatrix brings.
-void rt_mma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b,
-            const void *c, void *d);
-void rt_wmma(rgpu_thread *, uint32_t site, uint64_t code, const void *a, const void *b,
-             const void *c, void *d);
+// Tensor cores: what all lanes do together; `what` as matrix_detail() has it. Every lane brings its
+// registers of each matrix, as PTX lays fragments out (wmma's, which PTX leaves open, as
+// exec/matrix.cc does).
+void rt_matrix(rgpu_thread *, uint32_t site, uint32_t what, uint64_t code,
+               rgpu::softgpu::MatrixLane *);
 void rt_wmma_load(rgpu_thread *, uint64_t code, const void *memory, uint32_t stride,
                   uint32_t by_row, void *fragment);
 void rt_wmma_store(rgpu_thread *, uint64_t code, void *memory, uint32_t stride, uint32_t by_row,
                    const void *fragment);
-void rt_ldmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, const void *row,
-                 void *registers);
-void rt_stmatrix(rgpu_thread *, uint32_t site, uint32_t count, uint32_t transposed, void *row,
-                 const void *registers);
-uint32_t rt_movmatrix(rgpu_thread *, uint32_t site, uint32_t value);
-
 // Reads a texture (texture.h): `how` is a TextureAsk; four results. An object that is none ends the
 // grid.
 void rt_tex(rgpu_block *, uint64_t object, uint32_t how, const uint32_t *coordinates,

@@ -3,11 +3,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "softgpu/abi.h"
+#include "softgpu/exec/warp.h"
 
-namespace rgpu::softgpu {
+namespace rgpu::softgpu::exec {
 
 namespace {
 
@@ -52,6 +52,15 @@ double fp8(uint8_t v, int mantissa, int bias, bool has_infinity)
     return v & 0x80 ? -r : r;
 }
 
+// Exactly; without F16C the compiler's conversion is a call.
+float half(uint16_t bits)
+{
+    const uint32_t sign = uint32_t{bits & 0x8000u} << 16, rest = uint32_t{bits & 0x7FFFu} << 13;
+    const float f = std::bit_cast<float>(rest) * 0x1p112f;
+    const uint32_t all = rest >= 0x0F800000 ? rest | 0x7F800000 : std::bit_cast<uint32_t>(f);
+    return std::bit_cast<float>(all | sign);
+}
+
 // Element i of an array of type t; integers are exact in double too.
 double element(MatrixType t, const uint8_t *p, unsigned i)
 {
@@ -61,7 +70,7 @@ double element(MatrixType t, const uint8_t *p, unsigned i)
         return v;
     };
     switch (t) {
-    case MatrixType::f16: return static_cast<double>(as(_Float16{}));
+    case MatrixType::f16: return half(as(uint16_t{}));
     case MatrixType::bf16: return std::bit_cast<float>(uint32_t{as(uint16_t{})} << 16);
     case MatrixType::tf32: return std::bit_cast<float>(as(uint32_t{}) & 0xFFFFE000);
     case MatrixType::f32: return as(float{});
@@ -85,15 +94,6 @@ void set_element(MatrixType t, uint8_t *p, unsigned i, double v)
     case MatrixType::s32: return put(static_cast<int32_t>(static_cast<int64_t>(v)));
     default: return put(static_cast<float>(v));
     }
-}
-
-using Lanes = std::vector<uint8_t>;  // 32 lanes' registers, one lane after another
-
-Lanes gather(rgpu_thread *t, uint32_t site, const void *mine, uint32_t bytes)
-{
-    Lanes all(size_t{32} * bytes);
-    rt_gather(t, site, ~0u, mine, bytes, all.data());
-    return all;
 }
 
 // Where element (row, column) lies: a lane and the number of its element.
@@ -128,70 +128,133 @@ Position position_d(unsigned lane, unsigned i)
 // wmma's fragments: the matrix row by row, cut into 32 equal pieces.
 unsigned piece(unsigned rows, unsigned columns) { return rows * columns / 32; }
 
-double dot(const Code &s, const Lanes &a, const Lanes &b, auto at_a, auto at_b, double sum)
-{
-    size_t a_bytes = a.size() / 32, b_bytes = b.size() / 32;
-    for (unsigned k = 0; k < s.k; ++k) {
-        Element pa = at_a(k), pb = at_b(k);
-        sum += element(s.a, &a[pa.lane * a_bytes], pa.index) *
-               element(s.b, &b[pb.lane * b_bytes], pb.index);
+constexpr unsigned kMost = 32 * 16;  // elements of the largest matrix: those of m32n8k16
+
+// The lanes of a warp; absent ones bring zeros.
+struct All {
+    All(const LaneValues &v, uint32_t arrived)
+    {
+        for (uint32_t i = 0; i < kWarp; ++i)
+            of[i] = arrived >> i & 1 ? reinterpret_cast<MatrixLane *>(v.value[i]) : &absent;
     }
-    return sum;
+    MatrixLane absent{};
+    MatrixLane *of[kWarp];
+};
+
+// D = A * B + C; a, b and c are row by row.
+void multiply(const Code &s, const double *a, const double *b, double *c)
+{
+    for (unsigned row = 0; row < s.m; ++row)
+        for (unsigned k = 0; k < s.k; ++k)
+            for (unsigned column = 0; column < s.n; ++column)
+                c[row * s.n + column] += a[row * s.k + k] * b[k * s.n + column];
 }
 
-std::array<uint64_t, 32> gather_addresses(rgpu_thread *t, uint32_t site, const void *row)
+// `a`, `b`, `d`: where an element of each lies; D's takes its C's place.
+void multiply(const Code &s, const All &all, auto &&place_a, auto &&place_b, auto &&place_d)
 {
-    auto mine = reinterpret_cast<uint64_t>(row);
-    std::array<uint64_t, 32> all{};
-    rt_gather(t, site, ~0u, &mine, sizeof mine, all.data());
-    return all;
+    std::array<double, kMost> a, b, c;
+    for (unsigned row = 0; row < s.m; ++row)
+        for (unsigned k = 0; k < s.k; ++k) {
+            const Element e = place_a(row, k);
+            a[row * s.k + k] = element(s.a, all.of[e.lane]->a, e.index);
+        }
+    for (unsigned k = 0; k < s.k; ++k)
+        for (unsigned column = 0; column < s.n; ++column) {
+            const Element e = place_b(k, column);
+            b[k * s.n + column] = element(s.b, all.of[e.lane]->b, e.index);
+        }
+    const unsigned mine = s.m * s.n / kWarp;
+    for (unsigned lane = 0; lane < kWarp; ++lane)
+        for (unsigned i = 0; i < mine; ++i) c[place_d(lane, i)] = element(s.c, all.of[lane]->c, i);
+    multiply(s, a.data(), b.data(), c.data());
+    for (unsigned lane = 0; lane < kWarp; ++lane)
+        for (unsigned i = 0; i < mine; ++i)
+            set_element(s.d, all.of[lane]->d, i, c[place_d(lane, i)]);
+}
+
+void mma(const Code &s, const All &all)
+{
+    multiply(
+        s, all, [&](unsigned row, unsigned k) { return place_a(s, row, k); },
+        [&](unsigned k, unsigned column) { return place_b(s, k, column); },
+        [&](unsigned lane, unsigned i) {
+            const Position p = position_d(lane, i);
+            return p.row * s.n + p.column;
+        });
+}
+
+void wmma(const Code &s, const All &all)
+{
+    const unsigned in_a = piece(s.m, s.k), in_b = piece(s.k, s.n), mine = piece(s.m, s.n);
+    multiply(
+        s, all,
+        [&](unsigned row, unsigned k) {
+            return Element{(row * s.k + k) / in_a, (row * s.k + k) % in_a};
+        },
+        [&](unsigned k, unsigned column) {
+            return Element{(k * s.n + column) / in_b, (k * s.n + column) % in_b};
+        },
+        [&](unsigned lane, unsigned i) { return lane * mine + i; });
+}
+
+// Lanes 8i to 8i+7 bring the addresses of the rows of matrix i: calls f with where each lane's pair
+// of elements lies, one of them or both, and the pair.
+void each_pair(const All &all, uint32_t arrived, uint32_t count, bool transposed, auto &&f)
+{
+    uint64_t rows[kWarp];
+    for (unsigned lane = 0; lane < kWarp; ++lane) memcpy(&rows[lane], all.of[lane]->a, 8);
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+        if (!(arrived >> lane & 1)) continue;
+        const unsigned r = lane / 4, c = lane % 4 * 2;
+        for (uint32_t i = 0; i < count; ++i)
+            for (unsigned j = 0; j < 2; ++j) {
+                const unsigned row = transposed ? c + j : r, column = transposed ? r : c + j;
+                f(reinterpret_cast<uint16_t *>(rows[8 * i + row]) + column, *all.of[lane],
+                  4 * i + 2 * j);
+            }
+    }
+}
+
+void turn(const All &all)
+{
+    uint16_t matrix[64];  // lane by lane it is row by row
+    for (unsigned lane = 0; lane < kWarp; ++lane) memcpy(matrix + 2 * lane, all.of[lane]->a, 4);
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+        const unsigned r = lane / 4, c = lane % 4 * 2;
+        const uint32_t pair = matrix[c * 8 + r] | uint32_t{matrix[(c + 1) * 8 + r]} << 16;
+        memcpy(all.of[lane]->d, &pair, 4);
+    }
 }
 
 }  // namespace
 
-}  // namespace rgpu::softgpu
+void compute_matrix(const LaneValues &v, uint32_t detail, uint32_t arrived)
+{
+    All all(v, arrived);
+    const auto first = static_cast<uint32_t>(std::countr_zero(arrived));
+    const Code code(v.b[first] | uint64_t{v.c[first]} << 32);
+    const uint32_t count = detail >> 3 & 7;
+    const bool transposed = detail >> 6 & 1;
+    switch (static_cast<MatrixOp>(detail & 7)) {
+    case MatrixOp::mma: return mma(code, all);
+    case MatrixOp::wmma: return wmma(code, all);
+    case MatrixOp::load:
+        return each_pair(
+            all, arrived, count, transposed,
+            [](const uint16_t *from, MatrixLane &to, unsigned at) { memcpy(to.d + at, from, 2); });
+    case MatrixOp::store:
+        return each_pair(
+            all, arrived, count, transposed,
+            [](uint16_t *to, const MatrixLane &from, unsigned at) { memcpy(to, from.b + at, 2); });
+    case MatrixOp::turn: return turn(all);
+    }
+}
+
+}  // namespace rgpu::softgpu::exec
 
 using namespace rgpu::softgpu;
-
-void rt_mma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const void *b,
-            const void *c, void *d)
-{
-    Code s(code);
-    Lanes all_a = gather(t, site, a, s.m * s.k * bytes_of(s.a) / 32),
-          all_b = gather(t, site, b, s.k * s.n * bytes_of(s.b) / 32);
-    unsigned mine = s.m * s.n / 32;
-    std::array<double, 16> sums{};
-    for (unsigned i = 0; i < mine; ++i) {
-        Position p = position_d(t->lane, i);
-        sums[i] = dot(
-            s, all_a, all_b, [&](unsigned k) { return place_a(s, p.row, k); },
-            [&](unsigned k) { return place_b(s, k, p.column); },
-            element(s.c, static_cast<const uint8_t *>(c), i));
-    }
-    for (unsigned i = 0; i < mine; ++i) set_element(s.d, static_cast<uint8_t *>(d), i, sums[i]);
-}
-
-void rt_wmma(rgpu_thread *t, uint32_t site, uint64_t code, const void *a, const void *b,
-             const void *c, void *d)
-{
-    Code s(code);
-    unsigned in_a = piece(s.m, s.k), in_b = piece(s.k, s.n), mine = piece(s.m, s.n);
-    Lanes all_a = gather(t, site, a, in_a * bytes_of(s.a)),
-          all_b = gather(t, site, b, in_b * bytes_of(s.b));
-    std::array<double, 32> sums{};
-    for (unsigned i = 0; i < mine; ++i) {
-        unsigned at = t->lane * mine + i, row = at / s.n, column = at % s.n;
-        auto at_a = [&](unsigned k) {
-            return Element{(row * s.k + k) / in_a, (row * s.k + k) % in_a};
-        };
-        auto at_b = [&](unsigned k) {
-            return Element{(k * s.n + column) / in_b, (k * s.n + column) % in_b};
-        };
-        sums[i] =
-            dot(s, all_a, all_b, at_a, at_b, element(s.c, static_cast<const uint8_t *>(c), i));
-    }
-    for (unsigned i = 0; i < mine; ++i) set_element(s.d, static_cast<uint8_t *>(d), i, sums[i]);
-}
+using namespace rgpu::softgpu::exec;
 
 void rt_wmma_load(rgpu_thread *t, uint64_t code, const void *memory, uint32_t stride,
                   uint32_t by_row, void *fragment)
@@ -217,47 +280,4 @@ void rt_wmma_store(rgpu_thread *t, uint64_t code, void *memory, uint32_t stride,
         memcpy(static_cast<uint8_t *>(memory) + offset * bytes,
                static_cast<const uint8_t *>(fragment) + i * bytes, bytes);
     }
-}
-
-// Lanes 8i to 8i+7 bring the addresses of the rows of matrix i.
-void rt_ldmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transposed,
-                 const void *row, void *registers)
-{
-    auto rows = gather_addresses(t, site, row);
-    unsigned r = t->lane / 4, c = t->lane % 4 * 2;
-    for (uint32_t i = 0; i < count; ++i) {
-        uint16_t pair[2];
-        for (unsigned j = 0; j < 2; ++j) {
-            unsigned from_row = transposed ? c + j : r, from_column = transposed ? r : c + j;
-            memcpy(&pair[j],
-                   reinterpret_cast<const uint16_t *>(rows[8 * i + from_row]) + from_column, 2);
-        }
-        memcpy(static_cast<uint8_t *>(registers) + 4 * i, pair, 4);
-    }
-    // Nobody may write over the rows before all have read them.
-    rt_bar_warp_sync(t, site, ~0u);
-}
-
-void rt_stmatrix(rgpu_thread *t, uint32_t site, uint32_t count, uint32_t transposed, void *row,
-                 const void *registers)
-{
-    auto rows = gather_addresses(t, site, row);
-    unsigned r = t->lane / 4, c = t->lane % 4 * 2;
-    for (uint32_t i = 0; i < count; ++i) {
-        uint16_t pair[2];
-        memcpy(pair, static_cast<const uint8_t *>(registers) + 4 * i, 4);
-        for (unsigned j = 0; j < 2; ++j) {
-            unsigned to_row = transposed ? c + j : r, to_column = transposed ? r : c + j;
-            memcpy(reinterpret_cast<uint16_t *>(rows[8 * i + to_row]) + to_column, &pair[j], 2);
-        }
-    }
-    rt_bar_warp_sync(t, site, ~0u);
-}
-
-uint32_t rt_movmatrix(rgpu_thread *t, uint32_t site, uint32_t value)
-{
-    std::array<uint16_t, 64> matrix{};  // lane by lane it is row by row
-    rt_gather(t, site, ~0u, &value, 4, matrix.data());
-    unsigned r = t->lane / 4, c = t->lane % 4 * 2;
-    return matrix[c * 8 + r] | uint32_t{matrix[(c + 1) * 8 + r]} << 16;
 }

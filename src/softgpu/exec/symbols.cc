@@ -78,14 +78,9 @@ void add_runtime(Table &t)
     ADD(rt_loop);
     ADD(rt_unloop);
     ADD(rt_elect);
-    ADD(rt_gather);
-    ADD(rt_mma);
-    ADD(rt_wmma);
+    ADD(rt_matrix);
     ADD(rt_wmma_load);
     ADD(rt_wmma_store);
-    ADD(rt_ldmatrix);
-    ADD(rt_stmatrix);
-    ADD(rt_movmatrix);
     ADD(rt_run_warps);
     ADD(rt_yield);
     ADD(rt_nanosleep);

@@ -33,7 +33,7 @@ void Warp::release(uint32_t who, Fiber *current)
 
 void Warp::finish(Meeting &m, Fiber *current)
 {
-    compute(m);
+    exec::compute(*this, m);
     uint32_t who = m.arrived;
     m = meetings[--meetings_open];
     release(who, current);

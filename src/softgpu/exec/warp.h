@@ -20,7 +20,7 @@ namespace rgpu::softgpu::exec {
 
 struct Meeting {
     WarpOp op;
-    uint32_t detail;   // Shfl, Vote, Redux; bytes of gather
+    uint32_t detail;   // Shfl, Vote, Redux, matrix_detail()
     uint32_t mask;     // who must come
     uint32_t arrived;  // who has
 };
@@ -105,9 +105,6 @@ struct Warp : LaneValues {
     Meeting meetings[kWarp];
     CodePosition position[kWarp];
     bool positioned = false;  // something in position[] is not as it was made
-    // What each lane brings to WarpOp::gather, and where it takes it.
-    const void *mine[kWarp];
-    void *all[kWarp];
 
     void begin(Threads &, Fiber *first, uint32_t lanes_present);
 
@@ -125,13 +122,14 @@ struct Warp : LaneValues {
     void lane_yielded();
 
 private:
-    void compute(const Meeting &);
     void finish(Meeting &, Fiber *current);
     void release_convergence(Fiber *current, bool everyone);
     void release(uint32_t lanes, Fiber *current);
 };
 
-// Computes what the lanes of a complete meeting take away. Not WarpOp::gather.
+// Computes what the lanes of a complete meeting take away.
 void compute(LaneValues &, const Meeting &);
+// The same of WarpOp::matrix. matrix.cc
+void compute_matrix(const LaneValues &, uint32_t detail, uint32_t arrived);
 
 }  // namespace rgpu::softgpu::exec

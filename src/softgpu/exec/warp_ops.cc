@@ -1,6 +1,5 @@
 // The warp operations: what lanes that have met take away. PTX ISA 9.7.13 defines each.
 #include <bit>
-#include <cstring>
 
 #include "softgpu/exec/lanes.h"
 #include "softgpu/exec/warp.h"
@@ -120,22 +119,6 @@ void elect(LaneValues &w, uint32_t arrived)
     });
 }
 
-// The pointers lie on the stacks of lanes that wait, so they are good while this runs. Gathered
-// once, then copied, in case what a lane brings and takes overlap.
-void gather(Warp &w, uint32_t bytes, uint32_t arrived)
-{
-    auto first = static_cast<uint32_t>(std::countr_zero(arrived));
-    auto *all = static_cast<uint8_t *>(w.all[first]);
-    for (uint32_t lane = 0; lane < kWarp; ++lane) {
-        if (arrived >> lane & 1)
-            memcpy(all + size_t{lane} * bytes, w.mine[lane], bytes);
-        else
-            memset(all + size_t{lane} * bytes, 0, bytes);
-    }
-    each(arrived & (arrived - 1),
-         [&](uint32_t lane) { memcpy(w.all[lane], all, size_t{kWarp} * bytes); });
-}
-
 }  // namespace
 
 void compute(LaneValues &w, const Meeting &m)
@@ -147,14 +130,9 @@ void compute(LaneValues &w, const Meeting &m)
     case WarpOp::match_all: return match_all(w, m.arrived);
     case WarpOp::redux: return reduce(w, static_cast<Redux>(m.detail), m.arrived);
     case WarpOp::elect: return elect(w, m.arrived);
+    case WarpOp::matrix: return compute_matrix(w, m.detail, m.arrived);
     default: break;
     }
-}
-
-void Warp::compute(const Meeting &m)
-{
-    if (m.op == WarpOp::gather) return gather(*this, m.detail, m.arrived);
-    exec::compute(*this, m);
 }
 
 }  // namespace rgpu::softgpu::exec
@@ -257,10 +235,10 @@ uint32_t rt_elect(rgpu_thread *t, uint32_t, uint32_t mask, uint32_t *predicate)
     return f.warp->result[lane];
 }
 
-void rt_gather(rgpu_thread *t, uint32_t, uint32_t mask, const void *mine, uint32_t bytes, void *all)
+void rt_matrix(rgpu_thread *t, uint32_t, uint32_t what, uint64_t code, MatrixLane *lane)
 {
     Fiber &f = fiber_of(t);
-    f.warp->mine[f.thread.lane] = mine;
-    f.warp->all[f.thread.lane] = all;
-    f.warp->meet(f, WarpOp::gather, bytes, mask);
+    f.warp->b[f.thread.lane] = static_cast<uint32_t>(code);
+    f.warp->c[f.thread.lane] = static_cast<uint32_t>(code >> 32);
+    bring(f, WarpOp::matrix, what, ~0u, reinterpret_cast<uint64_t>(lane));
 }

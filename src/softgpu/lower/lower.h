@@ -132,6 +132,9 @@ public:
         V mask = {}, value = {}, b = {}, c = {}, flag = {}, wide = {};
     };
     V meet(const Meet &);
+    // Behind the meeting: what a lane brings to it is no matter.
+    bool resumes() const { return resumes_; }
+    V matrix_lane();  // the lane's MatrixLane
     bool is_level() const { return segments_->level; }
     // Calls a function of the module and goes on, or ends as it did.
     void call(const std::string &callee, const std::string &arguments);

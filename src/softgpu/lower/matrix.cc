@@ -1,5 +1,7 @@
 // Tensor core instructions. The work is done by the engine (exec/matrix.cc); here operands are put
 // into memory.
+#include <cstddef>
+
 #include "softgpu/abi.h"
 #include "softgpu/lower/lower.h"
 #include "softgpu/lower/memory.h"
@@ -67,37 +69,59 @@ unsigned register_bytes(Lower &l, const Operand &o)
 
 unsigned registers(const Operand &o) { return o.kind == Operand::vector ? o.count : 1; }
 
-// Memory that holds the registers of a fragment, one after another.
-V fragment(Lower &l, const Operand &o, bool filled)
+V behind(Lower &l, const V &memory, size_t bytes)
 {
-    unsigned bytes = register_bytes(l, o), n = registers(o);
-    V memory = l.slot("[" + std::to_string(n * bytes) + " x i8], align 16");
-    Type t{Type::bits, static_cast<uint16_t>(8 * bytes), 1};
-    for (unsigned i = 0; filled && i < n; ++i) {
+    return l.def("getelementptr i8, ptr ", memory, ", i64 ", std::to_string(bytes));
+}
+
+// The registers of a fragment into memory, one after another, and out of it.
+void put(Lower &l, const Operand &o, const V &memory)
+{
+    const unsigned bytes = register_bytes(l, o), n = registers(o);
+    const Type t{Type::bits, static_cast<uint16_t>(8 * bytes), 1};
+    for (unsigned i = 0; i < n; ++i) {
         V v = l.read(o.kind == Operand::vector ? l.child(o, i) : o, t);
-        V at = l.def("getelementptr i8, ptr ", memory, ", i64 ", i * bytes);
-        l.emit("store ", ll(t), " ", v, ", ptr ", at);
+        l.emit("store ", ll(t), " ", v, ", ptr ", behind(l, memory, i * bytes),
+               l.metadata(Space::none));
     }
-    return memory;
 }
 
 void fetch(Lower &l, const Operand &o, const V &memory)
 {
-    unsigned bytes = register_bytes(l, o);
-    Type t{Type::bits, static_cast<uint16_t>(8 * bytes), 1};
-    for (unsigned i = 0; i < registers(o); ++i) {
-        V at = l.def("getelementptr i8, ptr ", memory, ", i64 ", i * bytes);
-        l.write(o.kind == Operand::vector ? l.child(o, i) : o, l.def("load ", ll(t), ", ptr ", at),
-                t);
+    const unsigned bytes = register_bytes(l, o);
+    const Type t{Type::bits, static_cast<uint16_t>(8 * bytes), 1};
+    for (unsigned i = 0; i < registers(o); ++i)
+        l.write(
+            o.kind == Operand::vector ? l.child(o, i) : o,
+            l.def("load ", ll(t), ", ptr ", behind(l, memory, i * bytes), l.metadata(Space::none)),
+            t);
+}
+
+constexpr size_t kA = offsetof(MatrixLane, a), kB = offsetof(MatrixLane, b),
+                 kC = offsetof(MatrixLane, c), kD = offsetof(MatrixLane, d);
+
+// All lanes together; `lane` is this one's MatrixLane.
+void together(Lower &l, const V &lane, uint32_t what, uint64_t code = 0)
+{
+    if (l.is_cut()) {
+        Lower::Meet m{.op = WarpOp::matrix, .detail = what, .mask = "-1"};
+        m.wide = l.def("ptrtoint ptr ", lane, " to i64");
+        m.b = std::to_string(static_cast<uint32_t>(code));
+        m.c = std::to_string(static_cast<uint32_t>(code >> 32));
+        l.meet(m);
+        return;
     }
+    l.runtime("void", "rt_matrix", "ptr, i32, i32, i64, ptr",
+              join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", std::to_string(what), ", i64 ",
+                   std::to_string(code), ", ptr ", lane));
 }
 
 // m, n, k and the four types as the engine's one number.
-V code(Lower &l, MatrixType d, MatrixType a, MatrixType b, MatrixType c)
+uint64_t code(Lower &l, MatrixType d, MatrixType a, MatrixType b, MatrixType c)
 {
     unsigned shape[3] = {};
     if (!parse_shape(l, shape)) l.fail("no shape");
-    return std::to_string(matrix_code(shape[0], shape[1], shape[2], d, a, b, c));
+    return matrix_code(shape[0], shape[1], shape[2], d, a, b, c);
 }
 
 // Types are written d, a, b, c; wmma leaves a and b out where they are f16.
@@ -107,13 +131,15 @@ void multiply(Lower &l)
     auto t = matrix_types(l);
     if (t.size() == 2) t = {t[0], MatrixType::f16, MatrixType::f16, t[1]};
     if (t.size() != 4) return l.fail("four types are expected");
-    V d = fragment(l, l.operand(0), false), a = fragment(l, l.operand(1), true),
-      b = fragment(l, l.operand(2), true), c = fragment(l, l.operand(3), true);
-    l.runtime("void", wmma ? "rt_wmma" : "rt_mma", "ptr, i32, i64, ptr, ptr, ptr, ptr",
-              join("ptr ", l.thread(), ", i32 ", l.site(), ", i64 ",
-                   code(l, t[0], t[1], t[2], t[3]), ", ptr ", a, ", ptr ", b, ", ptr ", c, ", ptr ",
-                   d));
-    fetch(l, l.operand(0), d);
+    const V lane = l.matrix_lane();
+    if (!l.resumes()) {
+        put(l, l.operand(1), behind(l, lane, kA));
+        put(l, l.operand(2), behind(l, lane, kB));
+        put(l, l.operand(3), behind(l, lane, kC));
+    }
+    together(l, lane, matrix_detail(wmma ? MatrixOp::wmma : MatrixOp::mma, 0, false),
+             code(l, t[0], t[1], t[2], t[3]));
+    fetch(l, l.operand(0), behind(l, lane, kD));
 }
 
 // wmma.load.{a,b,c} registers, [p] [, stride] and wmma.store.d [p], registers [, stride]
@@ -127,7 +153,9 @@ void wmma_move(Lower &l)
     unsigned rows = l.has("b") ? shape[2] : shape[0], columns = l.has("a") ? shape[2] : shape[1];
     bool by_row = l.has("row");
     V stride = l.operands() > 2 ? l.get(2, kB32) : std::to_string(by_row ? columns : rows);
-    V memory = fragment(l, regs, store);
+    V memory = l.slot("[" + std::to_string(registers(regs) * register_bytes(l, regs)) +
+                      " x i8], align 16");
+    if (store) put(l, regs, memory);
     V code = std::to_string(matrix_code(rows, columns, 0, t[0], t[0], t[0], t[0]));
     l.runtime("void", store ? "rt_wmma_store" : "rt_wmma_load", "ptr, i64, ptr, i32, i32, ptr",
               join("ptr ", l.thread(), ", i64 ", code, ", ptr ", l.address(where, space_of(l)),
@@ -136,63 +164,75 @@ void wmma_move(Lower &l)
     if (!store) fetch(l, regs, memory);
 }
 
-unsigned matrices(const Lower &l) { return l.has("x4") ? 4 : l.has("x2") ? 2 : 1; }
+uint32_t detail(const Lower &l, MatrixOp op)
+{
+    return matrix_detail(op, l.has("x4") ? 4 : l.has("x2") ? 2 : 1, l.has("trans"));
+}
+
+void put_address(Lower &l, const Operand &row, const V &lane)
+{
+    l.emit("store ptr ", l.address(row, space_of(l)), ", ptr ", behind(l, lane, kA),
+           l.metadata(Space::none));
+}
 
 void ldmatrix(Lower &l)
 {
-    V row = l.address(l.operand(1), space_of(l)), d = fragment(l, l.operand(0), false);
-    l.runtime("void", "rt_ldmatrix", "ptr, i32, i32, i32, ptr, ptr",
-              join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", std::to_string(matrices(l)),
-                   ", i32 ", l.has("trans") ? "1" : "0", ", ptr ", row, ", ptr ", d));
-    fetch(l, l.operand(0), d);
+    const V lane = l.matrix_lane();
+    if (!l.resumes()) put_address(l, l.operand(1), lane);
+    together(l, lane, detail(l, MatrixOp::load));
+    fetch(l, l.operand(0), behind(l, lane, kD));
 }
 
 void stmatrix(Lower &l)
 {
-    V row = l.address(l.operand(0), space_of(l)), s = fragment(l, l.operand(1), true);
-    l.runtime("void", "rt_stmatrix", "ptr, i32, i32, i32, ptr, ptr",
-              join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", std::to_string(matrices(l)),
-                   ", i32 ", l.has("trans") ? "1" : "0", ", ptr ", row, ", ptr ", s));
+    const V lane = l.matrix_lane();
+    if (!l.resumes()) {
+        put_address(l, l.operand(0), lane);
+        put(l, l.operand(1), behind(l, lane, kB));
+    }
+    together(l, lane, detail(l, MatrixOp::store));
 }
 
 void movmatrix(Lower &l)
 {
-    V a = l.get(1, kB32);
-    l.set(l.runtime("i32", "rt_movmatrix", "ptr, i32, i32",
-                    join("ptr ", l.thread(), ", i32 ", l.site(), ", i32 ", a)),
-          kB32);
+    const V lane = l.matrix_lane();
+    if (!l.resumes()) put(l, l.operand(1), behind(l, lane, kA));
+    together(l, lane, detail(l, MatrixOp::turn));
+    fetch(l, l.operand(0), behind(l, lane, kD));
 }
 
 #define WMMA "m16n16k16|m8n32k16|m32n8k16|m16n16k8|m8n8k4"
 #define SHARED "?shared|shared::cta"
 
+constexpr uint8_t kMeeting = kThread | kMeets;
+
 const Row kRows[] = {
     {"mma", "sync aligned m16n8k8|m16n8k16 row col f16|f32 f16 f16 f16|f32", 4, 4, multiply,
-     kThread},
-    {"mma", "sync aligned m16n8k8|m16n8k16 row col f32 bf16 bf16 f32", 4, 4, multiply, kThread},
-    {"mma", "sync aligned m16n8k4|m16n8k8 row col f32 tf32 tf32 f32", 4, 4, multiply, kThread},
+     kMeeting},
+    {"mma", "sync aligned m16n8k8|m16n8k16 row col f32 bf16 bf16 f32", 4, 4, multiply, kMeeting},
+    {"mma", "sync aligned m16n8k4|m16n8k8 row col f32 tf32 tf32 f32", 4, 4, multiply, kMeeting},
     {"mma", "sync aligned m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col f64 f64 f64 f64", 4, 4, multiply,
-     kThread},
+     kMeeting},
     {"mma", "sync aligned m8n8k16|m16n8k16|m16n8k32 row col ?satfinite s32 s8|u8 s8|u8 s32", 4, 4,
-     multiply, kThread},
+     multiply, kMeeting},
     {"mma",
      "sync aligned m16n8k16|m16n8k32 row col ?kind::f8f6f4 f16|f32 e4m3|e5m2 e4m3|e5m2 f16|f32", 4,
-     4, multiply, kThread},
+     4, multiply, kMeeting},
     {"wmma", "mma sync aligned row|col row|col " WMMA " f16|f32 f16|f32 ?satfinite", 4, 4, multiply,
-     kThread},
+     kMeeting},
     {"wmma",
      "mma sync aligned row|col row|col " WMMA
      " f32|s32|f64 bf16|tf32|s8|u8|f64 bf16|tf32|s8|u8|f64 f32|s32|f64 ?rn ?satfinite",
-     4, 4, multiply, kThread},
+     4, 4, multiply, kMeeting},
     {"wmma",
      "load a|b|c sync aligned row|col " WMMA
      " ?global|shared|shared::cta f16|bf16|tf32|f32|f64|s8|u8|s32",
-     2, 3, wmma_move, kThread},
+     2, 3, wmma_move},
     {"wmma", "store d sync aligned row|col " WMMA " ?global|shared|shared::cta f16|f32|f64|s32", 2,
-     3, wmma_move, kThread},
-    {"ldmatrix", "~sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, ldmatrix, kThread},
-    {"stmatrix", "~sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, stmatrix, kThread},
-    {"movmatrix", "sync aligned m8n8 trans b16", 2, 2, movmatrix, kThread},
+     3, wmma_move},
+    {"ldmatrix", "~sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, ldmatrix, kMeeting},
+    {"stmatrix", "~sync aligned m8n8 x1|x2|x4 ?trans " SHARED " b16", 2, 2, stmatrix, kMeeting},
+    {"movmatrix", "sync aligned m8n8 trans b16", 2, 2, movmatrix, kMeeting},
 };
 
 }  // namespace

@@ -22,6 +22,17 @@ V Lower::lane_of(size_t offset, unsigned bits)
     return def("getelementptr ", ll_int(bits), ", ptr ", array, ", i64 %lane");
 }
 
+V Lower::matrix_lane()
+{
+    if (!is_cut())
+        return slot(join("[", std::to_string(sizeof(MatrixLane)), " x i8], align ",
+                         std::to_string(alignof(MatrixLane))));
+    V first = def("getelementptr i8, ptr %w, i64 ",
+                  std::to_string(sizeof(WarpState) + segments_->matrix));
+    return def("getelementptr [", std::to_string(sizeof(MatrixLane)), " x i8], ptr ", first,
+               ", i64 %lane");
+}
+
 V Lower::kept(uint32_t reg)
 {
     const Type t = body_.registers[reg].type;

@@ -44,6 +44,12 @@ bool carries_cross(const ptx::Body &body, const std::vector<Cut> &cuts)
     return false;
 }
 
+bool has_matrix(std::string_view op)
+{
+    return op.starts_with("mma.") || op.starts_with("wmma.mma") || op.starts_with("ldmatrix") ||
+           op.starts_with("stmatrix") || op.starts_with("movmatrix");
+}
+
 class Cutter {
 public:
     Cutter(const Unit &unit, const ptx::Function &f, const ptx::Body &body, std::vector<Cut> cuts,
@@ -218,6 +224,11 @@ private:
             out_.frame_bytes += stride * kLanes;
         }
         out_.frame_bytes = (out_.frame_bytes + 63) / 64 * 64;
+        if (std::none_of(body_.instructions.begin(), body_.instructions.end(),
+                         [](const ptx::Instruction &in) { return has_matrix(in.opcode); }))
+            return;
+        out_.matrix = out_.frame_bytes;
+        out_.frame_bytes += static_cast<uint32_t>(sizeof(MatrixLane)) * kLanes;
     }
 
     const ptx::Body &body_;

@@ -34,6 +34,7 @@ struct Segments {
     std::vector<uint32_t> place;      // of each register in a warp's frame, if it is kept
     std::vector<uint32_t> variables;  // of each .local variable there: lane 0's
     std::vector<uint8_t> varies;      // registers, as Values has them
+    uint32_t matrix = 0;              // where each lane's MatrixLane lies there, if it has any
     uint32_t frame_bytes = 0;
     bool level = false;  // all threads come to the same barriers, those that have ended aside
 };

@@ -1,6 +1,8 @@
 // Tensor core instructions, asynchronous copies and mbarrier objects.
 #include "lower_support.h"
 
+#include <cstdlib>
+
 using namespace lower_test;
 
 namespace {
@@ -34,7 +36,16 @@ std::vector<uint32_t> warp(const std::string &instruction, const std::vector<uin
         ptx += " st.global." + reg + " [%p3+" + std::to_string(scale * k) + "], %x" +
                std::to_string(20 + k) + ";\n";
     ptx += " ret;\n}\n";
-    launch(ptx, {reinterpret_cast<uint64_t>(in.data()), address(out)}, {{1, 1, 1}, {32, 1, 1}});
+    // Cut where the lanes meet, and each lane as a fiber.
+    std::vector<uint32_t> as_fibers = out;
+    for (bool fibers : {true, false}) {
+        setenv("RGPU_SOFTGPU_FIBERS", fibers ? "1" : "0", 1);
+        bool per_thread = !fibers;
+        launch(ptx, {reinterpret_cast<uint64_t>(in.data()), address(fibers ? as_fibers : out)},
+               {{1, 1, 1}, {32, 1, 1}}, &per_thread);
+        if (instruction.find(".aligned") != std::string::npos) cr_assert_eq(per_thread, fibers);
+    }
+    cr_assert(out == as_fibers);
     return out;
 }
 
