@@ -8,12 +8,12 @@
 
 #include "softgpu/abi.h"
 #include "softgpu/lower/forms.h"
-#include "softgpu/lower/loops.h"
 #include "softgpu/lower/lower.h"
 #include "softgpu/lower/module.h"
 #include "softgpu/lower/prelude.h"
 #include "softgpu/lower/segment_entry.h"
 #include "softgpu/lower/segments.h"
+#include "softgpu/lower/spins.h"
 #include "softgpu/ptx/parser.h"
 
 namespace rgpu::softgpu::lower {
@@ -35,27 +35,6 @@ struct KernelUnit final : Unit {
     }
     const Module &module;
 };
-
-// May a thread of this function spin until another one has done something? `cut`: in a kernel that
-// is cut, where loads of volatile shared memory are steps.
-bool spins(const ptx::Function &f, const ptx::Body &body, const Forms &forms, bool cut)
-{
-    std::vector<uint8_t> loops;
-    for (uint32_t i = 0; i < body.instructions.size(); ++i) {
-        const ptx::Instruction &in = body.instructions[i];
-        const Row &row = *forms[i]->row;
-        if (!(row.need & kSpins)) continue;
-        if (cut && f.kernel && in.opcode.starts_with("ld.volatile.shared")) continue;
-        if (loops.empty()) loops = find_loops(body);
-        if (f.kernel && !loops[i]) continue;
-        const Operand &d = body.operands[in.first];
-        if ((row.need & kIfUsed) &&
-            (d.kind == Operand::sink || (d.kind == Operand::reg && !is_read(body, d.index))))
-            continue;
-        return true;
-    }
-    return false;
-}
 
 // Does a thread of it always wait for others?
 bool waits(const Forms &forms)

@@ -335,6 +335,35 @@ Test(lower_segments, what_spins_is_not_cut)
     cr_assert(is_cut(small("bar.sync 0; st.shared.u32 [s], %r0;")));
 }
 
+// An atomic operation in a loop is no spinning where its result does not decide whether there is
+// another one.
+Test(lower_segments, atomics_in_loops_are_cut_where_nobody_spins)
+{
+    const std::string head = "bar.sync 0; mov.u32 %r2, 0; L: atom.global.add.u32 %r1, [%rd0], 1;\n",
+                      turn = "add.u32 %r2, %r2, 1; setp.lt.u32 %p0, %r2, 9; @%p0 bra L;";
+    cr_assert(is_cut(small(head + "st.global.u32 [%rd0+4], %r1;" + turn)));
+    cr_assert(is_cut(small(head +
+                           "setp.gt.u32 %p1, %r1, 5; @%p1 bra M; st.global.u32 [%rd0+4], %r1; "
+                           "M: " +
+                           turn)));
+    cr_assert(is_cut(small(head +
+                           "st.shared.u32 [s], %r1; ld.shared.u32 %r3, [s]; st.global.u32 "
+                           "[%rd0+4], %r3;" +
+                           turn)));
+    // It is what the loop waits for: at once, through other registers, a branch or shared memory.
+    cr_assert(!is_cut(small(head + "setp.ne.u32 %p0, %r1, 5; @%p0 bra L;")));
+    cr_assert(
+        !is_cut(small(head + "setp.ne.u32 %p0, %r1, 5; @%p0 bra L; st.global.u32 [%rd0], %r1;")));
+    cr_assert(
+        !is_cut(small(head + "setp.gt.u32 %p1, %r1, 5; mov.u32 %r3, 1; @%p1 bra M; mov.u32 %r3, "
+                             "0; M: setp.eq.u32 %p0, %r3, 0; @%p0 bra L; st.global.u32 [%rd0], "
+                             "%r3;")));
+    cr_assert(
+        !is_cut(small(head + "st.shared.u32 [s], %r1; bar.sync 0; ld.shared.u32 %r3, [s]; "
+                             "setp.ne.u32 %p0, %r3, 5; @%p0 bra L; st.global.u32 [%rd0], %r3;")));
+    cr_assert(!is_cut(small(head + "setp.eq.u32 %p1, %r1, 5; @%p1 exit; bra L;")));
+}
+
 Test(lower_segments, a_barrier_that_not_all_reach_is_told)
 {
     auto fault = fault_of(small("setp.eq.u32 %p0, %r0, 5; @%p0 bra L; bar.sync 0; bra.uni E;\n"
