@@ -25,6 +25,10 @@ like "$out" '200 of 400 licences can be sold now, reservation rgpu_missing holds
     "... and sync says so"
 like "$(scontrol -o show reservation rgpu_missing)" 'NodeCnt=0 .*Licenses=rgpu:200 State=ACTIVE' \
     "... in a reservation of no node"
+try 30 rgpu slurm sync --json
+figures='[j["gpus"], j["licences_wanted"], j["licences_total"], j["licences_missing"]]'
+is "$rc $(json_value "str($figures) + str(j['servers']) + str(j['silent'])" <<< "$out")" \
+    "0 [4, 400, 400, 200]['gpu1', 'gpu2'][]" "--json says it in numbers, and nothing else"
 submitted -N 2 --gres=rgpu:2 --wrap true; full=$job
 ok "a job that needs all pends, with reason Licenses" wait_for 20 pends "$full"
 scancel "$full"  # of those that pend, Slurm gives a reason to the first only

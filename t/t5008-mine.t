@@ -17,10 +17,25 @@ like "$rc $err" '^1 rgpu: this process has no remote GPUs: RGPU_LEASE is not set
 try 20 "$rgpu"
 like "$rc $err" '^2 rgpu: A subcommand is required' "... where rgpu alone is wrong usage"
 try 20 "$rgpu" run -n 2 -p 0.5 -m 16M --server gpu1 --wait 10s -- "$rgpu"
-like "$rc $out" "^0 GPU +NAME +MEMORY +SHARE +SERVER +ADDRESS +LEASE
-0 +rgpu software GPU +16.0 MiB +50% +gpu1 +127.0.0.1:$data_one +[0-9a-f]{8}
-1 +rgpu software GPU +16.0 MiB +50% +gpu1 +127.0.0.1:$data_one +[0-9a-f]{8}\$" \
-    "rgpu alone, in a job: its GPUs, as its programs see them"
+like "$rc $out" "^0 GPU +NAME +MEMORY +SHARE +SERVER +ADDRESS +LINK +LEASE
+0 +rgpu software GPU +16.0 MiB +50% +gpu1 +127.0.0.1:$data_one +[0-9.]+ [mu]s +[0-9a-f]{8}
+1 +rgpu software GPU +16.0 MiB +50% +gpu1 +127.0.0.1:$data_one +[0-9.]+ [mu]s +[0-9a-f]{8}\$" \
+    "rgpu alone, in a job: its GPUs, as its programs see them, and how far they are"
+ok "... in JSON, too" json_true '[0 < g["round_trip_us"] < 1e6 for g in j["gpus"]] == [True]' \
+    <<< "$("$rgpu" run --server gpu1 --wait 10s -- "$rgpu" list --mine --json)"
+cat > "$T/unreachable" <<END
+{"version": 1, "servers": [{"name": "gpu9", "address": "127.0.0.1:$(free_port)",
+ "lease": "00112233", "gpus": [{"index": 0, "uuid": "GPU-1", "name": "H100", "share": 100, "memory": 1073741824}]}]}
+END
+RGPU_LEASE=$T/unreachable try 20 "$rgpu" list --mine
+like "$rc $out" "^0 .*H100 +1.0 GiB +100% +gpu9 +[0-9.:]+ +no answer +00112233\$" \
+    "... and a server that does not answer is told as such"
+try 20 "$rgpu" run -n 2 --server gpu1 --wait 10s -- sh -c \
+    'echo $RGPU_GPUS $RGPU_SERVERS $RGPU_GPU_UUIDS
+    secret=$(sed -n "s/.*\"secret\": \"\(.*\)\".*/\1/p" "$RGPU_LEASE")
+    [ ${#secret} = 64 ] && env | grep -cF "$secret"'
+like "$out" '^2 gpu1 GPU-[0-9a-f-]+,GPU-[0-9a-f-]+
+0$' "variables name its GPUs, without the secret"
 same='[(g["number"], g["memory"], g["share"], g["server"]) for g in j["gpus"]]'
 is "$("$rgpu" run -n 2 -p 0.5 -m 16M --server gpu1 --wait 10s -- "$rgpu" list --mine --json |
     json_value "str($same)")" \

@@ -13,7 +13,8 @@ public:
     void options(CLI::App &app) override
     {
         InventoryCommand::options(app);
-        app.add_flag("--mine", mine_, "Show the GPUs of this job alone, as its programs see them")
+        app.add_flag("--mine", mine_,
+                     "Show the GPUs of this job alone, as its programs see them, and the link")
             ->excludes("--server");
     }
 
@@ -23,8 +24,9 @@ public:
         Result<std::string> file = my_lease_file();
         if (!file) return fail(file.error());
         Result<std::vector<pool::Grant>> grants = read_lease_file(*file);
-        return grants ? print(as_json() ? my_json(*grants, *file) : my_table(*grants))
-                      : fail(grants.error());
+        if (!grants) return fail(grants.error());
+        const RoundTrips links = round_trips(*grants);
+        return print(as_json() ? my_json(*grants, *file, links) : my_table(*grants, links));
     }
 
 private:

@@ -23,7 +23,6 @@ std::string without_toolkit(const std::string &value, const std::string &toolkit
 
 // The variables to set and their values; none where a GPU is a real one. `present` gives a
 // variable's value in the job, empty where it is not set: what the job says stays.
-using Variables = std::vector<std::pair<std::string, std::string>>;
 Variables compiler_variables(const std::vector<Gpu> &, const std::string &toolkit_dir,
                              const std::function<std::string(const char *)> &present);
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "util/fd.h"
 #include "util/lease_gpus.h"
@@ -52,7 +53,10 @@ Result<std::vector<Gpu>> read_gpus(const std::string &lease_path)
     std::vector<Gpu> gpus;
     std::vector<ServerGpu> places;
     for (LeaseGpu &gpu : lease_gpus(*json)) {
-        gpus.push_back({printable(std::move(gpu.uuid)), printable(std::move(gpu.name)), {}});
+        gpus.push_back({printable(std::move(gpu.uuid)),
+                        printable(std::move(gpu.name)),
+                        {},
+                        printable(gpu.place.server)});
         places.push_back(std::move(gpu.place));
     }
     if (gpus.empty() || gpus.size() > kMostGpus)
@@ -61,6 +65,19 @@ Result<std::vector<Gpu>> read_gpus(const std::string &lease_path)
     const auto addresses = pci_addresses(places);
     for (size_t i = 0; i < gpus.size(); i++) gpus[i].pci = addresses[i];
     return gpus;
+}
+
+Variables gpu_variables(const std::vector<Gpu> &gpus)
+{
+    std::string uuids, servers;
+    std::set<std::string> named;
+    for (const Gpu &gpu : gpus) {
+        uuids += (uuids.empty() ? "" : ",") + gpu.uuid;
+        if (named.insert(gpu.server).second) servers += (servers.empty() ? "" : ",") + gpu.server;
+    }
+    return {{"RGPU_GPUS", std::to_string(gpus.size())},
+            {"RGPU_GPU_UUIDS", uuids},
+            {"RGPU_SERVERS", servers}};
 }
 
 }  // namespace rgpu::view

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "util/result.h"
@@ -15,6 +16,7 @@ namespace rgpu::view {
 struct Gpu {
     std::string uuid, name;  // printable ASCII, at most 95 characters
     std::string pci;         // util/pci_address.h
+    std::string server;      // its name; as uuid
 };
 
 // As many as a lease has at most.
@@ -22,5 +24,12 @@ inline constexpr size_t kMostGpus = 512;
 
 // Fails where the file cannot be read, is no lease file, or names no GPU or too many.
 Result<std::vector<Gpu>> read_gpus(const std::string &lease_path);
+
+// Variables of an environment: names and values.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// What scripts are told of their GPUs, without a secret: RGPU_GPUS (how many), RGPU_GPU_UUIDS (with
+// commas, in the order in which programs number them) and RGPU_SERVERS.
+Variables gpu_variables(const std::vector<Gpu> &gpus);
 
 }  // namespace rgpu::view

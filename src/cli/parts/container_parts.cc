@@ -231,6 +231,8 @@ Result<ContainerParts> parts_for(const Container &container, const std::string &
     add_programs(parts, container, interposer_dir);
     if (auto gpus = view::read_gpus(lease)) {
         parts.devices = devices_for(gpus->size());
+        for (auto &variable : view::gpu_variables(*gpus))
+            parts.environment.push_back(std::move(variable));
         add_compilers(parts, container, *gpus, interposer_dir);
     }
     // NVIDIA's own hooks would look for a driver on this host, and fail or put it in front.

@@ -85,7 +85,7 @@ std::string interposer_dir(const ClientConfig &config)
 }
 
 // A lease file that says nothing of its GPUs says it of real ones.
-static void set_compilers(const std::string &lease_file, const std::string &interposer_dir)
+static void set_variables(const std::string &lease_file, const std::string &interposer_dir)
 {
     const auto gpus = view::read_gpus(lease_file);
     if (!gpus) return;
@@ -95,6 +95,8 @@ static void set_compilers(const std::string &lease_file, const std::string &inte
                                                         return value ? value : "";
                                                     });
     for (const auto &[name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    for (const auto &[name, value] : view::gpu_variables(*gpus))
+        setenv(name.c_str(), value.c_str(), 1);
 }
 
 void set_environment(const std::string &lease_file, const ClientConfig &config)
@@ -108,7 +110,7 @@ void set_environment(const std::string &lease_file, const ClientConfig &config)
         const char *before = getenv("PATH");
         setenv("PATH", view::search_path(before ? before : "", programs).c_str(), 1);
     }
-    set_compilers(lease_file, libraries);
+    set_variables(lease_file, libraries);
     for (const std::string &dir : config.library_path) libraries += ":" + dir;
     if (const char *before = getenv("LD_LIBRARY_PATH"); before && *before)
         libraries += std::string(":") + before;

@@ -35,9 +35,10 @@ Result<std::vector<pool::Grant>> read_lease_file(const std::string &path);
 // directory that this program is in, as a bundle may be unpacked anywhere.
 std::string interposer_dir(const ClientConfig &config);
 
-// Sets RGPU_LEASE, and RGPU_TRANSPORT, RGPU_COMPRESSION and RGPU_CONNECTIONS where [client] says
-// more than auto and nobody has set them, and puts the interposer's directory in front and [client]
-// library_path behind it in LD_LIBRARY_PATH, of this process. nvidia-smi is in PATH then.
+// Sets RGPU_LEASE, what view::gpu_variables() says, and RGPU_TRANSPORT, RGPU_COMPRESSION and
+// RGPU_CONNECTIONS where [client] says more than auto and nobody has set them, and puts the
+// interposer's directory in front and [client] library_path behind it in LD_LIBRARY_PATH, of this
+// process. nvidia-smi is in PATH then.
 void set_environment(const std::string &lease_file, const ClientConfig &config);
 
 }  // namespace rgpu::cli

@@ -37,7 +37,9 @@ struct Link {
 Result<Link> measure_link(void (*tell)(const char *what));
 
 // Connects to host:port again and again.
-Result<Latency> measure_tcp(const std::string &address, Milliseconds timeout);
+inline constexpr int kConnects = 60;
+Result<Latency> measure_tcp(const std::string &address, Milliseconds timeout,
+                            int connects = kConnects);
 
 // A kind of program: what one step of it asks of the GPU and of the link.
 struct Profile {

@@ -21,7 +21,7 @@ double microseconds_of(auto &&work)
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-constexpr int kCalls = 2000, kFewest = 20, kPosts = 20'000, kConnects = 60;
+constexpr int kCalls = 2000, kFewest = 20, kPosts = 20'000;
 constexpr size_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr double kFor = 1e6,
                  kCopyFor = 0.3e6;  // microseconds for calls; for each size and direction
@@ -168,10 +168,10 @@ Result<Link> measure_link(void (*tell)(const char *))
     return link;
 }
 
-Result<Latency> measure_tcp(const std::string &address, Milliseconds timeout)
+Result<Latency> measure_tcp(const std::string &address, Milliseconds timeout, int connects)
 {
     std::vector<double> took;
-    for (int i = 0; i < kConnects; ++i) {
+    for (int i = 0; i < connects; ++i) {
         Result<Fd> connected = Fd();
         took.push_back(microseconds_of(
             [&] { connected = net::connect(address, net::Clock::now() + timeout); }));

@@ -1,14 +1,29 @@
 #include "cli/parts/my_gpus.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/parts/link.h"
 #include "cli/parts/pool_view.h"
 #include "cli/parts/table.h"
 #include "util/units.h"
 
 namespace rgpu::cli {
+namespace {
+
+constexpr int kTries = 9;
+constexpr Milliseconds kPatience{1000};
+
+std::string link_text(double us)
+{
+    char text[32];
+    snprintf(text, sizeof text, us < 1000 ? "%.0f us" : "%.1f ms", us < 1000 ? us : us / 1000);
+    return text;
+}
+
+}  // namespace
 
 Result<std::string> my_lease_file()
 {
@@ -21,24 +36,39 @@ Result<std::string> my_lease_file()
     return std::string(path);
 }
 
-std::string my_table(const std::vector<pool::Grant> &grants)
+RoundTrips round_trips(const std::vector<pool::Grant> &grants)
+{
+    RoundTrips links;
+    for (const pool::Grant &grant : grants) {
+        Result<Latency> measured = measure_tcp(grant.data_address, kPatience, kTries);
+        links.push_back(measured ? std::optional(measured->p50) : std::nullopt);
+    }
+    return links;
+}
+
+std::string my_table(const std::vector<pool::Grant> &grants, const RoundTrips &links)
 {
     std::vector<std::vector<std::string>> rows = {
-        {"GPU", "NAME", "MEMORY", "SHARE", "SERVER", "ADDRESS", "LEASE"}};
-    for (const pool::Grant &grant : grants)
+        {"GPU", "NAME", "MEMORY", "SHARE", "SERVER", "ADDRESS", "LINK", "LEASE"}};
+    for (size_t i = 0; i < grants.size(); ++i) {
+        const pool::Grant &grant = grants[i];
+        const std::string link = links[i] ? link_text(*links[i]) : "no answer";
         for (const pool::Portion &gpu : grant.lease.gpus)
             rows.push_back({std::to_string(rows.size() - 1), gpu.name, human_size(gpu.memory),
-                            share_text(gpu.share, gpu.most), grant.server, grant.data_address,
+                            share_text(gpu.share, gpu.most), grant.server, grant.data_address, link,
                             grant.lease.id.substr(0, 8)});
+    }
     return table(rows);
 }
 
-std::string my_json(const std::vector<pool::Grant> &grants, const std::string &file)
+std::string my_json(const std::vector<pool::Grant> &grants, const std::string &file,
+                    const RoundTrips &links)
 {
     using Json = nlohmann::json;
     Json gpus = Json::array();
-    for (const pool::Grant &grant : grants)
-        for (const pool::Portion &gpu : grant.lease.gpus)
+    for (size_t i = 0; i < grants.size(); ++i) {
+        const pool::Grant &grant = grants[i];
+        for (const pool::Portion &gpu : grant.lease.gpus) {
             gpus.push_back({{"number", gpus.size()},
                             {"name", gpu.name},
                             {"uuid", gpu.uuid},
@@ -48,6 +78,9 @@ std::string my_json(const std::vector<pool::Grant> &grants, const std::string &f
                             {"server", grant.server},
                             {"address", grant.data_address},
                             {"lease", grant.lease.id}});
+            if (!links.empty()) gpus.back()["round_trip_us"] = links[i] ? Json(*links[i]) : Json();
+        }
+    }
     return Json{{"file", file}, {"gpus", std::move(gpus)}}.dump(2, ' ', false,
                                                                 Json::error_handler_t::replace) +
            "\n";

@@ -12,6 +12,7 @@
 #include <sys/file.h>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/parts/command.h"
 #include "cli/slurm/reconcile.h"
@@ -105,6 +106,7 @@ public:
         app.add_flag("-q,--quiet", quiet_, "Say nothing when all servers answered");
         app.add_flag("--snapshot-only", snapshot_only_,
                      "Leave the reservation, jobs and leases as they are, and ask Slurm nothing");
+        app.add_flag("--json", json_, "Print JSON");
     }
 
     int run(Context &context) override
@@ -128,7 +130,13 @@ public:
         if (!written) return fail(written.error());
         unsigned gpus = 0;
         for (const slurm::PoolServer &server : servers) gpus += server.gpus;
-        if (!quiet_)
+        said_ = {{"snapshot", slurm.snapshot},
+                 {"servers", nlohmann::json::array()},
+                 {"silent", nlohmann::json::array()},
+                 {"gpus", gpus},
+                 {"licences_wanted", gpus * kWholeGpu}};
+        for (const auto &told : pool) said_[told.answer ? "servers" : "silent"] += told.server;
+        if (!silent())
             printf("%s: %zu server%s, %u GPU%s; slurm.conf needs Licenses=rgpu:%u\n",
                    slurm.snapshot.c_str(), servers.size(), servers.size() == 1 ? "" : "s", gpus,
                    gpus == 1 ? "" : "s", gpus * kWholeGpu);
@@ -136,10 +144,18 @@ public:
             if (auto done = tell_slurm(slurm, *client, pool, before ? &*before : nullptr, gpus);
                 !done)
                 return fail(done.error());
+        if (const int printed = json_ ? print(text_of_said()) : kOk; printed != kOk) return printed;
         return unanswered(pool) ? kNoServer : kOk;
     }
 
 private:
+    // JSON is alone on stdout.
+    bool silent() const { return quiet_ || json_; }
+    std::string text_of_said() const
+    {
+        return said_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    }
+
     // Where Slurm cannot be asked, what was known stays.
     bool no_node_gpus(bool known) const
     {
@@ -170,7 +186,7 @@ private:
     {
         auto runs = look_at_runs();
         // What they held can be sold at once.
-        if (runs && end_stale_leases(client, pool, *runs, quiet_) > 0) {
+        if (runs && end_stale_leases(client, pool, *runs, silent()) > 0) {
             pool = client.inventory();
             runs = look_at_runs();
         }
@@ -180,7 +196,7 @@ private:
         if (!slurm.reservation.empty())
             if (auto kept = keep_reservation(slurm.reservation, pool, before, gpus, *runs); !kept)
                 return kept;
-        return reconcile(slurm, client, pool, *runs, quiet_);
+        return reconcile(slurm, client, pool, *runs, silent());
     }
 
     Result<void> keep_reservation(const std::string &name, const pool::Inventories &pool,
@@ -193,7 +209,7 @@ private:
                 "the snapshot is written, the reservation is not kept");
         auto licences = slurm::parse_licences(*shown);
         if (!licences) {
-            if (!quiet_)
+            if (!silent())
                 printf("Slurm sells no licences of rgpu yet: put that line into slurm.conf\n");
             return {};
         }
@@ -211,7 +227,11 @@ private:
                 .in("the snapshot is written, the reservation is not kept");
         if (auto done = resize(name, slurm::parse_reserved(*reservations, name), missing); !done)
             return done;
-        if (!quiet_)
+        said_["licences_total"] = licences->total;
+        said_["licences_missing"] = missing.sum;
+        for (const auto &[type, count] : missing.types)
+            said_["licences_missing_of_type"][type] = count;
+        if (!silent())
             printf("%lu of %lu licences can be sold now%s\n", licences->total - missing.sum,
                    licences->total,
                    missing.sum ? (", reservation " + name + " holds the rest").c_str() : "");
@@ -241,7 +261,8 @@ private:
         return out;
     }
 
-    bool quiet_ = false, snapshot_only_ = false;
+    bool quiet_ = false, snapshot_only_ = false, json_ = false;
+    nlohmann::json said_;
 };
 
 const Registered<Sync> sync_command{

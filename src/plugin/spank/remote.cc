@@ -212,6 +212,9 @@ Result<void> show_devices(const std::string &lease)
     return view::show(*gpus);
 }
 
+// Where launchers look for how many processes to start on the node.
+constexpr const char *kGpusOnNode = "SLURM_GPUS_ON_NODE";
+
 // Slurm sets both to the node's own GPUs of the step, which our libcuda.so.1 does not know.
 bool is_of_local_gpus(spank_t spank)
 {
@@ -242,6 +245,21 @@ void advise(spank_t spank, const Settings &settings, int task)
     if (task != 0 || !is_srun_step(spank)) return;
     advice = master_advice(job_variable(spank, "MASTER_ADDR"));
     if (!advice.empty()) slurm_error("rgpu: %s", advice.c_str());
+}
+
+// A number in SLURM_GPUS_ON_NODE that is not ours is Slurm's, of the node's own GPUs, and stays.
+// That of another job, which has submitted this one, equals its RGPU_GPUS.
+view::Variables variables_for(spank_t spank, const std::vector<view::Gpu> &gpus,
+                              const Settings &settings)
+{
+    const auto present = [&](const char *of) { return job_variable(spank, of); };
+    view::Variables all =
+        view::compiler_variables(gpus, view::toolkit_dir(settings.interposer), present);
+    const std::string said = present(kGpusOnNode);
+    if (said.empty() || said == present("RGPU_GPUS"))
+        all.emplace_back(kGpusOnNode, std::to_string(gpus.size()));
+    for (auto &variable : view::gpu_variables(gpus)) all.push_back(std::move(variable));
+    return all;
 }
 
 }  // namespace
@@ -277,9 +295,7 @@ int remote_user_init(spank_t spank, int count, char **arguments)
         if (with_ours != path)
             if (int rc = set(spank, "PATH", with_ours); rc != ESPANK_SUCCESS) return rc;
         if (const auto gpus = view::read_gpus(lease))
-            for (const auto &[name, value] :
-                 view::compiler_variables(*gpus, view::toolkit_dir(settings.interposer),
-                                          [&](const char *of) { return job_variable(spank, of); }))
+            for (const auto &[name, value] : variables_for(spank, *gpus, settings))
                 if (int rc = set(spank, name.c_str(), value); rc != ESPANK_SUCCESS) return rc;
         return set(spank, "LD_LIBRARY_PATH",
                    library_path(settings, job_variable(spank, "LD_LIBRARY_PATH")));

@@ -59,3 +59,12 @@ Test(gpus, of_what_is_no_lease_file_are_an_error)
     cr_assert(!view::read_gpus("/nowhere/lease.json"));
     cr_assert(!read(std::string((1 << 20) + 1, ' ')));
 }
+
+Test(gpus, are_told_to_scripts_by_number_uuids_and_servers)
+{
+    const view::Variables said = view::gpu_variables(
+        {{"GPU-b", "N", "", "s2"}, {"GPU-a", "N", "", "s1"}, {"GPU-c", "N", "", "s2"}});
+    const view::Variables wanted = {
+        {"RGPU_GPUS", "3"}, {"RGPU_GPU_UUIDS", "GPU-b,GPU-a,GPU-c"}, {"RGPU_SERVERS", "s2,s1"}};
+    cr_assert(said == wanted);
+}
