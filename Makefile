@@ -536,7 +536,7 @@ D = $(DESTDIR)
 # fill_in(file, installed as, mode): a file of etc/ with its @names@ replaced.
 filled_in = rgpu_conf=$(sysconfdir)/rgpu/rgpu.conf sysconfdir=$(sysconfdir) bindir=$(bindir) sbindir=$(sbindir) \
 	libexecdir=$(libexecdir) libdir=$(libdir) rundir=/run/rgpu interposedir=$(pkglibdir)/interpose \
-	softgpudir=$(pkglibdir)/softgpu cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
+	softgpudir=$(pkglibdir)/softgpu datadir=$(datadir) cuda_libdir=$(CUDA)/lib64 slurm_sysconfdir=$(slurm_sysconfdir) \
 	slurm_plugindir=$(slurm_plugindir) licences=$(licences) crun=crun docdir=$(docdir) VERSION=$(VERSION)
 # Slurm's commands do not start where a directory of PluginDir is missing: ours is named as it is installed, and once.
 plugin_dirs = $(if $(filter $(slurmplugindir),$(slurm_plugindir)),$(slurmplugindir),$(slurmplugindir):$(slurm_plugindir))

@@ -23,8 +23,6 @@ try 20 env RGPU_GPUS=7 SLURM_GPUS_ON_NODE=7 RGPU_SERVERS=old srun --gres=rgpu:2 
 like "$out" '^2 2 (gpu[12]|gpu1,gpu2)
 GPU-[0-9a-f-]+
 GPU-[0-9a-f-]+$' "variables say how many GPUs it has, which, and of which servers"
-try 20 env SLURM_GPUS_ON_NODE=5 srun --gres=rgpu:1 sh -c 'echo "$RGPU_GPUS $SLURM_GPUS_ON_NODE"'
-is "$out" "1 5" "... and one that is not rgpu's stays as it is"
 wait_for 10 all_free
 ok "the file goes with the job" [ -z "$(find "$cluster/run" -name lease.json)" ]
 

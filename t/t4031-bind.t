@@ -38,6 +38,9 @@ done
 
 see -n 1 --gres=gpu:1,rgpu:2
 is "$rc:$seen" "0:0:0,1" "a GPU of the node hides none of the pool's" || diag "$err"
+try 60 srun -n 1 --gres=gpu:1,rgpu:2 sh -c 'echo "$RGPU_GPUS $SLURM_GPUS_ON_NODE"'
+is "$rc:$out" "0:2 1" "... and RGPU_GPUS counts the latter, where Slurm counts the node's own" ||
+    diag "$err"
 # Slurm takes away what comes from outside where nodes have GPUs of their own, and the job has none
 # of them.
 see --gres=rgpu:2 env CUDA_VISIBLE_DEVICES=1

@@ -146,6 +146,25 @@ is "$rc $(grep -cE '[0-9]\.[0-9]{4,}' <<< "$out")" "0 0" \
 try 20 rgpu usage -u nobody
 is "$rc $out" "0 USER  ACCOUNT  GPU  RUNS  GPU TIME  BUSY  MEMORY  IN  OUT  BLOCKED  THROTTLED
 0:00:00 of GPU time in all" "... which is empty where nothing ran"
+try 20 rgpu usage -A blue --csv --price software_gpu=3600,7200
+csv=$out
+like "$rc $csv" '^0 user,account,gpu,runs,gpu_seconds,busy_seconds,.*,unreported,cost
+root,blue,rgpu software gpu,3,[0-9.]+,' "--csv prints a table for spreadsheets"
+is "$(python3 -c 'import csv, sys
+rows = list(csv.DictReader(sys.stdin))
+print([abs(float(r["gpu_seconds"]) - float(r["cost"])) < 0.01 for r in rows])' <<< "$csv")" \
+    "[True]" "... and --price what it costs, by the name that fits best"
+like "$(rgpu usage --price 7200 | head -n 1)" ' COST$' "... in the table, too"
+like "$(rgpu usage --price 7200 | tail -n 1)" \
+    ' of GPU time in all, which costs [0-9]+\.[0-9][0-9]' "... with the sum"
+ok "... and in JSON" json_true 'all(r["cost"] >= r["gpu_seconds"] for r in j["usage"])' \
+    <<< "$(rgpu usage --json --price 7200)"
+for price in cheap h100= =2 h100=-1 nan 1,2; do
+    try 20 rgpu usage --price "$price"
+    like "$rc $err" '^2 rgpu: --price' "--price $price is refused"
+done
+try 20 rgpu usage --csv --json
+like "$rc $err" '^2 rgpu: .*--(csv.*--json|json.*--csv)' "--csv and --json are one too many"
 try 20 rgpu usage -S yesteryear
 like "$rc $err" "^1 rgpu: sacct: " "what sacct does not understand is told in its words"
 done_testing

@@ -25,7 +25,8 @@ ok "... in JSON, too" json_true '[0 < g["round_trip_us"] < 1e6 for g in j["gpus"
     <<< "$("$rgpu" run --server gpu1 --wait 10s -- "$rgpu" list --mine --json)"
 cat > "$T/unreachable" <<END
 {"version": 1, "servers": [{"name": "gpu9", "address": "127.0.0.1:$(free_port)",
- "lease": "00112233", "gpus": [{"index": 0, "uuid": "GPU-1", "name": "H100", "share": 100, "memory": 1073741824}]}]}
+ "lease": "00112233",
+ "gpus": [{"index": 0, "uuid": "GPU-1", "name": "H100", "share": 100, "memory": 1073741824}]}]}
 END
 RGPU_LEASE=$T/unreachable try 20 "$rgpu" list --mine
 like "$rc $out" "^0 .*H100 +1.0 GiB +100% +gpu9 +[0-9.:]+ +no answer +00112233\$" \

@@ -35,7 +35,7 @@ private:
         std::string text;
         for (ServerEntry &server : config.servers) text += part("server", config, server);
         ServerEntry none;
-        for (const char *table : {"auth", "rgpud", "client", "slurm"})
+        for (const char *table : {"auth", "rgpud", "client", "slurm", "pool"})
             text += part(table, config, none);
         return text;
     }

@@ -1,4 +1,5 @@
 // rgpu run: a command on remote GPUs, outside Slurm.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "cli/parts/gpu_options.h"
 #include "cli/parts/holder.h"
 #include "cli/parts/lease_file.h"
+#include "cli/parts/report.h"
 #include "pool/client/acquire.h"
 #include "util/clock.h"
 
@@ -87,6 +89,8 @@ public:
         app.add_flag("--no-devices", no_devices_,
                      "Show no device files of the GPUs (/dev/nvidia0): for programs that become "
                      "another user or make containers (sudo, podman)");
+        app.add_flag("--report", report_,
+                     "Say on stderr at the end how well the GPUs were used (rgpu report)");
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
         app.prefix_command();
         app.footer(kFooter);
@@ -119,7 +123,7 @@ public:
                             kUsage);
         Result<const Config *> config = context.config();
         if (!config) return fail(config.error(), kOwnFailure);
-        if (!lease_.empty()) return run_with(lease_, (*config)->client, command);
+        if (!lease_.empty()) return run_with(lease_, context, **config, command);
         pool::Wait wait;
         Result<pool::Request> request = wanted_.request((*config)->client, wait);
         if (!request) return fail(request.error(), kUsage);
@@ -133,7 +137,7 @@ public:
 
 private:
     // The lease file is somebody else's to end.
-    int run_with(const std::string &file, const ClientConfig &config,
+    int run_with(const std::string &file, Context &context, const Config &config,
                  const std::vector<std::string> &command)
     {
         char *path = realpath(file.c_str(), nullptr);
@@ -143,10 +147,45 @@ private:
                         kOwnFailure);
         const std::string lease = path;
         free(path);
-        set_environment(lease, config);
+        set_environment(lease, config.client);
         hold_signals();
-        return run_command(
+        const int status = run_command(
             command, HeldLease::kTend, [] {}, devices(lease));
+        if (!report_) return status;
+        auto grants = read_lease_file(lease);
+        Result<pool::Client> client = context.pool();
+        if (grants && client)
+            tell_report(*client, *grants);
+        else
+            (void)fail(grants ? client.error() : grants.error());
+        return status;
+    }
+
+    // The command's status stays, whatever becomes of this.
+    static void tell_report(pool::Client &client, const std::vector<pool::Grant> &grants)
+    {
+        std::vector<ReportedLease> leases;
+        std::vector<std::string> silent;
+        const auto is_ours = [&](const std::string &id) {
+            return std::any_of(grants.begin(), grants.end(),
+                               [&](const pool::Grant &grant) { return grant.lease.id == id; });
+        };
+        for (auto &told : client.usages("")) {
+            for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i)
+                if (pool::LeaseUsage &usage = told.answer->leases[i]; is_ours(usage.lease))
+                    leases.push_back({told.server, std::move(usage)});
+            if (!told.answer && std::any_of(grants.begin(), grants.end(), [&](const auto &grant) {
+                    return grant.server == told.server;
+                }))
+                silent.push_back(told.server);
+        }
+        if (leases.empty()) {
+            fprintf(stderr, "rgpu: no report: no server tells what its leases used\n");
+            return;
+        }
+        Report report = report_of(leases);
+        report.silent = std::move(silent);
+        fputs(report_text(report).c_str(), stderr);
     }
 
     int lease_and_run(pool::Client &client, const Config &config, const pool::Request &request,
@@ -168,7 +207,9 @@ private:
         const auto tend = [&] {
             for (HeldLease &lease : held) lease.tend();
         };
-        return run_command(command, HeldLease::kTend, tend, devices(file->path()));
+        const int status = run_command(command, HeldLease::kTend, tend, devices(file->path()));
+        if (report_) tell_report(client, outcome->grants);
+        return status;
     }
 
     Preparation devices(const std::string &lease_file) const
@@ -188,7 +229,7 @@ private:
     GpuOptions wanted_;
     std::string lease_;
     std::vector<const CLI::Option *> choosing_;  // those that say which GPUs
-    bool verbose_ = false, no_devices_ = false;
+    bool verbose_ = false, no_devices_ = false, report_ = false;
 };
 
 const Registered<Run> run{"", "run", "Run a command on remote GPUs"};

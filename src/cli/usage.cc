@@ -1,14 +1,17 @@
 // rgpu usage: what users and accounts used of the pool's GPUs, from Slurm's accounting.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/parts/command.h"
 #include "cli/parts/pool_view.h"
+#include "cli/parts/report.h"
 #include "cli/parts/table.h"
 #include "cli/slurm/tool.h"
 #include "slurm/jobs/usage.h"
@@ -95,13 +98,59 @@ void count(Rows &rows, const Run &run, bool by_job)
     }
 }
 
-// 3:25:45, as Slurm has hours.
-std::string duration(double seconds)
+// By a part of the GPU's name in small letters; "" is of all that no other names.
+using Prices = std::map<std::string, double>;
+
+std::string small_letters(std::string text)
 {
-    char text[48];
-    const long long all = std::llround(seconds);
-    snprintf(text, sizeof text, "%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
+    for (char &c : text)
+        c = c == '_' ? ' ' : static_cast<char>(tolower(static_cast<unsigned char>(c)));
     return text;
+}
+
+Result<Prices> parse_prices(const std::vector<std::string> &given)
+{
+    Prices prices;
+    for (const std::string &one : given) {
+        const size_t equals = one.rfind('=');
+        const std::string name = equals == one.npos ? "" : small_letters(one.substr(0, equals));
+        const std::string number = equals == one.npos ? one : one.substr(equals + 1);
+        double price = -1;
+        const auto [end, bad] =
+            std::from_chars(number.data(), number.data() + number.size(), price);
+        if (bad != std::errc() || end != number.data() + number.size() || !(price >= 0) ||
+            !std::isfinite(price) || (equals != one.npos && name.empty()))
+            return error(ErrorKind::invalid,
+                         "--price %s: an hour's price is wanted, like 2.50, or h100=2.50 for the "
+                         "GPUs with h100 in their name",
+                         one.c_str());
+        if (!prices.emplace(name, price).second)
+            return error(ErrorKind::invalid, "--price: %s has two prices",
+                         name.empty() ? "every GPU" : name.c_str());
+    }
+    return prices;
+}
+
+// The longest name that fits says most. Nothing where no price is said for it.
+std::optional<double> price_of(const Prices &prices, const std::string &gpu)
+{
+    const std::pair<const std::string, double> *best = nullptr;
+    for (const auto &entry : prices)
+        if (small_letters(gpu).find(entry.first) != gpu.npos &&
+            (!best || entry.first.size() > best->first.size()))
+            best = &entry;
+    return best ? std::optional(best->second) : std::nullopt;
+}
+
+// Quoted where it must be (RFC 4180). A spreadsheet takes what begins so for a formula.
+std::string csv_cell(std::string text)
+{
+    if (!text.empty() && std::string_view("=+-@").find(text[0]) != std::string_view::npos)
+        text = "'" + text;
+    if (text.find_first_of(",\"\r\n") == text.npos) return text;
+    std::string out = "\"";
+    for (char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + "\"";
 }
 
 class Usage : public Command {
@@ -116,7 +165,15 @@ public:
             ->type_name("ACCOUNTS");
         app.add_option("-u,--user", user_, "Only of these users, with commas")->type_name("USERS");
         app.add_flag("--jobs", jobs_, "A line for each job");
-        app.add_flag("--json", json_, "Print JSON");
+        auto *json = app.add_flag("--json", json_, "Print JSON");
+        app.add_flag("--csv", csv_, "Print CSV, for a spreadsheet: seconds, bytes, a heading")
+            ->excludes(json);
+        app.add_option("--price", prices_,
+                       "What an hour of GPU time costs, like 2.50, or of one type only, like "
+                       "h100=2.50; several with commas, or given several times")
+            ->delimiter(',')
+            ->allow_extra_args(false)
+            ->type_name("PRICE");
         app.footer("It asks sacct: Slurm must have a slurmdbd (doc/admin.md). Columns are "
                    "explained in rgpu(1).\n"
                    "\n"
@@ -126,6 +183,9 @@ public:
 
     int run(Context &) override
     {
+        Result<Prices> prices = parse_prices(prices_);
+        if (!prices) return fail(prices.error(), kUsage);
+        prices_of_ = std::move(*prices);
         std::vector<std::string> command = {"sacct",
                                             "-a",
                                             "-D",
@@ -152,11 +212,23 @@ public:
         std::stable_sort(sorted.begin(), sorted.end(), [](const Row &a, const Row &b) {
             return a.used.gpu_seconds > b.used.gpu_seconds;
         });
-        fputs((json_ ? as_json(sorted) : as_table(sorted)).c_str(), stdout);
-        return kOk;
+        return print(json_ ? as_json(sorted) : csv_ ? as_csv(sorted) : as_table(sorted));
     }
 
 private:
+    std::optional<double> cost_of(const Row &row) const
+    {
+        const auto price = price_of(prices_of_, row.used.name);
+        return price ? std::optional(*price * row.used.gpu_seconds / 3600) : std::nullopt;
+    }
+
+    static std::string money(double amount)
+    {
+        char text[48];
+        snprintf(text, sizeof text, "%.2f", amount);
+        return text;
+    }
+
     std::vector<std::string> cells(const Row &row) const
     {
         const slurm::TypeUsage &u = row.used;
@@ -169,13 +241,17 @@ private:
                                         row.account,
                                         u.name,
                                         jobs_ ? row.job : std::to_string(row.runs),
-                                        duration(u.gpu_seconds),
+                                        clock_of(u.gpu_seconds),
                                         known(busy),
                                         known(human_size(u.memory_peak)),
                                         known(human_size(u.bytes_in)),
                                         known(human_size(u.bytes_out)),
-                                        known(duration(u.blocked_seconds)),
-                                        known(duration(u.throttled_seconds))};
+                                        known(clock_of(u.blocked_seconds)),
+                                        known(clock_of(u.throttled_seconds))};
+        if (!prices_of_.empty()) {
+            const auto cost = cost_of(row);
+            out.push_back(cost ? money(*cost) : "-");
+        }
         return out;
     }
 
@@ -184,21 +260,54 @@ private:
         std::vector<std::vector<std::string>> all = {
             {"USER", "ACCOUNT", "GPU", jobs_ ? "JOB" : "RUNS", "GPU TIME", "BUSY", "MEMORY", "IN",
              "OUT", "BLOCKED", "THROTTLED"}};
-        double seconds = 0;
+        if (!prices_of_.empty()) all.front().push_back("COST");
+        double seconds = 0, cost = 0;
+        bool all_priced = true;
         size_t unreported = 0;
         for (const Row &row : rows) {
             all.push_back(cells(row));
             seconds += row.used.gpu_seconds;
+            cost += cost_of(row).value_or(0);
+            all_priced &= cost_of(row).has_value();
             unreported += row.unreported;
         }
-        std::string text = table(all) + duration(seconds) + " of GPU time in all";
+        std::string text = table(all) + clock_of(seconds) + " of GPU time in all";
+        if (!prices_of_.empty())
+            text += ", which costs " + money(cost) +
+                    (all_priced ? "" : " without those that have no price");
         if (unreported)
             text += "; of " + counted(unreported, "run") +
                     " not all is known (it runs, or a server was away)";
         return text + "\n";
     }
 
-    static std::string as_json(const std::vector<Row> &rows)
+    std::string as_csv(const std::vector<Row> &rows) const
+    {
+        std::string text = std::string("user,account,gpu,") + (jobs_ ? "job,runs" : "runs") +
+                           ",gpu_seconds,busy_seconds,blocked_seconds,throttled_seconds,"
+                           "memory_peak,launches,bytes_in,bytes_out,unreported" +
+                           (prices_of_.empty() ? "" : ",cost") + "\n";
+        for (const Row &row : rows) {
+            const slurm::TypeUsage &u = row.used;
+            char numbers[512];
+            snprintf(numbers, sizeof numbers, "%zu,%.3f,%.3f,%.3f,%.3f,%llu,%llu,%llu,%llu,%zu",
+                     row.runs, u.gpu_seconds, u.busy_seconds, u.blocked_seconds,
+                     u.throttled_seconds, static_cast<unsigned long long>(u.memory_peak),
+                     static_cast<unsigned long long>(u.launches),
+                     static_cast<unsigned long long>(u.bytes_in),
+                     static_cast<unsigned long long>(u.bytes_out), row.unreported);
+            text += csv_cell(row.user) + "," + csv_cell(row.account) + "," + csv_cell(u.name) +
+                    "," + (jobs_ ? csv_cell(row.job) + "," : "") + numbers;
+            if (!prices_of_.empty()) {
+                const auto cost = cost_of(row);
+                text += "," + (cost ? money(*cost) : std::string());
+            }
+            text += "\n";
+        }
+        return text;
+    }
+
+    std::string as_json(const std::vector<Row> &rows) const
     {
         // Sums of what is told in thousandths: 17.278, not 17.278000000000002.
         auto thousandths = [](double seconds) { return std::round(seconds * 1000) / 1000; };
@@ -218,6 +327,7 @@ private:
                            {"bytes_in", row.used.bytes_in},
                            {"bytes_out", row.used.bytes_out}});
             if (!row.job.empty()) all.back()["job"] = row.job;
+            if (const auto cost = cost_of(row)) all.back()["cost"] = std::round(*cost * 100) / 100;
         }
         return nlohmann::json{{"usage", std::move(all)}}.dump(
                    2, ' ', false, nlohmann::json::error_handler_t::replace) +
@@ -225,7 +335,9 @@ private:
     }
 
     std::string start_ = "now-7days", end_, account_, user_;
-    bool jobs_ = false, json_ = false;
+    std::vector<std::string> prices_;
+    Prices prices_of_;
+    bool jobs_ = false, json_ = false, csv_ = false;
 };
 
 const Registered<Usage> usage{"", "usage",

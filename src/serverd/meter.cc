@@ -14,6 +14,7 @@ namespace {
 
 constexpr char kMagic[8] = "rgpumt2";
 
+// Without the link's part.
 size_t bytes_for(size_t gpus) { return sizeof(LeaseMeter) + (gpus - 1) * sizeof(GpuMeter); }
 
 }  // namespace
@@ -21,7 +22,7 @@ size_t bytes_for(size_t gpus) { return sizeof(LeaseMeter) + (gpus - 1) * sizeof(
 Result<void> Meter::prepare(int fd, size_t gpus)
 {
     if (gpus == 0) return error(ErrorKind::internal, "a meter for no GPU");
-    if (ftruncate(fd, 0) != 0 || ftruncate(fd, static_cast<off_t>(bytes_for(gpus))) != 0)
+    if (ftruncate(fd, 0) != 0 || ftruncate(fd, static_cast<off_t>(bytes_for(gpus + 1))) != 0)
         return error(ErrorKind::exhausted, "a lease's meter: %s", strerror(errno));
     struct {
         char magic[8];
@@ -47,12 +48,23 @@ Result<Meter> Meter::map(int fd)
                 1 + (bytes - sizeof(LeaseMeter)) / sizeof(GpuMeter));
     if (memcmp(meter.memory_->magic, kMagic, sizeof kMagic))
         return error(ErrorKind::invalid, "descriptor %d is no lease's meter of this version", fd);
+    // What is written there is the tenant's word: a wrong one costs its own numbers.
+    if (meter.gpus_ > 1 && meter.memory_->gpus != meter.gpus_) --meter.gpus_;
     return meter;
+}
+
+LinkMeter *Meter::link() const
+{
+    const size_t at = bytes_for(gpus_);
+    return at + sizeof(LinkMeter) > bytes_
+               ? nullptr
+               : reinterpret_cast<LinkMeter *>(reinterpret_cast<char *>(memory_) + at);
 }
 
 Meter::Reading Meter::read(int fd, size_t gpus)
 {
-    std::vector<char> bytes(bytes_for(std::max<size_t>(gpus, 1)));
+    const size_t link = bytes_for(std::max<size_t>(gpus, 1));
+    std::vector<char> bytes(link + sizeof(LinkMeter));
     (void)!pread(fd, bytes.data(), bytes.size(), 0);
     auto number = [&](size_t offset) {
         uint64_t value;
@@ -64,6 +76,8 @@ Meter::Reading Meter::read(int fd, size_t gpus)
     Reading reading;
     reading.bytes_in = number(offsetof(LeaseMeter, bytes_in));
     reading.bytes_out = number(offsetof(LeaseMeter, bytes_out));
+    reading.round_trips = number(link + offsetof(LinkMeter, round_trips));
+    reading.network = static_cast<int64_t>(number(link + offsetof(LinkMeter, network)));
     for (size_t i = 0; i < gpus; ++i) {
         const size_t at = offsetof(LeaseMeter, gpu) + i * sizeof(GpuMeter);
         Reading::Gpu gpu;

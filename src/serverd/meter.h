@@ -30,6 +30,15 @@ struct LeaseMeter {
     GpuMeter gpu[1];                            // `gpus` of them, in the lease's order
 };
 
+// Behind the GPUs. A meter that an rgpud of before made has none.
+struct LinkMeter {
+    std::atomic<uint64_t> round_trips;  // answers that programs waited for
+    std::atomic<int64_t> network;       // programs waited for bytes on their way; nanoseconds
+    uint64_t unused[2];
+};
+// A worker of before takes it for one GPU more, which it never has.
+static_assert(sizeof(LinkMeter) == sizeof(GpuMeter));
+
 class Meter {
 public:
     // A fresh file's contents.
@@ -39,6 +48,8 @@ public:
     // For rgpud: what the file of a lease with so many GPUs says. What is missing is 0.
     struct Reading {
         uint64_t bytes_in = 0, bytes_out = 0;
+        uint64_t round_trips = 0;
+        int64_t network = 0;
         struct Gpu {
             int64_t blocked = 0, throttled = 0;
             uint64_t memory_peak = 0, launches = 0;
@@ -53,6 +64,8 @@ public:
     ~Meter();
 
     LeaseMeter &lease() const { return *memory_; }
+    // Null where the file has none.
+    LinkMeter *link() const;
     size_t gpus() const { return gpus_; }
     // In the lease's order; the last one for a number that there is none of.
     GpuMeter &gpu(size_t i) const { return memory_->gpu[i < gpus_ ? i : gpus_ - 1]; }

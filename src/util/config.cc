@@ -235,8 +235,8 @@ Result<void> read_part(std::string_view name, const toml::node &node, Config &co
     for (const ConfigKey &key : config_keys())
         if (name == key.table) table = key.table;
     if (!table)
-        return place.wrong(node,
-                           "unknown; a file has [[server]], [auth], [rgpud], [client] and [slurm]");
+        return place.wrong(
+            node, "unknown; a file has [[server]], [auth], [rgpud], [client], [slurm] and [pool]");
     if (!node.is_table())
         return place.wrong(node, "must be a table: write [%s] on a line of its own", table);
     ServerEntry none;

@@ -103,6 +103,14 @@ struct SlurmConfig {
     bool gpus_mean_rgpu = false;
 };
 
+// [pool]: what rgpu slurm sync does about jobs that do not use their GPUs.
+struct PoolConfig {
+    Milliseconds idle_warn{0};             // 0: nobody is warned
+    Milliseconds idle_end{0};              // 0: none is ended
+    std::string idle_action = "requeue";   // "requeue", "cancel"
+    std::vector<std::string> idle_exempt;  // names of QOS
+};
+
 struct Config {
     std::string path;  // the file it was read from
     std::vector<ServerEntry> servers;
@@ -110,6 +118,7 @@ struct Config {
     RgpudConfig rgpud;
     ClientConfig client;
     SlurmConfig slurm;
+    PoolConfig pool;
 };
 
 // A place in a Config (or in a ServerEntry) that one key fills.

@@ -403,6 +403,31 @@ std::vector<ConfigKey> keys()
          .help = "Batch jobs that ask for GPUs in Slurm's own ways (--gpus, --gres=gpu:N, ...) get "
                  "GPUs of the pool, where no node has any of its own.",
          .field = FIELD(slurm, gpus_mean_rgpu)},
+
+        {.table = "pool",
+         .name = "idle_warn",
+         .help = "rgpu slurm sync tells a job in its output that it has not used its GPUs for this "
+                 "long; 0: it does not.",
+         .field = FIELD(pool, idle_warn),
+         .low = 0,
+         .high = ms(24h * 365)},
+        {.table = "pool",
+         .name = "idle_end",
+         .help = "rgpu slurm sync ends a job that has not used its GPUs for this long; 0: it does "
+                 "not.",
+         .field = FIELD(pool, idle_end),
+         .low = 0,
+         .high = ms(24h * 365)},
+        {.table = "pool",
+         .name = "idle_action",
+         .help = "How it ends them: requeue (and hold; what cannot be requeued is cancelled), or "
+                 "cancel.",
+         .field = FIELD(pool, idle_action),
+         .choices = {"requeue", "cancel"}},
+        {.table = "pool",
+         .name = "idle_exempt",
+         .help = "QOS whose jobs are neither warned nor ended.",
+         .field = FIELD(pool, idle_exempt)},
     };
 }
 

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/parts/command.h"
+#include "cli/slurm/idle_steps.h"
 #include "cli/slurm/reconcile.h"
 #include "cli/slurm/rights.h"
 #include "cli/slurm/tool.h"
@@ -141,7 +142,7 @@ public:
                    slurm.snapshot.c_str(), servers.size(), servers.size() == 1 ? "" : "s", gpus,
                    gpus == 1 ? "" : "s", gpus * kWholeGpu);
         if (!snapshot_only_)
-            if (auto done = tell_slurm(slurm, *client, pool, before ? &*before : nullptr, gpus);
+            if (auto done = tell_slurm(**config, *client, pool, before ? &*before : nullptr, gpus);
                 !done)
                 return fail(done.error());
         if (const int printed = json_ ? print(text_of_said()) : kOk; printed != kOk) return printed;
@@ -181,9 +182,10 @@ private:
     }
 
     // The servers were asked before: what has a lease there then has had its job at that time.
-    Result<void> tell_slurm(const SlurmConfig &slurm, pool::Client &client, pool::Inventories pool,
+    Result<void> tell_slurm(const Config &config, pool::Client &client, pool::Inventories pool,
                             const slurm::Snapshot *before, unsigned gpus)
     {
+        const SlurmConfig &slurm = config.slurm;
         auto runs = look_at_runs();
         // What they held can be sold at once.
         if (runs && end_stale_leases(client, pool, *runs, silent()) > 0) {
@@ -196,7 +198,11 @@ private:
         if (!slurm.reservation.empty())
             if (auto kept = keep_reservation(slurm.reservation, pool, before, gpus, *runs); !kept)
                 return kept;
-        return reconcile(slurm, client, pool, *runs, silent());
+        if (auto done = reconcile(slurm, client, pool, *runs, silent()); !done) return done;
+        auto idle = act_on_idle(config.pool, slurm.snapshot + ".idle", client, *runs, silent());
+        if (!idle) return std::move(idle).error();
+        said_["idle_warned"] = idle->warned, said_["idle_ended"] = idle->ended;
+        return {};
     }
 
     Result<void> keep_reservation(const std::string &name, const pool::Inventories &pool,

@@ -738,6 +738,12 @@ Result<size_t> Client::probe(const std::string &server, size_t bytes)
         [](std::string_view body) { return Result<size_t>(body.size()); });
 }
 
+std::vector<Told<Usages>> Client::usages(const std::string &job)
+{
+    return state_->ask_all<Usages>("GET", "/v1/usage" + (job.empty() ? "" : "?job=" + escaped(job)),
+                                   "", decode_usages);
+}
+
 std::vector<Told<Sharing>> Client::sharing()
 {
     return state_->ask_all<Sharing>("GET", "/v1/sharing", "", decode_sharing);

@@ -135,6 +135,10 @@ public:
     // Fetches so many bytes (1 to defaults::kMaxProbe) that mean nothing; returns how many came.
     Result<size_t> probe(const std::string &server, size_t bytes);
 
+    // What leases use that are held, of a job or (empty) of all; of a job also what those used that
+    // ended within a month. Of a server of before it is `invalid`: there is no such thing.
+    std::vector<Told<Usages>> usages(const std::string &job);
+
     // How the tenants of each server's GPUs stand.
     std::vector<Told<Sharing>> sharing();
 

@@ -37,12 +37,18 @@ Json to_json(const LeaseUsage &usage)
                         {"blocked_s", rounded(gpu.blocked_s)},
                         {"throttled_s", rounded(gpu.throttled_s)},
                         {"memory_peak", gpu.memory_peak},
+                        {"memory", gpu.memory},
                         {"launches", gpu.launches}});
     return {{"lease", usage.lease},
             {"owner", to_json(usage.owner)},
             {"held_s", rounded(usage.held_s)},
             {"bytes_in", usage.bytes_in},
             {"bytes_out", usage.bytes_out},
+            {"round_trips", usage.round_trips},
+            {"network_s", rounded(usage.network_s)},
+            {"idle_s", rounded(usage.idle_s)},
+            {"granted_at", usage.granted_at},
+            {"ended_at", usage.ended_at},
             {"gpus", std::move(gpus)}};
 }
 
@@ -56,6 +62,7 @@ Result<void> read_gpu_usage(const Json &json, std::vector<GpuUsage> &gpus)
     gpu.busy_s = reader.real("busy_s");
     gpu.blocked_s = reader.real("blocked_s");
     gpu.throttled_s = reader.real("throttled_s");
+    gpu.memory = reader.count<uint64_t>("memory", false);
     gpu.memory_peak = reader.count<uint64_t>("memory_peak");
     gpu.launches = reader.count<uint64_t>("launches");
     gpus.push_back(std::move(gpu));
@@ -74,12 +81,49 @@ Result<void> read_usage(const Json &json, std::vector<LeaseUsage> &usages)
     usage.held_s = reader.real("held_s");
     usage.bytes_in = reader.count<uint64_t>("bytes_in");
     usage.bytes_out = reader.count<uint64_t>("bytes_out");
+    usage.round_trips = reader.count<uint64_t>("round_trips", false);
+    usage.network_s = reader.real("network_s");
+    usage.idle_s = reader.real("idle_s");
+    usage.granted_at = reader.count<int64_t>("granted_at", false);
+    usage.ended_at = reader.count<int64_t>("ended_at", false);
     reader.each("gpus", [&](const Json &gpu) { return read_gpu_usage(gpu, usage.gpus); });
     usages.push_back(std::move(usage));
     return reader.done();
 }
 
 }  // namespace
+
+std::string encode(const Usages &usages)
+{
+    Json leases = Json::array();
+    for (const LeaseUsage &usage : usages.leases) leases.push_back(to_json(usage));
+    return dump({{"name", usages.name}, {"leases", std::move(leases)}});
+}
+
+Result<Usages> decode_usages(std::string_view text)
+{
+    return decode<Usages>(text, [](const Json &json) -> Result<Usages> {
+        Reader reader(json, "reply");
+        Usages usages;
+        usages.name = reader.text("name");
+        reader.each("leases", [&](const Json &usage) { return read_usage(usage, usages.leases); });
+        Result<void> read = reader.done();
+        if (!read) return std::move(read).error();
+        return usages;
+    });
+}
+
+std::string encode(const LeaseUsage &usage) { return dump(to_json(usage)); }
+
+Result<LeaseUsage> decode_usage(std::string_view text)
+{
+    return decode<LeaseUsage>(text, [](const Json &json) -> Result<LeaseUsage> {
+        std::vector<LeaseUsage> one;
+        Result<void> read = read_usage(json, one);
+        if (!read) return std::move(read).error();
+        return std::move(one.front());
+    });
+}
 
 // Of how a worker died, for a job's comment.
 constexpr size_t kMostReason = 200;

@@ -23,6 +23,13 @@ Result<Leases> decode_leases(std::string_view json);
 std::string encode(const Released &released);
 Result<Released> decode_released(std::string_view json);
 
+// {"name": the server's, "leases": [{"lease", "owner", "held_s", ...}]}; one of these is what the
+// server keeps of a lease that has ended.
+std::string encode(const Usages &usages);
+Result<Usages> decode_usages(std::string_view json);
+std::string encode(const LeaseUsage &usage);
+Result<LeaseUsage> decode_usage(std::string_view json);
+
 // The lease.json that the interposer reads (doc/architecture.md). All grants belong to one program.
 std::string lease_file(const std::string &job, const std::vector<Grant> &grants);
 // Its grants, without their secrets; at least one.

@@ -169,6 +169,7 @@ struct GpuUsage {
     double throttled_s = 0;    // launches waited as the lease's own ceiling was reached
     uint64_t memory_peak = 0;  // bytes; the most that was seen
     uint64_t launches = 0;
+    uint64_t memory = 0;  // bytes that the lease has of it; 0: an older server does not tell
 };
 
 struct LeaseUsage {
@@ -176,7 +177,18 @@ struct LeaseUsage {
     Owner owner;
     double held_s = 0;                     // from when it was granted to its end
     uint64_t bytes_in = 0, bytes_out = 0;  // over connections: from programs, to them
+    uint64_t round_trips = 0;              // answers that programs waited for
+    double network_s = 0;    // they waited for bytes on their way (worker/limits/metering.h)
+    double idle_s = 0;       // since it was used last: kernels ran, or a MiB went over the network
+    int64_t granted_at = 0;  // seconds since the epoch, wall clock
+    int64_t ended_at = 0;    // the same; 0: it is held
     std::vector<GpuUsage> gpus;
+};
+
+// What leases of a server use, and used.
+struct Usages {
+    std::string name;  // the server's
+    std::vector<LeaseUsage> leases;
 };
 
 // What the end of leases on a server came to.

@@ -51,7 +51,14 @@ Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::
               {driver_.inventory.driver_version, driver_.inventory.driver_release}),
       lending_(config_, driver_.inventory.gpus, now()),
       pool_(config_, driver_, boards_, topology_, std::move(spawner))
-{}
+{
+    auto opened = UsageStore::open(config_.state_dir + "/usage.db");
+    if (opened)
+        usage_ = std::move(*opened);
+    else
+        log_warning("what ended leases used is not kept, and rgpu report will lack it: %s",
+                    opened.error().text.c_str());
+}
 
 Result<void> Service::load()
 {
@@ -370,9 +377,45 @@ Time Service::tend()
     }
     const WorkerPool::Tended tended = pool_.tend();
     std::lock_guard lock(mutex_);
+    keep_usage();
     for (const std::string &lease : tended.gone) ledger_.let_go(lease);
     ending_.remove(tended.gone);
     return std::min(tended.next, ledger_.next_expiry());
+}
+
+// Of leases that have ended. Copies count as use, which the scheduler does not see: the meters are
+// looked at now and then.
+void Service::keep_usage()
+{
+    constexpr Milliseconds kLookEach{10'000};
+    if (const Time time = now(); time - use_looked_at_ >= kLookEach) {
+        use_looked_at_ = time;
+        pool_.look_at_use();
+    }
+    for (const pool::LeaseUsage &usage : pool_.take_closed())
+        if (Result<void> kept = usage_ ? usage_->keep(usage, time(nullptr)) : Result<void>(); !kept)
+            log_warning("lease %s: what it used is not kept: %s", short_id(usage.lease).c_str(),
+                        kept.error().text.c_str());
+}
+
+pool::Usages Service::usages(const pool::Caller &caller, const std::string &job)
+{
+    pool::Usages usages;
+    usages.name = config_.name;
+    pool::LeaseFilter filter;
+    filter.job = job;
+    std::lock_guard lock(mutex_);
+    std::vector<pool::Lease> held = ledger_.leases(caller, filter, end_expired());
+    keep_usage();
+    if (!job.empty() && usage_) {
+        auto ended = usage_->of_job(job);
+        if (!ended) log_warning("%s", ended.error().text.c_str());
+        for (pool::LeaseUsage &usage : ended ? *ended : std::vector<pool::LeaseUsage>())
+            if (caller.admin || usage.owner.uid == caller.uid)
+                usages.leases.push_back(std::move(usage));
+    }
+    for (pool::LeaseUsage &usage : pool_.usage_of(held)) usages.leases.push_back(std::move(usage));
+    return usages;
 }
 
 pool::Sharing Service::sharing(const pool::Caller &caller)

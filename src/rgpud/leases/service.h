@@ -30,6 +30,7 @@
 #include "rgpud/host/topology.h"
 #include "rgpud/leases/ending_leases.h"
 #include "rgpud/leases/lending.h"
+#include "rgpud/leases/usage_store.h"
 #include "rgpud/workers/worker_pool.h"
 #include "util/config.h"
 #include "util/fd.h"
@@ -66,6 +67,10 @@ public:
     Result<void> withdraw(const pool::Caller &caller, const std::string &lend);
     std::vector<pool::Lease> leases(const pool::Caller &caller, const pool::LeaseFilter &filter);
     pool::Inventory inventory(const pool::Caller &caller);
+
+    // What leases use that are held, of a job or (empty) of all, if the caller may see them. Of a
+    // job also what those used that ended within a month.
+    pool::Usages usages(const pool::Caller &caller, const std::string &job);
 
     // How the tenants of each GPU stand. Whose a lease is, is told to those who may see it.
     pool::Sharing sharing(const pool::Caller &caller);
@@ -147,6 +152,7 @@ private:
     Time end_expired();
     void end_withdrawn(Time time);
     void offer_lent();
+    void keep_usage();
 
     const RgpudConfig config_;
     const Driver driver_;
@@ -163,6 +169,8 @@ private:
     Time looked_at_ = kNever;  // at the host's health
     std::map<std::string, Gauge> gauges_;
     std::optional<std::set<std::string>> missing_;
+    std::unique_ptr<UsageStore> usage_;  // null: it cannot be used
+    Time use_looked_at_{};
 };
 
 }  // namespace rgpu::serverd

@@ -182,6 +182,13 @@ struct Control::State {
     {
         return pool::encode(service.sharing(caller));
     }
+    Said usage(const pool::Caller &caller, const Request &request)
+    {
+        for (const auto &[name, value] : request.params)
+            if (name != "job" || value.size() > defaults::kMaxText)
+                return error(ErrorKind::invalid, "GET /v1/usage knows one parameter: job=");
+        return pool::encode(service.usages(caller, request.get_param_value("job")));
+    }
     Said checks(const pool::Caller &, const Request &) { return pool::encode(service.health()); }
     Said topology(const pool::Caller &, const Request &)
     {
@@ -422,6 +429,7 @@ void Control::State::routes()
                       lease_id = "/v1/leases/([0-9a-f]{32})";
     server.Get("/v1/inventory", checked(&State::inventory));
     server.Get("/v1/sharing", checked(&State::sharing));
+    server.Get("/v1/usage", checked(&State::usage));
     server.Get("/v1/checks", checked(&State::checks));
     server.Get("/v1/topology", checked(&State::topology));
     server.Get("/v1/nodes", checked(&State::nodes));

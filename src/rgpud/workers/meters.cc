@@ -30,18 +30,20 @@ pool::LeaseUsage held(const pool::Lease &lease)
     pool::LeaseUsage usage;
     usage.lease = lease.id;
     usage.owner = lease.owner;
+    usage.granted_at = lease.granted_at;
     usage.held_s = std::max(0.0, difftime(time(nullptr), lease.granted_at));
     for (const pool::Portion &portion : lease.gpus) {
         pool::GpuUsage gpu;
         gpu.uuid = portion.uuid;
         gpu.name = portion.name;
         gpu.share = portion.share;
+        gpu.memory = portion.memory;
         usage.gpus.push_back(std::move(gpu));
     }
     return usage;
 }
 
-// rgpud's own record of a lease: this, and nanoseconds for each of its GPUs.
+// rgpud's own record of a lease: this, nanoseconds for each of its GPUs, and its last use.
 struct Record {
     char magic[8];
     int64_t made;  // wall clock, nanoseconds since the epoch
@@ -64,6 +66,24 @@ int64_t busy_of(int record, size_t gpu)
     return pread(record, &nanoseconds, sizeof nanoseconds, busy_at(gpu)) == sizeof nanoseconds
                ? nanoseconds
                : 0;
+}
+
+// When the lease was used last, by the wall clock in nanoseconds since the epoch, and how many
+// bytes had gone over the network then. Of a record that an rgpud of before made: nothing.
+struct Use {
+    int64_t at = 0;
+    uint64_t bytes = 0;
+};
+
+Use use_of(int record, size_t gpus)
+{
+    Use use;
+    return pread(record, &use, sizeof use, busy_at(gpus)) == sizeof use ? use : Use{};
+}
+
+bool set_use(int record, size_t gpus, const Use &use)
+{
+    return pwrite(record, &use, sizeof use, busy_at(gpus)) == sizeof use;
 }
 
 }  // namespace
@@ -124,6 +144,11 @@ pool::LeaseUsage Meters::read(const pool::Lease &lease) const
     usage.bytes_in = std::min(said.bytes_in, kMostCounted);
     usage.bytes_out = std::min(said.bytes_out, kMostCounted);
     const double waited = usage.held_s * share::kMaxWorkers;
+    usage.round_trips = std::min(said.round_trips, kMostCounted);
+    usage.network_s = std::clamp(seconds(said.network), 0.0, waited);
+    const int64_t used = use_of(own->get(), lease.gpus.size()).at;
+    usage.idle_s =
+        std::clamp(used ? seconds(wall_clock() - used) : usage.held_s, 0.0, usage.held_s);
     for (size_t i = 0; i < usage.gpus.size(); ++i) {
         const Meter::Reading::Gpu &from = said.gpus[i];
         pool::GpuUsage &to = usage.gpus[i];
@@ -160,6 +185,11 @@ void Meters::add_busy(const std::vector<Boards::Busy> &busy,
                                   [&](const pool::Lease &l) { return l.id == one.lease; });
         if (lease == leases.end()) continue;
         Result<Fd> own = record(*lease);
+        if (own && one.nanoseconds > 0) {
+            Use use = use_of(own->get(), lease->gpus.size());
+            use.at = wall_clock();
+            (void)set_use(own->get(), lease->gpus.size(), use);
+        }
         for (size_t i = 0; own && i < lease->gpus.size(); ++i) {
             const int64_t sum = busy_of(own->get(), i) + one.nanoseconds;
             if (lease->gpus[i].uuid == one.uuid &&
@@ -170,9 +200,25 @@ void Meters::add_busy(const std::vector<Boards::Busy> &busy,
     }
 }
 
+void Meters::look_at_use(const std::vector<pool::Lease> &leases) const
+{
+    for (const pool::Lease &lease : leases) {
+        Result<Fd> own = record(lease), meter = file(lease);
+        if (!own || !meter) continue;
+        const Meter::Reading said = Meter::read(meter->get(), lease.gpus.size());
+        Use use = use_of(own->get(), lease.gpus.size());
+        const uint64_t bytes = said.bytes_in + said.bytes_out;
+        if (bytes - use.bytes < kUse) continue;
+        use = {wall_clock(), bytes};
+        (void)set_use(own->get(), lease.gpus.size(), use);
+    }
+}
+
 void Meters::close(const pool::Lease &lease)
 {
     pool::LeaseUsage usage = read(lease);
+    usage.ended_at = time(nullptr);
+    if (unsaved_.size() < kMostKept) unsaved_.push_back(usage);
     unlink(path(lease.id).c_str());
     unlink(record_path(lease.id).c_str());
     if (lease.owner.job.empty()) return;

@@ -13,6 +13,7 @@
 #include <deque>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pool/ledger/ledger.h"
@@ -36,8 +37,17 @@ public:
     // GPU time that these leases had since the last time.
     void add_busy(const std::vector<Boards::Busy> &busy,
                   const std::vector<pool::Lease> &leases) const;
+    // What a lease that has its meter uses, until now.
+    pool::LeaseUsage read(const pool::Lease &lease) const;
+    // A lease counts as used now where this many bytes went over the network since the last look.
+    static constexpr uint64_t kUse = 1 << 20;
+    // Looks at the bytes of these, so that those that do nothing but copies count as used.
+    void look_at_use(const std::vector<pool::Lease> &leases) const;
     // The lease has ended: what it used is kept, and its meter goes.
     void close(const pool::Lease &lease);
+    // What leases used that were closed since the last call, those outside Slurm, too: for the
+    // store.
+    std::vector<pool::LeaseUsage> take_closed() { return std::exchange(unsaved_, {}); }
     // What closed leases that the filter fits used, if the caller may know; it is forgotten here.
     std::vector<pool::LeaseUsage> take(const pool::Caller &caller, const pool::LeaseFilter &filter);
 
@@ -48,7 +58,6 @@ private:
     std::string path(const std::string &lease) const { return directory_ + "/" + lease; }
     std::string record_path(const std::string &lease) const;
     Result<Fd> record(const pool::Lease &lease) const;
-    pool::LeaseUsage read(const pool::Lease &lease) const;
 
     struct Closed {
         pool::LeaseUsage usage;
@@ -56,6 +65,7 @@ private:
     };
     std::string directory_;
     std::deque<Closed> closed_;  // the oldest first
+    std::vector<pool::LeaseUsage> unsaved_;
 };
 
 }  // namespace rgpu::serverd

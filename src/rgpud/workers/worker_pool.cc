@@ -213,6 +213,31 @@ void WorkerPool::close_meters(const std::vector<pool::Lease> &leases)
             close_meter(known->second);
 }
 
+std::vector<pool::LeaseUsage> WorkerPool::usage_of(const std::vector<pool::Lease> &leases)
+{
+    std::lock_guard lock(mutex_);
+    collect_busy();
+    std::vector<pool::LeaseUsage> all;
+    for (const pool::Lease &lease : leases)
+        if (find(lease.id)) all.push_back(meters_.read(lease));
+    return all;
+}
+
+std::vector<pool::LeaseUsage> WorkerPool::take_closed()
+{
+    std::lock_guard lock(mutex_);
+    return meters_.take_closed();
+}
+
+void WorkerPool::look_at_use()
+{
+    std::lock_guard lock(mutex_);
+    std::vector<pool::Lease> all;
+    for (const auto &[id, known] : leases_)
+        if (!known.ended && known.metered) all.push_back(known.lease);
+    meters_.look_at_use(all);
+}
+
 std::vector<pool::LeaseUsage> WorkerPool::take_usage(const pool::Caller &caller,
                                                      const pool::LeaseFilter &filter)
 {

@@ -81,6 +81,11 @@ public:
 
     // What these ended leases used counts as it is now, also where a worker takes its time to end.
     void close_meters(const std::vector<pool::Lease> &leases);
+    // What leases use that have not ended; of those that have since the last call, what they used.
+    std::vector<pool::LeaseUsage> usage_of(const std::vector<pool::Lease> &leases);
+    std::vector<pool::LeaseUsage> take_closed();
+    // As Meters::look_at_use(), of all leases. Once in a while.
+    void look_at_use();
     // As Meters::take().
     std::vector<pool::LeaseUsage> take_usage(const pool::Caller &caller,
                                              const pool::LeaseFilter &filter);

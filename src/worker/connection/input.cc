@@ -8,6 +8,7 @@
 
 #include "net/packing/link_meter.h"
 #include "net/packing/unpacker.h"
+#include "share/pages.h"
 #include "worker/limits/metering.h"
 
 namespace rgpu::worker {
@@ -112,7 +113,9 @@ Result<void> Input::read_raw(void *to, size_t bytes)
             if (!fill()) return ended();
             continue;
         }
+        const int64_t begin = share::clock_now();
         const ssize_t n = receive(p, bytes);
+        Metering::here().moved(share::clock_now() - begin);
         broken_ = n < 0 && errno == EPROTO;
         if (n <= 0) return ended();
         p += n, bytes -= static_cast<size_t>(n);

@@ -9,6 +9,7 @@
 
 #include "net/packing/packer.h"
 #include "net/transport/laned_transport.h"
+#include "share/pages.h"
 #include "worker/limits/metering.h"
 
 namespace rgpu::worker {
@@ -59,6 +60,8 @@ void Sender::send_now(const void *first, size_t first_bytes, const void *second,
                       {const_cast<void *>(second), second_bytes}};
     // Before the client can have them, and end.
     Metering::here().sent(first_bytes + second_bytes);
+    const bool large = second_bytes >= kMany;
+    const int64_t begin = large ? share::clock_now() : 0;
     for (size_t left = first_bytes + second_bytes; left;) {
         ssize_t n = to_->send(parts, second_bytes ? 2 : 1, -1);
         if (n <= 0) _exit(0);  // the client is gone: so is what it asked for
@@ -70,6 +73,7 @@ void Sender::send_now(const void *first, size_t first_bytes, const void *second,
             n -= static_cast<ssize_t>(took);
         }
     }
+    if (large) Metering::here().moved(share::clock_now() - begin);
 }
 
 void Sender::use(net::Transport &to)
@@ -95,11 +99,13 @@ void Sender::begin(uint32_t sequence, net::LanedTransport &lanes, bool always)
 void Sender::reply(uint32_t sequence, CUresult result, const std::vector<uint8_t> &body)
 {
     send(header(ServerFrame::reply, sequence, result, body.size(), wire::kLast), body.data());
+    Metering::here().answered();
 }
 
 void Sender::data(uint32_t sequence, CUresult result, const void *bytes, size_t n, bool last)
 {
     send(header(ServerFrame::data, sequence, result, n, last ? wire::kLast : 0), bytes);
+    if (last) Metering::here().answered();
     if (n >= kMany) sched_yield();
 }
 

@@ -1,5 +1,7 @@
 #include "worker/limits/metering.h"
 
+#include <algorithm>
+
 #include "share/pages.h"
 #include "share/window.h"
 #include "worker/driver/driver.h"
@@ -11,7 +13,11 @@ namespace {
 // Between two looks at the memory: asking the driver costs some ten microseconds.
 constexpr int64_t kMoment = share::kMillisecond;
 
+// So many of the first pauses tell how long a round trip takes.
+constexpr int kTelling = 64;
+
 serverd::LeaseMeter nowhere{};
+serverd::LinkMeter no_link{};
 
 }  // namespace
 
@@ -21,7 +27,7 @@ Metering &Metering::here()
     return one;
 }
 
-Metering::Metering() : lease_(&nowhere) {}
+Metering::Metering() : lease_(&nowhere), link_(&no_link) {}
 
 void Metering::open(int fd, const std::vector<uint64_t> &places)
 {
@@ -29,6 +35,7 @@ void Metering::open(int fd, const std::vector<uint64_t> &places)
     if (!opened) return;
     meter_ = new serverd::Meter(std::move(*opened));
     lease_ = &meter_->lease();
+    if (serverd::LinkMeter *link = meter_->link()) link_ = link;
     places_ = places;
 }
 
@@ -37,6 +44,23 @@ serverd::GpuMeter &Metering::gpu(CUdevice device)
     const auto d = static_cast<size_t>(device);
     if (!meter_) return nowhere.gpu[0];
     return meter_->gpu(d < places_.size() ? places_[d] : d);
+}
+
+void Metering::answered()
+{
+    link_->round_trips.fetch_add(1, std::memory_order_relaxed);
+    if (networked_) answered_.store(share::clock_now(), std::memory_order_relaxed);
+}
+
+void Metering::heard_after(int64_t answer)
+{
+    answered_.store(0, std::memory_order_relaxed);
+    const int64_t pause = share::clock_now() - answer;
+    if (pauses_ < kTelling) {
+        ++pauses_;
+        round_trip_ = std::min(round_trip_, pause);
+    }
+    link_->network.fetch_add(std::min(pause, round_trip_), std::memory_order_relaxed);
 }
 
 void Metering::look_at_memory(bool at_once)

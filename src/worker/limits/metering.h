@@ -2,6 +2,8 @@
 // the numbers go nowhere.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "calls/cuda_api.h"
@@ -17,9 +19,25 @@ public:
     // empty: as they are. Before anybody counts.
     void open(int fd, const std::vector<uint64_t> &places);
 
-    void received(size_t bytes) { lease_->bytes_in.fetch_add(bytes, std::memory_order_relaxed); }
+    void received(size_t bytes)
+    {
+        lease_->bytes_in.fetch_add(bytes, std::memory_order_relaxed);
+        if (const int64_t at = answered_.load(std::memory_order_relaxed)) heard_after(at);
+    }
     void sent(size_t bytes) { lease_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); }
     serverd::GpuMeter &gpu(CUdevice device);
+
+    // How long the program waits for the network, as far as it can be seen from here: after each
+    // answer until it is heard again, but no longer than a round trip takes; and while large bodies
+    // come or leave. A round trip is the shortest of the first pauses, when a program has much to
+    // ask and little to compute. Bytes in memory (false) are no network.
+    void over_network(bool is) { networked_ = is; }
+    void answered();
+    // For this long a large body came, or left.
+    void moved(int64_t nanoseconds)
+    {
+        if (networked_) link_->network.fetch_add(nanoseconds, std::memory_order_relaxed);
+    }
 
     // How much memory the lease has on the current context's GPU now, if nobody looked for a
     // moment; the meter keeps the most. Called before it becomes less: memory is freed, a context
@@ -28,7 +46,13 @@ public:
 
 private:
     Metering();
+    void heard_after(int64_t answer);
     serverd::LeaseMeter *lease_;
+    serverd::LinkMeter *link_;
+    std::atomic<bool> networked_{true};
+    std::atomic<int64_t> answered_{0};  // when the last answer left; 0: it has been heard since
+    int64_t round_trip_ = INT64_MAX;    // the receiving thread's, as the next
+    int pauses_ = 0;
     const serverd::Meter *meter_ = nullptr;
     std::vector<uint64_t> places_;
     std::atomic<int64_t> looked_{0};

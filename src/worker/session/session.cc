@@ -6,11 +6,13 @@
 
 #include "calls/errors.h"
 #include "worker/driver/driver.h"
+#include "worker/limits/metering.h"
 
 namespace rgpu::worker {
 
 void Session::use(std::unique_ptr<net::Transport> transport)
 {
+    Metering::here().over_network(transport->name() != std::string_view("shm"));
     before_ = std::exchange(transport_, std::move(transport));
     input.use(*transport_);
     sender.use(*transport_);
