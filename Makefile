@@ -69,7 +69,7 @@ SOFTGPU_LIBS = $(ZSTD_LIBS) $(LZ4_LIBS) -ldl -lm
 
 # --- sources
 
-sources := $(sort $(shell find src t/unit t/stress t/recorder -name '*.cc' 2>/dev/null))
+sources := $(sort $(shell find src t/unit t/stress t/fuzz t/recorder -name '*.cc' 2>/dev/null))
 under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
@@ -152,7 +152,7 @@ $(O)/obj/src/softgpu/exec/coroutine.o: cf_protection = -fcf-protection=none
 
 # A template for each line of the table: optimised, they take minutes to compile.
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CXXFLAGS += -O0 -g0
-$(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
+$(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/% $(O)/obj/t/fuzz/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
 
 $(O)/obj/%.o: %.cc
 	$(call say,CXX)mkdir -p $(@D) && $(CXX) $(CPP) $(CXX_ALL) -MMD -MP -c $< -o $@
@@ -326,6 +326,30 @@ $(foreach s,$(stress_sources),$(eval $(call stress_rule,$s)))
 stress: $(patsubst t/stress/%.cc,$(O)/t/stress/%,$(stress_sources)) ## build the programs of threads that check-tsan runs
 	@:
 
+# Programs of libFuzzer, which clang alone has (t/fuzz/README.md): t/fuzz/<parser>.cc, with what they read by.
+fuzz_sources := $(filter t/fuzz/%,$(sources))
+fuzz_needs_snapshot := $(unit_archives_wire)
+fuzz_needs_diff := $(unit_archives_wire)
+fuzz_needs_packed := $(unit_archives_net)
+fuzz_needs_lanes := $(unit_archives_net)
+fuzz_needs_hello := $(unit_archives_net)
+fuzz_needs_request := $(call obj,src/rgpud/ports/request_head.cc) $(call archive,pool wire util)
+fuzz_needs_answer := $(call archive,pool util)
+fuzz_needs_board := $(unit_archives_share)
+fuzz_needs_ptx := $(unit_archives_softgpu)
+fuzz_needs_frames := $(unit_archives_recorder)
+fuzz_needs_replies := $(unit_archives_recorder)
+fuzz_program = $(patsubst t/fuzz/%.cc,$(O)/fuzz/%,$1)
+define fuzz_rule
+$(call fuzz_program,$1): $(call obj,$1) $$(fuzz_needs_$(patsubst t/fuzz/%.cc,%,$1))
+	$$(call say,LD)$$(call link,-fsanitize=fuzzer -rdynamic,$$(DAEMON_LIBS) $$(SOFTGPU_LIBS) -ldl)
+endef
+$(foreach s,$(fuzz_sources),$(eval $(call fuzz_rule,$s)))
+$(O)/fuzz/frames $(O)/fuzz/replies: | $(RECORDER)
+.PHONY: fuzz-programs
+fuzz-programs: $(filter $(O)/fuzz/$(or $(T),%),$(call fuzz_program,$(fuzz_sources)))
+	@:
+
 # A sanitized build is long: T is all that it builds where it names a program or a folder, as it does for run-checks.
 units_wanted = $(if $(SANITIZE),$(or $(filter $(O)/t/%/$(T) $(O)/t/$(T)/%,$(UNIT)),$(UNIT)),$(UNIT))
 .PHONY: unit
@@ -451,6 +475,12 @@ named_units = $(or $(if $(T),$(patsubst $(O)/%,$(O)-$1/%,$(filter %/$(T) $(O)/t/
 check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=softgpu, T=frame_test
 	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
 	@LSAN_OPTIONS=suppressions=t/lib/lsan.supp:print_suppressions=0 RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
+
+FUZZ_CXX ?= $(firstword $(foreach c,clang++ clang++-19 clang++-16 clang++-14,$(if $(shell command -v $c),$c)))
+fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs
+	@test -n "$(FUZZ_CXX)" || { echo "make fuzz: needs clang with libFuzzer: apt install clang" >&2; exit 1; }
+	+@$(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX)" SANITIZE=fuzzer-no-link$(comma)address$(comma)undefined fuzz-programs
+	@t/fuzz/run $(O)-fuzz "$(or $(T),$(patsubst t/fuzz/%.cc,%,$(fuzz_sources)))" "$(TIME)" "$(RUNS)"
 
 # Not the unit tests: Criterion does not start under it.
 check-tsan: ## with the thread sanitizer: programs of threads (t/stress), and both ends of remote CUDA programs, and rgpud (t/tsan)
