@@ -13,8 +13,10 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <optional>
 
 #include "pool/credentials/used_nonces.h"
+#include "util/clock.h"
 #include "util/defaults.h"
 #include "util/sha256.h"
 
@@ -166,9 +168,78 @@ private:
     std::string key_;
 };
 
+Result<std::string> read_key(const std::string &path)
+{
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error(ErrorKind::invalid,
+                     "key file %s: %s; make one with: head -c 32 /dev/urandom > %s; chmod 600 %s",
+                     path.c_str(), strerror(errno), path.c_str(), path.c_str());
+    struct stat state;
+    char block[4096];
+    ssize_t length = fstat(fd, &state) == 0 ? read(fd, block, sizeof block) : -1;
+    int failure = errno;
+    close(fd);
+    if (length < 0)
+        return error(ErrorKind::invalid, "key file %s: %s", path.c_str(), strerror(failure));
+    if (state.st_mode & 07)
+        return error(ErrorKind::invalid, "key file %s is open to all users: chmod o= %s",
+                     path.c_str(), path.c_str());
+    if (static_cast<size_t>(length) < defaults::kMinKeyBytes)
+        return error(ErrorKind::invalid, "key file %s has %zd bytes; it needs %zu random ones",
+                     path.c_str(), length, defaults::kMinKeyBytes);
+    return std::string(block, static_cast<size_t>(length));
+}
+
+// The keys that are good now: that of the file, and while keys are changed that of the file beside
+// it. Both are read again within a second of a change. One thread at a time.
+class GoodKeys {
+public:
+    GoodKeys(std::string path, std::string key)
+        : paths_{path, path + ".next"}, keys_{std::move(key)}
+    {}
+
+    const std::vector<std::string> &now()
+    {
+        constexpr Milliseconds kLookAgain{1000};
+        const Time time = rgpu::now();
+        if (looked_ && time - *looked_ < kLookAgain) return keys_;
+        looked_ = time;
+        std::string state = state_of();
+        if (state == state_) return keys_;
+        state_ = std::move(state);
+        std::vector<std::string> found;
+        for (const std::string &path : paths_)
+            if (Result<std::string> key = read_key(path)) found.push_back(std::move(*key));
+        // What cannot be read now was good before.
+        if (!found.empty()) keys_ = std::move(found);
+        return keys_;
+    }
+
+private:
+    std::string state_of() const
+    {
+        std::string all;
+        for (const std::string &path : paths_) {
+            struct stat about {};
+            if (stat(path.c_str(), &about) == 0)
+                all += std::to_string(about.st_ino) + " " + std::to_string(about.st_size) + " " +
+                       std::to_string(about.st_mtim.tv_sec) + " " +
+                       std::to_string(about.st_mtim.tv_nsec);
+            all += "\n";
+        }
+        return all;
+    }
+
+    const std::string paths_[2];
+    std::vector<std::string> keys_;
+    std::string state_;
+    std::optional<Time> looked_;
+};
+
 class KeyVerifier : public Verifier {
 public:
-    explicit KeyVerifier(std::string key) : key_(std::move(key)) {}
+    KeyVerifier(std::string path, std::string key) : keys_(std::move(path), std::move(key)) {}
 
     Result<void> remember_in(const std::string &file) override
     {
@@ -192,45 +263,25 @@ public:
         if (second == rest.npos) return refused;
         std::string time(rest.substr(0, first)), nonce(rest.substr(first + 1, second - first - 1));
         std::string_view proof = rest.substr(second + 1);
-        std::string expected = key_header(key_, time, nonce, call);
-        if (nonce.size() != 32 || proof.size() != expected.size() ||
-            !equal_in_constant_time(proof.data(), expected.data(), expected.size()))
-            return refused;
+        std::lock_guard lock(mutex_);
+        const auto proves = [&](const std::string &key) {
+            const std::string expected = key_header(key, time, nonce, call);
+            return proof.size() == expected.size() &&
+                   equal_in_constant_time(proof.data(), expected.data(), expected.size());
+        };
+        const std::vector<std::string> &keys = keys_.now();
+        if (nonce.size() != 32 || !std::any_of(keys.begin(), keys.end(), proves)) return refused;
         Result<int64_t> sent = parse_integer(time, 0, INT64_MAX / 2);
         if (!sent) return refused;
-        std::lock_guard lock(mutex_);
         Result<void> once = used_.use(nonce, *sent, wall_ms());
         return once ? Result<Caller>(Caller{0, true}) : std::move(once).error();
     }
 
 private:
-    std::string key_;
     std::mutex mutex_;
+    GoodKeys keys_;
     UsedNonces used_;
 };
-
-Result<std::string> read_key(const std::string &path)
-{
-    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error(ErrorKind::invalid,
-                     "key file %s: %s; make one with: head -c 32 /dev/urandom > %s; chmod 600 %s",
-                     path.c_str(), strerror(errno), path.c_str(), path.c_str());
-    struct stat state;
-    char block[4096];
-    ssize_t length = fstat(fd, &state) == 0 ? read(fd, block, sizeof block) : -1;
-    int failure = errno;
-    close(fd);
-    if (length < 0)
-        return error(ErrorKind::invalid, "key file %s: %s", path.c_str(), strerror(failure));
-    if (state.st_mode & 07)
-        return error(ErrorKind::invalid, "key file %s is open to all users: chmod o= %s",
-                     path.c_str(), path.c_str());
-    if (static_cast<size_t>(length) < defaults::kMinKeyBytes)
-        return error(ErrorKind::invalid, "key file %s has %zd bytes; it needs %zu random ones",
-                     path.c_str(), length, defaults::kMinKeyBytes);
-    return std::string(block, static_cast<size_t>(length));
-}
 
 // --- none
 
@@ -283,7 +334,7 @@ Result<std::unique_ptr<Verifier>> make_verifier(const AuthConfig &config,
     if (config.method == "none") return std::unique_ptr<Verifier>(new NoVerifier);
     Result<std::string> key = read_key(config.key_file);
     if (!key) return std::move(key).error();
-    std::unique_ptr<Verifier> verifier(new KeyVerifier(*key));
+    std::unique_ptr<Verifier> verifier(new KeyVerifier(config.key_file, *key));
     if (Result<void> remembers = verifier->remember_in(memory); !remembers)
         return std::move(remembers).error();
     return verifier;

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 using namespace rgpu;
 using namespace rgpu::pool;
@@ -85,6 +86,30 @@ Test(auth, a_key_credential_is_bound_to_every_part_of_its_request)
     for (const SignedCall &other : others)
         cr_assert_not(verifier->verify(key.sign(kCall), other).has_value());
     cr_assert(verifier->verify(key.sign(kCall), kCall).has_value());
+}
+
+Test(auth, keys_are_changed_without_a_new_verifier)
+{
+    KeyFile old(32, 0600, 'o'), fresh(32, 0600, 'n');
+    auto verifier = old.verifier();
+    cr_assert(verifier->verify(old.sign(kCall), kCall).has_value());
+    const std::string path = old.path, next = path + ".next", aside = path + ".aside";
+    // Waits for the verifier to look again.
+    auto becomes = [&](KeyFile &key, bool good) {
+        for (int i = 0; i < 300; i++) {
+            if (verifier->verify(key.sign(kCall), kCall).has_value() == good) return true;
+            usleep(10'000);
+        }
+        return false;
+    };
+    cr_assert_not(verifier->verify(fresh.sign(kCall), kCall).has_value());
+    std::filesystem::copy_file(fresh.path, next);
+    cr_expect(becomes(fresh, true));
+    KeyFile kept(32, 0600, 'o');
+    cr_expect(verifier->verify(kept.sign(kCall), kCall).has_value(), "the old one is good, too");
+    std::filesystem::rename(next, path);
+    cr_expect(becomes(kept, false));
+    cr_expect(verifier->verify(fresh.sign(kCall), kCall).has_value());
 }
 
 Test(auth, another_key_and_garbage_are_refused)
