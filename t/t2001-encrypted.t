@@ -88,7 +88,7 @@ try 60 "$rgpu" run -n 1 -- env LD_LIBRARY_PATH="$interpose:$cuda_libs:$T/broken"
     "$build/cuda/vector_add-static"
 isnt_0() { [ "$rc" != 0 ]; }
 ok "without OpenSSL there is no GPU" isnt_0
-like "$err" 'server gpu1 .*encrypt = true.*no OpenSSL here .*install libssl3' \
+like "$err" 'server gpu1 .*[[]rgpud] encrypt.*no OpenSSL here .*install libssl3' \
     "... and the error names the cure"
 
 # --- the same without encryption: the record tells, so the test above can

@@ -123,7 +123,7 @@ if [ -n "${RGPU_T2041:-}" ]; then
         'ip addr add 10.99.0.2/24 dev far; ip link set far up; ip link set lo up' ||
         bail "no network between them"
     [ "$worker_user" != root ] || worker_user=nobody  # not root's, where others could come
-    rgpud gpu2 'listen = "10.99.0.1"' 'softgpu_memory = "256M"'
+    rgpud gpu2 'listen = "10.99.0.1"' 'softgpu_memory = "256M"' 'encrypt = false'
     clients "gpu2=$control"
     sed -i 's/"127.0.0.1:/"10.99.0.1:/' rgpu.conf
     there()
@@ -161,8 +161,20 @@ if [ -n "${RGPU_T2041:-}" ]; then
     wait_for 10 five_have_ended
     ok "... each of which carries more than a MiB both ways: $(least_of_them) bytes at least" [ \
         "$(least_of_them)" -gt $((1 << 20)) ]
+    # As servers are without a word in rgpu.conf.
+    rgpud gpu4 'listen = "10.99.0.1"' 'softgpu_memory = "256M"'
+    clients "gpu4=$control"
+    sed -i 's/"127.0.0.1:/"10.99.0.1:/' rgpu.conf
+    there "${copies[@]}" noise 4 3
+    is "$rc $out $(stat '[j["transport"], j["connections"]]')" "0 ok ['tls', 1]" \
+        "data between hosts is encrypted" || diag "$err"
+    like "$(cat gpu4.log)" 'worker [0-9]*, which waited, is for' \
+        "... and the worker was ready before"
+    try 120 env RGPU_STATS="$T/stats.json" "$rgpu" run -n 1 -- "${copies[@]}" noise 4 3
+    is "$rc $out" "0 ok" "a program on the server's own host" || diag "$err"
+    unlike "$(stat 'j["transport"]')" tls "... has nothing encrypted"
 else
-    skip "no network namespaces here" 5
+    skip "no network namespaces here" 9
 fi
 rgpud gpu3 'encrypt = true'
 clients "gpu3=$control"

@@ -148,7 +148,7 @@ rgpud gpu6 'max_kernel = "6s"' 'health_check = "1s"'
 clients "gpu5=$fifth" "gpu6=$control"
 try 60 "$rgpu" health --all
 is "$rc" 3 "servers whose settings differ are MARGINAL"
-told='MARGINAL +settings +encrypt off.* max_kernel 5s.* on gpu5; .* max_kernel 6s.* on gpu6 '
+told='MARGINAL +settings +encrypt auto.* max_kernel 5s.* on gpu5; .* max_kernel 6s.* on gpu6 '
 like "$out" "$told" "... with what each has"
 like "$out" 'set the same below \[rgpud\]' "... and what to do"
 for check in versions drivers kinds; do

@@ -183,9 +183,10 @@ void describe(const Config &config, const Driver &driver)
                  format_size(gpu.memory).c_str(), gpu.compute_capability.c_str(), gpu.uuid.c_str());
     if (config.auth.method == "none")
         log_warning("[auth] method is none: every local user may do everything");
-    if (config.rgpud.encrypt && config.rgpud.transport == "ucx")
-        log_warning("[rgpud] transport = \"ucx\" means nothing beside encrypt = true: encrypted "
-                    "connections are TCP");
+    if (config.rgpud.encrypt != "false" && config.rgpud.transport == "ucx")
+        log_warning("[rgpud] transport = \"ucx\" means nothing where encrypt = %s encrypts: "
+                    "encrypted connections are TCP",
+                    config.rgpud.encrypt.c_str());
 }
 
 sigset_t served_signals()
@@ -218,6 +219,8 @@ int watch(Service &service)
 Result<void> serve(const Config &config, const Options &options, Driver driver,
                    pool::Verifier &verifier, std::shared_ptr<Spawner> spawner, const Fd &ready)
 {
+    Result<std::unique_ptr<Audit>> audit = Audit::open(config.rgpud);
+    if (!audit) return std::move(audit).error();
     Result<std::unique_ptr<SqliteStore>> store =
         SqliteStore::open(config.rgpud.state_dir + "/leases.db");
     if (!store) return std::move(store).error();
@@ -232,14 +235,20 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     Topology topology =
         look_at_topology(driver, config.rgpud.network_interface, nvlinks(config.rgpud, driver));
     Service service(config.rgpud, std::move(driver), std::move(*boards), **store,
-                    std::move(topology), std::move(spawner));
+                    std::move(topology), std::move(spawner), **audit);
     Result<void> loaded = service.load();
     if (!loaded) return loaded;
     HealthWatch health(config.rgpud, service);
     health.start();
     Metrics metrics(config.rgpud.metrics_names);
-    DataPort data(config.rgpud, service, metrics);
-    Control control(config.rgpud, service, verifier, metrics);
+    DataPort data(config.rgpud, service, metrics, **audit);
+    std::unique_ptr<TlsIdentity> identity;
+    if (config.rgpud.tls != "off") {
+        Result<std::unique_ptr<TlsIdentity>> opened = TlsIdentity::open(config.rgpud);
+        if (!opened) return std::move(opened).error();
+        identity = std::move(*opened);
+    }
+    Control control(config.rgpud, service, verifier, metrics, **audit, identity.get());
     Result<int> data_port = data.bind();
     if (!data_port) return std::move(data_port).error();
     Result<int> control_port = control.bind();
@@ -251,6 +260,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     if (!started) return started;
     log_info("%s serves on %s: control port %d, data port %d", config.rgpud.name.c_str(),
              config.rgpud.listen.c_str(), *control_port, *data_port);
+    if (identity) log_info("control: the key is %s", identity->pin().c_str());
     if (ready)
         if (Result<void> written =
                 write_ready_file(options.ready_file, ready, *control_port, *data_port);

@@ -15,6 +15,15 @@ namespace {
 
 constexpr char kGetReady = 0;  // tells by its length
 
+// What is sent with a client's socket: without a key, the beginning alone.
+struct Message {
+    uint64_t table_digest = 0;
+    Digest key{};
+
+    static constexpr size_t kWithoutKey = sizeof(uint64_t);
+};
+static_assert(sizeof(Message) == Message::kWithoutKey + sizeof(Digest));
+
 Result<void> sent(int channel, const void *bytes, size_t size, std::span<const int> descriptors)
 {
     const int failure = send_packet(channel, bytes, size, descriptors, MSG_DONTWAIT);
@@ -36,9 +45,11 @@ Result<std::pair<Fd, Fd>> open_channel()
 
 Result<void> get_ready(int channel) { return sent(channel, &kGetReady, sizeof kGetReady, {}); }
 
-Result<void> hand_over(int channel, int socket, uint64_t table_digest)
+Result<void> hand_over(int channel, int socket, const Introduction &client)
 {
-    return sent(channel, &table_digest, sizeof table_digest, {&socket, 1});
+    const Message message{client.table_digest, client.key.value_or(Digest{})};
+    return sent(channel, &message, client.key ? sizeof message : Message::kWithoutKey,
+                {&socket, 1});
 }
 
 // The worker says nothing: it closes its end.
@@ -51,16 +62,20 @@ void wait_taken(int channel, Milliseconds most)
 std::optional<Visitor> take_over(int channel, const std::function<void()> &ready)
 {
     for (;;) {
-        Visitor visitor;
+        Message message;
         std::vector<Fd> given;
-        const ssize_t n =
-            receive_packet(channel, &visitor.table_digest, sizeof visitor.table_digest, given, 1);
+        const ssize_t n = receive_packet(channel, &message, sizeof message, given, 1);
         if (n == sizeof kGetReady && given.empty()) {
             ready();
             continue;
         }
-        if (n != sizeof visitor.table_digest || given.empty()) return std::nullopt;
+        const bool keyed = n == static_cast<ssize_t>(sizeof message);
+        if ((!keyed && n != static_cast<ssize_t>(Message::kWithoutKey)) || given.empty())
+            return std::nullopt;
+        Visitor visitor;
         visitor.socket = std::move(given.front());
+        visitor.client.table_digest = message.table_digest;
+        if (keyed) visitor.client.key = message.key;
         return visitor;
     }
 }

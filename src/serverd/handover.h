@@ -14,13 +14,19 @@
 
 #include "util/fd.h"
 #include "util/result.h"
+#include "util/sha256.h"
 #include "util/units.h"
 
 namespace rgpu::serverd {
 
+// What a worker must know of a client that comes.
+struct Introduction {
+    uint64_t table_digest = 0;  // of its call table
+    std::optional<Digest> key;  // of the tunnel around its connection; nothing: it is not encrypted
+};
 struct Visitor {
     Fd socket;
-    uint64_t table_digest = 0;  // of the client's call table
+    Introduction client;
 };
 
 // The ends: rgpud's, the worker's.
@@ -29,7 +35,7 @@ Result<std::pair<Fd, Fd>> open_channel();
 // rgpud's side; the socket stays the caller's. Both fail with `disconnected` when the worker has
 // ended.
 Result<void> get_ready(int channel);
-Result<void> hand_over(int channel, int socket, uint64_t table_digest);
+Result<void> hand_over(int channel, int socket, const Introduction &client);
 
 // rgpud's side, after hand_over(): returns when the worker has closed its end, as it does when its
 // client first rests or has gone, or the time is over.

@@ -13,6 +13,8 @@
 
 #include <toml++/toml.h>
 
+#include "util/next_token.h"
+
 namespace rgpu {
 namespace {
 
@@ -205,6 +207,12 @@ Result<void> read_server(const toml::node &node, Config &config)
         return place.wrong(node, "each [[server]] needs a name and an address");
     Result<HostPort> address = parse_address(server.address);
     if (!address) return place.wrong(node, "%s", address.error().text.c_str());
+    if (!server.pin.empty())
+        if (Result<void> right = check_pin(server.pin); !right)
+            return place.wrong(node, "pin of %s: %s", server.name.c_str(),
+                               right.error().text.c_str());
+    if (const toml::node *name = entries->get("name")) server.name_line = name->source().begin.line;
+    if (const toml::node *pin = entries->get("pin")) server.pin_line = pin->source().begin.line;
     if (server.node.empty()) server.node = server.name;
     if (!plain_name(server.name))
         return place.wrong(node, "\"%s\" is no name: use letters, digits, and . _ -",
@@ -380,6 +388,25 @@ Result<QosWeight> parse_qos_weight(std::string_view entry)
                      "like \"high=4\"",
                      std::string(entry.substr(0, 80)).c_str());
     return QosWeight{qos, static_cast<int>(std::lround(weight * 100))};
+}
+
+Result<void> check_pin(std::string_view text)
+{
+    constexpr std::string_view kBegins = "sha256//";
+    constexpr size_t kLetters = 44;  // of 32 bytes in base64
+    auto is_letter = [](unsigned char c) { return isalnum(c) || c == '+' || c == '/'; };
+    std::string_view rest = text;
+    do {
+        std::string_view pin = next_token(rest, ";");
+        const bool right = pin.size() == kBegins.size() + kLetters && pin.starts_with(kBegins) &&
+                           std::all_of(pin.begin(), pin.end() - 1, is_letter) && pin.back() == '=';
+        if (!right)
+            return error(ErrorKind::invalid,
+                         "\"%.*s\" is no pin: it is sha256// and 44 letters of base64, as rgpu "
+                         "pin shows it",
+                         static_cast<int>(pin.size()), pin.data());
+    } while (!rest.empty());
+    return {};
 }
 
 Result<UidRange> parse_uid_range(const std::string &text)

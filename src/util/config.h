@@ -24,6 +24,13 @@ struct ServerEntry {
     std::string address;    // host:port of its control port
     std::string node = {};  // the Slurm node on whose host it runs; empty in the file: as `name`;
                             // never empty after load
+    std::string pin = {};   // of its key, or two with ';' between: it is asked in TLS
+    std::string ca_file = {};  // who signed its certificate: it is asked in TLS, too
+    unsigned name_line = 0;    // of the file
+    unsigned pin_line = 0;     // 0: it has no pin
+
+    // Whether its control port is asked in TLS.
+    bool in_tls() const { return !pin.empty() || !ca_file.empty(); }
 };
 
 // [auth]
@@ -38,6 +45,8 @@ struct AuthConfig {
 struct RgpudConfig {
     std::string name;  // empty in the file: the host's short name; never empty after load
     std::string listen = "0.0.0.0";
+    std::string tls = "offered";           // "offered", "required", "off": of the control port
+    std::string tls_key, tls_certificate;  // empty: a key of rgpud's own
     int64_t control_port = defaults::kControlPort;
     int64_t data_port = defaults::kDataPort;
     std::string driver = "nvidia";  // "nvidia", "softgpu", "auto" or a path
@@ -64,7 +73,9 @@ struct RgpudConfig {
     int64_t worker_starts = defaults::kWorkerStarts;
     std::string confine_workers = "true";  // "true", "false", "log"
     bool warm = true;
-    bool encrypt = false;
+    std::string encrypt = "auto";  // "auto", "true", "false": of data connections
+    std::string audit = "off";     // "off", "text", "json"
+    std::string audit_file;        // empty: the log
     std::string transport = "auto";
     bool open_metrics = false;
     bool metrics_names = false;
@@ -76,6 +87,12 @@ struct RgpudConfig {
     Milliseconds health_check = defaults::kHealthCheck;
     std::vector<std::string> health_ignore;  // names of checks
     std::string network_interface;           // empty: that of the default route
+
+    // The file of the control port's key.
+    std::string control_key() const
+    {
+        return tls_key.empty() ? state_dir + "/control.key" : tls_key;
+    }
 };
 
 // [client]
@@ -157,6 +174,9 @@ struct UidRange {
     uint32_t low = 0, high = 0;
 };
 Result<UidRange> parse_uid_range(const std::string &text);
+
+// A server's pin: "sha256//" and 44 letters of base64, several with ';' between.
+Result<void> check_pin(std::string_view text);
 
 // Which file: `option` (a --config option) when it is not empty, else $RGPU_CONF, else the default.
 std::string config_path(std::string_view option = {});

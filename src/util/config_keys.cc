@@ -26,6 +26,16 @@ std::vector<ConfigKey> keys()
          .field = SERVER_FIELD(address),
          .needed = true},
         {.table = "server",
+         .name = "pin",
+         .help = "The server's control port is asked in TLS, and must have this key (rgpu pin "
+                 "shows it); while a key is changed, the old and the new with a semicolon between.",
+         .field = SERVER_FIELD(pin)},
+        {.table = "server",
+         .name = "ca_file",
+         .help = "The server's control port is asked in TLS, and must have a certificate for its "
+                 "host in address, signed by an authority of this PEM file.",
+         .field = SERVER_FIELD(ca_file)},
+        {.table = "server",
          .name = "node",
          .help = "Slurm's name of the compute node on whose host the server runs, where it runs on "
                  "one; empty is the server's name.",
@@ -61,6 +71,23 @@ std::vector<ConfigKey> keys()
          .help = "Address that both ports listen on.",
          .field = FIELD(rgpud, listen),
          .needed = true},
+        {.table = "rgpud",
+         .name = "tls",
+         .help = "The control port: offered (clients whose rgpu.conf has a pin or ca_file for this "
+                 "server speak TLS 1.3, the others in the clear), required (all must), or off.",
+         .field = FIELD(rgpud, tls),
+         .choices = {"offered", "required", "off"}},
+        {.table = "rgpud",
+         .name = "tls_key",
+         .help = "The control port's private key (PEM), which rgpud's account can read and others "
+                 "cannot; empty is a key of its own, made at the first start: control.key in "
+                 "state_dir. Another key in its place is used at once.",
+         .field = FIELD(rgpud, tls_key)},
+        {.table = "rgpud",
+         .name = "tls_certificate",
+         .help = "The certificate of tls_key (PEM), with those between it and the authority; empty "
+                 "makes one of the key, for clients that have its pin.",
+         .field = FIELD(rgpud, tls_certificate)},
         {.table = "rgpud",
          .name = "control_port",
          .help = "Port of the control API; 0 lets the kernel choose.",
@@ -162,9 +189,22 @@ std::vector<ConfigKey> keys()
         {.table = "rgpud",
          .name = "encrypt",
          .help = "Data connections are encrypted (TLS 1.3, with a key made from the lease's "
-                 "secret). Programs need OpenSSL "
-                 "(libssl.so.3) on their hosts.",
-         .field = FIELD(rgpud, encrypt)},
+                 "secret): auto (those between hosts), true (all), or false (none: for a network "
+                 "that nobody else can read). Programs need OpenSSL (libssl.so.3) on their hosts. "
+                 "What is encrypted is TCP: no UCX, shared memory, packing or further connections.",
+         .field = FIELD(rgpud, encrypt),
+         .choices = {"auto", "true", "false"}},
+        {.table = "rgpud",
+         .name = "audit",
+         .help = "A line for each grant, refusal, end of a lease, and administrator's act, with "
+                 "who, what and from where: off, text (name=value), or json (an object a line).",
+         .field = FIELD(rgpud, audit),
+         .choices = {"off", "text", "json"}},
+        {.table = "rgpud",
+         .name = "audit_file",
+         .help = "Where these lines are appended (mode 0600; opened again when it was moved away); "
+                 "empty is rgpud's log.",
+         .field = FIELD(rgpud, audit_file)},
         {.table = "rgpud",
          .name = "transport",
          .help = "What workers offer beside TCP: auto (shared memory on one host, UCX where this "

@@ -132,13 +132,19 @@ struct Connection {
     }
 };
 
-Result<void> open_tunnel(Connection &connection, const WorkerStart &start)
+// The key of a client that is there already, if its connection is encrypted.
+Result<std::optional<Digest>> read_key(const WorkerStart &start)
 {
-    if (start.key == serverd::kNoDescriptor) return {};
+    if (start.key == serverd::kNoDescriptor) return std::optional<Digest>();
     Fd from(start.key);
     Digest key;
     if (read(from.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
         return error(ErrorKind::internal, "no key from rgpud");
+    return std::optional(key);
+}
+
+Result<void> open_tunnel(Connection &connection, const Digest &key)
+{
     auto tunnel = net::Tunnel::open(Fd(serverd::kSocketDescriptor), net::Side::server, key,
                                     net::common_openssl, net::Clock::now() + kTunnelTimeout);
     if (!tunnel) return std::move(tunnel).error();
@@ -174,7 +180,11 @@ int serve(Connection &connection, const WorkerStart &start)
     if (start.meter != serverd::kNoDescriptor)
         worker::Metering::here().open(start.meter, start.places);
     worker::serve_control(serverd::kControlDescriptor, start.lease);
-    if (auto opened = open_tunnel(connection, start); !opened) return refuse(start, opened.error());
+    const auto key = read_key(start);
+    if (!key) return refuse(start, key.error());
+    if (*key)
+        if (auto opened = open_tunnel(connection, **key); !opened)
+            return refuse(start, opened.error());
     static worker::Console &console = *new worker::Console;
     if (!console.capture()) fprintf(stderr, "rgpu-worker: cannot capture what kernels print: %m\n");
     auto started = start_driver(Use::client, start);
@@ -192,11 +202,14 @@ int serve(Connection &connection, const WorkerStart &start)
         if (!visitor) return 0;
         channel.reset(fcntl(serverd::kSocketDescriptor, F_DUPFD_CLOEXEC, 0));
         dup2(visitor->socket.get(), serverd::kSocketDescriptor);
-        table = visitor->table_digest;
+        table = visitor->client.table_digest;
+        if (const auto &own = visitor->client.key)
+            if (auto opened = open_tunnel(connection, *own); !opened)
+                return refuse(start, opened.error());
     }
     static worker::Dispatcher &dispatcher = *new worker::Dispatcher(connection.fd, console, start);
     worker::Session &session = dispatcher.session;
-    if (takes_ucx(start)) dispatcher.take_ucx(std::move(ucx));
+    if (takes_ucx(start) && !connection.tunnel) dispatcher.take_ucx(std::move(ucx));
     dispatcher.close_later(std::move(channel));
     if (!snapshot) {
         fprintf(stderr, "rgpu-worker: %s\n", snapshot.error().text.c_str());

@@ -2,7 +2,7 @@
 
 record_proxy.py PORT FILE [SPOIL]
     listens on a port of its own, prints it, carries each connection to 127.0.0.1:PORT, and writes
-    all bytes of both directions to FILE. SPOIL: the byte of the client's stream with that number
+    all bytes of both directions to FILE, and the client's alone to FILE.client. SPOIL: the byte of the client's stream with that number
     (from 0) arrives changed.
 """
 import socket
@@ -12,11 +12,12 @@ import threading
 from data_proxy import end_both
 
 port, record = int(sys.argv[1]), open(sys.argv[2], "ab", buffering=0)
+of_clients = open(sys.argv[2] + ".client", "ab", buffering=0)
 spoil = int(sys.argv[3]) if len(sys.argv) > 3 else None
 lock = threading.Lock()
 
 
-def carry(source, to, at=None):
+def carry(source, to, records, at=None):
     try:
         while data := source.recv(65536):
             if at is not None and at < len(data):
@@ -25,7 +26,8 @@ def carry(source, to, at=None):
             elif at is not None:
                 at -= len(data)
             with lock:
-                record.write(data)
+                for file in records:
+                    file.write(data)
             to.sendall(data)
     except OSError:
         pass
@@ -37,5 +39,5 @@ with socket.create_server(("127.0.0.1", 0)) as listening:
     while True:
         client, _ = listening.accept()
         server = socket.create_connection(("127.0.0.1", port))
-        threading.Thread(target=carry, args=(client, server, spoil), daemon=True).start()
-        threading.Thread(target=carry, args=(server, client), daemon=True).start()
+        threading.Thread(target=carry, args=(client, server, (record, of_clients), spoil), daemon=True).start()
+        threading.Thread(target=carry, args=(server, client, (record,)), daemon=True).start()

@@ -197,6 +197,15 @@ json_true() { json_value --true "$@"; }
 
 cleanup_do() { tap_cleanup+=("$(printf '%q ' "$@")"); }
 
+# The logs of this test that hold a secret of one of its lease files: there must be none.
+tap_secrets_told()
+{
+    local secrets
+    secrets=$(grep -rhoE '"secret": ?"[0-9a-f]{64}"' --exclude='*.log' "$T" 2> /dev/null |
+        grep -oE '[0-9a-f]{64}' | sort -u)
+    [ -z "$secrets" ] || grep -rlF -e "$secrets" --include='*.log' --include='audit*' "$T"
+}
+
 tap_end()
 {
     local status=$? i
@@ -208,6 +217,12 @@ tap_end()
     for ((i = ${#tap_started[@]} - 1; i >= 0; i--)); do
         [ -e "/proc/${tap_started[i]}" ] && stop "${tap_started[i]}"
     done
+    local told
+    told=$(tap_secrets_told)
+    if [ -n "$told" ]; then
+        diag "$test_name: the secret of a lease is in a log: $told"
+        status=1
+    fi
     if [ -z "$tap_planned" ]; then
         diag "$test_name ended early (exit status $status)"
         [ $status -ne 0 ] || status=1

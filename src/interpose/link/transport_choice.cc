@@ -56,8 +56,9 @@ Result<void> TransportChoice::offer_ucx(const net::DataConnection &connection,
                                         net::Deadline deadline)
 {
     if (connection.tunnel && wanted_ == Wanted::ucx)
-        return not_so("ucx", "the server encrypts its data connections (encrypt = true), which UCX "
-                             "cannot: use auto or tcp");
+        return not_so("ucx",
+                      "the server encrypts its data connections ([rgpud] encrypt), which UCX "
+                      "cannot: use auto or tcp");
     if (!connection.takes_ucx) {
         if (wanted_ != Wanted::ucx) return {};
         return not_so("ucx", "the server takes no UCX: it needs transport = \"ucx\" below [rgpud] "

@@ -89,7 +89,7 @@ Result<const Openssl *> private_openssl()
     }();
     if (!missing.empty())
         return error(ErrorKind::unsupported,
-                     "the server wants its data connections encrypted (encrypt = true), and there "
+                     "the server wants this data connection encrypted ([rgpud] encrypt), and there "
                      "is no OpenSSL here (%s): install "
                      "libssl3 on this host or in this container",
                      missing.c_str());

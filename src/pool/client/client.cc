@@ -1,9 +1,11 @@
 #include "pool/client/client.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 
 #include "pool/client/http.h"
+#include "pool/client/https.h"
 #include "pool/credentials/auth.h"
 #include "pool/credentials/sealed.h"
 #include "pool/ledger/placement.h"
@@ -87,6 +89,7 @@ struct Client::State {
     Milliseconds timeout{0};
     std::unique_ptr<Signer> signer;
     Http http;
+    Https https;
     std::optional<SealKey> own_key;
     std::string node_config;  // goes with each request, unless it is empty
     bool secrets = true;      // of leases that are granted
@@ -204,10 +207,22 @@ std::vector<Result<HttpReply>> Client::State::send(const std::vector<Question> &
                                         : authorization.error());
         if (!authorization) continue;
         asked.push_back(answers.size() - 1);
-        calls.push_back({method, server->address, target, *authorization, body, node_config});
+        calls.push_back({method, server->address, target, *authorization, body, node_config,
+                         server->pin, server->ca_file});
     }
-    std::vector<Result<HttpReply>> replies = http.perform(calls, timeout);
-    for (size_t i = 0; i < replies.size(); ++i) answers[asked[i]] = std::move(replies[i]);
+    std::vector<HttpCall> in_clear, in_tls;
+    for (const HttpCall &call : calls)
+        (call.pin.empty() && call.ca_file.empty() ? in_clear : in_tls).push_back(call);
+    // All at once, also while a pool changes over from one to the other.
+    std::future<std::vector<Result<HttpReply>>> others;
+    if (!in_tls.empty() && !in_clear.empty())
+        others = std::async(std::launch::async, [&] { return https.perform(in_tls, timeout); });
+    std::vector<Result<HttpReply>> clear = http.perform(in_clear, timeout);
+    std::vector<Result<HttpReply>> tls = others.valid() ? others.get()
+                                                        : https.perform(in_tls, timeout);
+    for (size_t i = 0, of_clear = 0, of_tls = 0; i < calls.size(); ++i)
+        answers[asked[i]] =
+            std::move(questions[asked[i]].server->in_tls() ? tls[of_tls++] : clear[of_clear++]);
     return answers;
 }
 

@@ -2,7 +2,8 @@
 //
 // Every call asks its servers in parallel and returns when the last has answered or
 // [client] server_timeout has passed. One thread at a time may use a Client. Needs rgpu.conf's
-// [[server]], [auth] and [client]; starts no thread and keeps no descriptor but connections.
+// [[server]], [auth] and [client]; keeps no descriptor but connections, and no thread between
+// calls.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// HTTP requests, many at once: the control API's client's own transport.
+// HTTP requests in the clear, many at once: the control API's client's own transport.
 //
 // Sockets and waiting are ours, what HTTP means is Boost.Beast's, which is headers alone: a prolog
-// starts for every job, and the libraries behind libcurl cost it 6 ms of 8.
+// starts for every job, and the libraries behind libcurl cost it 6 ms of 8. In TLS: https.h.
 #pragma once
 
 #include <map>
@@ -15,12 +15,13 @@
 namespace rgpu::pool {
 
 struct HttpCall {
-    std::string method;         // "GET", "POST", "DELETE"
-    std::string address;        // host:port
-    std::string target;         // "/v1/..."
-    std::string authorization;  // empty: none
-    std::string body;           // JSON; POST only
-    std::string node_config;    // the header Rgpu-Node-Config; empty: none
+    std::string method;                  // "GET", "POST", "DELETE"
+    std::string address;                 // host:port
+    std::string target;                  // "/v1/..."
+    std::string authorization;           // empty: none
+    std::string body;                    // JSON; POST only
+    std::string node_config;             // the header Rgpu-Node-Config; empty: none
+    std::string pin = {}, ca_file = {};  // as a ServerEntry's: Https alone
 };
 
 struct HttpReply {

@@ -23,7 +23,8 @@ namespace rgpu::pool {
 // Who asks, as its credential says.
 struct Caller {
     uint32_t uid = 0;
-    bool admin = false;  // may lease for others, see and end every lease
+    bool admin = false;     // may lease for others, see and end every lease
+    std::string from = {};  // the address that asks; for the audit alone
 };
 
 class Ledger {

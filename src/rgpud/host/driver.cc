@@ -140,7 +140,7 @@ Result<Driver> find_driver(const RgpudConfig &config)
 
 bool offers_ucx(const RgpudConfig &config)
 {
-    return !config.encrypt &&
+    return config.encrypt != "true" &&
            (config.transport == "ucx" || (config.transport == "auto" && net::has_rdma()));
 }
 

@@ -13,7 +13,7 @@ namespace {
 std::string settings_text(const RgpudConfig &config)
 {
     auto on = [](bool value) { return value ? "on" : "off"; };
-    return std::string("encrypt ") + on(config.encrypt) + ", transport " + config.transport +
+    return std::string("encrypt ") + config.encrypt + ", transport " + config.transport +
            ", worker_memory " +
            (config.worker_memory ? health::size_text(config.worker_memory) : "unlimited") +
            ", max_workers " + std::to_string(config.max_workers) + ", max_kernel " +

@@ -20,6 +20,29 @@ std::string shape(const std::vector<pool::Portion> &gpus)
     return text;
 }
 
+std::string gpus_of(const pool::Drain &drain) { return drain.gpu.empty() ? "all GPUs" : drain.gpu; }
+
+// What the audit is told of a lease; `lease` outlives it.
+Audit::Event of_lease(const char *act, const pool::Lease &lease, const pool::Caller *caller,
+                      const char *why = "")
+{
+    Audit::Event event{.act = act, .what = "lease " + short_id(lease.id), .why = why};
+    if (caller) event.from = caller->from, event.uid = caller->uid;
+    event.owner = &lease.owner;
+    event.gpus = shape(lease.gpus);
+    return event;
+}
+
+Audit::Event of_admin(const char *act, std::string what, const pool::Caller &caller,
+                      std::string why = {})
+{
+    return {.act = act,
+            .what = std::move(what),
+            .why = std::move(why),
+            .from = caller.from,
+            .uid = caller.uid};
+}
+
 // The kernel's name for the time since it was started.
 const std::string &this_boot()
 {
@@ -44,8 +67,8 @@ pool::Ledger::Limits limits(const RgpudConfig &config)
 }  // namespace
 
 Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store,
-                 Topology topology, std::shared_ptr<Spawner> spawner)
-    : config_(config), driver_(std::move(driver)), boards_(std::move(boards)),
+                 Topology topology, std::shared_ptr<Spawner> spawner, Audit &audit)
+    : config_(config), audit_(audit), driver_(std::move(driver)), boards_(std::move(boards)),
       topology_(std::move(topology)),
       ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances,
               {driver_.inventory.driver_version, driver_.inventory.driver_release}),
@@ -80,9 +103,11 @@ void Service::keep(const pool::Lease &lease)
     ending_.add(lease.id);
 }
 
-void Service::ended(const std::vector<pool::Lease> &leases, const char *how)
+void Service::ended(const std::vector<pool::Lease> &leases, const char *how,
+                    const pool::Caller *caller)
 {
     for (const pool::Lease &lease : leases) {
+        audit_.say(of_lease("end", lease, caller, how));
         log_info("lease %s: %s (%s, %s)", short_id(lease.id).c_str(), how,
                  to_text(lease.owner).c_str(), shape(lease.gpus).c_str());
         if (pool_.end(lease)) keep(lease);
@@ -116,6 +141,7 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     ++leases_granted_;
     (void)lending_.take_count(lease->owner.job);
     pool_.open(*lease);
+    audit_.say(of_lease("grant", *lease, &caller));
     log_info("lease %s: granted to uid %u, %s: %s", short_id(lease->id).c_str(), lease->owner.uid,
              to_text(lease->owner).c_str(), shape(lease->gpus).c_str());
     lock.unlock();
@@ -140,7 +166,7 @@ Result<void> Service::release(const pool::Caller &caller, const std::string &lea
     std::unique_lock lock(mutex_);
     Result<pool::Lease> released = ledger_.release(caller, lease, end_expired());
     if (!released) return std::move(released).error();
-    ended({*released}, "released");
+    ended({*released}, "released", &caller);
     lock.unlock();
     ending_.await({*released}, defaults::kReleaseWait);
     return {};
@@ -157,7 +183,7 @@ Result<pool::Released> Service::release_job(const pool::Caller &caller,
     if (done.busy) return done;
     Result<std::vector<pool::Lease>> released = ledger_.release_job(caller, filter, end_expired());
     if (!released) return std::move(released).error();
-    ended(*released, "released");
+    ended(*released, "released", &caller);
     lock.unlock();
     if (filter.wait) ending_.await(*released, defaults::kReleaseWait);
     done.count = static_cast<int>(released->size());
@@ -193,10 +219,10 @@ Result<void> Service::drain(const pool::Caller &caller, pool::Drain drain)
     drain.since = time(nullptr);
     std::lock_guard lock(mutex_);
     Result<void> done = ledger_.drain(drain);
-    if (done)
-        log_info("%s: drained by uid %u: %s", drain.gpu.empty() ? "all GPUs" : drain.gpu.c_str(),
-                 caller.uid, drain.reason.c_str());
-    return done;
+    if (!done) return done;
+    audit_.say(of_admin("drain", gpus_of(drain), caller, drain.reason));
+    log_info("%s: drained by uid %u: %s", gpus_of(drain).c_str(), caller.uid, drain.reason.c_str());
+    return {};
 }
 
 Result<void> Service::resume(const pool::Caller &caller, pool::Drain drain)
@@ -205,10 +231,10 @@ Result<void> Service::resume(const pool::Caller &caller, pool::Drain drain)
     if (!found) return found;
     std::lock_guard lock(mutex_);
     Result<void> done = ledger_.resume(drain.gpu);
-    if (done)
-        log_info("%s: resumed by uid %u", drain.gpu.empty() ? "all GPUs" : drain.gpu.c_str(),
-                 caller.uid);
-    return done;
+    if (!done) return done;
+    audit_.say(of_admin("resume", gpus_of(drain), caller));
+    log_info("%s: resumed by uid %u", gpus_of(drain).c_str(), caller.uid);
+    return {};
 }
 
 Result<pool::Lease> Service::lend(const pool::Caller &caller, const pool::Lend &lend)
@@ -217,6 +243,7 @@ Result<pool::Lease> Service::lend(const pool::Caller &caller, const pool::Lend &
     Result<pool::Lease> lent = lending_.lend(caller, lend, now());
     if (!lent) return lent;
     offer_lent();
+    audit_.say(of_admin("lend", "lend " + short_id(lent->id) + ", " + shape(lent->gpus), caller));
     log_info("lend %s: %s is lent by uid %u, %s", short_id(lent->id).c_str(),
              shape(lent->gpus).c_str(), caller.uid, to_text(lend.owner).c_str());
     return lent;
@@ -227,6 +254,7 @@ Result<void> Service::withdraw(const pool::Caller &caller, const std::string &le
     std::lock_guard lock(mutex_);
     if (Result<void> done = lending_.withdraw(caller, lend, now()); !done) return done;
     offer_lent();
+    audit_.say(of_admin("withdraw", "lend " + short_id(lend), caller));
     log_info("lend %s: withdrawn", short_id(lend).c_str());
     return {};
 }

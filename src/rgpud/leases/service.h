@@ -28,6 +28,7 @@
 #include "rgpud/host/boards.h"
 #include "rgpud/host/driver.h"
 #include "rgpud/host/topology.h"
+#include "rgpud/leases/audit.h"
 #include "rgpud/leases/ending_leases.h"
 #include "rgpud/leases/lending.h"
 #include "rgpud/leases/usage_store.h"
@@ -39,9 +40,9 @@ namespace rgpu::serverd {
 
 class Service {
 public:
-    // The store must outlive the service.
+    // Store and audit must outlive the service.
     Service(const RgpudConfig &config, Driver driver, Boards boards, pool::LeaseStore &store,
-            Topology topology, std::shared_ptr<Spawner> spawner);
+            Topology topology, std::shared_ptr<Spawner> spawner, Audit &audit);
     // Takes what the store knows, and the workers that an rgpud before this one started.
     Result<void> load();
 
@@ -147,7 +148,9 @@ private:
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_what_has_expired();
     // With the lock held, as all that follow.
-    void ended(const std::vector<pool::Lease> &leases, const char *how);
+    // `caller`: whoever asked for that, if anybody did.
+    void ended(const std::vector<pool::Lease> &leases, const char *how,
+               const pool::Caller *caller = nullptr);
     void keep(const pool::Lease &lease);
     Time end_expired();
     void end_withdrawn(Time time);
@@ -155,6 +158,7 @@ private:
     void keep_usage();
 
     const RgpudConfig config_;
+    Audit &audit_;
     const Driver driver_;
     const Boards boards_;
     const Topology topology_;

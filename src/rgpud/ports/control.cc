@@ -142,6 +142,7 @@ struct Control::State {
     Service &service;
     pool::Verifier &verifier;
     Metrics &metrics;
+    Audit &audit;
     NodeConfigs node_configs;
     Server server;
     Fd listening;
@@ -151,13 +152,14 @@ struct Control::State {
     using Said = Result<std::string>;
     using Handler = Said (State::*)(const pool::Caller &, const Request &);
 
-    State(const RgpudConfig &c, Service &s, pool::Verifier &v, Metrics &m)
-        : config(c), service(s), verifier(v), metrics(m),
+    State(const RgpudConfig &c, Service &s, pool::Verifier &v, Metrics &m, Audit &a,
+          TlsIdentity *identity)
+        : config(c), service(s), verifier(v), metrics(m), audit(a),
           gate(
               [this](const RequestGate::Call &call) {
                   return call.head.status ? turn_away(call) : server.answer(call);
               },
-              c.max_silent_of_address)
+              {c.max_silent_of_address, identity, c.tls == "required"})
     {}
 
     void set_up();
@@ -299,7 +301,14 @@ std::optional<pool::Caller> Control::State::caller_of(const Request &request, Re
     Result<pool::Caller> caller =
         verifier.verify(request.get_header_value("Authorization"),
                         {config.name, request.method, request.target, request.body});
-    if (caller) return *caller;
+    if (caller) {
+        caller->from = request.remote_addr;
+        return *caller;
+    }
+    audit.say({.act = "refuse",
+               .what = request.method + " " + request.path,
+               .why = caller.error().text,
+               .from = request.remote_addr});
     log_warning("control: %s %s from %s refused: %s", request.method.c_str(), request.path.c_str(),
                 request.remote_addr.c_str(), caller.error().text.c_str());
     refuse(response,
@@ -317,6 +326,11 @@ httplib::Server::Handler Control::State::checked(Handler handler)
         if (said) return reply(response, 200, std::move(*said));
         log_debug("control: %s %s from %s: %s", request.method.c_str(), request.path.c_str(),
                   request.remote_addr.c_str(), said.error().text.c_str());
+        audit.say({.act = "refuse",
+                   .what = request.method + " " + request.path,
+                   .why = said.error().text,
+                   .from = caller->from,
+                   .uid = caller->uid});
         int status = status_of(said.error().kind);
         refuse(response, status, std::move(said).error());
     };
@@ -484,8 +498,8 @@ void Control::State::set_up()
 }
 
 Control::Control(const RgpudConfig &config, Service &service, pool::Verifier &verifier,
-                 Metrics &metrics)
-    : state_(std::make_unique<State>(config, service, verifier, metrics))
+                 Metrics &metrics, Audit &audit, TlsIdentity *identity)
+    : state_(std::make_unique<State>(config, service, verifier, metrics, audit, identity))
 {
     state_->set_up();
 }

@@ -19,12 +19,9 @@
 
 namespace rgpu::serverd {
 
-DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics)
-    : config_(config), service_(service),
-      metrics_(metrics), terms_{.encrypt = config.encrypt,
-                                .shared = config.transport != "tcp",
-                                .ucx = offers_ucx(config)},
-      newcomers_(static_cast<size_t>(config.max_silent_of_address)),
+DataPort::DataPort(const RgpudConfig &config, Service &service, Metrics &metrics, Audit &audit)
+    : config_(config), service_(service), metrics_(metrics), audit_(audit),
+      ucx_(offers_ucx(config)), newcomers_(static_cast<size_t>(config.max_silent_of_address)),
       starts_(static_cast<int>(config.worker_starts), static_cast<int>(config.max_workers))
 {}
 
@@ -135,6 +132,13 @@ void DataPort::hold(Fd socket, const std::string &lease)
     wake();
 }
 
+net::Terms DataPort::terms_of(int socket) const
+{
+    const bool encrypt = config_.encrypt == "true" ||
+                         (config_.encrypt == "auto" && !net::on_one_host(socket));
+    return {.encrypt = encrypt, .shared = config_.transport != "tcp", .ucx = ucx_};
+}
+
 void DataPort::take_one()
 {
     Fd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -153,8 +157,10 @@ void DataPort::take_one()
     Stranger stranger;
     stranger.peer = net::peer_name(socket.get());
     stranger.deadline = net::Clock::now() + config_.handshake_timeout;
+    stranger.terms = terms_of(socket.get());
     // A connection that has sent nothing takes it at once.
-    Result<wire::ServerHello> greeting = net::greet(socket.get(), terms_, net::Clock::now());
+    Result<wire::ServerHello> greeting =
+        net::greet(socket.get(), stranger.terms, net::Clock::now());
     if (!greeting) {
         strangers_said_.warn("%s refused: %s", stranger.peer.c_str(),
                              greeting.error().text.c_str());
@@ -233,9 +239,13 @@ void DataPort::prove(Stranger stranger)
     Result<net::Client> client =
         stranger.got == sizeof stranger.hello
             ? net::answer_hello(stranger.socket.get(), stranger.greeting, stranger.hello, lookup,
-                                terms_, net::Clock::now() + kMoment)
+                                stranger.terms, net::Clock::now() + kMoment)
             : Result<net::Client>(error(ErrorKind::disconnected, "the peer has closed"));
     if (!client) {
+        audit_.say({.act = "refuse",
+                    .what = "data connection",
+                    .why = client.error().text,
+                    .from = stranger.peer});
         strangers_said_.warn("%s refused: %s", stranger.peer.c_str(), client.error().text.c_str());
         metrics_.handshake_refused();
         return;

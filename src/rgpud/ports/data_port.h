@@ -29,7 +29,7 @@ namespace rgpu::serverd {
 class DataPort {
 public:
     // All must outlive it.
-    DataPort(const RgpudConfig &config, Service &service, Metrics &metrics);
+    DataPort(const RgpudConfig &config, Service &service, Metrics &metrics, Audit &audit);
     ~DataPort();
 
     // Returns the port. Fails with the address in the text.
@@ -43,6 +43,7 @@ private:
     struct Stranger {
         Fd socket;
         std::string peer;
+        net::Terms terms;
         wire::ServerHello greeting;
         wire::ClientHello hello;
         size_t got = 0;  // bytes of it
@@ -51,6 +52,7 @@ private:
     void serve();
     std::vector<pollfd> what_to_look_at();
     void take_one();
+    net::Terms terms_of(int socket) const;
     void make_room(const std::string &origin);
     void look_at_strangers(const std::vector<pollfd> &looks);
     bool read_hello(Stranger &stranger);
@@ -68,7 +70,8 @@ private:
     const RgpudConfig &config_;
     Service &service_;
     Metrics &metrics_;
-    const net::Terms terms_;
+    Audit &audit_;
+    const bool ucx_;  // offers of it are taken
     Fd listening_, stopping_, wake_;
     std::thread thread_;
     Complaints strangers_said_{"data port"}, clients_said_{"data port"};

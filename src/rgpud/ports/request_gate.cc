@@ -24,6 +24,9 @@ constexpr Milliseconds kBetweenLines{10000};
 constexpr int kRequestsOfConnection = 100;
 constexpr int kEvents = 64;
 constexpr size_t kPiece = 16 * 1024;
+constexpr const char *kNeedsTls =
+    "this server takes TLS alone ([rgpud] tls): its [[server]] in rgpu.conf needs a pin, which "
+    "rgpu pin NAME shows";
 
 // Workers, their sockets and leases need descriptors, too.
 size_t most_connections()
@@ -137,7 +140,7 @@ void RequestGate::accept_some()
         // What the peer does not read stays here, where it is counted.
         const int most_unsent = 256 * 1024;
         setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
-        connection.socket = std::move(socket);
+        connection.stream = PeerStream(std::move(socket), access_.identity);
         connection.deadline = now() + defaults::kRequestTime;
         {
             std::lock_guard lock(mutex_);
@@ -156,7 +159,7 @@ bool RequestGate::full()
 // Watches a connection, new or answered, if need be in place of another.
 void RequestGate::let_in(Connection connection)
 {
-    const int fd = connection.socket.get();
+    const int fd = connection.stream.fd();
     while (drop_in_the_way(connection.origin, full()))
         ;
     epoll_event event{};
@@ -184,8 +187,7 @@ void RequestGate::take_back()
         taken.swap(returned_);
     }
     for (Connection &connection : taken) {
-        if (!waits_for_reader(connection) && connection.last)
-            shutdown(connection.socket.get(), SHUT_WR);
+        if (!waits_for_reader(connection) && connection.last) connection.stream.end_sending();
         let_in(std::move(connection));
     }
 }
@@ -237,7 +239,7 @@ void RequestGate::drop(Waiting::iterator at)
 void RequestGate::hand_over(Waiting::iterator at)
 {
     Connection connection = std::move(at->second);
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.stream.fd(), nullptr);
     newcomers_.remove(connection.number);
     descriptors_.erase(connection.number);
     waiting_.erase(at);
@@ -247,7 +249,7 @@ void RequestGate::hand_over(Waiting::iterator at)
 }
 
 // Whether the request in front is there, or is refused already. Looks at no byte of a head twice.
-bool RequestGate::is_whole(Connection &connection)
+bool RequestGate::is_whole(Connection &connection) const
 {
     std::string &received = connection.received;
     if (connection.needs == 0) {
@@ -263,6 +265,9 @@ bool RequestGate::is_whole(Connection &connection)
             connection.head = read_head(head);
         connection.searched = received.size();
         if (connection.head.status) return true;
+        if (end != received.npos && access_.tls_only && !connection.stream.is_encrypted())
+            connection.head = {0, 426, kNeedsTls};
+        if (connection.head.status) return true;
         if (end == received.npos) return false;
         connection.needs = head.size() + connection.head.body;
     }
@@ -274,7 +279,8 @@ void RequestGate::read_from(Waiting::iterator at)
     Connection &connection = at->second;
     if (!connection.last && is_whole(connection)) return hand_over(at);
     char bytes[kPiece];
-    ssize_t n = recv(connection.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    static_assert(sizeof bytes >= PeerStream::kRecord);
+    const ssize_t n = connection.stream.receive(bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return drop(at);
     if (connection.last) return;  // nobody listens any more
@@ -293,7 +299,7 @@ ssize_t RequestGate::send_some(Connection &connection)
     std::string_view next = blank().substr(0, connection.blank);
     if (connection.kept != 0)
         next = std::string_view(connection.untaken.front()).substr(connection.taken);
-    return send(connection.socket.get(), next.data(), next.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return connection.stream.send(next.data(), next.size());
 }
 
 void RequestGate::write_to(Waiting::iterator at)
@@ -311,7 +317,7 @@ void RequestGate::write_to(Waiting::iterator at)
         connection.untaken.pop_front();
     }
     if (waits_for_reader(connection)) return;
-    if (connection.last) shutdown(connection.socket.get(), SHUT_WR);
+    if (connection.last) connection.stream.end_sending();
     connection.deadline = now() + (connection.last ? kLinger : defaults::kRequestTime);
     epoll_event event{};
     event.events = EPOLLIN;
@@ -378,7 +384,7 @@ void RequestGate::answer(Connection &connection)
     connection.last = refused || ++connection.answered >= kRequestsOfConnection;
     auto give_it = [&](const char *data, size_t size) { return give(connection, data, size); };
     std::string_view request(connection.received.data(), refused ? 0 : connection.needs);
-    if (!answer_({connection.socket.get(), request, connection.head, connection.last, give_it}))
+    if (!answer_({connection.stream.fd(), request, connection.head, connection.last, give_it}))
         connection.last = true;
     // Exactly what was announced, whatever of it was looked at.
     connection.received.erase(0, request.size());
@@ -394,7 +400,7 @@ bool RequestGate::give(Connection &connection, const char *data, size_t size)
     if (connection.lost) return false;
     const bool is_blank = data >= blank().data() && data + size <= blank().data() + blank().size();
     if (!waits_for_reader(connection)) {
-        ssize_t n = send(connection.socket.get(), data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const ssize_t n = connection.stream.send(data, size);
         connection.lost = n < 0 && errno != EAGAIN && errno != EINTR;
         if (n > 0) data += n, size -= static_cast<size_t>(n);
     }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "rgpud/ports/newcomers.h"
+#include "rgpud/ports/peer_stream.h"
 #include "rgpud/ports/request_head.h"
 #include "util/clock.h"
 #include "util/fd.h"
@@ -44,8 +45,16 @@ public:
     // times: they are only counted.
     static std::string_view blank();
 
-    RequestGate(Answer answer, int64_t most_of_address)
-        : answer_(std::move(answer)), newcomers_(static_cast<size_t>(most_of_address))
+    // Who is let in, and how.
+    struct Access {
+        int64_t most_of_address = 0;      // connections that have not sent a request
+        TlsIdentity *identity = nullptr;  // outlives the gate; null: nobody speaks TLS
+        bool tls_only = false;            // what comes in the clear is refused
+    };
+
+    RequestGate(Answer answer, Access access)
+        : answer_(std::move(answer)), access_(access),
+          newcomers_(static_cast<size_t>(access.most_of_address))
     {}
     ~RequestGate() { stop(); }
 
@@ -56,7 +65,7 @@ public:
 
 private:
     struct Connection {
-        Fd socket;
+        PeerStream stream;
         std::string origin;
         uint64_t number = 0;  // among newcomers_; 0: not there
         std::string received;
@@ -93,7 +102,7 @@ private:
     void drop_one(uint64_t number, const char *why);
     void bound_untaken();
     Time sweep(Time now);
-    static bool is_whole(Connection &connection);
+    bool is_whole(Connection &connection) const;
 
     void work();
     void answer(Connection &connection);
@@ -102,6 +111,7 @@ private:
     bool full();
 
     Answer answer_;
+    const Access access_;
     Fd listening_, epoll_, waker_;
     size_t limit_ = 0;  // of connections
     Waiting waiting_;

@@ -257,7 +257,8 @@ Result<Fd> WorkerPool::start(const std::string &id, const Fd &socket, const Peer
         return error(ErrorKind::exhausted, "the lease has %d workers already ([rgpud] max_workers)",
                      workers_.count(id));
     if (peer.gpus.empty())
-        if (Fd taken = workers_.hand_over(id, socket, peer.table_digest, peer.who)) return taken;
+        if (Fd taken = workers_.hand_over(id, socket, {peer.table_digest, peer.key}, peer.who))
+            return taken;
     WorkerStart start = worker_start(config_, driver_);
     start.client_table = peer.table_digest;
     Result<pool::Lease> seen = seen_part(*lease, peer.gpus, start);
@@ -373,8 +374,7 @@ std::vector<std::string> WorkerPool::devices_of(const pool::Lease &lease) const
 // time of its start, no more.
 void WorkerPool::warm_up(const pool::Lease &lease)
 {
-    // An encrypted connection's key is made when its client comes.
-    if (!config_.warm || config_.encrypt || workers_.count(lease.id) >= config_.max_workers) return;
+    if (!config_.warm || workers_.count(lease.id) >= config_.max_workers) return;
     if (!workers_.waits(lease.id)) start_waiting_worker(lease);
     if (!workers_.count(lease.id)) workers_.get_ready(lease.id);
 }

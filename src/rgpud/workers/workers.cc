@@ -154,7 +154,7 @@ Result<pid_t> Workers::start(const pool::Lease &lease, const Group &group, Worke
     return pid;
 }
 
-Fd Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest,
+Fd Workers::hand_over(const std::string &lease, const Fd &socket, const Introduction &client,
                       const std::string &who)
 {
     std::lock_guard lock(mutex_);
@@ -162,7 +162,7 @@ Fd Workers::hand_over(const std::string &lease, const Fd &socket, uint64_t table
         auto &[name, worker] = *entry;
         Fd channel = std::move(worker.channel);
         dir_->note_client(name);
-        if (!serverd::hand_over(channel.get(), socket.get(), table_digest)) continue;
+        if (!serverd::hand_over(channel.get(), socket.get(), client)) continue;
         log_info("lease %s: worker %d, which waited, is for %s", short_id(lease).c_str(),
                  worker.pid, who.c_str());
         return channel;
@@ -226,7 +226,7 @@ Result<void> Workers::give_lane(const std::string &lease, uint64_t number, const
         return error(ErrorKind::exhausted, "its workers have not taken %zu lanes yet", left);
     Result<Fd> reached = dir_->reach(found->first, found->second.pid);
     if (!reached) return std::move(reached).error();
-    Result<void> given = serverd::hand_over(reached->get(), lane.get(), 0);
+    Result<void> given = serverd::hand_over(reached->get(), lane.get(), {});
     if (given) found->second.lanes.push_back(std::move(*reached));
     return given;
 }

@@ -16,6 +16,7 @@
 #include "rgpud/host/process.h"
 #include "rgpud/workers/spawner.h"
 #include "rgpud/workers/worker_dir.h"
+#include "serverd/handover.h"
 #include "serverd/worker_start.h"
 #include "util/clock.h"
 
@@ -52,7 +53,7 @@ public:
                         const std::string &who, Fd channel = {});
     // Gives a client to a waiting worker of its lease: what is left of its channel, for
     // wait_taken(); nothing when none took it.
-    Fd hand_over(const std::string &lease, const Fd &socket, uint64_t table_digest,
+    Fd hand_over(const std::string &lease, const Fd &socket, const Introduction &client,
                  const std::string &who);
     // Whether one waits for a client of this lease.
     bool waits(const std::string &lease);
