@@ -15,6 +15,16 @@ is "$rc $out" "0 right" "memory of several processes lies in band 0, and keeps t
     diag "$err"
 run -n 1 --memory 96M -- "$features/random_memory" "${band[@]}"
 is "$rc $out" "0 right" "... with a cap, to the last page of it" || diag "$err"
+stats=$T/stats.json
+run -n 1 -- env RGPU_STATS="$stats" "$features/allocations"
+is "$rc $out" "0 right" "memory is allocated and freed three thousand times" || diag "$err"
+trips='[j["by_name"][n]["round_trips"] for n in ("cuMemAlloc_v2", "cuMemFree_v2")]'
+few() { json_true "${trips}[0] <= 40 and ${trips}[1] == 0" < "$stats"; }
+ok "... which asks the server for credit, and for nothing else" few || diag "$(cat "$stats")"
+run -n 1 -- env RGPU_SYNC=1 RGPU_STATS="$stats" "$features/allocations"
+is "$rc $out" "0 right" "... and with RGPU_SYNC=1" || diag "$err"
+each() { json_true "${trips}[0] >= 3000 and ${trips}[1] >= 3000" < "$stats"; }
+ok "... by a round trip each" each || diag "$(cat "$stats")"
 run -n 2 -- "$build/cuda/sync_copies-static"
 is "$rc $out" "0 right" "copies between two GPUs come behind what either was given" || diag "$err"
 try 20 "$build/bin/rgpu" list --json

@@ -22,6 +22,21 @@ while IFS= read -r line; do
 done <<< "$out"
 is "$never" 11 "... the copies of either direction, and a path on the server, among them"
 
+# Memory at addresses that the client chooses: it has the pages of its credit, and no other.
+RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=64M hostile placed \
+    "$build/libexec/rgpu-worker"
+is "$rc" 0 "every lie about addresses and credit gets its answer" || diag "$err"
+lies=0
+while IFS= read -r line; do
+    case $line in
+        "nothing wrong"*)
+            is "$line" "nothing wrong: CARRIED OUT, status 0" "what a client may say" ;;
+        *) is "${line#*: }" "closed by the rules, status 3" "refused: ${line%%:*}"
+           lies=$((lies + 1)) ;;
+    esac
+done <<< "$out"
+is "$lies" 26 "... each lie"
+
 lease()
 {
     request='{"gpus": 1, "share": 25, "memory": 16777216, "owner": {"uid": 0, "host": "here", '

@@ -16,6 +16,7 @@ namespace rgpu::worker {
 namespace {
 
 constexpr off_t kSection = 0, kFirstSlot = 1;
+constexpr uint64_t kCredit = 0xff;  // of a word
 
 // One worker at a time, and one thread of it.
 class Section {
@@ -68,7 +69,7 @@ Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps,
 
 MemoryAccount::MemoryAccount(MemoryAccount &&other) noexcept
     : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), places_(std::move(other.places_)),
-      gpus_(other.gpus_), held_(std::move(other.held_)),
+      gpus_(other.gpus_), held_(std::move(other.held_)), credit_(std::move(other.credit_)),
       words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_), slots_(other.slots_),
       slot_(other.slot_)
 {}
@@ -90,42 +91,66 @@ bool MemoryAccount::take_slot()
     return false;
 }
 
-// What the other live ones hold; the slots of the dead are emptied.
-uint64_t MemoryAccount::others_hold(size_t gpu)
+// What the other live ones have; the slots of the dead are emptied.
+MemoryAccount::Others MemoryAccount::others(size_t gpu)
 {
-    uint64_t all = 0;
+    Others all;
     for (uint64_t i = 0; i < slots_; i++) {
         if (i == slot_ || !word(i, gpu)) continue;
         bool live = lock_byte(fd_.get(), F_OFD_GETLK, kFirstSlot + static_cast<off_t>(i),
                               F_WRLCK) != F_UNLCK;
-        if (live)
-            all += std::min(word(i, gpu), UINT64_MAX - all);
-        else
+        if (!live) {
             std::fill_n(words(i), gpus_, 0);
+            continue;
+        }
+        all.bytes += std::min(word(i, gpu) & ~kCredit, UINT64_MAX - all.bytes);
+        all.credit += word(i, gpu) & kCredit;
     }
     return all;
+}
+
+void MemoryAccount::write(size_t gpu)
+{
+    const uint64_t held = std::min(held_[gpu], ~kCredit);
+    word(slot_, gpu) = ((held + kCredit) & ~kCredit) | std::min(credit_[gpu], kCredit);
 }
 
 bool MemoryAccount::hold(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    const uint64_t others = others_hold(gpu);
+    const uint64_t others = this->others(gpu).bytes;
     if (others > caps_[gpu] || bytes > caps_[gpu] - others) return false;
-    word(slot_, gpu) = held_[gpu] = bytes;
+    held_[gpu] = bytes;
+    write(gpu);
     return true;
 }
 
 void MemoryAccount::hold_anyway(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    word(slot_, gpu) = held_[gpu] = bytes;
+    held_[gpu] = bytes;
+    write(gpu);
 }
 
 uint64_t MemoryAccount::used(size_t gpu)
 {
     Section section(fd_.get(), mutex_);
-    const uint64_t others = others_hold(gpu);
+    const uint64_t others = this->others(gpu).bytes;
     return others + std::min(held_[gpu], UINT64_MAX - others);
+}
+
+// One word, and nobody else writes it: without the others' lock.
+void MemoryAccount::note_credit(size_t gpu, uint64_t pages)
+{
+    std::lock_guard lock(mutex_);
+    credit_[gpu] = pages;
+    write(gpu);
+}
+
+uint64_t MemoryAccount::others_credit(size_t gpu)
+{
+    Section section(fd_.get(), mutex_);
+    return others(gpu).credit;
 }
 
 }  // namespace rgpu::worker

@@ -8,6 +8,9 @@
 // The file is the lease's own. A worker that writes nonsense there, or keeps the lock, harms the
 // lease alone: sums stop at the largest number, and what this worker holds it knows from elsewhere
 // and writes anew each time.
+//
+// A worker's word is the bytes that it holds, rounded up to 256. The low byte is a number of pages:
+// those of the bytes that its client has as credit and does not use (worker/bands), 255 at most.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +48,22 @@ public:
     void hold_anyway(size_t gpu, uint64_t bytes);
     uint64_t used(size_t gpu);
 
+    // So many pages of what this worker holds are its client's credit; how many the others have.
+    void note_credit(size_t gpu, uint64_t pages);
+    uint64_t others_credit(size_t gpu);
+
 private:
     static uint64_t slot_bytes(size_t gpus) { return 8 * gpus; }
     MemoryAccount(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places, size_t gpus)
         : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus),
-          held_(caps_.size())
+          held_(caps_.size()), credit_(caps_.size())
     {}
     bool take_slot();
-    uint64_t others_hold(size_t gpu);
+    struct Others {
+        uint64_t bytes = 0, credit = 0;
+    };
+    Others others(size_t gpu);
+    void write(size_t gpu);
     uint64_t *words(uint64_t slot) { return words_ + (slot + 1) * gpus_; }
     uint64_t &word(uint64_t slot, size_t gpu) { return words(slot)[places_[gpu]]; }
 
@@ -61,6 +72,7 @@ private:
     std::vector<size_t> places_;  // of each GPU in the file's rows
     size_t gpus_;                 // in each row
     std::vector<uint64_t> held_;  // what this worker holds of each, as it knows itself
+    std::vector<uint64_t> credit_;
     uint64_t *words_ = nullptr;
     uint64_t bytes_ = 0, slots_ = 0, slot_ = 0;
     std::mutex mutex_;

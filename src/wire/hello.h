@@ -62,6 +62,8 @@ enum Accepted : uint32_t {
     kTakesPacked = 8,  // the worker knows packed frames (packing.h)
     kTakesLanes = 16,  // ... and lanes (lanes.h)
     kTakesBand = 32,   // ... and where the client wants its memory (bands.h)
+    // ... and memory at addresses that the client chooses (bands.h)
+    kTakesPlaced = 64,
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

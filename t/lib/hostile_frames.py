@@ -4,6 +4,8 @@ the server's files.
 hostile_frames.py worker WORKER
     one line for each attack, each on a worker of its own: NAME: VERDICT. The verdict says what came
     of it (closed, refused, READ, WRITTEN, CARRIED OUT) and what ended the worker.
+hostile_frames.py placed WORKER
+    the same for memory at addresses that the client chooses
 hostile_frames.py lease PORT LEASE SECRET
     asks for memory, sends cuMemcpy, prints "closed" when the server has hung up
 hostile_frames.py copies PORT LEASE SECRET COUNT
@@ -227,6 +229,88 @@ def attacks():
     yield 'giving addresses back', 'cuMemAddressFree', lambda own, its: Q(its & ~4095) + Q(2 << 20)
 
 
+PLACED = 0xFFEE  # memory at addresses that the client chooses (protocol.md, "Bands")
+PAGE = 2 << 20
+
+
+def credit(n, addresses=(), device=0, count=None):
+    body = struct.pack('<IiIQ', 0, device, len(addresses) if count is None else count, n)
+    return body + b''.join(Q(a) for a in addresses)
+
+
+def placed(address, n):
+    return struct.pack('<IQQ', 1, address, n)
+
+
+def back(n, device=0):
+    return struct.pack('<IiQ', 2, device, n)
+
+
+# NAME: frames from where the client's part begins, its credit in bytes, memory that the worker
+# placed, and the worker's secret. All but the last are what a client may say.
+def placed_attacks():
+    yield 'nothing wrong', lambda part, had, own, its: [
+        placed(part, 100),
+        placed(part + 512, 1 << 20),
+        placed(part + PAGE, 2 * PAGE),
+        back(had - 3 * PAGE),
+    ]
+    yield 'more than the credit', lambda part, had, own, its: [
+        placed(part + i * PAGE, PAGE) for i in range(had // PAGE + 1)
+    ]
+    yield 'credit that was given back', lambda part, had, own, its: [back(had), placed(part, 1)]
+    yield 'more given back than it has', lambda part, had, own, its: [back(had + PAGE)]
+    yield 'given back twice', lambda part, had, own, its: [back(had), back(PAGE)]
+    yield 'given back while in use', lambda part, had, own, its: [placed(part, 1), back(had)]
+    yield 'half a page given back', lambda part, had, own, its: [back(PAGE // 2)]
+    yield 'credit of no device', lambda part, had, own, its: [back(PAGE, -1)]
+    yield 'the same twice', lambda part, had, own, its: [placed(part, 4096)] * 2
+    yield 'inside of another', lambda part, had, own, its: [
+        placed(part, 4096),
+        placed(part + 512, 512),
+    ]
+    yield 'over the end of a page', lambda part, had, own, its: [placed(part + PAGE - 512, 1024)]
+    yield 'between units', lambda part, had, own, its: [placed(part + 1, 1)]
+    yield 'between pages', lambda part, had, own, its: [placed(part + 512, 2 * PAGE)]
+    yield 'no bytes', lambda part, had, own, its: [placed(part, 0)]
+    yield 'all bytes', lambda part, had, own, its: [placed(part, (1 << 64) - 1)]
+    yield 'before its part', lambda part, had, own, its: [placed(part - PAGE, 1)]
+    yield 'behind its part', lambda part, had, own, its: [placed(part + (1 << 39), 1)]
+    yield 'where the worker placed memory', lambda part, had, own, its: [placed(own, 1)]
+    yield "the worker's own memory", lambda part, had, own, its: [placed(its & ~511, 1)]
+    yield 'the last address', lambda part, had, own, its: [placed((1 << 64) - 512, 512)]
+    yield 'a body too short', lambda part, had, own, its: [placed(part, 1)[:-1]]
+    yield 'a body too long', lambda part, had, own, its: [placed(part, 1) + b'x']
+    yield 'no step', lambda part, had, own, its: [b'']
+    yield 'a step that is none', lambda part, had, own, its: [I(3) + Q(part)]
+    yield 'too much credit', lambda part, had, own, its: [credit(33 << 20)]
+    yield 'more addresses than follow', lambda part, had, own, its: [credit(0, [own], count=2)]
+    yield 'too many addresses', lambda part, had, own, its: [credit(0, [own] * 5000)]
+
+
+def attack_placed(worker, frames):
+    w = wire_client.Worker(worker)
+    own = wire_client.alive(w)
+    start, before = environment(w.process.pid)
+    w.send(PLACED, credit(4 * PAGE), value=CONTEXT)
+    kind, _, result, answer = w.receive()
+    assert kind == wire_client.REPLY and result == 0, (kind, result)
+    part, had, _, _ = struct.unpack('<QQII', answer)
+    assert had and had % PAGE == 0
+    verdict = 'CARRIED OUT'
+    try:
+        for body in frames(part, had, own, start + before.index(SECRET)):
+            asks = body[:4] == I(0)
+            w.send(PLACED, body, flags=wire_client.WANTS_REPLY if asks else 0, value=CONTEXT)
+        wait_for_stream(w)
+    except (EOFError, ConnectionError):
+        verdict = 'closed'
+    w.close()
+    status, said = w.end()
+    why = ' by the rules' if "memory of the client's: " in said else ''
+    return f'{verdict}{why}, status {status}'
+
+
 def environment(pid):
     """Where the worker's environment lies, and what it holds now."""
     with open(f'/proc/{pid}/stat') as f:
@@ -288,10 +372,15 @@ class Tenant(wire_client.Worker):
 
 
 def main():
-    if arguments[0] == 'worker':
+    if arguments[0] in ('worker', 'placed'):
         os.environ.update([SECRET.decode().split('=')])
+    if arguments[0] == 'worker':
         for name, call, body in attacks():
             print(f'{name}: {attack(arguments[1], call, body)}', flush=True)
+        return
+    if arguments[0] == 'placed':
+        for name, frames in placed_attacks():
+            print(f'{name}: {attack_placed(arguments[1], frames)}', flush=True)
         return
     w = Tenant(*arguments[1:4])
     own = wire_client.alive(w)

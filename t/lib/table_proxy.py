@@ -84,7 +84,7 @@ def serve(client, address, without, none, version):
     threading.Thread(target=down, daemon=True).start()
     said = set()
     for head, body in frames(client):
-        if head[1] >= 0xFFF0:  # no call of the table
+        if head[1] >= 0xFF00:  # no call of the table
             server.sendall(HEADER.pack(*head) + body)
             continue
         if not other.served[head[1]]:

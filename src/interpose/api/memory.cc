@@ -13,8 +13,11 @@
 #include "interpose/span/relay.h"
 #include "interpose/state/capture.h"
 #include "interpose/state/client.h"
+#include "interpose/state/placed_memory.h"
+#include "interpose/stream/callback.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
+#include "wire/bands.h"
 
 namespace rgpu::interpose {
 
@@ -64,6 +67,24 @@ struct MemoryInfo {
     size_t free = 0, total = 0;
 };
 
+// Frees memory of the current context's server, which nobody knows here any more.
+CUresult free_there(CUdeviceptr base)
+{
+    const NoFunctions here;
+    const CUresult r = remote<CallId::cuMemFree_v2>(base);
+    if (placed::has(base)) placed::freed(base, !r && here.held());
+    return r;
+}
+
+// As servers that have bands lay out rows (wire/bands.h); 0 where the server is to say something.
+size_t bytes_of_row(size_t width, size_t height, unsigned element)
+{
+    if (!width || !height || width > wire::kMostPlaced || height > wire::kMostPlaced ||
+        (element != 4 && element != 8 && element != 16))
+        return 0;
+    return (width + wire::kPitch - 1) / wire::kPitch * wire::kPitch;
+}
+
 }  // namespace
 
 namespace own {
@@ -93,9 +114,12 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
     return in_one_space(
-        out, [&] { return bytes; }, [&] { return remote<CallId::cuMemAlloc_v2>(out, bytes); },
-        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); },
-        [&] { note_allocation(*out, bytes); });
+        out, [&] { return bytes; },
+        [&] {
+            const auto placed = placed::allocate(out, bytes);
+            return placed ? *placed : remote<CallId::cuMemAlloc_v2>(out, bytes);
+        },
+        free_there, [&] { note_allocation(*out, bytes); });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
@@ -104,9 +128,15 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     if (!pitch) return CUDA_ERROR_INVALID_VALUE;
     return in_one_space(
         out, [&] { return *pitch * height; },
-        [&] { return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element); },
-        [](CUdeviceptr p) { remote<CallId::cuMemFree_v2>(p); },
-        [&] { note_allocation(*out, *pitch * height); });
+        [&] {
+            if (const size_t row = bytes_of_row(width, height, element))
+                if (const auto placed = placed::allocate(out, row * height)) {
+                    if (!*placed) *pitch = row;
+                    return *placed;
+                }
+            return remote<CallId::cuMemAllocPitch_v2>(out, pitch, width, height, element);
+        },
+        free_there, [&] { note_allocation(*out, *pitch * height); });
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
@@ -145,7 +175,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     // Another process must not open it any more once this call has returned; and whether a graph's
     // memory is allocated just now only the driver knows.
     const Waiting gone(client_counter(Counter::exported) != 0 || (range && range->graph));
-    return remote<CallId::cuMemFree_v2>(base);
+    return free_there(base);
 }
 
 namespace {
@@ -194,7 +224,9 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
     }
     if (!forget_allocation(base)) return CUDA_ERROR_INVALID_VALUE;
     const Waiting answered(range && range->graph);
-    return remote<CallId::cuMemFreeAsync>(base, stream);
+    const CUresult r = remote<CallId::cuMemFreeAsync>(base, stream);
+    if (placed::has(base)) placed::freed(base, false);
+    return r;
 }
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)

@@ -81,6 +81,13 @@ void CallBuffer::sleep(Lock &lock)
     asleep_ = false;
 }
 
+void CallBuffer::sleep_until(Lock &lock, std::chrono::steady_clock::time_point then)
+{
+    asleep_ = true;
+    wanted_.wait_until(lock, then);
+    asleep_ = false;
+}
+
 CUresult CallBuffer::refuse(const Awaited &awaited, CUresult why)
 {
     if (Answer *const a = awaited.answer) a->reply.result = why, a->done = true;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -88,7 +89,10 @@ public:
     // With the lock held.
     bool is_empty() const { return out_.empty(); }
     void flush() { send_gathered(); }
-    void sleep(Lock &);  // until something is gathered, or to come while nobody waits
+    // Until something is gathered, or to come while nobody waits, or wake(); or until then.
+    void sleep(Lock &);
+    void sleep_until(Lock &, std::chrono::steady_clock::time_point);
+    void wake() { wanted_.notify_one(); }
     // Whether anybody does so: else nothing stays behind. With the lock held, or before the first
     // call.
     bool is_watched() const { return watched_; }

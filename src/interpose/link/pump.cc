@@ -12,8 +12,6 @@ namespace rgpu::interpose {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kPatience = 20ms;  // how long the pump stays awake with nothing to do
 
 }  // namespace
@@ -30,13 +28,34 @@ bool Pump::ensure()
     return calls_.is_watched();
 }
 
+void Pump::look_later(std::function<bool()> look)
+{
+    const auto lock = calls_.lock();
+    if (look_at_ != Clock::time_point::max()) return;
+    look_ = std::move(look);
+    look_at_ = Clock::now() + kLookDelay;
+    calls_.wake();
+}
+
+void Pump::look(CallBuffer::Lock &lock)
+{
+    look_at_ = Clock::time_point::max();
+    const auto look = look_;
+    lock.unlock();
+    const bool again = look();
+    lock.lock();
+    if (again) look_at_ = Clock::now() + kLookDelay;
+}
+
 void Pump::run()
 {
     pthread_setname_np(pthread_self(), kThreadName);
     auto busy_until = Clock::now();
     auto lock = calls_.lock();
     while (!connection_.state()) {
-        if (!calls_.is_empty()) {
+        if (Clock::now() >= look_at_) {
+            look(lock);
+        } else if (!calls_.is_empty()) {
             busy_until = Clock::now() + kPatience;
             lock.unlock();
             std::this_thread::sleep_for(kDelay);
@@ -50,8 +69,10 @@ void Pump::run()
             lock.unlock();
             std::this_thread::sleep_for(kDelay);
             lock.lock();
-        } else {
+        } else if (look_at_ == Clock::time_point::max()) {
             calls_.sleep(lock);
+        } else {
+            calls_.sleep_until(lock, look_at_);
         }
     }
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 #include "interpose/link/answers.h"
 #include "interpose/link/call_buffer.h"
@@ -33,12 +34,22 @@ public:
     // Starts it where start() could not; whether it runs. Any thread.
     bool ensure();
 
+    // Has `look` called by the pump after kLookDelay, and again after that as long as it returns
+    // true. The same for all of a pump. Any thread, but `look` itself.
+    void look_later(std::function<bool()> look);
+    static constexpr auto kLookDelay = std::chrono::milliseconds(100);
+
 private:
+    using Clock = std::chrono::steady_clock;
     void run();
+    void look(CallBuffer::Lock &);
 
     Connection &connection_;
     CallBuffer &calls_;
     Answers &answers_;
+    // With the call buffer's lock.
+    std::function<bool()> look_;
+    Clock::time_point look_at_ = Clock::time_point::max();
 };
 
 }  // namespace rgpu::interpose

@@ -62,6 +62,14 @@ void ServerSession::expect_callbacks(size_t n, CallbackDue due)
     announcements_.expect(n);
 }
 
+// Calls that wait for the GPU may answer what another one lacked.
+bool ServerSession::makes_room(calls::SentCall id, uint32_t context, unsigned times)
+{
+    const auto call = static_cast<calls::CallId>(id);
+    return make_room_ && static_cast<size_t>(call) < calls::kCallCount &&
+           calls::info(call).mode == calls::Mode::ask && make_room_(*this, context, times);
+}
+
 void ServerSession::due(uint64_t token, uint32_t status)
 {
     if (const CallbackDue due = callback_due_.load(std::memory_order_acquire))

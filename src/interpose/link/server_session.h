@@ -122,6 +122,17 @@ public:
     // So many of them will not: the call that was to put them there was not sent.
     void expect_fewer_callbacks(size_t n) { announcements_.expect_fewer(n); }
 
+    // Has `look` called in the background in a moment (Pump::kLookDelay), and again as long as it
+    // returns true. The same for all of a session.
+    void look_later(bool (*look)(ServerSession &))
+    {
+        pump_.look_later([this, look] { return look(*this); });
+    }
+    // Called when the server answers a call of ask() that it lacks memory, with how often it was
+    // called for that before: whether there may be some now, so that the call is made again.
+    using MakeRoom = bool (*)(ServerSession &, uint32_t context, unsigned times);
+    void set_make_room(MakeRoom make_room) { make_room_ = make_room; }
+
     // For whoever watches what the program does: frames so far, and whether some thread waits for
     // an answer.
     uint32_t frames_sent() { return calls_.frames(); }
@@ -139,6 +150,10 @@ public:
     // Whether something is to come that nobody may be waiting for: such copies, host functions.
     bool pushes_expected() const { return answers_.pushes_expected(); }
 
+    // Whether the server knows memory at addresses that are chosen here. Before the first call.
+    void set_takes_placed(bool takes) { takes_placed_ = takes; }
+    bool takes_placed() const { return takes_placed_; }
+
     // Whether use() can add further connections.
     bool takes_lanes() const { return connection_.laned(); }
     // Further connections, in the server's order, carry what is large from now on, `always` or
@@ -150,11 +165,14 @@ public:
 
 private:
     void due(uint64_t token, uint32_t status) override;
+    bool makes_room(calls::SentCall id, uint32_t context, unsigned times);
 
     const bool one_host_;
+    bool takes_placed_ = false;
     wire::Snapshot snapshot_;
     std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
     std::atomic<CallbackDue> callback_due_{nullptr};
+    MakeRoom make_room_ = nullptr;  // before the first call
 
     Connection connection_;
     CopyMeter large_copies_;
@@ -182,11 +200,14 @@ CUresult ServerSession::tell(calls::SentCall id, uint32_t context, Write &&write
 template <class Write> CUresult ServerSession::ask(calls::SentCall id, uint32_t context,
                                                    Write &&write, Reply &reply, Payload payload)
 {
-    Answer answer;
-    calls_.put(id, context, write, payload, answer);
-    const CUresult result = answers_.wait(answer);
-    reply = std::move(answer.reply);
-    return result;
+    for (unsigned times = 0;; times++) {
+        Answer answer;
+        calls_.put(id, context, write, payload, answer);
+        const CUresult result = answers_.wait(answer);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY && makes_room(id, context, times)) continue;
+        reply = std::move(answer.reply);
+        return result;
+    }
 }
 
 template <class Write> CUresult ServerSession::copy_out(calls::SentCall id, uint32_t context,

@@ -1,6 +1,7 @@
 #include "interpose/mirror/addresses.h"
 
 #include "interpose/mirror/mirror.h"
+#include "interpose/state/placed_memory.h"
 
 namespace rgpu::interpose {
 
@@ -45,6 +46,7 @@ void forget_allocations(HandleId context)
 {
     mirror::forget_context(context);
     forget_ranges(context);
+    placed::forget_context(context);
 }
 
 }  // namespace rgpu::interpose

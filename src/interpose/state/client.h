@@ -29,6 +29,7 @@ enum class Part : uint8_t {
     device_hull,
     ranges,
     address_space,
+    placed_memory,
     descriptors,
     // mirror
     shared_memory,

@@ -10,6 +10,7 @@
 #include "interpose/base/result.h"
 #include "interpose/link/connect.h"
 #include "interpose/state/client.h"
+#include "interpose/state/placed_memory.h"
 #include "interpose/state/ranges.h"
 #include "util/visible_devices.h"
 #include "wire/lease_name.h"
@@ -143,7 +144,10 @@ CUresult open_sessions()
     std::vector<ServerSession *> sessions(servers->size());
     if (CUresult r = open_all(*servers, sessions)) return r;
     set_servers(sessions, std::move(devices));
-    for (ServerSession *s : sessions) reserve_device_range(*s);
+    for (ServerSession *s : sessions) {
+        reserve_device_range(*s);
+        placed::begin(*s);
+    }
     pthread_atfork(nullptr, nullptr, in_forked_child);
     return CUDA_SUCCESS;
 }

@@ -45,8 +45,10 @@ struct Callbacks {
     std::atomic<bool> any_graphs{false};
     std::atomic<void (*)(uint64_t)> before_graphs{nullptr}, after_graphs{nullptr};
     uint64_t next_token = 1;
-    std::atomic<size_t> under_way{0};  // the program's, but for those of graphs
-    Waiters threads;                   // jobs: one for each stream that stands at a function
+    std::atomic<size_t> under_way{0};   // the program's, but for those of graphs
+    std::atomic<size_t> in_streams{0};  // all but those of graphs, until the server has heard
+    std::atomic<uint64_t> ever_in_streams{0};
+    Waiters threads;  // jobs: one for each stream that stands at a function
 };
 
 Callbacks &callbacks() { return client_part<Callbacks>(Part::host_functions); }
@@ -84,6 +86,7 @@ void run(ServerSession &s, uint64_t token, CUresult status)
         s.tell(CallId::cuLaunchHostFunc, calls::kNoHandle, [&](wire::Writer &w) {
             wire::HostFunction{Step::done, 0, token}.write(w);
         });
+        if (!of_graph) c.in_streams--;
     });
 }
 
@@ -112,10 +115,14 @@ CUresult enqueue(const Function &f)
         token = c.next_token++;
         c.waiting.emplace(token, f);
     }
+    c.in_streams++;
+    c.ever_in_streams++;
     if (!f.job) c.under_way++;
     Unless posted([&] {
         std::lock_guard lock(c.mutex);
-        if (c.waiting.erase(token) && !f.job) c.under_way--;
+        if (!c.waiting.erase(token)) return;
+        c.in_streams--;
+        if (!f.job) c.under_way--;
     });
     s->expect_callbacks(1, callback_due);
     Unless sent([&] { s->expect_fewer_callbacks(1); });
@@ -146,6 +153,15 @@ CUresult may_call_back(ServerSession &s)
 }
 
 bool any_function_under_way() { return callbacks().under_way != 0; }
+
+// Both counters go up before a function's frame is sent, and one goes down behind the frame that
+// says that it is over. A function may be put into a stream, and be over, between any two looks.
+NoFunctions::NoFunctions() : begun_(callbacks().ever_in_streams), none_(callbacks().in_streams == 0)
+{}
+bool NoFunctions::held() const
+{
+    return none_ && callbacks().ever_in_streams == begun_ && !any_graph_function();
+}
 
 CUresult call_in_stream(CUstream stream, CUhostFn function, void *data)
 {

@@ -25,6 +25,20 @@ CUresult may_call_back(ServerSession &);
 // Whether functions of the program are in streams that have not been there and back yet.
 bool any_function_under_way();
 
+// Whether all frames that one thread sends in its lifetime come where no stream stands at a
+// function, of the program's or ours, nor comes to one. Else what waits for the GPU on the server
+// waits in another thread there, and later frames overtake it.
+class NoFunctions {
+public:
+    NoFunctions();
+    // After the frames.
+    bool held() const;
+
+private:
+    uint64_t begun_;
+    bool none_;
+};
+
 // Puts `function` into the stream as cuLaunchHostFunc does.
 CUresult call_in_stream(CUstream, CUhostFn function, void *data);
 

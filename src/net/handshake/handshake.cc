@@ -96,6 +96,7 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     accepted.takes_packed = verdict.accepted & wire::kTakesPacked;
     accepted.takes_lanes = verdict.accepted & wire::kTakesLanes;
     accepted.takes_band = verdict.accepted & wire::kTakesBand;
+    accepted.takes_placed = verdict.accepted & wire::kTakesPlaced;
     return accepted;
 }
 
@@ -155,7 +156,8 @@ Result<Client> answer_hello(int fd, const wire::ServerHello &mine, const wire::C
     // shrink tells of them.
     const bool offers = hello.purpose == wire::Purpose::work && !terms.encrypt;
     verdict.accepted = wire::kAccepted;
-    if (hello.purpose == wire::Purpose::work) verdict.accepted |= wire::kTakesBand;
+    if (hello.purpose == wire::Purpose::work)
+        verdict.accepted |= wire::kTakesBand | wire::kTakesPlaced;
     if (offers) verdict.accepted |= wire::kTakesPacked | wire::kTakesLanes;
     if (offers && terms.shared && ends_meet(fd)) verdict.accepted |= wire::kTakesOffers;
     if (offers && terms.ucx) verdict.accepted |= wire::kTakesUcx;

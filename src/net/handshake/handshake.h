@@ -21,6 +21,7 @@ struct Accepted {
     bool takes_packed = false;  // packed frames (packer.h)
     bool takes_lanes = false;   // further connections (laned_transport.h)
     bool takes_band = false;    // a word on where memory is to lie (wire/bands.h)
+    bool takes_placed = false;  // memory at addresses that the client chooses (wire/bands.h)
 };
 
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server

@@ -123,26 +123,38 @@ CUresult Bands::give_access(uint64_t address, uint64_t bytes) const
 CUresult Bands::put(uint64_t address, uint64_t bytes, int device)
 {
     Mapping m{0, bytes};
+    if (CUresult r = make(device, bytes, m.handle)) return r;
+    const CUresult r = map_at(address, m);
+    if (r) REAL(cuMemRelease)(m.handle);
+    return r;
+}
+
+void Bands::take(uint64_t address, uint64_t, int) { REAL(cuMemRelease)(unmap_at(address).handle); }
+
+CUresult Bands::make(CUdevice device, uint64_t bytes, CUmemGenericAllocationHandle &handle) const
+{
     const CUmemAllocationProp p = properties(device);
-    if (CUresult r = REAL(cuMemCreate)(&m.handle, bytes, &p, 0)) return r;
-    CUresult r = REAL(cuMemMap)(address, bytes, 0, m.handle, 0);
-    if (!r) {
-        r = give_access(address, bytes);
-        if (r) REAL(cuMemUnmap)(address, bytes);
-    }
-    if (r)
-        REAL(cuMemRelease)(m.handle);
+    return REAL(cuMemCreate)(&handle, bytes, &p, 0);
+}
+
+CUresult Bands::map_at(uint64_t address, const Mapping &m)
+{
+    CUresult r = REAL(cuMemMap)(address, m.bytes, 0, m.handle, 0);
+    if (r) return r;
+    if ((r = give_access(address, m.bytes)))
+        REAL(cuMemUnmap)(address, m.bytes);
     else
         mappings_[address] = m;
     return r;
 }
 
-void Bands::take(uint64_t address)
+Bands::Mapping Bands::unmap_at(uint64_t address)
 {
     const auto at = mappings_.find(address);
-    REAL(cuMemUnmap)(address, at->second.bytes);
-    REAL(cuMemRelease)(at->second.handle);
+    const Mapping m = at->second;
+    REAL(cuMemUnmap)(address, m.bytes);
     mappings_.erase(at);
+    return m;
 }
 
 // --- contexts
@@ -193,6 +205,8 @@ void Bands::ended(CUcontext context)
     });
     if (owner == owners_.end()) return;
     for (const Band::Block &block : band_->forget_all(number)) release(block);
+    if (placed_)
+        for (const Band::Block &block : placed_->forget_all(number)) release(block);
     *owner = nullptr;
 }
 
@@ -232,7 +246,7 @@ CUresult Bands::allocate(CUdeviceptr *out, size_t bytes)
 CUresult Bands::allocate_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                                unsigned element)
 {
-    constexpr size_t kPitch = 512;  // of all GPUs that have virtual memory
+    using wire::kPitch;
     size_t bytes = 0;
     if (out && pitch && width && height && width <= SIZE_MAX - kPitch &&
         (element == 4 || element == 8 || element == 16)) {
@@ -273,29 +287,48 @@ CUresult Bands::settle(CUcontext context)
     return r;
 }
 
+std::optional<Band::Block> Bands::block_at(uint64_t address) const
+{
+    if (is_placed(address)) return placed_->find(address);
+    return band_ ? band_->find(address) : std::nullopt;
+}
+
+std::optional<Band::Block> Bands::forget(uint64_t base)
+{
+    if (is_placed(base)) return placed_->forget(base);
+    return band_ ? band_->forget(base) : std::nullopt;
+}
+
+void Bands::remember(const Band::Block &block)
+{
+    is_placed(block.base) ? placed_->remember(block) : band_->remember(block);
+}
+
 void Bands::release(const Band::Block &block)
 {
     if (const auto name = exported_.find(block.base); name != exported_.end()) {
-        Mailbox::here().withdraw(name->second);
+        withdraw(block, name->second);
         exported_.erase(name);
     }
-    band_->release(block);
+    is_placed(block.base) ? release_placed(block) : band_->release(block);
 }
 
 CUresult Bands::free(CUdeviceptr address)
 {
     CUcontext current = nullptr, owner = nullptr;
     std::optional<Band::Block> block;
-    if (!REAL(cuCtxGetCurrent)(&current) && current) {
+    REAL(cuCtxGetCurrent)(&current);
+    {
         std::lock_guard lock(mutex_);
         poll_leaving();
-        if (band_) block = band_->forget(address);
-        if (block) owner = context_of(block->owner);
+        // What a client gave out itself it has freed, whatever is current.
+        if ((current || is_placed(address)) && (block = forget(address)))
+            owner = context_of(block->owner);
     }
     if (!block) return REAL(cuMemFree_v2)(address);
     const CUresult r = settle(owner);
     std::lock_guard lock(mutex_);
-    r ? band_->remember(*block) : release(*block);
+    r && !is_placed(address) ? remember(*block) : release(*block);
     return r;
 }
 
@@ -317,13 +350,13 @@ CUresult Bands::free_in_stream(CUdeviceptr address, CUstream stream, CUstream nu
     CUcontext current = nullptr;
     std::unique_lock lock(mutex_);
     poll_leaving();
-    const auto known = band_ ? band_->find(address) : std::nullopt;
+    const auto known = block_at(address);
     if (!known || known->base != address || REAL(cuCtxGetCurrent)(&current) || !current ||
         REAL(cuStreamIsCapturing)(real_stream, &capture) || capture) {
         lock.unlock();
         return by_driver(address, stream);
     }
-    Leaving l{nullptr, current, *band_->forget(address)};
+    Leaving l{nullptr, current, *forget(address)};
     if (REAL(cuEventCreate)(&l.event, CU_EVENT_DISABLE_TIMING)) l.event = nullptr;
     CUresult r = CUDA_SUCCESS;
     if (l.event && !(r = REAL(cuEventRecord)(l.event, real_stream))) {
@@ -331,9 +364,10 @@ CUresult Bands::free_in_stream(CUdeviceptr address, CUstream stream, CUstream nu
         return CUDA_SUCCESS;
     }
     if (l.event) REAL(cuEventDestroy_v2)(l.event);
-    band_->remember(l.block);
+    remember(l.block);
     return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
 }
+
 namespace {
 
 // Whether an entry of the map from beginnings to sizes begins in the range or reaches into it.
@@ -360,7 +394,7 @@ std::optional<Bands::Memory> Bands::find(CUdeviceptr address)
 {
     std::lock_guard lock(mutex_);
     if (!band_ || !band_->contains(address)) return {};
-    if (const auto b = band_->find(address))
+    if (const auto b = block_at(address))
         return Memory{b->base, b->bytes, context_of(b->owner), false};
     for (const auto &[name, i] : imports_)
         if (address - i.address < i.size) return Memory{i.address, i.size, name.first, true};

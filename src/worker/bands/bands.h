@@ -6,6 +6,9 @@
 // they come. What a program can ask of such memory is answered as for the driver's own: its range,
 // its context, that it ends with that, and handles for other processes (cuIpcGetMemHandle), which
 // go through the mailbox.
+//
+// A part of the band is the client's: it says where its memory lies there, and uses pages that were
+// made for it before, which are its credit (placed.h).
 #pragma once
 
 #include <map>
@@ -17,11 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "wire/band.h"
 #include "wire/shareable.h"
-#include "worker/bands/band.h"
+#include "worker/bands/placed.h"
 #include "worker/driver/driver.h"
 
 namespace rgpu::worker {
+
+using wire::Band;
 
 class Bands : private Band::Pages {
 public:
@@ -48,6 +54,17 @@ public:
     CUresult get_ipc_handle(CUipcMemHandle *, CUdeviceptr);
     template <CallId Id> CUresult open_ipc_handle(CUdeviceptr *, CUipcMemHandle, unsigned flags);
     CUresult close_ipc_handle(CUdeviceptr);
+
+    // What the client says of its part of the band. grant() makes pages for so many bytes that the
+    // client lacks, and some more; `granted` are the bytes of all of them.
+    CUresult grant(CUdevice, uint64_t bytes, uint64_t &begin, uint64_t &granted);
+    bool is_gone(CUdeviceptr);  // no memory is there, nor any that is being freed
+    // False where no client may say that, and nothing is done; else `r` is the driver's answer.
+    // allocate_at() is for the current context.
+    bool allocate_at(CUdeviceptr, size_t bytes, CUresult &r);
+    bool take_back(CUdevice, uint64_t bytes);
+    // Bytes that are the client's credit on a device.
+    uint64_t credit(CUdevice);
 
     // What lies at an address of the band; nothing where it is none, or the program's own to fill.
     // No bytes: no memory lies there, though its page may be there for others.
@@ -80,7 +97,7 @@ private:
         uint64_t page = 0, bytes = 0;  // where it is mapped, and the whole of it
         CUdeviceptr address = 0;
         uint64_t size = 0;  // what its program asked for
-        CUmemGenericAllocationHandle handle = 0;
+        std::vector<CUmemGenericAllocationHandle> handles;
         unsigned times = 0;
     };
     using ImportName = std::pair<CUcontext, wire::ShareKey>;
@@ -90,19 +107,45 @@ private:
         Band::Block block;
     };
 
+    // Pages that are the client's credit, of one device.
+    struct Stock {
+        std::vector<CUmemGenericAllocationHandle> spare;
+        std::set<uint64_t> empty;  // mapped, and nothing lies there
+    };
+
     CUresult put(uint64_t address, uint64_t bytes, int device) override;
-    void take(uint64_t address) override;
+    void take(uint64_t address, uint64_t bytes, int device) override;
+    CUresult make(CUdevice, uint64_t bytes, CUmemGenericAllocationHandle &) const;
+    CUresult map_at(uint64_t address, const Mapping &);
+    Mapping unmap_at(uint64_t address);
     CUresult give_access(uint64_t address, uint64_t bytes) const;
 
     bool begin();
     uint32_t number_of(CUcontext);
     CUcontext context_of(uint32_t owner) const { return owners_[owner]; }
     CUresult settle(CUcontext);
+    std::optional<Band::Block> block_at(uint64_t address) const;
+    std::optional<Band::Block> forget(uint64_t base);
+    void remember(const Band::Block &);
     void release(const Band::Block &);
     void poll_leaving();
+
+    bool is_placed(uint64_t address) const { return placed_ && placed_->contains(address); }
+    bool begin_placed();
+    CUresult make_pages(Stock &, CUdevice, uint64_t pages) const;
+    uint64_t pages_ahead(CUdevice) const;
+    CUmemGenericAllocationHandle page_of(Stock &);
+    CUresult map_pages(const Placed::Pages &, CUdevice);
+    void release_placed(const Band::Block &);
+    void note_credit(CUdevice) const;
+
+    CUresult offer_pages(const Band::Block &, const wire::ShareKey &) const;
+    void withdraw(const Band::Block &, const wire::ShareKey &) const;
     // The address of memory that is imported already, counted once more; 0 where it is not.
     CUdeviceptr open_again(const ImportName &);
     CUresult import(const ImportName &, const struct IpcName &, bool as_peer, CUdeviceptr *);
+    CUresult import_page(const struct Received &, bool as_peer, Import &) const;
+    CUresult map_import(Import &);
     void end_import(const Import &);
 
     const std::string name_;
@@ -117,6 +160,9 @@ private:
     std::map<uint64_t, wire::ShareKey> exported_;           // allocations that have a name
     std::map<ImportName, Import> imports_;
     std::vector<Leaving> leaving_;
+    std::unique_ptr<Placed> placed_;  // null: the client has no part
+    uint64_t placed_begin_ = 0;
+    std::map<CUdevice, Stock> stock_;
     std::set<CUstream> captures_;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "util/sha256.h"
+#include "wire/bands.h"
 #include "worker/bands/bands.h"
 #include "worker/connection/mailbox.h"
 #include "worker/limits/memory_cap.h"
@@ -24,10 +25,14 @@ struct IpcName {
     uint64_t lease = 0;  // short_name() of it
 
     static constexpr uint32_t kMagic = 0x42504752;  // "RGPB"
+
+    uint64_t end() const { return offset + bytes; }
 };
 static_assert(sizeof(IpcName) <= CU_IPC_HANDLE_SIZE);
 
 namespace {
+
+constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 uint64_t short_name(const std::string &lease)
 {
@@ -37,12 +42,47 @@ uint64_t short_name(const std::string &lease)
     return beginning;
 }
 
+// Memory at an address of the client's choice lies in pages that have a descriptor each. Who knows
+// the key of the first one knows all of them.
+wire::ShareKey key_of_page(wire::ShareKey key, uint64_t page)
+{
+    uint64_t word = 0;
+    memcpy(&word, key.data(), sizeof word);
+    word ^= page;
+    memcpy(key.data(), &word, sizeof word);
+    return key;
+}
+
+uint64_t pages_up_to(uint64_t bytes) { return Band::rounded(bytes, Band::kPage) / Band::kPage; }
+
 }  // namespace
+
+CUresult Bands::offer_pages(const Band::Block &block, const wire::ShareKey &key) const
+{
+    const uint64_t first = Band::page_of(block.base);
+    CUresult r = mappings_.contains(first) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (uint64_t i = 0; !r && i < pages_up_to(block.base - first + block.bytes); i++) {
+        const auto at = mappings_.find(first + i * Band::kPage);
+        if (at == mappings_.end()) break;  // all of it is one
+        int fd = -1;
+        r = REAL(cuMemExportToShareableHandle)(&fd, at->second.handle, kDescriptor, 0);
+        if (!r && !Mailbox::here().offer(key_of_page(key, i), Fd(fd), at->second.bytes))
+            r = CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    if (r) withdraw(block, key);
+    return r;
+}
+
+void Bands::withdraw(const Band::Block &block, const wire::ShareKey &key) const
+{
+    for (uint64_t i = 0; i < pages_up_to(block.base % Band::kPage + block.bytes); i++)
+        Mailbox::here().withdraw(key_of_page(key, i));
+}
 
 CUresult Bands::get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
     std::unique_lock lock(mutex_);
-    const auto block = out && band_ ? band_->find(address) : std::nullopt;
+    const auto block = out ? block_at(address) : std::nullopt;
     if (!block) {
         const bool is_empty = band_ && band_->contains(address);
         lock.unlock();
@@ -50,15 +90,9 @@ CUresult Bands::get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
     }
     const uint64_t page = Band::page_of(block->base);
     if (!exported_.contains(block->base)) {
-        const Mapping &m = mappings_.at(page);
-        int fd = -1;
-        if (CUresult r = REAL(cuMemExportToShareableHandle)(
-                &fd, m.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0))
-            return r;
-        Fd descriptor(fd);
         const auto key = new_share_key();
-        if (!key || !Mailbox::here().offer(*key, std::move(descriptor), m.bytes))
-            return CUDA_ERROR_OPERATING_SYSTEM;
+        if (!key) return CUDA_ERROR_OPERATING_SYSTEM;
+        if (CUresult r = offer_pages(*block, *key)) return r;
         exported_[block->base] = *key;
     }
     IpcName name;
@@ -80,41 +114,67 @@ CUdeviceptr Bands::open_again(const ImportName &as)
     return there->second.address;
 }
 
+// One of the pages that hold the memory, or the only one, whatever its size.
+CUresult Bands::import_page(const Received &received, bool as_peer, Import &i) const
+{
+    if (MemoryCap *cap = memory_cap()) cap->import_comes(received.bytes);
+    void *descriptor = reinterpret_cast<void *>(static_cast<intptr_t>(received.fd.get()));
+    CUmemGenericAllocationHandle handle = 0;
+    if (CUresult r = REAL(cuMemImportFromShareableHandle)(&handle, descriptor, kDescriptor))
+        return r;
+    i.handles.push_back(handle);
+    CUmemAllocationProp made{};
+    CUdevice here = -1;
+    CUresult r = REAL(cuMemGetAllocationPropertiesFromHandle)(&made, handle);
+    if (!r) r = REAL(cuCtxGetDevice)(&here);
+    // Another device's memory is reached as a peer's, where the caller says so.
+    return !r && made.location.id != here && !as_peer ? CUDA_ERROR_INVALID_CONTEXT : r;
+}
+
+// Maps its handles, one behind the other.
+CUresult Bands::map_import(Import &i)
+{
+    if (!(i.page = band_->reserve(i.bytes, Band::kPage))) return CUDA_ERROR_OUT_OF_MEMORY;
+    const uint64_t bytes = i.bytes / i.handles.size();
+    CUresult r = CUDA_SUCCESS;
+    for (size_t n = 0; !r && n < i.handles.size(); n++) {
+        const uint64_t address = i.page + n * bytes;
+        size_t mapped = n;
+        r = REAL(cuMemMap)(address, bytes, 0, i.handles[n], 0);
+        if (!r) mapped++, r = give_access(address, bytes);
+        if (r && mapped) REAL(cuMemUnmap)(i.page, mapped * bytes);
+    }
+    return r;
+}
+
 CUresult Bands::import(const ImportName &as, const IpcName &name, bool as_peer, CUdeviceptr *out)
 {
-    auto received = ask_mailbox(name.mailbox, name.key);
-    if (!received)
-        return received.error().kind == ErrorKind::invalid ? CUDA_ERROR_INVALID_VALUE
-                                                           : CUDA_ERROR_OPERATING_SYSTEM;
+    Import i;
+    i.times = 1;
+    std::vector<Received> pages;
+    for (uint64_t n = 0; n < pages_up_to(name.end()) && (n == 0 || pages[0].bytes == Band::kPage);
+         n++) {
+        auto received = ask_mailbox(name.mailbox, key_of_page(name.key, n));
+        if (!received)
+            return received.error().kind == ErrorKind::invalid ? CUDA_ERROR_INVALID_VALUE
+                                                               : CUDA_ERROR_OPERATING_SYSTEM;
+        i.bytes += received->bytes;
+        if (!received->bytes || received->bytes % Band::kPage ||
+            (n && received->bytes != Band::kPage))
+            return CUDA_ERROR_INVALID_VALUE;
+        pages.push_back(std::move(*received));
+    }
+    if (!name.bytes || name.end() > i.bytes) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(mutex_);
     // Another thread may have opened it while this one asked.
     if (const CUdeviceptr address = open_again(as)) return *out = address, CUDA_SUCCESS;
-    Import i;
-    i.bytes = received->bytes;
-    i.times = 1;
     if (!begin()) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!i.bytes || i.bytes % Band::kPage || name.offset > i.bytes ||
-        name.bytes > i.bytes - name.offset || !name.bytes)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (MemoryCap *cap = memory_cap()) cap->import_comes(i.bytes);
-    void *descriptor = reinterpret_cast<void *>(static_cast<intptr_t>(received->fd.get()));
-    if (CUresult r = REAL(cuMemImportFromShareableHandle)(&i.handle, descriptor,
-                                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-        return r;
-    CUmemAllocationProp made{};
-    CUdevice here = -1;
-    CUresult r = REAL(cuMemGetAllocationPropertiesFromHandle)(&made, i.handle);
-    if (!r) r = REAL(cuCtxGetDevice)(&here);
-    // Another device's memory is reached as a peer's, where the caller says so.
-    if (!r && made.location.id != here && !as_peer) r = CUDA_ERROR_INVALID_CONTEXT;
-    if (!r && !(i.page = band_->reserve(i.bytes, Band::kPage))) r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!r && !(r = REAL(cuMemMap)(i.page, i.bytes, 0, i.handle, 0))) {
-        r = give_access(i.page, i.bytes);
-        if (r) REAL(cuMemUnmap)(i.page, i.bytes);
-    }
+    CUresult r = CUDA_SUCCESS;
+    for (size_t n = 0; !r && n < pages.size(); n++) r = import_page(pages[n], as_peer, i);
+    if (!r) r = map_import(i);
     if (r) {
         if (i.page) band_->unreserve(i.page, i.bytes);
-        REAL(cuMemRelease)(i.handle);
+        for (const auto handle : i.handles) REAL(cuMemRelease)(handle);
         return r;
     }
     i.address = i.page + name.offset;
@@ -134,7 +194,8 @@ CUresult Bands::open_ipc_handle(CUdeviceptr *out, CUipcMemHandle handle, unsigne
     if (!out || flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
     if (REAL(cuCtxGetCurrent)(&as.first) || !as.first || name.mailbox == Mailbox::here().number())
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (name.lease != short_name(name_)) return CUDA_ERROR_INVALID_VALUE;
+    if (name.lease != short_name(name_) || name.bytes > wire::kBandBytes)
+        return CUDA_ERROR_INVALID_VALUE;
     {
         std::lock_guard lock(mutex_);
         if (const CUdeviceptr address = open_again(as)) return *out = address, CUDA_SUCCESS;
@@ -149,7 +210,7 @@ template CUresult Bands::open_ipc_handle<CallId::cuIpcOpenMemHandle_v2>(CUdevice
 void Bands::end_import(const Import &i)
 {
     REAL(cuMemUnmap)(i.page, i.bytes);
-    REAL(cuMemRelease)(i.handle);
+    for (const auto handle : i.handles) REAL(cuMemRelease)(handle);
     band_->unreserve(i.page, i.bytes);
 }
 

@@ -1,4 +1,5 @@
 // The calls that the band serves, in front of the driver's.
+#include <algorithm>
 #include <cstring>
 #include <tuple>
 
@@ -70,6 +71,19 @@ CUresult get_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
     if (!memory->bytes) return CUDA_ERROR_NOT_FOUND;
     if (base) *base = memory->base;
     if (bytes) *bytes = memory->bytes;
+    return CUDA_SUCCESS;
+}
+
+// The client's credit is memory that it can have.
+CUresult memory_info(size_t *free, size_t *total)
+{
+    CUdevice device = -1;
+    size_t left = 0, all = 0;
+    if (CUresult r = REAL(cuMemGetInfo_v2)(&left, &all)) return r;
+    if (!REAL(cuCtxGetDevice)(&device))
+        left = std::min<size_t>(all, left + the_bands->credit(device));
+    if (free) *free = left;
+    if (total) *total = all;
     return CUDA_SUCCESS;
 }
 
@@ -213,6 +227,7 @@ void put_bands_in_front(Driver &driver, const std::string &name)
     driver.replace<CallId::cuPointerGetAttribute>(get_attribute);
     driver.replace<CallId::cuPointerGetAttributes>(get_attributes);
     driver.replace<CallId::cuMemGetAddressRange_v2>(get_range);
+    driver.replace<CallId::cuMemGetInfo_v2>(memory_info);
     driver.replace<CallId::cuMemRetainAllocationHandle>(retain);
     driver.replace<CallId::cuMemGetAccess>(get_access);
 }

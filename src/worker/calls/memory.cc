@@ -1,4 +1,5 @@
 // Calls that wait for the GPU though CUDA does not say so: they end what its work may still use.
+#include "worker/bands/bands.h"
 #include "worker/calls/own.h"
 #include "worker/calls/serve.h"
 #include "worker/driver/driver.h"
@@ -67,13 +68,14 @@ Result<void> cuMemFree_v2(Session &s, Call &call)
 {
     const auto address = call.body.value<CUdeviceptr>();
     if (!call.body.at_end()) return misfit();
-    if (address && !s.addresses.has(address, 1)) {
+    if (address && !s.addresses.has(address, 1) && (!bands() || bands()->is_gone(address))) {
         s.finish(call, CUDA_ERROR_INVALID_VALUE);
         return {};
     }
     s.addresses.take(address);
     Metering::here().look_at_memory();
-    if (!s.callbacks.pending()) {
+    // A client that gives out addresses itself knows when there is nothing to wait for.
+    if (!s.callbacks.waits_for_client()) {
         s.finish(call, DRIVER(cuMemFree_v2)(address));
         return {};
     }

@@ -11,6 +11,7 @@
 #include "worker/bands/bands.h"
 #include "worker/calls/services.h"
 #include "worker/dispatch/overtaking.h"
+#include "worker/dispatch/placed_memory.h"
 #include "worker/host/nvml.h"
 #include "worker/host/status.h"
 
@@ -82,6 +83,7 @@ Result<void> Dispatcher::step(const wire::FrameHeader &h)
     }
     if (h.type == wire::kNvmlCall) return take_nvml(session, h);
     if (h.type == wire::kBandCall) return take_band(session, h);
+    if (h.type == wire::kPlacedCall) return take_placed(session, h);
     if (h.type == wire::kLanesCall) return offers_.take_lanes(h);
     if (h.type == wire::kPackingCall) return packing_.take(h);
     if (h.type >= calls::kCallCount || !kServices[h.type].handle)

@@ -20,11 +20,11 @@ uint64_t whole_pages(uint64_t bytes)
     return add(bytes, kMemoryPage - 1) / kMemoryPage * kMemoryPage;
 }
 
-MemoryCap::MemoryCap(const Driver &d, MemoryAccount account, size_t devices)
+MemoryCap::MemoryCap(const Driver &d, MemoryAccount &account, size_t devices)
     : graphs(devices, d.symbol(kSoftwareMark)), contexts(devices), real(d),
       is_software(real.symbol(kSoftwareMark)),
       held_here_(reinterpret_cast<uint64_t (*)(int)>(real.symbol("rgpu_softgpu_memory_held"))),
-      account_(std::move(account)), counted_(devices), seen_(devices), promised_(devices)
+      account_(account), counted_(devices), seen_(devices), promised_(devices)
 {}
 
 int MemoryCap::current_device() const
@@ -300,6 +300,27 @@ void MemoryCap::forget_context(int device, CUcontext context)
     look(device);
 }
 
+namespace {
+
+MemoryAccount *the_account = nullptr;  // the lease's, as this process has it open
+int devices_of_account = 0;
+
+}  // namespace
+
+void note_credit(int device, uint64_t pages)
+{
+    if (device >= 0 && device < devices_of_account)
+        the_account->note_credit(static_cast<size_t>(device), pages);
+}
+
+uint64_t others_credit(int device)
+{
+    uint64_t all = 0;
+    for (int d = 0; d < devices_of_account; d++)
+        if (device < 0 || d == device) all += the_account->others_credit(static_cast<size_t>(d));
+    return all;
+}
+
 Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::WorkerStart &start)
 {
     std::vector<uint64_t> caps = start.memory;
@@ -318,11 +339,12 @@ Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::Work
         partial |= cap < total;
         cap = std::min<uint64_t>(cap, total);
     }
-    if (!partial) return {};
     auto opened = MemoryAccount::open(Fd(account), caps, start.places, start.lease_gpus);
-    if (!opened) return std::move(opened).error();
-    auto &cap = *new MemoryCap(driver, std::move(*opened), caps.size());
-    put_in_front(driver, cap);
+    if (!opened && partial) return std::move(opened).error();
+    if (!opened) return {};
+    the_account = new MemoryAccount(std::move(*opened));
+    devices_of_account = count;
+    if (partial) put_in_front(driver, *new MemoryCap(driver, *the_account, caps.size()));
     return {};
 }
 

@@ -44,7 +44,7 @@ struct MemoryBounds {
 class MemoryCap {
 public:
     // The caps of the devices are in their order.
-    MemoryCap(const Driver &real, MemoryAccount account, size_t devices);
+    MemoryCap(const Driver &real, MemoryAccount &account, size_t devices);
 
     using Call = std::function<CUresult()>;
 
@@ -130,7 +130,7 @@ private:
     std::recursive_mutex mutex_;
     uint64_t entries_ = 0, coming_ = 0;
     uint64_t (*const held_here_)(int device);  // the software GPU's
-    MemoryAccount account_;
+    MemoryAccount &account_;
     std::vector<uint64_t> counted_, seen_;  // the two ways to count
     std::vector<uint64_t> promised_;
 };
@@ -138,6 +138,11 @@ private:
 // Enforces the caps that `start` has, if any, in front of the process's driver. `account` is the
 // descriptor of the lease's memory account.
 Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::WorkerStart &start);
+
+// So many pages of a device are the client's credit (worker/bands), as other workers of the lease
+// are to know; how many of theirs are, on a device or (-1) on all. 0 without an account.
+void note_credit(int device, uint64_t pages);
+uint64_t others_credit(int device);
 
 // The cap that is enforced in this process, or null.
 MemoryCap *memory_cap();

@@ -1,6 +1,8 @@
 // A gate for each host function.
 #include "worker/session/callbacks.h"
 
+#include <algorithm>
+
 #include "worker/driver/driver.h"
 
 namespace rgpu::worker {
@@ -92,6 +94,13 @@ bool Callbacks::pending()
 {
     std::lock_guard lock(mutex_);
     return !gates_.empty() || !graphs_.empty();
+}
+
+bool Callbacks::waits_for_client()
+{
+    std::lock_guard lock(mutex_);
+    return !graphs_.empty() ||
+           std::any_of(gates_.begin(), gates_.end(), [](const auto &g) { return !g.second->open; });
 }
 
 }  // namespace rgpu::worker

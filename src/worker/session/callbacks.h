@@ -28,6 +28,8 @@ public:
     // Whether a stream stands, or will stand, at a host function: then what waits for that stream
     // must not be the dispatcher, which takes the word that it is done.
     bool pending();
+    // The same for streams that stand at one of which that word is still to come.
+    bool waits_for_client();
 
     // Graphs' host nodes call graph_reached() with what graph_function() gives for the client's
     // token, any number of times; that lives as long as the session.

@@ -1,6 +1,6 @@
 // Addresses of a band against a model: whatever is asked for and given back, nothing overlaps, the
 // pages that are there are those that something lies in, and all of them go in the end.
-#include "worker/bands/band.h"
+#include "wire/band.h"
 
 #include <criterion/criterion.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-using namespace rgpu::worker;
+using namespace rgpu::wire;
 
 static constexpr uint64_t kBase = uint64_t{5} << 40, kPage = Band::kPage;
 
@@ -31,10 +31,11 @@ struct MadeUp : Band::Pages {
         used[device] += bytes;
         return CUDA_SUCCESS;
     }
-    void take(uint64_t address) override
+    void take(uint64_t address, uint64_t bytes, int device) override
     {
         const auto at = there.find(address);
         cr_assert(at != there.end(), "no page is there");
+        cr_assert(at->second == std::pair(bytes, device), "it is another one");
         used[at->second.second] -= at->second.first;
         there.erase(at);
     }

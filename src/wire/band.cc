@@ -1,27 +1,32 @@
-#include "worker/bands/band.h"
+#include "wire/band.h"
 
 #include <algorithm>
 
-namespace rgpu::worker {
+namespace rgpu::wire {
 
 Band::Band(uint64_t base, uint64_t bytes, Pages &pages) : base_(base), bytes_(bytes), pages_(pages)
 {
     free_.add(base, bytes);
 }
 
-bool Band::drop_spare(Shared &shared)
+bool Band::drop_spare(Shared &shared, int device)
 {
     const uint64_t page = std::exchange(shared.spare, 0);
     if (page) {
         shared.pieces.take_at(page, kPage);
-        take_page(page);
+        take_page(page, device);
     }
     return page;
 }
 
-void Band::take_page(uint64_t page)
+void Band::drop_spares()
 {
-    pages_.take(page);
+    for (auto &[device, shared] : shared_) drop_spare(shared, device);
+}
+
+void Band::take_page(uint64_t page, int device)
+{
+    pages_.take(page, kPage, device);
     free_.add(page, kPage);
 }
 
@@ -31,7 +36,8 @@ CUresult Band::add_pages(int device, uint64_t bytes, uint64_t &address)
     if (!address) return kNoAddresses;
     CUresult r = pages_.put(address, bytes, device);
     const auto shared = shared_.find(device);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && shared != shared_.end() && drop_spare(shared->second))
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && shared != shared_.end() &&
+        drop_spare(shared->second, device))
         r = pages_.put(address, bytes, device);
     if (r) free_.add(address, bytes);
     return r;
@@ -105,15 +111,15 @@ void Band::release_small(const Block &b)
         shared.spare = page;
     } else {
         shared.pieces.take_at(page, kPage);
-        take_page(page);
+        take_page(page, b.device);
     }
-    if (shared.used.empty()) drop_spare(shared);
+    if (shared.used.empty()) drop_spare(shared, b.device);
 }
 
 void Band::release(const Block &b)
 {
     if (b.bytes <= kShares) return release_small(b);
-    pages_.take(b.base);
+    pages_.take(b.base, rounded(b.bytes, kPage), b.device);
     free_.add(b.base, rounded(b.bytes, kPage));
 }
 
@@ -129,4 +135,4 @@ bool Band::reserve_at(uint64_t address, uint64_t bytes)
 
 void Band::unreserve(uint64_t address, uint64_t bytes) { free_.add(address, bytes); }
 
-}  // namespace rgpu::worker
+}  // namespace rgpu::wire

@@ -1,5 +1,6 @@
 // A stretch of addresses as device memory: which of them are given out, to what size, and which
-// pages have to be there for it. Whoever has the driver puts the pages there (Pages).
+// pages have to be there for it. Whoever has the memory puts the pages there (Pages). Both sides
+// give out addresses so: a worker those of its band, a client those that a worker left to it.
 //
 // Requests up to 1 MiB share pages of 2 MiB, in units of 512 bytes; larger ones have pages of their
 // own. A page that nothing lies in any more is taken away; one of them a device keeps while other
@@ -17,7 +18,7 @@
 #include "calls/cuda_api.h"
 #include "util/free_ranges.h"
 
-namespace rgpu::worker {
+namespace rgpu::wire {
 
 class Band {
 public:
@@ -26,7 +27,7 @@ public:
     // Puts memory at addresses, whole pages, and takes away what it put there at once.
     struct Pages {
         virtual CUresult put(uint64_t address, uint64_t bytes, int device) = 0;
-        virtual void take(uint64_t address) = 0;
+        virtual void take(uint64_t address, uint64_t bytes, int device) = 0;
 
     protected:
         ~Pages() = default;
@@ -57,6 +58,9 @@ public:
     void release(const Block &);
     void remember(const Block &);
 
+    // Gives up the pages that nothing lies in.
+    void drop_spares();
+
     // Addresses alone, aligned, whole pages; 0 where none are left. Whoever has them puts memory
     // there.
     uint64_t reserve(uint64_t bytes, uint64_t alignment);
@@ -66,6 +70,10 @@ public:
     bool contains(uint64_t address) const { return address - base_ < bytes_; }
     // Where the pages begin that hold an allocation.
     static uint64_t page_of(uint64_t address) { return address / kPage * kPage; }
+    static uint64_t rounded(uint64_t bytes, uint64_t unit)
+    {
+        return (bytes + unit - 1) / unit * unit;
+    }
 
 private:
     struct Live {
@@ -78,15 +86,11 @@ private:
         std::unordered_map<uint64_t, uint32_t> used;  // page -> pieces that lie in it
         uint64_t spare = 0;                           // a page that nothing lies in; 0: none
     };
-    static uint64_t rounded(uint64_t bytes, uint64_t unit)
-    {
-        return (bytes + unit - 1) / unit * unit;
-    }
     CUresult add_pages(int device, uint64_t bytes, uint64_t &address);
     CUresult allocate_small(int device, uint64_t bytes, uint64_t &address);
     void release_small(const Block &);
-    void take_page(uint64_t page);
-    bool drop_spare(Shared &);
+    void take_page(uint64_t page, int device);
+    bool drop_spare(Shared &, int device);
 
     const uint64_t base_, bytes_;
     Pages &pages_;
@@ -95,4 +99,4 @@ private:
     std::map<uint64_t, Live> live_;
 };
 
-}  // namespace rgpu::worker
+}  // namespace rgpu::wire
