@@ -14,9 +14,9 @@
 namespace rgpu::view {
 
 struct Gpu {
-    std::string uuid, name;  // printable ASCII, at most 95 characters
-    std::string pci;         // util/pci_address.h
-    std::string server;      // its name; as uuid
+    std::string uuid, name;   // printable ASCII, at most 95 characters
+    std::string pci;          // util/pci_address.h
+    std::string server = {};  // its name; as uuid
 };
 
 // As many as a lease has at most.
