@@ -2,8 +2,8 @@
 
 record_proxy.py PORT FILE [SPOIL]
     listens on a port of its own, prints it, carries each connection to 127.0.0.1:PORT, and writes
-    all bytes of both directions to FILE, and the client's alone to FILE.client. SPOIL: the byte of the client's stream with that number
-    (from 0) arrives changed.
+    all bytes of both directions to FILE, and the client's alone to FILE.client. SPOIL: the byte of
+    the client's stream with that number (from 0) arrives changed.
 """
 import socket
 import sys
@@ -39,5 +39,7 @@ with socket.create_server(("127.0.0.1", 0)) as listening:
     while True:
         client, _ = listening.accept()
         server = socket.create_connection(("127.0.0.1", port))
-        threading.Thread(target=carry, args=(client, server, (record, of_clients), spoil), daemon=True).start()
+        threading.Thread(
+            target=carry, args=(client, server, (record, of_clients), spoil), daemon=True
+        ).start()
         threading.Thread(target=carry, args=(server, client, (record,)), daemon=True).start()

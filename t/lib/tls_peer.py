@@ -17,10 +17,12 @@ import sys
 import threading
 import time
 
-ANSWER = (b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n'
-          b'Connection: close\r\n\r\n{}')
+ANSWER = (
+    b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n'
+    b'Connection: close\r\n\r\n{}'
+)
 # A record of a handshake that is not whole (RFC 8446, 5.1): type 22, version, 512 bytes to come.
-BEGINNING = bytes([22, 3, 1, 2, 0, 1, 0, 1, 0xfc])
+BEGINNING = bytes([22, 3, 1, 2, 0, 1, 0, 1, 0xFC])
 
 
 def answer(connection):

@@ -30,10 +30,11 @@ Test(conf_file, pins_stand_below_the_names)
 {
     const std::string text = "# the pool\n[[server]]\nname = \"a\"  # first\naddress = \"a:1\"\n\n"
                              "[[server]]\n  address = \"b:1\"\n  name = \"b\"\n\n[client]\n";
-    same(changed(text, {{"b", kNew}, {"a", kOld}}),
-         "# the pool\n[[server]]\nname = \"a\"  # first\npin = \"" + kOld +
-             "\"\naddress = \"a:1\"\n\n[[server]]\n  address = \"b:1\"\n  name = \"b\"\n  pin = \"" +
-             kNew + "\"\n\n[client]\n");
+    same(
+        changed(text, {{"b", kNew}, {"a", kOld}}),
+        "# the pool\n[[server]]\nname = \"a\"  # first\npin = \"" + kOld +
+            "\"\naddress = \"a:1\"\n\n[[server]]\n  address = \"b:1\"\n  name = \"b\"\n  pin = \"" +
+            kNew + "\"\n\n[client]\n");
 }
 
 Test(conf_file, a_pin_that_is_there_is_replaced)

@@ -42,7 +42,7 @@ Test(server_key, its_pin_is_what_openssl_computes)
     const Directory directory;
     const std::string path = directory.path + "/key", certificate = directory.path + "/pem";
     cr_assert(make_server_key(path).has_value());
-    struct stat about{};
+    struct stat about {};
     cr_assert(stat(path.c_str(), &about) == 0 && (about.st_mode & 0777) == 0600);
     const auto key = read_server_key(path);
     cr_assert(key.has_value());

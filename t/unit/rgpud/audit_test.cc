@@ -84,7 +84,7 @@ Test(audit, a_file_is_private_and_opened_again_when_it_was_moved)
     auto audit = Audit::open(config);
     cr_assert(audit.has_value());
     (*audit)->say({.act = "drain", .what = "all GPUs", .uid = 0});
-    struct stat about{};
+    struct stat about {};
     cr_assert(stat(config.audit_file.c_str(), &about) == 0 && (about.st_mode & 0777) == 0600);
     std::filesystem::rename(config.audit_file, config.audit_file + ".1");
     (*audit)->say({.act = "resume", .what = "all GPUs", .uid = 0});
