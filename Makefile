@@ -476,10 +476,11 @@ check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=sof
 	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
 	@LSAN_OPTIONS=suppressions=t/lib/lsan.supp:print_suppressions=0 RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 
-FUZZ_CXX ?= $(firstword $(foreach c,clang++ clang++-19 clang++-16 clang++-14,$(if $(shell command -v $c),$c)))
+# glibc's sys/platform/x86.h has _Bool, which clang does not know in C++.
+FUZZ_CXX ?= $(firstword $(foreach c,clang++-19 clang++,$(if $(shell command -v $c),$c)))
 fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs
-	@test -n "$(FUZZ_CXX)" || { echo "make fuzz: needs clang with libFuzzer: apt install clang" >&2; exit 1; }
-	+@$(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX)" SANITIZE=fuzzer-no-link$(comma)address$(comma)undefined fuzz-programs
+	@test -n "$(FUZZ_CXX)" || { echo "make fuzz: needs clang 19 with libFuzzer: apt install clang-19 libclang-rt-19-dev" >&2; exit 1; }
+	+@$(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX) -D_Bool=bool -Wno-unknown-warning-option" SANITIZE=fuzzer-no-link$(comma)address$(comma)undefined fuzz-programs
 	@t/fuzz/run $(O)-fuzz "$(or $(T),$(patsubst t/fuzz/%.cc,%,$(fuzz_sources)))" "$(TIME)" "$(RUNS)"
 
 # Not the unit tests: Criterion does not start under it.

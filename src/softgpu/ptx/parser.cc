@@ -89,12 +89,14 @@ private:
         size_t dot = v.find('.');
         int major = 0, minor = 0;
         if (dot == v.npos || std::from_chars(v.data(), v.data() + dot, major).ec != std::errc{} ||
-            std::from_chars(v.data() + dot + 1, v.data() + v.size(), minor).ec != std::errc{})
+            std::from_chars(v.data() + dot + 1, v.data() + v.size(), minor).ec != std::errc{} ||
+            major < 0 || minor < 0)
             return grammar_.fail(ErrorKind::invalid, "bad .version " + std::string(v));
+        if (major > 9 || minor > 9)
+            return grammar_.fail(ErrorKind::unsupported,
+                                 "PTX version " + std::string(v) + " is newer than this driver");
         module_.version = major * 10 + minor;
-        return module_.version <= 99 ||
-               grammar_.fail(ErrorKind::unsupported,
-                             "PTX version " + std::string(v) + " is newer than this driver");
+        return true;
     }
 
     bool target()

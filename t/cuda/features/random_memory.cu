@@ -196,6 +196,8 @@ static int holder(int in, int out)
     std::vector<Piece> burst(8);
     for (Piece &p : burst) TRUE(take(p, kPage / 2, 1));
     for (const Piece &p : burst) give(p);
+    // cuMemFree does not wait for the server. What it has left there may be this process's credit.
+    CHECK(cudaDeviceSynchronize());
     TRUE(write(out, "d", 1) == 1);
     TRUE(read(in, &go, 1) == 0);
     return 0;

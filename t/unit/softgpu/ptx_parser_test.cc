@@ -165,10 +165,12 @@ Test(ptx_parser, refuses_with_line_and_text)
 
 Test(ptx_parser, refuses_what_is_not_ptx)
 {
-    for (const char *text : {"", "int main() {}",
-                             "\x7f"
-                             "ELF",
-                             ".version 42.0\n.target sm_80\n"}) {
+    for (const char *text :
+         {"", "int main() {}",
+          "\x7f"
+          "ELF",
+          ".version 42.0\n.target sm_80\n", ".version 222222222.0\n.target sm_80\n",
+          ".version -8.5\n.target sm_80\n"}) {
         auto m = PtxModule::parse(text);
         cr_assert(!m.has_value(), "%s", text);
     }
