@@ -76,7 +76,8 @@ ok "whoever waits says for what" wait_for 20 grep -q '3 GPUs are wanted' waits
 try 20 "$rgpu" release --file held
 is "$rc $out" "0 2 released" "rgpu release gives back what both servers have"
 wait_for 60 test -e got
-is "$(parts got)" "gpu1:2 gpu3:1" "... and whoever waited has them"
+# Two servers gave back what was held: whichever is asked in between has told its part already.
+like "$(parts got)" '^(gpu1:2 gpu3:1|gpu1:1 gpu2:2)$' "... and whoever waited has three"
 wait_for 20 tap_gone "$waiting"
 ok "... until he ends" wait_for 20 all_free
 
