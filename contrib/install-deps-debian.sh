@@ -12,7 +12,7 @@ packages=(
     g++ make autoconf
     libslurm-dev libmunge-dev llvm-19-dev
     libseccomp-dev libssl-dev libboost-dev nlohmann-json3-dev libhwloc-dev libsqlite3-dev \
-        libcpp-httplib-dev
+        libcpp-httplib-dev libcurl4-openssl-dev
     libtomlplusplus-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libzstd-dev liblz4-dev \
         libucx-dev
     # tests and demo
