@@ -77,6 +77,15 @@ try 20 "$rgpu" pin --json
 is "$(json '[(s["server"], s["pinned"]) for s in j]' "$out")" "[('gpu1', False)]" \
     "rgpu pin --json says that it is not pinned"
 
+# A libcurl that cannot pin would ask whoever answers.
+mkdir "$T/old"
+ok "a libcurl that knows no pins" "${CC:-cc}" -shared -fPIC -o "$T/old/libcurl.so.4" \
+    "$root/t/lib/old_curl.c" -ldl
+real=$(ldconfig -p | sed -n 's/.*libcurl\.so\.4 .*x86-64.*=> //p' | head -n 1)
+try 20 env LD_LIBRARY_PATH="$T/old" REAL="$real" "$rgpu" list
+is "$rc" 123 "... asks nobody"
+like "$out" "this host's libcurl cannot ask in TLS 1.3 with a pinned key" "... and says why"
+
 attacker clear python3 "$root/t/lib/tls_peer.py" clear
 conf gpu1="$(cat "$T/clear.log")"
 try 20 "$rgpu" list

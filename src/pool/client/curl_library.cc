@@ -15,7 +15,7 @@ Result<CurlLibrary> open_library()
         if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return error(ErrorKind::unsupported,
-                     "its rgpu.conf says TLS (pin or ca_file), for which this host needs "
+                     "rgpu.conf has it asked in TLS (pin or ca_file), and this host has no "
                      "libcurl.so.4: install libcurl4 (Debian) or libcurl (RHEL)");
     CurlLibrary found;
 #define RGPU_FIND(name) \

@@ -33,14 +33,30 @@ size_t take_body(char *data, size_t, size_t bytes, void *to)
 
 size_t drop_body(char *, size_t, size_t bytes, void *) { return bytes; }
 
-// What every handle needs that asks one of our servers.
-Handle handle_for(const CurlLibrary &curl, const std::string &url, Milliseconds timeout)
+// Sets options of a handle. One that libcurl refuses fails the request: without a pin, say, it
+// would be sent to anybody.
+class Options {
+public:
+    Options(const CurlLibrary &curl, CURL *handle) : curl_(curl), handle_(handle) {}
+
+    template <class T> void set(CURLoption option, T value)
+    {
+        const CURLcode code = (curl_.curl_easy_setopt)(handle_, option, value);
+        if (code != CURLE_OK && code_ == CURLE_OK) code_ = code;
+    }
+    // Of the first that was refused.
+    CURLcode code() const { return code_; }
+
+private:
+    const CurlLibrary &curl_;
+    CURL *const handle_;
+    CURLcode code_ = CURLE_OK;
+};
+
+// What every request to one of our servers needs.
+void set_common(Options &options, const std::string &url, Milliseconds timeout)
 {
-    Handle handle((curl.curl_easy_init)());
-    if (!handle) return handle;
-    auto set = [&](CURLoption option, auto value) {
-        (curl.curl_easy_setopt)(handle.get(), option, value);
-    };
+    auto set = [&](CURLoption option, auto value) { options.set(option, value); };
     set(CURLOPT_URL, url.c_str());
     set(CURLOPT_PATH_AS_IS, 1L);
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
@@ -51,7 +67,6 @@ Handle handle_for(const CurlLibrary &curl, const std::string &url, Milliseconds 
     const auto time = std::max<long>(1, static_cast<long>(timeout.count()));
     set(CURLOPT_TIMEOUT_MS, time);
     set(CURLOPT_CONNECTTIMEOUT_MS, time);
-    return handle;
 }
 
 // What a failure means to who reads it.
@@ -61,7 +76,7 @@ Error said(const CurlLibrary &curl, CURLcode code, const char *detail)
     case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
         return error(ErrorKind::invalid,
                      "its key is not the one that rgpu.conf pins: somebody is in between, or the "
-                     "key was changed; compare with what rgpu pin shows on that host");
+                     "key was changed; compare with what rgpu pin --own shows on that host");
     case CURLE_PEER_FAILED_VERIFICATION:
         return error(ErrorKind::invalid, "its certificate is not what ca_file asks for: %s",
                      *detail ? detail : (curl.curl_easy_strerror)(code));
@@ -70,9 +85,16 @@ Error said(const CurlLibrary &curl, CURLcode code, const char *detail)
                      *detail ? detail : (curl.curl_easy_strerror)(code));
     case CURLE_SSL_CONNECT_ERROR:
         return error(ErrorKind::disconnected,
-                     "no TLS with it: %s; rgpu.conf has a pin or ca_file for it, and [rgpud] tls "
-                     "is off there, its rgpu is older, or another program listens",
+                     "no TLS with it: %s; [rgpud] tls is off there, its rgpu is older, or another "
+                     "program listens",
                      *detail ? detail : (curl.curl_easy_strerror)(code));
+    case CURLE_UNKNOWN_OPTION:
+    case CURLE_NOT_BUILT_IN:
+    case CURLE_BAD_FUNCTION_ARGUMENT:
+        return error(ErrorKind::unsupported,
+                     "this host's libcurl cannot ask in TLS 1.3 with a pinned key or ca_file (%s): "
+                     "install a newer one",
+                     (curl.curl_easy_strerror)(code));
     case CURLE_OPERATION_TIMEDOUT:
         return error(ErrorKind::disconnected, "it did not answer within the time");
     case CURLE_WRITE_ERROR:
@@ -91,17 +113,18 @@ struct Exchange {
     char detail[CURL_ERROR_SIZE] = "";
     CURLcode code = CURLE_OPERATION_TIMEDOUT;
 
+    // False: `code` says why it cannot be sent.
     bool begin(const CurlLibrary &curl, const HttpCall &call, Milliseconds timeout);
     Result<HttpReply> take(const CurlLibrary &curl);
 };
 
 bool Exchange::begin(const CurlLibrary &curl, const HttpCall &call, Milliseconds timeout)
 {
-    handle = handle_for(curl, "https://" + call.address + call.target, timeout);
-    if (!handle) return false;
-    auto set = [&](CURLoption option, auto value) {
-        (curl.curl_easy_setopt)(handle.get(), option, value);
-    };
+    handle.reset((curl.curl_easy_init)());
+    if (!handle) return code = CURLE_OUT_OF_MEMORY, false;
+    Options options(curl, handle.get());
+    set_common(options, "https://" + call.address + call.target, timeout);
+    auto set = [&](CURLoption option, auto value) { options.set(option, value); };
     auto add = [&](const std::string &field) {
         // The list as it was stays valid where there is no memory.
         if (curl_slist *longer = (curl.curl_slist_append)(fields.get(), field.c_str()))
@@ -126,7 +149,8 @@ bool Exchange::begin(const CurlLibrary &curl, const HttpCall &call, Milliseconds
     set(CURLOPT_SSL_VERIFYPEER, by_authority ? 1L : 0L);
     set(CURLOPT_SSL_VERIFYHOST, by_authority ? 2L : 0L);
     if (by_authority) set(CURLOPT_CAINFO, call.ca_file.c_str());
-    return true;
+    if (options.code() != CURLE_OK) code = options.code();
+    return options.code() == CURLE_OK;
 }
 
 Result<HttpReply> Exchange::take(const CurlLibrary &curl)
@@ -173,8 +197,6 @@ std::vector<Result<HttpReply>> Https::perform(const std::vector<HttpCall> &calls
         exchanges.push_back(std::make_unique<Exchange>());
         if (exchanges.back()->begin(curl, call, timeout))
             (curl.curl_multi_add_handle)(multi, exchanges.back()->handle.get());
-        else
-            exchanges.back()->code = CURLE_OUT_OF_MEMORY;
     }
     for (int running = 1; running > 0;) {
         if ((curl.curl_multi_perform)(multi, &running) != CURLM_OK) break;
@@ -200,18 +222,19 @@ Result<std::string> presented_pin(const std::string &address, Milliseconds timeo
     const Result<const CurlLibrary *> library = curl_library();
     if (!library) return library.error();
     const CurlLibrary &curl = **library;
-    const Handle handle = handle_for(curl, "https://" + address + "/v1/health", timeout);
+    const Handle handle((curl.curl_easy_init)());
     if (!handle) return error(ErrorKind::exhausted, "no memory for libcurl");
     char detail[CURL_ERROR_SIZE] = "";
-    auto set = [&](CURLoption option, auto value) {
-        (curl.curl_easy_setopt)(handle.get(), option, value);
-    };
+    Options options(curl, handle.get());
+    set_common(options, "https://" + address + "/v1/health", timeout);
+    auto set = [&](CURLoption option, auto value) { options.set(option, value); };
     set(CURLOPT_ERRORBUFFER, static_cast<char *>(detail));
     set(CURLOPT_WRITEFUNCTION, drop_body);
     set(CURLOPT_SSL_VERIFYPEER, 0L);
     set(CURLOPT_SSL_VERIFYHOST, 0L);
     set(CURLOPT_CERTINFO, 1L);
-    const CURLcode code = (curl.curl_easy_perform)(handle.get());
+    const CURLcode code = options.code() == CURLE_OK ? (curl.curl_easy_perform)(handle.get())
+                                                     : options.code();
     if (code != CURLE_OK) return said(curl, code, detail);
     const curl_certinfo *chain = nullptr;
     (curl.curl_easy_getinfo)(handle.get(), CURLINFO_CERTINFO, &chain);
