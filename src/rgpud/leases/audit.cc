@@ -23,7 +23,7 @@ std::vector<std::pair<const char *, std::string>> members(const Audit::Event &ev
     auto add = [&](const char *name, const std::string &value) {
         if (!value.empty()) all.emplace_back(name, value);
     };
-    add("act", event.act);
+    add("act", std::string(event.act));
     add("what", event.what);
     add("gpus", event.gpus);
     if (const pool::Owner *owner = event.owner) {
@@ -104,12 +104,18 @@ void Audit::write(const std::string &line)
     log_error("audit: %s cannot be written (%s): %s", path_.c_str(), strerror(errno), line.c_str());
 }
 
+TokenBucket &Audit::bucket_of(const Event &event)
+{
+    if (event.act != kRefuse) return of_deeds_;
+    return event.uid ? of_members_ : of_strangers_;
+}
+
 void Audit::say(const Event &event)
 {
     if (form_ == Form::off) return;
     std::lock_guard lock(mutex_);
     const Time time = now();
-    TokenBucket &lines = event.uid || event.owner ? of_members_ : of_strangers_;
+    TokenBucket &lines = bucket_of(event);
     if (lines.due(time) > time) {
         ++left_out_;
         return;

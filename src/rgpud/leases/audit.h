@@ -2,9 +2,11 @@
 // who, what, and from where. No secret is ever in it.
 //
 // Off, or text or JSON ([rgpud] audit). The lines go to rgpud's log, or are appended to a file of
-// their own ([rgpud] audit_file, mode 0600), which is opened again when it was moved away. What
-// strangers cause is limited to 30 lines at once and one a second, what members of the cluster
-// cause to 1,000 at once and 100 a second; the next line says how many were left out.
+// their own ([rgpud] audit_file, mode 0600), which is opened again when it was moved away.
+//
+// Lines are limited: refusals of strangers to 30 at once and one a second, refusals of members of
+// the cluster to 1,000 at once and 100 a second, and what was done likewise. Nobody can hide what
+// is done behind refusals. The next line says how many were left out.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +29,9 @@ public:
     // Fails with `invalid`, naming the file, where it cannot be written.
     static Result<std::unique_ptr<Audit>> open(const RgpudConfig &config);
 
+    static constexpr std::string_view kRefuse = "refuse";
     struct Event {
-        const char *act;        // "grant", "end", "refuse", "drain", "resume", "lend", ...
+        std::string_view act;   // "grant", "end", kRefuse, "drain", "resume", "lend", "withdraw"
         std::string what = {};  // "lease 1234abcd", "GPU-...", "POST /v1/offers"
         std::string why = {};   // the reason of a refusal, of an end, of a drain
         std::string from = {};  // the address that asked; empty: nobody did
@@ -46,6 +49,7 @@ private:
     enum class Form { off, text, json };
     Audit(Form form, std::string path) : form_(form), path_(std::move(path)) {}
 
+    TokenBucket &bucket_of(const Event &event);
     bool open_file();
     void write(const std::string &line);
 
@@ -53,7 +57,8 @@ private:
     const std::string path_;
     std::mutex mutex_;
     Fd file_;
-    TokenBucket of_strangers_{1, 30}, of_members_{100, 1000};  // a second, at once
+    // A second, and at once.
+    TokenBucket of_strangers_{1, 30}, of_members_{100, 1000}, of_deeds_{100, 1000};
     size_t left_out_ = 0;
 };
 

@@ -305,7 +305,7 @@ std::optional<pool::Caller> Control::State::caller_of(const Request &request, Re
         caller->from = request.remote_addr;
         return *caller;
     }
-    audit.say({.act = "refuse",
+    audit.say({.act = Audit::kRefuse,
                .what = request.method + " " + request.path,
                .why = caller.error().text,
                .from = request.remote_addr});
@@ -326,7 +326,7 @@ httplib::Server::Handler Control::State::checked(Handler handler)
         if (said) return reply(response, 200, std::move(*said));
         log_debug("control: %s %s from %s: %s", request.method.c_str(), request.path.c_str(),
                   request.remote_addr.c_str(), said.error().text.c_str());
-        audit.say({.act = "refuse",
+        audit.say({.act = Audit::kRefuse,
                    .what = request.method + " " + request.path,
                    .why = said.error().text,
                    .from = caller->from,

@@ -242,7 +242,7 @@ void DataPort::prove(Stranger stranger)
                                 stranger.terms, net::Clock::now() + kMoment)
             : Result<net::Client>(error(ErrorKind::disconnected, "the peer has closed"));
     if (!client) {
-        audit_.say({.act = "refuse",
+        audit_.say({.act = Audit::kRefuse,
                     .what = "data connection",
                     .why = client.error().text,
                     .from = stranger.peer});

@@ -119,6 +119,20 @@ Test(audit, strangers_cannot_fill_it_and_members_are_heard_meanwhile)
     cr_assert(lines.back().find("act=grant") != std::string::npos);
 }
 
+Test(audit, members_cannot_hide_what_is_done_behind_refusals)
+{
+    const Directory directory;
+    RgpudConfig config;
+    config.audit = "text";
+    config.audit_file = directory.path + "/audit";
+    auto audit = Audit::open(config);
+    for (int n = 0; n < 5000; n++) (*audit)->say({.act = "refuse", .uid = 1000});
+    (*audit)->say({.act = "drain", .what = "all GPUs", .uid = 1000});
+    const auto lines = lines_of(config.audit_file);
+    cr_assert(lines.size() < 2000, "%zu", lines.size());
+    cr_assert(lines.back().find("act=drain") != std::string::npos, "%s", lines.back().c_str());
+}
+
 Test(audit, off_writes_nothing)
 {
     const Directory directory;
