@@ -35,7 +35,7 @@ while IFS= read -r line; do
            lies=$((lies + 1)) ;;
     esac
 done <<< "$out"
-is "$lies" 26 "... each lie"
+is "$lies" 27 "... each lie"
 
 lease()
 {

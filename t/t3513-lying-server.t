@@ -45,6 +45,10 @@ for address in 0xffffffffffffffff 0x0 0x1000 0x6f0000000000 0x6f0000000008 0x7ff
     lie "address $address" 'cuMemAllocManaged (2|999)' "memory that is shared lies at $address"
 done
 lie 'address same' 'cuMemAllocManaged (0|2)' "all memory that is shared lies at one address"
+# Of another server's band, beyond the band's end, between pages, the program's own memory.
+for begin in 0x598000000000 0x588000200000 0x588000000001 0x7f0000000000; do
+    lie "part $begin" "cuMemAlloc_v2 $lost" "the client's part of the band begins at $begin"
+done
 lie 'parameters 0xfffffff0 0x20' 'cuModuleGetFunction 999' "a parameter that wraps"
 lie 'parameters 0x40000000 4' 'cuModuleGetFunction 999' "a parameter a gigabyte away"
 lie 'parameters 8 0xffffffff' 'cuModuleGetFunction 999' "a parameter of 4 GiB"

@@ -264,6 +264,7 @@ def placed_attacks():
     yield 'given back while in use', lambda part, had, own, its: [placed(part, 1), back(had)]
     yield 'half a page given back', lambda part, had, own, its: [back(PAGE // 2)]
     yield 'credit of no device', lambda part, had, own, its: [back(PAGE, -1)]
+    yield 'no credit of no device', lambda part, had, own, its: [back(0, 1 << 20)]
     yield 'the same twice', lambda part, had, own, its: [placed(part, 4096)] * 2
     yield 'inside of another', lambda part, had, own, its: [
         placed(part, 4096),

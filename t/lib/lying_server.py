@@ -23,6 +23,7 @@ HELLO, ANSWER, VERDICT = (
 )  # bytes: the server's hello, the client's, the server's verdict
 REPLY, DATA = 1, 2
 LAST = 2
+PLACED = 0xFFEE  # a call that is none of the table's: memory at addresses of the client's choice
 FUNCTION = b'\3\0\0\0add' + struct.pack(
     '<Q', 2
 )  # of the program's kernel, and how many parameters it has
@@ -143,6 +144,20 @@ class Address(OfCall):
             frame.body = self.first
         else:
             frame.body = struct.pack('<Q', int(self.where, 16))
+        return [frame]
+
+
+class Part(OfCall):
+    """The part of the band that the server leaves to the client begins there."""
+
+    name = 'placed'
+
+    def __init__(self, begin):
+        self.begin = struct.pack('<Q', int(begin, 16))
+
+    def answer(self, frame, body):
+        if frame.body:
+            frame.body = self.begin + frame.body[8:]
         return [frame]
 
 
@@ -294,6 +309,7 @@ LIES = {
     'bytes-for-a-call': BytesForACall,
     'address': Address,
     'parameters': Parameters,
+    'part': Part,
     'graph-nodes': GraphNodes,
     'graph-in-itself': GraphInItself,
     'empty': Empty,
@@ -340,7 +356,8 @@ def serve(client, address, names, lie_file):
             head = read(client, HEADER.size)
             size, kind, flags, sequence, value = HEADER.unpack(head)
             body = read(client, size)
-            calls[sequence] = (names[kind] if kind < len(names) else '', body[:64])
+            name = names[kind] if kind < len(names) else 'placed' if kind == PLACED else ''
+            calls[sequence] = (name, body[:64])
             server.sendall(head + body)
     except (EOFError, OSError):
         end_both(client, server)

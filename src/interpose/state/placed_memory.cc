@@ -213,13 +213,14 @@ CUresult Part::ask(ServerSession &s, int device, HandleId context, uint64_t lack
 bool Part::learn(ServerSession &s, const Reply &reply, int device,
                  const std::vector<uint64_t> &asked, wire::CreditAnswer &answer)
 {
-    constexpr uint64_t kEnd = wire::band_begin(wire::kBands);
+    // Another server's band would make pointers of both equal.
+    const uint64_t first = wire::band_begin(s.index());
     wire::Reader r(reply.body.data(), reply.body.size());
     if (reply.result == CUDA_ERROR_NOT_SUPPORTED) return true;
     answer = r.value<wire::CreditAnswer>();
     if (!r.ok() || r.left() != answer.answers) return false;
     if (!answer.begin) return !answer.bytes && !answer.answers;
-    if (answer.begin < wire::kFirstBand || answer.begin > kEnd - wire::kPlacedBytes ||
+    if (answer.begin < first || answer.begin - first > wire::kBandBytes - wire::kPlacedBytes ||
         answer.begin % kPage || answer.bytes % kPage || answer.bytes > wire::kBandBytes ||
         answer.answers != asked.size())
         return false;

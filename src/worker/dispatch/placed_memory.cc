@@ -62,7 +62,7 @@ Result<void> take_back(wire::Reader &body)
     const auto device = body.value<CUdevice>();
     const auto bytes = body.value<uint64_t>();
     if (!body.at_end()) return misfit();
-    if (!bands() || !bands()->take_back(device, bytes))
+    if (!bands() || !is_device(device) || !bands()->take_back(device, bytes))
         return error(ErrorKind::invalid, "%" PRIu64 " bytes of credit, which the client lacks",
                      bytes);
     return {};
