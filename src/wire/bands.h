@@ -28,6 +28,13 @@ constexpr uint64_t placed_begin(uint32_t index) { return band_begin(index) + kBa
 inline constexpr uint64_t kPlacedBytes = kBandBytes / 2;
 // Rows of cuMemAllocPitch begin at multiples of it: of all GPUs that have virtual memory.
 inline constexpr uint64_t kPitch = 512;
+// From one row to the next; 0 where the driver has something to say of the arguments.
+constexpr uint64_t row_bytes(uint64_t width, uint64_t height, unsigned element)
+{
+    const bool sound = width && height && width <= UINT64_MAX - kPitch &&
+                       (element == 4 || element == 8 || element == 16);
+    return sound ? (width + kPitch - 1) / kPitch * kPitch : 0;
+}
 // What is larger the worker places.
 inline constexpr uint64_t kMostPlaced = uint64_t{32} << 20;
 // What a client may have as credit that it does not use, and the addresses that it may ask about

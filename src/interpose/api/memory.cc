@@ -76,15 +76,6 @@ CUresult free_there(CUdeviceptr base)
     return r;
 }
 
-// As servers that have bands lay out rows (wire/bands.h); 0 where the server is to say something.
-size_t bytes_of_row(size_t width, size_t height, unsigned element)
-{
-    if (!width || !height || width > wire::kMostPlaced || height > wire::kMostPlaced ||
-        (element != 4 && element != 8 && element != 16))
-        return 0;
-    return (width + wire::kPitch - 1) / wire::kPitch * wire::kPitch;
-}
-
 }  // namespace
 
 namespace own {
@@ -129,7 +120,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     return in_one_space(
         out, [&] { return *pitch * height; },
         [&] {
-            if (const size_t row = bytes_of_row(width, height, element))
+            const size_t row = wire::row_bytes(width, height, element);
+            if (row && row <= wire::kMostPlaced && height <= wire::kMostPlaced)
                 if (const auto placed = placed::allocate(out, row * height)) {
                     if (!*placed) *pitch = row;
                     return *placed;

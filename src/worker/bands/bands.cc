@@ -246,11 +246,8 @@ CUresult Bands::allocate(CUdeviceptr *out, size_t bytes)
 CUresult Bands::allocate_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                                unsigned element)
 {
-    using wire::kPitch;
     size_t bytes = 0;
-    if (out && pitch && width && height && width <= SIZE_MAX - kPitch &&
-        (element == 4 || element == 8 || element == 16)) {
-        const size_t row = (width + kPitch - 1) / kPitch * kPitch;
+    if (const size_t row = wire::row_bytes(width, height, element); out && pitch && row) {
         bool is_ours;
         {
             std::lock_guard lock(mutex_);
