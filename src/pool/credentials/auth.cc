@@ -18,6 +18,7 @@
 #include "pool/credentials/used_nonces.h"
 #include "util/clock.h"
 #include "util/defaults.h"
+#include "util/file_state.h"
 #include "util/sha256.h"
 
 namespace rgpu::pool {
@@ -205,7 +206,7 @@ public:
         const Time time = rgpu::now();
         if (looked_ && time - *looked_ < kLookAgain) return keys_;
         looked_ = time;
-        std::string state = state_of();
+        std::string state = file_state(paths_);
         if (state == state_) return keys_;
         state_ = std::move(state);
         std::vector<std::string> found;
@@ -217,20 +218,6 @@ public:
     }
 
 private:
-    std::string state_of() const
-    {
-        std::string all;
-        for (const std::string &path : paths_) {
-            struct stat about {};
-            if (stat(path.c_str(), &about) == 0)
-                all += std::to_string(about.st_ino) + " " + std::to_string(about.st_size) + " " +
-                       std::to_string(about.st_mtim.tv_sec) + " " +
-                       std::to_string(about.st_mtim.tv_nsec);
-            all += "\n";
-        }
-        return all;
-    }
-
     const std::string paths_[2];
     std::vector<std::string> keys_;
     std::string state_;

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include "pool/credentials/openssl_ptr.h"
 #include "util/sha256.h"
 
 namespace rgpu::pool {
@@ -9,12 +10,9 @@ namespace {
 
 constexpr size_t kKeyBytes = 32, kTagBytes = 16, kNonceBytes = 12;
 
-template <auto Free> struct Deleter {
-    template <class T> void operator()(T *p) const { Free(p); }
-};
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using KeyContext = std::unique_ptr<EVP_PKEY_CTX, Deleter<EVP_PKEY_CTX_free>>;
-using Cipher = std::unique_ptr<EVP_CIPHER_CTX, Deleter<EVP_CIPHER_CTX_free>>;
+using Key = OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
+using KeyContext = OpensslPtr<EVP_PKEY_CTX, EVP_PKEY_CTX_free>;
+using Cipher = OpensslPtr<EVP_CIPHER_CTX, EVP_CIPHER_CTX_free>;
 
 unsigned char *bytes(std::string &s) { return reinterpret_cast<unsigned char *>(s.data()); }
 const unsigned char *bytes(std::string_view s)

@@ -9,17 +9,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pool/credentials/openssl_ptr.h"
 #include "util/fd.h"
 #include "util/sha256.h"
 
 namespace rgpu::pool {
 namespace {
 
-template <auto Free> struct Deleter {
-    template <class T> void operator()(T *p) const { Free(p); }
-};
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
+using Bio = OpensslPtr<BIO, BIO_free>;
+using Certificate = OpensslPtr<X509, X509_free>;
 
 Error cannot(const char *what, const std::string &path, const std::string &reason)
 {

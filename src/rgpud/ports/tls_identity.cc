@@ -3,9 +3,9 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "pool/credentials/openssl_ptr.h"
 #include "pool/credentials/server_key.h"
 #include "util/log.h"
 
@@ -16,10 +16,7 @@ constexpr Milliseconds kLookAgain{1000};
 // A certificate that is only a key's wrapping ends never (RFC 5280, 4.1.2.5).
 constexpr const char *kBegins = "19700101000000Z", *kEnds = "99991231235959Z";
 
-template <auto Free> struct Deleter {
-    template <class T> void operator()(T *p) const { Free(p); }
-};
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
+using Certificate = pool::OpensslPtr<X509, X509_free>;
 
 // OpenSSL's own last words.
 std::string why()
@@ -76,7 +73,7 @@ Result<std::unique_ptr<TlsIdentity>> TlsIdentity::open(const RgpudConfig &config
 Result<TlsIdentity::Loaded> TlsIdentity::load(const Files &files)
 {
     Loaded loaded;
-    loaded.state = state_of(files);
+    loaded.state = files.state();
     Result<pool::ServerKey> key = pool::read_server_key(files.key);
     if (!key) return std::move(key).error();
     loaded.context = {SSL_CTX_new(TLS_server_method()), SSL_CTX_free};
@@ -101,26 +98,12 @@ Result<TlsIdentity::Loaded> TlsIdentity::load(const Files &files)
     return loaded;
 }
 
-// What changes when another file is put in a file's place, or its content changes.
-std::string TlsIdentity::state_of(const Files &files)
-{
-    std::string all;
-    for (const std::string &path : {files.key, files.certificate}) {
-        struct stat about {};
-        if (path.empty() || stat(path.c_str(), &about) != 0) continue;
-        for (const auto number : {static_cast<int64_t>(about.st_ino), about.st_size,
-                                  about.st_mtim.tv_sec, about.st_mtim.tv_nsec})
-            all += std::to_string(number) + " ";
-    }
-    return all;
-}
-
 std::shared_ptr<ssl_ctx_st> TlsIdentity::context()
 {
     std::lock_guard lock(mutex_);
     if (const Time time = now(); time - looked_ >= kLookAgain) {
         looked_ = time;
-        const std::string state = state_of(files_);
+        const std::string state = files_.state();
         if (state == loaded_.state) return loaded_.context;
         // Said once for each state: what is there may be half of a change.
         loaded_.state = state;

@@ -15,6 +15,7 @@
 
 #include "util/clock.h"
 #include "util/config.h"
+#include "util/file_state.h"
 #include "util/result.h"
 
 struct ssl_ctx_st;  // OpenSSL's
@@ -35,6 +36,12 @@ public:
 private:
     struct Files {
         std::string key, certificate;  // no certificate: one is made of the key
+
+        std::string state() const
+        {
+            const std::string paths[] = {key, certificate};
+            return file_state(paths);
+        }
     };
     struct Loaded {
         std::shared_ptr<ssl_ctx_st> context;
@@ -43,7 +50,6 @@ private:
 
     explicit TlsIdentity(Files files) : files_(std::move(files)) {}
     static Result<Loaded> load(const Files &files);
-    static std::string state_of(const Files &files);
 
     const Files files_;
     std::mutex mutex_;
