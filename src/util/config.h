@@ -28,9 +28,6 @@ struct ServerEntry {
     std::string ca_file = {};  // who signed its certificate: it is asked in TLS, too
     unsigned name_line = 0;    // of the file
     unsigned pin_line = 0;     // 0: it has no pin
-
-    // Whether its control port is asked in TLS.
-    bool in_tls() const { return !pin.empty() || !ca_file.empty(); }
 };
 
 // [auth]

@@ -211,8 +211,7 @@ std::vector<Result<HttpReply>> Client::State::send(const std::vector<Question> &
                          server->pin, server->ca_file});
     }
     std::vector<HttpCall> in_clear, in_tls;
-    for (const HttpCall &call : calls)
-        (call.pin.empty() && call.ca_file.empty() ? in_clear : in_tls).push_back(call);
+    for (const HttpCall &call : calls) (call.in_tls() ? in_tls : in_clear).push_back(call);
     // All at once, also while a pool changes over from one to the other.
     std::future<std::vector<Result<HttpReply>>> others;
     if (!in_tls.empty() && !in_clear.empty())
@@ -221,8 +220,7 @@ std::vector<Result<HttpReply>> Client::State::send(const std::vector<Question> &
     std::vector<Result<HttpReply>> tls = others.valid() ? others.get()
                                                         : https.perform(in_tls, timeout);
     for (size_t i = 0, of_clear = 0, of_tls = 0; i < calls.size(); ++i)
-        answers[asked[i]] =
-            std::move(questions[asked[i]].server->in_tls() ? tls[of_tls++] : clear[of_clear++]);
+        answers[asked[i]] = std::move(calls[i].in_tls() ? tls[of_tls++] : clear[of_clear++]);
     return answers;
 }
 

@@ -22,6 +22,8 @@ struct HttpCall {
     std::string body;                    // JSON; POST only
     std::string node_config;             // the header Rgpu-Node-Config; empty: none
     std::string pin = {}, ca_file = {};  // as a ServerEntry's: Https alone
+
+    bool in_tls() const { return !pin.empty() || !ca_file.empty(); }
 };
 
 struct HttpReply {

@@ -265,10 +265,9 @@ bool RequestGate::is_whole(Connection &connection) const
             connection.head = read_head(head);
         connection.searched = received.size();
         if (connection.head.status) return true;
-        if (end != received.npos && access_.tls_only && !connection.stream.is_encrypted())
-            connection.head = {0, 426, kNeedsTls};
-        if (connection.head.status) return true;
         if (end == received.npos) return false;
+        if (access_.tls_only && !connection.stream.is_encrypted())
+            return connection.head = {0, 426, kNeedsTls}, true;
         connection.needs = head.size() + connection.head.body;
     }
     return received.size() >= connection.needs;
