@@ -59,36 +59,28 @@ public:
     }
 
 private:
-    static double gpus_of(const pool::LeaseUsage &usage)
+    // In hundredths.
+    static unsigned long gpus_of(const pool::LeaseUsage &usage)
     {
-        double gpus = 0;
-        for (const pool::GpuUsage &gpu : usage.gpus) gpus += gpu.share / double{kWholeGpu};
+        unsigned long gpus = 0;
+        for (const pool::GpuUsage &gpu : usage.gpus) gpus += static_cast<unsigned long>(gpu.share);
         return gpus;
-    }
-
-    static std::string number(double gpus)
-    {
-        char text[32];
-        snprintf(text, sizeof text, "%.2f", gpus);
-        std::string out = text;
-        out.erase(out.find_last_not_of('0') + 1);
-        return out.ends_with('.') ? out.substr(0, out.size() - 1) : out;
     }
 
     static std::string as_text(const std::vector<Unused> &found, Milliseconds least)
     {
         std::vector<std::vector<std::string>> rows = {
             {"UNUSED FOR", "SERVER", "GPUS", "HELD BY", "HELD FOR", "LEASE"}};
-        double gpus = 0;
+        unsigned long gpus = 0;
         for (const auto &[server, usage] : found) {
             gpus += gpus_of(usage);
-            rows.push_back({clock_of(usage.idle_s), server, number(gpus_of(usage)),
+            rows.push_back({clock_of(usage.idle_s), server, gpus_text(gpus_of(usage)),
                             who_of(usage.owner), clock_of(usage.held_s), usage.lease.substr(0, 8)});
         }
         if (found.empty())
             return "no lease has gone unused for " + format_duration(least) + " or more\n";
-        return table(rows) + "unused for " + format_duration(least) + " or more: " + number(gpus) +
-               (gpus == 1 ? " GPU\n" : " GPUs\n");
+        return table(rows) + "unused for " + format_duration(least) +
+               " or more: " + gpus_text(gpus) + (gpus == kWholeGpu ? " GPU\n" : " GPUs\n");
     }
 
     static std::string as_json(const std::vector<Unused> &found)

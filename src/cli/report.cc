@@ -75,9 +75,7 @@ class ReportCommand : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("job", job_, "Its number, as squeue shows it: 14, or 14_3 of an array")
-            ->required()
-            ->type_name("JOB");
+        add_job(app, job_);
         app.add_flag("--json", json_, "Print JSON");
         app.footer("Efficiency of a job, as seff(1) tells it of processors: GPU time held and "
                    "used, time blocked, memory, and advice. It may run still. The servers remember "

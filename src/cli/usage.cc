@@ -11,7 +11,6 @@
 
 #include "cli/parts/command.h"
 #include "cli/parts/pool_view.h"
-#include "cli/parts/report.h"
 #include "cli/parts/table.h"
 #include "cli/slurm/tool.h"
 #include "slurm/jobs/usage.h"

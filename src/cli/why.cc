@@ -19,16 +19,6 @@ namespace {
 using slurm::PoolJob;
 using Json = nlohmann::json;
 
-// 250 hundredths are "2.5".
-std::string gpus_text(unsigned long hundredths)
-{
-    std::string text = std::to_string(hundredths / 100);
-    if (const auto part = hundredths % 100; part)
-        text += part % 10 ? "." + std::string(part < 10 ? "0" : "") + std::to_string(part)
-                          : "." + std::to_string(part / 10);
-    return text;
-}
-
 Wanted wanted_of(const PoolJob &job)
 {
     const auto share = static_cast<int>(job.share());
@@ -63,9 +53,7 @@ class Why : public Command {
 public:
     void options(CLI::App &app) override
     {
-        app.add_option("job", job_, "Its number, as squeue shows it: 14, or 14_3 of an array")
-            ->required()
-            ->type_name("JOB");
+        add_job(app, job_);
         app.add_flag("--json", json_, "Print JSON");
         app.footer("Why is my job pending? It asks squeue and the pool's servers. What a job chose "
                    "by --rgpu-server and the like is not in Slurm's record and not considered.\n"

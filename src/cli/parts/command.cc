@@ -55,6 +55,13 @@ void add_servers(CLI::App &app, std::vector<std::string> &servers)
         ->allow_extra_args(false);
 }
 
+void add_job(CLI::App &app, std::string &job)
+{
+    app.add_option("job", job, "Its number, as squeue shows it: 14, or 14_3 of an array")
+        ->required()
+        ->type_name("JOB");
+}
+
 int print(const std::string &text)
 {
     fputs(text.c_str(), stdout);

@@ -83,6 +83,9 @@ template <class T> struct Registered {
 // --server of commands that ask servers: the names that Context::pool() takes.
 void add_servers(CLI::App &app, std::vector<std::string> &servers);
 
+// A job of Slurm's as an argument that must be there.
+void add_job(CLI::App &app, std::string &job);
+
 // Prints on stdout. Returns kOk, or kFailed where that cannot be written, which it then tells.
 int print(const std::string &text);
 // Prints "rgpu: <text>" on stderr and returns `status`.

@@ -1,6 +1,7 @@
 #include "cli/parts/pool_view.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -70,11 +71,7 @@ std::string ends_in(const pool::Lease &lease)
 
 std::string age(int64_t granted_at)
 {
-    int64_t seconds = std::max<int64_t>(0, time(nullptr) - granted_at);
-    char text[48];
-    snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(seconds / 3600),
-             static_cast<long long>(seconds / 60 % 60), static_cast<long long>(seconds % 60));
-    return text;
+    return clock_of(static_cast<double>(std::max<int64_t>(0, time(nullptr) - granted_at)));
 }
 
 }  // namespace
@@ -178,6 +175,23 @@ std::string lease_json(const pool::Inventories &inventories)
         }
     }
     return dump({{"leases", std::move(leases)}, {"unreachable", std::move(unreachable)}});
+}
+
+std::string clock_of(double seconds)
+{
+    char text[48];
+    const long long all = std::llround(seconds);
+    snprintf(text, sizeof text, "%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
+    return text;
+}
+
+std::string gpus_text(unsigned long hundredths)
+{
+    std::string text = std::to_string(hundredths / 100);
+    if (const auto part = hundredths % 100; part)
+        text += part % 10 ? "." + std::string(part < 10 ? "0" : "") + std::to_string(part)
+                          : "." + std::to_string(part / 10);
+    return text;
 }
 
 }  // namespace rgpu::cli

@@ -22,5 +22,9 @@ std::string who_of(const pool::Owner &owner);
 
 // "2.0 GiB": for people, not exact.
 std::string human_size(uint64_t bytes);
+// 3:25:45, as Slurm has hours.
+std::string clock_of(double seconds);
+// GPUs in hundredths: 250 are "2.5".
+std::string gpus_text(unsigned long hundredths);
 
 }  // namespace rgpu::cli

@@ -141,14 +141,6 @@ std::vector<std::string> verdict(const Report &r)
     return out;
 }
 
-std::string clock_of(double seconds)
-{
-    char text[48];
-    const long long all = std::llround(seconds);
-    snprintf(text, sizeof text, "%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
-    return text;
-}
-
 std::string report_text(const Report &r)
 {
     std::string out = r.job.empty() ? "this program" : "job " + r.job + " of " + r.user;

@@ -45,7 +45,4 @@ std::vector<std::string> verdict(const Report &report);
 std::string report_text(const Report &report);
 std::string report_json(const Report &report);
 
-// 3:25:45, as Slurm has hours.
-std::string clock_of(double seconds);
-
 }  // namespace rgpu::cli
