@@ -8,23 +8,14 @@
 #include <string>
 
 #include "net/handshake/handshake.h"
+#include "t/fuzz/pair.h"
 
 using namespace rgpu;
+using fuzz::Pair;
 
 namespace {
 
 const std::string kLease(32, 'a'), kSecret(32, 's');
-
-struct Pair {
-    Fd ours, theirs;
-    Pair()
-    {
-        int ends[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) __builtin_trap();
-        ours.reset(ends[0]);
-        theirs.reset(ends[1]);
-    }
-};
 
 net::Deadline moment() { return net::Clock::now() + std::chrono::milliseconds(50); }
 

@@ -9,23 +9,10 @@
 
 #include "net/transport/laned_transport.h"
 #include "net/transport/own_socket.h"
+#include "t/fuzz/pair.h"
 
 using namespace rgpu;
-
-namespace {
-
-struct Pair {
-    Fd ours, theirs;
-    Pair()
-    {
-        int ends[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) __builtin_trap();
-        ours.reset(ends[0]);
-        theirs.reset(ends[1]);
-    }
-};
-
-}  // namespace
+using fuzz::Pair;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
