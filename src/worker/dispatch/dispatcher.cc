@@ -14,6 +14,7 @@
 #include "worker/dispatch/placed_memory.h"
 #include "worker/host/nvml.h"
 #include "worker/host/status.h"
+#include "worker/limits/metering.h"
 
 namespace rgpu::worker {
 
@@ -90,6 +91,7 @@ Result<void> Dispatcher::step(const wire::FrameHeader &h)
         return error(ErrorKind::invalid, "call number %u (%s) is not one that a client sends",
                      h.type,
                      h.type < calls::kCallCount ? calls::kCalls[h.type].symbol.data() : "unknown");
+    if (h.flags & wire::kWantsReply) Metering::here().asked();
     const Service &service = kServices[h.type];
     Call call{h, static_cast<calls::CallId>(h.type)};
     if (h.bytes > service.max_bytes)

@@ -49,13 +49,15 @@ serverd::GpuMeter &Metering::gpu(CUdevice device)
 void Metering::answered()
 {
     link_->round_trips.fetch_add(1, std::memory_order_relaxed);
-    if (networked_) answered_.store(share::clock_now(), std::memory_order_relaxed);
+    if (networked_ && !answered_.load(std::memory_order_relaxed))
+        answered_.store(share::clock_now(), std::memory_order_relaxed);
 }
 
-void Metering::heard_after(int64_t answer)
+void Metering::note_received() { received_ = share::clock_now(); }
+
+void Metering::add_pause(int64_t pause)
 {
     answered_.store(0, std::memory_order_relaxed);
-    const int64_t pause = share::clock_now() - answer;
     if (pauses_ < kTelling) {
         ++pauses_;
         round_trip_ = std::min(round_trip_, pause);

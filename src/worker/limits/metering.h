@@ -22,17 +22,25 @@ public:
     void received(size_t bytes)
     {
         lease_->bytes_in.fetch_add(bytes, std::memory_order_relaxed);
-        if (const int64_t at = answered_.load(std::memory_order_relaxed)) heard_after(at);
+        if (answered_.load(std::memory_order_relaxed)) note_received();
     }
     void sent(size_t bytes) { lease_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); }
     serverd::GpuMeter &gpu(CUdevice device);
 
-    // How long the program waits for the network, as far as it can be seen from here: after each
-    // answer until it is heard again, but no longer than a round trip takes; and while large bodies
-    // come or leave. A round trip is the shortest of the first pauses, when a program has much to
-    // ask and little to compute. Bytes in memory (false) are no network.
+    // How long the program waits for the network, as far as it can be seen from here: from an
+    // answer until its next call that waits for one comes, but no longer than a round trip takes;
+    // and while large bodies come or leave. A round trip is the shortest of the first pauses, when
+    // a program has much to ask and little to compute. Calls that do not wait, and those that came
+    // before the answer left, end no pause: the program had not heard the answer. Bytes in memory
+    // (false) are no network.
     void over_network(bool is) { networked_ = is; }
     void answered();
+    // A call that waits for its answer is next. By the receiving thread, as received().
+    void asked()
+    {
+        const int64_t at = answered_.load(std::memory_order_relaxed);
+        if (at && received_ > at) add_pause(received_ - at);
+    }
     // For this long a large body came, or left.
     void moved(int64_t nanoseconds)
     {
@@ -46,12 +54,15 @@ public:
 
 private:
     Metering();
-    void heard_after(int64_t answer);
+    void note_received();
+    void add_pause(int64_t nanoseconds);
     serverd::LeaseMeter *lease_;
     serverd::LinkMeter *link_;
     std::atomic<bool> networked_{true};
-    std::atomic<int64_t> answered_{0};  // when the last answer left; 0: it has been heard since
-    int64_t round_trip_ = INT64_MAX;    // the receiving thread's, as the next
+    // When the first answer left since the program asked last; 0: none has.
+    std::atomic<int64_t> answered_{0};
+    int64_t received_ = 0;            // when bytes came last while an answer was out
+    int64_t round_trip_ = INT64_MAX;  // the receiving thread's, as the next
     int pauses_ = 0;
     const serverd::Meter *meter_ = nullptr;
     std::vector<uint64_t> places_;
