@@ -13,9 +13,6 @@ namespace {
 // Between two looks at the memory: asking the driver costs some ten microseconds.
 constexpr int64_t kMoment = share::kMillisecond;
 
-// So many of the first pauses tell how long a round trip takes.
-constexpr int kTelling = 64;
-
 serverd::LeaseMeter nowhere{};
 serverd::LinkMeter no_link{};
 
@@ -58,9 +55,12 @@ void Metering::note_received() { received_ = share::clock_now(); }
 void Metering::add_pause(int64_t pause)
 {
     answered_.store(0, std::memory_order_relaxed);
-    if (pauses_ < kTelling) {
-        ++pauses_;
-        round_trip_ = std::min(round_trip_, pause);
+    if (pauses_ < first_.size()) {
+        first_[pauses_++] = pause;
+        const auto shortest = first_.begin() + static_cast<std::ptrdiff_t>(pauses_ / kTooShort);
+        std::nth_element(first_.begin(), shortest,
+                         first_.begin() + static_cast<std::ptrdiff_t>(pauses_));
+        round_trip_ = *shortest;
     }
     link_->network.fetch_add(std::min(pause, round_trip_), std::memory_order_relaxed);
 }
