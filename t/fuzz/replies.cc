@@ -35,9 +35,9 @@ Bytes framed(const uint8_t *data, size_t bytes)
     Bytes stream;
     while (bytes >= 4) {
         const size_t body = std::min<size_t>(data[3], bytes - 4);
-        const wire::FrameHeader header{static_cast<uint32_t>(body),
-                                       static_cast<uint16_t>(data[0] % 9), data[1] % 8u,
-                                       data[2] % 4u, data[2] / 64u};
+        const wire::FrameHeader header{
+            static_cast<uint32_t>(body), static_cast<uint16_t>(data[0] % 9),
+            static_cast<uint16_t>(data[1] % 8), data[2] % 4u, data[2] / 64u};
         recorder::add(stream, header);
         recorder::add(stream, data + 4, body);
         data += 4 + body, bytes -= 4 + body;

@@ -60,7 +60,8 @@ void Jit::add_logs()
 void Jit::write_logs(wire::Writer &w) const
 {
     const auto text = [](const std::vector<char> &buffer) {
-        return std::string_view(buffer.data(), strnlen(buffer.data(), buffer.size()));
+        const std::string_view all(buffer.data(), buffer.size());
+        return all.substr(0, all.find('\0'));
     };
     wire::JitLogs{text(info), text(errors)}.write(w);
 }

@@ -114,6 +114,11 @@ bool Addresses::has_box(const CUDA_MEMCPY3D &c)
                 c.dstZ);
 }
 
+void Addresses::reserve(uint64_t address, uint64_t bytes)
+{
+    if (!wraps(address, bytes)) reserved_[address] = bytes;
+}
+
 bool Addresses::has_reserved(uint64_t address, uint64_t bytes) const
 {
     if (!bytes || wraps(address, bytes)) return false;

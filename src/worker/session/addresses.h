@@ -43,7 +43,7 @@ public:
     bool has_box(const CUDA_MEMCPY3D &);
 
     // Addresses without memory.
-    void reserve(uint64_t address, uint64_t bytes) { reserved_[address] = bytes; }
+    void reserve(uint64_t address, uint64_t bytes);
     void unreserve(uint64_t address) { reserved_.erase(address); }
     bool has_reserved(uint64_t address, uint64_t bytes) const;
 
