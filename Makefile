@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The whole build of rgpu: non-recursive, objects out of tree, sources by wildcard.
 #
 #   make O=/tmp/b ...   another build directory (default ./build)

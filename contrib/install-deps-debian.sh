@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what building, testing and the demo need from Debian 12 (or newer); the CUDA Toolkit is
 # NVIDIA's own.
 #

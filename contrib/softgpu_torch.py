@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lets torch.compile work on the software GPU: import it before anything is compiled.
 
 PyTorch's own kernels come as machine code only. Those that Triton makes for torch.compile are PTX

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Makes, or changes, accounts with a guaranteed share of the pool: quotas.sh ACCOUNT=GPUS...   (as an administrator of slurmdbd)
 #
 # Each account gets a QOS of its name, in which its jobs may hold so many GPUs together, which is the default of its users and may

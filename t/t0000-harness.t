@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The harness itself: a test that fails, dies or hangs is counted as failed.
 . "$(dirname "$0")/lib/tap.sh"
 plan 13

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # configure names everything that is missing at once, with its Debian package.
 . "$(dirname "$0")/lib/tap.sh"
 plan 9

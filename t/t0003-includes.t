@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Who may include whom: doc/architecture.md has the tables, t/lib/includes.py holds the sources to
 # them. No file includes upward, and no two include each other.
 . "$(dirname "$0")/lib/tap.sh"

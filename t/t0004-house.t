@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The sources' layout and sizes: what `make format` writes, 100 columns, files of 800 lines,
 # functions of 80, few passages twice, headers that say enough, documents of short paragraphs.
 # t/lib/house.py measures; t/lib/house-exceptions names what may be longer, and why.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A plain driver call stands in one place under src/: its line in src/calls/table. Another one
 # stands there and where its handler is written. The software driver is a driver and defines every
 # call, so it does not count; nor does code that uses a call for its own ends, which says so:

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # doc/driver-calls.md is what the table and the lists of tested calls say.
 . "$(dirname "$0")/lib/tap.sh"
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # doc/ptx.md is what the instruction table says, and the table has the groups that programs need.
 . "$(dirname "$0")/lib/tap.sh"
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What goes into the programs of others loads with glibc 2.28, as RHEL 8 and Debian 10 have it.
 . "$(dirname "$0")/lib/tap.sh"
 

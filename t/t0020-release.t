@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # contrib/release: what it demands of the tree, and a tarball that is the same each time.
 . "$(dirname "$0")/lib/tap.sh"
 plan 9

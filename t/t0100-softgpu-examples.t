@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Each CUDA example, static and shared cudart, and train.py, directly on the software GPU.
 . "$(dirname "$0")/lib/tap.sh"
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The software GPU as a driver: programs that use every part of it, all symbols, several processes
 # on one GPU host.
 . "$(dirname "$0")/lib/tap.sh"

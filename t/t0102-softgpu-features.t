@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The small programs of t/cuda/features, each of which uses one feature of the driver and checks its
 # own results, directly on the software GPU. (managed_memory, mapped_memory and ipc_processes need
 # the device on the program's own host.)

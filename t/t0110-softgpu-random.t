@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Random functions, compiled by nvcc for the software GPU and by g++ for the host: the same bits.
 . "$(dirname "$0")/lib/tap.sh"
 

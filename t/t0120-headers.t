@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What the toolkit's headers make of a kernel: CUB, Thrust, libcu++, cooperative groups, half
 # precision, on the software GPU; nvcc's PTX and NVRTC's.
 . "$(dirname "$0")/lib/tap.sh"

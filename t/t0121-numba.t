@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # numba-cuda on the software GPU: some of the tests that its own package carries;
 # t/long/t0121-numba.t runs all of them.
 . "$(dirname "$0")/lib/tap.sh"

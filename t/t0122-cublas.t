@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # NVIDIA's cuBLAS on the software GPU: a device that claims compute capability 13.0, newer than all
 # of its machine code, is given its PTX.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # tinygrad's operators on the software GPU against numpy: random shapes, types and values.
 # RGPU_LONG=1: more of them.
 . "$(dirname "$0")/lib/tap.sh"

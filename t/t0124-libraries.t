@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # NVIDIA's cuRAND, cuDNN and cuFFT on the software GPU: a device that claims compute capability 13.0
 # is given their PTX.
 . "$(dirname "$0")/lib/tap.sh"

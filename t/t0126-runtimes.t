@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # NVIDIA's CUDA runtimes from PyPI, 11.7 to 13.5: what each asks of a driver, private tables too,
 # and a program of it on the software GPU itself and remotely. (t/lib/runtime.c)
 . "$(dirname "$0")/lib/tap.sh"

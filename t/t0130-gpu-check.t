@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # contrib/gpu-check does its work, shown on the software GPU: right is right, wrong is wrong, no GPU
 # is said.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a worker does with frames that no client sends: it closes the connection, says why in one
 # line, and never crashes. The client is t/lib/wire_client.py, written from doc/protocol.md alone.
 . "$(dirname "$0")/lib/tap.sh"

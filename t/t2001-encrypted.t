@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs over encrypted data connections: they run as they do without, a wire-tapper sees nothing
 # of them, and nobody gets in or stays in who changes a byte or does not have the key.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The small programs of t/cuda/features (t0102 runs them on the software GPU itself) through `rgpu
 # run`: a program on a remote GPU sees what it sees on one in its own host. (Not mapped_memory: its
 # kernels and its threads wait for each other between calls, see doc/host-memory.md.)

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # How a program's connection carries its bytes: through shared memory on one host, over TCP else,
 # and what happens when one end goes.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Host memory that kernels touch: managed, mapped pinned and registered memory, and __managed__
 # variables. The same programs directly on the software GPU, and on a remote one.
 . "$(dirname "$0")/lib/tap.sh"

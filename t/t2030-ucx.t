@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Connections through UCX, over its TCP and its shared memory as there is no RDMA here: programs run
 # as over TCP, either end's death is noticed, nobody looks all the time, a program's own UCX is
 # undisturbed, and where there is no UCX it is said or TCP taken.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Copies over a slow link (lib/slow_link.py) travel packed, both ways and bit for bit, where their
 # bytes shrink; over a fast one they do not. What is named is used; a peer that knows nothing of it
 # gets bytes as they are; damaged ones end the connection.

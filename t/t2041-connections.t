@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The bytes of large copies go over several TCP connections, where each is limited (lib/slow_link.py
 # limits each), as RGPU_CONNECTIONS says; with a server on another host by themselves. In network
 # namespaces of its own, where it may.

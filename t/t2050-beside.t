@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A large copy to the host and what other threads ask meanwhile: their answers do not wait for it,
 # and what is in an order with it stays in it.
 . "$(dirname "$0")/lib/tap.sh"

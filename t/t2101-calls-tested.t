@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Which driver calls are tested remotely on the software GPU: every CUDA program runs, RGPU_STATS
 # notes the calls that succeed, and t/lib/calls-softgpu.list (what doc/driver-calls.md says) must be
 # true. RGPU_COLLECT=1 adds to the list.

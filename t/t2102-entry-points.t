@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # cuGetProcAddress, before and after cuInit: each name at each version and flag is what the server's
 # driver has, and a server of another rgpu version, whose table lacks calls and has another order,
 # is understood by name.

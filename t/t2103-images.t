@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A module image that the server has seen is not sent again: in one program, in the next, never
 # another user's, and never a damaged one.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Arguments that mean nothing, for every call: a remote driver refuses what a driver refuses, and as
 # soon.
 . "$(dirname "$0")/lib/tap.sh"

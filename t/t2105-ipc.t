@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # CUDA IPC through the workers of one lease: a process opens the memory of another one, for every
 # pair of its device and the current one, and waits for its events.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Memory that processes of a job share by descriptors: through the workers of one lease, for every
 # pair of devices, with a cap on memory and without. What another lease's program knows of a
 # descriptor gives it nothing.

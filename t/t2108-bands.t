@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Device memory at addresses of our own: band k for a program's k-th server, whatever is allocated
 # and freed there. Where a driver does not give these addresses, the program has memory all the
 # same, and `rgpu list` says so.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # libnvidia-ml.so.1: programs that only look at GPUs see those of the lease, with the lease's
 # memory.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program under rgpu run finds the leased GPUs as on a GPU node: device files, /proc and /sys. The
 # node itself stays as it is.
 . "$(dirname "$0")/lib/tap.sh"

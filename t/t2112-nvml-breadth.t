@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What NCCL, XLA and monitors ask of NVML beyond memory and names, on software GPUs and on a made-up
 # driver with an NVML of its own, whose answers come through.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # nvidia-smi of ours: the leased GPUs as NVIDIA's own shows GPUs, by its names, and with its exit
 # statuses.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program whose GPUs are software GPUs finds a stand-in for ptxas where XLA, JAX and Triton look,
 # and need set nothing by hand.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Clients that nobody here wrote, from PyPI: what each computes remotely is what it computes on the
 # software GPU itself.
 . "$(dirname "$0")/lib/tap.sh"

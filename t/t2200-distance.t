@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A link that is longer than loopback (lib/slow_link.py): what waits costs one round trip, what need
 # not costs none.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Offers with locks, leases with terms, and the four cases that an administrator knows from the
 # field.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The data port: who does not hold a lease gets nothing, with one line in the log; who does gets a
 # worker of their own, which ends with the connection or with the lease.
 . "$(dirname "$0")/lib/tap.sh"

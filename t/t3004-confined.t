@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a worker can reach on the GPU host: as the job's user, with a filter of system calls, and a
 # /dev of its own. And what rgpud itself keeps of root's rights.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Whatever strangers send, to rgpud's ports, as rgpu.conf, as a lease file, or as a server to a
 # program: nothing falls over, nobody gets in, and no memory is taken for it. RGPU_LONG=1: for
 # minutes.

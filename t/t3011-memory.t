@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A lease's cap on memory: what a program sees, what it gets, and that all of a lease's programs
 # share it.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The control port while strangers hold connections open and say little: whoever asks properly is
 # answered at once.
 . "$(dirname "$0")/lib/tap.sh"

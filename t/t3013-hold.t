@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # GPUs held in a lease file, GPUs of a certain kind, GPUs out of the pool and back, and jobs that
 # Slurm has forgotten.
 . "$(dirname "$0")/lib/tap.sh"

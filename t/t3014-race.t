@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Forty clients race for eight GPUs and some are killed: never two owners, never a GPU left locked.
 #
 # RGPU_RACE_SECONDS: how long; 15, with make check-long 120.

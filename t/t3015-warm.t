@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A lease's worker is there before its program: started with the lease, or when the program before
 # it began, and its context made while no other program runs; the program cannot tell.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # GPUs of several servers in one request (--span): which servers give them, all or nothing, renewed
 # and given back on each.
 . "$(dirname "$0")/lib/tap.sh"

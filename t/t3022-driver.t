@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The driver of a server: NVIDIA's, or rgpud does not start; software GPUs only where they are asked
 # for, or on a host that has nothing of NVIDIA's.
 . "$(dirname "$0")/lib/tap.sh"

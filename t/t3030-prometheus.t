@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What Prometheus sees: metrics that promtool finds nothing wrong with, labels that join, series
 # that end with their lease; contrib/prometheus' alerts and dashboard, evaluated by a Prometheus
 # that has scraped a server with programs on it.

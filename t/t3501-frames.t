@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A tenant who sends frames of his own making: calls that no client sends, and addresses of the
 # worker's own memory in calls that clients do send. Nothing of the worker is read or written, and
 # neighbours and rgpud go on. t/lib/hostile_frames.py is the tenant.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A worker in its tenant's hands attacks what it shares with the scheduler of its GPU, with rgpud
 # and with its neighbours: all of them go on.
 . "$(dirname "$0")/lib/tap.sh"

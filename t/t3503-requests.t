@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile: requests that would cost rgpud memory or time. Each gets a refusal in words, what rgpud
 # spends is bounded, and others are served meanwhile.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Two tenants whom the host does not know, each in full control of his worker: neither reaches the
 # other's.
 . "$(dirname "$0")/lib/tap.sh"

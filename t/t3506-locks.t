@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile: a tenant who controls his worker keeps every lock that he has a descriptor or a file for,
 # and writes nonsense into all that workers share. His neighbours on the same GPU, and rgpud, go on
 # as fast as before.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a tenant can take of the host with his lease: threads, memory, room in the log, starts of
 # workers. Each is bounded, and his neighbour's programs go on.
 . "$(dirname "$0")/lib/tap.sh"

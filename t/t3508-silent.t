@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile: 1,200 connections that say nothing, at either port, from one address or from 200, and
 # again for each that is closed: another client is served at once.
 . "$(dirname "$0")/lib/tap.sh"

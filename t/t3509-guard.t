@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program that gets no thread, no address, no descriptor or no memory: libcuda.so.1 answers with
 # an error, or does without, and never ends it.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What distributions expect of programs that strangers talk to: how every product is compiled and
 # linked, and what systemd lets the units do.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Files are read by the program's own process, with its rights: there is one answer for all that
 # cannot be read, and no path reaches a server (t3501-frames.t sends one).
 . "$(dirname "$0")/lib/tap.sh"

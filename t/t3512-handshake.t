@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile: somebody between a program and rgpud, who hears and changes all but has neither the
 # lease's secret nor the key. He changes nothing unseen, and nothing that he says again is taken,
 # also by the next rgpud.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A server that lies to the program: it answers with addresses, lengths, counts and numbers of its
 # own choice. The program never crashes, nothing is written outside what it gave, and a copy counts
 # as done only with its bytes.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The spawner, which is root, believes nothing of an rgpud that is in other hands; and rgpud is not
 # root.
 . "$(dirname "$0")/lib/tap.sh"

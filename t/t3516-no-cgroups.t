@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A host without cgroups: rgpud says so, each worker has resource limits of its own, and nothing of
 # a tenant outlives his lease all the same, with namespaces and without.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program that asks NVML and gets no thread, no address, no descriptor or no memory:
 # libnvidia-ml.so.1 answers with an error, never ends it, and says the truth afterwards.
 . "$(dirname "$0")/lib/tap.sh"

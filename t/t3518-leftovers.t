@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile: what a worker is given and does not take, and what it leaves to another process when it
 # ends, is bounded: rgpud, the scheduler and the tenant's neighbours have room.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile: a tenant in full control of his worker reaches no service of the host by its socket,
 # leaves no file on it, and has no key of root's.
 . "$(dirname "$0")/lib/tap.sh"

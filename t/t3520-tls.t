@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The control port in TLS: the client knows the server by its pinned key, and an attacker who reads,
 # forges, downgrades, replays or cuts gets nothing.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The audit: each grant, refusal, end of a lease and administrator's act is one line with who, what,
 # and from where, and no secret is in it.
 . "$(dirname "$0")/lib/tap.sh"

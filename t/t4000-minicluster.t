@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The minicluster: up in seconds, several at once, gone without a trace, and plain about what fails.
 # shellcheck disable=SC2086 # $mc is a command with its options
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Slurm follows the pool: jobs pend while a server is drained, down or lent to others, and run when
 # it is back.
 . "$(dirname "$0")/lib/tap.sh"

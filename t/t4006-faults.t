@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Servers that are away or go away: the program gets a CUDA error, its stderr says which and why,
 # nothing hangs.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # NVML inside a Slurm job: nvidia-ml-py sees exactly the leased GPUs, and --rgpu-mem as their total
 # memory.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # In a Slurm job, tasks see the leased GPUs as devices of their node, in a mount namespace of their
 # own: nothing changes for slurmstepd and others on the node.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Beside the view of GPUs that a task has: job_container/tmpfs, which gives each job a mount
 # namespace of its own with a private /tmp and /dev/shm.
 export TMPDIR=/var/tmp  # Slurm keeps no private folders below /tmp, and jobs see nothing there

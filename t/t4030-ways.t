@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Every way to ask for GPUs in Slurm; after each, what leases hold stands beside the licences in
 # use.
 . "$(dirname "$0")/lib/tap.sh"

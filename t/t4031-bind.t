@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Tasks, steps and the job's GPUs: who sees which. --rgpu-bind, --rgpus-per-step, and
 # CUDA_VISIBLE_DEVICES.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpu slurm check: every disagreement between Slurm and the pool, made for real, is found, and the
 # cure that it names cures.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Daemons that end and come back while jobs hold GPUs: slurmctld, slurmd, rgpud; and an epilog that
 # reaches no server.
 . "$(dirname "$0")/lib/tap.sh"

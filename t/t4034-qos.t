@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Slurm's QOS as weights: two jobs share a GPU, and what both leave over is divided by the weights
 # that rgpud has for their QOS. With a slurmdbd, as QOS are kept there.
 . "$(dirname "$0")/lib/tap.sh"

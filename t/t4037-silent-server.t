@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Jobs that run on though their server is dead: rgpu slurm sync gives them up when it has been
 # silent for lost_after, and not before.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpu slurm setup: rgpu's lines in a site's slurm.conf, gres.conf and plugstack.conf, and out of
 # them again to the byte; on files of many kinds, and on a cluster that knew nothing of rgpu.
 . "$(dirname "$0")/lib/tap.sh"

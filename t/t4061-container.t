@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Containers in jobs: srun --container with crun, enroot's hook, and other runtimes. The job's GPUs
 # are inside, whatever LD_LIBRARY_PATH the image sets.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A node's own GPUs: in the pool while rgpu lend holds them, and first for the jobs of that node
 # (local_first). gpu1 is the server of cn1, gpu2 is elsewhere.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Launches with one GPU a task, as MPI and torchrun make them: data_parallel.py over two nodes with
 # two remote GPUs each. RGPU_LONG=1: it is also started as torchrun would, and by its sbatch script.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A requeued job that comes back to its node so soon that slurmd leaves out its Prolog: its leases
 # are fetched all the same. Where that fails its tasks are refused, with cause and cure.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Jobs with GPUs of several servers on one node (--rgpu-span): submit, leases, lease file, binding,
 # leftovers, a server that dies.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What is done to one task of a job array is done to that task alone: one of them always has the
 # array's own number, by which Slurm's commands mean them all.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What people are told of jobs that cannot be served, or wait in their prolog: refused at submit,
 # held with the reason, said on the terminal.
 . "$(dirname "$0")/lib/tap.sh"

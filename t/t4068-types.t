@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Licences by type: a job that waits for one type of GPU waits in Slurm, with a reason, and keeps no
 # job of another type from starting.
 . "$(dirname "$0")/lib/tap.sh"

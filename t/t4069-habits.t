@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Slurm's own options for GPUs on a cluster whose nodes have none: people are told what to write, or
 # it is written for them ([slurm] gpus_mean_rgpu).
 . "$(dirname "$0")/lib/tap.sh"

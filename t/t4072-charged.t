@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What is counted: a quota of one type, no GPU time of a job that only waits in its prolog, and none
 # of what an earlier run left on a server that died.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a user may write into a job says nothing in Slurm's or an administrator's name, and hinders
 # nobody: names and comments of jobs, variables of the environment, values of options.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpu why: a user whose job is pending is told for what it waits, who holds that, until when, and
 # what would start now.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpu report: how well a job used its GPUs. [pool] idle_warn and idle_end: a job that does not use
 # them is told in its output, and then requeued and held, or cancelled.
 . "$(dirname "$0")/lib/tap.sh"

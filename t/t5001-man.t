@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The man pages hold every option of --help and every key of rgpu.conf with its default.
 . "$(dirname "$0")/lib/tap.sh"
 man=$root/doc/man

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpu simulate: traces, policies, JSON; and that ten thousand servers take seconds.
 . "$(dirname "$0")/lib/tap.sh"
 rgpu=$build/bin/rgpu

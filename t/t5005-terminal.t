@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What someone at a terminal sees while rgpu run waits: one line that says for what, for how long,
 # and a bar.
 . "$(dirname "$0")/lib/tap.sh"

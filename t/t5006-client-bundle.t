@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # make client-bundle: rgpu in a root that has a C library, the bundle, and the user's program;
 # nothing else.
 . "$(dirname "$0")/lib/tap.sh"

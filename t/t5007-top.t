@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpu top on a terminal: it is written anew again and again, fits the screen, and leaves the
 # terminal as it was.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # contrib/kubernetes/pod.yaml, run by crun as a kubelet would have it run: init container, volumes,
 # secret, user and rights are the pod's own; only names of servers and images are ours.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # How well a program used its GPUs, outside Slurm: rgpu run --report, the time that it waits for a
 # slow network, leases that nobody uses, and what rgpud remembers.
 . "$(dirname "$0")/lib/tap.sh"

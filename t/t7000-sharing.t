@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Tenants of one GPU get their shares: the short forms of what t/long/t7001-shares.t and its like
 # measure. Bars are wider here, as a few seconds hold few turns and other tests run beside it.
 . "$(dirname "$0")/lib/tap.sh"

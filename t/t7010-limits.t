@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What goes wrong: kernels past [rgpud] max_kernel, workers killed with the token, an rgpud that is
 # restarted.
 . "$(dirname "$0")/lib/tap.sh"

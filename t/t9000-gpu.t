@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # On a machine with an NVIDIA GPU: every program of contrib/gpu-check, directly and remotely.
 # Skipped elsewhere.
 . "$(dirname "$0")/lib/tap.sh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes in steps, and goes on where it was when Slurm requeues its job.
 //
 //   checkpoint [STEPS]

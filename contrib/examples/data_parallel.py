@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains one network on several GPUs, one for each process: data-parallel, over any number of
 nodes, without NCCL.
 

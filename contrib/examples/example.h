@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every example needs: error checks, one size on the command line, the device's name, the verdict.
 
 #pragma once

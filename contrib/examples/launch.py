@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Starts a process for each GPU of a node, as torchrun does: one task on each node runs this.
 
     srun -N 2 --ntasks-per-node=1 --gres=rgpu:2 python3 launch.py --nproc-per-node=2

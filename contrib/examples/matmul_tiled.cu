@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multiplies two matrices, tile by tile through shared memory.
 //
 //   matmul_tiled [ROWS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two streams that copy and compute at the same time, timed with events.
 //
 //   streams [NUMBERS]

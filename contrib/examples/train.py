@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small neural network to read 8x8 handwritten digits, on all the GPUs it is given.
 
     python3 train.py                          on a machine with a GPU

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains a convolutional network of Keras to read 8x8 handwritten digits, on all the GPUs it is
 given.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums a row of numbers on two GPUs, each one half of it.
 //
 //   two_device_sum [NUMBERS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adds two vectors on the GPU: the smallest complete CUDA program.
 //
 //   vector_add [NUMBERS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums a long row of numbers with warp shuffles.
 //
 //   warp_reduce [NUMBERS]

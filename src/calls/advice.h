@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs said about managed memory, advice and prefetches (CUDA Driver API, "Unified
 // Addressing"), and what is answered when they ask it back: written once for both our drivers, in
 // both of which managed memory never moves.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The elements of arrays: CUDA Driver API, CUarray_format.
 #pragma once
 

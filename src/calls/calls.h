@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The call table as C++: identifiers, and what each line says.
 //
 // A CallId is a call's position in the table. It means the same only to programs with the same

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuda.h with every ABI symbol declared (cuMemAlloc and cuMemAlloc_v2, cuLaunchKernel_ptsz, ...),
 // none hidden behind a macro, and those that cuda.h lacks. Include this instead of cuda.h
 // everywhere in rgpu.

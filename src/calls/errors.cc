@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks error codes up in errors.def.
 #include "calls/errors.h"
 

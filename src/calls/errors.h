@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names and texts of the driver's error codes, for cuGetErrorName and cuGetErrorString.
 #pragma once
 

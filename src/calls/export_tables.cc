@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private export tables. What is known of a slot stands beside it.
 #include "calls/export_tables.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private tables that cudart, cuBLAS and cuFFT get with cuGetExportTable, written once for both
 // our drivers: softgpu and the interposer. What each slot must answer was found by tracing the
 // runtime. libc only.

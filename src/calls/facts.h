@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a line of the table says of its call beside its roles: the words of the last column, joined
 // by |. Each is a fact that some part of the client or of the worker goes by, so that none of them
 // needs to know calls by name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's opaque handle types, and the numbers that stand for them on the wire.
 //
 // A client makes a handle's number itself and sends it with the call that creates the object, so

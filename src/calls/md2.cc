@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MD2 and HMAC-MD2, from RFC 1319 and RFC 2104.
 #include "calls/md2.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MD2 (RFC 1319) and HMAC-MD2 (RFC 2104): what cudart's integrity check is made of.
 // Not for security: MD2 is broken. libc only, for the interposer.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "calls/not_in_use.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a driver answers where a program asks about a feature that it does not use, or announces an
 // interest in it: NVIDIA's answer for such a process, written once for both our drivers. Programs
 // ask about much that they never use, and give up where the question is refused. libc only.

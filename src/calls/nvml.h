@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of NVML that are asked of the server: their parameters and what a software GPU
 // answers, from nvml.def. Both ends read these lines; nvml.h is not needed.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The roles of a call's parameters, parsed from the table's text at compile time.
 #pragma once
 

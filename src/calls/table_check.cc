@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Holds every line of the table to itself: a line whose columns contradict each other does not
 // compile. The message names the line.
 #include <type_traits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU's UUID as nvidia-smi prints it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuGetProcAddress's rules over the table: an index by base name, made at the first question.
 #include "calls/versions.h"
 

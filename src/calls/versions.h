@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which symbol of the table a name means at a CUDA version: the rules of cuGetProcAddress.
 // Source: CUDA Driver API, "Driver Entry Point Access"; versions from cudaTypedefs.h.
 #pragma once

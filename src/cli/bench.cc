@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu bench: what the way to a GPU costs, and which programs it slows down.
 #include <unistd.h>
 

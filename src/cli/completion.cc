@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu completion: what a shell needs to complete rgpu's commands and options.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu config: every key of rgpu.conf, its value here, and what it means.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu container: a job's GPUs in a container that is about to start.
 #include <fcntl.h>
 #include <sys/stat.h>

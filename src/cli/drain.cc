@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu drain: takes a server or a GPU out of the pool.
 #include "cli/parts/drain_command.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu health: is this host, is each server, is the way between them fit for work, and what to do
 // where not.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu idle: leases that nobody uses.
 #include <algorithm>
 

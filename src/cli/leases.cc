@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu leases: the leases that the caller may see.
 #include "cli/parts/inventory_command.h"
 

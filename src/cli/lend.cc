@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu lend: a host's own GPUs in the pool, for as long as this runs.
 //
 // In a Slurm job that others may preempt it makes GPUs the pool's that Slurm has no other job for:

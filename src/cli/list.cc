@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu list: what the pool has and who holds it, or what this process has of it.
 #include "cli/parts/inventory_command.h"
 #include "cli/parts/lease_file.h"

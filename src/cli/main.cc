@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu: the command. Each subcommand is a file of its own (command.h).
 #include <signal.h>
 

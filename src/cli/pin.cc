@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu pin: the keys of servers' control ports, and what rgpu.conf says of them.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu release: ends leases before their owners do.
 #include <CLI/CLI.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu report: how well a job used its GPUs, and what would do better.
 #include <algorithm>
 #include <cctype>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu request: holds GPUs across several commands, in a lease file.
 #include <unistd.h>
 

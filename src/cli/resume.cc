@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu resume: puts a drained server or GPU back into the pool.
 #include "cli/parts/drain_command.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu run: a command on remote GPUs, outside Slurm.
 #include <algorithm>
 #include <cerrno>

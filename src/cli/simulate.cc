@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu simulate: what a made-up pool does with a trace of requests.
 #include <filesystem>
 #include <fstream>

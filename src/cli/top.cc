@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu top: who shares the GPUs, and what each was given; again and again on a terminal.
 #include <poll.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu topo: how each server's GPUs lie.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

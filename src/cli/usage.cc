@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu usage: what users and accounts used of the pool's GPUs, from Slurm's accounting.
 #include <algorithm>
 #include <cctype>

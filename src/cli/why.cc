@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu why: what a job waits for, who holds that, until when, and what would start now.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What glibc 2.28 does not have at all, and what our objects or the C++ library that the product
 // brings call. Where the C library of the process has the function, that one is asked.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stands for functions of newer C libraries where the process has glibc 2.28.
 //
 // The functions themselves have the C library's names, hidden in the product that is linked with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that newer C libraries export under a newer version than they need: the product is
 // linked with the oldest version of each, so that it loads where glibc is 2.28 (RHEL 8, Debian 10).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a program starts where glibc is older than 2.34: there, the C library calls the program's
 // constructors only where the program hands it a function for that.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The health checks of a host: a table of small functions. doc/health.md says what each means.
 #pragma once
 

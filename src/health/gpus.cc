@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of a server's GPUs: NVML's readings, the PCI bus by /sys, the kernel's log. Where NVML is
 // not there they are SKIPPED.
 #include <algorithm>

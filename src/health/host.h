@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the health checks look at: one machine, and the limits that it is held against.
 #pragma once
 

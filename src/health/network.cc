@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of this host's network interfaces, by /sys/class/net.
 #include <dirent.h>
 

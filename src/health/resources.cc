@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of what the system gives a process: descriptors, memory, disk, our own files.
 #include <sys/statvfs.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NVML functions that can be answered for a remote GPU (ANSWER in calls/nvml.def). exports.cc
 // makes the symbols from them.
 #include <algorithm>

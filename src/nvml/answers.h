@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that are answered: answers::nvmlX for each line ANSWER(nvmlX) of nvml.def,
 // with nvml.h's prototype.
 //

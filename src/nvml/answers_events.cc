@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events of devices: they can be asked for, and none is told of a remote GPU. A GPU that is lost
 // ends the program's next call instead.
 #include <poll.h>

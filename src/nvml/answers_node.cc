@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is of the node that the program runs on: its processors, and the processes that use the
 // GPUs.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nvml.h with every version of a function declared under its own name, and exported.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The symbols of libnvidia-ml.so.1 that are carried out. Every call passes through Exported: no
 // exception gets out to a C program.
 //

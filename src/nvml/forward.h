@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVML's functions that the server answers. nvml.h is not needed for them: calls/nvml.def says what
 // their parameters are.
 #pragma once

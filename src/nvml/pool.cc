@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lease's GPUs and the connection to their servers.
 #include "nvml/pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPUs of this process's lease, as NVML sees them. The lease file says which they are and how
 // much memory is ours; what changes, or only the server knows, is asked of a worker, over a
 // connection made at the first such question. Any thread; nothing is ever freed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcuda.so.1 has a thread of its own in each program that is connected, by whose name it is
 // known.
 #include "nvml/processes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processes of this node that use the lease's GPUs.
 #pragma once
 

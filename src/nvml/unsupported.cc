@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is asked of the server, and what is refused. nvml.h is not included: these functions look at
 // no argument, and a function that this toolkit's header does not know is answered all the same.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVML's functions are answered with between nvmlInit and nvmlShutdown: the pool, its devices,
 // and values for the caller. Any thread.
 #pragma once

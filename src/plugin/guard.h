@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The boundary between Slurm, which is C, and the plugins: no exception crosses it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpud: leases this host's GPUs and starts a worker for each program that uses them.
 #include <fcntl.h>
 #include <getopt.h>

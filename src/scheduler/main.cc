@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu-scheduler: says whose turn it is on each GPU of a host (doc/sharing.md). rgpud starts it,
 // and it outlives rgpud as workers do.
 #include <signal.h>

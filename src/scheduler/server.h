@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler's sockets: rgpud's requests, workers' bells and lines, and the time at which a
 // board wants to be looked at.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Locks on single bytes of a file, which the kernel takes back when their process dies.
 #pragma once
 

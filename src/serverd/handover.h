@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a client's connection reaches a worker that was started before the client came, and a lane
 // one that has its client.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much device memory all workers of one lease hold: a file that they share, and the cap that it
 // may reach.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serverd/meter.h"
 
 #include <sys/mman.h>

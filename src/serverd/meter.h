@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the programs of a lease use, counted while they run: a file in memory that rgpud makes with
 // the lease, its workers count into, and rgpud reads when the lease ends.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One list of fields, which the encoder and the decoder both go through.
 #include "serverd/worker_start.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpud tells a worker when it starts it: one struct, which travels as environment variables
 // RGPU_WORKER_* and as descriptors at agreed numbers. worker_start.cc has both directions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The board: who has the token of one GPU, kept by rgpu-scheduler in its own memory
 // (doc/sharing.md).
 //

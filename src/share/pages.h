@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker and the scheduler of a GPU tell each other: two pages of memory, a bell and a line,
 // of that worker alone (doc/sharing.md).
 //

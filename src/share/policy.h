@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who gets a GPU next, and for how long: the token scheduler's arithmetic (doc/sharing.md).
 //
 // Pure: no clock but the `now` it is given (nanoseconds that never jump), no memory of its own, one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpud and rgpu-scheduler send each other: structs of fixed size, one a message of a
 // SOCK_SEQPACKET, both of one version of rgpu.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's seat at the scheduler of one GPU: whether its tenant has the token, and what it tells
 // of its work.
 //

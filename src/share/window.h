@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was counted in the last second, ten seconds and minute: rings of buckets that turn by
 // themselves.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is told of a GPU or of a process: each a name and what is printed for it.
 //
 // One table serves --query-gpu, -q and the default table, so that all three say the same.

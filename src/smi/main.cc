@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nvidia-smi for jobs: over NVML, so it shows exactly the leased GPUs.
 #include <cstdio>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The libnvidia-ml.so.1 of this process: the one that LD_LIBRARY_PATH leads to, as for any program;
 // else the one beside this program.
 #pragma once

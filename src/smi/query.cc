@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --query-gpu and --query-compute-apps, as CSV.
 #include <algorithm>
 

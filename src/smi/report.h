@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nvidia-smi -q: all that is known, as a tree that is printed as text or XML.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The default table, and -L.
 #include <cstdio>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // topo -m: how the GPUs are connected with each other, on their server.
 #include <cstring>
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract inside softgpu between compiled kernels, the compiler that makes them
 // (src/softgpu/ptx, lower, compile) and the engine that runs them (src/softgpu/exec).
 //

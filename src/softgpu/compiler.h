@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PTX compiler of softgpu: PTX text in, what the driver must know and native objects out.
 //
 // Loading (PtxModule::parse) reads the whole module and checks every instruction against the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The execution engine of softgpu: loads compiled kernels into memory and runs grids of them on
 // the CPU. Knows neither PTX nor the driver API.
 #pragma once

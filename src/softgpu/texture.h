@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A texture as the driver makes it and the engine reads it. A texture object is the address of one
 // of these, which lives until the object is destroyed.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cgroup of a group, which rgpud has made and limited: root moves workers into it, and ends
 // what is there.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu-spawner: the part of rgpud that is root. It starts workers for an rgpud that is not.
 #include <fcntl.h>
 #include <poll.h>

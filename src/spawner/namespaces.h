@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The namespaces of a group (PID, IPC, mounts): a first process of ours, and what it sees in /dev.
 #pragma once
 

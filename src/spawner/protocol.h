@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What root tells rgpu-spawner when it starts it; what rgpud asks it for, and what it is answered:
 // doc/spawner.md.
 #pragma once

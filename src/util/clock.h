@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time by which offers and leases end: an interface, so that tests set it.
 #pragma once
 

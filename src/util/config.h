@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu.conf: everything an administrator can set, read once at start.
 //
 // The file is TOML. Each key, with its meaning, unit, range and default, stands in

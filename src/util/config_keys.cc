@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys of rgpu.conf: the one place where each of them stands.
 #include "util/config.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every default of rgpu, with its unit, its range and the reason for it.
 //
 // The keys of rgpu.conf that change them are in config_keys.cc.

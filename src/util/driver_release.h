@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Releases of NVIDIA's driver as nvmlSystemGetDriverVersion tells them: "580.95.05".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mutex that serves its threads in the order in which they came. std::mutex lets a thread that
 // comes back at once go first, again and again: one that sends megabytes would keep out all that
 // have a few bytes to send.

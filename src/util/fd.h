@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fd: a file descriptor that closes itself. Movable, not copyable.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of a cache.
 #include "util/file_cache.h"
 

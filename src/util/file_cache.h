@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files by key that all processes of one user share, so that what one has made need not be made
 // again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether files have changed: text that differs when another file was put in the place of one of
 // them, one was written to, or came or went. Any thread. Nothing here fails.
 #pragma once

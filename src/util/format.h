@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text from a printf format, and numbers with their nouns.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which stretches of a space of addresses are free: whoever gives addresses out takes them from
 // here and puts them back. No address is 0, which stands for "none". No lock.
 #pragma once

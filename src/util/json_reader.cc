@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recursive descent over JSON text.
 #include "util/json_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small strict JSON reader (RFC 8259) for the interposer, which may link nothing but libc.
 // Everything else in rgpu uses nlohmann/json.
 #pragma once

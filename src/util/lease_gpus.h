@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPUs that a lease file names (its format: doc/architecture.md).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log of the daemons: one line an event, on stderr, with time and level.
 //
 // No secret is ever logged; leases are named by the first eight digits of their id. Any thread

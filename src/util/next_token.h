@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists in text, taken apart from the front.
 #pragma once
 

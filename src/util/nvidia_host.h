@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a host has something of NVIDIA's: then software GPUs in the place of a driver that does
 // not work would be a mistake.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One message of a Unix domain socket, with the descriptors that go along with it (unix(7),
 // SCM_RIGHTS).
 //

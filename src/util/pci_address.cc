@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "util/pci_address.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PCI addresses that leased GPUs have for their job: in libcuda.so.1, NVML and /sys alike.
 //
 // Servers number their GPUs each by itself, and so does the node. So a leased GPU's address says

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that does something again and again, and can be stopped between two times.
 #pragma once
 

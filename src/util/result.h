@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Result<T>: a value or an Error, for code that reports failure without exceptions.
 //
 // Member names follow std::expected (C++23), so that it can replace this one day.

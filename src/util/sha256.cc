@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SHA-256 and HMAC as FIPS 180-4 and RFC 2104 describe them.
 #include "util/sha256.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), in a few lines because the interposer may link
 // nothing but libc. With the processor's own instructions where it has them: module images are
 // hashed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for input by looking again and again for a moment before sleeping: waking up costs more
 // than a short answer takes. Where that does not pay, because the answers take longer or the
 // process has one processor, it is not done.

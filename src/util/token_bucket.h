@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rate limit: so many at once, and then so many a second.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes, times and shares as people write them, to numbers and back.
 //
 // Each parser takes the whole text or fails with Error kind invalid, whose sentence shows what

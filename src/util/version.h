@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `--version` of rgpu's programs prints.
 #pragma once
 

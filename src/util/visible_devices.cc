@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "util/visible_devices.h"
 
 #include <strings.h>

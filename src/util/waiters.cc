@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool that grows by need. Its threads end with the process.
 #include "util/waiters.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads for jobs that wait, so that whoever hands them out does not have to.
 //
 // run() hands a job to an idle thread or starts one, kMostThreads at most. What is over waits until

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What frameworks that compile kernels on the node (XLA, Triton) must be told where the leased GPUs
 // are software GPUs: these run PTX, and ptxas makes machine code of it. A stand-in hands the PTX
 // through (contrib/softgpu-ptxas).

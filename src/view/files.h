@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a node with NVIDIA's driver tells about its GPUs in /proc and /sys, for leased ones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The leased GPUs as a job's node shows them, from the lease file.
 //
 // The job's user owns that file and may have written anything into it, while root may be who reads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process has of its host's files, in a mount namespace of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // By Linux's newer calls for mounts (5.2), which name files by descriptors: what lies under a path
 // may change meanwhile, and does so here.
 #include "view/layer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file system of ours over a directory: the old entries are bound into it, and others added.
 //
 // Only this process's mount namespace changes (view/namespaces.h). What is added lies in a small

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mount namespace for the calling process alone, in which view/show.h can mount.
 //
 // The process must have one thread. Nothing that is mounted there is seen elsewhere, and what is

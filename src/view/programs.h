@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a job's own programs are: nvidia-smi.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a job look like a GPU node: device files, /proc/driver/nvidia and PCI devices of its leased
 // GPUs, in the mount namespace of the calling process.
 //

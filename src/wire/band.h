@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stretch of addresses as device memory: which of them are given out, to what size, and which
 // pages have to be there for it. Whoever has the memory puts the pages there (Pages). Both sides
 // give out addresses so: a worker those of its band, a client those that a worker left to it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the device memory of a program lies: band k of its k-th server, the same on every host
 // (doc/addresses.md).
 //

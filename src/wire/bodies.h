@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of calls that have a handler of their own on both sides, or that several places read: the
 // layout of each, written and read here only. What follows a head, and what it means, is said where
 // the call is made.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing values into a frame's body and reading them back, every length checked.
 #pragma once
 

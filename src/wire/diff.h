@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What changed in a stretch of memory since both sides last had the same, byte by byte.
 //
 // Memory that the program and its kernels share is there twice, and both may write: bytes that one

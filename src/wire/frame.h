@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frames of the data stream after the handshake. doc/protocol.md has the layout in words.
 //
 // All integers are little-endian, as both ends of rgpu are; the hello refuses anything else.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handshake's messages: what is said before the first frame. Fixed layouts, no pointers.
 //
 //   server -> client  ServerHello: who I am, a nonce, whether what follows is encrypted

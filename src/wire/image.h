@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Module images on the wire: they go as their bytes, or as a digest where the server has kept the
 // bytes. Layout: doc/protocol.md, "Images".
 #pragma once

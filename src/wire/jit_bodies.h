@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of the just-in-time compiler and linker. As in bodies.h each layout is written and read
 // here only. Both halves give plain numbers: the wire does not know CUDA's types.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Further TCP connections of one client ("lanes") that carry the bytes of large copies beside the
 // one of its calls (net/transport/laned_transport.h).
 //

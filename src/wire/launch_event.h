@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launch attributes that hold an event's handle, for which its number goes over the wire.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a driver takes at a launch, as the server tells the client with a function.
 #pragma once
 

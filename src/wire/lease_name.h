@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client names in its hello: a lease, and which of its GPUs it wants to see.
 //
 // "5d41..." is the lease with all of its GPUs, "5d41.../20" the third and the first, in this order:

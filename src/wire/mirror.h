@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mirrored memory on the wire: what the first word of a cuMemAllocManaged frame's body says.
 // Layouts: doc/protocol.md, "Mirrored memory".
 #pragma once

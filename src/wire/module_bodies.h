@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of modules and libraries: loads, look-ups of functions and variables, and what is
 // answered. As in bodies.h each layout is written and read here only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of graphs: the parameters of nodes, and what calls about graphs answer. As in bodies.h
 // each layout is written and read here only. A handle is its number, 0 for none.
 //

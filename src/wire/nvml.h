@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A function of NVML that the server's NVML answers (calls/nvml.def): asked on the data stream with
 // a frame of type kNvmlCall.
 //

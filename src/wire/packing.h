@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames that travel packed, and how the two sides come to it (net/packing/packer.h).
 //
 // A frame may be cut into parts of up to kPartBytes, each packed by itself: a header, and its

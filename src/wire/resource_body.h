@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a texture or surface object reads (CUDA_RESOURCE_DESC): on the wire the struct as it is,
 // with the number of an array in the place of the array.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of memory that several processes of a job share on one server: what stands in a descriptor
 // that a program gets for memory of the GPU server. Layout: doc/protocol.md, "Memory of several
 // processes".

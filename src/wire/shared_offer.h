@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offer of a client to go on through memory that both sides share
 // (net/handshake/shared_offer.h): the body of its first frame.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The snapshot's layout. Both directions walk the fields in one function.
 #include "wire/snapshot.h"
 

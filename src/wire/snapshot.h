@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's first frame: everything a client may ask that does not change while it is connected.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a client's GPUs stand now: asked on the data stream with a frame of type kStatusCall and no
 // body. The answer's body is a u64 count, a DeviceStatus for each device in the snapshot's order,
 // and the release of the host's driver as a string (empty where it is not NVIDIA's). What is not

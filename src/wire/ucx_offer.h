@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offer of a client to go on through UCX (net/ucx/ucx_offer.h): the body of its first frame,
 // and what it says in the end.
 #pragma once

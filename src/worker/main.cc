@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu-worker: makes the driver calls of one client. rgpud starts it with the client's socket as
 // descriptor 3, or with a channel on which it waits for one; it ends when the connection does.
 #include <fcntl.h>

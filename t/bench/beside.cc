@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much later a thread's small calls are answered while another thread copies 64 MiB again and
 // again, and, as what the machine allows, the same of TCP: messages there and back on one
 // connection beside a stream on another.

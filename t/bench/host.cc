@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Built twice, as HOST_SUFFIX says: see host.h.
 #include "host.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the software GPU's benchmarks are compared with: the same work in C++ on the host, built
 // with -O3, and again with -O3 -march=native (host.cc).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels whose threads meet, on the software GPU: `meetings --times` prints the milliseconds of
 // each; `meetings REFERENCE BAR MS...` prints JSON for t/lib/run-benches, each beside the
 // reference's, if that is not 0.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What benches of a call's cost share: a driver that does nothing under the worker, loopback,
 client and server each on a processor of its own.
 

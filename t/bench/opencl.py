@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of meetings.cu in OpenCL: prints the milliseconds of each on the first CPU device, or
 nothing where there is no OpenCL. The shuffle reduction has no counterpart: its figure is 0."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The software GPU's speed: prints one JSON object a figure, for t/lib/run-benches. Every time
 // stands beside that of the same work on the host, measured in the same run, a round of one after a
 // round of the other; the medians count.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this machine's memory and loopback allow a copy: stream CLIENT_PROCESSOR SERVER_PROCESSOR
 //
 // A large copy to a GPU that is memory of the same host is, on the server's side, two copies of

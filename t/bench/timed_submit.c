@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For slurm.bench: a job_submit plugin that calls rgpu's and notes how long each call took.
 //
 // RGPU_TIMED_PLUGIN is the plugin, RGPU_TIMED_NOTES the file: a line for each call, in nanoseconds.

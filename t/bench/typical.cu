@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel of the size and kind that most programs have: how long does it take to compile?
 extern "C" __global__ void typical(const float *in, float *out, unsigned n)
 {

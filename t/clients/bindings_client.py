@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuda-bindings: the driver API and NVRTC from Python."""
 import ctypes
 import hashlib

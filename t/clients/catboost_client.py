@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CatBoost, whose CUDA runtime is 11, trains trees on the GPU.
 
 Its histograms count on the lockstep of a warp, which the software GPU does not have: trees are

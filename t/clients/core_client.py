@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuda-core: devices, streams, programs, launches and buffers as objects."""
 import hashlib
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cupy, for what needs no cuBLAS: elementwise, reductions, sorting by hand-written kernels, raw
 modules, pools, streams."""
 import hashlib

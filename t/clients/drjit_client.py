@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dr.Jit: arrays, gradients and a loop, whose kernels it writes as PTX."""
 import drjit as dr
 import drjit.cuda as cuda

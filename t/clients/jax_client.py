@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX: jit and grad, a small transformer that trains on the GPU as on the CPU, and work over two
 GPUs.
 """

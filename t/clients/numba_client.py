@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """numba-cuda: kernels compiled here, copies, streams, events, shared memory, atomics, a
 reduction."""
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RMM: buffers of each kind of memory."""
 import numpy as np
 import rmm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Taichi: a field, a fractal and a sum of it."""
 import numpy as np
 import taichi as ti

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow: eager arithmetic, gradients, tf.function and XLA compute on the GPU what they compute
 on the CPU, and a Keras network with convolutions and batch norm learns as it does there.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tinygrad with its JIT: training steps, replayed as CUDA graphs (JIT=1) or one by one (JIT=2)."""
 import os
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch: what its wheels let a software GPU do (copies, cuBLAS, cuDNN, torch.compile), and what
 programs ask about their GPUs."""
 import sys

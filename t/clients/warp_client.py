@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA Warp: a kernel, and its gradient."""
 import numpy as np
 import warp as wp

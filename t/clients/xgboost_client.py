@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost trains trees on the GPU; they predict as those of the CPU do."""
 import numpy as np
 import xgboost

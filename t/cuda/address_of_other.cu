@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two jobs on one GPU host: what one holds, the other cannot reach by its address.
 //
 //   address_of_other hold FILE     fills memory with a pattern, writes its address to FILE, waits

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large copies to pinned memory that nobody waits for yet, from eight threads: what follows them in
 // their stream, or behind their event in another one, does not change what they bring; and other
 // streams' small calls meanwhile bring what they should.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the test programs are made of: calls that must succeed or fail, and conditions that must
 // hold. A violation prints its line and ends the program with 1.
 #pragma once

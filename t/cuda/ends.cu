@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program is told of what has ended, and of what cannot be: contexts that were destroyed
 // here or in another thread, a device that was reset, functions of a module that is gone, and
 // errors that a context does not get over.

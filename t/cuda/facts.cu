@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts of functions and memory that a program asks for again and again: they follow what the
 // program changes.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that waits for what the program sends behind it: a host function that waits for the program,
 // many kernels behind it, and more behind those; a kernel behind a stream's wait for a value that a
 // later call writes. None of it may hang, on a shared GPU too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs that copy the program's own memory and call its functions: the bytes at launch count, host
 // nodes see what the copies before them left, and copies behind them see what they wrote; user
 // objects end with their last graph.

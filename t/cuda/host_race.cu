@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host function that ends while the program begins to wait for its stream: its end must get to
 // the GPU server at whatever moment that is. Another one behind it is still expected, and the
 // program has asked something in between.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for what is over already, and for what is not: the answers are right, and the first kind
 // needs no server.
 #include "check.h"

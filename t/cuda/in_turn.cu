@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in pinned memory when a stream gets to a copy counts, not what is there when the program
 // gives it: bytes that an earlier copy or host function brings; of two copies into the same memory
 // the later one's stay. And what a host function holds up holds up nothing else, neither other

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory a program gets, in pieces of 1 MiB, until there is no more.
 //
 //   memory_cap linear|pool|managed|array [HOLD]   prints "total T free F got G", bytes; with HOLD,

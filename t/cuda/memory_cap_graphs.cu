@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory a program gets through graphs, in pieces of 4 MiB, until there is no more.
 //
 //   memory_cap_graphs captured|nodes|any|one    prints "got G", bytes that a kernel wrote to and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Misuse that a driver answers at once, and what must still work after it: null handles, launches
 // that cannot be, copies past the end, nothing to copy, and a device that was reset.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ends with something else: nodes with their graph, functions with their module. Other threads
 // make objects meanwhile, which may get the numbers that become free.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events that are polled until they are reached, and what else says that they must have been.
 #include "check.h"
 

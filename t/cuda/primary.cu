@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The primary context, from the first question to its end: whoever else may have made one, this
 // process finds none. With the word "hold" it stays, its context with it, until it has read a line.
 #include <cuda.h>

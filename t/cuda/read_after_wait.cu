@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Wait for the work, read its result, step after step; and everything that can come between the
 // two.
 //

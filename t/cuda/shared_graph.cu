@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs whose kernels use managed, pinned and registered memory: what the program wrote before a
 // launch counts, and it sees what the graph wrote after. Ends with 0 when every value was right.
 #include "check.h"

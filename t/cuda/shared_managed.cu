@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory: program and kernels use it in turn, by the same pointers. Ends with 0 when every
 // byte was right.
 //   shared_managed [THREADS]   each check in so many threads at the same time, too

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned and registered host memory that kernels read and write. Ends with 0 when every byte was
 // right.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks at mapped memory while work that may write it is under way, and calls nothing: what cannot
 // work with a remote GPU. Ends with 0 when standard error has told so, with 1 when it has not after
 // 20 seconds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams that wait for and write values in host memory (cuStreamWaitValue, cuStreamWriteValue,
 // cuStreamBatchMemOp): the program writes a flag, waits for one by looking at it, and makes no CUDA
 // call meanwhile.

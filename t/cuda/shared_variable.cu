@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // __managed__ variables: the program uses them by name, as kernels do. Ends with 0 when every value
 // was right.
 #include "check.h"

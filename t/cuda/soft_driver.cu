@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver API used directly, as Python frameworks do: a context of one's own, PTX text,
 // arguments in a buffer; what the linker makes; and what wrong input is told. With an argument it
 // does one thing for a script:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA graphs: made by hand and by stream capture, launched, changed; what may not be captured.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels as a program meets them: launches and their limits, symbols, attributes, occupancy,
 // managed variables, cooperative launch, printf; and each way in which a kernel fails, in a process
 // of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory as the runtime API sees it: every kind of allocation and copy, pointer attributes, memory
 // info, and the errors of addresses that are no memory. Runs no kernel.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams and events: order, asynchrony, the default stream's rules, host functions, callbacks,
 // times. Host functions stand in for long work, so no kernel is needed.
 #include "check.h"

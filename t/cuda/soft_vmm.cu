@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management: memory and addresses apart, and how they come together.
 #include <cuda.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that uses the GPUs of several servers: the first half of the devices is one server's,
 // the second another's.
 //   span [CASE]    CASE: as in the table at the end

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a program of PyTorch's kind starts: what its runtime asks of the devices and the memory, two
 // kernels of a module that was never used, and their result.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses a GPU until it is ended, or for at most 300 s: what tests kill.
 //
 //   steady FILE    makes FILE when the first kernel has run; then launches and waits, again and

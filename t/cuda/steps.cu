@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes in steps on all its GPUs, and waits for a line between two of them: what is restarted
 // around it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A synchronous copy to the device is over when it returns: streams that wait for no other see what
 // it brought, and so do other threads' own streams. Sets of memory that the program shares with
 // kernels are over, too.

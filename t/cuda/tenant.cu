@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tenant of a shared GPU, for tests: kernels that spin for a time of their own choosing, whatever
 // the GPU's speed, and note when each began and ended.
 //

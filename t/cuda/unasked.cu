@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a stream brings must arrive though the program asks for nothing: a host function that it
 // waits for, and a copy to pinned memory whose bytes it watches. Ends with 0 when both came within
 // ten seconds.

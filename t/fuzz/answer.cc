@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server may answer on the control port, and lease files, which the user may write.
 #include <string_view>
 

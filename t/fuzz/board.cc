@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page that a worker writes for the scheduler: three workers of two leases, and a clock. Each
 // step of the input writes words into a worker's page, or lets the scheduler look.
 #include <cstring>

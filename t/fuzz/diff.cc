@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changed bytes of mirrored memory, as either side applies them.
 #include <cstdlib>
 #include <cstring>

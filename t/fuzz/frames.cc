@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's frames, from a client that holds a lease: under the worker is the driver that notes
 // its calls (t/recorder). The input is a row of frames: which line of the table, flags, how long
 // the body is, its bytes. Every eighth has the type that the input says, whatever that is.

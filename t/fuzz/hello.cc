@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handshake. First byte 0 to 127: a client's hello as a server reads it; if it is odd, with the
 // proof that only a holder of the lease can make, so that what is behind it is reached. From 128
 // on: what a server says, as a client reads it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of a stream that comes over several connections. The input: how many lanes, how the bytes
 // behind are dealt to them, and what is received at once.
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packed frames, as either side unpacks them: parts one behind the other, out of which a frame of
 // some length is read.
 #include <algorithm>

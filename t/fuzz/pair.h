@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two sockets that are connected to each other: what is to be read, and its peer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PTX, as a program's module may hold it.
 #include <string_view>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames from a server, while a program copies and asks. The input: what the program does, and the
 // stream that the server says, either as it is or as a row of frames with good headers. Nothing
 // beside the program's memory is written.

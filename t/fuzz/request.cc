@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What whoever connects to the control port may say: the head of a request, and the bodies.
 #include <string_view>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's snapshot, as a client reads it.
 #include <cstdlib>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVIDIA's driver does where its documentation promises nothing, and what rgpu counts on:
 // for a machine with a GPU (doc/gpu-results.md). Prints one fact a line: NAME VALUE UNIT.
 //

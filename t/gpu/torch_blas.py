@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuBLAS and cuDNN through PyTorch: products in several precisions, batched, convolutions; prints
 digests."""
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the PyTorch programs here begin with: deterministic, and exit status 77 where there is no
 PyTorch with CUDA."""
 import os

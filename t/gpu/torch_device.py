@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch sees the leased GPUs, by NVML and by the driver. Exit status 77: no PyTorch here."""
 import os
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small GPT, trained for some steps; prints the losses to the last bit."""
 from torch_common import device, show, torch
 from torch import nn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training steps replayed as a CUDA graph (torch.cuda.graphs)."""
 from torch_common import device, show, torch
 from torch import nn

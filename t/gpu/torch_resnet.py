@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18 (its basic blocks, written out: torchvision is not needed), trained for some steps;
 needs cuDNN."""
 from torch_common import device, show, torch

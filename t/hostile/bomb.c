@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker under its tenant's control, that takes of the host what it can get: threads, memory,
 // address space ("mapped"), or room in rgpud's log ("log").
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A CUDA program that gets into need: of threads, addresses, descriptors or memory. It uses the
  * driver only, so that whatever ends it is the driver's fault.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A program that only looks at GPUs, and gets into need: see need.h.
  *
  * guarded_nvml LIBNVIDIA_ML nproc|as|nofile N            asks everything below that limit (as: MiB

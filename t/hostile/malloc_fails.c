@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* LD_PRELOAD: malloc and its kin, that fail at a request. Not where glibc itself ends the process
  * then, as it says in its own words: in ld.so
  * ("cannot allocate memory for thread-local data"), and for a thread-local object's destructor

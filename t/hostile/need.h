@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* For programs that get into need: of threads, addresses, descriptors or memory. They use one
  * library only, so that whatever ends them is that library's fault.
  *

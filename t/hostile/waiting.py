@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes a worker wait in very many places, as no program does: with a client written from
 doc/protocol.md.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A thread of the interposer that was told of input, which another thread took, waited for more
 # without end; meanwhile nobody sent what the program's calls had gathered, and a host function's
 # end never got to the server.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Where a program has host functions, a worker frees memory in another thread. That could happen
 # after the memory's context had ended: then it freed what the program had got at the same address
 # in the next one.

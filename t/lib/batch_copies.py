@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuMemcpy3DBatchAsync between the program's memory, device memory and an array; prints "right"
 when all came through."""
 import ctypes as c

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Large copies to the host that nobody waits for, and what other streams ask meanwhile: with a
 client written from doc/protocol.md, that reads nothing while it sends. A copy is far larger than
 what all buffers between the two hold, so it is not over before the client reads.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands between a client and rgpud's data port, without the lease's secret.
 
 between.py PORT LEASE SECRET_HEX CHANGE

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Finds driver calls by name where the table of calls should speak.
 
     call_names.py [ROOT]

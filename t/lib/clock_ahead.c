@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A clock that is an hour ahead, for LD_PRELOAD.
 #define _GNU_SOURCE
 #include <dlfcn.h>

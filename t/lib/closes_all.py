@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that copies to a GPU, closes all its descriptors and opens files of its own:
 closes_all.py SECONDS
 

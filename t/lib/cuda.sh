@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Functions for tests that compile CUDA programs which take long: . "$(dirname "$0")/lib/cuda.sh",
 # after tap.sh

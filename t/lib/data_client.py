@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of rgpud's data port for tests.
 
 data_client.py PORT LEASE SECRET_HEX [--hold | --speak TEXT | --lane NUMBER | --slowly]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the proxies in front of rgpud's data port share: frames, ends, and the lease file that leads
 to them."""
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a program's main in several threads of one process: LD_PRELOAD=eight.so, EIGHT=8 (threads, 8
 // unless set).
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cuGetProcAddress_v2 gives for every name, at every version and flag, against what
 cudaTypedefs.h and its like say.
 

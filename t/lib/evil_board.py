@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """evil_board.py SECONDS: a worker that its tenant has taken over, at what it shares.
 
 Started as rgpu-worker is, with its descriptors and environment. It makes files shorter and longer,

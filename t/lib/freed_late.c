@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Frees memory when the program has a host function in a graph, ends the context, and gets memory
  * in the next one: the same addresses, most likely. It must keep that memory.
  *

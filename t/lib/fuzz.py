@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stranger may send, made by a deterministic generator: the same bytes in each run.
 
 fuzz.py control PORT ROUNDS [closed]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Prints doc/when-it-goes-wrong.md: what users and administrators see when something goes wrong, on
 # a minicluster. To be sourced behind slurm.sh, with a cluster up; t/t4071-goes-wrong.t compares.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data port's handshake for tests, both sides, written from doc/protocol.md."""
 import hashlib
 import hmac

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker under its tenant's control that takes nothing of what it is given, or leaves what it has
 to another: for t/t3518-leftovers.t.
 

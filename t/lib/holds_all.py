@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker under its tenant's control that keeps every lock it can get and spoils all it may write.
 
 Started in rgpu-worker's place with rgpu-worker's descriptors and environment; becomes the lease's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tenant whose client sends frames that ours never would: they name the worker's own memory, or
 the server's files.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures the sources' sizes and layout, for t/t0004-house.t.
 
     house.py CHECK [ROOT]

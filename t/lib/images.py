@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads module images through the driver API, for t/t2103-images.t.
 
 images.py STEP...     in one process, in order:

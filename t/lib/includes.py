@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds who may include whom in src, as doc/architecture.md says it.
 
     includes.py [ROOT]

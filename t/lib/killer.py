@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kills workers that have a GPU's token.
 
     killer.py RGPUD_PID CONTROL_PORT LEAST ROUNDS TIMES COMMAND...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands between a client and rgpud's data port, and troubles the further connections of a program.
 
 lane_proxy.py LEASE_FILE OUT_FILE silent|refusing|late|cut

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LD_PRELOAD: a thread that poll() has told of input gets on a moment later, as on a machine with
 // more threads than processors: another may have taken the input meanwhile.
 #define _GNU_SOURCE

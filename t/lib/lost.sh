@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # What the tests of lost servers add to slurm.sh:  . "$(dirname "$0")/lib/lost.sh"   (after
 # cluster_up)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands between a program and rgpud's data port, and makes the server lie to the program.
 
 lying_server.py LEASE_FILE OUT_FILE SNAPSHOT_HEX LIE_FILE

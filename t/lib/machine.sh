@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests that need a whole Debian machine, with its systemd:
 # . "$(dirname "$0")/../lib/machine.sh"  (after tap.sh)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A driver that is made up: version 12.8, no GPU.
 extern "C" {
 int cuInit(unsigned) { return 0; }

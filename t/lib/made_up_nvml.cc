@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An NVML that is made up: two GPUs, and the functions that NVML 580 has.
 #include <cstdio>
 #include <cstdlib>

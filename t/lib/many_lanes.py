@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comes as so many lanes for one worker, and goes at once.
 
 many_lanes.py COUNT PORT LEASE SECRET_HEX WORKER: prints how many were let in.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two processes, with a GPU each, join an NCCL communicator and connect (NCCL_RUNTIME_CONNECT=0):
 each gets the other's buffers by descriptors of memory. No kernel is launched. Prints "right".
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests of programs that get into need (t/hostile/need.h):  . "$(dirname "$0")/lib/need.sh"
 # (after rgpud.sh)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that a driver refuses at once: without a current context, with null, with an object of
 another kind. Prints "right"."""
 import ctypes as c

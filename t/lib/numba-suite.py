@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the tests that numba-cuda's package carries, and compares what fails with a list. TAP on
 stdout.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # What the tests of numba-cuda's own suite have in common: numba_suite [MODULE...] passes or fails
 # one test for each. After tap.sh and python.sh.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A libcurl that knows no pinned keys, as one may be built: it refuses that option, and is this
  * host's libcurl in all else. REAL names that one. Of each function only the registers of the
  * arguments matter. */

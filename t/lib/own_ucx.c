@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A program that uses UCX itself, before, beside and after remote GPUs: messages to itself through
    a worker of its own. Its settings are its own, too. Prints what it found; exit status 0: all as
    it should be. */

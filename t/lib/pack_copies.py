@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that copies to the GPU and back: pack_copies.py text|noise MEGABYTES [ROUNDS]
 
 What comes back must be what went, bit for bit, and other bytes each round: first by copies that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands between a client and rgpud's data port, and makes one side look like one that packs
 otherwise.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules, libraries and link inputs from files that cannot be read: each call prints the paths'
 results."""
 import ctypes as c

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws what calls and copies cost beside raw TCP and memcpy, as SVG, from a run of
 t/bench/transport.bench."""
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws shares of a GPU over time as SVG, and prints each tenant's share as a bench's figures:
 
   plot_shares.py --begin T --seconds S [--plot FILE.svg] LABEL=FILE...     (files: t/cuda/tenant.cu)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What processes do with a driver in them: fork, exec, dlclose, closed descriptors, exits. One case
 a run: process_cases.py CASE."""
 import ctypes as c

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Functions for tests that need packages from PyPI: . "$(dirname "$0")/lib/python.sh", after tap.sh
 #

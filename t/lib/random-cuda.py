@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a CUDA C++ program of random straight-line functions: random-cuda.py SEED FUNCTIONS
 
 The program runs each function on the device and on the host with the same inputs, compares the

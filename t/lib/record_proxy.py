@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a wire-tapper between a program and the GPU host sees.
 
 record_proxy.py PORT FILE [SPOIL]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each driver call answers to arguments that mean nothing, each in a process of its own.
 
 refusals.py ask CUDA_H

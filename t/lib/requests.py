@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stranger sends to rgpud's control port.
 
 requests.py statuses PORT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests that start an rgpud of their own:  . "$(dirname "$0")/lib/rgpud.sh"  (after tap.sh)
 #

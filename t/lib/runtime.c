@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A program of any CUDA runtime: runtime.c LIBCUDART opens that library and does by hand what nvcc
    has a program do, so that no toolkit of that version need be there.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program in a container sees: the libcuda.so.1 that it gets, the GPUs in it, and how many
 // libnvidia-ml.so.1 has.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tenants of a shared GPU got, from what their kernels noted (t/cuda/tenant.cu).
 
   shares.py [--begin T] [--end T] [--window S] [--join MS] NAME=FILE...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests of shared GPUs:  . "$(dirname "$0")/lib/sharing.sh"   (after tap.sh and rgpud.sh)
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that are signed with a key, and said again: signed.py PORT SERVER KEY_FILE NAME=SHIFT...
 
 Each NAME is a request GET /v1/leases whose time is SHIFT seconds off; the first use of a NAME signs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections that say nothing, from one address or from many, and another who wants to be served.
 
 silent.py control PORT one|many COUNT

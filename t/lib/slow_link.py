@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A link that is longer than loopback: every byte is late by half a round trip, and no faster than
 the link.
 

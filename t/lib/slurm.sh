@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # What the t4*.t tests add to tap.sh:  . "$(dirname "$0")/lib/slurm.sh"   (after tap.sh)
 #

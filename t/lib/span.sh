@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests with two servers in one lease:  . "$(dirname "$0")/lib/span.sh"  (after tap.sh and
 # rgpud.sh)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speaks to rgpu-spawner as doc/spawner.md has it, rightly and wrongly, and prints what comes of
 each case.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands between a client and rgpud's data port, and makes the server look like one of another rgpu
 version.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # What every t/tNNNN-topic.t starts with:  . "$(dirname "$0")/lib/tap.sh"
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tenant does who is in full control of his worker: stands in for rgpu-worker in hostile
 tests (t35xx).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For hostile tests, in which a worker is under its tenant's control:  . "$(dirname
 # "$0")/lib/tenant.sh"  (after rgpud.sh)

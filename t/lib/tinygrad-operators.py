@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random operators of tinygrad on DEV=CUDA, each against numpy: shapes, types and values from a
 seed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attackers of the control port in TLS.
 
 tls_peer.py forge CERTIFICATE KEY   a server with another key, which answers every request

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A driver that is made up: two GPUs with addresses, of which told_nvml.cc tells more.
 #include <cstddef>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An NVML that is made up, for what a client passes on: each answer shows what was asked. Two GPUs,
 // of told_driver.cc.
 #include <cstdio>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tensor on the GPU that a second process reads and writes (torch.multiprocessing): with
 PyTorch's expandable segments by descriptors of memory, else by CUDA IPC. Prints how it was shared,
 and "right".

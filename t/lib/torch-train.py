@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains two small networks with torch.compile on the GPU and the same ones on the CPU: prints both
 losses of every step.
 

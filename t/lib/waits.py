@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program with a GPU that waits in the middle for a line on its standard input, and copies from
 the GPU then."""
 import ctypes, sys

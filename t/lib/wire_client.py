@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A client of rgpu-worker written from doc/protocol.md alone, to send what no client may.
 
 usage: wire_client.py WORKER CASE [SEED]

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The Debian packages: built, judged by lintian, installed in a machine that has never seen rgpu,
 # used there by a job, upgraded below a running job, removed and purged. As root, with Debian's
 # archive; three quarters of an hour without ccache, most of it two builds.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What goes into programs, in a root of Debian 11 (glibc 2.31): a CUDA program there uses a GPU
 # through it, and nvidia-smi shows the GPU. As root; two minutes, with Debian's archive.
 . "$(dirname "$0")/../lib/tap.sh"

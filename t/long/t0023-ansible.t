@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # contrib/ansible: the role installs and configures a controller and a GPU host in two roots that
 # have never seen rgpu, by Ansible's chroot connection; then the GPU host is booted and lends. As
 # root, with Debian's archive and the packages of make deb.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # PyTorch from PyPI on the software GPU: networks train with torch.compile, on cuBLAS, cuDNN and
 # Triton.
 . "$(dirname "$0")/../lib/tap.sh"

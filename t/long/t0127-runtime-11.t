@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What people install that brings a CUDA runtime of its own, from 11.0 on: CatBoost, CuPy for CUDA
 # 11, 12 and 13, XGBoost, RMM; and what needs the driver alone: Dr.Jit, Taichi, Warp. Each computes
 # remotely what it computes on the software GPU itself.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # PyTorch from PyPI shares tensors between processes of a job (torch.multiprocessing), with its
 # expandable segments and without. The processes of its NCCL get each other's buffers.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs on the GPUs of two servers, for longer than t2210 has time: a training with copies and
 # events between the two, and every case of t/cuda/span.cu again and again, several processes at a
 # time.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A server that is away is in nobody's way but of those whose GPUs it has: others' jobs start, wait,
 # start again and end.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A GPU server dies under a job: the job starts again on another one, and says why; one that is only
 # restarted costs nobody anything.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The controller dies, and its backup takes over: jobs keep their GPUs, give them back, and still
 # avoid the servers that they lost.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Leases of Slurm's jobs with a term: rgpu slurm sync renews them while the job runs, and one that
 # no epilog could end ends by it.
 . "$(dirname "$0")/../lib/tap.sh"

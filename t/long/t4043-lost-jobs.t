@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A GPU server dies under jobs of all kinds: what Slurm can start again, what it cannot, and what
 # rgpu.conf says of it.
 . "$(dirname "$0")/../lib/tap.sh"

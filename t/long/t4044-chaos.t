@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # slurmctld, slurmd and rgpud are killed at random under a stream of mixed jobs; whenever that
 # stops, no lease is without job, no job without lease, and the licences are right.
 #

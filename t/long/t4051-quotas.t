@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Guaranteed shares, as etc/quotas.conf and etc/quotas.sh set them up: two accounts with two of four
 # GPUs each. What one leaves the other uses; when it is asked back, the youngest jobs over the quota
 # are requeued, and go on from their checkpoints later.

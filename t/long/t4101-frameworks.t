@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs from PyPI and Debian that look for GPUs before they use any, unchanged, in a Slurm job:
 # they see the leased GPUs, with no variable set.
 . "$(dirname "$0")/../lib/tap.sh"

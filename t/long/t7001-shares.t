@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Three always-busy tenants of 25, 35 and 40 hundredths over 30 s: each within 2 points, and within
 # 5 over any 5 s; kernels of 0.2, 2 and 20 ms; then one from CUDA graphs and one from eight threads.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What changes while they run: one is away for ten seconds, one never waits, one has a kernel of
 # five seconds; and a ceiling.
 . "$(dirname "$0")/../lib/tap.sh"

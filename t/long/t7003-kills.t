@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A worker is killed while its tenant has the token, 100 times: the others never wait longer than 50
 # ms for it.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # One tenant alone pays at most 1% for being scheduled: an always-busy loop of short kernels, with
 # turns and without, a round of one after a round of the other.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """alone_rounds.py BUILD MODE MICROSECONDS CONF_WITH CONF_WITHOUT: what turns cost one tenant alone.
 
 Runs the same tenant with and without turns, 25 times in turn, and prints the medians as JSON."""

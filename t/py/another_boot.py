@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """another_boot.py STATE_DIR BOOT: leases of this boot of the host become those of another one."""
 import sqlite3
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The figures of t/bench/hostile.bench, as `make bench` wants them: one JSON object a line.
 
     attacked_shares.py FOLDER ROUNDS ATTACK:REFERENCE...

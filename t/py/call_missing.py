@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls cuMemGetInfo_v2, which the server lacks, and then one that it has; prints both results."""
 import ctypes as c
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes calls that the server knows and does not carry out: found by name, asked, posted, and
 copies."""
 import ctypes as c

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """connection_figures.py PATH CONNECTIONS SIZE REFERENCE GB_PER_S: figures of both ways from
 stats.json, a line of JSON each."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies to the GPU and back, synchronous and asynchronous, of sizes from 1 byte to 64 MiB."""
 import ctypes
 import os

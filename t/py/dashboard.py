@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Asks a Prometheus for every expression of a Grafana dashboard and of a file of rules.
 
     dashboard.py URL DASHBOARD RULES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """figure.py NAME VALUE UNIT [KEY=VALUE...]: a figure of a benchmark, as a line of JSON."""
 import json
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """flood.py PORT COUNT: holds half-sent requests open, asks properly, and prints how long the
 answers took."""
 import select

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looks at this node as programs do that look for GPUs before they load a driver.
 
 Prints a line for each kind of thing: the device files (and whether they can be opened), then for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds device memory of device 0 until a file is there: hold_memory.py BYTES FILE."""
 
 import ctypes

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a process reaches of its host's files and services, for t/t3519-host-files.t.
 
     host_files.py listen SOCKET...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hwloc_host.py FILE PCI PCI: a host for HWLOC_XMLFILE.
 
 It has two processors of one core, a GPU at each, and a network card at the second."""

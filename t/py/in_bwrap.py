@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """in_bwrap.py ROOTFS FSTAB|PARTS_JSON ENVIRON COMMAND...: what enroot does with these files, by
 bubblewrap."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """join_leases.py FILE SERVER...: makes one lease file FILE of FILE.SERVER..., the leases of one
 server each."""
 import json

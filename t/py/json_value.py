@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """json_value.py [--true] EXPRESSION [ARGUMENT...]: the value of a Python expression over JSON.
 
 The JSON comes on stdin and is `j` in the expression, the arguments are `a`. A list is printed as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lease_parts.py [LEASE_FILE]: "gpu1:2 gpu2:1", the servers of a lease file, in its order.
 
 The number is how many GPUs each has there. Without a file it is that of RGPU_LEASE."""

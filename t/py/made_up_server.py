@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """made_up_server.py PORT_FILE breaks|old: a server that takes its offer back, or one of before
 --span."""
 import http.server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """man_page_keys.py KEYS_JSON PAGE: says which keys and defaults of rgpu.conf the man page lacks or
 has wrong."""
 import json

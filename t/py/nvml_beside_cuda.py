@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds 64 MiB of the GPU while nvml_gpus.py, another program of the same lease, looks at it."""
 import os
 import subprocess

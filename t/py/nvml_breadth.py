@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks NVML what NCCL, XLA and monitors ask, through nvidia-ml-py, and prints what it answers.
 
     nvml_breadth.py questions   each question's answer, a line each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The results of NVML for the number of GPUs, and for the handle and memory of each."""
 import ctypes
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What NVIDIA's nvidia-smi asks for beyond nvml.h: the internal export table, and events that never
 come."""
 import time

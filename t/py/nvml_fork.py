@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The child of a fork asks NVML for a GPU and its compute capability."""
 import os
 import ctypes as c

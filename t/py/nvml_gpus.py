@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nvml_gpus.py [memory]: each GPU's UUID as libnvidia-ml.so.1 tells it; with "memory", MiB in all
 and used.
 

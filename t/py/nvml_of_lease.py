@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVML lists just the GPUs of the lease; prints MiB in all and used of each."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks the made-up NVML of t/lib/told_nvml.cc through a lease of two GPUs."""
 
 import ctypes

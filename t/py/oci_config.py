@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oci_config.py CONFIG_JSON VARIABLE=VALUE...: gives an OCI bundle the host's network and this
 environment."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """old_rgpud.py PORT_FILE: a server of before the filter "driver", which refuses what it does not
 know."""
 import http.server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A CUDA program with an OpenSSL of its own: copies there and back, before and after a fork."""
 import ctypes
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pod_as_oci.py POD_YAML IMAGES VOLUMES SECRETS CONTAINER: what a kubelet tells the runtime.
 
 Prints the OCI configuration of one container of the pod, made from the one on stdin (crun spec).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each GPU as nvidia-ml-py sees it: name, MiB in all, MiB used, compute capability, MiB again."""
 from pynvml import (
     NVMLError_NotSupported,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """race.py RGPU FOLDER SECONDS PROGRAM: forty clients at once ask for GPUs, and some of them are
 killed.
 

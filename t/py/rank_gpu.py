@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program of torchrun's sees, and which GPU it takes."""
 import ctypes
 import os

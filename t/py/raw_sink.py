@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads all that comes to 10.99.0.1, one connection after the other; writes its port to the file
 "port"."""
 import os

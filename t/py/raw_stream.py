@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """raw_stream.py MEGABYTES: sends so many to 10.99.0.1, where raw_sink.py listens; prints GB/s."""
 """stream.py MEGABYTES: a raw stream to 10.99.0.1; GB/s."""
 import socket

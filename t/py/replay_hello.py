@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """replay_hello.py PORT LEASE SECRET: says the same hello three times; prints 1 where the server
 takes it."""
 import handshake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """replay_request.py KEY_FILE PORT: signs one request and sends it twice, then for another target;
 prints the statuses."""
 import hashlib

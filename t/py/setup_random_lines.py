@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """setup_random_lines.py RGPU OWN_LINES FOLDER: rgpu slurm setup with files of random lines.
 
 Each run ends well or with a sentence, and --undo leaves the file as it was."""

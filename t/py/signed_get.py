@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """signed_get.py KEY_FILE HOST PORT TARGET: a signed GET of server gpu2; prints the status, and what
 a refusal says."""
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sole_owner.py FOLDER: owns the GPUs of its lease for a moment, by a directory for each of them.
 
 A file in FOLDER/double says that another program owned one at the same time."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """span_gpus.py [FILE]: the places in the lease of the GPUs that libcuda.so.1 shows.
 
 With a file: makes a context on each, the file, and allocates on each in turn until that fails."""

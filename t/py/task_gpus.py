@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """task_gpus.py [MEBIBYTES [FOLDER TASKS]]: the task's number, and the places in the lease of the
 GPUs it sees.
 

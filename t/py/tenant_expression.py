@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tenant_expression.py JSON EXPRESSION: the value of a Python expression over what t/lib/tenant.py
 prints."""
 import json

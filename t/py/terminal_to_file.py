@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """terminal_to_file.py SCREEN ENOUGH COLUMNS COMMAND...: a terminal whose screen is a file.
 
 Makes the file ENOUGH when the line about waiting has been there for two seconds."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """top_screen.py ROWS COLUMNS VIEWS KEY COMMAND...: types KEY when it has seen so many views.
 
 Prints the last whole one, and tells on stderr how the command ended, the terminal's modes before,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weight, part due (percent) and seconds given of the two tenants of a GPU, from rgpu top --json.
 
 Prints nothing before both run."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """use_gpu_until.py BEGUN END: uses its GPU again and again until the file END is there, and once
 more then.
 

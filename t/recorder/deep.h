@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structs with handles or pointers in them, as the recording driver notes them: every field that
 // counts for the struct's kind, and all that it points to, one after the other.
 //

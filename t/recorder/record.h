@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the recording driver notes a call, and how a test notes the same call: parameter by
 // parameter, by role.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libcuda.so.1 for tests, made from the table: every function notes what it was called with,
 // writes values that can be recognised to its outputs, and succeeds (or answers what the test
 // says). It never looks at what it does not know.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two processes' ends of shared memory as threads, for the thread sanitizer (Criterion does not
 // start under it): net_stress [SECONDS]
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's turns under the thread sanitizer: the dispatchers of two tenants with their watching
 // threads, on a driver that is a thread: serverd_stress [SECONDS]
 //

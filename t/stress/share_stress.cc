@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that fight for one board, for the thread sanitizer (Criterion does not start under it):
 // share_stress [SECONDS]
 //

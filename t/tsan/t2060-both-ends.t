@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The interposer and the worker under ThreadSanitizer, with programs of one and of eight threads
 # between them: over TCP, shared memory, encrypted, and on the GPUs of two servers; and rgpud. `make
 # check-tsan` builds them into $RGPU_TSAN; all else is the usual build's.

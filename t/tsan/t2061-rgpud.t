@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rgpud's own tests with rgpud under ThreadSanitizer: requests, leases and programs at the same
 # moment, floods, restarts. As t2060.
 . "$(dirname "$0")/../lib/tap.sh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running a command under rgpu: signals passed on, its status passed back.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a subcommand of rgpu is made: one file a subcommand.
 //
 //     class List : public Command { ... };

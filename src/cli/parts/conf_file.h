@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes to rgpu.conf that leave all else of the file as it stands, comments and order too.
 #pragma once
 

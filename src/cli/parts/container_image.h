@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a container's root directory has of libraries, and where rgpu's must lie so that its loader
 // finds them.
 #pragma once

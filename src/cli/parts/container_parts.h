@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of rgpu must be in a container, and how the runtimes are told: nothing here touches the
 // container itself.
 #pragma once

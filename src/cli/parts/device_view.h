@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A command that rgpu starts sees the leased GPUs as devices of its node (view/show.h).
 #pragma once
 

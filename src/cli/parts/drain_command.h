@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpu drain and rgpu resume have in common: the server or GPU that they name.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that say what GPUs are wanted and how long to wait for them: those of rgpu run and
 // rgpu request.
 #pragma once

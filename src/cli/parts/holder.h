@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection that says that whoever holds a lease is alive: when it closes, the lease ends soon.
 #pragma once
 

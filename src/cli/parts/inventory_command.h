@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpu list and rgpu leases have in common: both show the servers' inventories.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private lease.json of a program, and the environment that points at it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the way to a GPU costs a program: measured through libcuda.so.1 itself, and what follows
 // from it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measuring itself: the driver through dlopen, as programs that choose it at run time do.
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `rgpu list --mine` says: the GPUs that this process has, as its lease file names them, and
 // how far their servers are. No server is asked.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The health checks of the way from this host to a server.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `rgpu list` and `rgpu leases` say of servers, GPUs and leases: tables and JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `rgpu report` says of a job: the sums of what its leases used, and what follows from them.
 #pragma once
 

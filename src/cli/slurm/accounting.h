@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps what a job used in the job's record of Slurm's accounting.
 #pragma once
 

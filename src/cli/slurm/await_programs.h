@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The controller's epilog begins when a job is told to end, not when it has ended.
 #pragma once
 

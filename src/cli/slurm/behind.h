@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that goes on after a script of Slurm's has ended.
 #pragma once
 

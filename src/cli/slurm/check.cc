@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm check: where Slurm and the pool disagree, and what to do about it.
 #include <algorithm>
 #include <cstdio>

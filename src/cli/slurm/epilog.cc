@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm epilog: gives a job's GPUs back to the pool after it.
 //
 // For EpilogSlurmctld, on the controller.

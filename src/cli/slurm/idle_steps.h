@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Warns jobs that do not use their GPUs, and ends them: [pool] of rgpu.conf, for rgpu slurm sync.
 #pragma once
 

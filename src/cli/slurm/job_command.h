@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A subcommand that Slurm's prologs and epilogs run for a job: one that is not ours ends well and
 // costs nothing.
 #pragma once

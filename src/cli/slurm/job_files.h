@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job's files on its node, below [slurm] rundir: written by root, in folders that all may pass.
 #pragma once
 

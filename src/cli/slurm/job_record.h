@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slurm's own record of a job, by its commands: looked at, and given our note.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Does to a job that has lost a server what [slurm] lost_server of rgpu.conf says.
 #pragma once
 

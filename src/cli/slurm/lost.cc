@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm lost: ends a job whose slurmstepd was killed on this node.
 //
 // Run by the watcher that the SPANK plugin starts. Slurm does not notice such a death by itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm node-epilog: removes a job's lease file from its node.
 //
 // For Epilog of slurmd, as root. It ends with 0 unless this node itself is unfit, for Slurm drains

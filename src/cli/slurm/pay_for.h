@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The licences of a job whose number of nodes, or whose type of GPU, is known only when it starts.
 #pragma once
 

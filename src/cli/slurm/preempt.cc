@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm preempt: requeues over-quota jobs for those that wait for licences, where Slurm does
 // not do it by itself.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm prolog: takes a job's GPUs from the pool before it starts.
 //
 // For PrologSlurmctld, on the controller.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Brings jobs and leases that have lost each other together again, for rgpu slurm sync: ends leases
 // of runs that are over, renews those that have a term, and gives up servers that have been
 // unreachable for [slurm] lost_after, with the jobs that run with their GPUs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm setup: puts rgpu's lines into a site's slurm.conf, gres.conf and plugstack.conf, and
 // takes them out again.
 #include <algorithm>

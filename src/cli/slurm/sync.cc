@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu slurm sync: tells Slurm how large the pool is: the snapshot that job_submit reads, and a
 // reservation of what is missing now.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running Slurm's own commands: what no public header offers.
 #pragma once
 

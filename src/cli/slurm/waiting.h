@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is told of a job that waits in its prolog: for what, since when, and who has it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times and requests in the words that `rgpu why` and the prologue tell people.
 #pragma once
 

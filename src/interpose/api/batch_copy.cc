@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches of 3D copies: in one stream they do what their copies do one after the other.
 #include "calls/array_format.h"
 #include "interpose/mirror/addresses.h"

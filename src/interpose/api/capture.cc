@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that begin, join, watch and end captures.
 #include "interpose/state/capture.h"
 

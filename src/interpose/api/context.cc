@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts: which one is current is known here, making and ending them is asked of the server.
 #include "calls/export_tables.h"
 #include "interpose/api/entry.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Use counts of CUDA 3: a context has one use from its creation, and ends with its last.
 #include <map>
 #include <mutex>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between the program's memory and the server's, and sets of device memory.
 //
 // A copy to the device goes out in chunks behind their frames; the program may reuse its memory as

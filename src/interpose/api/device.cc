@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices: answered from the snapshot.
 #include <algorithm>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which function carries out a line of the table in the client.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every symbol of libcuda.so.1: an exported name for each line of the table.
 //
 // The dynamic loader asks each symbol's resolver which function it stands for (GNU ifunc); the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is asked of functions again and again and does not change until the program changes it:
 // attributes and occupancy.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs: what their calls need beyond the table's roles. Definitions live on the server; the
 // client knows which handles belong to which graph, what launches need (launch_plan.h), and the
 // user objects.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Initialisation, versions, errors, entry points and the profiler's switches.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel launches, with the parameters as one block of bytes; posted when the driver is known to
 // take them (known_launches.h).
 #include "interpose/code/arguments.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The linker (cuLink*) works on the server; its result comes here, where the program looks at it.
 // Bodies: wire/jit_bodies.h.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hints about managed memory: where it should be, who will use it. There is one place on each side,
 // so that they change nothing that can be seen but what they say when they are asked back.
 #include "interpose/mirror/mirror.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of the device and pinned memory: given, taken back and asked about.
 #include <sys/mman.h>
 

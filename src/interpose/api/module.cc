@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modules, libraries, and the functions found in them.
 //
 // Bodies: wire/module_bodies.h. The answer to a load begins with an ImageAnswer and what the

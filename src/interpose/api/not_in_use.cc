@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions about what no program can use here, and interest in it: answered as by a driver whose
 // program does not use it (calls/not_in_use.h).
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuOccupancyMaxPotentialBlockSize calls the program back for each block size, so it is computed
 // here from the occupancy that the server tells (CUDA Driver API, "Occupancy").
 #include "interpose/stub/by_hand.h"

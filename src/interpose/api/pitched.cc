@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 2D and 3D copies. Between device addresses and arrays they go to the server as they are; between
 // linear memory and the program's they are rows, and rows that lie close together are one plain
 // copy; between arrays and the program's memory they go through device memory that is allocated for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointer attributes, from what the client knows of its memory.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory pools: those of the host are the client's own (mirror/host_pools.h). Attributes of pools
 // and of graphs' memory are pointers to an int or a 64-bit number, by the attribute.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that processes of a job share by descriptors (state/shareable.h): what is exported here is
 // imported by another process of the lease on the same server. Bodies: worker/calls/shareable.cc.
 #include "interpose/state/shareable.h"

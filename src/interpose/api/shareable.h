@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the calls of memory share: numbers of memory where several servers are, and descriptors that
 // were closed.
 #pragma once

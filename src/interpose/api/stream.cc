@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams: what the client knows of them without asking. And which events there can be.
 #include <algorithm>
 

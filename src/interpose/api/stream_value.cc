@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams that wait for values in memory, and write them. Memory that the program shares with the
 // device may hold them: then its bytes travel when the stream gets there, without a call of the
 // program (mirror/flags.cc).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that tell the program how far the device is: answered here where that is known (idle.h);
 // else what shared memory holds there comes back with the server's answer.
 #include <optional>

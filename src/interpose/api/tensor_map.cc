@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor maps (TMA): 128 opaque bytes that the server's driver makes of a description; a kernel
 // gets them as a parameter.
 #include <algorithm>

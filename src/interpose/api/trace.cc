@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where trace lines go.
 #include "interpose/api/trace.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RGPU_TRACE=1: a line on standard error for each call, with its arguments by name, its result
 // and its time; RGPU_STATS: what stats.h counts. Made from the table; no call has code of its own
 // for it.

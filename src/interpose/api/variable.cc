@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Variables of modules and libraries, device and managed ones, and what goes when their owner is
 // unloaded.
 //

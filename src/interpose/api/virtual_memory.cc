@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management and memory of other processes: which addresses are memory, the client
 // must know. Memory of the host is the client's own (mirror/host_pieces.h).
 #include <algorithm>

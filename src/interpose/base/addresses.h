@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PCI addresses that programs see for leased GPUs (util/pci_address.h), by UUID.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of ours that run behind the program's back, and are never joined. A thread that finds no
 // memory to go on gives up its connection (a ServerSession, or whatever else has lose()).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The boundary between a C program and this library. No exception crosses it: exported symbols, the
 // functions of private tables and threads' bodies all go through here, and result.h says which
 // CUresult an exception becomes.

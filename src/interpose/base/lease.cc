@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads lease.json.
 #include "interpose/base/lease.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lease file that srun's prolog or `rgpu run` wrote: where to connect, and with which secret.
 // The client's libraries read it here, each once. Its format is in doc/architecture.md.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One write(2) a message, so that lines of several processes do not mix.
 #include "interpose/base/log.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages to the user's standard error: few, each a sentence that names the thing and the cure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which CUresult a failure of ours is: the one table of it.
 #pragma once
 

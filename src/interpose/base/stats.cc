@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters without locks, and the report when the library is unloaded with the process.
 #include "interpose/base/stats.h"
 

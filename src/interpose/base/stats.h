@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RGPU_STATS: what this process asked of the driver, told at its end. Counted where every call
 // passes (entry.h) and where bytes leave and come (link/); no call has code of its own for it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // By this name of a thread NVML knows the programs that are connected.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes that a kernel's arguments make: from kernelParams (a pointer to each) or `extra` (a
 // buffer).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client knows of a function or kernel: how its parameters lie, learned when it was found.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Image formats, as far as their length goes.
 #include "interpose/code/image.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long is a module image? The driver API passes images without their size.
 #pragma once
 

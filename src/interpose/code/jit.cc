@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JIT options over the wire.
 #include "interpose/code/jit.h"
 

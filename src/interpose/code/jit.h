@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of the just-in-time compiler and linker, and the words that they give back.
 #pragma once
 

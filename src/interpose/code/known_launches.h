@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches that the server's driver takes for sure: they are posted. For the others the program
 // waits for the driver's word, because a driver of its own would refuse them at once. Called by any
 // thread.

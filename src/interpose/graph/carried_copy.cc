@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of boxes: the struct itself, with numbers in place of arrays. A side in the program's
 // memory stands only in a graph's nodes (own code carries out the others): host_copies.h puts
 // server memory in its place.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters of the other graph nodes, and what graph calls tell of their outcome.
 #include "interpose/graph/node_memory.h"
 #include "interpose/stream/callback.h"

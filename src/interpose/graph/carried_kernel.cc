@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel nodes' parameters.
 #include "interpose/code/arguments.h"
 #include "interpose/graph/node_memory.h"

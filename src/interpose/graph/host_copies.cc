@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shadows, by the box of host memory they stand for and by their addresses.
 #include "interpose/graph/host_copies.h"
 

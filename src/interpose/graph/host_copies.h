@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A graph's copies to and from the program's memory.
 //
 // The server's graph cannot reach that memory, so its copy node goes to or from a block of device

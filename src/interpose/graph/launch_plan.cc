@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plans of executable graphs, and their launches under way.
 //
 // Launches of one executable graph follow each other, so the n-th call of a host node's function

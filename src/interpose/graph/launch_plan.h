@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a launch of an executable graph needs from the client: bytes to send before it and to fetch
 // after it, and host functions that it will call.
 #pragma once

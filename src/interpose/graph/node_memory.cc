@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block for each object.
 #include "interpose/graph/node_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that an answered struct points to and that CUDA says belongs to a graph node.
 #pragma once
 

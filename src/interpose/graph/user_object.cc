@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The objects, who holds how many references to each, and the destructor of the last.
 #include "interpose/graph/user_object.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's user objects: reference counts on something of the program's, held by the program, its
 // graphs and its executable graphs. They live here; the server knows nothing of them (CUDA Driver
 // API, cuUserObjectCreate).

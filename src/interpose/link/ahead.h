@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A question, or a copy to the host, that goes out before anybody waits for it.
 //
 // Its owner keeps it as long as the session lives: the answer comes to where it is. One thread at a

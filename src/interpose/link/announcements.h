@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server sends that answers no call: text that kernels printed, host functions whose turn it
 // is, and how fast our bytes come to it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one call is answered with, and where its answer goes.
 //
 // Whoever sends the call owns its Answer and keeps it until it is done: from the moment at which

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answers that calls wait for, and who reads them.
 //
 // There is no thread that only reads. Of the threads that wait for an answer one reads at a time,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for the server to have read blocks.
 #include "interpose/link/blocks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of something large on their way to the server, a call each; of one thread.
 //
 // Where the server is on the program's host and reads from a socket, the program stays kAhead

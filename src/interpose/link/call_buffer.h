@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sending end of a connection: one buffer of calls, that all threads put theirs into.
 //
 // Calls are gathered. The buffer leaves when a call in it is waited for, when it is full, when a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's numbers of calls, where its table is another version's.
 //
 // Learned once, before the first call; any thread reads.

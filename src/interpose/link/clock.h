@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clock of everything that a connection measures or waits for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The beginning of a connection: proves the lease, agrees on what carries the bytes and how they
 // are packed, and reads what the server says of itself.
 #pragma once

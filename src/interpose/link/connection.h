@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One connection to a GPU server, and whether it stands.
 //
 // Owns the transport; lives as long as everything that sends or receives over it. Any thread may

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many bytes of large copies a connection has carried, and what is done when they are many.
 #pragma once
 

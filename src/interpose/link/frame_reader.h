@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The receiving end of a connection: frames, and the bytes of their bodies.
 //
 // Owns the buffer that small frames are read into, many with one system call; the bytes of large

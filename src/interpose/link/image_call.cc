@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Digests of images, and the second attempt.
 #include "interpose/link/image_call.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that carry a module image: by its digest where the server has kept the bytes, else as it
 // is.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which module images the server has kept, as far as this process knows.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening them: in a thread of its own, as it takes some round trips.
 #include "interpose/link/lanes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Further connections of one session that carry the bytes of large copies: as RGPU_CONNECTIONS
 // says, opened when there was enough to carry.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of the program that it cancels (pthread_cancel) inside of a call.
 #pragma once
 

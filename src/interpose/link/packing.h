@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the frames of one connection are packed (net/packing/packer.h), both ways, and whether its
 // link is slow. What is agreed on with the server is packing_agreement.h's.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agreeing: opening the libraries, and one question to the server. Both in a thread of its own, as
 // the threads that notice hold locks that others need to get out of ld.so (a library's constructor
 // may call the driver).

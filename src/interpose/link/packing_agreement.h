@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agrees with a server on how frames are packed: as RGPU_COMPRESSION says, when either side finds
 // the link slow, or at once where a method is named.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The thread that sends calls which were gathered and which nobody waits for, and that reads what
 // comes while nobody waits: copies to the host, host functions.
 //

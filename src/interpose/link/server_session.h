@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client's end of one connection: one ordered stream of calls, shared by all threads.
 //
 // What calls see of it. The parts, each with its own contract: the call buffer sends

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What carries a connection's bytes: TCP, or what client and worker agree on at its beginning.
 // RGPU_TRANSPORT says which.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that would be posted and yet wait for their answers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an address of the program is: of state/ranges.h and of memory that kernels share with the
 // program, together. Any thread.
 #pragma once

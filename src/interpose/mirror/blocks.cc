@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where shared memory lies, and what it is.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes that travel between the program's memory and the device's, and when.
 //
 // Which streams may still work is known from what was posted and what was waited for. Where none

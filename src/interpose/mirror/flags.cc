@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flags: shared memory that streams wait for or write (cuStreamWaitValue, cuStreamWriteValue). CUDA
 // lets a program set and see them without a call, so bytes travel without one here, and a flag
 // always behind the data that it stands for.

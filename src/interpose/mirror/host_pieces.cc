@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files in memory, and where they are mapped.
 #include "interpose/mirror/host_pieces.h"
 

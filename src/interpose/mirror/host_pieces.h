@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management of the program's own memory: what cuMemCreate makes with a location of
 // the host (CU_MEM_LOCATION_TYPE_HOST, HOST_NUMA), and cuMemMap puts at addresses.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools are lists of what they gave. Memory that is freed in a stream waits for an event in it.
 #include "interpose/mirror/host_pools.h"
 

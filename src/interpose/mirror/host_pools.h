@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory pools of the program's own memory: what cuMemPoolCreate makes with a location of the host
 // (CU_MEM_LOCATION_TYPE_HOST, HOST_NUMA).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory that kernels touch: managed, mapped pinned and registered memory, and __managed__
 // variables.
 //

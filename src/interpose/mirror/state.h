@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is behind mirror.h: for its own files only.
 #pragma once
 

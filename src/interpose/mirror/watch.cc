@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notices a program that waits for a kernel, or a kernel that waits for the program, by looking at
 // memory that both use. Bytes travel at calls only: exchanging them at other times could show a
 // flag before the data that it stands for. Says once what is wrong and what helps.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "interpose/span/address_space.h"
 
 #include "interpose/base/log.h"

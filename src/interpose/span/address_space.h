@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One address space for the memory of several servers: an address means memory of one of them.
 //
 // Each server's driver places memory without knowing of the others. What meets another server's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and waits between GPUs of different servers, where one lease spans several: through this
 // process, in stream order. Likewise copies of one server whose bytes in the program's memory are
 // not what they will be when the stream gets there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the calling thread to the server that a call is for, where the lease spans several: told
 // from its parameters.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "interpose/state/advices.h"
 
 #include "interpose/state/client.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this program said about its managed memory. Any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The captures under way.
 #include "interpose/state/capture.h"
 

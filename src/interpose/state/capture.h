@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which streams are being captured, as far as the client must know: the copies and host functions
 // that go into a graph take another way than others, and CUDA forbids some calls while a capture
 // goes on.

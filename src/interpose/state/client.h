@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client: all that the interposer keeps of its program from one call to the next. A process has
 // one. A unit test makes a second one, to see that nothing of the one is in the other.
 //

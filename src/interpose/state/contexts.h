@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calling thread's contexts, as numbers of handles. Each thread has its own; no function here
 // asks the server or takes a lock.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each event that is polled has a cuEventSynchronize under way that nobody waits for. Other answers
 // may tell the program that the event must have been reached, and overtake that one; so "not ready"
 // is repeated only while nothing else is heard.

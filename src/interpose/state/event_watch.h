@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completions that the server pushes: once a query of an event was answered "not ready", the server
 // is asked to say when it is reached, and further queries look at what has come instead of asking.
 // Any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of each object, as they were named.
 #include "interpose/state/family.h"
 

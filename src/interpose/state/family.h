@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is part of something else and ends with it: nodes of a graph, the graph inside a child graph
 // node, functions of a module, kernels of a library.
 #pragma once

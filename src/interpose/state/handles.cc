@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The slots' memory and the free list.
 #include "interpose/state/handles.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handles that the program holds: CUstream, CUmodule and so on are addresses of slots here.
 //
 // A slot's index is the handle's number on the wire. Slots live in one reserved range of

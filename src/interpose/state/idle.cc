@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moments are counts of calls sent: equal counts mean that nothing was asked of the server in
 // between.
 #include "interpose/state/idle.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client knows to be over without asking: a stream or context that was synchronised and to
 // which nothing was sent since, an event that was reached and not recorded again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory at addresses that are chosen here, so that to allocate and to free it needs no
 // answer (doc/addresses.md).
 //

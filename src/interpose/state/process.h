@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connection of this process: made at the first call that needs one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client knows of addresses: which ranges are device memory, which are pinned memory of
 // the program, and where each server's memory lies. Memory that kernels share with the program is
 // in mirror/; mirror/addresses.h answers for both. Any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The servers of a lease that spans several, and which of them a call is for.
 //
 // Each server has a session, a connection to a worker of its own. A call goes to the server of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Descriptors that name memory of the GPU server, for other processes of the job: what a program
 // gets where a driver would give it a descriptor of memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two sides of a 3D copy's struct, as wholes.
 #pragma once
 

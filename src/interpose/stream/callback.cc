@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of functions that are waiting for their streams, and the threads that run them.
 #include "interpose/stream/callback.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host functions and stream callbacks: they run here, in the program, when the server's stream gets
 // to them.
 //

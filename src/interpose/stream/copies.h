@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies in stream order, as all calls that copy need them. Defined with the calls, in api/copy.cc
 // and api/pitched.cc: a copy between servers is made of copies again (span/relay.h). Any thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Guesses by what followed the same read last time: each read that directly followed a wait names
 // its successor.
 #include "interpose/stream/read_ahead.h"

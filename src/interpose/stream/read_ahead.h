@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the program is likely to read once it has waited: many programs wait for their work and then
 // copy a few bytes of its result, step after step. The copy is sent with the wait, so that both are
 // one round trip.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synchronous copies to the device, and sets. They are posted: what the program gives to the same
 // stream later, or to one that waits for it, comes behind them. Where others may look at the memory
 // sooner, the program waits. Any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls whose client part is written by hand: own::cuX for every line of the table with code
 // client or both. Definitions are in this folder's files, one file a chapter.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structs that cannot cross the wire as they are, because they hold handles or pointers: how each
 // is written and read. A call whose parameter has such a type needs nothing but its line in the
 // table. The server's half, with the same layouts, is worker/calls/carried.h.

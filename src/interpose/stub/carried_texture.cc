@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a texture or surface object reads.
 #include "interpose/state/process.h"
 #include "interpose/stub/carried.h"

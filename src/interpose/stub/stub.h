@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // remote<I>(arguments...): the client stub of a table line, made from its roles.
 //
 // Body of a call, parameter by parameter: in = the value (a handle as its number), ref and inout =

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client's connection to the data port: TCP, the handshake, and the tunnel where the server asks
 // for one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Challenge and response with a lease's secret.
 #include "net/handshake/handshake.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data port's handshake, both sides. See wire/hello.h for the messages.
 #pragma once
 

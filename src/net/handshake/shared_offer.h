@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How client and worker on one host come to share memory, once they have a TCP connection and its
 // handshake behind them.
 //

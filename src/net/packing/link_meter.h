@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast a link brings bytes, as the end sees it that receives them.
 //
 // Only the time counts in which more of some large block is to come and nothing has: a sender or a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dlopen, and the few functions that are called.
 #include "net/packing/pack_library.h"
 

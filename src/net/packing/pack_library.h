@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This host's liblz4 and libzstd, opened when there is something to pack or unpack. Nothing of
 // rgpu's is linked with them for this.
 //

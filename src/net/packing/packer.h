@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sending side of packed frames (wire/packing.h): decides which payloads are packed, and packs
 // them part by part.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The receiving side of packed frames (wire/packing.h). The peer may send anything: lengths are
 // checked before they are used, nothing is written outside of what is asked for, and what is
 // damaged is an error that ends the connection.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether lanes carry large blocks faster than one connection does, as the side sees it that sends.
 //
 // What was sent while the kernel's buffers still had what went the other way does not count. The

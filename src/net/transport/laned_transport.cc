@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread receives and one sends: what is theirs needs no lock.
 #include "net/transport/laned_transport.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TCP connection that further ones may join later, to carry the bytes of large sends: several are
 // faster than one where each has a limit of its own (a window over a long way, a policy, one
 // processor for each flow's packets).

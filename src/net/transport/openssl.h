@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of OpenSSL (1.1.1 or newer) that the tunnel calls, as pointers: it is opened where
 // a connection is encrypted, and nowhere else. To link it would cost each worker 2 ms at its start.
 #pragma once

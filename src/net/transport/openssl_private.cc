@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dlmopen, dlopen and dlsym.
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A socket in a process that is not ours: the program may have closed it, and got its number again
 // for something of its own.
 #pragma once

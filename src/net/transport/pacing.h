@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spreading what is sent over time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may wait in the kernel's buffers of a connection: a small frame goes behind all of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of a stream through memory that two processes share: a ring of segments, and places
 // for large ones.
 //

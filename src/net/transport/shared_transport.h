@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection through memory, for two processes on one host. Nothing but a sleeping side needs the
 // kernel: it is woken through a pair of sockets (the bells), of which the first also tells that the
 // other process has ended.

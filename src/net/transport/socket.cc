@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets by poll(2), so that nothing here waits past its deadline.
 #include "net/transport/socket.h"
 

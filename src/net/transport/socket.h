@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain socket calls with deadlines: connect, listen, and sending or receiving a whole object.
 #pragma once
 

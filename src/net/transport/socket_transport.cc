@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "net/transport/socket_transport.h"
 
 #include <poll.h>

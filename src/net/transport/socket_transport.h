@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection over a socket: TCP, or the near end of a tunnel around it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two ends of a TCP connection, and whether they are on one host.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a connection carries its bytes: one ordered stream each way, over a socket or through memory
 // that both sides see.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenSSL sees memory only: all reading and writing of descriptors is here.
 #include "net/transport/tunnel.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS 1.3 around a data connection: a thread between the TCP socket and a socket pair, whose other
 // end takes the connection's place.
 //

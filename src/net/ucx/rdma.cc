@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "net/ucx/rdma.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether this host has a network that UCX is worth its while for: a device for RDMA (InfiniBand,
 // RoCE) with a port that is up.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of UCX's libucp (1.11 or newer) that the transport calls, as pointers: nothing of
 // rgpu's is linked with it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The set-up of a connection through UCX, who drives it and sleeps, and its end.
 #include "net/ucx/ucx_connection.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a connection through UCX. ucx_connection.cc sets it up, drives UCX, sleeps and ends
 // it; ucx_stream.cc sends and receives.
 #pragma once

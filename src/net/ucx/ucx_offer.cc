@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "net/ucx/ucx_offer.h"
 
 #include <fcntl.h>

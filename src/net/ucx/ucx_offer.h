@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How client and worker come to use UCX, once they have a TCP connection and its handshake behind
 // them.
 //

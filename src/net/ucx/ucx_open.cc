@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens UCX for a connection, or says that this build has none.
 #include "net/ucx/ucx_transport.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dlmopen, and what UCX finds in its environment.
 #ifdef RGPU_UCX
 

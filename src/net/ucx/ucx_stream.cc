@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes through a connection: messages that come, and parts of the stream that go.
 #ifdef RGPU_UCX
 

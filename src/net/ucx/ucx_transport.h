@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection through UCX: over InfiniBand and RoCE, and whatever else UCX can.
 //
 // The stream goes as active messages. Small parts are sent as they are (eager); a part of kLarge or

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges submissions and updates; decision.h says by what rules.
 #include "plugin/job_submit/decision.h"
 

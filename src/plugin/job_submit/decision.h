@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a job at submit and at update: refused with a sentence, or given its licences.
 //
 // The whole judgement of job_submit_rgpu, free of Slurm's types. No I/O, no waiting: it runs under

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts what Slurm's options for GPUs ask for by node.
 #include "plugin/job_submit/gpu_habits.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people ask for by habit: Slurm's own options for GPUs (--gpus, --gres=gpu:N, ...), where no
 // node has any. They are told what to write, or have it written for them.
 #pragma once

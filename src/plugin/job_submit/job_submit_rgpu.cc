@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // job_submit_rgpu.so: carries what slurmctld knows of a job to decision.h, and the answer back.
 //
 // Runs in slurmctld under its locks: the one file it reads is the pool snapshot (a few pages).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is wrong with a task's surroundings before its program starts, in words: cause and cure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of a step's GPUs each of its tasks sees: the value of --rgpu-bind.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job's leases where slurmd left out the Prolog that fetches them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registers the options and checks their values; their effect is in job_submit and the prolog.
 #include "plugin/spank/options.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that rgpu adds to srun, sbatch and salloc.
 #pragma once
 

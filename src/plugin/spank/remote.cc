@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts the interposer into the environment of tasks whose job has leases.
 #include "plugin/spank/remote.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the plugin does in slurmstepd, on the node.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the arguments of plugstack.conf, and builds paths from them.
 #include "plugin/spank/settings.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin's own settings: the arguments behind its path in plugstack.conf.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the plugin does in srun, sbatch and salloc: it tells what of the shell's environment must
 // not reach the job (taken out on the node), and remarks on options that have no effect.
 #pragma once

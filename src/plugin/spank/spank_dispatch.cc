@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // spank_rgpu.so: which code runs in which of Slurm's processes, and nothing else.
 #include "plugin/guard.h"
 #include "plugin/spank/options.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPUs that a step has on its node: all of the job's, or some that no other such step has
 // (--rgpus-per-step).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The watcher is a shell that reads a pipe: a word means an orderly end, end of file a sudden one.
 #include "plugin/spank/watch.h"
 

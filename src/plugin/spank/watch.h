@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends a job on its behalf when its slurmstepd was killed.
 //
 // Slurm does not notice that (22.05: srun waits and the job runs on for ever), and the job's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for GPUs that are in use: asks again and again, with limited exponential back-off.
 #pragma once
 

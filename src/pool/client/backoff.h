@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pauses between tries of what may succeed later: they double, up to a limit, with jitter.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control API's client: asks the servers of rgpu.conf, all at once, and takes what fits best.
 //
 // Every call asks its servers in parallel and returns when the last has answered or

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of libcurl that requests in TLS are made with, as pointers: it is opened where a
 // server is asked in TLS, and nowhere else. To link it would cost each prolog 6 ms.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP requests in the clear, many at once: the control API's client's own transport.
 //
 // Sockets and waiting are ours, what HTTP means is Boost.Beast's, which is headers alone: a prolog

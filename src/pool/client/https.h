@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP requests in TLS 1.3, many at once: the control API's client's transport to servers whose
 // [[server]] has a pin or ca_file. libcurl does them, which is opened for the first one.
 #pragma once

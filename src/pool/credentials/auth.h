@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who asks: the credential that each control request carries, made and checked here.
 //
 // A credential is bound to the server's name, the method, the target (path and query) and a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owners of OpenSSL's objects: each is freed by the function that its type has for that.
 #pragma once
 

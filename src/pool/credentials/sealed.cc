@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pool/credentials/sealed.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lease's secret on its way over the control port, which only its asker can read.
 //
 // X25519 (RFC 7748) between a key of the asker's, which its credential vouches for, and one that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The key of a server's control port, and its pin: what rgpu.conf says that the key must be.
 //
 // A pin is "sha256//" and the base64 text of SHA-256 over the public key's SubjectPublicKeyInfo

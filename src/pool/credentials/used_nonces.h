@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The credentials of method "key" that were used: each is good once, also across a restart of
 // rgpud.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where leases and drains are kept so that they outlive rgpud: the seam for SQLite.
 #pragma once
 

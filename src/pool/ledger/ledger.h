@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who holds what of one server's GPUs: offers with their locks, and leases with their terms.
 //
 // No I/O but the LeaseStore's, no clock but the `now` it is given, no threads: the caller locks.

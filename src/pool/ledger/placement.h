@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which GPUs of a server a request gets, and which server fits it best: pure functions.
 //
 // Best fit first: large holes stay whole for requests that need them. Then the GPUs that sit

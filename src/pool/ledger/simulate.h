@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a pool would do with a trace of requests: the placement of placement.h, and a clock that
 // jumps.
 //

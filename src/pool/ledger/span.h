@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPUs of several servers for one program: which offers a request takes, and which leases belong
 // together. Pure functions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pool/messages/error_json.h"
 
 #include "pool/messages/fields.h"

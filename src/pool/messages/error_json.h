@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An error as the JSON of a reply (doc/api.md).
 #pragma once
 

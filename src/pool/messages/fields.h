@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and writes the members of JSON objects: what the files *_json.cc of this folder share.
 //
 // What comes from outside is checked here once: types, ranges, lengths, printable characters. No

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server says of its host, and of compute nodes, as JSON (doc/api.md).
 #pragma once
 

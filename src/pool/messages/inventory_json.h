@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server's GPUs, and who shares them, as JSON (doc/api.md).
 #pragma once
 

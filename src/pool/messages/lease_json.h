@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases, and what their end came to, as JSON (doc/api.md).
 #pragma once
 

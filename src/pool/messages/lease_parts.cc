@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pool/messages/lease_parts.h"
 
 #include "util/sha256.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owners, parts of GPUs and leases as JSON objects: the parts of several messages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What clients and servers of the control API say to each other: plain data.
 //
 // The JSON of each is in doc/api.md; the files *_json.h turn one into the other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What clients ask of a server, and its offers, as JSON (doc/api.md).
 //
 // What a server reads is checked to the last field: an unknown one is an error, because it could

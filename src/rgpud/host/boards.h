@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpud's side of rgpu-scheduler (share/protocol.h), which divides the time of this host's GPUs:
 // rgpud starts it, asks it for workers' places, and for what it shows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in a worker's own /dev, which the spawner makes: the files that every program needs, and
 // those of its lease's GPUs.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which driver this host's GPUs are used through, and what they are.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an rgpud that root starts stops being root.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starting a program as rgpud's own user, with nothing of rgpud left in it. Workers of others:
 // spawner.h.
 #pragma once

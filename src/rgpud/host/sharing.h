@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the tenants of this host's GPUs stand, as `rgpu top` is told.
 #pragma once
 

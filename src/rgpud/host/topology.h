@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How this host's GPUs lie: to each other, to the network card that clients come over, and to the
 // processors (hwloc).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The audit trail: one line for each grant, refusal, end of a lease, and administrator's act, with
 // who, what, and from where. No secret is ever in it.
 //

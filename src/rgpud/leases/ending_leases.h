@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases that have ended, and whose workers have not: until these are gone, the ledger keeps the
 // GPUs from others, and whoever ended a lease may wait for them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks at this host's health again and again: a server that fails a FATAL check lends nothing
 // until it passes again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks Slurm which of the jobs that hold leases here still exist, and ends the leases of those that
 // do not.
 //

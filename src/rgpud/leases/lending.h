@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who lends GPUs of this host to the pool ([rgpud] lend = "jobs"), and how many leases of which job
 // ended with a lend.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which GPUs of a host that has work of its own are the pool's now: [rgpud] lend = "jobs" and `rgpu
 // lend`.
 //

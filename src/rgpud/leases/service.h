@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpud does, without its ports: keeps the ledger, the lends and the workers in step.
 //
 // Owns all of them but the store, and what the host is like (driver, boards, topology), which does

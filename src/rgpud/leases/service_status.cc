@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpud tells Prometheus of itself (ports/metrics.h).
 #include <sys/statvfs.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fault point at each write of rgpud's journal, for the crash tests.
 //
 // RGPU_TEST_KILL_AT_WRITE=N in rgpud's environment ends it with SIGKILL in place of its Nth write,

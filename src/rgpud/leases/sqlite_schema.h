@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of rgpud's database, and how those of older rgpuds become them.
 //
 // The tables are the disk's own: they hold what a lease needs to survive rgpud, and a change of the

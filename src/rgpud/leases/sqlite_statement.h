@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One SQL statement: its parameters and its rows.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases and drains in a SQLite file: what rgpud must still know after kill -9, and after a reboot.
 //
 // Each change is one transaction, on the disk (WAL, fsync) before the call returns. The file holds

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ended leases used, for a month, in a SQLite file of its own: for `rgpu report`.
 //
 // Nothing else depends on it. Where the file cannot be opened or written, a line in the log says

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines that strangers cause: so many at once, and then one a second. The next line that is
 // written says how many were left out. So nobody fills the log, or its disk.
 #pragma once

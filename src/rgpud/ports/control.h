@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control port: HTTP + JSON (doc/api.md), every request authenticated and checked.
 #pragma once
 

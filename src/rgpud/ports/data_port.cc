@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rgpud/ports/data_port.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data port: programs connect here, prove that they hold a lease, and get a worker.
 //
 // Nothing but the handshake is read. What fails it is closed, with one line in the log, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rgpud/ports/metric_families.h"
 
 #include <prometheus/counter.h>

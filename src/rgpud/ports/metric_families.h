@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prometheus families that are made anew for each scrape: what is not there any more has no series.
 #pragma once
 

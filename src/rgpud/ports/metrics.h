@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Prometheus sees of this rgpud at /metrics. Users and jobs are named only where the
 // administrator wants that.
 #pragma once

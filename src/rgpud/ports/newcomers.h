@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections that have not said yet what they want: which of them makes room for one more.
 //
 // Of one address there are only so many; where there is no room at all, the address that has most

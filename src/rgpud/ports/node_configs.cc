@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps what nodes said last.
 #include "rgpud/ports/node_configs.h"
 

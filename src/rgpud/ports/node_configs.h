@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What compute nodes said of their configuration, so that rgpu slurm check finds those that differ.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of one connection to the control port, in the clear or in TLS: the peer's first byte
 // says which. A TLS connection begins with a handshake record (22; RFC 8446, section 5.1), and no
 // HTTP request with such a byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rgpud/ports/request_gate.h"
 
 #include <netinet/in.h>

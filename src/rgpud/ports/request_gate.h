@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control port's connections: collects requests before a thread is spent on them, and gives
 // answers to who takes them slowly. Whoever sends half a request, or nothing, or does not read,
 // holds a few bytes for a few seconds and keeps nobody else waiting.

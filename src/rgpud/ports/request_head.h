@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a request's head may say: as much of HTTP/1.1 (RFC 9110, 9112) as the control API needs. All
 // else is refused here, before anything is spent on it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a lease's programs get their workers: so many at once, and then so many a second. Others
 // wait their turn.
 #pragma once

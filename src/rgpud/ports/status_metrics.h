@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the server, its GPUs, leases and tenants stand, as Prometheus families.
 #pragma once
 

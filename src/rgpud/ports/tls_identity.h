@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control port's identity: a private key, its certificate, and TLS 1.3 (RFC 8446) with both.
 //
 // By default the key is rgpud's own: made at the first start, kept in state_dir/control.key (mode

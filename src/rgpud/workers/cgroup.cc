@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/ say what the files mean.
 #include "rgpud/workers/cgroup.h"
 

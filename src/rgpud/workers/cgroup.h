@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cgroups that hold workers: one for each job on this host, with limits of memory, of processes
 // and threads, and of processors.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the workers of a lease may take of the host, from the lease ([rgpud] worker_memory,
 // worker_pids, worker_cpu). What is too much to be said is the most that the kernel takes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files by which a lease's workers know of each other's memory: made by rgpud in memory, kept
 // for the lease (Boards::keep), handed to workers as descriptors.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The meters of leases (serverd/meter.h): made with a lease, handed to its workers, read when it
 // ends.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpud's side of rgpu-spawner (doc/spawner.md), which starts workers for an rgpud without
 // privileges.
 //

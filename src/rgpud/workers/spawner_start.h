@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What root prepares for rgpu-spawner, from rgpu.conf: all that the spawner allows, its socket, its
 // folders, and the cgroups' directories. It then knows no file and no name, and parses nothing.
 #pragma once

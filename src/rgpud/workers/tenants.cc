@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rgpud/workers/tenants.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As whom workers run, and what those of one job share.
 //
 // A tenant is a job of an owner on this server; a lease without a job is its own. Where its owner

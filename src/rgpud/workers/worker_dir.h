@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of running workers outside rgpud's memory, so that the next rgpud finds them.
 //
 // Below [rgpud] state_dir there is for each worker NAME.lease, which says in JSON whose it is, and

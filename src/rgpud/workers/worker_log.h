@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What workers write to stderr, in rgpud's log: so many lines a second for each lease, whatever
 // they write.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The workers of all leases: what a start of one needs, when one waits for the next program, and
 // what the leases use.
 //

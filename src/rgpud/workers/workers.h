@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worker processes of this host: one for each client process, each belonging to a lease.
 //
 // Any thread may call. A worker ends by itself when its connection closes; end_lease() is for

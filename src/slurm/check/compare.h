@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where Slurm and the pool say different things of the same jobs: the comparisons of rgpu slurm
 // check, and what they read of squeue and scontrol. Pure functions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Digests of a node's configuration, and those that differ.
 #include "slurm/check/drift.h"
 

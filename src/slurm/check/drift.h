@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Configuration that differs between nodes: each node's prolog tells digests of what it reads, and
 // rgpu slurm check compares them.
 #pragma once

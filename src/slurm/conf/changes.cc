@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes configuration files, keeps what they were, and takes changes back.
 #include "slurm/conf/changes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes to configuration files: made from edits, kept on the disk, and taken back.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads Slurm's configuration files; conf.h says what for.
 #include "slurm/conf/conf.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slurm's configuration files as Slurm reads them: lines `Key=Value Key=Value ...`, with comments,
 // continuation by a backslash, escapes, quotes and `Include FILE`. Slurm's reader is
 // src/common/parse_config.c; slurm.conf(5) tells less.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expands node lists.
 #include "slurm/conf/hostlist.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Node lists as Slurm writes them: "cn[01-03,7],gpu1".
 #pragma once
 

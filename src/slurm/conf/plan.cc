@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts rgpu's lines together with a site's; plan.h says by what rules.
 #include "slurm/conf/plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpu slurm setup would change in a site's configuration, and what stands in its way.
 //
 // rgpu's own lines, with the reasons for them, are those of etc/ as `make install` has filled them

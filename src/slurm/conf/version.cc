@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads versions of Slurm and of its plugins.
 #include "slurm/conf/version.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which Slurm rgpu's plugins were built for, and which one is here: Slurm loads no plugin of
 // another version.
 #pragma once

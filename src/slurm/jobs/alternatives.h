@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job that waits for GPUs of the pool could have at once if it asked for something else.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs that hold GPUs of the pool and do not use them: what [pool] of rgpu.conf does about them.
 // Pure functions.
 #pragma once

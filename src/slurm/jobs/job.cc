@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the environment of Slurm's prologs and epilogs.
 #include "slurm/jobs/job.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job for which Slurm runs one of its scripts: what the script's environment says of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a job whose GPU server is gone: [slurm] lost_server of rgpu.conf. Pure functions.
 #pragma once
 

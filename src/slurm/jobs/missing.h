@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Slurm would sell and the pool cannot give now: the arithmetic of rgpu slurm sync, and what
 // it reads of scontrol.
 #pragma once

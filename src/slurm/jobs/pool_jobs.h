@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What squeue says of the jobs that hold or want GPUs of the pool, and what follows from it for one
 // that waits: the arithmetic of `rgpu why`. Starts no process, and knows no clock.
 #pragma once

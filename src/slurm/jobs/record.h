@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Slurm's own record of a job says, and our note in it: the AdminComment, which survives a
 // requeue and slurmctld.
 #pragma once

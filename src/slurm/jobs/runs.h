@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runs of Slurm's jobs against the leases that servers have of them: what rgpu slurm sync acts
 // on. Pure functions.
 #pragma once

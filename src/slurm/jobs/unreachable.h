@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Since when servers have not answered rgpu slurm sync, from one run of it to the next.
 //
 // Told by the host's clock since its boot, which nobody sets: a step of the wall clock makes no

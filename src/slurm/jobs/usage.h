@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job used of the pool, as it stands in the job's record: summed up by the epilog, read by
 // rgpu usage.
 //

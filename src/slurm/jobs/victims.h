@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which jobs make way for one that waits for licences: the rules of rgpu slurm preempt, and what
 // they read of squeue and sacctmgr. Pure functions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of filter options, and their parsers.
 #include "slurm/terms/filters.h"
 

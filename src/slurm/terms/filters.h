@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which GPUs of the pool will do: the options that say so, and their values.
 //
 // One row an option; the SPANK plugin registers the rows, job_submit judges by them, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes licence strings apart and puts them together again.
 #include "slurm/terms/licences.h"
 

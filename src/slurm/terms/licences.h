@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slurm's licence strings ("matlab:1,rgpu:200"), and the part of them that is the pool's.
 //
 // The pool is sold in hundredths of a GPU: two whole GPUs are rgpu:200. Where Slurm also sells

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many nodes a job has, as its licences count them: job_submit writes it into the job, Slurm's
 // scripts read it there.
 #pragma once

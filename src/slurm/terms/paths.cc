@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the paths of lease files.
 #include "slurm/terms/paths.h"
 

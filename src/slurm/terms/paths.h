@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a job's leases lie on its node: written by the node's prolog, read by the SPANK plugin.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads GRES lists and the values of our own options.
 #include "slurm/terms/request.h"
 

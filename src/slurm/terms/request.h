@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job asks of the pool, read from the strings in which Slurm carries it.
 //
 // Knows no Slurm type, so that the plugins, the command and the tests share it. Input comes from

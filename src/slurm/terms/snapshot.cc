@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads, writes and judges by the pool snapshot.
 #include "slurm/terms/snapshot.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool snapshot: what the servers have, in a file small enough to read under slurmctld's locks.
 //
 // `rgpu slurm sync` writes it, job_submit reads it. It tells what could ever fit, not what is free.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLVM IR text to machine code, with LLVM's C API.
 #include "softgpu/compile/compile.h"
 

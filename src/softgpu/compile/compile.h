@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The door of librgpu-ptx.so, the only part that links LLVM: LLVM IR as text in, an x86-64
 // relocatable object out. Opened with dlopen by lower/backend.cc.
 #pragma once

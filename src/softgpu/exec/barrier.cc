@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named barriers of fibers: bar.sync, bar.arrive, bar.red.
 #include "softgpu/exec/barrier.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the block must tell its barriers. The operations themselves are rt_bar_* of abi.h, which
 // barrier.cc defines; a barrier's state is in threads.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who has come to a named barrier since it opened last. Both ways to run a block's threads count
 // with it: as fibers (barrier.cc), and warp by warp (segments.cc).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks: laying out threads, running them, and the pool of idle blocks.
 #include "softgpu/exec/block.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One resident block of a grid: its threads as fibers, its warps, its shared memory. One OS thread
 // runs a block at a time; between run() calls it may change. Blocks come from a pool and go back to
 // it: whoever has taken one owns it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coroutines: the context switch, stacks with guard pages, and their pool.
 #include "softgpu/exec/coroutine.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stack of its own that runs one body after another and can be left and resumed at any point,
 // on any OS thread: what a CUDA thread runs on.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rt_* functions that are no warp operation and no barrier: spinning, clocks, printf, malloc,
 // assert, trap.
 #include <cinttypes>

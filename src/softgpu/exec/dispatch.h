@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hands out a grid's blocks to the OS threads that work on it.
 //
 // Any thread. Blocks that are put aside belong to it until somebody goes on with them, or it goes.

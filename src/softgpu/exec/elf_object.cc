@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads ELF. Nothing in the file is believed: each offset, size and index is checked before use.
 #include "softgpu/exec/elf_object.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A relocatable x86-64 ELF object, read with every bound checked: sections, symbols, relocations.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The signal handlers. A handler only notes what happened and restarts the fiber's stack in
 // fault_on_fiber(), which may do everything: the fiber's own frames are never seen again.
 #include "softgpu/exec/fault.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU exceptions in kernels become faults of their grid; everybody else's go to whoever handled
 // them before.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A CUDA thread as a fiber, and the lists that fibers wait in.
 //
 // Fibers belong to their block, and only the OS thread that runs the block touches them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One launch while it runs: what all of its blocks share, how far it has come, and how it ends.
 //
 // Lives on the stack of run(), which hands its blocks out with a Dispatch. Any thread that works on

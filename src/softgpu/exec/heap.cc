@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device heap: pages of its own, and its book-keeping elsewhere, so that a kernel that writes
 // past its allocation harms only its own grid's data.
 #include <cstdint>

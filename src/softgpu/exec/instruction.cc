@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes just enough of x86-64 to compute a ModRM operand's address.
 #include "softgpu/exec/instruction.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory operand of the x86 instruction at which a #GP was raised.
 #pragma once
 

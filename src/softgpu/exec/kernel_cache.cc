@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The disk cache, and compile_cached().
 #include "softgpu/exec/kernel_cache.h"
 

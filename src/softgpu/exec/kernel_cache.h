@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled kernels on disk, shared by all processes of a user: files DIR/xx/KEY
 // (util/file_cache.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layout: Header, key, entry, object; all as this machine has them, for nobody else reads it.
 #include "softgpu/exec/kernel_file.h"
 

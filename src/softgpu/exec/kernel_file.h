@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A compiled kernel as a file's bytes, with a checksum over all of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sets of a warp's lanes, as bits, and arrays with an element a lane.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's defaults: unit, range, reason.
 #pragma once
 

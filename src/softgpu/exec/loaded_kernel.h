@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel's code in memory, as the scheduler sees it.
 //
 // Never changes; any thread runs it, several at once. Owns the memory, which goes with the last

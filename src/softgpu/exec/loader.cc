@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places a relocatable object in memory: layout, symbols, relocations, protection.
 //
 // The image is one mapping of three parts, each whole pages: code and stubs (read and execute),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor core operations: matrices whose elements are spread over a warp's registers.
 #include <array>
 #include <bit>

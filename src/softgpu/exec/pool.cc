@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run(): the caller and a pool of OS threads work on a grid together.
 //
 // The pool's threads are the device's multiprocessors, with the caller as one of them. A launch of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats one conversion at a time through the host's snprintf, as CUDA does.
 #include "softgpu/exec/printf.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device printf: CUDA's format rules on CUDA's packed arguments.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words for faults and deadlocks.
 #include "softgpu/exec/report.h"
 

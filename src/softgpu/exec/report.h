@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sentences about what went wrong in a kernel. Called on the OS thread that runs the block.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the entry of a kernel that is cut calls.
 #include "softgpu/exec/block.h"
 #include "softgpu/exec/report.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What AddressSanitizer and ThreadSanitizer must be told when a stack is switched; nothing without
 // them.
 #pragma once

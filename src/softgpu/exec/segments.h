@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a block whose kernel is cut into segments (abi.h): its warps take turns, each until all its
 // lanes wait at barriers. Lanes that wait for the same meeting run on together; others of their
 // warp run on alone, those that are behind first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared memory of a block, mapped with a guard behind it.
 #include "softgpu/exec/shared_memory.h"
 

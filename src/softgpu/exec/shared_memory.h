@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block's shared memory: pages of its own, and behind them some that fault, so that a kernel that
 // runs past its end is stopped. Belongs to the block, and is kept for the next one.
 #pragma once

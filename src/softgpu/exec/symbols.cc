@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fixed table, so that nothing in the program that loaded us can take a name's place.
 #include "softgpu/exec/symbols.h"
 

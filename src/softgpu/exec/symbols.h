@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of this process that kernels may call: rt_*, libm, and what compilers call by
 // themselves.
 #pragma once

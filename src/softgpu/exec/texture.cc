@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads textures as the CUDA C++ Programming Guide says, "Texture Fetching".
 #include "softgpu/texture.h"
 

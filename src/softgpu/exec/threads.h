@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of one block: which of them can run, which runs next, and how the OS thread goes
 // from one to the other.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who waits in a block where no thread can go on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where lanes of a warp wait for each other.
 #include "softgpu/exec/warp.h"
 

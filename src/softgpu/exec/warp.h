@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A warp's meetings: lanes that wait for each other at a .sync operation, and lanes that wait to
 // converge (activemask).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The warp operations: what lanes that have met take away. PTX ISA 9.7.13 defines each.
 #include <bit>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An OS thread while it works on a grid.
 #pragma once
 

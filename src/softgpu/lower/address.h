@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses as sums: a variable, multiples of %tid and of registers, a constant.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Misaligned accesses end a grid with MISALIGNED_ADDRESS. x86 carries them out, so the check need
 // not come before the access: the low bits that should be zero are gathered over all of a thread's
 // accesses (of a kernel of kind "block": of a block's), and looked at once, at the end. No loop

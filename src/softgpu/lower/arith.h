@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pieces of floating point that several groups share. Each writes instructions through the Lower it
 // is given, and returns the value.
 #pragma once

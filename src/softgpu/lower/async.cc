@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asynchronous copies, done at once, and mbarrier objects.
 //
 // An mbarrier is a 64-bit word in shared memory. Ours holds: bits 0-19 the arrivals of a phase,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds loops that wait for what another block stores, without saying so by a volatile load.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens librgpu-ptx.so, which holds LLVM, when the first kernel must be compiled.
 #include <cpuid.h>
 #include <dlfcn.h>

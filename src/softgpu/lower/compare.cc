@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comparisons: set and setp.
 #include "softgpu/lower/arith.h"
 

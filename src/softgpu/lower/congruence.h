@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of registers modulo 32, so that most accesses need no check of their alignment.
 #pragma once
 

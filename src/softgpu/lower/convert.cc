@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cvt: between all types, with PTX's rounding and saturation.
 #include "softgpu/lower/arith.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every way from a graph's root to a node passes. As Cooper, Harvey and Kennedy find it («A
 // Simple, Fast Dominance Algorithm»).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device functions that the driver supplies: what nvcc's output calls and defines nowhere.
 #include "softgpu/lower/external.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Called device functions that the engine supplies (vprintf and so on).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A body's basic blocks, and what each instruction reads and writes: for the analyses that follow
 // values through a kernel (uniform.h, segments.h).
 #pragma once

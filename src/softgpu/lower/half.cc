@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // f16, bf16 and their pairs. Computed in float, whose results round to the right half: float has
 // more than twice the digits. A product and sum in one rounding goes through h.fma.odd.
 #include "softgpu/lower/arith.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLVM IR as text: values, the names of types, and pieces put together.
 #pragma once
 

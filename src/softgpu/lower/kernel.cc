@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One kernel with all it calls: lowered, wrapped in its entry, compiled.
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two accesses of shared memory need a step between them where one of them stores, no meeting lies
 // between them, and what one lane stores another one may load or store.
 #include "softgpu/lower/lockstep.h"

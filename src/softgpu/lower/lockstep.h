@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the lanes of a warp must wait for each other so that shared memory looks to them as it does
 // on a GPU, whose warps carry an instruction out for all lanes before the next one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bitwise logic, shifts, permutes, moves and selections.
 #include "softgpu/lower/lower.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which instructions stand in a loop: strongly connected parts of the control flow.
 #include <algorithm>
 

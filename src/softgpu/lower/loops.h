@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control flow of a body: what follows an instruction, what stands in a loop, what is read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lowers a function's statements, one after another; values, blocks and calls.
 #include "softgpu/lower/lower.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lowers one PTX function to LLVM IR text. The rows of the table write instructions through it.
 //
 // Lives for one function of one compilation, on the thread that compiles. The first failure stays,

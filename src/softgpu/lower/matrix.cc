@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor core instructions. The work is done by the engine (exec/matrix.cc); here operands are put
 // into memory.
 #include <cstddef>

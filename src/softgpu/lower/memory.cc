@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads, stores and address conversions.
 #include "softgpu/lower/memory.h"
 

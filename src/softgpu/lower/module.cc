@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading a module: checks every instruction against the table, notes who calls whom, lays memory
 // out.
 #include "softgpu/lower/module.h"

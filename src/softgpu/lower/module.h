@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A parsed module: what PtxModule promises, and the call graph that compiling needs.
 //
 // Never changes after parse(), so any thread may ask and compile. Owns the text; all names are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Natural loops: which instructions are headers, and where loops end. Nodes are instructions.
 #include "softgpu/lower/nest.h"
 

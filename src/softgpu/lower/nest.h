@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where loops begin and end, for kernels whose lanes ask who is with them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands of instructions: reading and writing registers, constants, names and addresses.
 #include <bit>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which 64-bit registers hold pointers. Such a register is kept twice, as an integer and as a
 // pointer, so that LLVM sees from which object an address comes: without that no loop over memory
 // is vectorised.

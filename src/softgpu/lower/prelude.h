@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions in LLVM IR that lowered code calls: what is no single LLVM instruction.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The small floating-point formats, and functions of libm, as LLVM IR.
 #include "softgpu/lower/prelude_library.h"
 

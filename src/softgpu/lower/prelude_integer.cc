@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bit fields, byte permutation, and the arithmetic of mbarrier objects, as LLVM IR.
 #include "softgpu/lower/prelude_library.h"
 

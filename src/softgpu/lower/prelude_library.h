@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inside lower/: how the functions of the prelude are written down.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounding that the processor's default mode does not do: directed, and to odd, as LLVM IR.
 #include "softgpu/lower/prelude_library.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lowers a kernel that is cut: each segment as a function for one lane, which reads what the lane
 // knew from its warp's frame, and at its ends leaves what the segments behind must know.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "softgpu/lower/segment_entry.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry of a kernel that is cut into segments.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts a kernel whose threads meet into segments: the ways from a meeting to the next ones. Each is
 // a loop over lanes; what a thread knows from one to the next lies in its warp's frame, and no
 // thread needs a stack.

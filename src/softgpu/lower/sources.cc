@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Made anew whenever a source of the compiler changes (Makefile).
 #include "softgpu/lower/module.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Special registers: %tid, %clock and so on.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Special registers: %tid.x and so on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds threads that spin until another one has done something.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What generated code reads of the thread's, the block's and the grid's state (abi.h).
 #include <cstddef>
 

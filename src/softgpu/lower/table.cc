@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches an opcode's modifiers against the table.
 #include "softgpu/lower/table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // THE instruction table: one row an instruction form. Loading a module checks every instruction
 // against it; lowering calls the row's function. To add an instruction, add a row in the file of
 // its group.

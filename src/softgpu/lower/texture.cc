@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texture reads: tex and tld4 by texture objects. The engine does the work (exec/texture.cc). There
 // are no mipmaps: level 0 is all there is, whatever an instruction says of levels.
 #include "softgpu/texture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of registers' values across the lanes of a warp that run together.
 #pragma once
 

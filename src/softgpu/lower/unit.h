@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the functions of one kernel share while they are lowered.
 //
 // Made for one compilation, on the thread that compiles.

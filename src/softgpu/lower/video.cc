@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Video instructions: integer operations on bytes and halves of registers, one (vadd) or all at a
 // time (vadd4).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barriers and what the lanes of a warp do together.
 #include "softgpu/abi.h"
 #include "softgpu/lower/lower.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a PTX module says, as the parser leaves it. All names are views into the module's text,
 // which must outlive them; nothing here points into a Body but its own indices.
 #pragma once

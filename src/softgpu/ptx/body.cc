@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statements: registers, variables, labels, instructions and their operands.
 #include "softgpu/ptx/body.h"
 

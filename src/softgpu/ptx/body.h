@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inside ptx/: parses what is between a function's braces.
 //
 // Names of registers and variables are resolved as they are read, by scopes as PTX has them; names

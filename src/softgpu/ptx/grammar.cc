@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Declarations, initialisers, literals.
 #include "softgpu/ptx/grammar.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inside ptx/: what the two halves of the parser (declarations, bodies) share.
 #pragma once
 

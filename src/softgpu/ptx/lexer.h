@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PTX's tokens. They are views into the text, which must outlive them.
 //
 // A lexer never fails: what is no token comes as `bad`, and the parser says so with its line.

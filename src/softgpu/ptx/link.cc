@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linking: several modules to the text of one. Names that a module keeps to itself are renamed
 // where another module has them too; declarations stay, since a definition wins over them
 // (lower/module.cc).

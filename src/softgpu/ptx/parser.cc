@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Module level: directives, variables, functions.
 #include "softgpu/ptx/parser.h"
 

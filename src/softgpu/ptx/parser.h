@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parser: module text to tables, and one function's body to instructions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CU_JIT_MAX_REGISTERS as PTX can say it, so that it stays with an image that the linker made.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of PTX's types.
 #include "softgpu/ptx/type.h"
 

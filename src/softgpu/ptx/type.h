@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PTX's fundamental types, as an instruction's modifier or a declaration names them.
 #pragma once
 

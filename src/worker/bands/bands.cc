@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory and addresses of the band.
 #include "worker/bands/bands.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory at addresses of our own: cuMemAlloc, cuMemAllocPitch and cuMemAddressReserve answer
 // out of a band (wire/bands.h), which is filled with virtual memory.
 //

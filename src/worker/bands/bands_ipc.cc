@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles of memory for other processes (cuIpc*): the driver makes none of virtual memory, so they
 // name its descriptor at the mailbox.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory at addresses that the client chooses, and the pages that are its credit for it.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that the band serves, in front of the driver's.
 #include <algorithm>
 #include <cstring>

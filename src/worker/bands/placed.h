@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of the band whose addresses the client gives out, as a model of what the client may say:
 // which of them are memory, and how many pages it has to its credit. What it says is checked here
 // before any of it is done.

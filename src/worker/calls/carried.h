@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structs that cannot cross the wire as they are, because they hold handles or pointers: the
 // server's half of interpose/stub/carried.h, where their layouts are described.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of boxes, the parameters of the other graph nodes, and what graph calls tell of their
 // outcome.
 #include "wire/node_bodies.h"

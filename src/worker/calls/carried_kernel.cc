@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel nodes' parameters.
 #include "wire/bodies.h"
 #include "worker/calls/carried.h"

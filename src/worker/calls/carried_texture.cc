@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a texture or surface object reads, and launches that are only asked about.
 #include "wire/bodies.h"
 #include "wire/launch_event.h"

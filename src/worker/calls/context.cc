@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ends of contexts: what the worker keeps in one for its own use goes before it.
 #include "worker/calls/own.h"
 #include "worker/calls/serve.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between the client and the device, through pinned chunks. The layout of the body is
 // described in wire/bodies.h.
 #include "wire/bodies.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph calls that the table's roles cannot describe. The layouts are described in
 // interpose/api/graph.cc and capture.cc.
 #include <unistd.h>

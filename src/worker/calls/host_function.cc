@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host functions in streams. The layout of the body is described in wire/bodies.h.
 #include "wire/bodies.h"
 #include "worker/calls/own.h"

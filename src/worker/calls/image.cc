@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes or digest.
 #include "worker/calls/image.h"
 

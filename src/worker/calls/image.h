@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The image at the end of a load's or a link input's body, wherever its bytes come from
 // (wire/image.h).
 #pragma once

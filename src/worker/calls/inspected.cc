@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in structs whose form on the wire is their own.
 #include "worker/calls/inspected.h"
 

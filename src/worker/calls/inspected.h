@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which values the roles may take off the wire and give to the driver. A line of the table with a
 // parameter of a type that stands nowhere here does not compile: either the type holds neither
 // address nor handle (kFlat), or inspect() looks at what it holds, or its form on the wire is

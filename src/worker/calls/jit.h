@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of the just-in-time compiler and linker as they come off the wire, with log buffers of
 // our own.
 #pragma once

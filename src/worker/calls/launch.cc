@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel launches. The layout of the body is described in wire/bodies.h.
 #include "wire/bodies.h"
 #include "wire/launch_event.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The linker. Bodies: wire/jit_bodies.h.
 #include <map>
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The turn of a call that is served from its roles: where its line says that it puts work on the
 // GPU, its driver call waits for the turn (turns.h).
 #pragma once

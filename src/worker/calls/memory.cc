@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that wait for the GPU though CUDA does not say so: they end what its work may still use.
 #include "worker/bands/bands.h"
 #include "worker/calls/own.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames of mirrored memory, and variables that may be mirrored. Layouts: doc/protocol.md,
 // "Mirrored memory".
 #include "worker/calls/own.h"

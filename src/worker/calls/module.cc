@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modules, libraries and the functions in them (wire/module_bodies.h).
 #include "wire/launch_limits.h"
 #include "wire/module_bodies.h"

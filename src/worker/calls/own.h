@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handlers that are written by hand: own::cuX for every line of the table with code server or
 // both.
 #pragma once

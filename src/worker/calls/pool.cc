@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes of memory pools and of graphs' memory. The layout is described in
 // interpose/api/pool.cc.
 #include "worker/calls/own.h"

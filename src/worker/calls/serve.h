@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // serve<I>: the server's handler of a table line, made from its roles. The layout of the body
 // and of the answer is described in interpose/stub/stub.h, the client's half.
 #pragma once

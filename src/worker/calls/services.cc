@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which handler serves which line of the table.
 #include "worker/calls/services.h"
 

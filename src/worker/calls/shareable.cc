@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that several processes of a job share by descriptors. What the client's descriptors hold
 // is a name (wire/shareable.h); the driver's own descriptors go from worker to worker
 // (connection/mailbox.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that wait for the GPU: handed to a waiter, answered when it gets there.
 #include "worker/calls/own.h"
 #include "worker/driver/driver.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Standard output as a memfd; what was sent is punched out of it again.
 #include "worker/connection/console.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels print: the driver writes it to this process's standard output, which is a file in
 // memory here, so that writing never blocks; drain() passes it on to the client.
 #pragma once

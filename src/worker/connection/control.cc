@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/connection/control.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worker's control socket, by which an rgpud that was restarted finds it again.
 #pragma once
 

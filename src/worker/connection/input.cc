@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream, into one buffer.
 #include "worker/connection/input.h"
 

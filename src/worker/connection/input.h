@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading frames: buffered for small ones, straight to their destination for large ones.
 #pragma once
 

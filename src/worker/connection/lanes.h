@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lanes that rgpud has given to this worker (net/transport/laned_transport.h), until its client
 // begins with them.
 #pragma once

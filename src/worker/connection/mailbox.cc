@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/connection/mailbox.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where other workers of this tenant ask for descriptors of memory that this one shares.
 //
 // A mailbox is a datagram socket in /dev/shm, which the workers of a tenant have for themselves

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packed frames of one connection (net/packing/packer.h): what the client says of it, and what this
 // side sees of the link.
 #pragma once

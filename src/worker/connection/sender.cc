@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Header and body leave together.
 #include "worker/connection/sender.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way back to the client. Any thread; frames never mix, and go in the order in which their
 // threads came. A client that is gone ends the process.
 #pragma once

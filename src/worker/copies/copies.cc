@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queues of parts, and the waiters that look after them.
 #include "worker/copies/copies.h"
 

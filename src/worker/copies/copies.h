@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies to the host under way: for each stream a queue of chunks whose bytes go to the client
 // when the GPU has written them, in order.
 //

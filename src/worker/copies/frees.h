@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is given back in another thread: a driver waits for all work before it frees memory or
 // unloads a module, and the work may be waiting for a host function, of whose end the dispatcher
 // has to hear.

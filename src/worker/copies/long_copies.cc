@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/copies/long_copies.h"
 
 #include <algorithm>

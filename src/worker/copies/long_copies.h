@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large copies to the host that their caller waits for. Each is carried out by a thread of its own,
 // a few chunks ahead of the network, so that the dispatcher goes on with other threads' calls.
 //

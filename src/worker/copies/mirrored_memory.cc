@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stretches, and the bytes that go to and from them.
 #include "worker/copies/mirrored_memory.h"
 

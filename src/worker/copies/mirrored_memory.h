@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that the client's program and its kernels share: stretches of device memory at addresses
 // which mean the same in the program, each with a twin, the last content that both sides agreed on.
 // See wire/diff.h.

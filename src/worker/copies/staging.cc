@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chunks are made by need, and never freed: the process is short-lived and will want them again.
 #include "worker/copies/staging.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned host buffers through which copies go: a bounded number of equal chunks, and the
 // transport's places, where it has any.
 //

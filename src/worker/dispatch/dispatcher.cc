@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loop over frames, and what is refused before a handler sees it.
 #include "worker/dispatch/dispatcher.h"
 

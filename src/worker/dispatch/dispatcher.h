@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's end of one connection: takes calls off the socket in order and carries them out.
 //
 // The dispatcher (run()) is one thread and never waits for the GPU: handlers give what has to wait

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/dispatch/offers.h"
 
 #include "net/handshake/shared_offer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ways on which a client goes on after its first frame: shared memory, UCX, or more lanes
 // beside its connection. Each is the client's offer, and the worker's to take.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of calls for which their line's word is not enough, and what follows from a rule.
 #include "worker/dispatch/overtaking.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls may be carried out while large copies to the host are open (copies.h): those of other
 // streams that no order binds to these. What belongs behind such a copy is done there where that is
 // known how; before any other call the copies are closed.

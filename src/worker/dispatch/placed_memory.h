@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client says of memory at addresses that it chooses (wire/bands.h): it asks for credit,
 // says where an allocation lies, and gives credit back. It frees such memory by the calls for that.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of the table that make and end contexts, for the layers in front of the driver which
 // follow contexts.
 #pragma once

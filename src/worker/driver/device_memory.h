@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which addresses the driver knows as memory of a GPU. All such memory in this process is its one
 // client's. Any thread.
 #pragma once

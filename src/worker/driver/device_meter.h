@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of a device's memory is in use, asked without a context.
 #pragma once
 

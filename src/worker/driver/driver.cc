@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dlopen and dlsym over the table.
 #include "worker/driver/driver.h"
 

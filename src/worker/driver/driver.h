@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver that this worker makes its calls to: NVIDIA's libcuda.so.1 or the software GPU's.
 #pragma once
 

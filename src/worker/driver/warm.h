@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker does before its client comes: the first GPU's primary context is there already.
 //
 // The client must not be able to tell. Until it retains that context itself, or does what needs it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the filters of system calls that workers install (worker/limits/confine.h): prints them as
 // arrays of sock_filter (seccomp(2)). Run when rgpu is built: a worker that makes them itself with
 // libseccomp, which is started for each program, takes a tenth longer to start.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to NVML that a client passes on (wire/nvml.h).
 #pragma once
 

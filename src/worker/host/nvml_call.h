@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call of NVML, as a client asked for it: what is between taking it apart and carrying it out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVML for a software GPU: numbers of calls/nvml.def, and functions for what depends on more.
 #include <cstdlib>
 

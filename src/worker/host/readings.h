@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVML tells of the host's GPUs, for the health checks: rgpud itself opens no driver.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to the driver, once.
 #include "worker/host/snapshot.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the driver says of this host's GPUs: the snapshot for a client, the inventory for rgpud.
 #pragma once
 

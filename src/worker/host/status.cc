@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory from the lease's account where there is one; the rest from NVML where the driver is
 // NVIDIA's.
 #include "worker/host/status.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the worker's devices stand now, asked without a context (wire/status.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The filters are made when rgpu is built (worker/filter/).
 #include "worker/limits/confine.h"
 

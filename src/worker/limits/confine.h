@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker may ask of the kernel: what computing needs, and nothing that reaches other
 // processes or other hosts.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long each kernel, graph or memset takes: learnt from groups of launches whose end was seen.
 // Caller locks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this worker's calls hold of device memory, by kind: what was counted for each piece, so that
 // as much is given back when it goes. Sums and the lease's cap: memory_cap.h.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counting, and what the driver tells.
 #include "worker/limits/memory_cap.h"
 

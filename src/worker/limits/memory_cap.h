@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lease's cap on device memory: every call that takes device memory goes through here.
 //
 // Where a lease has all of its GPUs' memory there is nothing to enforce, and nothing is put in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that take or tell device memory, in front of the driver's. Graphs, and contexts with
 // what is in them, have files of their own.
 #include <algorithm>

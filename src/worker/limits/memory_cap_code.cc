@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts and what is in them: modules, functions, streams, limits. Their sizes the driver alone
 // knows.
 #include <algorithm>

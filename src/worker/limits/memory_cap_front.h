@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the files that put calls in front of the driver share; for memory_cap_*.cc alone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs' own memory: the allocation nodes of a graph, however they came there.
 //
 // NVIDIA's driver takes the memory when an executable graph is launched or uploaded, where nothing

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this worker counts into its lease's meter (serverd/meter.h). Without one nobody asks, and
 // the numbers go nowhere.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This worker's turns on one GPU (doc/sharing.md): it launches only while its tenant has the GPU's
 // token.
 //

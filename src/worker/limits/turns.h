@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This worker's turns on all its GPUs: which Turn a context's launches belong to.
 //
 // rgpud says what the lease may have (serverd/worker_start.h). Without boards nothing is scheduled.

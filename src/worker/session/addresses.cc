@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Look-ups of addresses, here and at the driver.
 #include "worker/session/addresses.h"
 

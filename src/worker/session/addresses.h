@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which numbers that come off the wire are the session's: addresses of its memory, addresses that
 // it has reserved, and the driver's numbers of its objects. With unified addressing a driver takes
 // any address of this process for a copy or a set, the worker's own memory too: so no frame's

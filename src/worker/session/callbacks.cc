@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A gate for each host function.
 #include "worker/session/callbacks.h"
 

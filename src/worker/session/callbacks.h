@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host functions in streams: the driver's callback waits here until the client has run its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the session has given descriptors of: memory and pools that other processes of the job may
 // open.
 //

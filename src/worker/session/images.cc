@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images by the hex digits of their digests.
 #include "worker/session/images.h"
 

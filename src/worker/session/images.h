@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Module images that this user's programs have sent, kept on disk for later ones: who names one by
 // its digest need not send it again. The directory is one lease owner's (rgpud makes it): nobody
 // gets another's image by guessing a digest, and what is found is what its digest says or is not

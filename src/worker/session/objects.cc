@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table's two halves, and the way back from a driver's handle to its number.
 #include "worker/session/objects.h"
 

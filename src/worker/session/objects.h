@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table from a client's handle numbers to the driver's handles. Used by the dispatcher only.
 #pragma once
 

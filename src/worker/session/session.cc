@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How calls are answered, and in which context.
 #include "worker/session/session.h"
 

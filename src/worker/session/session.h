@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the calls of one connection share: its objects and addresses, copies and host functions that
 // are under way, and how calls are answered. dispatch/dispatcher.h carries them out one by one.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which streams are in an order with those that have large copies to the host open (copies.h): a
 // stream with itself, and the default stream with all that wait for it. Dispatcher only.
 #pragma once

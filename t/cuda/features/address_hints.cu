@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuMemAddressReserve gives the addresses that a program asks for, where they are free, and others
 // where they are not.
 #include "check.h"

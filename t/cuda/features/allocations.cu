@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that is allocated, written and freed again and again, a few pieces at a time. With "time"
 // as argument it prints what an allocation and its free take, in microseconds, by their size.
 #include <chrono>

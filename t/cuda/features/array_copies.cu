@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between linear memory and arrays, and among arrays: so many of each as the argument says
 // (3). Says "copied", and ends with its standard input if it was given a number.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays of one, two and three dimensions, and copies of boxes between them, pitched memory and the
 // host.
 #include "check.h"

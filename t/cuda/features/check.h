@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the small programs share: a check says its line and ends the program with 1. A program that
 // has seen everything right prints "right" and returns 0.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clusters of one block run; larger ones are refused, whether the kernel or the launch asks for
 // them.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conditional graph nodes: if and else, while, switch, one inside another; what is refused. The
 // kernels that set conditions are PTX by hand, as XLA has them: nvcc wants its device linker for
 // cudaGraphSetConditional.

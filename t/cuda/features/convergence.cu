@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is together, asked inside a function that is not inlined (as all are in debug builds): lanes
 // that call it from different places are not, and a lane behind a call waits for those that are
 // still inside. And in loops.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The legacy default stream waits for all blocking streams and they for it; non-blocking ones do
 // not; a thread's own default stream is a blocking stream.
 #include <atomic>

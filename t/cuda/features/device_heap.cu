@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // malloc() and free() in kernels, new and virtual functions, recursion, and the heap's limit.
 #include "check.h"
 

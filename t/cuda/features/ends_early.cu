@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program ends, changes or frees while work that uses it is still to come: a texture behind
 // its launch, a kernel node's arguments that were handed out, memory of a graph between launches.
 #include "check.h"

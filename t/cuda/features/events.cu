@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events: order between streams, times, and what may be asked of which.
 #include <atomic>
 #include <chrono>

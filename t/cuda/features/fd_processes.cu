@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes share device memory by descriptors (cuMemExportToShareableHandle), of every pair of
 // devices, and with the descriptor passed as PyTorch (pidfd_getfd) and NCCL (SCM_RIGHTS) do. The
 // program starts itself for the second process.

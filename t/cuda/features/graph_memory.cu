@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that graphs allocate and free: by nodes, and as captured cudaMallocAsync and
 // cudaFreeAsync.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cooperative launch, in which all blocks wait for each other; one too large is refused.
 #include <cooperative_groups.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cooperative groups: tiles, coalesced threads, partitions, and their collectives.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host functions and stream callbacks: in order with the stream's other work, with their own data.
 #include <atomic>
 

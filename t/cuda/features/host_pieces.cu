@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management of host memory, as XGBoost uses it: pieces of memory lie one behind the
 // other and move to other addresses with what is in them. Kernels, copies and the program read and
 // write them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory pools of the host: what they give is read and written by the program and by kernels, and
 // is freed in a stream's order.
 #include "check.h"

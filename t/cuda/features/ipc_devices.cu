@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process opens another one's memory and waits for its events, for every pair of the memory's
 // device and the one that is current, as NCCL does. The program starts itself for the second
 // process.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two processes share device memory and an event by IPC handles. The program starts itself for the
 // second one.
 #include <sys/wait.h>

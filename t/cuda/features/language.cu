@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // C++ as programs write it: virtual functions, closures, recursion, new and delete, tables of
 // functions, wide integers, large parameters, inline PTX, static and constant data that points to
 // other data.

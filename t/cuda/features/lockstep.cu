@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs of the years before __syncwarp count on: a warp's lanes go through volatile shared
 // memory in step, all loads of an instruction before the next one's stores.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory: allocated and as __managed__ variables, used by host and kernels in turn, with
 // advice and prefetches.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned and registered host memory that kernels use in place: a kernel and the host talk to each
 // other while it runs.
 #include "check.h"

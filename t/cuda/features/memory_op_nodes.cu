@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graph nodes that wait for values in memory and write them: added, changed, captured, launched.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory set in all widths, flat and in two dimensions; misaligned and too long ones are refused,
 // and so are those whose size is no number of 64 bits.
 #include "check.h"

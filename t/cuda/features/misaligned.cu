@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An access that is not aligned to its size is CUDA_ERROR_MISALIGNED_ADDRESS for the context, until
 // it is reset.
 #include "check.h"

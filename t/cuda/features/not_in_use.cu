@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions about features that the program does not use are answered, not refused, and so is a
 // mere interest in them. What would use them is refused.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mathematics of CUDA C++ against the host's: functions of float and double within a few units
 // in the last place, roundings and integer intrinsics bit for bit, at values that are edges.
 #include "check.h"

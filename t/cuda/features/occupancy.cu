@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Occupancy and function attributes, and launches that ask for more than there is.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peer access and copies between two devices; with one device it says so and is done.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes share a memory pool and what is allocated from it (cuMemPoolExportToShareableHandle,
 // cuMemPoolExportPointer). The program starts itself for the second process.
 #include <sys/wait.h>

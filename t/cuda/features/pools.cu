@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream-ordered allocation: the default pool, a pool of one's own, attributes, what is given back
 // when.
 #include "check.h"

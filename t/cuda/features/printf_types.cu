@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device printf against the host's: every conversion, many arguments, strings from all places, more
 // than the buffer holds, and its result.
 #include "check.h"

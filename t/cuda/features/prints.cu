@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // printf() and assert() in kernels: text comes whole and in the order of a thread's calls; a failed
 // assertion stays.
 #include <cassert>

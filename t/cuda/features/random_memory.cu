@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of every size, in several threads and processes, freed in any order: no two allocations
 // overlap, nobody writes into another's, all of it comes back, and the last page can be had, also
 // if another process had it a moment ago. Memory is freed behind streams, while host functions are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory: one piece of memory at two addresses, one of which may only be read.
 #include "check.h"
 

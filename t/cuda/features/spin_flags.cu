@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Independent thread scheduling: who spins does not keep others from what it waits for. Between
 // threads of a warp, of a block, blocks of a grid, kernels of two streams, and with plain, volatile
 // and atomic loads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream that was waited for stays idle: whatever the server does by itself when the program
 // rests, a query says so.
 #include "check.h"

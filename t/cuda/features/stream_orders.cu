@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runtime's ways around streams: forks and joins, captured and not, host functions between,
 // per-thread streams from threads, launch attributes, batches of copies, libraries, resets.
 #include "check.h"

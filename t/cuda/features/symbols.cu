@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // __constant__ and __device__ variables: copied by symbol, initialised, holding addresses, with
 // alignment and structs.
 #include "check.h"

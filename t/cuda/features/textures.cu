@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texture objects: 1D, 2D, 3D and layered; arrays, linear and pitched memory; filters, address
 // modes, formats. What a filter gives is computed on the host by CUDA's formulas.
 #include <cmath>

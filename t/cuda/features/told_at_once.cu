@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small answers that programs look at: arrays of no room, pointer attributes, what is no image,
 // clusters where the device has none, and the linker's words.
 #include "check.h"

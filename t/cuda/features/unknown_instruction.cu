@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An instruction that the software GPU does not know (NCCL has such, for switches that are not
 // there) does no harm in a branch that is not taken, and ends the kernel that comes to it.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that end what work may still use may wait for that work, and the work for a host function:
 // other threads, one of which the host function waits for, go on meanwhile.
 #include "check.h"

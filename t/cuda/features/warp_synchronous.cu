@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared memory without volatile and without barriers within a warp: a warp carries an instruction
 // out for all of its lanes before the next one, so its loads come before its stores.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Up to sixteen bytes that one block writes and another reads at the same time come whole, whatever
 // they are made of: look-back over tiles keeps a value and its state in such a word (CUB's
 // ScanTileState, ReduceByKeyScanTileState).

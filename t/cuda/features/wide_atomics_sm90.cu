@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Atomics of all types between blocks: integers, floats, halves, 16 to 128 bits.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor cores as CUDA C++ has them (mma.h): every type and shape of compute_80, rows and columns,
 // against plain sums.
 #include <mma.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuBLAS against loops on the host. Run with the name of one group of functions: level1, gemv,
 // sgemm, dgemm, hgemm, batched, mixed.
 #include <cublas_v2.h>

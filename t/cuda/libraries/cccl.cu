@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUB and Thrust from the toolkit's headers: sort, scan, reduce, select and so on, each against the
 // host.
 #include "../check.h"

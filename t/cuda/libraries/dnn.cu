@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN against loops on the host. Run with softmax, activation, pooling, norm or convolution.
 #include <cuda_runtime.h>
 #include <cudnn.h>

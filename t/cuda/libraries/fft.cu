@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFFT against a discrete Fourier transform on the host. Run with c2c, z2z, r2c, c2r, 2d or
 // batched.
 #include "../check.h"

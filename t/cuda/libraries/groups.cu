@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cooperative groups as programs use them: tiles of every size, coalesced and labelled groups, the
 // reductions and scans of the toolkit's headers, groups of a block and of the whole grid.
 #include "../check.h"

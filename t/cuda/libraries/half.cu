@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuda_fp16.h and cuda_bf16.h: the same arithmetic by the device's instructions and by the headers'
 // host code, bit for bit.
 #include "../check.h"

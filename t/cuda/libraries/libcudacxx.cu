@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcu++ as programs use it: atomics of all scopes, barriers with phases, semaphores, latch,
 // pipelines of asynchronous copies.
 #include <cooperative_groups.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVRTC makes for compute_90 of the toolkit's headers: clusters of one block, bulk copies with
 // mbarriers, group reductions, wmma, fp8, programmatic launches. Needs a device of 9.0.
 #include "../check.h"

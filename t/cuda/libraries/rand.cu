@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuRAND: its generators on the device and on the host give the same numbers. Run with uniform or
 // normal.
 #include "../check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program of two files that call each other's device functions: nvcc -rdc=true, the second with
 // -DSECOND.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thrust with the functors, iterators and closures that programs bring along, against the standard
 // library.
 #include "../features/check.h"

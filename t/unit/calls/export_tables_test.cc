@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private export tables as cudart uses them: found by UUID, storage by context, the integrity
 // check.
 #include "calls/export_tables.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MD2's test vectors of RFC 1319 (A.5), and HMAC-MD2's definition written out by hand.
 #include "calls/md2.h"
 

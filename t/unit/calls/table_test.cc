@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table against the toolkit, and cuGetProcAddress's rules over it.
 #include <criterion/criterion.h>
 #include <dlfcn.h>

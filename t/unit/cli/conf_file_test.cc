@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rgpu.conf with pins written into it: all else stays as it stands.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/parts/container_image.h"
 #include "cli/parts/container_parts.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What follows from a link's figures.
 #include "cli/parts/link.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job's report: its sums, and what is advised.
 #include "cli/parts/report.h"
 

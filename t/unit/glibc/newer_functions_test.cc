@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stands for functions that glibc 2.28 does not have.
 #include "glibc/newer_functions.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checks on made-up hosts: files below a root directory, readings as NVML gives them, limits
 // moved.
 #include <sys/stat.h>

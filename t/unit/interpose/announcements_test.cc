@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server sends that answers nothing.
 #include "interpose/link/announcements.h"
 

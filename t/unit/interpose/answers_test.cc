@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who gets which answer, what a server may not answer, and what is left when the connection goes.
 #include "interpose/link/answers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far a program is ahead of a server on its own host with the blocks of something large. The
 // server is the test.
 #include "interpose/link/blocks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls leave at once and which stay, in what order, and which are never sent.
 #include "interpose/link/call_buffer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two clients in one process: nothing of the one is in the other. What is the calling thread's own,
 // its current context, plays no part here (t/unit/recorder/two_clients_test.cc).
 #include <criterion/criterion.h>

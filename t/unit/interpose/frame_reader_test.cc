@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames that come in pieces, many at once, large, packed, or not at all.
 #include "interpose/link/frame_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No exception leaves libcuda.so.1: whatever a call throws becomes the CUresult that the table in
 // result.cc says. Stands in for trace.cc, whose observing() every call passes.
 #include "interpose/base/guard.h"

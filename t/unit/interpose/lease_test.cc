@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a lease file says of servers and their GPUs, and what a program sees of them.
 #include "interpose/base/lease.h"
 

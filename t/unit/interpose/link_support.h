@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection whose server is the test: what the tests of src/interpose/link have in common.
 #pragma once
 

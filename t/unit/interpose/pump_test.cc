@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes on while the program makes no call.
 #include "interpose/link/pump.h"
 

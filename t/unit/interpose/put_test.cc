@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call whose body throws half-way: nothing of it is sent, nobody waits for its answer, and the
 // next call is sent as if it had not been. The server is the test.
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Descriptors that name memory of the GPU server.
 #include <criterion/criterion.h>
 #include <fcntl.h>

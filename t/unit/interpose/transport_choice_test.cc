@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What carries a connection, by what is wanted and what there is. The worker is a thread.
 #include "interpose/link/transport_choice.h"
 

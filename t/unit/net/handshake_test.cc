@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handshake between two threads over a socket pair: who gets in, and who does not.
 #include <criterion/criterion.h>
 #include <sys/socket.h>

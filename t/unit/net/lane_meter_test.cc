@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lanes are chosen where they are faster, and left where they no longer are.
 #include "net/transport/lane_meter.h"
 

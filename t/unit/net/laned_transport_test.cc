@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends in one process: a stream stays one over lanes, also where some have no room, and what is
 // no record ends it.
 #include "net/transport/laned_transport.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A link is slow when many stretches in a row were, fast when one was; only waiting counts.
 #include "net/packing/link_meter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "net/transport/pacing.h"
 
 #include <arpa/inet.h>

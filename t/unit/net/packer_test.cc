@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is packed comes back as it was; what is damaged anywhere, cut short or never agreed on is
 // refused, and nothing is written outside of what was asked for; what does not shrink, or goes over
 // a fast link, is not packed.

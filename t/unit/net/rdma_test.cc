@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel says of devices for RDMA, in folders of the test's own.
 #include "net/ucx/rdma.h"
 

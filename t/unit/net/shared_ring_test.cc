@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one end sends the other receives, whatever the sizes; and a peer that writes anything
 // anywhere gets an error at most.
 #include "net/transport/shared_ring.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends in one process: sleeping and waking, a peer that goes, and how the two come to share
 // memory.
 #include "net/transport/shared_transport.h"

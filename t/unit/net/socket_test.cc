@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both ends of a connection are set to, and what fails.
 #include "net/transport/socket.h"
 

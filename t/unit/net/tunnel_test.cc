@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tunnel between two threads of one process: what goes in comes out, who has another key does
 // not get in.
 #include "net/transport/tunnel.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends in one process, over UCX's TCP on loopback: sleeping and waking, both directions full, a
 // peer that goes, and how the two come to use it.
 #include "net/ucx/ucx_transport.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVML's functions, as far as the lease file alone answers them.
 #include "nvml/answers.h"
 

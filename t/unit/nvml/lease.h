@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lease file for a test: two servers that nobody can reach, with two GPUs and one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPUs of a lease, as NVML sees them.
 #include "nvml/pool.h"
 

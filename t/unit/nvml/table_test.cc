@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters of nvml.def's lines are nvml.h's.
 #include "calls/nvml.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said of a task's surroundings.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which GPUs each task of a step sees.
 #include <criterion/criterion.h>
 

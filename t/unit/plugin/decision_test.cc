@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of jobs at submit and at update.
 #include <criterion/criterion.h>
 

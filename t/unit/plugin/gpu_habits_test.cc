@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slurm's own options for GPUs, answered and translated.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arguments in plugstack.conf, and the variables that come of them.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control API client's HTTP: many requests at once, kept connections, and servers that
 // misbehave.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 500 servers on loopback that speak the control API: how long a reservation takes, and that nobody
 // is asked twice.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of control ports and their pins, beside what the openssl command says of the same files.
 #include <criterion/criterion.h>
 #include <sys/stat.h>

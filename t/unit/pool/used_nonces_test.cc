@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is remembered of used credentials, and for how long.
 #include "pool/credentials/used_nonces.h"
 

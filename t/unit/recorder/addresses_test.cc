@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which addresses a worker takes from its client. The recorder stands for the driver: it knows
 // kMemory.
 #include "worker/session/addresses.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a broken server sends in the place of a copy's bytes, and what it sends unasked: the client
 // writes nothing where it should not, says success only for a whole copy, and ends the connection
 // or goes on.

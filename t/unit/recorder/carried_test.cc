@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structs that hold handles or pointers go over the wire and come back: the driver gets every field
 // and all that they point to, with its own handles; who asks for one gets what the program gave.
 #include <criterion/criterion.h>

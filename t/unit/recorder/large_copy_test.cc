@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A large copy to the host where the driver has copied by the time its call returns, as the
 // recorder does: each chunk is sent before the next one is taken, so that one buffer is enough, and
 // the processor's cache holds it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two ends and the tap.
 #include "t/unit/recorder/support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client session and a worker session in one process, the recording driver under the worker, and
 // a tap on the wire between them.
 #pragma once

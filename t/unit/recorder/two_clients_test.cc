@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two clients in one process, each with a connection to a worker of its own: calls of the one go
 // to its server, and its handles and addresses mean nothing to the other. The threads take turns,
 // for only one client at a time is the process's (interpose/state/client.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every forwarded line of the table goes over the wire bit for bit, and every damaged frame fails
 // cleanly on both sides.
 #include <criterion/criterion.h>

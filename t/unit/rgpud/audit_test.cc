@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The audit's lines: what is in them, that nothing in them makes a second line or another member,
 // and how many there are.
 #include <criterion/criterion.h>

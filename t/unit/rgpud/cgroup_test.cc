@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cgroups of workers, each way: on this host's own where they can be written, and against a
 // directory that looks like the kernel's.
 #include "rgpud/workers/cgroup.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rgpud/host/device_files.h"
 
 #include <criterion/criterion.h>

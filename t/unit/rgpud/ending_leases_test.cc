@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases whose workers take their time to end, and whoever waits for that.
 #include "rgpud/leases/ending_leases.h"
 

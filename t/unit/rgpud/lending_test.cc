@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may lend, and how many leases of a job ended with a lend.
 #include "rgpud/leases/lending.h"
 

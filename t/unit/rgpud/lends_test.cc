@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who lends which GPUs, and when the leases on those that are not lent (any more) are due.
 #include "rgpud/leases/lends.h"
 

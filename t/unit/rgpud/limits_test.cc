@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a lease's workers may take of a host, at the edges of what rgpu.conf allows.
 #include "rgpud/workers/limits.h"
 

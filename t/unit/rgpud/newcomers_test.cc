@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which connection makes room for one more.
 #include "rgpud/ports/newcomers.h"
 

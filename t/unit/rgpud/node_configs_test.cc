@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What nodes said of their configuration.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the control port makes of a request's head.
 #include "rgpud/ports/request_head.h"
 

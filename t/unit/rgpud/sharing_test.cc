@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `rgpu top` is told of the tenants of each GPU.
 #include "rgpud/host/sharing.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Made-up hosts: two processors, each with its memory, PCI devices and a processor's number of its
 // own.
 #include "rgpud/host/topology.h"

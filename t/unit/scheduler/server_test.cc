@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler's sockets: what rgpud may ask, and what neither it nor a worker can do to it.
 #include "scheduler/server.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lease's meter: what its workers count is there for whoever reads the file later.
 #include "serverd/meter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpud tells a worker, there and back, and what a worker makes of garbage.
 #include "serverd/worker_start.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The board with its workers' places: turns, and what broken or hostile workers leave behind.
 #include "share/board.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler's rules, on a clock of our own: tenants with kernels of some length, one GPU.
 #include "share/policy.h"
 

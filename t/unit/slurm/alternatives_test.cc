@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job that waits could have at once.
 #include "slurm/jobs/alternatives.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes to files: written, recorded, taken back.
 #include <criterion/criterion.h>
 

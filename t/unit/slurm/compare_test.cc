@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where Slurm and the pool disagree.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slurm's configuration files: what is read, and where it stands.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs that do not use their GPUs: which they are, and what is done when.
 #include "slurm/jobs/idle_jobs.h"
 

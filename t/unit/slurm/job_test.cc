@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Slurm's scripts learn of their job, and what they ask of the pool for it.
 #include <criterion/criterion.h>
 #include <cstdlib>

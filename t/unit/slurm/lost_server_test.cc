@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a job whose server is gone.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of nodes is read from what Slurm prints.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a job's files lie on its node.
 #include <criterion/criterion.h>
 

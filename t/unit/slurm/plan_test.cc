@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rgpu slurm setup makes of a slurm.conf: line by line.
 #include <criterion/criterion.h>
 

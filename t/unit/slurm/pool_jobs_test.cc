@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What squeue says of jobs that hold or want GPUs of the pool.
 #include "slurm/jobs/pool_jobs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is read of a job's record, and the note in its AdminComment.
 #include <criterion/criterion.h>
 

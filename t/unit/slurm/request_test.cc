@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GRES lists and the values of --rgpu-share and --rgpu-mem.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs of jobs against leases of them.
 #include <criterion/criterion.h>
 

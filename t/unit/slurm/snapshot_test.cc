@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool snapshot: its file, and what it says can never fit.
 #include <criterion/criterion.h>
 #include <cstdio>

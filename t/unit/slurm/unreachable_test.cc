@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Since when servers are silent.
 #include <criterion/criterion.h>
 #include <unistd.h>

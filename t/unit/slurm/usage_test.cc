@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job used, on its way into Slurm's record and out of it.
 #include "slurm/jobs/usage.h"
 

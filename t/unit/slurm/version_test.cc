@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Versions of Slurm and of plugins.
 #include <criterion/criterion.h>
 

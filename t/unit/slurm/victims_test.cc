@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who makes way for a job that waits for licences.
 #include "slurm/jobs/victims.h"
 

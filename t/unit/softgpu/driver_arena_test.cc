@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory: alignment, sharing of pages, what comes back, and that pages without memory fault.
 #include "softgpu/driver/base/arena.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fat binaries: every way in which PTX is packed, the choice among several, and damage at every
 // byte.
 #include "softgpu/driver/image/fatbin.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU host that processes share: slots, memory that is counted across them and comes back from
 // the dead.
 #include "softgpu/driver/base/gpu_host.h"

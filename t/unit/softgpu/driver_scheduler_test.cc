@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler: order by dependencies, no thread held up by another, work on the calling thread.
 #include "softgpu/driver/base/scheduler.h"
 

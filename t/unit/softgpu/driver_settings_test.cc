@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the environment says: sizes, and CUDA_VISIBLE_DEVICES by CUDA's rules.
 #include "softgpu/driver/base/settings.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events and memory that processes share by name.
 #include "softgpu/driver/base/shared_event.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barriers: all threads, named ones, arrive, reductions, threads that have ended.
 #include "exec_support.h"
 

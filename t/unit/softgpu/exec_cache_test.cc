@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The disk cache: hits, damage, places that cannot be written, the bound.
 #include <atomic>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device printf (against the host's), malloc and free, clocks.
 #include <climits>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a kernel does wrong ends its grid with the right words, and nothing else.
 #include <csetjmp>
 #include <csignal>

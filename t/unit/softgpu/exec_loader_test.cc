@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader: every relocation that compilers make, and objects that are damaged.
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Independent progress: locks, blocks that wait for each other, grid-wide barriers, many launches.
 #include <atomic>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine's tests share: kernels compiled with g++ from exec_kernels.inc (once per build
 // directory and content) and a short way to run one.
 #pragma once

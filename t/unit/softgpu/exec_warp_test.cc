@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Warp operations against the definitions in the PTX ISA, computed here on their own.
 #include "exec_support.h"
 

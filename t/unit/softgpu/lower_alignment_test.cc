@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every access that is not aligned to its size ends the grid with a fault; every other one does
 // not.
 #include "lower_support.h"

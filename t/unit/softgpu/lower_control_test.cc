@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Branches, calls, memory spaces, atomics, barriers and warp operations: small kernels with known
 // results.
 #include "lower_support.h"

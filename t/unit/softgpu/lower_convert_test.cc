@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cvt between all types, and half-precision arithmetic, against the host.
 #include "lower_support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // f32 and f64 instructions against the host's arithmetic, in every rounding mode, bit for bit.
 #include "lower_support.h"
 

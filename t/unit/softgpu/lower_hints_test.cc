@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instructions that are hints, or whose answer is always the same on this device: the value that
 // they stand beside is not touched.
 #include "lower_support.h"

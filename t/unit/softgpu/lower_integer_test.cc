@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integer instructions against the host's arithmetic.
 #include "lower_support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor core instructions, asynchronous copies and mbarrier objects.
 #include "lower_support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels that are cut into segments: random ones give what the same kernels give as fibers, and
 // those that must not be cut are not.
 #include "lower_support.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs PTX instructions on many inputs and compares with what the host computes.
 //
 // A group of operations shares its operands' types. They become one kernel: thread i loads the i-th

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Video instructions, and vector registers: selected bytes and halves against plain arithmetic on
 // the host.
 #include <algorithm>

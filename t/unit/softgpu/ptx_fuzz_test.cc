@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged and shuffled PTX and fat binaries: whatever comes in, the parser, the linker, lowering
 // and the reader of fat binaries answer with a result or an error. Deterministic; RGPU_FUZZ=SECONDS
 // goes on from another seed for as long (under make check-asan).

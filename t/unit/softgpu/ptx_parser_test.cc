@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the parser keeps of a module, and how it refuses one.
 #include <criterion/criterion.h>
 

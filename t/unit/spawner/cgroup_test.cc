@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What root does with a cgroup that rgpud has made: workers go into it, and all that is there ends.
 #include "spawner/cgroup.h"
 

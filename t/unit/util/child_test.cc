@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a child does between fork and exec.
 #include "util/child.h"
 

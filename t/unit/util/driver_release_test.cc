@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "util/driver_release.h"
 
 #include <criterion/criterion.h>

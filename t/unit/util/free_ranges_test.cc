@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stretches of free addresses: taken, put back, joined.
 #include "util/free_ranges.h"
 

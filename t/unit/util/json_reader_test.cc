@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the interposer's JSON reader takes, and what it refuses.
 #include <criterion/criterion.h>
 

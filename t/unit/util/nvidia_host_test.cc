@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What counts as a sign of NVIDIA on a host.
 #include <criterion/criterion.h>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "util/spin.h"
 
 #include <criterion/criterion.h>

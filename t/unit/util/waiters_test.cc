@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool of threads for jobs that wait.
 #include "util/waiters.h"
 

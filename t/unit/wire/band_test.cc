@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of a band against a model: whatever is asked for and given back, nothing overlaps, the
 // pages that are there are those that something lies in, and all of them go in the end.
 #include "wire/band.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies that both sides have in common: the bytes are what they were in every release, and what
 // one side writes the other reads.
 #include <criterion/criterion.h>

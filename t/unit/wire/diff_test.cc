@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Diffs of shared memory: exactly what changed arrives, and damage is told.
 #include <criterion/criterion.h>
 

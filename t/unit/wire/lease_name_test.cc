@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lease and the GPUs of it that a client names.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of graphs and of what textures read: the bytes are what they were in every release, and
 // what one side writes the other reads.
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of shared memory: whatever bytes come, reading ends, and only a whole name is one.
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The codec and the snapshot: what goes in comes out, and damage is told.
 #include <criterion/criterion.h>
 

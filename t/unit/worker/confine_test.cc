@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a confined worker can do and what it cannot: each case in a process of its own.
 #include "worker/limits/confine.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stands for each piece of device memory, and what is given back when it goes.
 #include "worker/limits/held_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers ask each other for descriptors: who has the key gets one, and nobody else.
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a line of the table says of device memory is true: a call that takes some, or that changes
 // what is counted, has a case in front of the driver, and no other has.
 //

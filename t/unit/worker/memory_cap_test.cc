@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cap on memory in front of the software GPU's driver, whose own count is what it is compared
 // with.
 #include "worker/limits/memory_cap.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client's part of a band, as both sides see it: what a client gives out that keeps to the
 // rules the worker takes, frame by frame, and both know the same credit. What it may not say is
 // refused and changes nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays: CUDA Driver API, "Memory Management", cuArray*, and the flat copies to and from them.
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/capture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream capture: CUDA Driver API, "Stream Management", cuStreamBeginCapture and what follows.
 #include <set>
 

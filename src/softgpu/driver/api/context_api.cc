@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts: CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context
 // Memory Access".
 #include "softgpu/driver/api/context_end.h"

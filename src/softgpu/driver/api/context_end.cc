@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "softgpu/driver/api/context_end.h"
 
 #include "calls/export_tables.h"

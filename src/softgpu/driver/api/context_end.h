@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a context ends: with all that lives in it.
 #pragma once
 

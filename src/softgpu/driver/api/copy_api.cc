@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies: CUDA Driver API, "Memory Management", cuMemcpy*.
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/submit.h"

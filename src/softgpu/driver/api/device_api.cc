@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices: CUDA Driver API, "Device Management", "Peer Context Memory Access" and what says who
 // they are.
 #include <cstdio>

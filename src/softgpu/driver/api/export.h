@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a driver call is exported: RGPU_EXPORT(cuMemAlloc_v2, mem_alloc) makes the C symbol
 // cuMemAlloc_v2 from the function mem_alloc, which has the prototype that cuda.h gives to
 // cuMemAlloc_v2.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Setting memory: CUDA Driver API, "Memory Management", cuMemset*.
 #include "softgpu/driver/api/export.h"
 #include "softgpu/driver/graph/submit.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs and their structure: CUDA Driver API, "Graph Management".
 #include <climits>
 #include <cstdio>

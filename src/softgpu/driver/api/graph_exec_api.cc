@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executable graphs: CUDA Driver API, "Graph Management", cuGraphInstantiate*, cuGraphLaunch,
 // cuGraphExec*.
 #include "softgpu/driver/api/export.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory nodes of graphs: CUDA Driver API, "Graph Management", cuGraphAddMemAllocNode and the like.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the nodes of graphs do: CUDA Driver API, "Graph Management", cuGraphAdd*Node and their
 // parameters.
 #include "softgpu/driver/api/export.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned and registered host memory. The device uses it at the host's own address.
 #include <sys/mman.h>
 

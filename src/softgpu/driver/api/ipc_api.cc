@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory and events shared by processes of one host: CUDA Driver API, cuIpc*.
 //
 // Memory that gets a handle moves into a file in memory, at the same address (Arena::share).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launching: CUDA Driver API, "Execution Control" and "Occupancy".
 #include <algorithm>
 #include <climits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Libraries and their kernels: CUDA Driver API, "Library Management". What cudart loads all code
 // with.
 #include "softgpu/driver/api/export.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The linker: CUDA Driver API, cuLink*. What it makes is PTX text again, which cuModuleLoadData
 // takes: so it describes itself, and what a program stores of it stays readable.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory: CUDA Driver API, "Unified Addressing": prefetches, advice, attributes of ranges.
 // It is in one place that host and devices share, so nothing ever moves.
 #include "calls/advice.h"

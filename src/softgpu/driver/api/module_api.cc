@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modules and their functions: CUDA Driver API, "Module Management", "Execution Control"
 // (attributes).
 #include "softgpu/driver/api/export.h"

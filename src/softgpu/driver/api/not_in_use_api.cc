@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions about what the software GPU does not have, and interest in it (calls/not_in_use.h).
 #include "calls/not_in_use.h"
 

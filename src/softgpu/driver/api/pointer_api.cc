@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an address is: CUDA Driver API, "Unified Addressing".
 #include <cstring>
 

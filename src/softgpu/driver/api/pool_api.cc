@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream-ordered memory: CUDA Driver API, "Stream Ordered Memory Allocator".
 #include <fcntl.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams and events: CUDA Driver API, "Stream Management", "Event Management", "Stream Memory
 // Operations".
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "softgpu/driver/api/symbols.h"
 
 namespace rgpu::softgpu::driver {

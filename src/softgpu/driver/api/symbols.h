@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every exported symbol by its place in the call table.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texture objects: CUDA Driver API, "Texture Object Management". An object is the address of what
 // the engine reads (softgpu/texture.h). No mipmaps, no cube maps, no views of other formats; no
 // texture references.

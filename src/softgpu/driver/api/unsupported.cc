@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that softgpu does not carry out: a weak definition of every symbol in the table, which
 // the real one, where there is one, takes the place of. The prototypes do not matter, so none is
 // copied: each definition has a name of its own here, and the call's name for the linker.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What other calls ask about memory that cuMemMap has put somewhere.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory and addresses apart: CUDA Driver API, "Virtual Memory Management".
 //
 // Physical memory is a file in memory, so that it can be mapped at several addresses. What has no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of one device, as addresses: a stretch of reserved address space whose pages are there
 // only while something lies in them, so that a stale or wild pointer faults.
 //

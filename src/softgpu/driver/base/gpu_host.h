@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One GPU host: what the processes that use its devices share, kept in a file that all of them map.
 // Whoever may write that file can stop the others: under rgpud each lease has one of its own.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles that programs hold: the address of an object that is registered here, so that any value a
 // program passes can be checked, and an object stays while a call uses it.
 //

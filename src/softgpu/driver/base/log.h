@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line on stderr for what a person must know and an error code cannot say.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "softgpu/driver/base/outside.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses that a program asked for (cuMemAddressReserve) and that lie outside of this process's
 // slot: the process holds them as long as they are reserved. Any thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where device printf goes: kept until the program synchronises, as CUDA does, then to its stdout;
 // or to whoever asked for it with rgpu_softgpu_set_printf, at once.
 #pragma once

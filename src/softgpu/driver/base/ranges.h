@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every stretch of memory that the driver knows: device allocations, pinned and managed host
 // memory. What an address means, and whether a call may touch it, is decided here.
 #pragma once

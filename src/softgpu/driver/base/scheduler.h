@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the work of streams: tasks in the order that their dependencies give, on threads that are
 // made as they are needed. A stream is no more than a chain of tasks.
 //

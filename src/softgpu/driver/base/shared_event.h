@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the processes that share an event (CU_EVENT_INTERPROCESS) see of it: how often it was
 // recorded, and how many of these records have been passed. In a memory file that all of them map.
 #pragma once

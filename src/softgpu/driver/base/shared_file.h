@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file in memory that another process of this user opens by a name which travels in an IPC
 // handle.
 #pragma once

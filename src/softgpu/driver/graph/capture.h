@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream capture: work given to a stream becomes nodes of a graph instead of being done.
 //
 // A capture begins in one stream, its origin; others join it by waiting for events recorded in it,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A capture from the inside, and all that are under way: for capture.cc and capture_api.cc. All
 // under graph_lock(), but for capturing() and a thread's own mode.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The value that decides what a conditional node does: a word of device memory, whose address is
 // the handle that kernels pass to cudaGraphSetConditional (lower/external.cc).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA graphs: work described once, as nodes with dependencies, to be made executable
 // (graph_exec.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A graph made executable: its work in an order that its dependencies allow, child graphs laid
 // open.
 //

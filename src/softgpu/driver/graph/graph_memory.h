@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that a graph allocates and frees in its own order. Its address is fixed when the node is
 // made, and the memory lies there while any node or executable graph names it: allocating and
 // freeing say who may use it when.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the nodes of a graph do. Work is made by node_work.h, never changes once made, and is shared
 // by nodes, executable graphs and launches under way. Any thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the work of graph nodes: from CUDA's structures that describe a node, and from what a call
 // gives to a stream that is being captured. Says what work is in CUDA's structures again.
 //

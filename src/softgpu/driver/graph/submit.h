@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that a call gives to a stream: it is checked, then becomes a node where the stream is being
 // captured, and else a task in the stream's order.
 //

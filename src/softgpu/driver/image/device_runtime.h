@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libcudadevrt.a has for kernels, as far as it is written here: that library's own PTX is for
 // newer devices than most claim to be. Given to every link that a library takes part in; weak, so
 // that the library's own wins.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fat binaries: the containers in which nvcc puts a program's device code for several
 // architectures. The bytes come from files and from whoever calls us: nothing in them is believed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program loads as device code: PTX text, a fat binary, the wrapper that nvcc makes around
 // one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that come with an image to load: where its log goes, how many registers a kernel may
 // have.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A CUDA array: opaque memory with a shape, for copies of boxes and for textures. Ours is plain
 // rows.
 #pragma once

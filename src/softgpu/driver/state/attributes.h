@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the device says it is. All of it must fit together: programs choose launch shapes by it.
 #pragma once
 

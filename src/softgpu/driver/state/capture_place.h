@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a stream or an event has to do with a capture. Streams and events carry it; only
 // driver/graph knows what a capture and a node are.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A context: what a program has on one device, and the order of its work there.
 #pragma once
 

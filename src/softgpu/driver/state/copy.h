@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copying and setting memory: what every cuMemcpy* and cuMemset* comes down to.
 //
 // check() answers for a call, before anything is done; perform() does it, on the thread that calls,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What CUDA's structures of copies describe, as a Copy.
 //
 // INVALID_VALUE for a null structure, an unknown kind of memory, or a box that is not inside its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a call means without saying so: the context that the calling thread uses, and the stream
 // that a null handle stands for.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device as this process sees it: its memory, its primary context, its memory pools.
 //
 // Devices are made by cuInit (initialise.h) and never freed. Any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of the driver in one process: its devices, and every object that a program has a handle
 // of. Made at the first call and never destroyed: cudart calls us after static destructors have
 // run.

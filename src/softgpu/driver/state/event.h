@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An event: a point in a stream's work, and when it was passed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuInit: reads the environment, joins the GPU host and makes the devices with their primary
 // contexts.
 #pragma once

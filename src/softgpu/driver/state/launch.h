@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel launch: checked as CUDA checks it, then run by the engine. graph/submit.h gives it to a
 // stream.
 #pragma once

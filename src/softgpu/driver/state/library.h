@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library: device code that belongs to no context, and becomes a module in each that uses it.
 //
 // Any thread. The driver's table of handles owns libraries and their kernels; a library owns its

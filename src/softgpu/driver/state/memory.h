@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocating memory of each kind, and which addresses calls may touch.
 //
 // What is allocated here belongs to whoever asked, until release_range() or free_device(). Any

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values in memory that streams and graphs wait for and write: CUDA Driver API, "Stream Memory
 // Operations".
 #pragma once

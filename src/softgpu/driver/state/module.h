@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device code in a context: its variables in device memory, its kernels ready to launch.
 #pragma once
 

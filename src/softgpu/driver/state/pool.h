@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A memory pool of stream-ordered allocation. Memory that is freed goes back to the device at once,
 // so a pool holds nothing in reserve: it counts what allocate_from() (memory.h) takes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream: work that is done in the order in which it was given. And all streams of a context,
 // with what orders their work among each other.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device code in two files (-rdc=true), linked: functions, variables and function pointers across
 // them.
 #include "../check.h"

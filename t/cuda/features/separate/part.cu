@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The other half of main.cu. Both files have a static function and a static variable of the same
 // name.
 #include "part.cuh"

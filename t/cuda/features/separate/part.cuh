@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What main.cu and part.cu share.
 #pragma once
 
