@@ -265,12 +265,12 @@ static void at_once()
 static void broken()
 {
     CUmodule module = load(kStore + kTrap);
+    CUfunction trapped = function(module, "trapped"), stores = function(module, "store");
     CUdeviceptr word;
     DRIVER(cuMemAlloc(&word, 4));
-    DRIVER(cuLaunchKernel(function(module, "trapped"), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
-                          nullptr));
+    DRIVER(cuLaunchKernel(trapped, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
     WANTS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
-    WANTS(store(function(module, "store"), word, 2), CUDA_ERROR_LAUNCH_FAILED);
+    WANTS(store(stores, word, 2), CUDA_ERROR_LAUNCH_FAILED);
     WANTS(cuMemsetD32(word, 1, 1), CUDA_ERROR_LAUNCH_FAILED);
     WANTS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
 }

@@ -19,7 +19,7 @@ __global__ void twice(int *p, int n)
 
 constexpr int N = 5000;
 constexpr size_t kBytes = N * sizeof(int);
-static int in[N], out[N];
+static int pageable_in[N], pageable_out[N], *in = pageable_in, *out = pageable_out;
 static int *device;
 
 static void fill(int *p, int what)
@@ -275,6 +275,9 @@ int main()
     CHECK(cudaMalloc(&device, kBytes));
     captured_copies(false);
     captured_copies(true);
+    // Pageable memory a driver may read when the graph is launched, before a host node writes it.
+    CHECK(cudaMallocHost(&in, kBytes));
+    CHECK(cudaMallocHost(&out, kBytes));
     host_nodes();
     updates();
     pitched();

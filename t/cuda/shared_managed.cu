@@ -286,7 +286,8 @@ static void freed()
         CHECK(cudaFree(q));
     }
     CHECK(cudaMemGetInfo(&after, &total));
-    EXPECT(before == after, "%zu bytes are not free", before - after);
+    // A driver may give back more: what it held for itself.
+    EXPECT(after >= before, "%zu bytes are not free", before - after);
     int *p;
     EXPECT(cudaMallocManaged(&p, total * 2) == cudaErrorMemoryAllocation, "more than there is");
     cudaGetLastError();

@@ -6,22 +6,32 @@
 
 #include "check.h"
 
-static std::atomic<int> gate{0}, order{0};
+static std::atomic<int> order{0};
 
-static void CUDART_CB wait_for_gate(void *)
-{
-    while (!gate) std::this_thread::yield();
-}
 static void CUDART_CB note(void *at) { *(int *)at = ++order; }
+
+// A stream stands there until the word is 1. A host function could not be the gate: a driver may
+// call those of all streams in one thread.
+static void wait_for(CUdeviceptr gate, cudaStream_t s)
+{
+    DRIVER(cuStreamWaitValue32(s, gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+}
 
 int main()
 {
+    CUdeviceptr gate;
+    cudaStream_t side;
+    CHECK(cudaFree(nullptr));
+    DRIVER(cuMemAlloc(&gate, 4));
+    DRIVER(cuMemsetD32(gate, 0, 1));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
     cudaStream_t blocking, other;
     CHECK(cudaStreamCreate(&blocking));
     CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
     int in_blocking = 0, in_legacy = 0, in_other = 0, in_mine = 0, in_thread = 0;
 
-    CHECK(cudaLaunchHostFunc(blocking, wait_for_gate, nullptr));
+    wait_for(gate, blocking);
     CHECK(cudaLaunchHostFunc(blocking, note, &in_blocking));
     CHECK(cudaLaunchHostFunc(cudaStreamLegacy, note, &in_legacy));  // waits for the blocking stream
     CHECK(cudaLaunchHostFunc(cudaStreamPerThread, note, &in_mine));  // waits for the legacy one
@@ -30,13 +40,14 @@ int main()
     TRUE(in_other == 1 && !in_blocking && !in_legacy && !in_mine);
     FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
     FAILS(cudaStreamQuery(blocking), cudaErrorNotReady);
-    gate = 1;
+    DRIVER(cuStreamWriteValue32(side, gate, 1, 0));
     CHECK(cudaDeviceSynchronize());
     TRUE(in_blocking == 2 && in_legacy == 3 && in_mine == 4);
 
     // Another thread's default stream is another one.
-    gate = 0;
-    CHECK(cudaLaunchHostFunc(cudaStreamPerThread, wait_for_gate, nullptr));
+    DRIVER(cuStreamWriteValue32(side, gate, 0, 0));
+    CHECK(cudaStreamSynchronize(side));
+    wait_for(gate, cudaStreamPerThread);
     std::thread t([&] {
         CHECK(cudaLaunchHostFunc(cudaStreamPerThread, note, &in_thread));
         CHECK(cudaStreamSynchronize(cudaStreamPerThread));
@@ -44,9 +55,11 @@ int main()
     t.join();
     TRUE(in_thread == 5);
     FAILS(cudaStreamQuery(cudaStreamPerThread), cudaErrorNotReady);
-    gate = 1;
+    DRIVER(cuStreamWriteValue32(side, gate, 1, 0));
     CHECK(cudaStreamSynchronize(cudaStreamPerThread));
     CHECK(cudaStreamDestroy(blocking));
     CHECK(cudaStreamDestroy(other));
+    CHECK(cudaStreamDestroy(side));
+    DRIVER(cuMemFree(gate));
     return right();
 }

@@ -31,6 +31,9 @@ static void texture()
     CHECK(cudaCreateTextureObject(&t, &r, &d, nullptr));
     cudaStream_t s;
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    // Loaded ahead: a driver may load a kernel when it is first used, and wait for all work then.
+    read<<<1, 1, 0, s>>>(t, out);
+    CHECK(cudaMemsetAsync(out, 0, 4, s));
     CHECK(cudaLaunchHostFunc(s, wait_at_gate, nullptr));
     read<<<1, 1, 0, s>>>(t, out);
     CHECK(cudaDestroyTextureObject(t));
